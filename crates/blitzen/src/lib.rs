@@ -1,0 +1,1 @@
+//! An async I/O runtime with the shape of Tokio.

@@ -1,0 +1,1 @@
+//! Descriptors and wakers, never a task: the I/O engine of blitzen.

@@ -1,0 +1,1 @@
+//! Asynchronous reading and writing: traits, buffers and combinators for any executor.

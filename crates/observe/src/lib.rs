@@ -1,0 +1,1 @@
+//! Counters, histograms and records of what a blitzen runtime does.

@@ -1,0 +1,1 @@
+//! Many tasks of blitzen, never a descriptor: queues, stealing, parking, workers.

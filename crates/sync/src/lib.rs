@@ -1,0 +1,1 @@
+//! Locks and channels that need only a waker, and so run under any executor.

@@ -1,0 +1,1 @@
+//! What every layer of blitzen stands on: no tasks, descriptors or clocks.

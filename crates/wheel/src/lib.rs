@@ -1,0 +1,1 @@
+//! Timers as arithmetic: a hierarchical wheel that is told what time it is.
