@@ -1,1 +1,29 @@
 //! What every layer of blitzen stands on: no tasks, descriptors or clocks.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`shim`] | std or loom: atomics, cells, locks, threads |
+//! | [`field`] | named bit ranges of a packed word |
+//! | [`pad`] | cache-line padding |
+//! | [`list`] | intrusive doubly linked list |
+//! | [`wake_batch`] | wakers gathered under a lock, fired after it |
+//! | [`rng`] | xorshift, unbiased range |
+//! | [`futex`] | wait and wake on a word |
+//! | [`park`] | one-token thread parker |
+//! | [`block_on`] | run one future on the calling thread |
+//! | [`coop`] | the cooperative budget of the task being polled |
+//! | [`entered`] | whether this thread is driving tasks, and so must not block |
+//!
+//! The crate is an implementation detail: its interface may change with any release.
+
+pub mod block_on;
+pub mod coop;
+pub mod entered;
+pub mod field;
+pub mod futex;
+pub mod list;
+pub mod pad;
+pub mod park;
+pub mod rng;
+pub mod shim;
+pub mod wake_batch;

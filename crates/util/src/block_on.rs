@@ -1,0 +1,105 @@
+//! Runs one future on the calling thread, which sleeps while it waits.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use crate::park::Parker;
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.unpark();
+    }
+}
+
+thread_local! {
+    /// One parker a thread. A future that is still held by a waker of an
+    /// earlier call at worst causes a poll too many.
+    static PARKER: Arc<Parker> = Arc::new(Parker::new());
+}
+
+/// Polls `future` to its end.
+///
+/// The blocking forms of locks and channels are this around the asynchronous
+/// form; they first call [`assert_may_block`](crate::entered::assert_may_block).
+///
+/// ```
+/// assert_eq!(blitzen_util::block_on::block_on(async { 1 + 1 }), 2);
+/// ```
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    match block_on_until(future, None) {
+        Some(output) => output,
+        None => unreachable!("without a deadline the wait ends with the future"),
+    }
+}
+
+/// Polls `future` until it ends or `timeout` has passed.
+pub fn block_on_timeout<F: Future>(future: F, timeout: Duration) -> Option<F::Output> {
+    block_on_until(future, Instant::now().checked_add(timeout))
+}
+
+fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::Output> {
+    // A thread that is going away has lost its parker: make one for this call.
+    let parker = PARKER
+        .try_with(Arc::clone)
+        .unwrap_or_else(|_| Arc::new(Parker::new()));
+    let waker = Waker::from(parker.clone());
+    let mut cx = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            return Some(output);
+        }
+        match deadline {
+            None => parker.park(),
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return None;
+                }
+                parker.park_timeout(left);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use std::future::{pending, poll_fn};
+
+    #[test]
+    fn a_future_woken_by_another_thread_ends() {
+        let mut thread = None;
+        let out = block_on(poll_fn(|cx| {
+            if thread.is_some() {
+                return Poll::Ready(5);
+            }
+            let waker = cx.waker().clone();
+            thread = Some(std::thread::spawn(move || waker.wake()));
+            Poll::Pending
+        }));
+        assert_eq!(out, 5);
+        thread.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn a_future_that_never_ends_runs_into_the_timeout() {
+        assert_eq!(
+            block_on_timeout(pending::<()>(), Duration::from_millis(1)),
+            None
+        );
+    }
+
+    #[test]
+    fn calls_nest() {
+        let out = block_on(async { block_on(async { 3 }) });
+        assert_eq!(out, 3);
+    }
+}

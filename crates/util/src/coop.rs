@@ -1,0 +1,237 @@
+//! The cooperative budget of the task being polled.
+//!
+//! Each poll of a task starts with [`BUDGET`] units. Every operation that
+//! could go on for ever without waiting (a lock, a channel, a socket) spends
+//! one, and when none are left it answers `Pending` once, so that one busy
+//! task cannot keep its worker from the others.
+//!
+//! ```
+//! use std::task::{Context, Poll, Waker};
+//! use blitzen_util::coop;
+//!
+//! fn poll_recv(cx: &mut Context<'_>, queue: &mut Vec<u32>) -> Poll<u32> {
+//!     let Poll::Ready(spent) = coop::poll_proceed(cx) else {
+//!         return Poll::Pending; // the task has been told to come back
+//!     };
+//!     match queue.pop() {
+//!         Some(value) => {
+//!             spent.made_progress();
+//!             Poll::Ready(value)
+//!         }
+//!         None => Poll::Pending, // the unit is given back
+//!     }
+//! }
+//! # let mut cx = Context::from_waker(Waker::noop());
+//! # assert_eq!(poll_recv(&mut cx, &mut vec![1]), Poll::Ready(1));
+//! ```
+//!
+//! Outside a task there is no limit.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::task::{Context, Poll, Waker};
+
+/// Operations a task may do in one poll before it has to yield.
+pub const BUDGET: u8 = 128;
+
+/// No limit: outside a task, or inside `unconstrained`.
+const UNLIMITED: u8 = u8::MAX;
+
+const _: () = assert!(BUDGET < UNLIMITED);
+
+thread_local! {
+    static LEFT: Cell<u8> = const { Cell::new(UNLIMITED) };
+    static DEFER: Cell<Option<fn(&Waker)>> = const { Cell::new(None) };
+}
+
+/// Gives back on drop the budget that was there before.
+struct Restore(u8);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        // A thread that is going away has no budget left to restore.
+        let _ = LEFT.try_with(|left| left.set(self.0));
+    }
+}
+
+fn with_left<R>(units: u8, run: impl FnOnce() -> R) -> R {
+    let before = LEFT.try_with(|left| left.replace(units));
+    let _restore = Restore(before.unwrap_or(UNLIMITED));
+    run()
+}
+
+/// Runs `poll` with a full budget.
+#[inline]
+pub fn with_budget<R>(poll: impl FnOnce() -> R) -> R {
+    with_left(BUDGET, poll)
+}
+
+/// Runs `poll` without a limit.
+#[inline]
+pub fn with_unconstrained<R>(poll: impl FnOnce() -> R) -> R {
+    with_left(UNLIMITED, poll)
+}
+
+/// Sets a full budget for the polls that follow on this thread, until
+/// [`stop`]. What a worker does around a poll, where a guard would cost more
+/// than the poll.
+#[inline]
+pub fn start() {
+    LEFT.with(|left| left.set(BUDGET));
+}
+
+/// Lifts the limit.
+#[inline]
+pub fn stop() {
+    LEFT.with(|left| left.set(UNLIMITED));
+}
+
+/// Whether the next operation may proceed.
+#[inline]
+pub fn has_budget_remaining() -> bool {
+    LEFT.try_with(|left| left.get() != 0).unwrap_or(true)
+}
+
+/// One unit, spent; it comes back unless the operation
+/// [made progress](Spent::made_progress).
+#[derive(Debug)]
+#[must_use = "a unit that is dropped at once was not spent"]
+pub struct Spent {
+    before: u8,
+    /// The budget belongs to this thread.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Spent {
+    /// The operation did something: the unit stays spent.
+    #[inline(always)]
+    pub fn made_progress(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Spent {
+    #[inline]
+    fn drop(&mut self) {
+        if self.before != UNLIMITED {
+            let _ = LEFT.try_with(|left| left.set(self.before));
+        }
+    }
+}
+
+/// Spends a unit, or tells the task to come back later and answers `Pending`.
+#[inline]
+pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Spent> {
+    let before = LEFT.try_with(Cell::get).unwrap_or(UNLIMITED);
+    if before == 0 {
+        return come_back_later(cx);
+    }
+    if before != UNLIMITED {
+        LEFT.with(|left| left.set(before - 1));
+    }
+    Poll::Ready(Spent {
+        before,
+        not_send: PhantomData,
+    })
+}
+
+/// Spends a unit on an operation that is known to make progress; false, and
+/// nothing spent, if none is left. What a try-operation inside an async one
+/// uses, when it can still fall back to [`poll_proceed`].
+#[inline]
+pub fn try_spend() -> bool {
+    LEFT.try_with(|left| match left.get() {
+        UNLIMITED => true,
+        0 => false,
+        units => {
+            left.set(units - 1);
+            true
+        }
+    })
+    .unwrap_or(true)
+}
+
+/// `Pending`, with the task told to come back, if no unit is left.
+#[inline]
+pub fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
+    match has_budget_remaining() {
+        true => Poll::Ready(()),
+        false => come_back_later(cx),
+    }
+}
+
+#[cold]
+fn come_back_later<T>(cx: &mut Context<'_>) -> Poll<T> {
+    defer(cx.waker());
+    Poll::Pending
+}
+
+/// Wakes `waker` after others have had their turn: at once where no runtime
+/// has said how to do better.
+pub fn defer(waker: &Waker) {
+    match DEFER.try_with(Cell::get) {
+        Ok(Some(later)) => later(waker),
+        _ => waker.wake_by_ref(),
+    }
+}
+
+/// Says how [`defer`] works on this thread; returns what was said before.
+pub fn set_defer(later: Option<fn(&Waker)>) -> Option<fn(&Waker)> {
+    DEFER.with(|slot| slot.replace(later))
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    fn spend() -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        match poll_proceed(&mut cx) {
+            Poll::Ready(spent) => {
+                spent.made_progress();
+                true
+            }
+            Poll::Pending => false,
+        }
+    }
+
+    #[test]
+    fn a_poll_has_a_hundred_and_twenty_eight_units() {
+        let done = with_budget(|| (0..1000).filter(|_| spend()).count());
+        assert_eq!(done, 128);
+    }
+
+    #[test]
+    fn a_unit_without_progress_comes_back() {
+        let mut cx = Context::from_waker(Waker::noop());
+        with_budget(|| {
+            for _ in 0..1000 {
+                assert!(poll_proceed(&mut cx).is_ready());
+            }
+        });
+    }
+
+    #[test]
+    fn outside_a_task_and_when_unconstrained_there_is_no_limit() {
+        assert!((0..1000).all(|_| spend()));
+        with_budget(|| {
+            with_unconstrained(|| assert!((0..1000).all(|_| spend())));
+            assert_eq!((0..1000).filter(|_| spend()).count(), 128);
+            assert!(!has_budget_remaining() && !try_spend());
+        });
+        assert!(has_budget_remaining() && try_spend());
+    }
+
+    #[test]
+    fn the_exhausted_task_is_deferred_the_way_the_runtime_says() {
+        thread_local!(static DEFERRED: Cell<u32> = const { Cell::new(0) });
+        let before = set_defer(Some(|_| DEFERRED.with(|n| n.set(n.get() + 1))));
+        with_budget(|| {
+            for _ in 0..130 {
+                spend();
+            }
+        });
+        set_defer(before);
+        assert_eq!(DEFERRED.with(Cell::get), 2);
+    }
+}

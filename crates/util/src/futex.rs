@@ -1,0 +1,130 @@
+//! Waiting on a word: a thread sleeps while the word has a given value, and
+//! whoever changes the word wakes it.
+//!
+//! Linux has this as a system call; elsewhere, and under loom, a lock and a
+//! condition stand in for the kernel's queue.
+
+use std::time::Duration;
+
+use crate::shim::atomic::AtomicU32;
+
+pub use chosen::Futex;
+
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(blitzen_loom)))]
+mod chosen {
+    use super::*;
+
+    /// A word that threads can sleep on.
+    #[derive(Debug, Default)]
+    pub struct Futex {
+        word: AtomicU32,
+    }
+
+    impl Futex {
+        /// A futex whose word is `value`.
+        pub const fn new(value: u32) -> Self {
+            Self {
+                word: AtomicU32::new(value),
+            }
+        }
+
+        /// The word itself.
+        #[inline(always)]
+        pub fn word(&self) -> &AtomicU32 {
+            &self.word
+        }
+
+        /// Sleeps while the word is `expected`, at most for `timeout`. May
+        /// return for no reason: look at the word and the clock again.
+        pub fn wait(&self, expected: u32, timeout: Option<Duration>) {
+            // A timeout too long for the kernel's type is no timeout.
+            let spec = timeout.and_then(|timeout| {
+                Some(libc::timespec {
+                    tv_sec: timeout.as_secs().try_into().ok()?,
+                    tv_nsec: timeout.subsec_nanos().into(),
+                })
+            });
+            let spec_ptr = spec
+                .as_ref()
+                .map_or(std::ptr::null(), |spec| spec as *const libc::timespec);
+            // SAFETY: the word outlives the call, `spec_ptr` is null or points
+            // to `spec` above, and FUTEX_WAIT touches nothing else.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    self.word.as_ptr(),
+                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                    expected,
+                    spec_ptr,
+                );
+            }
+        }
+
+        /// Wakes one sleeper, if there is one.
+        pub fn wake_one(&self) {
+            // SAFETY: FUTEX_WAKE uses the address as a key only.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    self.word.as_ptr(),
+                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                    1,
+                );
+            }
+        }
+    }
+}
+
+#[cfg(not(all(any(target_os = "linux", target_os = "android"), not(blitzen_loom))))]
+mod chosen {
+    use super::*;
+    use crate::shim::{Condvar, Mutex, atomic::Ordering::Relaxed};
+
+    /// A word that threads can sleep on.
+    #[derive(Debug, Default)]
+    pub struct Futex {
+        word: AtomicU32,
+        queue: Mutex<()>,
+        changed: Condvar,
+    }
+
+    impl Futex {
+        /// A futex whose word is `value`.
+        pub fn new(value: u32) -> Self {
+            Self {
+                word: AtomicU32::new(value),
+                queue: Mutex::new(()),
+                changed: Condvar::new(),
+            }
+        }
+
+        /// The word itself.
+        #[inline(always)]
+        pub fn word(&self) -> &AtomicU32 {
+            &self.word
+        }
+
+        /// Sleeps while the word is `expected`, at most for `timeout`. May
+        /// return for no reason: look at the word and the clock again.
+        pub fn wait(&self, expected: u32, timeout: Option<Duration>) {
+            let guard = self.queue.lock();
+            // Relaxed: whoever changes the word and then wakes passes through
+            // the lock, so the value read under it is not older than that.
+            if self.word.load(Relaxed) != expected {
+                return;
+            }
+            match timeout {
+                None => drop(self.changed.wait(guard)),
+                Some(timeout) => drop(self.changed.wait_timeout(guard, timeout)),
+            }
+        }
+
+        /// Wakes one sleeper, if there is one.
+        pub fn wake_one(&self) {
+            // Passing through the lock: a sleeper that has checked the word is
+            // on the condition before this returns.
+            drop(self.queue.lock());
+            self.changed.notify_one();
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! std or loom, chosen once: everything that is modelled takes its atomics,
+//! cells, locks and threads from here.
+//!
+//! Two types differ from std's so that both worlds offer the same calls:
+//! [`cell::UnsafeCell`] lends its pointer to a closure, and [`Mutex`] has no
+//! poison (a panic under one of our locks leaves the data as valid as before).
+
+#[cfg(not(blitzen_loom))]
+pub use std::{hint, sync::Arc, thread};
+
+#[cfg(blitzen_loom)]
+pub use loom::{hint, sync::Arc, thread};
+
+/// Atomic types and fences.
+pub mod atomic {
+    #[cfg(not(blitzen_loom))]
+    pub use std::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+
+    #[cfg(blitzen_loom)]
+    pub use loom::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+}
+
+/// Interior mutability whose accesses loom can watch.
+pub mod cell {
+    #[cfg(blitzen_loom)]
+    pub use loom::cell::UnsafeCell;
+
+    /// A cell whose content is reached through a raw pointer lent to a closure.
+    #[cfg(not(blitzen_loom))]
+    #[derive(Debug, Default)]
+    #[repr(transparent)]
+    pub struct UnsafeCell<T: ?Sized>(std::cell::UnsafeCell<T>);
+
+    #[cfg(not(blitzen_loom))]
+    impl<T> UnsafeCell<T> {
+        /// Wraps a value.
+        pub const fn new(value: T) -> Self {
+            Self(std::cell::UnsafeCell::new(value))
+        }
+
+        /// Unwraps the value.
+        pub fn into_inner(self) -> T {
+            self.0.into_inner()
+        }
+    }
+
+    #[cfg(not(blitzen_loom))]
+    impl<T: ?Sized> UnsafeCell<T> {
+        /// Lends the content for reading.
+        #[inline(always)]
+        pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+            read(self.0.get())
+        }
+
+        /// Lends the content for writing.
+        #[inline(always)]
+        pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+            write(self.0.get())
+        }
+    }
+}
+
+#[cfg(not(blitzen_loom))]
+use std::sync as chosen;
+
+#[cfg(blitzen_loom)]
+use loom::sync as chosen;
+
+/// The guard of a [`Mutex`].
+pub type MutexGuard<'a, T> = chosen::MutexGuard<'a, T>;
+
+/// A lock without poison.
+#[derive(Debug, Default)]
+pub struct Mutex<T>(chosen::Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// An unlocked mutex.
+    #[cfg(not(blitzen_loom))]
+    pub const fn new(value: T) -> Self {
+        Self(chosen::Mutex::new(value))
+    }
+
+    /// An unlocked mutex.
+    #[cfg(blitzen_loom)]
+    pub fn new(value: T) -> Self {
+        Self(chosen::Mutex::new(value))
+    }
+
+    /// Blocks until the lock is held.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        match self.0.lock() {
+            Ok(guard) => guard,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+
+    /// Takes the lock if nobody holds it.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        use std::sync::TryLockError::{Poisoned, WouldBlock};
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(WouldBlock) => None,
+        }
+    }
+
+    /// Reaches the value without locking: `&mut` proves that nobody else can.
+    pub fn get_mut(&mut self) -> &mut T {
+        match self.0.get_mut() {
+            Ok(value) => value,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+
+    /// Unwraps the value.
+    pub fn into_inner(self) -> T {
+        match self.0.into_inner() {
+            Ok(value) => value,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+}
+
+/// A condition variable for [`Mutex`].
+#[derive(Debug, Default)]
+pub struct Condvar(chosen::Condvar);
+
+impl Condvar {
+    /// A condition nobody waits for.
+    pub fn new() -> Self {
+        Self(chosen::Condvar::new())
+    }
+
+    /// Releases the lock and waits; may return for no reason.
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        match self.0.wait(guard) {
+            Ok(guard) => guard,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+
+    /// Like [`wait`](Self::wait), for `timeout` at the most; true if that ran out.
+    pub fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: std::time::Duration,
+    ) -> (MutexGuard<'a, T>, bool) {
+        match self.0.wait_timeout(guard, timeout) {
+            Ok((guard, timed)) => (guard, timed.timed_out()),
+            Err(poisoned) => {
+                let (guard, timed) = poisoned.into_inner();
+                (guard, timed.timed_out())
+            }
+        }
+    }
+
+    /// Wakes one waiter.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes every waiter.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
