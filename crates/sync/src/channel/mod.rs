@@ -1,0 +1,1 @@
+//! Channels: values handed between tasks.
