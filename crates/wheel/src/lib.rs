@@ -1,1 +1,48 @@
 //! Timers as arithmetic: a hierarchical wheel that is told what time it is.
+//!
+//! The wheel has no clock, no thread and no idea of what a timer wakes. It counts in *ticks*,
+//! and the caller decides how long a tick is: a millisecond as a rule, a microsecond where
+//! more resolution is worth more cascades. To be never early, round deadlines **up** to a tick
+//! and the clock **down**.
+//!
+//! ```
+//! use blitzen_wheel::{Entry, Wheel};
+//! use std::pin::pin;
+//!
+//! let mut wheel = Wheel::new();
+//! let tea = pin!(Entry::new("tea"));
+//!
+//! // SAFETY: `tea` is in no wheel, and it leaves this one below, before it is dropped.
+//! unsafe { wheel.insert(tea.as_ref(), 180_000) };
+//!
+//! assert_eq!(wheel.next_expiry(), Some(180_000));
+//! assert!(wheel.poll(179_999).is_none());
+//!
+//! let rung = wheel.poll(180_000).expect("the tea is ready");
+//! // SAFETY: `tea` is still alive.
+//! assert_eq!(*unsafe { rung.as_ref() }.value(), "tea");
+//! ```
+//!
+//! # How a runtime uses it
+//!
+//! Each worker has one wheel behind a lock of its own. A timer's [`Entry`] lives inside the
+//! future that waits, so nothing is allocated per timer; its value is whatever firing needs,
+//! a waker slot for instance. The lock is taken
+//!
+//! * by the worker itself to [`insert`](Wheel::insert), [`reset`](Wheel::reset) and
+//!   [`remove`](Wheel::remove): uncontended, so an exchange on a line that it owns;
+//! * by the worker between tasks, to [`poll`](Wheel::poll) what is due. One entry comes out
+//!   per call, so that the caller can gather a batch of wakers, release the lock, wake them and
+//!   come back;
+//! * by another worker, to poll the wheel of one that is stuck, or to take out a timer that was
+//!   armed on a worker its task has since left.
+//!
+//! A worker about to sleep asks [`next_expiry`](Wheel::next_expiry) and sleeps until exactly
+//! then. A runtime that goes away polls with [`u64::MAX`], which empties the wheel.
+
+mod entry;
+mod level;
+mod wheel;
+
+pub use entry::Entry;
+pub use wheel::Wheel;
