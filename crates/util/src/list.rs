@@ -104,6 +104,16 @@ impl<T: Linked> List<T> {
         self.tail
     }
 
+    /// The node behind this one: with [`front`](Self::front), a walk through
+    /// the list. Ask before the node at hand leaves it.
+    ///
+    /// # Safety
+    /// `node` is in this list.
+    pub unsafe fn after(&self, node: NonNull<T>) -> Option<NonNull<T>> {
+        // SAFETY: L1 and L2 hold for every node of the list.
+        unsafe { with_ends(node, |ends| ends.next) }
+    }
+
     /// Adds a node behind all others.
     ///
     /// # Safety
@@ -348,6 +358,27 @@ mod tests {
             expected.extend((0..3).filter(|&n| n != leaving as u32));
             assert_eq!(drain(&mut list), expected);
         }
+    }
+
+    #[test]
+    fn a_walk_may_take_nodes_out_as_it_goes() {
+        let nodes = Nodes::new(4);
+        let mut list = List::new();
+        for &node in &nodes.0 {
+            // SAFETY: alive, in no list.
+            unsafe { list.push_back(node) };
+        }
+        let mut cursor = list.front();
+        while let Some(node) = cursor {
+            // SAFETY: in the list until the next line but one.
+            cursor = unsafe { list.after(node) };
+            // SAFETY: alive, in this list.
+            if unsafe { node.as_ref() }.value % 2 == 0 {
+                // SAFETY: in this list.
+                unsafe { list.remove(node) };
+            }
+        }
+        assert_eq!(drain(&mut list), [1, 3]);
     }
 
     #[test]

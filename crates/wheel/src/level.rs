@@ -142,7 +142,7 @@ impl Occupancy {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -27,8 +27,9 @@
 //! `elapsed` may therefore move up to the `earliest` of the first slot and no further; and,
 //! without breaking P4, if that slot is emptied on reaching its first tick.
 
-use crate::entry::{Entry, Link, List};
+use crate::entry::{Entry, Link};
 use crate::level::{Occupancy, PLACES, Place};
+use blitzen_util::list::List;
 use std::fmt;
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -60,7 +61,7 @@ pub struct Wheel<T> {
 }
 
 struct Slot<T> {
-    entries: List<T>,
+    entries: List<Entry<T>>,
     /// W3. Without meaning while the slot is empty.
     earliest: u64,
     is_attained: bool,
@@ -70,7 +71,8 @@ struct Slot<T> {
 /// it. Beyond, a sleeper is woken once for nothing, and that cascades the slot.
 const COMPARED: usize = 64;
 
-// SAFETY: a wheel owns no `T`; it reads and writes the nodes of its entries, which by E2 is the
+// SAFETY: a wheel owns no `T`; it reads and writes what E2 lets it, the
+// links and notes of its entries, which by E2 is the
 // right of whoever holds the wheel, on whatever thread.
 unsafe impl<T: Send> Send for Wheel<T> {}
 
@@ -185,8 +187,8 @@ impl<T> Wheel<T> {
     pub unsafe fn reset(&mut self, entry: Pin<&Entry<T>>, deadline_tick: u64) {
         let link = entry.link();
         // SAFETY: alive, and ours to touch: it is in this wheel or in none.
-        let node = unsafe { Entry::node(link) };
-        let Some(place) = node.place else {
+        let note = unsafe { Entry::note(link) };
+        let Some(place) = note.place else {
             // SAFETY: it is in no wheel; the rest is the caller's promise.
             return unsafe { self.insert(entry, deadline_tick) };
         };
@@ -201,7 +203,7 @@ impl<T> Wheel<T> {
             return;
         }
         // W2 holds. It may be behind the slot now.
-        let was_tick = std::mem::replace(&mut node.deadline_tick, deadline_tick);
+        let was_tick = std::mem::replace(&mut note.deadline_tick, deadline_tick);
         if deadline_tick <= slot.earliest {
             slot.earliest = deadline_tick;
             slot.is_attained = true;
@@ -235,7 +237,7 @@ impl<T> Wheel<T> {
     pub unsafe fn remove(&mut self, entry: Pin<&Entry<T>>) -> bool {
         let link = entry.link();
         // SAFETY: alive, and ours to touch: it is in this wheel or in none.
-        let Some(place) = unsafe { Entry::node(link) }.place else {
+        let Some(place) = unsafe { Entry::note(link) }.place else {
             return false;
         };
         // SAFETY: by E3 it is in `place`.
@@ -353,9 +355,11 @@ impl<T> Wheel<T> {
             slot.is_attained = true;
         }
         // SAFETY: alive, and ours to touch: the caller's promise.
-        unsafe { Entry::node(link) }.deadline_tick = deadline_tick;
+        let note = unsafe { Entry::note(link) };
+        note.deadline_tick = deadline_tick;
+        note.place = Some(place);
         // SAFETY: the caller's promise.
-        unsafe { slot.entries.push_back(link, place) };
+        unsafe { slot.entries.push_back(link) };
     }
 
     /// Unlinks an entry and answers what its deadline was.
@@ -365,8 +369,12 @@ impl<T> Wheel<T> {
     #[inline]
     unsafe fn unlink(&mut self, link: Link<T>, place: Place) -> u64 {
         let slot = &mut self.slots[place.index()];
-        // SAFETY: it is in this list; nobody else uses the node meanwhile.
-        let deadline_tick = unsafe { slot.entries.unlink(link) }.deadline_tick;
+        // SAFETY: it is in this list.
+        unsafe { slot.entries.remove(link) };
+        // SAFETY: alive, ours to touch, and the only reference.
+        let note = unsafe { Entry::note(link) };
+        note.place = None;
+        let deadline_tick = note.deadline_tick;
         if slot.entries.is_empty() {
             self.occupied.clear(place);
         } else if deadline_tick == slot.earliest {
@@ -395,11 +403,11 @@ impl<T> Wheel<T> {
     /// Spreads a slot whose first tick is reached over the lower levels.
     #[cold]
     fn cascade(&mut self, place: Place) {
-        let mut entries = std::mem::replace(&mut self.slots[place.index()].entries, List::new());
+        let mut entries = self.slots[place.index()].entries.take();
         self.occupied.clear(place);
         while let Some(link) = entries.pop_front() {
             // SAFETY: unlinked just now, still alive and the wheel's.
-            let deadline_tick = unsafe { Entry::node(link) }.deadline_tick;
+            let deadline_tick = unsafe { Entry::note(link) }.deadline_tick;
             // SAFETY: as above; W4 and `elapsed` not beyond `earliest` give W1. An entry of the
             // overflow may go back there: `entries` is not that list any more.
             unsafe { self.place(link, deadline_tick) };
@@ -417,8 +425,8 @@ impl<T> Wheel<T> {
         while let Some(link) = cursor {
             // SAFETY: still in the list: the loop unlinks nothing but the entry at hand.
             cursor = unsafe { self.slots[place.index()].entries.after(link) };
-            // SAFETY: as above, and nobody else refers to the node.
-            let deadline_tick = unsafe { Entry::node(link) }.deadline_tick;
+            // SAFETY: as above, and nobody else refers to the note.
+            let deadline_tick = unsafe { Entry::note(link) }.deadline_tick;
             if !place.covers(bound, deadline_tick) {
                 // SAFETY: it is in this slot; then in none, still the wheel's. W1 by W2.
                 unsafe {
@@ -466,8 +474,10 @@ impl<T> Drop for Wheel<T> {
     /// Lets go of what is still in the wheel: those entries are in none afterwards.
     fn drop(&mut self) {
         while let Some(place) = self.occupied.first() {
-            while self.slots[place.index()].entries.pop_front().is_some() {}
-            self.occupied.clear(place);
+            while let Some(link) = self.slots[place.index()].entries.front() {
+                // SAFETY: it is the front of that slot.
+                unsafe { self.unlink(link, place) };
+            }
         }
     }
 }
@@ -482,7 +492,7 @@ impl<T> Slot<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
 

@@ -1,6 +1,8 @@
 //! The wheel does what a sorted map of deadlines does, whatever is asked of it in whatever
 //! order, over jumps of every size.
 
+#![cfg(not(blitzen_loom))]
+
 use blitzen_wheel::{Entry, Wheel};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
