@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use crate::coop;
 use crate::park::Parker;
 
 impl Wake for Parker {
@@ -53,7 +54,10 @@ fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+        // Nothing else runs on this thread meanwhile, so there is nobody to yield to:
+        // a budget that the caller used up would only make this spin.
+        let poll = coop::with_unconstrained(|| future.as_mut().poll(&mut cx));
+        if let Poll::Ready(output) = poll {
             return Some(output);
         }
         match deadline {
@@ -101,5 +105,17 @@ mod tests {
     fn calls_nest() {
         let out = block_on(async { block_on(async { 3 }) });
         assert_eq!(out, 3);
+    }
+
+    #[test]
+    fn the_callers_budget_does_not_count() {
+        coop::with_budget(|| {
+            while coop::try_spend() {}
+            let out = block_on(poll_fn(|cx| match coop::poll_proceed(cx) {
+                Poll::Ready(_) => Poll::Ready(7),
+                Poll::Pending => panic!("asked to yield, to nobody"),
+            }));
+            assert_eq!(out, 7);
+        });
     }
 }

@@ -20,8 +20,9 @@ const CAPACITY: usize = 32;
 /// ```
 #[derive(Debug)]
 pub struct WakeBatch {
-    /// Slots below `len` are initialised.
+    /// Slots in `fired..len` are initialised.
     wakers: [MaybeUninit<Waker>; CAPACITY],
+    fired: usize,
     len: usize,
 }
 
@@ -30,6 +31,7 @@ impl WakeBatch {
     pub const fn new() -> Self {
         Self {
             wakers: [const { MaybeUninit::uninit() }; CAPACITY],
+            fired: 0,
             len: 0,
         }
     }
@@ -48,18 +50,65 @@ impl WakeBatch {
         self.len += 1;
     }
 
-    /// Fires every waker. If one panics the others are fired all the same,
-    /// and the panic goes on.
+    /// Fires every waker, in the order they were added. If one panics the
+    /// others are fired all the same, and the panic goes on.
     pub fn wake_all(&mut self) {
-        while let Some(waker) = self.pop() {
+        while let Some(waker) = self.next() {
             waker.wake();
         }
     }
 
-    fn pop(&mut self) -> Option<Waker> {
-        self.len = self.len.checked_sub(1)?;
-        // SAFETY: the slot was below `len`, and is not any more: it is read once.
-        Some(unsafe { self.wakers[self.len].assume_init_read() })
+    fn next(&mut self) -> Option<Waker> {
+        if self.fired == self.len {
+            (self.fired, self.len) = (0, 0);
+            return None;
+        }
+        self.fired += 1;
+        // SAFETY: the slot was in `fired..len`, and is not any more: it is read
+        // once.
+        Some(unsafe { self.wakers[self.fired - 1].assume_init_read() })
+    }
+}
+
+/// Wakes more than one batch holds: calls `gather` (which takes the lock, fills
+/// the batch and says whether more are left) and fires, until none are left.
+///
+/// A waker that panics ends neither its batch nor the rounds after it.
+///
+/// ```
+/// use std::task::Waker;
+/// use blitzen_util::wake_batch;
+///
+/// let mut waiting = vec![Waker::noop().clone(); 100];
+/// wake_batch::in_rounds(|batch| {
+///     while !batch.is_full() && let Some(waker) = waiting.pop() {
+///         batch.push(waker);
+///     }
+///     !waiting.is_empty()
+/// });
+/// assert!(waiting.is_empty());
+/// ```
+pub fn in_rounds(gather: impl FnMut(&mut WakeBatch) -> bool) {
+    let mut rounds = Rounds { gather, more: true };
+    while rounds.more {
+        let mut batch = WakeBatch::new();
+        rounds.more = (rounds.gather)(&mut batch);
+        batch.wake_all();
+    }
+}
+
+struct Rounds<F: FnMut(&mut WakeBatch) -> bool> {
+    gather: F,
+    more: bool,
+}
+
+impl<F: FnMut(&mut WakeBatch) -> bool> Drop for Rounds<F> {
+    /// Rounds are left here only while a waker's panic unwinds.
+    fn drop(&mut self) {
+        while self.more {
+            let mut batch = WakeBatch::new();
+            self.more = (self.gather)(&mut batch);
+        }
     }
 }
 
@@ -73,7 +122,7 @@ impl Drop for WakeBatch {
     /// A batch that is not empty here is being unwound: a waker gathered is a
     /// promise to wake, whatever went wrong in between.
     fn drop(&mut self) {
-        while let Some(waker) = self.pop() {
+        while let Some(waker) = self.next() {
             // A second panic would abort; the first one is the one to report.
             let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
@@ -125,5 +174,43 @@ mod tests {
         }));
         assert!(panicked.is_err());
         assert_eq!(count.0.load(Relaxed), 2);
+    }
+
+    #[test]
+    fn wakers_fire_in_the_order_they_were_added() {
+        struct Note(Arc<std::sync::Mutex<Vec<usize>>>, usize);
+        impl Wake for Note {
+            fn wake(self: Arc<Self>) {
+                self.0.lock().unwrap().push(self.1);
+            }
+        }
+        let order = Arc::default();
+        let mut batch = WakeBatch::new();
+        for _ in 0..2 {
+            for index in 0..3 {
+                batch.push(Arc::new(Note(Arc::clone(&order), index)).into());
+            }
+            batch.wake_all();
+        }
+        assert_eq!(*order.lock().unwrap(), [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn a_waker_that_panics_does_not_end_the_rounds() {
+        let count = Arc::new(Count(AtomicUsize::new(0)));
+        let mut left: Vec<Waker> = vec![count.clone().into(); 3 * CAPACITY];
+        left.push(Arc::new(Bomb).into()); // fired first
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            in_rounds(|batch| {
+                while !batch.is_full()
+                    && let Some(waker) = left.pop()
+                {
+                    batch.push(waker);
+                }
+                !left.is_empty()
+            });
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(count.0.load(Relaxed), 3 * CAPACITY);
     }
 }
