@@ -1,1 +1,192 @@
-fn main() {}
+//! Compares blitzen with its peers, each workload written once for all of them.
+
+mod alloc;
+mod compare;
+mod instructions;
+mod kit;
+mod once;
+mod probe;
+mod report;
+mod row;
+mod rt;
+mod scheduler;
+mod stats;
+mod sync;
+mod time;
+mod valgrind;
+mod watchdog;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::compare::{Outcome, Plan};
+use crate::row::Row;
+
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
+
+/// Compares blitzen with its peers.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    mode: Mode,
+}
+
+#[derive(Subcommand)]
+enum Mode {
+    /// Time, CPU time and allocations, all contenders interleaved in this process
+    Compare {
+        #[command(flatten)]
+        choice: Choice,
+        /// Timed rounds, after one that counts allocations
+        #[arg(long, default_value_t = 15)]
+        rounds: usize,
+        /// Two rounds of few operations: shows that every count is right, no more
+        #[arg(long)]
+        quick: bool,
+        /// Operations per sample, instead of each row's own number
+        #[arg(long)]
+        ops: Option<u64>,
+        /// Seconds a sample may take
+        #[arg(long, default_value_t = 120)]
+        patience: u64,
+        /// Where to write the outcome as JSON
+        #[arg(long)]
+        json: Option<PathBuf>,
+    },
+    /// Instructions per operation under valgrind, one worker
+    Instructions {
+        #[command(flatten)]
+        choice: Choice,
+        /// Where to write the counts as JSON
+        #[arg(long)]
+        json: Option<PathBuf>,
+    },
+    /// The rows there are
+    List,
+    /// One sample of one contender, as JSON
+    #[command(hide = true)]
+    Once(once::Order),
+}
+
+/// Which rows, and who takes part in them.
+#[derive(clap::Args)]
+struct Choice {
+    /// Groups; all if none is named
+    groups: Vec<String>,
+    /// A row's name, or the beginning of several
+    #[arg(long = "row")]
+    rows: Vec<String>,
+    /// Only these contenders
+    #[arg(long = "peer")]
+    peers: Vec<String>,
+}
+
+impl Choice {
+    fn rows(&self) -> Result<Vec<Row>, String> {
+        let mut rows = row::select(row::all(), &self.groups, &self.rows)?;
+        if !self.peers.is_empty() {
+            let is_chosen = |name: &str| self.peers.iter().any(|peer| peer == name);
+            for row in &mut rows {
+                row.contenders.retain(|contender| is_chosen(contender.name));
+            }
+            rows.retain(|row| !row.contenders.is_empty());
+        }
+        if rows.is_empty() {
+            return Err("none of these rows has one of these contenders".into());
+        }
+        Ok(rows)
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().mode {
+        Mode::Compare {
+            choice,
+            rounds,
+            quick,
+            ops,
+            patience,
+            json,
+        } => {
+            watchdog::set_patience(patience);
+            let plan = Plan {
+                rounds: if quick { 2 } else { rounds },
+                is_quick: quick,
+                ops,
+            };
+            compare_all(&choice, plan, json.as_deref())
+        }
+        Mode::Instructions { choice, json } => count_all(&choice, json.as_deref()),
+        Mode::List => {
+            list();
+            Ok(())
+        }
+        Mode::Once(order) => {
+            watchdog::set_patience(600);
+            once::obey(&order, &row::all())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare_all(choice: &Choice, plan: Plan, json: Option<&Path>) -> Result<(), String> {
+    if plan.rounds == 0 {
+        return Err("a median needs at least one round".into());
+    }
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for row in choice.rows()? {
+        let outcome = compare::compare(&row, plan);
+        println!("{}", report::row(&outcome));
+        outcomes.push(outcome);
+        // After each row: a long run that is interrupted leaves what it has.
+        write_json(json, &outcomes)?;
+    }
+    println!("{}", report::summary(&outcomes));
+    Ok(())
+}
+
+fn count_all(choice: &Choice, json: Option<&Path>) -> Result<(), String> {
+    let mut tallies = Vec::new();
+    for row in choice.rows()? {
+        if let Some(tally) = instructions::tally(&row)? {
+            eprintln!("{}", tally.line().join("  "));
+            tallies.push(tally);
+            write_json(json, &tallies)?;
+        }
+    }
+    if tallies.is_empty() {
+        return Err("none of these rows keeps to one thread, so none is counted".into());
+    }
+    let lines: Vec<Vec<String>> = tallies.iter().map(|tally| tally.line()).collect();
+    print!("{}", report::table(&lines));
+    Ok(())
+}
+
+fn list() {
+    for row in row::all() {
+        let contenders: Vec<&str> = row.contenders.iter().map(|one| one.name).collect();
+        println!(
+            "{}/{}: {} ({})",
+            row.group,
+            row.name,
+            row.what,
+            contenders.join(", ")
+        );
+    }
+}
+
+fn write_json(path: Option<&Path>, value: &impl serde::Serialize) -> Result<(), String> {
+    let Some(path) = path else { return Ok(()) };
+    let text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,330 @@
+//! Runs contenders round by round and boils their samples down.
+//!
+//! C1. A round runs every contender of a row once, each round starting with the next
+//!     one, so that none always runs after the same neighbour.
+//! C2. Round 0 counts allocations and is not timed; the rounds after it are timed
+//!     and count nothing (see [`alloc`]).
+//! C3. Ratios are taken within a round, never between rounds.
+
+use crate::alloc;
+use crate::once;
+use crate::probe::Sample;
+use crate::row::{BLITZEN, Role, Row, TOKIO, Target, Unit};
+use crate::stats::{Ratio, ahead, median, quantile};
+
+/// What all rows of a run have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) rounds: usize,
+    pub(crate) is_quick: bool,
+    /// Instead of the row's own number of operations.
+    pub(crate) ops: Option<u64>,
+}
+
+impl Plan {
+    pub(crate) fn ops_of(&self, row: &Row) -> u64 {
+        let own = match self.is_quick {
+            true => row.ops.quick,
+            false => row.ops.full,
+        };
+        self.ops.unwrap_or(own)
+    }
+}
+
+/// A row as it came out.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) group: String,
+    pub(crate) row: String,
+    pub(crate) what: String,
+    pub(crate) unit: Unit,
+    pub(crate) ops: u64,
+    pub(crate) workers: usize,
+    pub(crate) rounds: usize,
+    pub(crate) best_peer: Option<String>,
+    pub(crate) standings: Vec<Standing>,
+    pub(crate) verdicts: Vec<Verdict>,
+}
+
+/// One contender of a row as it came out.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(crate) struct Standing {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    /// How many values the quantiles are of.
+    pub(crate) points: usize,
+    pub(crate) median: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    /// Above 1: ahead of Tokio.
+    pub(crate) over_tokio: Option<Ratio>,
+    /// Above 1: ahead of the best peer.
+    pub(crate) over_best_peer: Option<Ratio>,
+    pub(crate) cpu_ns_per_op: f64,
+    pub(crate) cpu_over_tokio: Option<Ratio>,
+    pub(crate) allocations_per_op: f64,
+    pub(crate) bytes_per_op: f64,
+    /// The median of each round, in the row's unit.
+    pub(crate) by_round: Vec<f64>,
+}
+
+/// Whether blitzen reached what it was to reach.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(crate) struct Verdict {
+    pub(crate) aim: String,
+    pub(crate) value: f64,
+    pub(crate) is_met: bool,
+}
+
+impl Outcome {
+    pub(crate) fn standing(&self, name: &str) -> Option<&Standing> {
+        self.standings.iter().find(|standing| standing.name == name)
+    }
+}
+
+/// Everything measured of one contender, by round.
+struct Series {
+    timed: Vec<Sample>,
+    counted: Sample,
+}
+
+impl Series {
+    fn by_round(&self) -> Vec<f64> {
+        let rounds = self.timed.iter();
+        rounds.map(|sample| median(&sample.points)).collect()
+    }
+
+    fn cpu_by_round(&self) -> Vec<f64> {
+        let rounds = self.timed.iter();
+        rounds.map(|sample| sample.cpu_ns_per_op).collect()
+    }
+
+    fn points(&self) -> Vec<f64> {
+        let rounds = self.timed.iter();
+        rounds.flat_map(|sample| sample.points.clone()).collect()
+    }
+}
+
+/// Runs one row.
+pub(crate) fn compare(row: &Row, plan: Plan) -> Outcome {
+    let ops = plan.ops_of(row);
+    let mut timed: Vec<Vec<Sample>> = vec![Vec::new(); row.contenders.len()];
+    alloc::count(true);
+    let counted: Vec<Sample> = row
+        .contenders
+        .iter()
+        .map(|contender| once::sample(row, contender, ops))
+        .collect();
+    alloc::count(false);
+    for round in 0..plan.rounds {
+        for turn in 0..row.contenders.len() {
+            let index = (round + turn) % row.contenders.len();
+            timed[index].push(once::sample(row, &row.contenders[index], ops));
+        }
+    }
+    let series: Vec<Series> = timed
+        .into_iter()
+        .zip(counted)
+        .map(|(timed, counted)| Series { timed, counted })
+        .collect();
+    boil_down(row, ops, plan.rounds, &series)
+}
+
+fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
+    let higher = row.unit.higher_is_better();
+    let index_of = |name: &str| row.contenders.iter().position(|one| one.name == name);
+    let tokio = index_of(TOKIO).map(|index| &series[index]);
+    let best = best_peer(row, series);
+
+    let standings: Vec<Standing> = row
+        .contenders
+        .iter()
+        .zip(series)
+        .map(|(contender, own)| {
+            let by_round = own.by_round();
+            let points = own.points();
+            Standing {
+                name: contender.name.to_string(),
+                role: contender.role,
+                points: points.len(),
+                median: median(&points),
+                p95: quantile(&points, if higher { 0.05 } else { 0.95 }),
+                p99: quantile(&points, if higher { 0.01 } else { 0.99 }),
+                over_tokio: tokio.and_then(|tokio| ahead(&by_round, &tokio.by_round(), higher)),
+                over_best_peer: best
+                    .and_then(|best| ahead(&by_round, &series[best].by_round(), higher)),
+                cpu_ns_per_op: median(&own.cpu_by_round()),
+                cpu_over_tokio: tokio
+                    .and_then(|tokio| ahead(&own.cpu_by_round(), &tokio.cpu_by_round(), false)),
+                allocations_per_op: own.counted.allocations_per_op,
+                bytes_per_op: own.counted.bytes_per_op,
+                by_round,
+            }
+        })
+        .collect();
+
+    let floor = row
+        .contenders
+        .iter()
+        .position(|contender| contender.role == Role::Floor);
+    let verdicts = index_of(BLITZEN).map_or_else(Vec::new, |blitzen| {
+        let over_floor = floor
+            .and_then(|floor| {
+                ahead(
+                    &series[blitzen].by_round(),
+                    &series[floor].by_round(),
+                    higher,
+                )
+            })
+            .map(|ratio| ratio.median);
+        judge(&row.targets, &standings[blitzen], over_floor)
+    });
+
+    Outcome {
+        group: row.group.to_string(),
+        row: row.name.to_string(),
+        what: row.what.to_string(),
+        unit: row.unit,
+        ops,
+        workers: row.workers,
+        rounds,
+        best_peer: best.map(|index| row.contenders[index].name.to_string()),
+        standings,
+        verdicts,
+    }
+}
+
+/// The peer with the best median; Tokio is one of them.
+fn best_peer(row: &Row, series: &[Series]) -> Option<usize> {
+    let value = |index: &usize| {
+        let value = median(&series[*index].points());
+        match row.unit.higher_is_better() {
+            true => -value,
+            false => value,
+        }
+    };
+    (0..row.contenders.len())
+        .filter(|&index| row.contenders[index].role == Role::Peer)
+        .min_by(|left, right| value(left).total_cmp(&value(right)))
+}
+
+/// A target that cannot be judged in this run (its opponent did not take part) is
+/// left out.
+fn judge(targets: &[Target], own: &Standing, over_floor: Option<f64>) -> Vec<Verdict> {
+    let verdict = |aim: String, value: Option<f64>, is_met: fn(f64, f64) -> bool, bound: f64| {
+        value.map(|value| Verdict {
+            aim,
+            value,
+            is_met: is_met(value, bound),
+        })
+    };
+    let at_least = |value: f64, bound: f64| value >= bound;
+    let at_most = |value: f64, bound: f64| value <= bound;
+    let middle = |ratio: Option<Ratio>| ratio.map(|ratio| ratio.median);
+    targets
+        .iter()
+        .filter_map(|target| match *target {
+            Target::OverTokio(bound) => {
+                let aim = format!("≥ {bound} × Tokio");
+                verdict(aim, middle(own.over_tokio), at_least, bound)
+            }
+            Target::CpuOverTokio(bound) => {
+                let aim = format!("CPU ≥ {bound} × Tokio");
+                verdict(aim, middle(own.cpu_over_tokio), at_least, bound)
+            }
+            Target::OverBestPeer(bound) => {
+                let aim = format!("≥ {bound} × best peer");
+                verdict(aim, middle(own.over_best_peer), at_least, bound)
+            }
+            Target::TimesFloor(bound) => {
+                let aim = format!("≤ {bound} × floor");
+                let times = over_floor.map(|ahead| 1.0 / ahead);
+                verdict(aim, times, at_most, bound)
+            }
+            Target::AtMost(bound) => {
+                verdict(format!("≤ {bound}"), Some(own.median), at_most, bound)
+            }
+            Target::AtLeast(bound) => {
+                verdict(format!("≥ {bound}"), Some(own.median), at_least, bound)
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::Contender;
+
+    fn series(values: &[f64]) -> Series {
+        let sample = |value: f64| Sample {
+            points: vec![value],
+            cpu_ns_per_op: value,
+            allocations_per_op: 1.0,
+            bytes_per_op: 64.0,
+        };
+        Series {
+            timed: values.iter().copied().map(sample).collect(),
+            counted: sample(0.0),
+        }
+    }
+
+    fn row(unit: Unit) -> Row {
+        let contenders = vec![
+            Contender::subject(BLITZEN, |_| ()),
+            Contender::peer(TOKIO, |_| ()),
+            Contender::peer("smol", |_| ()),
+            Contender::floor("futex", |_| ()),
+        ];
+        Row::new("row", "", (1, 1), contenders)
+            .unit(unit)
+            .target(Target::OverTokio(2.0))
+            .target(Target::TimesFloor(1.5))
+    }
+
+    #[test]
+    fn the_best_peer_is_neither_blitzen_nor_the_floor() {
+        let series = [&[10.0][..], &[30.0], &[20.0], &[5.0]].map(series);
+        let outcome = boil_down(&row(Unit::Nanoseconds), 1, 1, &series);
+        assert_eq!(outcome.best_peer.as_deref(), Some("smol"));
+        let blitzen = outcome.standing(BLITZEN).unwrap();
+        assert_eq!(blitzen.over_tokio.unwrap().median, 3.0);
+        assert_eq!(blitzen.over_best_peer.unwrap().median, 2.0);
+        assert_eq!(blitzen.allocations_per_op, 1.0);
+    }
+
+    #[test]
+    fn targets_are_judged_in_their_own_terms() {
+        let series = [&[10.0][..], &[30.0], &[20.0], &[5.0]].map(series);
+        let outcome = boil_down(&row(Unit::Nanoseconds), 1, 1, &series);
+        let met: Vec<bool> = outcome.verdicts.iter().map(|one| one.is_met).collect();
+        assert_eq!(met, [true, false], "3 × Tokio, but 2 × the floor");
+        assert_eq!(outcome.verdicts[1].value, 2.0);
+    }
+
+    #[test]
+    fn the_best_share_is_the_highest() {
+        let series = [&[0.8][..], &[0.4], &[0.6], &[0.9]].map(series);
+        let outcome = boil_down(&row(Unit::Share), 1, 1, &series);
+        assert_eq!(outcome.best_peer.as_deref(), Some("smol"));
+        let blitzen = outcome.standing(BLITZEN).unwrap();
+        assert_eq!(blitzen.over_tokio.unwrap().median, 2.0);
+    }
+
+    #[test]
+    fn the_tail_of_a_share_is_its_low_end() {
+        let values: Vec<f64> = (1..=100).map(|value| f64::from(value) / 100.0).collect();
+        let series = [&values[..], &values, &values, &values].map(series);
+        let outcome = boil_down(&row(Unit::Share), 1, 100, &series);
+        let blitzen = outcome.standing(BLITZEN).unwrap();
+        assert!(blitzen.p99 < blitzen.p95 && blitzen.p95 < blitzen.median);
+    }
+
+    #[test]
+    fn a_row_without_blitzen_is_not_judged() {
+        let contenders = vec![Contender::peer(TOKIO, |_| ())];
+        let row = Row::new("row", "", (1, 1), contenders).target(Target::OverTokio(2.0));
+        let outcome = boil_down(&row, 1, 1, &[series(&[10.0])]);
+        assert!(outcome.verdicts.is_empty());
+    }
+}

@@ -1,0 +1,159 @@
+//! Instructions per operation: the figure a busy machine cannot move.
+//!
+//! The program runs itself under callgrind with N operations and with 2 N, counting
+//! only the measured region of each, and divides the difference by N: what happens
+//! once (threads starting, the warm-up, the first growth of a buffer) drops out. The
+//! runtimes have one worker, and all threads are counted.
+//!
+//! It would lie for rows whose threads wait for each other by spinning, and for the
+//! clock: valgrind answers clock reads with a system call.
+
+use std::env;
+use std::fs;
+use std::process::{self, Command, Stdio};
+
+use crate::once::Order;
+use crate::row::{BLITZEN, Role, Row, TOKIO};
+
+/// Enough to start every thread.
+const WARM_UP_OPS: u64 = 64;
+
+/// Instructions of one row, by contender.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(crate) struct Tally {
+    pub(crate) group: String,
+    pub(crate) row: String,
+    pub(crate) counts: Vec<Count>,
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(crate) struct Count {
+    pub(crate) name: String,
+    pub(crate) instructions_per_op: f64,
+}
+
+impl Tally {
+    fn count(&self, name: &str) -> Option<f64> {
+        let count = self.counts.iter().find(|count| count.name == name);
+        count.map(|count| count.instructions_per_op)
+    }
+
+    /// Tokio's instructions over blitzen's.
+    pub(crate) fn over_tokio(&self) -> Option<f64> {
+        Some(self.count(TOKIO)? / self.count(BLITZEN)?)
+    }
+
+    /// A line of the table.
+    pub(crate) fn line(&self) -> Vec<String> {
+        let mut line = vec![self.row.clone()];
+        line.extend(
+            self.counts
+                .iter()
+                .map(|count| format!("{} {:.0}", count.name, count.instructions_per_op)),
+        );
+        if let Some(ratio) = self.over_tokio() {
+            line.push(format!("{ratio:.2} × tokio"));
+        }
+        line
+    }
+}
+
+/// Counts one row, if it is one whose instructions can be counted.
+pub(crate) fn tally(row: &Row) -> Result<Option<Tally>, String> {
+    let Some(ops) = row.counted_ops else {
+        return Ok(None);
+    };
+    let mut counts = Vec::new();
+    for contender in &row.contenders {
+        if contender.role == Role::Floor {
+            continue;
+        }
+        let once = count(row, contender.name, ops)?;
+        let twice = count(row, contender.name, 2 * ops)?;
+        counts.push(Count {
+            name: contender.name.to_string(),
+            instructions_per_op: (twice as f64 - once as f64) / ops as f64,
+        });
+    }
+    Ok(Some(Tally {
+        group: row.group.to_string(),
+        row: row.name.to_string(),
+        counts,
+    }))
+}
+
+fn count(row: &Row, contender: &str, ops: u64) -> Result<u64, String> {
+    let order = Order {
+        row: row.name.to_string(),
+        contender: contender.to_string(),
+        ops,
+        warm_up: WARM_UP_OPS,
+        workers: 1,
+        callgrind: true,
+        allocations: false,
+    };
+    let file = env::temp_dir().join(format!("blitzen-bench-{}.callgrind", process::id()));
+    let program = env::current_exe().map_err(|error| error.to_string())?;
+    let status = Command::new("valgrind")
+        .args(["--tool=callgrind", "--instr-atstart=no", "--fair-sched=yes"])
+        .arg(format!("--callgrind-out-file={}", file.display()))
+        .arg("--quiet")
+        .arg(program)
+        .args(order.words())
+        .stdout(Stdio::null())
+        .status()
+        .map_err(|error| format!("valgrind cannot be started: {error}"))?;
+    if !status.success() {
+        return Err(format!("{order:?} under valgrind: {status}"));
+    }
+    let text = fs::read_to_string(&file)
+        .map_err(|error| format!("callgrind left no {}: {error}", file.display()))?;
+    // It has been read; a file that stays behind harms nobody.
+    let _ = fs::remove_file(&file);
+    total(&text).ok_or_else(|| "callgrind's file has no total".to_string())
+}
+
+/// The instructions of the whole run: the first number of `totals` or `summary`.
+fn total(callgrind: &str) -> Option<u64> {
+    callgrind
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("totals:")
+                .or(line.strip_prefix("summary:"))
+        })?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_is_found() {
+        assert_eq!(
+            total("events: Ir\nsummary: 123\n\ntotals: 123\n"),
+            Some(123)
+        );
+        assert_eq!(total("totals: 77 5\n"), Some(77));
+        assert_eq!(total("events: Ir\n"), None);
+    }
+
+    #[test]
+    fn a_ratio_needs_both() {
+        let count = |name: &str, instructions_per_op| Count {
+            name: name.to_string(),
+            instructions_per_op,
+        };
+        let mut tally = Tally {
+            group: "g".into(),
+            row: "r".into(),
+            counts: vec![count(TOKIO, 300.0)],
+        };
+        assert_eq!(tally.over_tokio(), None);
+        tally.counts.push(count(BLITZEN, 100.0));
+        assert_eq!(tally.over_tokio(), Some(3.0));
+    }
+}

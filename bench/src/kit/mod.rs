@@ -1,0 +1,15 @@
+//! What workloads are made of besides the library under test: the same for all.
+
+mod asleep;
+mod burn;
+mod countdown;
+mod deal;
+mod futex;
+mod signal;
+
+pub(crate) use asleep::wait_until_others_sleep;
+pub(crate) use burn::Burn;
+pub(crate) use countdown::Countdown;
+pub(crate) use deal::deal;
+pub(crate) use futex::Futex;
+pub(crate) use signal::Signal;

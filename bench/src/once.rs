@@ -1,0 +1,116 @@
+//! One sample of one contender: in this process, or in one started for it.
+
+use std::env;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::probe::{Probe, Sample};
+use crate::row::{Contender, Row};
+use crate::watchdog;
+
+/// Part of a sample's operations that run before it as a warm-up.
+const WARM_UP_SHARE: u64 = 16;
+
+/// What the hidden command `once` is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Order {
+    #[arg(long)]
+    pub(crate) row: String,
+    #[arg(long)]
+    pub(crate) contender: String,
+    #[arg(long)]
+    pub(crate) ops: u64,
+    #[arg(long)]
+    pub(crate) warm_up: u64,
+    #[arg(long)]
+    pub(crate) workers: usize,
+    /// The process runs under callgrind.
+    #[arg(long)]
+    pub(crate) callgrind: bool,
+    /// Count allocations.
+    #[arg(long)]
+    pub(crate) allocations: bool,
+}
+
+impl Order {
+    /// The command's words, the order's arguments included.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words: Vec<String> = vec!["once".into()];
+        let mut option = |name: &str, value: String| words.extend([name.to_string(), value]);
+        option("--row", self.row.clone());
+        option("--contender", self.contender.clone());
+        option("--ops", self.ops.to_string());
+        option("--warm-up", self.warm_up.to_string());
+        option("--workers", self.workers.to_string());
+        if self.callgrind {
+            words.push("--callgrind".into());
+        }
+        if self.allocations {
+            words.push("--allocations".into());
+        }
+        words
+    }
+}
+
+/// Takes one sample, where the row wants it taken.
+pub(crate) fn sample(row: &Row, contender: &Contender, ops: u64) -> Sample {
+    let warm_up = (ops / WARM_UP_SHARE).max(1);
+    if row.is_isolated {
+        in_a_new_process(&Order {
+            row: row.name.to_string(),
+            contender: contender.name.to_string(),
+            ops,
+            warm_up,
+            workers: row.workers,
+            callgrind: false,
+            allocations: crate::alloc::is_counting(),
+        })
+    } else {
+        here(row, contender, ops, warm_up, row.workers)
+    }
+}
+
+/// Takes one sample in this process.
+pub(crate) fn here(
+    row: &Row,
+    contender: &Contender,
+    ops: u64,
+    warm_up: u64,
+    workers: usize,
+) -> Sample {
+    let _watched = watchdog::watch(format!("{} on {}", row.name, contender.name));
+    let mut probe = Probe::new(ops, warm_up, workers);
+    (contender.run)(&mut probe);
+    probe.into_sample()
+}
+
+fn in_a_new_process(order: &Order) -> Sample {
+    let program = env::current_exe().expect("this program has a path");
+    let output = Command::new(program)
+        .args(order.words())
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("this program can be started again");
+    assert!(output.status.success(), "{order:?}: {}", output.status);
+    serde_json::from_slice(&output.stdout).expect("a sample is printed as JSON")
+}
+
+/// The hidden command: takes the sample and prints it.
+pub(crate) fn obey(order: &Order, rows: &[Row]) -> Result<(), String> {
+    let row = rows
+        .iter()
+        .find(|row| row.name == order.row)
+        .ok_or_else(|| format!("no row is called {}", order.row))?;
+    let contender = row
+        .contender(&order.contender)
+        .ok_or_else(|| format!("{} has no contender {}", row.name, order.contender))?;
+    if order.callgrind {
+        crate::valgrind::expect_callgrind();
+    }
+    crate::alloc::count(order.allocations);
+    let sample = here(row, contender, order.ops, order.warm_up, order.workers);
+    let text = serde_json::to_string(&sample).expect("a sample is plain data");
+    // A closed pipe means that whoever asked has gone.
+    let _ = writeln!(std::io::stdout(), "{text}");
+    Ok(())
+}

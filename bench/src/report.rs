@@ -1,0 +1,219 @@
+//! The outcome as text for people and as JSON for programs.
+
+use std::fmt::Write;
+
+use crate::compare::{Outcome, Standing};
+use crate::row::{BLITZEN, TOKIO, Unit};
+use crate::stats::{Ratio, geometric_mean};
+
+/// A value of `unit`, in a width that fits the tables.
+pub(crate) fn show(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Nanoseconds => show_ns(value),
+        Unit::Share => format!("{value:.2}"),
+        Unit::Bytes => format!("{value:.0} B"),
+        Unit::Allocations => format!("{value:.3}"),
+    }
+}
+
+pub(crate) fn show_ns(ns: f64) -> String {
+    match ns {
+        ns if ns < 100.0 => format!("{ns:.1} ns"),
+        ns if ns < 10_000.0 => format!("{ns:.0} ns"),
+        ns if ns < 1e6 => format!("{:.1} µs", ns / 1e3),
+        ns if ns < 1e9 => format!("{:.1} ms", ns / 1e6),
+        ns => format!("{:.2} s", ns / 1e9),
+    }
+}
+
+fn show_ratio(ratio: Option<Ratio>) -> String {
+    match ratio {
+        Some(ratio) => format!("{:.2} ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high),
+        None => "–".into(),
+    }
+}
+
+fn show_median(ratio: Option<Ratio>) -> String {
+    ratio.map_or("–".into(), |ratio| format!("{:.2}", ratio.median))
+}
+
+/// Lines of cells, each column as wide as its widest; the first column is text, the
+/// others are numbers.
+pub(crate) fn table(lines: &[Vec<String>]) -> String {
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        let mut shown = String::new();
+        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            let pad = " ".repeat(width - cell.chars().count());
+            match column {
+                0 => write!(shown, "{cell}{pad}"),
+                _ => write!(shown, "  {pad}{cell}"),
+            }
+            .expect("a string takes everything");
+        }
+        text.push_str(shown.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// One row in full, printed as soon as it is known.
+pub(crate) fn row(outcome: &Outcome) -> String {
+    let header = [
+        "",
+        "median",
+        "p95",
+        "p99",
+        "points",
+        "× tokio",
+        "× best",
+        "cpu/op",
+        "allocs/op",
+        "bytes/op",
+    ];
+    let mut lines = vec![header.map(String::from).to_vec()];
+    lines.extend(outcome.standings.iter().map(|one| line(one, outcome.unit)));
+    let mut text = format!(
+        "{}/{}: {}\n  {} operations, {} workers, {} rounds\n",
+        outcome.group, outcome.row, outcome.what, outcome.ops, outcome.workers, outcome.rounds,
+    );
+    for line in table(&lines).lines() {
+        writeln!(text, "  {line}").expect("a string takes everything");
+    }
+    for verdict in &outcome.verdicts {
+        let word = if verdict.is_met { "met" } else { "MISSED" };
+        writeln!(
+            text,
+            "  target {}: {:.2}, {word}",
+            verdict.aim, verdict.value
+        )
+        .expect("a string takes everything");
+    }
+    text
+}
+
+fn line(standing: &Standing, unit: Unit) -> Vec<String> {
+    vec![
+        standing.name.clone(),
+        show(standing.median, unit),
+        show(standing.p95, unit),
+        show(standing.p99, unit),
+        standing.points.to_string(),
+        show_ratio(standing.over_tokio),
+        show_ratio(standing.over_best_peer),
+        show_ns(standing.cpu_ns_per_op),
+        format!("{:.3}", standing.allocations_per_op),
+        format!("{:.1}", standing.bytes_per_op),
+    ]
+}
+
+/// All rows in a line each, and each group's mean.
+pub(crate) fn summary(outcomes: &[Outcome]) -> String {
+    let header = [
+        "row",
+        "tokio",
+        "best peer",
+        "",
+        "blitzen",
+        "× tokio",
+        "× best",
+        "target",
+        "",
+    ];
+    let mut lines = vec![header.map(String::from).to_vec()];
+    for outcome in outcomes {
+        let value = |name: &str| {
+            outcome
+                .standing(name)
+                .map_or("–".into(), |one| show(one.median, outcome.unit))
+        };
+        let best = outcome.best_peer.as_deref().unwrap_or("–");
+        let blitzen = outcome.standing(BLITZEN);
+        let ratio = |pick: fn(&Standing) -> Option<Ratio>| show_median(blitzen.and_then(pick));
+        let aims: Vec<&str> = outcome
+            .verdicts
+            .iter()
+            .map(|one| one.aim.as_str())
+            .collect();
+        let word = match outcome.verdicts.iter().all(|one| one.is_met) {
+            _ if aims.is_empty() => "",
+            true => "met",
+            false => "MISSED",
+        };
+        lines.push(vec![
+            outcome.row.clone(),
+            value(TOKIO),
+            value(best),
+            best.to_string(),
+            value(BLITZEN),
+            ratio(|one| one.over_tokio),
+            ratio(|one| one.over_best_peer),
+            aims.join(", "),
+            word.to_string(),
+        ]);
+    }
+    let mut text = table(&lines);
+    text.push_str(&group_means(outcomes));
+    text
+}
+
+fn group_means(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    let mut groups: Vec<&str> = outcomes.iter().map(|one| one.group.as_str()).collect();
+    groups.dedup();
+    for group in groups {
+        let rows = outcomes.iter().filter(|one| one.group == group);
+        let blitzen: Vec<&Standing> = rows.filter_map(|one| one.standing(BLITZEN)).collect();
+        let medians = |pick: fn(&Standing) -> Option<Ratio>| -> Vec<f64> {
+            let ratios = blitzen.iter().filter_map(|one| pick(one));
+            ratios.map(|ratio| ratio.median).collect()
+        };
+        let over_tokio = medians(|one| one.over_tokio);
+        let over_best = medians(|one| one.over_best_peer);
+        let Some(mean) = geometric_mean(&over_tokio) else {
+            continue;
+        };
+        let slower = over_tokio.iter().filter(|ratio| **ratio < 1.0).count();
+        let level = over_best.iter().filter(|ratio| **ratio >= 1.0).count();
+        writeln!(
+            text,
+            "{group}: geometric mean {mean:.2} × tokio; {slower} of {} rows slower than tokio; \
+             {level} of {} level with the best peer or ahead",
+            over_tokio.len(),
+            over_best.len(),
+        )
+        .expect("a string takes everything");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_whatever_their_cells_hold() {
+        let lines = [
+            vec!["a".to_string(), "12 µs".into(), "x".into()],
+            vec!["name".to_string(), "3 ns".into()],
+        ];
+        assert_eq!(table(&lines), "a     12 µs  x\nname   3 ns\n");
+    }
+
+    #[test]
+    fn times_are_shown_in_a_unit_that_fits() {
+        assert_eq!(show_ns(3.14), "3.1 ns");
+        assert_eq!(show_ns(465.2), "465 ns");
+        assert_eq!(show_ns(40_000.0), "40.0 µs");
+        assert_eq!(show_ns(5e6), "5.0 ms");
+        assert_eq!(show_ns(1.38e9), "1.38 s");
+        assert_eq!(show(0.5, Unit::Share), "0.50");
+        assert_eq!(show(320.4, Unit::Bytes), "320 B");
+    }
+}

@@ -1,0 +1,265 @@
+//! A row of the comparison: one workload, who takes part, and what is aimed at.
+
+use crate::probe::Probe;
+
+/// What a row's values are.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Unit {
+    /// Time of one operation, or how late it was.
+    Nanoseconds,
+    /// Of the best that the processors could do; the only unit where more is better.
+    Share,
+    Bytes,
+    Allocations,
+}
+
+impl Unit {
+    pub(crate) fn higher_is_better(self) -> bool {
+        self == Unit::Share
+    }
+}
+
+/// What blitzen is to reach in a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Target {
+    /// Tokio's cost is so many times blitzen's.
+    OverTokio(f64),
+    /// Tokio's CPU time per operation is so many times blitzen's.
+    CpuOverTokio(f64),
+    /// In the row's unit.
+    AtMost(f64),
+    AtLeast(f64),
+    /// At most so many times what the bare system calls cost.
+    TimesFloor(f64),
+    /// The best peer's cost is so many times blitzen's.
+    OverBestPeer(f64),
+}
+
+/// Who a contender is to the report.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Role {
+    /// blitzen, or a part of it under another scheduler.
+    Subject,
+    /// Anything blitzen competes with, Tokio included.
+    Peer,
+    /// The system calls or threads below every runtime: a bound, not a competitor.
+    Floor,
+}
+
+/// A row's workload, instantiated for one library.
+#[derive(Clone, Copy)]
+pub(crate) struct Contender {
+    pub(crate) name: &'static str,
+    pub(crate) role: Role,
+    pub(crate) run: fn(&mut Probe),
+}
+
+impl Contender {
+    pub(crate) const fn subject(name: &'static str, run: fn(&mut Probe)) -> Contender {
+        let role = Role::Subject;
+        Contender { name, role, run }
+    }
+
+    pub(crate) const fn peer(name: &'static str, run: fn(&mut Probe)) -> Contender {
+        let role = Role::Peer;
+        Contender { name, role, run }
+    }
+
+    pub(crate) const fn floor(name: &'static str, run: fn(&mut Probe)) -> Contender {
+        let role = Role::Floor;
+        Contender { name, role, run }
+    }
+}
+
+/// Whose ratio every other is compared with.
+pub(crate) const TOKIO: &str = "tokio";
+/// Whose targets are judged.
+pub(crate) const BLITZEN: &str = "blitzen";
+
+/// How many operations make a sample of a tenth of a second or less, and how many
+/// are enough to see that the count is right.
+#[derive(Clone, Copy)]
+pub(crate) struct Ops {
+    pub(crate) full: u64,
+    pub(crate) quick: u64,
+}
+
+#[derive(Clone)]
+pub(crate) struct Row {
+    pub(crate) group: &'static str,
+    pub(crate) name: &'static str,
+    /// One line: what an operation is.
+    pub(crate) what: &'static str,
+    pub(crate) unit: Unit,
+    pub(crate) ops: Ops,
+    pub(crate) workers: usize,
+    pub(crate) targets: Vec<Target>,
+    /// Each sample in a process of its own.
+    pub(crate) is_isolated: bool,
+    /// For rows that keep one thread busy at a time, where a count of instructions
+    /// means something: how many operations to count.
+    pub(crate) counted_ops: Option<u64>,
+    pub(crate) contenders: Vec<Contender>,
+}
+
+impl Row {
+    pub(crate) fn new(
+        name: &'static str,
+        what: &'static str,
+        (full, quick): (u64, u64),
+        contenders: Vec<Contender>,
+    ) -> Row {
+        Row {
+            group: "",
+            name,
+            what,
+            unit: Unit::Nanoseconds,
+            ops: Ops { full, quick },
+            workers: 2,
+            targets: Vec::new(),
+            is_isolated: false,
+            counted_ops: None,
+            contenders,
+        }
+    }
+
+    pub(crate) fn unit(self, unit: Unit) -> Row {
+        Row { unit, ..self }
+    }
+
+    pub(crate) fn workers(self, workers: usize) -> Row {
+        Row { workers, ..self }
+    }
+
+    pub(crate) fn target(mut self, target: Target) -> Row {
+        self.targets.push(target);
+        self
+    }
+
+    pub(crate) fn isolated(self) -> Row {
+        Row {
+            is_isolated: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn counted(self, ops: u64) -> Row {
+        Row {
+            counted_ops: Some(ops),
+            ..self
+        }
+    }
+
+    pub(crate) fn contender(&self, name: &str) -> Option<&Contender> {
+        self.contenders
+            .iter()
+            .find(|contender| contender.name == name)
+    }
+}
+
+/// Every row there is, by group.
+pub(crate) fn all() -> Vec<Row> {
+    let groups: [(&'static str, Vec<Row>); 3] = [
+        ("scheduler", crate::scheduler::rows()),
+        ("sync", crate::sync::rows()),
+        ("time", crate::time::rows()),
+    ];
+    groups
+        .into_iter()
+        .flat_map(|(group, rows)| rows.into_iter().map(move |row| Row { group, ..row }))
+        .collect()
+}
+
+/// The rows of `groups` (all if empty) whose name is in `names` or, where a name is
+/// no row's, starts with it (all if empty).
+pub(crate) fn select(
+    rows: Vec<Row>,
+    groups: &[String],
+    names: &[String],
+) -> Result<Vec<Row>, String> {
+    for group in groups {
+        if !rows.iter().any(|row| row.group == group) {
+            return Err(format!("no group is called {group}; `list` shows them"));
+        }
+    }
+    let is_exact = |name: &String| rows.iter().any(|row| row.name == name);
+    for name in names {
+        if !rows.iter().any(|row| row.name.starts_with(name.as_str())) {
+            return Err(format!("no row is called {name}; `list` shows them"));
+        }
+    }
+    let is_chosen = |row: &Row| {
+        let group = groups.is_empty() || groups.iter().any(|group| row.group == group);
+        let name = names.is_empty()
+            || names.iter().any(|name| match is_exact(name) {
+                true => row.name == name,
+                false => row.name.starts_with(name.as_str()),
+            });
+        group && name
+    };
+    let chosen: Vec<Row> = rows.iter().filter(|row| is_chosen(row)).cloned().collect();
+    if chosen.is_empty() {
+        return Err("no row of these groups has one of these names".to_string());
+    }
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn names(rows: &[Row]) -> Vec<&str> {
+        rows.iter().map(|row| row.name).collect()
+    }
+
+    fn sample_rows() -> Vec<Row> {
+        ["yield_one", "yield_many", "yield"]
+            .into_iter()
+            .map(|name| Row {
+                group: "scheduler",
+                ..Row::new(name, "", (1, 1), Vec::new())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_exact_name_selects_its_row_and_a_prefix_all_it_begins() {
+        let select = |name: &str| select(sample_rows(), &[], &[name.to_string()]);
+        assert_eq!(names(&select("yield").unwrap()), ["yield"]);
+        assert_eq!(
+            names(&select("yie").unwrap()),
+            ["yield_one", "yield_many", "yield"]
+        );
+        assert!(select("spawn").is_err());
+    }
+
+    #[test]
+    fn an_unknown_group_is_an_error() {
+        assert!(select(sample_rows(), &["fs".to_string()], &[]).is_err());
+        assert_eq!(
+            select(sample_rows(), &["scheduler".to_string()], &[])
+                .unwrap()
+                .len(),
+            3
+        );
+    }
+
+    #[test]
+    fn every_row_has_its_own_name_and_every_contender_of_a_row_too() {
+        let mut seen = HashSet::new();
+        for row in all() {
+            assert!(seen.insert(row.name), "two rows are called {}", row.name);
+            let mut contenders = HashSet::new();
+            for contender in &row.contenders {
+                assert!(
+                    contenders.insert(contender.name),
+                    "{}: two contenders are called {}",
+                    row.name,
+                    contender.name
+                );
+            }
+            assert!(row.ops.quick <= row.ops.full, "{}", row.name);
+        }
+    }
+}

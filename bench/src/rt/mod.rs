@@ -1,0 +1,78 @@
+//! What a workload may ask of a runtime, and who answers.
+//!
+//! A1. Every runtime of a row has the same number of workers, and the thread in
+//!     `block_on` is not one of them.
+//! A2. A runtime lives for one sample and takes its threads with it, so that no
+//!     contender runs beside another's threads.
+//! A3. An adapter adds nothing a user of that library would not write: at most a
+//!     poll that unwraps a `Result`.
+
+mod smol;
+mod tokio_like;
+
+use std::future::Future;
+
+pub(crate) use smol::{Smol, SmolStatic};
+pub(crate) use tokio_like::Tokio;
+
+/// Runs tasks on worker threads.
+pub(crate) trait Rt: Sized + 'static {
+    /// Resolves to what the task returned; dropping it may cancel the task.
+    type Join<T: Send + 'static>: Future<Output = T> + Unpin + Send + 'static;
+
+    fn start(workers: usize) -> Self;
+
+    /// Runs `future` on this thread, beside the workers.
+    fn block_on<F: Future>(&self, future: F) -> F::Output;
+
+    /// Spawns on the runtime this thread works for or blocks on.
+    fn spawn<F>(future: F) -> Self::Join<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static;
+
+    /// Lets a task run on its own.
+    fn detach<T: Send + 'static>(join: Self::Join<T>);
+
+    fn yield_now() -> impl Future<Output = ()> + Send;
+}
+
+/// Runs a task on a worker and hands its output to this thread.
+pub(crate) fn run_inside<R: Rt, F>(rt: &R, future: F) -> F::Output
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    rt.block_on(async { R::spawn(future).await })
+}
+
+/// Runs closures that block on threads of their own.
+pub(crate) trait Blocking: Rt {
+    fn spawn_blocking<T, F>(work: F) -> impl Future<Output = T> + Unpin + Send + 'static
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static;
+}
+
+/// A set of tasks that hands out their results as they finish.
+pub(crate) trait TaskSet: Rt {
+    type Set: Send;
+
+    fn new_set() -> Self::Set;
+    fn spawn_into<F>(set: &mut Self::Set, future: F)
+    where
+        F: Future<Output = u64> + Send + 'static;
+    fn join_next(set: &mut Self::Set) -> impl Future<Output = Option<u64>> + Send;
+}
+
+/// A runtime workload, for each runtime.
+macro_rules! each_runtime {
+    ($work:ident) => {
+        vec![
+            $crate::row::Contender::peer("tokio", $work::<$crate::rt::Tokio>),
+            $crate::row::Contender::peer("smol", $work::<$crate::rt::Smol>),
+            $crate::row::Contender::peer("smol-static", $work::<$crate::rt::SmolStatic>),
+        ]
+    };
+}
+pub(crate) use each_runtime;

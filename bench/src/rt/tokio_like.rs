@@ -1,0 +1,91 @@
+//! Tokio and blitzen, which have the same names: one text for both.
+
+macro_rules! tokio_like {
+    ($name:ident, $join:ident, $library:ident) => {
+        pub(crate) struct $name {
+            runtime: $library::runtime::Runtime,
+        }
+
+        /// A join handle whose task does not panic.
+        pub(crate) struct $join<T>($library::task::JoinHandle<T>);
+
+        impl<T> std::future::Future for $join<T> {
+            type Output = T;
+
+            fn poll(
+                mut self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<T> {
+                std::pin::Pin::new(&mut self.0)
+                    .poll(cx)
+                    .map(|output| output.expect("tasks of a workload do not panic"))
+            }
+        }
+
+        impl $crate::rt::Rt for $name {
+            type Join<T: Send + 'static> = $join<T>;
+
+            fn start(workers: usize) -> Self {
+                let runtime = $library::runtime::Builder::new_multi_thread()
+                    .worker_threads(workers)
+                    .enable_all()
+                    .build()
+                    .expect("a runtime starts");
+                $name { runtime }
+            }
+
+            fn block_on<F: Future>(&self, future: F) -> F::Output {
+                self.runtime.block_on(future)
+            }
+
+            fn spawn<F>(future: F) -> $join<F::Output>
+            where
+                F: Future + Send + 'static,
+                F::Output: Send + 'static,
+            {
+                $join($library::spawn(future))
+            }
+
+            fn detach<T: Send + 'static>(join: $join<T>) {
+                drop(join); // dropping a handle leaves the task to itself
+            }
+
+            fn yield_now() -> impl Future<Output = ()> + Send {
+                $library::task::yield_now()
+            }
+        }
+
+        impl $crate::rt::Blocking for $name {
+            fn spawn_blocking<T, F>(work: F) -> impl Future<Output = T> + Unpin + Send + 'static
+            where
+                F: FnOnce() -> T + Send + 'static,
+                T: Send + 'static,
+            {
+                $join($library::task::spawn_blocking(work))
+            }
+        }
+
+        impl $crate::rt::TaskSet for $name {
+            type Set = $library::task::JoinSet<u64>;
+
+            fn new_set() -> Self::Set {
+                $library::task::JoinSet::new()
+            }
+
+            fn spawn_into<F>(set: &mut Self::Set, future: F)
+            where
+                F: Future<Output = u64> + Send + 'static,
+            {
+                set.spawn(future);
+            }
+
+            async fn join_next(set: &mut Self::Set) -> Option<u64> {
+                set.join_next()
+                    .await
+                    .map(|output| output.expect("tasks of a workload do not panic"))
+            }
+        }
+    };
+}
+
+tokio_like!(Tokio, TokioJoin, tokio);

@@ -1,0 +1,103 @@
+//! How much of the processors a runtime leaves to short tasks spawned by one task.
+//!
+//! The value is the share of the ideal: the time all the work takes divided by the
+//! workers, over the time it took. It would lie if the work could stretch or shrink
+//! (it is a number of steps, timed at its best, see [`Burn`]). The floor is the same
+//! work halved between two bare threads: what it misses of 1.0 is the machine's.
+
+use std::sync::Arc;
+use std::thread;
+
+use crate::kit::{Burn, Countdown, deal};
+use crate::probe::{Cost, Probe, Region};
+use crate::row::{Contender, Row, Target::AtLeast, Unit};
+use crate::rt::{Rt, each_runtime, run_inside};
+
+pub(crate) fn rows() -> Vec<Row> {
+    let with_floor = |mut contenders: Vec<Contender>, floor: fn(&mut Probe)| {
+        contenders.push(Contender::floor("threads", floor));
+        contenders
+    };
+    vec![
+        Row::new(
+            "fan_out_1us",
+            "tasks of 1 µs spawned by one task: share of ideal",
+            (50_000, 2_000),
+            with_floor(each_runtime!(fan_out_1us), threads_1us),
+        )
+        .unit(Unit::Share)
+        .target(AtLeast(0.80)),
+        Row::new(
+            "fan_out_10us",
+            "tasks of 10 µs spawned by one task: share of ideal",
+            (10_000, 500),
+            with_floor(each_runtime!(fan_out_10us), threads_10us),
+        )
+        .unit(Unit::Share)
+        .target(AtLeast(0.93)),
+    ]
+}
+
+fn fan_out_1us<R: Rt>(probe: &mut Probe) {
+    fan_out::<R>(probe, Burn::of_ns(1_000.0));
+}
+
+fn fan_out_10us<R: Rt>(probe: &mut Probe) {
+    fan_out::<R>(probe, Burn::of_ns(10_000.0));
+}
+
+fn threads_1us(probe: &mut Probe) {
+    threads(probe, Burn::of_ns(1_000.0));
+}
+
+fn threads_10us(probe: &mut Probe) {
+    threads(probe, Burn::of_ns(10_000.0));
+}
+
+fn share(cost: Cost, n: u64, burn: Burn, workers: usize) -> (Cost, f64) {
+    let ideal_ns = n as f64 * burn.ideal_ns() / workers as f64;
+    (cost, ideal_ns / cost.wall_ns())
+}
+
+fn fan_out<R: Rt>(probe: &mut Probe, burn: Burn) {
+    let workers = probe.workers();
+    let rt = R::start(workers);
+    probe.derive(|n| {
+        let cost = run_inside(&rt, async move {
+            let all = Arc::new(Countdown::new(n));
+            let region = Region::begin();
+            let mut spawned = 0;
+            for task in 0..n {
+                let all = all.clone();
+                R::detach(R::spawn(async move {
+                    burn.run();
+                    all.done(task);
+                }));
+                spawned += 1;
+            }
+            all.wait().await;
+            region.end(spawned)
+        });
+        share(cost, n, burn, workers)
+    });
+}
+
+fn threads(probe: &mut Probe, burn: Burn) {
+    let workers = probe.workers();
+    probe.derive(|n| {
+        let region = Region::begin();
+        let threads: Vec<_> = deal(n, workers as u64)
+            .map(|tasks| {
+                thread::spawn(move || {
+                    (0..tasks).for_each(|_| burn.run());
+                    tasks
+                })
+            })
+            .collect();
+        let done = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("arithmetic does not panic"))
+            .sum();
+        share(region.end(done), n, burn, workers)
+    });
+}

@@ -1,0 +1,108 @@
+//! Cost of making many parked tasks run, each woken once and then ending.
+//!
+//! It would lie if a task were not parked yet (all have returned `Pending` and left
+//! their waker before the clock starts), or if the tasks' own bookkeeping were
+//! shared between the cores (see [`Countdown`]).
+
+use std::future::{Future, poll_fn};
+use std::mem;
+use std::pin::pin;
+use std::sync::Arc;
+
+use crate::kit::{Countdown, Signal, wait_until_others_sleep};
+use crate::probe::{Cost, Probe, Region};
+use crate::row::{Row, Target::OverTokio};
+use crate::rt::{Rt, each_runtime, run_inside};
+
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        Row::new(
+            "wake_outside",
+            "wake parked tasks from outside, until all have ended",
+            (100_000, 2_000),
+            each_runtime!(wake_outside),
+        )
+        .target(OverTokio(2.5)),
+        Row::new(
+            "wake_inside",
+            "wake parked tasks from a task, until all have ended",
+            (100_000, 2_000),
+            each_runtime!(wake_inside),
+        )
+        .counted(2_000)
+        .target(OverTokio(2.5)),
+    ]
+}
+
+struct Crowd {
+    signals: Box<[Signal]>,
+    parked: Countdown,
+    ended: Countdown,
+}
+
+impl Crowd {
+    fn spawn<R: Rt>(n: u64) -> Arc<Crowd> {
+        let crowd = Arc::new(Crowd {
+            signals: (0..n).map(|_| Signal::default()).collect(),
+            parked: Countdown::new(n),
+            ended: Countdown::new(n),
+        });
+        for member in 0..n {
+            let crowd = crowd.clone();
+            R::detach(R::spawn(async move {
+                crowd.park(member).await;
+                crowd.ended.done(member);
+            }));
+        }
+        crowd
+    }
+
+    /// Waits for the member's signal, and says so once it has left its waker.
+    async fn park(&self, member: u64) {
+        let mut signal = pin!(self.signals[member as usize].wait());
+        let mut is_first = true;
+        poll_fn(|cx| {
+            let poll = signal.as_mut().poll(cx);
+            if mem::take(&mut is_first) {
+                assert!(poll.is_pending(), "nobody has fired yet");
+                self.parked.done(member);
+            }
+            poll
+        })
+        .await
+    }
+
+    async fn wake_all(&self) -> Cost {
+        let region = Region::begin();
+        let mut woken = 0;
+        for signal in &self.signals {
+            signal.fire();
+            woken += 1;
+        }
+        self.ended.wait().await;
+        region.end(woken)
+    }
+}
+
+fn wake_outside<R: Rt>(probe: &mut Probe) {
+    let rt = R::start(probe.workers());
+    probe.time(|n| {
+        rt.block_on(async move {
+            let crowd = Crowd::spawn::<R>(n);
+            crowd.parked.wait().await;
+            wait_until_others_sleep();
+            crowd.wake_all().await
+        })
+    });
+}
+
+fn wake_inside<R: Rt>(probe: &mut Probe) {
+    let rt = R::start(probe.workers());
+    probe.time(|n| {
+        run_inside(&rt, async move {
+            let crowd = Crowd::spawn::<R>(n);
+            crowd.parked.wait().await;
+            crowd.wake_all().await
+        })
+    });
+}
