@@ -1,1 +1,52 @@
 //! One task of blitzen, never a queue: state word, cell, waker, join handle, shield.
+//!
+//! A task is one allocation: a [`Header`] that every scheduler understands,
+//! then the future or its output. Three kinds of pointer lead to it:
+//!
+//! | pointer | right | reference |
+//! |---|---|---|
+//! | [`Runnable`] | to poll it, once | borrows the scheduler's |
+//! | [`JoinHandle`] | to take its output | its own |
+//! | `Waker`, [`AbortHandle`] | to have it polled or cancelled | its own |
+//!
+//! T1. The scheduler holds one reference from the spawn until the task is
+//!     complete. While the task is not complete its memory is therefore there,
+//!     and a queue needs no reference of its own.
+//! T2. Only who moved the task to `RUNNING` touches the future, and only they
+//!     complete it. At most one [`Runnable`] exists at a time.
+//! T3. Whoever takes the count to zero frees the memory: nobody else points to it.
+//! T4. The output belongs to the join handle if there is one when the task
+//!     completes, otherwise to whoever completed it.
+//! T5. The join waker's slot is written by the join handle while the
+//!     `join_waker` bit is clear, and read by the completing side while it is set.
+//!
+//! The crate is an implementation detail: its interface may change with any release.
+
+mod alloc;
+mod cell;
+pub mod current;
+mod error;
+mod header;
+mod id;
+mod join;
+mod origin;
+mod owned;
+mod quiet;
+mod raw;
+mod shield;
+mod state;
+mod waker;
+
+pub use error::JoinError;
+pub use header::{Header, Schedule};
+pub use id::Id;
+pub use join::{AbortHandle, JoinHandle};
+pub use origin::Origin;
+pub use owned::{Closed, Owned};
+pub use raw::{Ran, Runnable, spawn, spawn_unchecked};
+pub use shield::{Shield, shield};
+
+#[cfg(all(test, blitzen_loom))]
+mod model;
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests;

@@ -191,6 +191,16 @@ impl<T: Linked> List<T> {
         linked || self.head == Some(node) // L3
     }
 
+    /// Shows every node, first to last. `visit` must not change the list.
+    pub fn for_each(&self, mut visit: impl FnMut(NonNull<T>)) {
+        let mut at = self.head;
+        while let Some(node) = at {
+            // SAFETY: L1 and L2 hold for every node of the list.
+            at = unsafe { with_ends(node, |ends| ends.next) };
+            visit(node);
+        }
+    }
+
     /// All nodes, leaving the list empty.
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
@@ -395,6 +405,9 @@ mod tests {
         first.append(&mut second);
         first.append(&mut second); // an empty one adds nothing
         assert!(second.is_empty());
+        let mut seen = Vec::new();
+        first.for_each(|node| seen.push(node));
+        assert_eq!(seen, nodes.0);
         let mut all = first.take();
         assert!(first.is_empty());
         assert_eq!(all.pop_back(), Some(nodes.0[3]));

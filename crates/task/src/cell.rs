@@ -1,0 +1,39 @@
+//! A whole task in memory: header, scheduler, future or output.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use blitzen_util::shim::cell::UnsafeCell;
+
+use crate::error::Outcome;
+use crate::header::Header;
+
+/// `repr(C)`: a pointer to the header is a pointer to the cell.
+#[repr(C)]
+pub(crate) struct Cell<F: Future, S> {
+    pub(crate) header: Header,
+    pub(crate) scheduler: S,
+    /// T5.
+    pub(crate) join_waker: UnsafeCell<Option<Waker>>,
+    /// T2 while the task runs, T4 when it has ended.
+    pub(crate) stage: UnsafeCell<Stage<F>>,
+}
+
+pub(crate) enum Stage<F: Future> {
+    Running(F),
+    Finished(Outcome<F::Output>),
+    Consumed,
+}
+
+impl<F: Future> Stage<F> {
+    /// # Safety
+    /// The stage has not moved since the future was first polled.
+    pub(crate) unsafe fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
+        match self {
+            // SAFETY: pinned by the caller's word.
+            Self::Running(future) => unsafe { Pin::new_unchecked(future) }.poll(cx),
+            _ => unreachable!("a task that has ended is not polled (T2)"),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The task this thread is polling or dropping: a thread-local, nothing else.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::task::Waker;
+
+use crate::header::Header;
+use crate::id::Id;
+use crate::waker;
+
+struct Current {
+    task: Cell<Option<NonNull<Header>>>,
+    /// The task asked to be queued again at the end of its poll.
+    yielding: Cell<bool>,
+    /// The names of tasks this thread may still give, `next..end`.
+    next_id: Cell<u64>,
+    end_id: Cell<u64>,
+}
+
+thread_local! {
+    static CURRENT: Current = const {
+        Current {
+            task: Cell::new(None),
+            yielding: Cell::new(false),
+            next_id: Cell::new(0),
+            end_id: Cell::new(0),
+        }
+    };
+}
+
+/// Restores on drop the task that was current before.
+pub(crate) struct Guard(Option<NonNull<Header>>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        CURRENT.with(|current| current.task.set(self.0));
+    }
+}
+
+/// Makes `task` current until the guard is dropped.
+#[inline]
+pub(crate) fn enter(task: NonNull<Header>) -> Guard {
+    CURRENT.with(|current| Guard(current.task.replace(Some(task))))
+}
+
+/// The current task. Alive while it is current: who entered it holds it.
+pub(crate) fn task() -> Option<NonNull<Header>> {
+    CURRENT.with(|current| current.task.get())
+}
+
+/// The name of the current task.
+pub fn id() -> Option<Id> {
+    // SAFETY: a current task is alive.
+    task().map(|task| unsafe { task.as_ref() }.id)
+}
+
+/// Asks that the current task be queued again when its poll ends, behind the
+/// others, without the cost of a wake. False if `waker` is not its own, and so
+/// must be woken some other way.
+#[inline]
+pub fn yield_if_own(waker: &Waker) -> bool {
+    CURRENT.with(|current| {
+        let own = current
+            .task
+            .get()
+            .is_some_and(|task| waker::is_of(waker, task));
+        if own {
+            current.yielding.set(true);
+        }
+        own
+    })
+}
+
+/// Whether the poll that just ended asked to yield; forgets it.
+#[inline]
+pub(crate) fn take_yielding() -> bool {
+    CURRENT.with(|current| current.yielding.replace(false))
+}
+
+/// The next unused name of this thread's batch, or the first of a new one.
+#[inline]
+pub(crate) fn next_id(new_batch: impl FnOnce() -> u64, batch: u64) -> u64 {
+    CURRENT.with(|current| {
+        let mut next = current.next_id.get();
+        if next == current.end_id.get() {
+            next = new_batch();
+            current.end_id.set(next + batch);
+        }
+        current.next_id.set(next + 1);
+        next
+    })
+}

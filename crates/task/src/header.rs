@@ -1,0 +1,77 @@
+//! The part of a task that does not depend on its future.
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use blitzen_util::list::{Linked, Links};
+use blitzen_util::shim::cell::UnsafeCell;
+
+use crate::id::Id;
+use crate::origin::Origin;
+use crate::raw::{Runnable, Vtable};
+use crate::state::State;
+
+/// What a task asks of the scheduler it belongs to. The task keeps it, so it
+/// is usually a counted pointer.
+pub trait Schedule: Send + Sync + 'static {
+    /// Queues a task that was woken or cancelled.
+    fn schedule(&self, task: Runnable);
+
+    /// The task is complete: takes it out of the list of live ones.
+    fn release(&self, task: &Header);
+
+    /// The task's future panicked.
+    fn panicked(&self) {}
+}
+
+/// What every task begins with.
+pub struct Header {
+    pub(crate) state: State,
+    pub(crate) vtable: &'static Vtable,
+    /// The next task of the queue this one is in. Whoever may touch that queue
+    /// may touch this.
+    pub(crate) queue_next: UnsafeCell<Option<NonNull<Header>>>,
+    /// Among the live tasks of its scheduler; guarded by that list's lock.
+    pub(crate) owned: Links<Header>,
+    pub(crate) id: Id,
+    pub(crate) origin: Origin,
+}
+
+// SAFETY: the address of the field, without a reference to the header.
+unsafe impl Linked for Header {
+    unsafe fn links(node: NonNull<Self>) -> NonNull<Links<Self>> {
+        // SAFETY: in bounds of a live header.
+        unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).owned) }
+    }
+}
+
+impl Header {
+    /// The task's name.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// Where it was spawned.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// What it is doing, in a word: idle, scheduled, running or complete.
+    pub fn state_name(&self) -> &'static str {
+        self.state.load().name()
+    }
+
+    /// How many shields it is under.
+    pub fn shield_depth(&self) -> u8 {
+        self.state.load().shield_depth() as u8
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("id", &self.id)
+            .field("state", &self.state_name())
+            .finish()
+    }
+}

@@ -1,0 +1,441 @@
+//! Every pointer cast of the crate: from a header to its cell and back.
+
+use std::alloc::Layout;
+use std::fmt;
+use std::future::Future;
+use std::mem::{ManuallyDrop, replace};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::task::{Context, Poll, Waker};
+
+use blitzen_util::shim::cell::UnsafeCell;
+
+use crate::alloc;
+use crate::cell::{Cell, Stage};
+use crate::current;
+use crate::error::{Failure, JoinError, Outcome};
+use crate::header::{Header, Schedule};
+use crate::id::Id;
+use crate::join::JoinHandle;
+use crate::origin::Origin;
+use crate::quiet::{catch, quietly};
+use crate::state::{Close, Count, End, Start, State};
+use crate::waker;
+
+/// The functions that know a task's future and scheduler. Each has the
+/// contract of the function below that calls it.
+pub(crate) struct Vtable {
+    poll: unsafe fn(NonNull<Header>) -> Ran,
+    cancel: unsafe fn(NonNull<Header>),
+    schedule: unsafe fn(NonNull<Header>),
+    take_output: unsafe fn(NonNull<Header>, *mut ()),
+    drop_output: unsafe fn(NonNull<Header>),
+    join_waker: unsafe fn(NonNull<Header>) -> NonNull<UnsafeCell<Option<Waker>>>,
+    free: unsafe fn(NonNull<Header>),
+}
+
+/// What became of a task that was run.
+#[must_use]
+#[derive(Debug)]
+pub enum Ran {
+    /// It has ended.
+    Complete,
+    /// It waits to be woken.
+    Idle,
+    /// It was woken while it ran, and must be queued again.
+    Woken(Runnable),
+    /// It gave way to others, and must be queued behind them.
+    Yielded(Runnable),
+}
+
+/// The right to poll a task, once. It is in no queue.
+///
+/// Dropping it cancels the task.
+pub struct Runnable(NonNull<Header>);
+
+// SAFETY: a future that is not `Send` gets here through `spawn_unchecked`,
+// whose caller keeps the runnable on its thread.
+unsafe impl Send for Runnable {}
+// SAFETY: `&Runnable` reaches only the header, which is made of atomics and
+// constants, and of fields guarded by locks.
+unsafe impl Sync for Runnable {}
+
+impl Runnable {
+    /// Polls the task.
+    #[inline]
+    pub fn run(self) -> Ran {
+        let task = self.into_raw();
+        // SAFETY: T1 keeps the task alive, the runnable is spent here (S1).
+        unsafe { (task.as_ref().vtable.poll)(task) }
+    }
+
+    /// The pointer, for queues.
+    #[inline]
+    pub fn into_raw(self) -> NonNull<Header> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// The runnable back from its pointer.
+    ///
+    /// # Safety
+    /// `task` came from [`into_raw`](Self::into_raw), and comes back once.
+    #[inline]
+    pub unsafe fn from_raw(task: NonNull<Header>) -> Self {
+        Self(task)
+    }
+
+    /// The task's header.
+    pub fn header(&self) -> &Header {
+        // SAFETY: T1.
+        unsafe { self.0.as_ref() }
+    }
+
+    pub(crate) fn as_ptr(&self) -> NonNull<Header> {
+        self.0
+    }
+
+    /// Gives access to the link to the next task of a queue.
+    ///
+    /// # Safety
+    /// The caller may touch the queue the task is in or going into.
+    pub unsafe fn with_queue_next<R>(
+        &self,
+        visit: impl FnOnce(&mut Option<NonNull<Header>>) -> R,
+    ) -> R {
+        self.header()
+            .queue_next
+            // SAFETY: exclusive by the caller's word.
+            .with_mut(|next| visit(unsafe { &mut *next }))
+    }
+
+    /// Gives up the right without running or cancelling the task, which its
+    /// scheduler has closed or is about to close.
+    pub fn forget(self) {
+        let _ = self.into_raw();
+    }
+}
+
+impl Drop for Runnable {
+    fn drop(&mut self) {
+        // SAFETY: T1; the runnable is spent here (S1).
+        unsafe {
+            match self.header().state.close() {
+                Close::Cancel => (self.0.as_ref().vtable.cancel)(self.0),
+                Close::Running | Close::Complete => {}
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Runnable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Runnable").field(&self.header().id).finish()
+    }
+}
+
+/// Makes a task of a future. It is in no queue, and in no list of live tasks.
+pub fn spawn<F, S>(
+    future: F,
+    scheduler: S,
+    id: Id,
+    origin: Origin,
+) -> (Runnable, JoinHandle<F::Output>)
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+    S: Schedule,
+{
+    // SAFETY: the future and its output are `Send`.
+    unsafe { spawn_unchecked(future, scheduler, id, origin) }
+}
+
+/// Makes a task of a future that may have to stay on its thread.
+///
+/// # Safety
+/// Unless the future is `Send`, every [`Runnable`] of the task is run or
+/// dropped on the thread that calls this, the list of live tasks it is in is
+/// closed there, and `scheduler` keeps to that. Unless the output is `Send`, it
+/// never leaves that thread (a `JoinHandle` of such a type does not).
+pub unsafe fn spawn_unchecked<F, S>(
+    future: F,
+    scheduler: S,
+    id: Id,
+    origin: Origin,
+) -> (Runnable, JoinHandle<F::Output>)
+where
+    F: Future + 'static,
+    F::Output: 'static,
+    S: Schedule,
+{
+    let cell = alloc::allocate(Layout::new::<Cell<F, S>>()).cast::<Cell<F, S>>();
+    // SAFETY: fresh memory of the cell's layout.
+    unsafe {
+        cell.write(Cell {
+            header: Header {
+                state: State::new(),
+                vtable: const { &vtable::<F, S>() },
+                queue_next: UnsafeCell::new(None),
+                owned: Default::default(),
+                id,
+                origin,
+            },
+            scheduler,
+            join_waker: UnsafeCell::new(None),
+            stage: UnsafeCell::new(Stage::Running(future)),
+        });
+    }
+    let task = cell.cast::<Header>();
+    // The state starts with the references and rights that these two stand for.
+    (Runnable(task), JoinHandle::new(task))
+}
+
+/// Queues a task.
+///
+/// # Safety
+/// The caller has just moved it to `SCHEDULED`, and holds it alive.
+pub(crate) unsafe fn schedule(task: NonNull<Header>) {
+    // SAFETY: alive by the caller's word.
+    unsafe { (task.as_ref().vtable.schedule)(task) };
+}
+
+/// Drops the future of a task and completes it as cancelled.
+///
+/// # Safety
+/// The caller has just moved it to `RUNNING`.
+pub(crate) unsafe fn cancel(task: NonNull<Header>) {
+    // SAFETY: T1, T2.
+    unsafe { (task.as_ref().vtable.cancel)(task) };
+}
+
+/// Moves the output out.
+///
+/// # Safety
+/// The task is complete, the output the caller's (T4) and of the type `out`
+/// points to, an `Option<Result<T, JoinError>>`.
+pub(crate) unsafe fn take_output(task: NonNull<Header>, out: *mut ()) {
+    // SAFETY: alive by the caller's reference.
+    unsafe { (task.as_ref().vtable.take_output)(task, out) };
+}
+
+/// Drops the output where it is.
+///
+/// # Safety
+/// The task is complete and the output the caller's (T4).
+pub(crate) unsafe fn drop_output(task: NonNull<Header>) {
+    // SAFETY: alive by the caller's reference.
+    unsafe { (task.as_ref().vtable.drop_output)(task) };
+}
+
+/// Fills, reads or clears the slot of the join waker.
+///
+/// # Safety
+/// T5 gives the caller the slot; it holds the task alive.
+pub(crate) unsafe fn with_join_waker<R>(
+    task: NonNull<Header>,
+    visit: impl FnOnce(&mut Option<Waker>) -> R,
+) -> R {
+    // SAFETY: alive by the caller's word.
+    let slot = unsafe { (task.as_ref().vtable.join_waker)(task).as_ref() };
+    // SAFETY: exclusive by T5.
+    slot.with_mut(|slot| visit(unsafe { &mut *slot }))
+}
+
+/// Reads the slot of the join waker while the other side may read it too.
+///
+/// # Safety
+/// The slot is published; the caller is one of its two readers (T5).
+pub(crate) unsafe fn read_join_waker<R>(
+    task: NonNull<Header>,
+    visit: impl FnOnce(&Option<Waker>) -> R,
+) -> R {
+    // SAFETY: alive by the caller's word.
+    let slot = unsafe { (task.as_ref().vtable.join_waker)(task).as_ref() };
+    // SAFETY: nobody writes a published slot (T5).
+    slot.with(|slot| visit(unsafe { &*slot }))
+}
+
+/// Gives up one reference; the last one frees the task.
+///
+/// # Safety
+/// The caller owns a reference, and does not use it again.
+#[inline]
+pub(crate) unsafe fn release(task: NonNull<Header>) {
+    // SAFETY: the caller's reference keeps the header alive until the count is
+    // lowered; the vtable is read before.
+    let (count, free) = unsafe {
+        let header = task.as_ref();
+        let free = header.vtable.free;
+        (header.state.unreference(), free)
+    };
+    if count == Count::Zero {
+        // SAFETY: T3.
+        unsafe { free(task) };
+    }
+}
+
+const fn vtable<F: Future + 'static, S: Schedule>() -> Vtable {
+    Vtable {
+        poll: poll_cell::<F, S>,
+        cancel: cancel_cell::<F, S>,
+        schedule: schedule_cell::<F, S>,
+        take_output: take_output_cell::<F, S>,
+        drop_output: drop_output_cell::<F, S>,
+        join_waker: join_waker_cell::<F, S>,
+        free: free_cell::<F, S>,
+    }
+}
+
+/// # Safety
+/// The task was made by `spawn_unchecked::<F, S>` and is alive for `'a`.
+unsafe fn cell<'a, F: Future, S>(task: NonNull<Header>) -> &'a Cell<F, S> {
+    // SAFETY: the header is the cell's first field.
+    unsafe { task.cast::<Cell<F, S>>().as_ref() }
+}
+
+unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> Ran {
+    // SAFETY: T1.
+    let cell = unsafe { cell::<F, S>(task) };
+    let state = &cell.header.state;
+    let _current = current::enter(task);
+
+    if state.start_poll() == Start::Cancel {
+        // SAFETY: running (T2).
+        unsafe { cancel_cell::<F, S>(task) };
+        return Ran::Complete;
+    }
+    // SAFETY: the task outlives its poll.
+    let waker = unsafe { waker::borrowed(task) };
+    let mut cx = Context::from_waker(&waker);
+    let polled = catch_unwind(AssertUnwindSafe(|| {
+        cell.stage
+            // SAFETY: T2; the cell never moves.
+            .with_mut(|stage| unsafe { (*stage).poll(&mut cx) })
+    }));
+    let yielded = current::take_yielding();
+    let outcome = match polled {
+        Ok(Poll::Pending) => match state.end_pending(yielded) {
+            // The task may be gone by now: not a word of it is read any more.
+            End::Idle => return Ran::Idle,
+            End::Again if yielded => return Ran::Yielded(Runnable(task)),
+            End::Again => return Ran::Woken(Runnable(task)),
+            End::Cancel => {
+                // SAFETY: still running (T2).
+                unsafe { cancel_cell::<F, S>(task) };
+                return Ran::Complete;
+            }
+        },
+        Ok(Poll::Ready(output)) => Ok(output),
+        Err(payload) => {
+            cell.scheduler.panicked();
+            Err(Failure::Panicked(payload))
+        }
+    };
+    // SAFETY: running (T2).
+    unsafe { complete::<F, S>(task, outcome) };
+    Ran::Complete
+}
+
+unsafe fn cancel_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) {
+    // SAFETY: running (T2), so alive (T1).
+    unsafe { complete::<F, S>(task, Err(Failure::Cancelled)) };
+}
+
+/// Replaces the future with the outcome and tells everybody.
+///
+/// # Safety
+/// The caller moved the task to `RUNNING`.
+unsafe fn complete<F: Future + 'static, S: Schedule>(
+    task: NonNull<Header>,
+    outcome: Outcome<F::Output>,
+) {
+    // SAFETY: T1.
+    let cell = unsafe { cell::<F, S>(task) };
+    let _current = current::enter(task);
+
+    // Before the outcome is in place, and where it was polled.
+    let dropped = catch(|| {
+        cell.stage
+            // SAFETY: T2.
+            .with_mut(|stage| unsafe { *stage = Stage::Consumed })
+    });
+    let outcome = match (dropped, outcome) {
+        // The future's destructor panicked, and nothing worse happened before.
+        (Some(payload), Ok(_) | Err(Failure::Cancelled)) => {
+            cell.scheduler.panicked();
+            Err(Failure::Panicked(payload))
+        }
+        (_, outcome) => outcome,
+    };
+    cell.stage
+        // SAFETY: T2; what was there was consumed above.
+        .with_mut(|stage| unsafe { stage.write(Stage::Finished(outcome)) });
+
+    let word = cell.header.state.complete();
+    cell.scheduler.release(&cell.header);
+    if !word.is_join_interested() {
+        // SAFETY: nobody joins: the output is ours (T4).
+        quietly(|| unsafe { drop_output_cell::<F, S>(task) });
+    } else if word.has_join_waker() {
+        // SAFETY: published, and read by us until returned (T5).
+        unsafe {
+            read_join_waker(task, |waker| {
+                if let Some(waker) = waker {
+                    quietly(|| waker.wake_by_ref());
+                }
+            });
+            if cell.header.state.return_join_waker() {
+                quietly(|| drop(with_join_waker(task, Option::take)));
+            }
+        }
+    }
+    // SAFETY: the scheduler's reference (T1).
+    unsafe { release(task) };
+}
+
+unsafe fn schedule_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) {
+    // SAFETY: alive by the caller's word; the runnable was made by its move to
+    // `SCHEDULED` (S1).
+    unsafe { cell::<F, S>(task) }
+        .scheduler
+        .schedule(Runnable(task));
+}
+
+unsafe fn take_output_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>, out: *mut ()) {
+    // SAFETY: alive by the caller's reference.
+    let cell = unsafe { cell::<F, S>(task) };
+    let stage = cell
+        .stage
+        // SAFETY: T4.
+        .with_mut(|stage| unsafe { replace(&mut *stage, Stage::Consumed) });
+    let Stage::Finished(outcome) = stage else {
+        panic!("JoinHandle polled after completion");
+    };
+    let joined = outcome.map_err(|failure| JoinError::new(cell.header.id, failure));
+    // SAFETY: the caller's `out` has this type.
+    unsafe { *out.cast::<Option<Result<F::Output, JoinError>>>() = Some(joined) };
+}
+
+unsafe fn drop_output_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) {
+    let _current = current::enter(task);
+    // SAFETY: alive by the caller's reference.
+    let cell = unsafe { cell::<F, S>(task) };
+    cell.stage
+        // SAFETY: T4.
+        .with_mut(|stage| unsafe { *stage = Stage::Consumed });
+}
+
+unsafe fn join_waker_cell<F: Future + 'static, S: Schedule>(
+    task: NonNull<Header>,
+) -> NonNull<UnsafeCell<Option<Waker>>> {
+    // SAFETY: alive by the caller's word.
+    NonNull::from(&unsafe { cell::<F, S>(task) }.join_waker)
+}
+
+unsafe fn free_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) {
+    // SAFETY: T3; by T4 the output has been dropped or taken, so that nothing
+    // here depends on the thread.
+    unsafe {
+        task.cast::<Cell<F, S>>().drop_in_place();
+        alloc::release(task.cast(), Layout::new::<Cell<F, S>>());
+    }
+}

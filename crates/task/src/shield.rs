@@ -1,0 +1,132 @@
+//! Deferred cancellation: while a shield is up, an abort waits.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+use crate::current;
+use crate::header::Header;
+use crate::raw;
+use crate::state::Wake;
+
+/// Runs `future` to its end even if the task is aborted meanwhile.
+///
+/// The abort takes effect at the task's next suspension point after the
+/// outermost shield has ended. Outside a task there is nothing to shield from,
+/// and `future` runs as it is. The shutdown of a runtime waits for no shield.
+///
+/// # Panics
+/// When polled at more than 255 levels of shields.
+///
+/// # Cancel safety
+/// Dropping the shield drops `future` and lets the abort through.
+pub fn shield<F: Future>(future: F) -> Shield<F> {
+    Shield {
+        // The guard is declared before the future in the struct, yet dropped
+        // explicitly after it: see `Drop`.
+        guard: Guard::Down,
+        future: Some(future),
+    }
+}
+
+/// The future of [`shield`].
+#[must_use = "futures do nothing unless polled"]
+pub struct Shield<F> {
+    guard: Guard,
+    /// `None` once it has ended.
+    future: Option<F>,
+}
+
+/// One level of shield on a task.
+enum Guard {
+    /// Not polled yet, or ended.
+    Down,
+    /// Polled outside a task.
+    Nowhere,
+    /// Holds a reference.
+    Up(NonNull<Header>),
+}
+
+// SAFETY: the guard reaches only the header, which is made for any thread.
+unsafe impl Send for Guard {}
+// SAFETY: as above.
+unsafe impl Sync for Guard {}
+
+impl Guard {
+    #[track_caller]
+    fn raise(&mut self) {
+        let Some(task) = current::task() else {
+            *self = Self::Nowhere;
+            return;
+        };
+        // SAFETY: the current task is alive.
+        let state = unsafe { &task.as_ref().state };
+        state.raise_shield();
+        state.reference();
+        *self = Self::Up(task);
+    }
+
+    fn lower(&mut self) {
+        let Self::Up(task) = std::mem::replace(self, Self::Down) else {
+            return;
+        };
+        // SAFETY: the guard's reference, given up at the end.
+        unsafe {
+            if task.as_ref().state.lower_shield() == Wake::Enqueue {
+                raw::schedule(task);
+            }
+            raw::release(task);
+        }
+    }
+}
+
+impl<F: Future> Future for Shield<F> {
+    type Output = F::Output;
+
+    #[track_caller]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: `future` is pinned with the shield: it is only dropped in
+        // place, by assigning `None`; the guard is not pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        let Some(future) = &mut this.future else {
+            panic!("`Shield` polled after completion");
+        };
+        if matches!(this.guard, Guard::Down) {
+            this.guard.raise();
+        }
+        // SAFETY: as above.
+        match unsafe { Pin::new_unchecked(future) }.poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(output) => {
+                this.future = None;
+                this.guard.lower();
+                Poll::Ready(output)
+            }
+        }
+    }
+}
+
+impl<F> Drop for Shield<F> {
+    fn drop(&mut self) {
+        // The level goes even if the future's destructor panics.
+        struct Lower<'a>(&'a mut Guard);
+        impl Drop for Lower<'_> {
+            fn drop(&mut self) {
+                self.0.lower();
+            }
+        }
+        let _lower = Lower(&mut self.guard);
+        // In place, as pinning demands.
+        self.future = None;
+    }
+}
+
+impl<F> fmt::Debug for Shield<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shield")
+            .field("up", &matches!(self.guard, Guard::Up(_)))
+            .finish_non_exhaustive()
+    }
+}

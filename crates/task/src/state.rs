@@ -1,0 +1,691 @@
+//! The packed state word of a task and its transitions. Safe code: what a
+//! transition answers says who may touch what.
+//!
+//! ```text
+//!  63        40 39      32 31     24 23       16 15         0
+//! ┌────────────┬──────────┬─────────┬───────────┬────────────┐
+//! │ references │  shield  │  flags  │ lifecycle │  reserved  │
+//! └────────────┴──────────┴─────────┴───────────┴────────────┘
+//!
+//!            wake, cancel                 start_poll
+//!    IDLE ─────────────────► SCHEDULED ─────────────► RUNNING ──► COMPLETE
+//!     ▲                          ▲                       │
+//!     │                          └── end: notified ──────┤
+//!     └───────────────────────────── end: not notified ──┘
+//! ```
+//!
+//! S1. Entering `SCHEDULED` makes one [`Runnable`](crate::Runnable); leaving it
+//!     spends it.
+//! S2. `notified` is set by wakes that find the task `SCHEDULED` or `RUNNING`
+//!     and cleared when a poll starts: what a wake published before that, the
+//!     poll sees; what came later asks for one more poll.
+//! S3. A cancellation takes effect where the shield depth is zero, or whenever
+//!     the runtime closes.
+//!
+//! Every transition is one read-modify-write with `AcqRel`. Its partner is the
+//! next transition of the same task, so that who wins a transition sees all
+//! that was done to the task before.
+
+use blitzen_util::field::Field;
+use blitzen_util::shim::atomic::AtomicU64;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+const LIFECYCLE: Field = Field::new(16, 8);
+const SHIELD: Field = Field::new(32, 8);
+const REFERENCES: Field = Field::new(40, 24);
+
+const NOTIFIED: u64 = 1 << 24;
+const CANCELLED: u64 = 1 << 25;
+const JOIN_INTEREST: u64 = 1 << 26;
+const DETACHED: u64 = 1 << 27;
+/// The join waker's slot is full, and the completing side's to read (T5).
+const JOIN_WAKER: u64 = 1 << 28;
+/// The runtime is going away: cancellation waits for no shield.
+const CLOSING: u64 = 1 << 29;
+
+/// Far below the point where the count would wrap, yet beyond any honest use.
+const TOO_MANY_REFERENCES: u64 = REFERENCES.max() / 2;
+
+const IDLE: u64 = 0;
+const SCHEDULED: u64 = 1;
+const RUNNING: u64 = 2;
+const COMPLETE: u64 = 3;
+
+/// What the waking thread must do next.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// Put the task into a queue: it is in none.
+    Enqueue,
+    /// Somebody will look at the task, or it is past that.
+    Nothing,
+}
+
+/// What a worker that took a task from a queue must do with it.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Poll the future.
+    Poll,
+    /// Drop the future: the task was cancelled.
+    Cancel,
+}
+
+/// What a worker must do after a poll that was pending.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Let go: the task may run elsewhere already.
+    Idle,
+    /// Queue it again: it was woken, or yielded.
+    Again,
+    /// Drop the future: the task was cancelled.
+    Cancel,
+}
+
+/// What the thread that closes a runtime must do with a task.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Close {
+    /// Drop the future: it is this thread's now.
+    Cancel,
+    /// Nothing: who runs it will drop it.
+    Running,
+    /// Nothing: it is over.
+    Complete,
+}
+
+/// Whether a reference given up was the last.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Count {
+    Some,
+    Zero,
+}
+
+/// What a join handle that goes away leaves behind.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leave {
+    /// The task completed: the output is the handle's to drop.
+    pub(crate) drop_output: bool,
+    /// The slot of the join waker is the handle's to clear.
+    pub(crate) drop_waker: bool,
+}
+
+/// A copy of the state.
+#[derive(Clone, Copy)]
+pub(crate) struct Word(u64);
+
+impl Word {
+    fn lifecycle(self) -> u64 {
+        LIFECYCLE.get(self.0)
+    }
+
+    fn now(self, lifecycle: u64) -> Self {
+        Self(LIFECYCLE.set(self.0, lifecycle))
+    }
+
+    fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+
+    fn with(self, flag: u64) -> Self {
+        Self(self.0 | flag)
+    }
+
+    fn without(self, flag: u64) -> Self {
+        Self(self.0 & !flag)
+    }
+
+    pub(crate) fn shield_depth(self) -> u64 {
+        SHIELD.get(self.0)
+    }
+
+    fn references(self) -> u64 {
+        REFERENCES.get(self.0)
+    }
+
+    pub(crate) fn is_complete(self) -> bool {
+        self.lifecycle() == COMPLETE
+    }
+
+    pub(crate) fn is_join_interested(self) -> bool {
+        self.has(JOIN_INTEREST)
+    }
+
+    pub(crate) fn has_join_waker(self) -> bool {
+        self.has(JOIN_WAKER)
+    }
+
+    /// The name of the lifecycle state, for dumps.
+    pub(crate) fn name(self) -> &'static str {
+        match self.lifecycle() {
+            IDLE => "idle",
+            SCHEDULED => "scheduled",
+            RUNNING => "running",
+            _ => "complete",
+        }
+    }
+
+    /// S3.
+    fn must_cancel(self) -> bool {
+        self.has(CLOSING) || self.has(CANCELLED) && self.shield_depth() == 0
+    }
+}
+
+/// The state of one task.
+pub(crate) struct State(AtomicU64);
+
+impl State {
+    /// Scheduled for its first poll, with the scheduler's reference and the
+    /// join handle's.
+    pub(crate) fn new() -> Self {
+        let word = REFERENCES.set(LIFECYCLE.set(0, SCHEDULED), 2);
+        Self(AtomicU64::new(word | JOIN_INTEREST))
+    }
+
+    /// The one compare-exchange loop: `step` sees the word and answers with
+    /// what to tell the caller and, if it changes, the next word.
+    #[inline(always)]
+    fn update<R>(&self, mut step: impl FnMut(Word) -> (R, Option<Word>)) -> R {
+        let mut seen = self.0.load(Acquire);
+        loop {
+            let (answer, next) = step(Word(seen));
+            let Some(next) = next else { return answer };
+            match self.0.compare_exchange_weak(seen, next.0, AcqRel, Acquire) {
+                Ok(_) => return answer,
+                Err(newer) => seen = newer,
+            }
+        }
+    }
+
+    /// The state as it is now. Acquire: who sees `COMPLETE` sees the output.
+    pub(crate) fn load(&self) -> Word {
+        Word(self.0.load(Acquire))
+    }
+
+    /// A waker fired.
+    #[inline]
+    pub(crate) fn wake(&self) -> Wake {
+        self.update(|word| match word.lifecycle() {
+            IDLE => (Wake::Enqueue, Some(word.now(SCHEDULED))),
+            SCHEDULED | RUNNING => (Wake::Nothing, Some(word.with(NOTIFIED))),
+            _ => (Wake::Nothing, None),
+        })
+    }
+
+    /// Cancellation was asked for.
+    pub(crate) fn cancel(&self) -> Wake {
+        self.update(|word| match word.lifecycle() {
+            COMPLETE => (Wake::Nothing, None),
+            _ if word.has(CANCELLED) => (Wake::Nothing, None),
+            IDLE if word.shield_depth() == 0 => {
+                (Wake::Enqueue, Some(word.with(CANCELLED).now(SCHEDULED)))
+            }
+            _ => (Wake::Nothing, Some(word.with(CANCELLED))),
+        })
+    }
+
+    /// A worker took the task from a queue.
+    #[inline]
+    pub(crate) fn start_poll(&self) -> Start {
+        self.update(|word| {
+            debug_assert_eq!(word.lifecycle(), SCHEDULED, "S1");
+            let start = match word.must_cancel() {
+                true => Start::Cancel,
+                false => Start::Poll,
+            };
+            (start, Some(word.now(RUNNING).without(NOTIFIED)))
+        })
+    }
+
+    /// A poll was pending. With `yielded` the task wants to go on at once.
+    #[inline]
+    pub(crate) fn end_pending(&self, yielded: bool) -> End {
+        self.update(|word| {
+            debug_assert_eq!(word.lifecycle(), RUNNING, "T2");
+            if word.must_cancel() {
+                (End::Cancel, None)
+            } else if yielded || word.has(NOTIFIED) {
+                (End::Again, Some(word.now(SCHEDULED)))
+            } else {
+                (End::Idle, Some(word.now(IDLE)))
+            }
+        })
+    }
+
+    /// The output is in place: the word as it is from here on.
+    #[inline]
+    pub(crate) fn complete(&self) -> Word {
+        self.update(|word| {
+            debug_assert_eq!(word.lifecycle(), RUNNING, "T2");
+            let next = word.now(COMPLETE);
+            (next, Some(next))
+        })
+    }
+
+    /// The runtime goes away.
+    pub(crate) fn close(&self) -> Close {
+        self.update(|word| match word.lifecycle() {
+            IDLE | SCHEDULED => (Close::Cancel, Some(word.with(CLOSING).now(RUNNING))),
+            RUNNING => (Close::Running, Some(word.with(CLOSING))),
+            _ => (Close::Complete, None),
+        })
+    }
+
+    /// One more level of shield.
+    ///
+    /// # Panics
+    /// At the 256th level.
+    #[track_caller]
+    pub(crate) fn raise_shield(&self) {
+        let deep = self.update(|word| match word.shield_depth() == SHIELD.max() {
+            true => (true, None),
+            false => (false, Some(Word(word.0 + SHIELD.one()))),
+        });
+        assert!(
+            !deep,
+            "shields are nested more than {} deep: leave some of them first",
+            SHIELD.max()
+        );
+    }
+
+    /// One level of shield less; the last lets a deferred cancellation through.
+    pub(crate) fn lower_shield(&self) -> Wake {
+        self.update(|word| {
+            debug_assert_ne!(word.shield_depth(), 0);
+            let next = Word(word.0 - SHIELD.one());
+            match next.lifecycle() == IDLE && next.must_cancel() {
+                true => (Wake::Enqueue, Some(next.now(SCHEDULED))),
+                false => (Wake::Nothing, Some(next)),
+            }
+        })
+    }
+
+    /// The join handle filled the slot; false if the task is complete, and the
+    /// slot still the handle's.
+    pub(crate) fn publish_join_waker(&self) -> bool {
+        self.update(|word| {
+            debug_assert!(!word.has(JOIN_WAKER), "T5");
+            match word.is_complete() {
+                true => (false, None),
+                false => (true, Some(word.with(JOIN_WAKER))),
+            }
+        })
+    }
+
+    /// The join handle wants its slot back; false if the task is complete, and
+    /// the slot may be being read.
+    pub(crate) fn retract_join_waker(&self) -> bool {
+        self.update(|word| match word.is_complete() {
+            true => (false, None),
+            false => (true, Some(word.without(JOIN_WAKER))),
+        })
+    }
+
+    /// The completing side has read the slot; true if the join handle is gone,
+    /// and the slot this side's to clear.
+    pub(crate) fn return_join_waker(&self) -> bool {
+        // AcqRel, met by `drop_join_handle`: whichever of the two comes second
+        // clears the slot, and sees what the first did with it.
+        let before = Word(self.0.fetch_and(!JOIN_WAKER, AcqRel));
+        debug_assert!(before.is_complete() && before.has(JOIN_WAKER), "T5");
+        !before.is_join_interested()
+    }
+
+    /// The join handle goes away.
+    pub(crate) fn drop_join_handle(&self) -> Leave {
+        self.update(|word| {
+            let gone = word.without(JOIN_INTEREST).with(DETACHED);
+            match word.is_complete() {
+                true => {
+                    let leave = Leave {
+                        drop_output: true,
+                        // Otherwise the completing side is reading it (T5).
+                        drop_waker: !word.has(JOIN_WAKER),
+                    };
+                    (leave, Some(gone))
+                }
+                false => {
+                    let leave = Leave {
+                        drop_output: false,
+                        drop_waker: true,
+                    };
+                    (leave, Some(gone.without(JOIN_WAKER)))
+                }
+            }
+        })
+    }
+
+    /// One more reference.
+    #[inline]
+    pub(crate) fn reference(&self) {
+        // Relaxed: the caller has a reference, through which it may hand on
+        // the new one however it likes.
+        let before = Word(self.0.fetch_add(REFERENCES.one(), Relaxed));
+        if before.references() >= TOO_MANY_REFERENCES {
+            // A leak of wakers by the million; going on would end in a
+            // use after free.
+            std::process::abort();
+        }
+    }
+
+    /// One reference less.
+    #[inline]
+    pub(crate) fn unreference(&self) -> Count {
+        // AcqRel, met by itself: who frees the task sees what every other
+        // holder did with it.
+        let before = Word(self.0.fetch_sub(REFERENCES.one(), AcqRel));
+        debug_assert_ne!(before.references(), 0, "T3");
+        match before.references() == 1 {
+            true => Count::Zero,
+            false => Count::Some,
+        }
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    fn running() -> State {
+        let state = State::new();
+        assert_eq!(state.start_poll(), Start::Poll);
+        state
+    }
+
+    fn idle() -> State {
+        let state = running();
+        assert_eq!(state.end_pending(false), End::Idle);
+        state
+    }
+
+    #[test]
+    fn an_idle_task_is_queued_by_the_first_wake_only() {
+        let state = idle();
+        assert_eq!(state.wake(), Wake::Enqueue);
+        assert_eq!(state.wake(), Wake::Nothing);
+    }
+
+    #[test]
+    fn a_wake_before_the_poll_does_not_ask_for_another() {
+        let state = idle();
+        assert_eq!(state.wake(), Wake::Enqueue);
+        assert_eq!(state.wake(), Wake::Nothing);
+        assert_eq!(state.start_poll(), Start::Poll);
+        assert_eq!(state.end_pending(false), End::Idle);
+    }
+
+    #[test]
+    fn a_wake_during_the_poll_does() {
+        let state = running();
+        assert_eq!(state.wake(), Wake::Nothing);
+        assert_eq!(state.end_pending(false), End::Again);
+    }
+
+    #[test]
+    fn a_yield_goes_back_to_the_queue() {
+        assert_eq!(running().end_pending(true), End::Again);
+    }
+
+    #[test]
+    fn a_cancelled_task_is_queued_once_to_be_dropped() {
+        let state = idle();
+        assert_eq!(state.cancel(), Wake::Enqueue);
+        assert_eq!(state.cancel(), Wake::Nothing);
+        assert_eq!(state.start_poll(), Start::Cancel);
+    }
+
+    #[test]
+    fn a_shield_defers_cancellation_until_the_outermost_ends() {
+        let state = running();
+        state.raise_shield();
+        state.raise_shield();
+        assert_eq!(state.cancel(), Wake::Nothing);
+        assert_eq!(state.end_pending(false), End::Idle);
+        assert_eq!(state.lower_shield(), Wake::Nothing);
+        assert_eq!(state.lower_shield(), Wake::Enqueue);
+        assert_eq!(state.start_poll(), Start::Cancel);
+    }
+
+    #[test]
+    fn a_shield_left_during_a_poll_lets_the_cancellation_through_at_its_end() {
+        let state = running();
+        state.raise_shield();
+        assert_eq!(state.cancel(), Wake::Nothing);
+        assert_eq!(state.lower_shield(), Wake::Nothing);
+        assert_eq!(state.end_pending(false), End::Cancel);
+    }
+
+    #[test]
+    fn closing_waits_for_no_shield() {
+        let state = running();
+        state.raise_shield();
+        assert_eq!(state.close(), Close::Running);
+        assert_eq!(state.end_pending(false), End::Cancel);
+        let state = running();
+        state.raise_shield();
+        assert_eq!(state.end_pending(false), End::Idle);
+        assert_eq!(state.close(), Close::Cancel);
+    }
+
+    #[test]
+    #[should_panic(expected = "shields are nested more than 255 deep")]
+    fn too_many_shields_panic_and_do_not_wrap() {
+        let state = running();
+        for _ in 0..256 {
+            state.raise_shield();
+        }
+    }
+
+    #[test]
+    fn the_last_reference_is_told() {
+        let state = State::new();
+        state.reference();
+        assert_eq!(state.unreference(), Count::Some);
+        assert_eq!(state.unreference(), Count::Some);
+        assert_eq!(state.unreference(), Count::Zero);
+    }
+
+    #[test]
+    fn a_complete_task_answers_nothing() {
+        let state = running();
+        let word = state.complete();
+        assert!(word.is_join_interested() && !word.has_join_waker());
+        assert_eq!(state.wake(), Wake::Nothing);
+        assert_eq!(state.cancel(), Wake::Nothing);
+        assert_eq!(state.close(), Close::Complete);
+        assert!(!state.publish_join_waker());
+        assert_eq!(
+            state.drop_join_handle(),
+            Leave {
+                drop_output: true,
+                drop_waker: true
+            }
+        );
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::shim::{Arc, thread};
+
+    fn running() -> Arc<State> {
+        let state = Arc::new(State::new());
+        assert_eq!(state.start_poll(), Start::Poll);
+        state
+    }
+
+    #[test]
+    fn a_wake_during_a_poll_is_never_lost() {
+        loom::model(|| {
+            let state = running();
+            let waker = thread::spawn({
+                let state = state.clone();
+                move || state.wake()
+            });
+            let ended = state.end_pending(false);
+            let woken = waker.join().unwrap();
+            assert!(
+                (ended == End::Again) ^ (woken == Wake::Enqueue),
+                "queued exactly once: {ended:?} {woken:?}"
+            );
+        });
+    }
+
+    #[test]
+    fn two_wakes_queue_an_idle_task_once() {
+        loom::model(|| {
+            let state = running();
+            assert_eq!(state.end_pending(false), End::Idle);
+            let waker = thread::spawn({
+                let state = state.clone();
+                move || state.wake()
+            });
+            let here = state.wake();
+            let there = waker.join().unwrap();
+            assert!((here == Wake::Enqueue) ^ (there == Wake::Enqueue));
+        });
+    }
+
+    #[test]
+    fn what_a_wake_published_is_seen_by_the_poll_it_asked_for() {
+        use blitzen_util::shim::atomic::AtomicUsize;
+        loom::model(|| {
+            let shared = Arc::new((State::new(), AtomicUsize::new(0)));
+            let waker = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    shared.1.store(1, Relaxed);
+                    // Scheduled or running: either way somebody polls later.
+                    shared.0.wake()
+                }
+            });
+            let mut seen = false;
+            loop {
+                assert_eq!(shared.0.start_poll(), Start::Poll);
+                seen |= shared.1.load(Relaxed) == 1;
+                if shared.0.end_pending(false) == End::Idle {
+                    break;
+                }
+            }
+            let woken = waker.join().unwrap();
+            assert!(seen || woken == Wake::Enqueue);
+        });
+    }
+
+    #[test]
+    fn an_abort_against_the_end_of_a_poll_drops_the_future_once() {
+        loom::model(|| {
+            let state = running();
+            let aborter = thread::spawn({
+                let state = state.clone();
+                move || state.cancel()
+            });
+            let mut drops = (state.end_pending(false) == End::Cancel) as u32;
+            if aborter.join().unwrap() == Wake::Enqueue {
+                drops += (state.start_poll() == Start::Cancel) as u32;
+            }
+            assert_eq!(drops, 1);
+        });
+    }
+
+    #[test]
+    fn an_abort_against_the_last_shield_takes_effect_once() {
+        loom::model(|| {
+            let state = running();
+            state.raise_shield();
+            assert_eq!(state.end_pending(false), End::Idle);
+            let aborter = thread::spawn({
+                let state = state.clone();
+                move || state.cancel()
+            });
+            let left = state.lower_shield();
+            let aborted = aborter.join().unwrap();
+            assert!((left == Wake::Enqueue) ^ (aborted == Wake::Enqueue));
+            assert_eq!(state.start_poll(), Start::Cancel);
+        });
+    }
+
+    #[test]
+    fn closing_against_a_wake_leaves_one_owner_of_the_future() {
+        loom::model(|| {
+            let state = running();
+            assert_eq!(state.end_pending(false), End::Idle);
+            let waker = thread::spawn({
+                let state = state.clone();
+                move || state.wake()
+            });
+            // Queues are closed before tasks are, so a wake that enqueues finds
+            // the queue shut and leaves the task to whoever closes it.
+            assert_eq!(state.close(), Close::Cancel);
+            let _ = waker.join().unwrap();
+            assert!(!state.load().is_complete());
+        });
+    }
+
+    #[test]
+    fn closing_against_the_end_of_a_poll_drops_the_future_once() {
+        loom::model(|| {
+            let state = running();
+            let closer = thread::spawn({
+                let state = state.clone();
+                move || state.close()
+            });
+            let mut drops = (state.end_pending(false) == End::Cancel) as u32;
+            drops += (closer.join().unwrap() == Close::Cancel) as u32;
+            assert_eq!(drops, 1);
+        });
+    }
+
+    #[test]
+    fn completion_against_a_dropped_handle_leaves_one_owner_of_output_and_waker() {
+        loom::model(|| {
+            let state = running();
+            assert!(state.publish_join_waker());
+            let handle = thread::spawn({
+                let state = state.clone();
+                move || state.drop_join_handle()
+            });
+            let word = state.complete();
+            let output_here = !word.is_join_interested();
+            let waker_here = word.has_join_waker() && state.return_join_waker();
+            let leave = handle.join().unwrap();
+            assert!(output_here ^ leave.drop_output);
+            assert!(waker_here ^ leave.drop_waker);
+        });
+    }
+
+    #[test]
+    fn completion_against_a_new_join_waker_is_seen_by_one_of_them() {
+        loom::model(|| {
+            let state = running();
+            let handle = thread::spawn({
+                let state = state.clone();
+                move || state.publish_join_waker()
+            });
+            let woken = state.complete().has_join_waker();
+            let published = handle.join().unwrap();
+            assert_eq!(woken, published, "woken, or told that it is complete");
+        });
+    }
+
+    #[test]
+    fn the_last_of_three_references_is_told_once() {
+        loom::model(|| {
+            let state = Arc::new(State::new());
+            let other = thread::spawn({
+                let state = state.clone();
+                move || {
+                    state.reference();
+                    let first = state.unreference() == Count::Zero;
+                    first as u32 + (state.unreference() == Count::Zero) as u32
+                }
+            });
+            let here = (state.unreference() == Count::Zero) as u32;
+            assert_eq!(here + other.join().unwrap(), 1);
+        });
+    }
+}

@@ -1,0 +1,358 @@
+//! Whole tasks on a scheduler of one queue.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::future::{Future, pending, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::{
+    Header, Id, JoinHandle, Origin, Owned, Ran, Runnable, Schedule, current, shield, spawn,
+};
+
+#[derive(Clone, Default)]
+struct Queue(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    tasks: Mutex<VecDeque<Runnable>>,
+    owned: Owned,
+}
+
+impl Schedule for Queue {
+    fn schedule(&self, task: Runnable) {
+        self.0.tasks.lock().unwrap().push_back(task);
+    }
+
+    fn release(&self, task: &Header) {
+        self.0.owned.remove(task);
+    }
+}
+
+impl Queue {
+    #[track_caller]
+    fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send,
+    {
+        let (task, handle) = spawn(future, self.clone(), Id::next(), Origin::caller());
+        if self.0.owned.insert(&task).is_ok() {
+            self.schedule(task);
+        }
+        handle
+    }
+
+    fn pop(&self) -> Option<Runnable> {
+        self.0.tasks.lock().unwrap().pop_front()
+    }
+
+    /// Runs what is queued, and what that queues.
+    fn run(&self) {
+        while let Some(task) = self.pop() {
+            match task.run() {
+                Ran::Woken(task) | Ran::Yielded(task) => self.schedule(task),
+                Ran::Complete | Ran::Idle => {}
+            }
+        }
+    }
+}
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Tells how often it was dropped.
+struct Dropped(Arc<AtomicUsize>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+fn counter() -> Arc<AtomicUsize> {
+    Arc::new(AtomicUsize::new(0))
+}
+
+struct CountWakes(AtomicUsize);
+
+impl Wake for CountWakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn the_output_comes_through_the_handle() {
+    let queue = Queue::default();
+    let mut handle = queue.spawn(async { 7 });
+    assert!(poll(&mut handle).is_pending());
+    assert_eq!(queue.0.owned.len(), 1);
+    queue.run();
+    assert!(handle.is_finished());
+    assert!(queue.0.owned.is_empty());
+    assert!(matches!(poll(&mut handle), Poll::Ready(Ok(7))));
+}
+
+#[test]
+fn the_join_waker_is_called_once_and_the_newest_counts() {
+    let queue = Queue::default();
+    let mut handle = queue.spawn(async {});
+    let (old, new) = (
+        Arc::new(CountWakes(AtomicUsize::new(0))),
+        Arc::new(CountWakes(AtomicUsize::new(0))),
+    );
+    for wakes in [&old, &new, &new] {
+        let waker = Waker::from(wakes.clone());
+        let mut cx = Context::from_waker(&waker);
+        assert!(Pin::new(&mut handle).poll(&mut cx).is_pending());
+    }
+    queue.run();
+    assert_eq!((old.0.load(Relaxed), new.0.load(Relaxed)), (0, 1));
+    drop(handle);
+    assert_eq!(Arc::strong_count(&new), 1, "the waker was not leaked");
+}
+
+#[test]
+fn a_task_sleeps_until_it_is_woken() {
+    let queue = Queue::default();
+    let slot = Arc::new(Mutex::new(None::<Waker>));
+    let mut polls = 0;
+    let mut handle = queue.spawn({
+        let slot = slot.clone();
+        poll_fn(move |cx| {
+            polls += 1;
+            *slot.lock().unwrap() = Some(cx.waker().clone());
+            if polls == 3 {
+                Poll::Ready(polls)
+            } else {
+                Poll::Pending
+            }
+        })
+    });
+    for _ in 0..2 {
+        queue.run();
+        assert!(queue.pop().is_none() && !handle.is_finished());
+        let waker = slot.lock().unwrap().take().unwrap();
+        waker.wake_by_ref();
+        waker.wake();
+    }
+    queue.run();
+    assert!(matches!(poll(&mut handle), Poll::Ready(Ok(3))));
+}
+
+#[test]
+fn a_panic_reaches_the_handle_and_nobody_else() {
+    let queue = Queue::default();
+    let mut handle = queue.spawn(async {
+        let what = String::from("no");
+        panic!("oh {what}")
+    });
+    queue.run();
+    let Poll::Ready(Err(error)) = poll(&mut handle) else {
+        panic!("an error was expected");
+    };
+    assert!(error.is_panic() && !error.is_cancelled());
+    assert_eq!(
+        error.to_string(),
+        format!("task {} panicked with message \"oh no\"", error.id())
+    );
+    assert_eq!(*error.into_panic().downcast::<String>().unwrap(), "oh no");
+}
+
+#[test]
+fn an_abort_drops_the_future_on_the_worker() {
+    let queue = Queue::default();
+    let drops = counter();
+    let held = Dropped(drops.clone());
+    let mut handle = queue.spawn(async move {
+        let _held = held;
+        pending::<()>().await
+    });
+    queue.run();
+    handle.abort();
+    handle.abort_handle().abort();
+    assert_eq!(drops.load(Relaxed), 0, "not on the aborting thread");
+    queue.run();
+    assert_eq!(drops.load(Relaxed), 1);
+    assert!(matches!(poll(&mut handle), Poll::Ready(Err(e)) if e.is_cancelled()));
+}
+
+#[test]
+fn an_abort_before_the_first_poll_means_no_poll() {
+    let queue = Queue::default();
+    let mut handle = queue.spawn(async { unreachable!() });
+    handle.abort();
+    queue.run();
+    assert!(matches!(poll(&mut handle), Poll::Ready(Err(e)) if e.is_cancelled()));
+}
+
+#[test]
+fn a_shield_keeps_an_abort_out_until_it_ends() {
+    let queue = Queue::default();
+    let stage = counter();
+    let (send, receive) = {
+        let slot = Arc::new(Mutex::new(None::<Waker>));
+        (slot.clone(), slot)
+    };
+    let mut handle = queue.spawn({
+        let stage = stage.clone();
+        async move {
+            let mut polled = false;
+            shield(shield(poll_fn(|cx| {
+                *send.lock().unwrap() = Some(cx.waker().clone());
+                if std::mem::replace(&mut polled, true) {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            })))
+            .await;
+            stage.store(1, Relaxed);
+            pending::<()>().await;
+            stage.store(2, Relaxed);
+        }
+    });
+    queue.run();
+    handle.abort();
+    assert!(queue.pop().is_none(), "deferred");
+    receive.lock().unwrap().take().unwrap().wake();
+    queue.run();
+    assert_eq!(stage.load(Relaxed), 1, "cancelled right behind the shield");
+    assert!(matches!(poll(&mut handle), Poll::Ready(Err(e)) if e.is_cancelled()));
+}
+
+#[test]
+fn a_shield_dropped_in_another_place_lets_the_abort_through() {
+    let queue = Queue::default();
+    let parked = Arc::new(Mutex::new(None));
+    let mut handle = queue.spawn({
+        let parked = parked.clone();
+        async move {
+            let mut inner = Box::pin(shield(pending::<()>()));
+            poll_fn(|cx| {
+                assert!(inner.as_mut().poll(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            *parked.lock().unwrap() = Some(inner);
+            pending::<()>().await
+        }
+    });
+    queue.run();
+    handle.abort();
+    assert!(queue.pop().is_none());
+    drop(parked.lock().unwrap().take());
+    queue.run();
+    assert!(matches!(poll(&mut handle), Poll::Ready(Err(e)) if e.is_cancelled()));
+}
+
+#[test]
+fn a_shield_outside_a_task_is_the_future_itself() {
+    let mut future = pin!(shield(async { 5 }));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert_eq!(future.as_mut().poll(&mut cx), Poll::Ready(5));
+}
+
+#[test]
+fn a_destructor_that_panics_is_an_error_of_the_task() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("in drop");
+        }
+    }
+    let queue = Queue::default();
+    let mut cancelled = queue.spawn(async {
+        let _bomb = Bomb;
+        pending::<()>().await
+    });
+    queue.run();
+    cancelled.abort();
+    queue.run();
+    assert!(matches!(poll(&mut cancelled), Poll::Ready(Err(e)) if e.is_panic()));
+    // An output nobody wants, and one whose handle goes after the end.
+    drop(queue.spawn(async { Bomb }));
+    let late = queue.spawn(async { Bomb });
+    queue.run();
+    drop(late);
+    assert!(queue.0.owned.is_empty());
+}
+
+#[test]
+fn closing_drops_every_future_once_in_whatever_state() {
+    let queue = Queue::default();
+    let drops = counter();
+    let task = |drops: &Arc<AtomicUsize>| {
+        let held = Dropped(drops.clone());
+        async move {
+            let _held = held;
+            shield(pending::<()>()).await
+        }
+    };
+    let idle = queue.spawn(task(&drops));
+    queue.run();
+    let queued = queue.spawn(task(&drops));
+    // The queue gives up its runnables before the tasks are closed.
+    while let Some(task) = queue.pop() {
+        task.forget();
+    }
+    // SAFETY: no runnable is left, and all futures are `Send`.
+    unsafe { queue.0.owned.cancel_all() };
+    assert_eq!(drops.load(Relaxed), 2);
+    assert!(idle.is_finished() && queued.is_finished());
+    let refused = queue.spawn(task(&drops));
+    assert!(refused.is_finished());
+    assert_eq!(drops.load(Relaxed), 3);
+}
+
+#[test]
+fn a_yield_goes_behind_the_others() {
+    let queue = Queue::default();
+    let mut yielded = false;
+    let mut handle = queue.spawn(poll_fn(move |cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        assert!(!current::yield_if_own(Waker::noop()));
+        assert!(current::yield_if_own(cx.waker()));
+        Poll::Pending
+    }));
+    let Ran::Yielded(task) = queue.pop().unwrap().run() else {
+        panic!("it yielded");
+    };
+    queue.schedule(task);
+    queue.run();
+    assert!(poll(&mut handle).is_ready());
+}
+
+#[test]
+fn a_task_knows_its_name_while_it_runs_and_while_it_is_dropped() {
+    thread_local!(static SEEN: Cell<Option<Id>> = const { Cell::new(None) });
+    struct See;
+    impl Drop for See {
+        fn drop(&mut self) {
+            SEEN.with(|seen| seen.set(current::id()));
+        }
+    }
+    let queue = Queue::default();
+    let handle = queue.spawn(async {
+        SEEN.with(|seen| seen.set(current::id()));
+        See
+    });
+    assert_eq!(current::id(), None);
+    queue.run();
+    assert_eq!(SEEN.with(Cell::take), Some(handle.id()));
+    let id = handle.id();
+    drop(handle);
+    assert_eq!(SEEN.with(Cell::take), Some(id));
+}
+
+#[test]
+fn a_small_task_takes_at_most_112_bytes() {
+    type Small = crate::cell::Cell<std::future::Ready<()>, Queue>;
+    assert!(size_of::<Small>() <= 112, "{}", size_of::<Small>());
+}

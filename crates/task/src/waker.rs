@@ -1,0 +1,69 @@
+//! The waker of a task: a counted pointer to its header, 16 bytes.
+
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::task::{RawWaker, RawWakerVTable, Waker};
+
+use crate::header::Header;
+use crate::raw;
+use crate::state::Wake;
+
+static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
+
+const _: () = assert!(size_of::<Waker>() == 16 || size_of::<usize>() != 8);
+
+/// A waker without a reference of its own, for the length of a poll.
+///
+/// # Safety
+/// The task outlives the result.
+pub(crate) unsafe fn borrowed(task: NonNull<Header>) -> ManuallyDrop<Waker> {
+    // SAFETY: the functions below keep RawWaker's contract; since the result is
+    // not dropped, it gives up no reference.
+    ManuallyDrop::new(unsafe { Waker::new(task.as_ptr().cast_const().cast(), &VTABLE) })
+}
+
+/// Whether `waker` wakes `task`.
+#[inline]
+pub(crate) fn is_of(waker: &Waker, task: NonNull<Header>) -> bool {
+    waker.data() == task.as_ptr().cast_const().cast() && std::ptr::eq(waker.vtable(), &VTABLE)
+}
+
+/// # Safety
+/// `data` is the data of a waker made here, which holds the task alive.
+unsafe fn header<'a>(data: *const ()) -> (&'a Header, NonNull<Header>) {
+    // SAFETY: never null, alive by the caller's word.
+    unsafe {
+        let task = NonNull::new_unchecked(data.cast_mut().cast::<Header>());
+        (task.as_ref(), task)
+    }
+}
+
+unsafe fn clone(data: *const ()) -> RawWaker {
+    // SAFETY: called on a live waker.
+    unsafe { header(data) }.0.state.reference();
+    RawWaker::new(data, &VTABLE)
+}
+
+unsafe fn wake(data: *const ()) {
+    // SAFETY: called on a live waker; its reference is given up last, since
+    // until the task is queued nothing else may hold it (T1: a runtime that
+    // closes at this moment completes it).
+    unsafe {
+        wake_by_ref(data);
+        drop_waker(data);
+    }
+}
+
+unsafe fn wake_by_ref(data: *const ()) {
+    // SAFETY: called on a live waker.
+    let (header, task) = unsafe { header(data) };
+    if header.state.wake() == Wake::Enqueue {
+        // SAFETY: `Enqueue` makes the runnable (S1); alive as above.
+        unsafe { raw::schedule(task) };
+    }
+}
+
+unsafe fn drop_waker(data: *const ()) {
+    // SAFETY: the waker's reference, used no more.
+    unsafe { raw::release(header(data).1) };
+}
