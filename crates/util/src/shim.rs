@@ -22,7 +22,27 @@ pub mod atomic {
     pub use loom::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
+
+    /// Orders an atomic read-modify-write that was just made before every later
+    /// load, as `fence(SeqCst)` does.
+    ///
+    /// On x86 the locked instruction has done so already, at half the cost of
+    /// the fence; only the compiler still has to be told.
+    #[inline(always)]
+    pub fn fence_after_rmw() {
+        if cfg!(all(
+            any(target_arch = "x86_64", target_arch = "x86"),
+            not(any(blitzen_loom, miri))
+        )) {
+            std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
 }
+
+/// Whether this build is a loom model, in which buffers have to be tiny.
+pub const MODEL: bool = cfg!(blitzen_loom);
 
 /// Interior mutability whose accesses loom can watch.
 pub mod cell {
@@ -122,6 +142,41 @@ impl<T> Mutex<T> {
     pub fn into_inner(self) -> T {
         match self.0.into_inner() {
             Ok(value) => value,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+}
+
+/// The guard of an [`RwLock`] held for reading.
+pub type RwLockReadGuard<'a, T> = chosen::RwLockReadGuard<'a, T>;
+
+/// The guard of an [`RwLock`] held for writing.
+pub type RwLockWriteGuard<'a, T> = chosen::RwLockWriteGuard<'a, T>;
+
+/// A lock for many readers or one writer, without poison.
+#[derive(Debug, Default)]
+pub struct RwLock<T>(chosen::RwLock<T>);
+
+impl<T> RwLock<T> {
+    /// An unlocked lock.
+    pub fn new(value: T) -> Self {
+        Self(chosen::RwLock::new(value))
+    }
+
+    /// Blocks until no writer holds the lock.
+    #[inline]
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        match self.0.read() {
+            Ok(guard) => guard,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+
+    /// Blocks until nobody holds the lock.
+    #[inline]
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        match self.0.write() {
+            Ok(guard) => guard,
             Err(poisoned) => poisoned.into_inner(),
         }
     }
