@@ -1,0 +1,566 @@
+//! Counted permits and the line of those who wait for them: what semaphore,
+//! mutex and read-write lock are made of.
+//!
+//! ```text
+//!   word:  │ permits │ WAITERS │ CLOSED │
+//! ```
+//!
+//! P1. `WAITERS` is set and cleared under the queue's lock, and while it is set
+//!     the whole word is written under that lock only.
+//! P2. While `WAITERS` is set, the permits in the word are being gathered for
+//!     the front of the queue: nobody takes them past it. So permits are given
+//!     in the order of arrival, however many each one wants.
+//! P3. A waiter is queued only while `WAITERS` is set, except after `close`,
+//!     which clears it and then dismisses whoever is left.
+//! P4. `CLOSED` is never cleared, and from then on nobody gets a permit.
+//!
+//! Without waiters, taking and giving back are one compare-and-swap each, and
+//! the lock is not touched. A releaser that overlooks a waiter is impossible:
+//! the waiter's `WAITERS` and the releaser's permits are written to the same
+//! word, so one of them fails and looks again.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use blitzen_util::coop;
+use blitzen_util::shim::atomic::AtomicUsize;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::wake_batch::{self, WakeBatch};
+
+use crate::queue::{Line, Queue, Status, Waiter};
+use crate::semaphore::{AcquireError, TryAcquireError};
+
+const CLOSED: usize = 1;
+const WAITERS: usize = 2;
+const SHIFT: u32 = 2;
+
+/// The most permits there can be.
+pub(crate) const MAX: usize = usize::MAX >> 3;
+
+#[derive(Clone, Copy)]
+struct Word(usize);
+
+impl Word {
+    #[inline(always)]
+    const fn new(permits: usize) -> Self {
+        Self(permits << SHIFT)
+    }
+
+    #[inline(always)]
+    fn permits(self) -> usize {
+        self.0 >> SHIFT
+    }
+
+    #[inline(always)]
+    fn has_waiters(self) -> bool {
+        self.0 & WAITERS != 0
+    }
+
+    #[inline(always)]
+    fn is_closed(self) -> bool {
+        self.0 & CLOSED != 0
+    }
+
+    /// Whether a newcomer may take `count` permits: P2 and P4.
+    #[inline(always)]
+    fn can_give(self, count: usize) -> bool {
+        self.0 & (CLOSED | WAITERS) == 0 && self.0 >= count << SHIFT
+    }
+}
+
+pub(crate) struct Permits {
+    word: AtomicUsize,
+    queue: Queue,
+}
+
+impl Permits {
+    const_unless_loom! {
+        /// So many permits, at most [`MAX`].
+        pub(crate) fn new(permits: usize) -> Self {
+            Self {
+                word: AtomicUsize::new(Word::new(permits).0),
+                queue: Queue::new(()),
+            }
+        }
+    }
+
+    const_unless_loom! {
+        /// No permits, and never any.
+        pub(crate) fn new_closed() -> Self {
+            Self {
+                word: AtomicUsize::new(CLOSED),
+                queue: Queue::new(()),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn word(&self) -> Word {
+        Word(self.word.load(Relaxed))
+    }
+
+    /// How many a newcomer could take.
+    pub(crate) fn available(&self) -> usize {
+        // Acquire, met by the Release in `release`: a caller that sees a permit
+        // back sees what was done with it.
+        let word = Word(self.word.load(Acquire));
+        match word.has_waiters() {
+            true => 0, // P2
+            false => word.permits(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_closed(&self) -> bool {
+        // Acquire, met by the Release of `CLOSED` in `shut`: what was done
+        // before the close is seen.
+        Word(self.word.load(Acquire)).is_closed()
+    }
+
+    #[inline(always)]
+    pub(crate) fn try_acquire(&self, count: usize) -> Result<(), TryAcquireError> {
+        let mut word = self.word();
+        while word.can_give(count) {
+            match self.take(word, count) {
+                Ok(()) => return Ok(()),
+                Err(changed) => word = changed,
+            }
+        }
+        refusal(word, count)
+    }
+
+    #[inline(always)]
+    fn take(&self, word: Word, count: usize) -> Result<(), Word> {
+        let rest = word.0 - (count << SHIFT);
+        // Acquire, met by the Release in `release`: what the last holder did is
+        // seen by the next.
+        match self
+            .word
+            .compare_exchange_weak(word.0, rest, Acquire, Relaxed)
+        {
+            Ok(_) => Ok(()),
+            Err(changed) => Err(Word(changed)),
+        }
+    }
+
+    /// Takes the permits, or gets in line for them.
+    ///
+    /// # Safety
+    /// `waiter` belongs to the caller, is used with no other permits, and stays
+    /// in place until [`abandon`](Self::abandon) or until this is ready.
+    #[inline(always)]
+    pub(crate) unsafe fn poll_acquire(
+        &self,
+        waiter: &Waiter,
+        count: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), AcquireError>> {
+        if waiter.status() == Status::Idle {
+            let word = self.word();
+            if word.can_give(count) && self.take(word, count).is_ok() {
+                return within_budget(waiter, cx);
+            }
+        }
+        // SAFETY: handed on.
+        unsafe { self.poll_in_line(waiter, count, cx) }
+    }
+
+    /// # Safety
+    /// As for [`poll_acquire`](Self::poll_acquire).
+    #[cold]
+    #[inline(never)]
+    unsafe fn poll_in_line(
+        &self,
+        waiter: &Waiter,
+        count: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), AcquireError>> {
+        loop {
+            return match waiter.status() {
+                // SAFETY: handed on.
+                Status::Idle => unsafe { self.get_in_line(waiter, count, cx) },
+                Status::Queued => {
+                    // SAFETY: it stands in this queue or has been settled.
+                    if unsafe { self.queue.refresh(waiter, cx) } {
+                        Poll::Pending
+                    } else {
+                        continue;
+                    }
+                }
+                Status::Granted | Status::GrantedLast => within_budget(waiter, cx),
+                Status::Dismissed => Poll::Ready(Err(AcquireError::closed())),
+            };
+        }
+    }
+
+    /// # Safety
+    /// As for [`poll_acquire`](Self::poll_acquire), and the waiter is idle.
+    unsafe fn get_in_line(
+        &self,
+        waiter: &Waiter,
+        count: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), AcquireError>> {
+        let waker = cx.waker().clone();
+        let mut line = self.queue.lock();
+        let mut word = self.word();
+        loop {
+            if word.is_closed() {
+                return Poll::Ready(Err(AcquireError::closed()));
+            }
+            if count == 0 {
+                break; // nothing to wait for, whoever else does
+            }
+            if word.can_give(count) {
+                match self.take(word, count) {
+                    Ok(()) => break,
+                    Err(changed) => word = changed,
+                }
+                continue;
+            }
+            if !word.has_waiters() {
+                // AcqRel: Acquire, met by the Release in `release`, for the
+                // permits already in the word, which P1 will store rather than
+                // swap from here on. Release for nothing but symmetry.
+                let waiting = word.0 | WAITERS;
+                let set = self
+                    .word
+                    .compare_exchange_weak(word.0, waiting, AcqRel, Relaxed);
+                if let Err(changed) = set {
+                    word = Word(changed);
+                    continue;
+                }
+            }
+            // SAFETY: idle, and kept in place by the caller, who abandons it.
+            unsafe { line.push(waiter, count, Some(waker)) };
+            return Poll::Pending;
+        }
+        drop(line);
+        within_budget(waiter, cx)
+    }
+
+    /// Leaves the line; what had been granted goes to the next.
+    ///
+    /// # Safety
+    /// `waiter` is used with these permits only.
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn abandon(&self, waiter: &Waiter, count: usize) {
+        if waiter.status() == Status::Queued {
+            let mut left = false;
+            wake_batch::in_rounds(|batch| {
+                let mut line = self.queue.lock();
+                if !left {
+                    // SAFETY: it stands in this queue or has been settled.
+                    left = unsafe { line.remove(waiter) };
+                }
+                // Whoever is at the front now may want less.
+                left && self.give(&mut line, 0, batch)
+            });
+        }
+        if waiter.status() == Status::Granted {
+            self.release(count);
+        }
+    }
+
+    /// Gives permits back, or adds new ones.
+    ///
+    /// # Panics
+    /// If there would be more than [`MAX`].
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn release(&self, count: usize) {
+        let mut word = self.word();
+        while !word.has_waiters() {
+            check_sum(word, count);
+            let sum = word.0 + (count << SHIFT);
+            // Release, met by the Acquire in `take`.
+            match self
+                .word
+                .compare_exchange_weak(word.0, sum, Release, Relaxed)
+            {
+                Ok(_) => return,
+                Err(changed) => word = Word(changed),
+            }
+        }
+        self.release_to_line(count);
+    }
+
+    /// [`release`](Self::release) for the holder of all there are.
+    #[inline(always)]
+    pub(crate) fn release_all(&self, count: usize) {
+        // Release, met by the Acquire in `take`.
+        let released = self
+            .word
+            .compare_exchange(0, Word::new(count).0, Release, Relaxed);
+        if released.is_err() {
+            self.release_to_line(count);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn release_to_line(&self, count: usize) {
+        let mut count = count;
+        wake_batch::in_rounds(|batch| {
+            let mut line = self.queue.lock();
+            self.give(&mut line, std::mem::take(&mut count), batch)
+        });
+    }
+
+    /// Adds permits and serves the line until they or the room in the batch run
+    /// out. True if there is more to serve.
+    #[track_caller]
+    fn give(&self, line: &mut Line<'_>, count: usize, batch: &mut WakeBatch) -> bool {
+        let mut word = self.word();
+        while !word.has_waiters() {
+            // The line has been served, or closed, and under its lock it stays
+            // so; but others may take and release: P1.
+            check_sum(word, count);
+            let sum = word.0 + (count << SHIFT);
+            // Release, met by the Acquire in `take`.
+            match self
+                .word
+                .compare_exchange_weak(word.0, sum, Release, Relaxed)
+            {
+                Ok(_) => return false,
+                Err(changed) => word = Word(changed),
+            }
+        }
+        check_sum(word, count);
+        let mut permits = word.permits() + count;
+        let mut more = false;
+        while let Some(wanted) = line.front() {
+            if wanted > permits {
+                break;
+            }
+            if batch.is_full() {
+                more = true;
+                break;
+            }
+            permits -= wanted;
+            line.settle_front(Status::Granted, batch);
+        }
+        let waiters = match line.is_empty() {
+            true => 0,
+            false => WAITERS,
+        };
+        // P1 allows a store. Release, met by the Acquire in `take`: it ends the
+        // release sequences of those who gave before, but their permits were
+        // acquired when `WAITERS` was set, or given under this lock.
+        self.word.store(Word::new(permits).0 | waiters, Release);
+        more
+    }
+
+    /// Takes away up to `count` permits for good; returns how many.
+    pub(crate) fn forget(&self, count: usize) -> usize {
+        let mut word = self.word();
+        loop {
+            if word.has_waiters() {
+                return 0; // P2: they belong to the line
+            }
+            let taken = word.permits().min(count);
+            let rest = word.0 - (taken << SHIFT);
+            // Acquire, as in `take`.
+            match self
+                .word
+                .compare_exchange_weak(word.0, rest, Acquire, Relaxed)
+            {
+                Ok(_) => return taken,
+                Err(changed) => word = Word(changed),
+            }
+        }
+    }
+
+    /// Refuses all permits from now on, and dismisses whoever waits.
+    #[inline]
+    pub(crate) fn close(&self) {
+        let mut word = self.word();
+        while !word.has_waiters() {
+            // Release, met by the Acquire in `is_closed`.
+            match self
+                .word
+                .compare_exchange_weak(word.0, word.0 | CLOSED, Release, Relaxed)
+            {
+                Ok(_) => return,
+                Err(changed) => word = Word(changed),
+            }
+        }
+        self.close_line();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn close_line(&self) {
+        wake_batch::in_rounds(|batch| self.shut(batch));
+    }
+
+    /// Closes after running `before`, which nobody else does. False, without
+    /// running it, if it was closed already.
+    pub(crate) fn close_once(&self, before: impl FnOnce()) -> bool {
+        let mut batch = WakeBatch::new();
+        let mut line = self.queue.lock();
+        if self.is_closed() {
+            return false;
+        }
+        before();
+        let more = self.shut_line(&mut line, &mut batch);
+        drop(line);
+        // If a waker panics, `rest` still dismisses those beyond the batch.
+        let rest = more.then(|| CloseRest(self));
+        batch.wake_all();
+        drop(rest);
+        true
+    }
+
+    /// One round of `close`: true if the batch is full and waiters are left.
+    pub(crate) fn shut(&self, batch: &mut WakeBatch) -> bool {
+        self.shut_line(&mut self.queue.lock(), batch)
+    }
+
+    fn shut_line(&self, line: &mut Line<'_>, batch: &mut WakeBatch) -> bool {
+        let word = self.word();
+        if word.has_waiters() {
+            // P1 allows a store, P3 wants `WAITERS` cleared. Release, met by
+            // the Acquire in `is_closed`.
+            self.word.store((word.0 & !WAITERS) | CLOSED, Release);
+        } else {
+            // Release, as above.
+            self.word.fetch_or(CLOSED, Release);
+        }
+        while !line.is_empty() {
+            if batch.is_full() {
+                return true;
+            }
+            line.settle_front(Status::Dismissed, batch);
+        }
+        false
+    }
+}
+
+struct CloseRest<'a>(&'a Permits);
+
+impl Drop for CloseRest<'_> {
+    fn drop(&mut self) {
+        self.0.close_line();
+    }
+}
+
+#[inline(always)]
+#[track_caller]
+fn check_sum(word: Word, count: usize) {
+    if word.permits() + count > MAX {
+        too_many(count);
+    }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn too_many(count: usize) -> ! {
+    panic!("number of added permits ({count}) would overflow MAX_PERMITS ({MAX})");
+}
+
+#[cold]
+fn refusal(word: Word, count: usize) -> Result<(), TryAcquireError> {
+    if word.is_closed() {
+        Err(TryAcquireError::Closed)
+    } else if count == 0 {
+        Ok(())
+    } else {
+        Err(TryAcquireError::NoPermits)
+    }
+}
+
+/// Hands over a permit that has been taken. If the task's budget is used up it
+/// is kept for the next poll, so that yielding does not cost its place in line.
+#[inline(always)]
+fn within_budget(waiter: &Waiter, cx: &mut Context<'_>) -> Poll<Result<(), AcquireError>> {
+    match coop::poll_proceed(cx) {
+        Poll::Ready(spent) => {
+            spent.made_progress();
+            Poll::Ready(Ok(()))
+        }
+        Poll::Pending => {
+            waiter.settle_unqueued(Status::Granted);
+            Poll::Pending
+        }
+    }
+}
+
+/// What an [`Acquiring`] future acquires, and makes of it.
+pub(crate) trait Claim {
+    type Output;
+
+    fn permits(&self) -> &Permits;
+
+    fn count(&self) -> usize;
+
+    /// The permits are the claimant's, or never will be.
+    fn settle(self, outcome: Result<(), AcquireError>) -> Self::Output;
+}
+
+/// The future of every acquire: lock, read, write, acquire, owned or not.
+#[must_use = "futures do nothing unless polled"]
+pub(crate) struct Acquiring<C: Claim> {
+    /// `None` once it has been settled.
+    claim: Option<C>,
+    waiter: Waiter,
+}
+
+impl<C: Claim> Acquiring<C> {
+    #[inline(always)]
+    pub(crate) fn new(claim: C) -> Self {
+        Self {
+            claim: Some(claim),
+            waiter: Waiter::new(),
+        }
+    }
+}
+
+impl<C: Claim> Future for Acquiring<C> {
+    type Output = C::Output;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
+        // SAFETY: the waiter, which must stay in place, is only lent.
+        let this = unsafe { self.get_unchecked_mut() };
+        let Some(claim) = &this.claim else {
+            resumed_after_completion()
+        };
+        // SAFETY: pinned with the future, whose `drop` abandons it.
+        let poll = unsafe {
+            claim
+                .permits()
+                .poll_acquire(&this.waiter, claim.count(), cx)
+        };
+        let Poll::Ready(outcome) = poll else {
+            return Poll::Pending;
+        };
+        match this.claim.take() {
+            Some(claim) => Poll::Ready(claim.settle(outcome)),
+            None => resumed_after_completion(),
+        }
+    }
+}
+
+impl<C: Claim> Drop for Acquiring<C> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(claim) = &self.claim
+            && self.waiter.status() != Status::Idle
+        {
+            // SAFETY: used with these permits only.
+            unsafe { claim.permits().abandon(&self.waiter, claim.count()) };
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn resumed_after_completion() -> ! {
+    panic!("`async fn` resumed after completion");
+}
