@@ -1,0 +1,1 @@
+//! Nothing: this package exists for the published tests that are built in its name.

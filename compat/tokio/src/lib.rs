@@ -1,0 +1,1 @@
+//! blitzen under the name of `tokio`: Tokio's paths and features, no logic.

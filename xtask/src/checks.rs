@@ -1,0 +1,134 @@
+//! The steps that need nothing but cargo: format, lints, documentation, tests, benches.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::sh::{self, Context, Ended, Failure, Outcome, Tally};
+
+/// An example that has not ended after this long hangs.
+const EXAMPLE_LIMIT: Duration = Duration::from_secs(120);
+
+/// The façade's feature sets that must compile: nothing, everything stable, and
+/// everything under the cfg that some of Tokio's users set for their whole build.
+const FACADE_SETS: [(&str, &str); 3] = [
+    ("", ""),
+    ("full,test-util", ""),
+    ("full,test-util", "--cfg tokio_unstable"),
+];
+
+pub(crate) fn fmt(args: &[String]) -> Outcome<Tally> {
+    let fix = args.iter().any(|arg| arg == "--fix");
+    for manifest in ["Cargo.toml", "compat/Cargo.toml"] {
+        let mut command = sh::cargo();
+        command.args(["fmt", "--all", "--manifest-path", manifest]);
+        if !fix {
+            command.arg("--check");
+        }
+        sh::run(&mut command)?;
+    }
+    Ok(Tally::default())
+}
+
+pub(crate) fn clippy(_: &[String]) -> Outcome<Tally> {
+    sh::run(sh::cargo().args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
+    for (features, flags) in FACADE_SETS {
+        let mut command = compat_cargo();
+        command
+            .args(["clippy", "-p", "tokio", "--features", features])
+            .env("RUSTFLAGS", flags);
+        sh::run(command.args(["--", "-D", "warnings"]))?;
+    }
+    Ok(Tally::default())
+}
+
+pub(crate) fn doc(_: &[String]) -> Outcome<Tally> {
+    let mut command = sh::cargo();
+    command
+        .args(["doc", "--workspace", "--no-deps"])
+        .env("RUSTDOCFLAGS", "-D warnings");
+    sh::run(&mut command)?;
+    Ok(Tally::default())
+}
+
+/// `cargo test` covers unit, integration and documentation tests and compiles the
+/// examples; then every example runs and must end well.
+pub(crate) fn test(args: &[String]) -> Outcome<Tally> {
+    let mut command = sh::cargo();
+    command
+        .args(["test", "--workspace", "--no-fail-fast"])
+        .args(args);
+    let mut tally = sh::run_tests(&mut command)?;
+    for executable in examples()? {
+        let name = executable
+            .file_name()
+            .expect("an executable has a name")
+            .to_string_lossy();
+        let log = sh::target().join(format!("example-{name}.log"));
+        let ended = sh::run_for(
+            Command::new(&executable).current_dir(sh::root()),
+            EXAMPLE_LIMIT,
+            &log,
+        )?;
+        let well = matches!(&ended, Ended::Exited(status) if status.success());
+        println!("example {name} ... {}", if well { "ok" } else { "FAILED" });
+        if !well {
+            println!("{}", std::fs::read_to_string(&log).unwrap_or_default());
+            tally.failed += 1;
+            return Err(Failure {
+                why: format!("example {name}: {ended:?}"),
+                tally,
+            });
+        }
+        tally.passed += 1;
+    }
+    Ok(tally)
+}
+
+/// Builds the examples, where `cargo test` has not yet, and says where they lie.
+fn examples() -> Outcome<Vec<std::path::PathBuf>> {
+    let mut command = sh::cargo();
+    command.args([
+        "build",
+        "--workspace",
+        "--examples",
+        "--message-format=json",
+        "--quiet",
+    ]);
+    let mut found = Vec::new();
+    for line in sh::read(&mut command)?.lines() {
+        let message: Value = serde_json::from_str(line).context("reading cargo's messages")?;
+        let is_example = message["target"]["kind"][0] == "example";
+        if let (true, Some(path)) = (is_example, message["executable"].as_str()) {
+            found.push(path.into());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+pub(crate) fn bench(args: &[String]) -> Outcome<Tally> {
+    let mut command = sh::cargo();
+    command
+        .args(["run", "--release", "-p", "blitzen-bench", "--", "compare"])
+        .args(args);
+    sh::run(&mut command)?;
+    Ok(Tally::default())
+}
+
+/// cargo in the workspace `compat/`, building below our own target folder.
+fn compat_cargo() -> Command {
+    let mut command = sh::cargo();
+    command
+        .current_dir(sh::root().join("compat"))
+        .env("CARGO_TARGET_DIR", sh::target().join("compat"));
+    command
+}

@@ -1,0 +1,289 @@
+//! Builds the published tests, on the façade or on the real tokio.
+//!
+//! The workshop is a folder below `target/` with a workspace of two packages: `plain` for
+//! the test files that need only tokio, `assisted` for those that also use `tokio-test` or
+//! `tokio-stream`. These two are built on tokio themselves, so in one package a single item
+//! they miss would keep every file from compiling.
+//!
+//! B1. A patch that does not fit (version, feature names, a stale lock) is dropped by cargo
+//!     with no more than a warning. What was really resolved is looked at before building.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::table::{self, Table};
+use crate::sh::{self, Context, Outcome};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Engine {
+    Facade,
+    Real,
+}
+
+/// The folder in which the tests are built.
+pub(super) struct Workshop {
+    engine: Engine,
+    dir: PathBuf,
+}
+
+/// What came of building: an executable per file, or the compiler's words.
+pub(super) struct Built {
+    files: BTreeMap<String, Result<PathBuf, String>>,
+}
+
+impl Built {
+    pub(super) fn of(&self, file: &str) -> Result<&Path, &str> {
+        match self.files.get(file) {
+            Some(Ok(executable)) => Ok(executable),
+            Some(Err(why)) => Err(why),
+            None => Err("not built: something it depends on does not compile"),
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.files.values().filter(|built| built.is_ok()).count()
+    }
+}
+
+impl Workshop {
+    pub(super) fn prepare(engine: Engine, table: &Table) -> Outcome<Self> {
+        let name = match engine {
+            Engine::Facade => "facade",
+            Engine::Real => "real",
+        };
+        let workshop = Self {
+            engine,
+            dir: sh::target().join("conformance").join(name),
+        };
+        fs::create_dir_all(workshop.logs()).context("making the workshop")?;
+        workshop.write_manifests()?;
+        workshop.take_tests(table)?;
+        workshop.check_engine()?;
+        Ok(workshop)
+    }
+
+    /// Where the compiler's and the tests' words go, a file each.
+    pub(super) fn logs(&self) -> PathBuf {
+        self.dir.join("logs")
+    }
+
+    /// The manifest that one of the tests reads from its working folder.
+    pub(super) fn manifest(&self) -> PathBuf {
+        self.dir.join("plain/Cargo.toml")
+    }
+
+    fn write_manifests(&self) -> Outcome {
+        let mut workspace =
+            String::from("[workspace]\nresolver = \"3\"\nmembers = [\"plain\", \"assisted\"]\n");
+        if self.engine == Engine::Facade {
+            let facade = sh::root().join("compat/tokio");
+            workspace += &format!(
+                "[patch.crates-io]\ntokio = {{ path = {:?} }}\n",
+                facade.display().to_string()
+            );
+        }
+        // No test looks at debug information, and writing it costs a third of the build.
+        workspace += "[profile.dev]\ndebug = 0\nincremental = false\n";
+        write_if_changed(&self.dir.join("Cargo.toml"), &workspace)?;
+
+        let template = table::folder().join("Cargo.toml");
+        let template = fs::read_to_string(&template).context(template.display())?;
+        let package = |name: &str, keep: &dyn Fn(&str) -> bool| -> Outcome {
+            let kept: Vec<&str> = template.lines().filter(|line| keep(line)).collect();
+            let manifest = kept.join("\n").replacen("compat-suite", name, 1) + "\n";
+            write_if_changed(&self.dir.join(name).join("Cargo.toml"), &manifest)?;
+            write_if_changed(&self.dir.join(name).join("src/lib.rs"), "")
+        };
+        package("assisted", &|_| true)?;
+        package("plain", &|line| !line.starts_with("tokio-"))?;
+
+        // The façade's dependencies are locked in `compat/`; the real tokio's are not, and
+        // cargo resolves them anew.
+        let lock = sh::root().join("compat/Cargo.lock");
+        if self.engine == Engine::Facade && lock.exists() {
+            fs::copy(&lock, self.dir.join("Cargo.lock")).context("copying Cargo.lock")?;
+        }
+        Ok(())
+    }
+
+    /// Copies the published tests from where cargo keeps the package.
+    fn take_tests(&self, table: &Table) -> Outcome {
+        let source = published_package(&self.dir)?.join("tests");
+        let mut taken = 0;
+        for entry in fs::read_dir(&source).context(source.display())? {
+            let path = entry.context(source.display())?.path();
+            let name = path.file_name().expect("an entry has a name");
+            if path.is_dir() {
+                for package in ["plain", "assisted"] {
+                    copy_folder(&path, &self.dir.join(package).join("tests").join(name))?;
+                }
+                continue;
+            }
+            let text = fs::read_to_string(&path).context(path.display())?;
+            let assisted = text.contains("tokio_test") || text.contains("tokio_stream");
+            let package = if assisted { "assisted" } else { "plain" };
+            write_if_changed(&self.dir.join(package).join("tests").join(name), &text)?;
+            taken += 1;
+        }
+        if table.is_whole() && taken != table.files().count() {
+            let listed = table.files().count();
+            return Err(format!(
+                "{} holds {taken} test files, tests.txt {listed}",
+                source.display()
+            )
+            .into());
+        }
+        Ok(())
+    }
+
+    /// B1: the tokio that cargo is going to compile is the one meant.
+    fn check_engine(&self) -> Outcome {
+        let mut command = sh::cargo();
+        command
+            .current_dir(&self.dir)
+            .args(["tree", "--workspace", "-i", "tokio", "--depth", "0"]);
+        let resolved = sh::read(&mut command)?;
+        let facade = sh::root().join("compat/tokio");
+        let meant = match self.engine {
+            Engine::Facade => resolved.contains(&format!("({})", facade.display())),
+            Engine::Real => !resolved.contains('('),
+        };
+        if meant {
+            Ok(())
+        } else {
+            Err(format!("the tests would be built on another tokio than meant: {resolved}").into())
+        }
+    }
+
+    pub(super) fn build(&self, table: &Table) -> Outcome<Built> {
+        let mut command = sh::cargo();
+        command
+            .current_dir(&self.dir)
+            .args([
+                "build",
+                "--workspace",
+                "--keep-going",
+                "--message-format=json",
+            ])
+            .env(
+                "CARGO_TARGET_DIR",
+                self.dir
+                    .parent()
+                    .expect("the workshop has a parent")
+                    .join("build"),
+            );
+        if table.is_whole() {
+            command.arg("--tests");
+        } else {
+            for entry in table.files() {
+                command.args(["--test", &entry.file]);
+            }
+        }
+        // It fails whenever a file does not compile, so the messages are what counts.
+        let output = command.output().context("cargo build")?;
+        let mut files: BTreeMap<String, Result<PathBuf, String>> = BTreeMap::new();
+        let mut words: BTreeMap<String, String> = BTreeMap::new();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let message: Value = serde_json::from_str(line).context("reading cargo's messages")?;
+            let name = message["target"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            let is_test = message["target"]["kind"][0] == "test";
+            if message["reason"] == "compiler-artifact" {
+                if let (true, Some(path)) = (is_test, message["executable"].as_str()) {
+                    files.insert(name, Ok(path.into()));
+                }
+            } else if message["message"]["level"] == "error" {
+                let rendered = message["message"]["rendered"].as_str().unwrap_or_default();
+                if !is_test {
+                    println!("{name} does not compile:\n{rendered}");
+                }
+                *words.entry(name).or_default() += rendered;
+            }
+        }
+        for (name, said) in words {
+            fs::write(self.logs().join(format!("{name}.compile.log")), &said)
+                .context("writing a log")?;
+            let first = said.lines().next().unwrap_or("error").to_owned();
+            files.entry(name).or_insert(Err(first));
+        }
+        if files.is_empty() {
+            return Err(format!(
+                "nothing was built:\n{}",
+                String::from_utf8_lossy(&output.stderr)
+            )
+            .into());
+        }
+        Ok(Built { files })
+    }
+}
+
+/// The folder of the published package, downloaded if need be.
+///
+/// A package that depends on the real one and is never built makes cargo fetch it,
+/// whatever is patched elsewhere.
+fn published_package(dir: &Path) -> Outcome<PathBuf> {
+    let version = facade_version()?;
+    let fetch = dir.join("fetch");
+    let manifest = format!(
+        "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n\
+         [dependencies]\ntokio = \"={version}\"\n"
+    );
+    write_if_changed(&fetch.join("Cargo.toml"), &manifest)?;
+    write_if_changed(&fetch.join("src/lib.rs"), "")?;
+    let mut command = sh::cargo();
+    command
+        .current_dir(&fetch)
+        .args(["metadata", "--format-version", "1"]);
+    let metadata: Value =
+        serde_json::from_str(&sh::read(&mut command)?).context("reading cargo's metadata")?;
+    let packages = metadata["packages"]
+        .as_array()
+        .ok_or("cargo's metadata lists no packages")?;
+    let manifest = packages
+        .iter()
+        .find(|package| package["name"] == "tokio")
+        .and_then(|package| package["manifest_path"].as_str())
+        .ok_or("cargo's metadata does not list tokio")?;
+    Ok(Path::new(manifest)
+        .parent()
+        .expect("a manifest lies in a folder")
+        .to_path_buf())
+}
+
+/// The version the façade claims to be.
+fn facade_version() -> Outcome<String> {
+    let path = sh::root().join("compat/tokio/Cargo.toml");
+    let manifest = fs::read_to_string(&path).context(path.display())?;
+    let version = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    Ok(version
+        .ok_or("compat/tokio/Cargo.toml names no version")?
+        .to_owned())
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Outcome {
+    for entry in fs::read_dir(from).context(from.display())? {
+        let path = entry.context(from.display())?.path();
+        let text = fs::read_to_string(&path).context(path.display())?;
+        write_if_changed(
+            &to.join(path.file_name().expect("an entry has a name")),
+            &text,
+        )?;
+    }
+    Ok(())
+}
+
+/// Leaves a file with the same text alone, since cargo goes by its time.
+fn write_if_changed(path: &Path, text: &str) -> Outcome {
+    if fs::read_to_string(path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    fs::create_dir_all(path.parent().expect("a file lies in a folder")).context(path.display())?;
+    fs::write(path, text).context(path.display())
+}

@@ -1,0 +1,113 @@
+//! Tokio's published tests, run on the façade in `compat/tokio`.
+//!
+//! The tests come from the package `tokio` as cargo downloads it; none is kept here.
+//! What is kept, in `compat/`:
+//!
+//! * `suite/tests.txt`: how many tests each file holds, by group. A file that does not compile
+//!   counts as so many failures.
+//! * `known-failures.txt`: what does not pass yet and why. It may only shrink: a failure
+//!   outside it is an error, and so is a listed test that passes.
+//! * `deviations.txt`: tests that fail because blitzen means to differ, and why.
+
+mod build;
+mod known;
+mod table;
+mod trial;
+mod verdict;
+
+use std::time::Instant;
+
+use crate::sh::{Failure, Outcome, Tally};
+use build::{Engine, Workshop};
+use known::Known;
+use table::Table;
+use verdict::Score;
+
+const USAGE: &str = "\
+cargo xtask conformance [--group <name>]… [--file <name>]… [options]
+  --real       run on the real tokio: shows what this machine lets pass at all
+  --per-test   a process per test, even where a whole file could share one
+  --update     take what passes now off compat/known-failures.txt
+  --verbose    print each failure's reason
+The environment reaches the tests: BLITZEN_IO=epoll cargo xtask conformance";
+
+struct Options {
+    engine: Engine,
+    groups: Vec<String>,
+    files: Vec<String>,
+    per_test: bool,
+    update: bool,
+    verbose: bool,
+}
+
+impl Options {
+    fn parse(args: &[String]) -> Outcome<Self> {
+        let mut options = Self {
+            engine: Engine::Facade,
+            groups: Vec::new(),
+            files: Vec::new(),
+            per_test: false,
+            update: false,
+            verbose: false,
+        };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut value = || {
+                args.next()
+                    .cloned()
+                    .ok_or_else(|| format!("{arg} needs a value\n{USAGE}"))
+            };
+            match arg.as_str() {
+                "--group" => options.groups.push(value()?),
+                "--file" => options.files.push(value()?),
+                "--real" => options.engine = Engine::Real,
+                "--per-test" => options.per_test = true,
+                "--update" => options.update = true,
+                "--verbose" => options.verbose = true,
+                _ => return Err(format!("unknown option {arg}\n{USAGE}").into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
+    let options = Options::parse(args)?;
+    let table = Table::read()?.select(&options.groups, &options.files)?;
+    let known = match options.engine {
+        Engine::Facade => Known::read()?,
+        Engine::Real => Known::nothing(),
+    };
+
+    let start = Instant::now();
+    let workshop = Workshop::prepare(options.engine, &table)?;
+    let built = workshop.build(&table)?;
+    println!(
+        "built {} of {} files in {:.0} s",
+        built.count(),
+        table.files().count(),
+        start.elapsed().as_secs_f64()
+    );
+
+    let start = Instant::now();
+    let results = trial::run_all(&workshop, &table, &built, &known, options.per_test)?;
+    println!(
+        "ran them in {:.0} s; logs in {}",
+        start.elapsed().as_secs_f64(),
+        workshop.logs().display()
+    );
+
+    let score = Score::judge(&table, &results, &known);
+    score.print(options.verbose);
+    if options.update {
+        known.without_passed(&results).write()?;
+        return Ok(score.tally());
+    }
+    match score.complaint() {
+        None => Ok(score.tally()),
+        Some(why) => Err(Failure {
+            why,
+            tally: score.tally(),
+        }),
+    }
+}

@@ -1,0 +1,182 @@
+//! Weighs the results against what was expected.
+
+use std::fmt::Write as _;
+
+use super::known::{Known, Listing};
+use super::table::{Entry, Table};
+use super::trial::{FileResult, Results};
+use crate::sh::Tally;
+
+/// Counts of one group.
+#[derive(Default)]
+struct Line {
+    files: usize,
+    built: usize,
+    tests: usize,
+    passed: usize,
+    /// Failed as listed: not done yet.
+    known: usize,
+    /// Failed on purpose.
+    deviating: usize,
+}
+
+pub(super) struct Score {
+    groups: Vec<(String, Line)>,
+    /// Failures that nothing announced.
+    unexpected: Vec<String>,
+    unexpected_tests: usize,
+    /// Listed as failing, and passing.
+    stale: Vec<String>,
+    /// Every failure with its reason.
+    failures: Vec<String>,
+}
+
+impl Score {
+    pub(super) fn judge(table: &Table, results: &Results, known: &Known) -> Self {
+        let mut score = Self {
+            groups: Vec::new(),
+            unexpected: Vec::new(),
+            unexpected_tests: 0,
+            stale: Vec::new(),
+            failures: Vec::new(),
+        };
+        for group in table.groups() {
+            let mut line = Line::default();
+            for entry in table.files().filter(|entry| entry.group == group) {
+                line.files += 1;
+                line.tests += entry.tests;
+                score.judge_file(&mut line, entry, &results[&entry.file], known);
+            }
+            score.groups.push((group.to_owned(), line));
+        }
+        score
+    }
+
+    fn judge_file(&mut self, line: &mut Line, entry: &Entry, result: &FileResult, known: &Known) {
+        let file = &entry.file;
+        let verdicts = match result {
+            FileResult::NotBuilt(why) => {
+                match known.of_file(file) {
+                    Listing::Failure(reason) => {
+                        line.known += entry.tests;
+                        self.failures.push(format!(
+                            "{file} (all {}) does not compile, {reason}: {why}",
+                            entry.tests
+                        ));
+                    }
+                    Listing::Deviation(_) => line.deviating += entry.tests,
+                    Listing::Unlisted => {
+                        self.unexpected_tests += entry.tests.max(1);
+                        self.unexpected.push(format!(
+                            "{file} ({} tests) does not compile: {why}",
+                            entry.tests
+                        ));
+                    }
+                }
+                return;
+            }
+            FileResult::Ran(verdicts) => verdicts,
+        };
+        line.built += 1;
+        if verdicts.is_empty() && known.of_file(file) != Listing::Unlisted {
+            self.stale
+                .push(format!("{file}, which compiles and holds no test"));
+        }
+        for name in known
+            .failures_named(file)
+            .filter(|name| !verdicts.contains_key(*name))
+        {
+            self.stale
+                .push(format!("{file}::{name}, which does not exist"));
+        }
+        for (test, verdict) in verdicts {
+            let listing = known.of_test(file, test);
+            if verdict.is_passed() {
+                line.passed += 1;
+                if let Listing::Failure(_) = listing {
+                    self.stale.push(format!("{file}::{test}"));
+                }
+                continue;
+            }
+            let word = format!("{verdict:?}").to_lowercase();
+            match listing {
+                Listing::Failure(reason) => {
+                    line.known += 1;
+                    self.failures
+                        .push(format!("{file}::{test} {word}: {reason}"));
+                }
+                Listing::Deviation(reason) => {
+                    line.deviating += 1;
+                    self.failures
+                        .push(format!("{file}::{test} {word}, on purpose: {reason}"));
+                }
+                Listing::Unlisted => {
+                    self.unexpected_tests += 1;
+                    self.unexpected.push(format!("{file}::{test} {word}"));
+                }
+            }
+        }
+    }
+
+    pub(super) fn print(&self, verbose: bool) {
+        if verbose {
+            for failure in &self.failures {
+                println!("  {failure}");
+            }
+        }
+        println!(
+            "\n{:<18} {:>6} {:>6} {:>6} {:>7} {:>6} {:>9} {:>6}",
+            "group", "files", "built", "tests", "passed", "known", "deviating", ""
+        );
+        let mut all = Line::default();
+        for (name, line) in &self.groups {
+            print_line(name, line);
+            all.files += line.files;
+            all.built += line.built;
+            all.tests += line.tests;
+            all.passed += line.passed;
+            all.known += line.known;
+            all.deviating += line.deviating;
+        }
+        if self.groups.len() > 1 {
+            print_line("all", &all);
+        }
+    }
+
+    /// What is wrong, if anything is.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let mut why = String::new();
+        if !self.unexpected.is_empty() {
+            let _ = writeln!(why, "\nfailed, and not in compat/known-failures.txt:");
+            self.unexpected
+                .iter()
+                .for_each(|name| why += &format!("  {name}\n"));
+        }
+        if !self.stale.is_empty() {
+            let _ = writeln!(
+                why,
+                "\nlisted in compat/known-failures.txt without need (--update removes them):"
+            );
+            self.stale
+                .iter()
+                .for_each(|name| why += &format!("  {name}\n"));
+        }
+        (!why.is_empty()).then_some(why)
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        let passed = self.groups.iter().map(|(_, line)| line.passed).sum();
+        Tally {
+            passed,
+            failed: self.unexpected_tests,
+        }
+    }
+}
+
+fn print_line(name: &str, line: &Line) {
+    let share = 100.0 * line.passed as f64 / line.tests.max(1) as f64;
+    println!(
+        "{name:<18} {:>6} {:>6} {:>6} {:>7} {:>6} {:>9} {share:>5.1}%",
+        line.files, line.built, line.tests, line.passed, line.known, line.deviating
+    );
+}

@@ -1,0 +1,33 @@
+//! Keeps the library crates compiling for the platforms nobody here runs.
+//!
+//! The standard library is built from source for each, so no prebuilt one is needed.
+
+use std::process::Command;
+
+use crate::sh::{self, Outcome, Tally};
+use crate::toolchain;
+
+const TARGETS: [&str; 3] = [
+    "x86_64-apple-darwin",
+    "x86_64-unknown-freebsd",
+    "x86_64-pc-windows-gnu",
+];
+
+pub(crate) fn run(_: &[String]) -> Outcome<Tally> {
+    // The standard library for Windows makes import libraries with it.
+    if !toolchain::succeeds(Command::new("x86_64-w64-mingw32-dlltool").arg("--version")) {
+        toolchain::install(&["binutils-mingw-w64-x86-64"])?;
+    }
+    let mut command = toolchain::build_std_cargo()?;
+    command
+        .args(["check", "-Zbuild-std"])
+        .env("CARGO_TARGET_DIR", sh::target().join("cross"));
+    for package in sh::library_packages()? {
+        command.args(["-p", &package.name]);
+    }
+    for target in TARGETS {
+        command.args(["--target", target]);
+    }
+    sh::run(&mut command)?;
+    Ok(Tally::default())
+}

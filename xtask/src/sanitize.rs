@@ -1,0 +1,128 @@
+//! The library crates' tests under the sanitizers.
+//!
+//! Each run first builds `xtask/canary`, whose tests hold a leak, a use after free and a
+//! data race, and demands that the sanitizer sees them: one that is not really switched
+//! on would pass everything.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::sh::{self, Context, Outcome, Tally};
+use crate::toolchain;
+
+/// Flags apply to build scripts and procedural macros too unless a target is named.
+const HOST: &str = "x86_64-unknown-linux-gnu";
+
+/// Address sanitizer, which looks for leaks at exit as well.
+pub(crate) fn asan(args: &[String]) -> Outcome<Tally> {
+    let cargo = || {
+        let mut command = toolchain::unstable_cargo();
+        command
+            .args(["test", "--target", HOST])
+            .env("RUSTFLAGS", "-Zsanitizer=address")
+            .env(
+                "ASAN_OPTIONS",
+                "detect_leaks=1:detect_stack_use_after_return=1",
+            );
+        command
+    };
+    let canaries = [
+        (
+            "heap_use_after_free",
+            "AddressSanitizer: heap-use-after-free",
+        ),
+        ("memory_leak", "LeakSanitizer: detected memory leaks"),
+    ];
+    sanitize("asan", cargo, &canaries, args)
+}
+
+/// Thread sanitizer. The standard library has to be instrumented as well, or each of
+/// its locks looks like a race.
+pub(crate) fn tsan(args: &[String]) -> Outcome<Tally> {
+    let cargo = toolchain::build_std_cargo()?;
+    let runtime = tsan_runtime(&cargo)?;
+    let cargo = || {
+        let mut command = toolchain::build_std_cargo().expect("found a moment ago");
+        // The runtime has to stand before every object it intercepts calls of.
+        let link = format!(
+            "-Wl,--whole-archive,{},--no-whole-archive",
+            runtime.display()
+        );
+        command.args(["test", "-Zbuild-std", "--target", HOST]).env(
+            "RUSTFLAGS",
+            format!("-Zsanitizer=thread -Zexternal-clangrt -Zpre-link-args={link}"),
+        );
+        command
+    };
+    sanitize(
+        "tsan",
+        cargo,
+        &[("data_race", "ThreadSanitizer: data race")],
+        args,
+    )
+}
+
+/// `canaries` are tests of `xtask/canary`, each with what the sanitizer says of it.
+fn sanitize(
+    name: &str,
+    cargo: impl Fn() -> Command,
+    canaries: &[(&str, &str)],
+    args: &[String],
+) -> Outcome<Tally> {
+    let target = sh::target().join(name);
+    let prepared = |manifest: &Path| {
+        let mut command = cargo();
+        command
+            .arg("--manifest-path")
+            .arg(manifest)
+            .args(["--lib", "--tests", "--no-fail-fast"])
+            .env("CARGO_TARGET_DIR", &target)
+            // The code gets several times slower; a little optimisation makes up for it.
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+        command
+    };
+
+    let canary = sh::root().join("xtask/canary/Cargo.toml");
+    for (test, sight) in canaries {
+        let output = prepared(&canary)
+            .args(["--", test])
+            .output()
+            .context("cargo")?;
+        let seen = [output.stdout, output.stderr]
+            .iter()
+            .any(|text| String::from_utf8_lossy(text).contains(*sight));
+        if output.status.success() || !seen {
+            return Err(format!("{name} does not see the {test} in xtask/canary").into());
+        }
+        println!("canary: {test} is seen");
+    }
+
+    let mut command = prepared(&sh::root().join("Cargo.toml"));
+    for package in sh::library_packages()? {
+        command.args(["-p", &package.name]);
+    }
+    command.arg("--").args(args);
+    sh::run_tests(&mut command)
+}
+
+/// The sanitizer's runtime. Debian's toolchain comes without; rustup's has it.
+fn tsan_runtime(cargo: &Command) -> Outcome<PathBuf> {
+    let with_nightly = cargo.get_program() == "rustup";
+    let (toolchain, name) = if with_nightly {
+        ("nightly", "librustc-nightly_rt.tsan.a")
+    } else {
+        ("stable", "librustc-stable_rt.tsan.a")
+    };
+    let sysroot =
+        sh::read(Command::new("rustup").args(["run", toolchain, "rustc", "--print", "sysroot"]))?;
+    let path = Path::new(sysroot.trim())
+        .join("lib/rustlib")
+        .join(HOST)
+        .join("lib")
+        .join(name);
+    if path.exists() {
+        Ok(path)
+    } else {
+        Err(format!("no thread sanitizer runtime at {}", path.display()).into())
+    }
+}

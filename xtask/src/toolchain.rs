@@ -1,0 +1,98 @@
+//! Toolchains beyond stable: one that takes `-Z` flags, one that can also build the
+//! standard library.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::sh::{self, Outcome};
+
+/// Debian keeps a second toolchain with the library's sources for its browsers. It
+/// lives in /usr/bin, beside a toolchain of rustup's and not in its way.
+const DEBIAN_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
+const DEBIAN_SOURCES: &str = "/usr/lib/rustlib/src/rust/library/std/Cargo.toml";
+
+/// cargo that takes `-Z` flags: nightly's, or stable's told to act like it.
+pub(crate) fn unstable_cargo() -> Command {
+    if has_nightly() {
+        nightly_cargo()
+    } else {
+        let mut command = sh::cargo();
+        command.env("RUSTC_BOOTSTRAP", "1");
+        command
+    }
+}
+
+/// cargo that can build the standard library with `-Zbuild-std`.
+///
+/// Installs Debian's packages when there is no such toolchain and we are root.
+pub(crate) fn build_std_cargo() -> Outcome<Command> {
+    if !Path::new(DEBIAN_SOURCES).exists() {
+        if nightly_has_sources() {
+            return Ok(nightly_cargo());
+        }
+        install(&DEBIAN_PACKAGES)?;
+    }
+    let mut command = Command::new("/usr/bin/cargo");
+    command
+        .current_dir(sh::root())
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTC", "/usr/bin/rustc")
+        .env("RUSTDOC", "/usr/bin/rustdoc");
+    Ok(command)
+}
+
+/// Installs Debian packages, or says which are missing.
+pub(crate) fn install(packages: &[&str]) -> Outcome {
+    let wanted = packages.join(" ");
+    if !is_root() || !succeeds(Command::new("apt-get").arg("--version")) {
+        return Err(format!(
+            "needs the packages {wanted}: install them (`apt-get install {wanted}`), or for the standard \
+             library's sources `rustup toolchain install nightly --component rust-src`"
+        )
+        .into());
+    }
+    sh::run(Command::new("apt-get").args(["update", "-q"]))?;
+    sh::run(
+        Command::new("apt-get")
+            .args(["install", "-q", "-y", "--no-install-recommends"])
+            .args(packages)
+            .env("DEBIAN_FRONTEND", "noninteractive"),
+    )
+}
+
+/// Whether we run as root.
+pub(crate) fn is_root() -> bool {
+    sh::read(Command::new("id").arg("-u")).is_ok_and(|uid| uid.trim() == "0")
+}
+
+/// Whether a command can be run and ends well.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn has_nightly() -> bool {
+    succeeds(Command::new("rustup").args(["run", "nightly", "cargo", "--version"]))
+}
+
+fn nightly_cargo() -> Command {
+    let mut command = Command::new("rustup");
+    command
+        .args(["run", "nightly", "cargo"])
+        .current_dir(sh::root());
+    command
+}
+
+fn nightly_has_sources() -> bool {
+    let sysroot =
+        sh::read(Command::new("rustup").args(["run", "nightly", "rustc", "--print", "sysroot"]));
+    sysroot.is_ok_and(|path| {
+        Path::new(path.trim())
+            .join("lib/rustlib/src/rust/library/std/Cargo.toml")
+            .exists()
+    })
+}
