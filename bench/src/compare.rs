@@ -8,7 +8,7 @@
 
 use crate::alloc;
 use crate::once;
-use crate::probe::Sample;
+use crate::probe::{PerOp, Sample};
 use crate::row::{BLITZEN, Role, Row, TOKIO, Target, Unit};
 use crate::stats::{Ratio, ahead, median, quantile};
 
@@ -60,10 +60,9 @@ pub(crate) struct Standing {
     pub(crate) over_tokio: Option<Ratio>,
     /// Above 1: ahead of the best peer.
     pub(crate) over_best_peer: Option<Ratio>,
-    pub(crate) cpu_ns_per_op: f64,
+    /// Nothing where they would be the harness's.
+    pub(crate) per_op: Option<PerOp>,
     pub(crate) cpu_over_tokio: Option<Ratio>,
-    pub(crate) allocations_per_op: f64,
-    pub(crate) bytes_per_op: f64,
     /// The median of each round, in the row's unit.
     pub(crate) by_round: Vec<f64>,
 }
@@ -94,9 +93,19 @@ impl Series {
         rounds.map(|sample| median(&sample.points)).collect()
     }
 
-    fn cpu_by_round(&self) -> Vec<f64> {
+    fn cpu_by_round(&self) -> Option<Vec<f64>> {
         let rounds = self.timed.iter();
-        rounds.map(|sample| sample.cpu_ns_per_op).collect()
+        rounds
+            .map(|sample| sample.per_op.map(|per_op| per_op.cpu_ns))
+            .collect()
+    }
+
+    /// CPU time of the timed rounds, allocations of the counted one.
+    fn per_op(&self) -> Option<PerOp> {
+        Some(PerOp {
+            cpu_ns: median(&self.cpu_by_round()?),
+            ..self.counted.per_op?
+        })
     }
 
     fn points(&self) -> Vec<f64> {
@@ -153,11 +162,9 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
                 over_tokio: tokio.and_then(|tokio| ahead(&by_round, &tokio.by_round(), higher)),
                 over_best_peer: best
                     .and_then(|best| ahead(&by_round, &series[best].by_round(), higher)),
-                cpu_ns_per_op: median(&own.cpu_by_round()),
+                per_op: own.per_op(),
                 cpu_over_tokio: tokio
-                    .and_then(|tokio| ahead(&own.cpu_by_round(), &tokio.cpu_by_round(), false)),
-                allocations_per_op: own.counted.allocations_per_op,
-                bytes_per_op: own.counted.bytes_per_op,
+                    .and_then(|tokio| ahead(&own.cpu_by_round()?, &tokio.cpu_by_round()?, false)),
                 by_round,
             }
         })
@@ -259,9 +266,11 @@ mod tests {
     fn series(values: &[f64]) -> Series {
         let sample = |value: f64| Sample {
             points: vec![value],
-            cpu_ns_per_op: value,
-            allocations_per_op: 1.0,
-            bytes_per_op: 64.0,
+            per_op: Some(PerOp {
+                cpu_ns: value,
+                allocations: 1.0,
+                bytes: 64.0,
+            }),
         };
         Series {
             timed: values.iter().copied().map(sample).collect(),
@@ -290,7 +299,8 @@ mod tests {
         let blitzen = outcome.standing(BLITZEN).unwrap();
         assert_eq!(blitzen.over_tokio.unwrap().median, 3.0);
         assert_eq!(blitzen.over_best_peer.unwrap().median, 2.0);
-        assert_eq!(blitzen.allocations_per_op, 1.0);
+        assert_eq!(blitzen.per_op.unwrap().allocations, 1.0);
+        assert_eq!(blitzen.cpu_over_tokio.unwrap().median, 3.0);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 use std::env;
 use std::fs;
+use std::path::Path;
 use std::process::{self, Command, Stdio};
 
 use crate::once::Order;
@@ -92,11 +93,19 @@ fn count(row: &Row, contender: &str, ops: u64) -> Result<u64, String> {
         callgrind: true,
         allocations: false,
     };
-    let file = env::temp_dir().join(format!("blitzen-bench-{}.callgrind", process::id()));
+    let folder = env::temp_dir().join(format!("blitzen-bench-{}", process::id()));
+    fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let counted = count_into(&folder, &order);
+    // What could not be removed harms nobody.
+    let _ = fs::remove_dir_all(&folder);
+    counted
+}
+
+fn count_into(folder: &Path, order: &Order) -> Result<u64, String> {
     let program = env::current_exe().map_err(|error| error.to_string())?;
     let status = Command::new("valgrind")
         .args(["--tool=callgrind", "--instr-atstart=no", "--fair-sched=yes"])
-        .arg(format!("--callgrind-out-file={}", file.display()))
+        .arg(format!("--callgrind-out-file={}/out", folder.display()))
         .arg("--quiet")
         .arg(program)
         .args(order.words())
@@ -106,25 +115,19 @@ fn count(row: &Row, contender: &str, ops: u64) -> Result<u64, String> {
     if !status.success() {
         return Err(format!("{order:?} under valgrind: {status}"));
     }
-    let text = fs::read_to_string(&file)
-        .map_err(|error| format!("callgrind left no {}: {error}", file.display()))?;
-    // It has been read; a file that stays behind harms nobody.
-    let _ = fs::remove_file(&file);
-    total(&text).ok_or_else(|| "callgrind's file has no total".to_string())
+    // Part 1 is the warm-up, part 2 the sample less what part 1 counted. That is the
+    // same for N and 2 N operations, so the difference of two samples is right.
+    let part = folder.join("out.2");
+    let text = fs::read_to_string(&part)
+        .map_err(|error| format!("{order:?}: callgrind left no second part: {error}"))?;
+    total(&text).ok_or_else(|| format!("{order:?}: callgrind's file has no total"))
 }
 
-/// The instructions of the whole run: the first number of `totals` or `summary`.
+/// The instructions of one region: the first number after `totals` or `summary`.
 fn total(callgrind: &str) -> Option<u64> {
-    callgrind
-        .lines()
-        .find_map(|line| {
-            line.strip_prefix("totals:")
-                .or(line.strip_prefix("summary:"))
-        })?
-        .split_whitespace()
-        .next()?
-        .parse()
-        .ok()
+    let is_total = |line: &&str| line.starts_with("totals:") || line.starts_with("summary:");
+    let line = callgrind.lines().find(is_total)?;
+    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]

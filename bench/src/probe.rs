@@ -15,11 +15,27 @@ use crate::valgrind;
 pub(crate) struct Cost {
     done: u64,
     wall_ns: f64,
+    used: Option<Used>,
+}
+
+/// What the process spent besides time.
+#[derive(Clone, Copy, Debug)]
+struct Used {
     cpu_ns: f64,
     allocated: Counts,
 }
 
 impl Cost {
+    /// Of a workload that spends more on watching than on what it watches: its
+    /// values count, its CPU time and allocations are the harness's.
+    pub(crate) fn of_count(done: u64) -> Cost {
+        Cost {
+            done,
+            wall_ns: 0.0,
+            used: None,
+        }
+    }
+
     pub(crate) fn wall_ns(&self) -> f64 {
         self.wall_ns
     }
@@ -55,8 +71,10 @@ impl Region {
         Cost {
             done,
             wall_ns,
-            cpu_ns: process_cpu_ns() - self.cpu_ns,
-            allocated: Counts::now().since(self.allocated),
+            used: Some(Used {
+                cpu_ns: process_cpu_ns() - self.cpu_ns,
+                allocated: Counts::now().since(self.allocated),
+            }),
         }
     }
 }
@@ -67,9 +85,15 @@ pub(crate) struct Sample {
     /// In the row's unit: one value for a throughput row, one per operation for a
     /// latency row.
     pub(crate) points: Vec<f64>,
-    pub(crate) cpu_ns_per_op: f64,
-    pub(crate) allocations_per_op: f64,
-    pub(crate) bytes_per_op: f64,
+    /// Nothing where they would be the harness's.
+    pub(crate) per_op: Option<PerOp>,
+}
+
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) struct PerOp {
+    pub(crate) cpu_ns: f64,
+    pub(crate) allocations: f64,
+    pub(crate) bytes: f64,
 }
 
 /// One run's orders, and the place for its result.
@@ -137,9 +161,11 @@ impl Probe {
         let ops = self.ops as f64;
         let earlier = self.sample.replace(Sample {
             points,
-            cpu_ns_per_op: cost.cpu_ns / ops,
-            allocations_per_op: cost.allocated.allocations as f64 / ops,
-            bytes_per_op: cost.allocated.bytes as f64 / ops,
+            per_op: cost.used.map(|used| PerOp {
+                cpu_ns: used.cpu_ns / ops,
+                allocations: used.allocated.allocations as f64 / ops,
+                bytes: used.allocated.bytes as f64 / ops,
+            }),
         });
         assert!(earlier.is_none(), "a workload reports once");
     }
@@ -216,6 +242,6 @@ mod tests {
         while region.wall.elapsed().as_millis() < 20 {
             word = std::hint::black_box(word.wrapping_mul(3));
         }
-        assert!(region.end(1).cpu_ns > 0.0);
+        assert!(region.end(1).used.unwrap().cpu_ns > 0.0);
     }
 }

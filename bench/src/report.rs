@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::compare::{Outcome, Standing};
+use crate::probe::PerOp;
 use crate::row::{BLITZEN, TOKIO, Unit};
 use crate::stats::{Ratio, geometric_mean};
 
@@ -99,6 +100,7 @@ pub(crate) fn row(outcome: &Outcome) -> String {
 }
 
 fn line(standing: &Standing, unit: Unit) -> Vec<String> {
+    let per_op = |show: fn(PerOp) -> String| standing.per_op.map_or("–".into(), show);
     vec![
         standing.name.clone(),
         show(standing.median, unit),
@@ -107,9 +109,9 @@ fn line(standing: &Standing, unit: Unit) -> Vec<String> {
         standing.points.to_string(),
         show_ratio(standing.over_tokio),
         show_ratio(standing.over_best_peer),
-        show_ns(standing.cpu_ns_per_op),
-        format!("{:.3}", standing.allocations_per_op),
-        format!("{:.1}", standing.bytes_per_op),
+        per_op(|used| show_ns(used.cpu_ns)),
+        per_op(|used| format!("{:.3}", used.allocations)),
+        per_op(|used| format!("{:.1}", used.bytes)),
     ]
 }
 

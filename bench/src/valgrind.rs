@@ -11,6 +11,7 @@ static COUNTING: AtomicBool = AtomicBool::new(false);
 
 /// callgrind's requests are numbered from the letters `CT`, as its header says.
 const TOOL_BASE: u64 = (b'C' as u64) << 24 | (b'T' as u64) << 16;
+const DUMP_STATS: u64 = TOOL_BASE;
 const START_INSTRUMENTATION: u64 = TOOL_BASE + 4;
 const STOP_INSTRUMENTATION: u64 = TOOL_BASE + 5;
 
@@ -27,9 +28,11 @@ pub(crate) fn start_instrumentation() {
     }
 }
 
-/// Counts no longer.
+/// Writes what was counted to a file of its own and counts no longer. In this
+/// order: stopping throws the counts away.
 pub(crate) fn stop_instrumentation() {
     if COUNTING.load(Relaxed) {
+        request(DUMP_STATS);
         request(STOP_INSTRUMENTATION);
     }
 }

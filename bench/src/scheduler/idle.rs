@@ -18,7 +18,7 @@ use std::time::Instant;
 use atomic_waker::AtomicWaker;
 
 use crate::kit::{Futex, Signal, wait_until_others_sleep};
-use crate::probe::{Probe, Region};
+use crate::probe::{Cost, Probe, Region};
 use crate::row::{
     Contender, Row,
     Target::{OverTokio, TimesFloor},
@@ -109,14 +109,13 @@ fn wake_idle<R: Rt>(probe: &mut Probe) {
             })
         });
         let (signal, arrival) = &*shared;
-        let region = Region::begin();
         let mut points = Vec::with_capacity(n as usize);
         for _ in 0..n {
             wait_until_others_sleep();
             points.push(arrival.latency(|| signal.fire()));
         }
         rt.block_on(sleeper);
-        (region.end(points.len() as u64), points)
+        (Cost::of_count(points.len() as u64), points)
     });
 }
 
@@ -134,14 +133,13 @@ fn wake_idle_futex(probe: &mut Probe) {
             }
         });
         let (futex, arrival) = &*shared;
-        let region = Region::begin();
         let mut points = Vec::with_capacity(n as usize);
         for _ in 0..n {
             wait_until_others_sleep();
             points.push(arrival.latency(|| futex.wake()));
         }
         sleeper.join().expect("the sleeper does not panic");
-        (region.end(points.len() as u64), points)
+        (Cost::of_count(points.len() as u64), points)
     });
 }
 

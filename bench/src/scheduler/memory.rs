@@ -7,14 +7,15 @@
 //! free memory behind: each sample is a process of its own.
 
 use std::fs;
-use std::future::poll_fn;
+use std::future::Future;
 use std::hint::black_box;
+use std::pin::Pin;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use crate::kit::{Countdown, wait_until_others_sleep};
-use crate::probe::{Probe, Region};
+use crate::probe::{Cost, Probe};
 use crate::row::{
     Row,
     Target::{AtMost, OverTokio},
@@ -66,20 +67,6 @@ impl Dormitory {
         }))
     }
 
-    async fn sleep(&self, bed: u64) {
-        poll_fn(|cx| {
-            // Acquire, met by the Release in `wake_all`.
-            if self.is_morning.load(Acquire) {
-                return Poll::Ready(());
-            }
-            let earlier = self.wakers[bed as usize].set(cx.waker().clone());
-            assert!(earlier.is_ok(), "nobody wakes an idle task");
-            Poll::Pending
-        })
-        .await;
-        self.gone.done(bed);
-    }
-
     /// Wakes everybody who sleeps; how many that were.
     async fn wake_all(&self) -> u64 {
         self.is_morning.store(true, Release);
@@ -90,35 +77,57 @@ impl Dormitory {
     }
 }
 
+/// A task that waits for the morning, written out so that its size is known.
+struct Sleeper<const LUGGAGE: usize> {
+    dormitory: &'static Dormitory,
+    bed: u64,
+    luggage: [u8; LUGGAGE],
+}
+
+impl<const LUGGAGE: usize> Future for Sleeper<LUGGAGE> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // Acquire, met by the Release in `wake_all`.
+        if self.dormitory.is_morning.load(Acquire) {
+            black_box(&self.luggage);
+            self.dormitory.gone.done(self.bed);
+            return Poll::Ready(());
+        }
+        let bed = &self.dormitory.wakers[self.bed as usize];
+        assert!(
+            bed.set(cx.waker().clone()).is_ok(),
+            "nobody wakes an idle task"
+        );
+        Poll::Pending
+    }
+}
+
 fn memory_small<R: Rt>(probe: &mut Probe) {
-    measure::<R, _>(probe, |dormitory, bed| dormitory.sleep(bed));
+    measure::<R, 0>(probe);
 }
 
 fn memory_1k<R: Rt>(probe: &mut Probe) {
-    measure::<R, _>(probe, |dormitory, bed| async move {
-        let luggage = black_box([1u8; 1024]);
-        dormitory.sleep(bed).await;
-        black_box(&luggage);
-    });
+    measure::<R, 1024>(probe);
 }
 
-/// Spawns idle tasks made by `task` and sees what they take.
-fn measure<R: Rt, F: Future<Output = ()> + Send + 'static>(
-    probe: &mut Probe,
-    task: fn(&'static Dormitory, u64) -> F,
-) {
+/// Spawns idle tasks of 16 bytes and `LUGGAGE`, and sees what they take.
+fn measure<R: Rt, const LUGGAGE: usize>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.derive_once(|n| {
         let dormitory = Dormitory::new(n);
         rt.block_on(async { R::spawn(R::yield_now()).await });
         wait_until_others_sleep();
-        let region = Region::begin();
         let before = resident_bytes();
         rt.block_on(async {
             let mut bed = 0;
             while bed < n {
                 for _ in 0..AT_ONCE.min(n - bed) {
-                    R::detach(R::spawn(task(dormitory, bed)));
+                    R::detach(R::spawn(Sleeper {
+                        dormitory,
+                        bed,
+                        luggage: black_box([1; LUGGAGE]),
+                    }));
                     bed += 1;
                 }
                 wait_until_others_sleep();
@@ -126,7 +135,7 @@ fn measure<R: Rt, F: Future<Output = ()> + Send + 'static>(
         });
         let bytes = resident_bytes() - before;
         let woken = rt.block_on(dormitory.wake_all());
-        (region.end(woken), bytes / n as f64)
+        (Cost::of_count(woken), bytes / n as f64)
     });
 }
 

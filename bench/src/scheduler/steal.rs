@@ -15,7 +15,7 @@ use std::sync::atomic::{
 use std::time::{Duration, Instant};
 
 use crate::kit::wait_until_others_sleep;
-use crate::probe::{Probe, Region};
+use crate::probe::{Cost, Probe};
 use crate::row::{
     Row,
     Target::{AtMost, OverBestPeer},
@@ -121,13 +121,12 @@ fn asleep<R: Rt>(probe: &mut Probe, children: usize) {
     let rt = R::start(probe.workers());
     probe.collect(|n| {
         run_inside(&rt, async move {
-            let region = Region::begin();
             let mut points = Vec::with_capacity(n as usize);
             for _ in 0..n {
                 wait_until_others_sleep();
                 points.push(parent::<R>(children, None).await);
             }
-            (region.end(points.len() as u64), points)
+            (Cost::of_count(points.len() as u64), points)
         })
     });
 }
@@ -153,7 +152,6 @@ fn awake<R: Rt>(probe: &mut Probe, children: usize) {
     let rt = R::start(probe.workers());
     probe.collect(|n| {
         rt.block_on(async move {
-            let region = Region::begin();
             let mut points = Vec::with_capacity(n as usize);
             for _ in 0..n {
                 let thief = Arc::new(Thief::default());
@@ -171,7 +169,7 @@ fn awake<R: Rt>(probe: &mut Probe, children: usize) {
                 points.push(measured.await);
                 held.await;
             }
-            (region.end(points.len() as u64), points)
+            (Cost::of_count(points.len() as u64), points)
         })
     });
 }
