@@ -212,6 +212,12 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: if cfg!(miri) { 8 } else { 2_000 },
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn a_place_covers_its_tick_and_begins_after_the_present((elapsed, tick) in present_and_tick()) {
             let place = Place::of(elapsed, tick);
