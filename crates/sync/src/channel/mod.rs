@@ -1,1 +1,3 @@
 //! Channels: values handed between tasks.
+
+pub mod oneshot;

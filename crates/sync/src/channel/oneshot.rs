@@ -1,0 +1,754 @@
+//! One value, once, from one task to another.
+//!
+//! ```text
+//!             ┌──poll──► WAITING ──send──┐
+//!   EMPTY ────┤                          ├──► SENT
+//!             ├──────────send────────────┘
+//!             └──close, drop──► CLOSED
+//! ```
+//!
+//! The four states are bits of one byte, next to which the two handles note
+//! that they are gone, and the sender that it waits for the close.
+//!
+//! O1. `value` is the sender's until `SENT` is set, and the receiver's then.
+//! O2. A waker's place is its owner's while the `…_WAITING` bit is clear. While
+//!     it is set nobody writes there. The owner has its waker back by clearing
+//!     the bit; the other side has it by setting `…_TAKEN`, which stays: from
+//!     then on the owner leaves the place alone.
+//! O3. `TX_GONE` and `RX_GONE` are a handle's last touch of the cell. A handle
+//!     that finds the other gone frees the cell, and needs no atomic for it.
+//! O4. `SENT` comes together with `TX_GONE`, never after `CLOSED`.
+//!
+//! So a value costs one allocation and one compare-and-swap; another one when
+//! the receiver has to be woken.
+//!
+//! ```
+//! use blitzen_sync::channel::oneshot;
+//!
+//! # futures::executor::block_on(async {
+//! let (tx, rx) = oneshot::channel();
+//! std::thread::spawn(move || tx.send("hello"));
+//! assert_eq!(rx.await, Ok("hello"));
+//! # });
+//! ```
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll, Waker, ready};
+
+use blitzen_util::block_on::block_on;
+use blitzen_util::coop;
+use blitzen_util::entered::assert_may_block;
+use blitzen_util::shim::atomic::AtomicU8;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire};
+use blitzen_util::shim::cell::UnsafeCell;
+use blitzen_util::shim::hint;
+
+use self::error::{RecvError, TryRecvError};
+
+/// The value is there.
+const SENT: u8 = 1;
+/// The sender has sent or was dropped.
+const TX_GONE: u8 = 1 << 1;
+/// The receiver wants no value any more.
+const CLOSED: u8 = 1 << 2;
+/// The receiver was dropped, or is finished.
+const RX_GONE: u8 = 1 << 3;
+/// `rx_waker` is set.
+const RX_WAITING: u8 = 1 << 4;
+/// The sender has `rx_waker`, and is about to be gone.
+const RX_TAKEN: u8 = 1 << 5;
+/// `tx_waker` is set.
+const TX_WAITING: u8 = 1 << 6;
+/// The receiver has `tx_waker`, and is about to close.
+const TX_TAKEN: u8 = 1 << 7;
+
+/// Why there is no value.
+pub mod error {
+    use std::error::Error;
+    use std::fmt;
+
+    /// The sender was dropped without sending.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::oneshot;
+    ///
+    /// let (tx, rx) = oneshot::channel::<u32>();
+    /// drop(tx);
+    /// let error = futures::executor::block_on(rx).unwrap_err();
+    /// assert_eq!(error.to_string(), "channel closed");
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RecvError(pub(super) ());
+
+    impl fmt::Display for RecvError {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("channel closed")
+        }
+    }
+
+    impl Error for RecvError {}
+
+    /// Why [`try_recv`](super::Receiver::try_recv) has no value.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::oneshot::{self, error::TryRecvError};
+    ///
+    /// let (tx, mut rx) = oneshot::channel::<u32>();
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    /// drop(tx);
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Closed));
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum TryRecvError {
+        /// The value may still come.
+        Empty,
+        /// There will be no value, or it was taken already.
+        Closed,
+    }
+
+    impl fmt::Display for TryRecvError {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(match self {
+                Self::Empty => "channel empty",
+                Self::Closed => "channel closed",
+            })
+        }
+    }
+
+    impl Error for TryRecvError {}
+}
+
+/// Makes a channel for one value.
+///
+/// ```
+/// use blitzen_sync::channel::oneshot;
+///
+/// let (tx, mut rx) = oneshot::channel();
+/// tx.send(5).unwrap();
+/// assert_eq!(rx.try_recv(), Ok(5));
+/// ```
+pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    let cell = NonNull::from(Box::leak(Box::new(Cell::new())));
+    (Sender { cell }, Receiver { cell: Some(cell) })
+}
+
+/// The end that sends, once.
+///
+/// Dropping it without sending wakes the receiver with an error.
+///
+/// ```
+/// use blitzen_sync::channel::oneshot;
+///
+/// let (tx, rx) = oneshot::channel();
+/// assert!(!tx.is_closed());
+/// drop(rx);
+/// assert_eq!(tx.send(5), Err(5));
+/// ```
+pub struct Sender<T> {
+    cell: NonNull<Cell<T>>,
+}
+
+/// The end that receives: a future of the value.
+///
+/// # Cancel safety
+/// Waiting on `&mut receiver` may be given up at any point: the value stays
+/// in the channel.
+///
+/// ```
+/// use blitzen_sync::channel::oneshot;
+///
+/// # futures::executor::block_on(async {
+/// let (tx, rx) = oneshot::channel();
+/// tx.send(5).unwrap();
+/// assert_eq!(rx.await, Ok(5));
+/// # });
+/// ```
+#[must_use = "futures do nothing unless polled"]
+pub struct Receiver<T> {
+    /// `None` once it has answered.
+    cell: Option<NonNull<Cell<T>>>,
+}
+
+/// What the two ends share.
+struct Cell<T> {
+    state: AtomicU8,
+    value: UnsafeCell<MaybeUninit<T>>,
+    rx_waker: UnsafeCell<MaybeUninit<Waker>>,
+    tx_waker: UnsafeCell<MaybeUninit<Waker>>,
+}
+
+// SAFETY: the cell hands a `T` from one thread to another and never lends it.
+unsafe impl<T: Send> Send for Sender<T> {}
+// SAFETY: as above; `&Sender` reaches only the state.
+unsafe impl<T: Send> Sync for Sender<T> {}
+// SAFETY: as for the sender.
+unsafe impl<T: Send> Send for Receiver<T> {}
+// SAFETY: as for the sender.
+unsafe impl<T: Send> Sync for Receiver<T> {}
+
+// The value is moved in or out whole, so no panic shows it half done.
+impl<T> UnwindSafe for Sender<T> {}
+impl<T> RefUnwindSafe for Sender<T> {}
+impl<T> UnwindSafe for Receiver<T> {}
+impl<T> RefUnwindSafe for Receiver<T> {}
+
+impl<T> Unpin for Receiver<T> {}
+
+impl<T> Cell<T> {
+    fn new() -> Self {
+        Self {
+            state: AtomicU8::new(0),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+            rx_waker: UnsafeCell::new(MaybeUninit::uninit()),
+            tx_waker: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    #[inline(always)]
+    fn state(&self) -> u8 {
+        // Acquire, met by every change of the state: whoever sees a bit sees
+        // what was written before it was set.
+        self.state.load(Acquire)
+    }
+
+    /// Moves from `state` to `next`; otherwise says what the state is instead.
+    ///
+    /// Release, met by `state` and by the Acquire here: a set bit shows what it
+    /// stands for, a cleared one that its waker has been read.
+    #[inline(always)]
+    fn step(&self, state: u8, next: u8) -> Result<(), u8> {
+        self.state
+            .compare_exchange_weak(state, next, AcqRel, Acquire)
+            .map(drop)
+    }
+
+    /// Sets `bits`, unless one of `unless` is set already: then says so. First
+    /// takes `theirs`, the waker of the other side, and drops `ours`, so that
+    /// nothing is left to be done in the cell afterwards. Returns `theirs`.
+    #[inline]
+    fn settle(&self, bits: u8, unless: u8, ours: &Side, theirs: &Side) -> Result<Option<Waker>, u8> {
+        let mut taken = None;
+        let mut dropped = None;
+        let mut state = self.state();
+        loop {
+            if state & unless != 0 {
+                return Err(state);
+            }
+            let next = if theirs.has_waker(state) {
+                state | theirs.taken
+            } else if ours.has_waker(state) {
+                state & !ours.waiting
+            } else {
+                state | bits
+            };
+            if let Err(changed) = self.step(state, next) {
+                state = changed;
+                continue;
+            }
+            if theirs.has_waker(state) {
+                // SAFETY: O2, we have marked it as taken.
+                taken = Some(unsafe { take(theirs.place(self)) });
+            } else if ours.has_waker(state) {
+                // SAFETY: O2, we have cleared our bit.
+                dropped = Some(unsafe { take(ours.place(self)) });
+            } else {
+                drop(dropped);
+                return Ok(taken);
+            }
+            state = next;
+        }
+    }
+
+    /// Leaves the caller's waker for the other side to fire, unless one of
+    /// `unless` is set: then false. True also if the task will come back for
+    /// another reason.
+    #[inline]
+    fn wait(&self, ours: &Side, unless: u8, cx: &Context<'_>) -> bool {
+        let place = ours.place(self);
+        let mut state = self.state();
+        if state & ours.waiting != 0 {
+            // SAFETY: O2, nobody writes here while the bit is set. Even if the
+            // waker has been taken, its two words still can be compared.
+            if place.with(|waker| unsafe { (*waker).assume_init_ref() }.will_wake(cx.waker())) {
+                return true;
+            }
+            while ours.has_waker(state) {
+                match self.step(state, state & !ours.waiting) {
+                    Ok(()) => {
+                        // SAFETY: O2, we have cleared our bit.
+                        drop(unsafe { take(place) });
+                        state &= !ours.waiting;
+                    }
+                    Err(changed) => state = changed,
+                }
+            }
+            if state & ours.waiting != 0 {
+                // The other side is waking another task of ours right now, and
+                // what we wait for is an instant away.
+                hint::spin_loop();
+                cx.waker().wake_by_ref();
+                return true;
+            }
+        }
+        let waker = cx.waker().clone();
+        // SAFETY: O2, the bit is clear and ours to set.
+        place.with_mut(|slot| unsafe { (*slot).write(waker) });
+        let mut state = self.state();
+        loop {
+            if state & unless != 0 {
+                // SAFETY: the bit is still clear: the waker is ours.
+                drop(unsafe { take(place) });
+                return false;
+            }
+            match self.step(state, state | ours.waiting) {
+                Ok(()) => return true,
+                Err(changed) => state = changed,
+            }
+        }
+    }
+
+    /// # Safety
+    /// O3: the other handle is gone, and the caller does not come back.
+    #[inline]
+    unsafe fn free(cell: NonNull<Self>, state: u8) {
+        // SAFETY: made by `channel`, and by O3 nobody else frees it.
+        let cell = unsafe { Box::from_raw(cell.as_ptr()) };
+        // SAFETY: the bits say what is there (O1, O2), and `state` is final.
+        unsafe {
+            if RX.has_waker(state) {
+                drop(take(&cell.rx_waker));
+            }
+            if TX.has_waker(state) {
+                drop(take(&cell.tx_waker));
+            }
+            if state & SENT != 0 {
+                cell.value.with_mut(|value| (*value).assume_init_drop());
+            }
+        }
+    }
+}
+
+/// The bits of one side.
+struct Side {
+    waiting: u8,
+    taken: u8,
+}
+
+const RX: Side = Side {
+    waiting: RX_WAITING,
+    taken: RX_TAKEN,
+};
+
+const TX: Side = Side {
+    waiting: TX_WAITING,
+    taken: TX_TAKEN,
+};
+
+impl Side {
+    /// Whether a waker is there, and not taken.
+    #[inline(always)]
+    fn has_waker(&self, state: u8) -> bool {
+        state & (self.waiting | self.taken) == self.waiting
+    }
+
+    #[inline(always)]
+    fn place<'a, T>(&self, cell: &'a Cell<T>) -> &'a UnsafeCell<MaybeUninit<Waker>> {
+        match self.waiting {
+            RX_WAITING => &cell.rx_waker,
+            _ => &cell.tx_waker,
+        }
+    }
+}
+
+/// # Safety
+/// A waker is there, and by O2 it is the caller's.
+unsafe fn take(place: &UnsafeCell<MaybeUninit<Waker>>) -> Waker {
+    // SAFETY: by the caller's word it is there, and it is not read again.
+    place.with(|waker| unsafe { (*waker).assume_init_read() })
+}
+
+impl<T> Sender<T> {
+    #[inline(always)]
+    fn cell(&self) -> &Cell<T> {
+        // SAFETY: O3, we are not gone, so nobody has freed it.
+        unsafe { self.cell.as_ref() }
+    }
+
+    /// Sends the value, and gives it back if the receiver does not want it.
+    ///
+    /// `Ok` does not mean that it will be received: the receiver may be dropped
+    /// with the value still in the channel.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::oneshot;
+    ///
+    /// let (tx, mut rx) = oneshot::channel();
+    /// assert_eq!(tx.send(3), Ok(()));
+    /// assert_eq!(rx.try_recv(), Ok(3));
+    /// ```
+    pub fn send(self, value: T) -> Result<(), T> {
+        let sender = ManuallyDrop::new(self);
+        let cell = sender.cell();
+        // SAFETY: O1, nothing has been sent.
+        cell.value.with_mut(|slot| unsafe { (*slot).write(value) });
+        match cell.settle(SENT | TX_GONE, CLOSED, &TX, &RX) {
+            Ok(waker) => {
+                waker.into_iter().for_each(Waker::wake);
+                Ok(())
+            }
+            Err(_closed) => {
+                // SAFETY: O1 and O4, not sent and never will be.
+                let value = cell
+                    .value
+                    .with(|slot| unsafe { (*slot).assume_init_read() });
+                drop(ManuallyDrop::into_inner(sender));
+                Err(value)
+            }
+        }
+    }
+
+    /// Waits until the receiver is closed or dropped.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost by giving up.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::oneshot;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (mut tx, rx) = oneshot::channel::<u32>();
+    /// std::thread::spawn(move || drop(rx));
+    /// tx.closed().await; // nobody wants the answer: stop computing it
+    /// # });
+    /// ```
+    pub async fn closed(&mut self) {
+        poll_fn(|cx| self.poll_closed(cx)).await;
+    }
+
+    /// [`closed`](Self::closed) for use inside another future. Only the last
+    /// task to ask is woken.
+    ///
+    /// ```
+    /// use std::task::{Context, Waker};
+    /// use blitzen_sync::channel::oneshot;
+    ///
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let (mut tx, rx) = oneshot::channel::<u32>();
+    /// assert!(tx.poll_closed(&mut cx).is_pending());
+    /// drop(rx);
+    /// assert!(tx.poll_closed(&mut cx).is_ready());
+    /// ```
+    pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let spent = ready!(coop::poll_proceed(cx));
+        let cell = self.cell();
+        while cell.state() & CLOSED == 0 {
+            if cell.wait(&TX, CLOSED, cx) {
+                return Poll::Pending;
+            }
+        }
+        spent.made_progress();
+        Poll::Ready(())
+    }
+
+    /// Whether the receiver was closed or dropped.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::oneshot;
+    ///
+    /// let (tx, rx) = oneshot::channel::<u32>();
+    /// assert!(!tx.is_closed());
+    /// drop(rx);
+    /// assert!(tx.is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.cell().state() & CLOSED != 0
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        match self.cell().settle(TX_GONE, RX_GONE, &TX, &RX) {
+            Ok(waker) => waker.into_iter().for_each(Waker::wake),
+            // SAFETY: O3.
+            Err(state) => unsafe { Cell::free(self.cell, state) },
+        }
+    }
+}
+
+impl<T> Receiver<T> {
+    fn cell(&self) -> Option<&Cell<T>> {
+        // SAFETY: O3, we are not gone, so nobody has freed it.
+        self.cell.as_ref().map(|cell| unsafe { cell.as_ref() })
+    }
+
+    /// Refuses a value that has not been sent yet; one that has can still be
+    /// received.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::oneshot;
+    ///
+    /// let (tx, mut rx) = oneshot::channel();
+    /// rx.close();
+    /// assert_eq!(tx.send(1), Err(1));
+    /// ```
+    pub fn close(&mut self) {
+        let Some(cell) = self.cell() else { return };
+        // An error says that there is nothing to close any more.
+        if let Ok(Some(waker)) = cell.settle(CLOSED, TX_GONE | CLOSED, &RX, &TX) {
+            waker.wake();
+        }
+    }
+
+    /// Whether this receiver has given its answer: awaiting it again panics.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::oneshot;
+    ///
+    /// let (tx, mut rx) = oneshot::channel();
+    /// tx.send(1).unwrap();
+    /// assert!(!rx.is_terminated());
+    /// rx.try_recv().unwrap();
+    /// assert!(rx.is_terminated());
+    /// ```
+    pub fn is_terminated(&self) -> bool {
+        self.cell.is_none()
+    }
+
+    /// Whether no value is there to be received now.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::oneshot;
+    ///
+    /// let (tx, rx) = oneshot::channel();
+    /// assert!(rx.is_empty());
+    /// tx.send(1).unwrap();
+    /// assert!(!rx.is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.cell().is_none_or(|cell| cell.state() & SENT == 0)
+    }
+
+    /// Takes the value if it is there.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::oneshot::{self, error::TryRecvError};
+    ///
+    /// let (tx, mut rx) = oneshot::channel();
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    /// tx.send(1).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(1));
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Closed));
+    /// ```
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        let state = match self.cell() {
+            Some(cell) => cell.state(),
+            None => return Err(TryRecvError::Closed),
+        };
+        match self.answer(state) {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(_closed)) => Err(TryRecvError::Closed),
+            None => Err(TryRecvError::Empty),
+        }
+    }
+
+    /// Waits for the value on a thread that runs no tasks.
+    ///
+    /// # Panics
+    /// Within a runtime.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::oneshot;
+    ///
+    /// let (tx, rx) = oneshot::channel();
+    /// std::thread::spawn(move || tx.send(5));
+    /// assert_eq!(rx.blocking_recv(), Ok(5));
+    /// ```
+    #[track_caller]
+    pub fn blocking_recv(self) -> Result<T, RecvError> {
+        assert_may_block();
+        block_on(self)
+    }
+
+    /// What `state` has to say; if it is final, the receiver is finished.
+    #[inline(always)]
+    fn answer(&mut self, state: u8) -> Option<Result<T, RecvError>> {
+        if state & (SENT | TX_GONE | CLOSED) == 0 {
+            return None;
+        }
+        let cell = self.cell.take()?;
+        if state & SENT == 0 {
+            leave(cell);
+            return Some(Err(RecvError(())));
+        }
+        // SAFETY: O1; the bit is not shown to `free`, so it is read once.
+        let value = unsafe { (cell.as_ref().value).with(|value| (*value).assume_init_read()) };
+        // SAFETY: O4, so O3: the sender is gone.
+        unsafe { Cell::free(cell, state & !SENT) };
+        Some(Ok(value))
+    }
+}
+
+/// The receiver's last touch.
+#[inline]
+fn leave<T>(cell: NonNull<Cell<T>>) {
+    // SAFETY: O3, it is the receiver's until `RX_GONE` is set.
+    let settled = unsafe { cell.as_ref() }.settle(CLOSED | RX_GONE, TX_GONE, &RX, &TX);
+    match settled {
+        Ok(waker) => waker.into_iter().for_each(Waker::wake),
+        // SAFETY: O3.
+        Err(state) => unsafe { Cell::free(cell, state) },
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.cell.take().into_iter().for_each(leave);
+    }
+}
+
+impl<T> Future for Receiver<T> {
+    type Output = Result<T, RecvError>;
+
+    #[track_caller]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        assert!(self.cell.is_some(), "called after complete");
+        let spent = ready!(coop::poll_proceed(cx));
+        loop {
+            let Some(cell) = self.cell() else {
+                unreachable!("asserted above")
+            };
+            let state = cell.state();
+            if let Some(answer) = self.answer(state) {
+                spent.made_progress();
+                return Poll::Ready(answer);
+            }
+            let Some(cell) = self.cell() else {
+                unreachable!("no answer yet")
+            };
+            if cell.wait(&RX, TX_GONE, cx) {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let closed = self.is_closed();
+        f.debug_struct("Sender").field("closed", &closed).finish()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver")
+            .field("empty", &self.is_empty())
+            .field("terminated", &self.is_terminated())
+            .finish()
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::shim::Arc;
+    use blitzen_util::shim::thread;
+    use loom::future::block_on;
+
+    /// Polls once with a waker that wakes nobody, as a future that is then
+    /// dropped or moved to another task would.
+    fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn what_is_sent_is_received() {
+        loom::model(|| {
+            let (tx, rx) = channel();
+            let sender = thread::spawn(move || tx.send(Arc::new(5)).is_ok());
+            assert_eq!(block_on(rx).map(|value| *value), Ok(5));
+            assert!(sender.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_receiver_that_changes_tasks_is_woken_in_the_last() {
+        loom::model(|| {
+            let (tx, mut rx) = channel();
+            let sender = thread::spawn(move || drop(tx.send(5)));
+            match poll_once(&mut rx) {
+                Poll::Ready(value) => assert_eq!(value, Ok(5)),
+                Poll::Pending => assert_eq!(block_on(rx), Ok(5)),
+            }
+            sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_dropped_sender_wakes_the_receiver() {
+        loom::model(|| {
+            let (tx, rx) = channel::<u32>();
+            let sender = thread::spawn(move || drop(tx));
+            assert_eq!(block_on(rx), Err(RecvError(())));
+            sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_value_meets_a_dropped_receiver_and_is_dropped_once() {
+        loom::model(|| {
+            let value = Arc::new(());
+            let (tx, mut rx) = channel();
+            let sent = value.clone();
+            let sender = thread::spawn(move || drop(tx.send(sent)));
+            let _ = poll_once(&mut rx);
+            drop(rx);
+            sender.join().unwrap();
+            assert_eq!(Arc::strong_count(&value), 1);
+        });
+    }
+
+    #[test]
+    fn a_value_meets_a_close_and_is_received_or_given_back() {
+        loom::model(|| {
+            let (tx, mut rx) = channel();
+            let sender = thread::spawn(move || tx.send(5));
+            rx.close();
+            let received = block_on(rx);
+            match sender.join().unwrap() {
+                Ok(()) => assert_eq!(received, Ok(5)),
+                Err(value) => assert_eq!((value, received), (5, Err(RecvError(())))),
+            }
+        });
+    }
+
+    #[test]
+    fn the_sender_sees_the_receiver_go() {
+        loom::model(|| {
+            let (mut tx, rx) = channel::<u32>();
+            let receiver = thread::spawn(move || drop(rx));
+            let _ = tx.poll_closed(&mut Context::from_waker(Waker::noop()));
+            block_on(tx.closed());
+            assert!(tx.is_closed());
+            receiver.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn both_may_wait_and_both_may_go() {
+        loom::model(|| {
+            let (mut tx, mut rx) = channel::<u32>();
+            let sender = thread::spawn(move || {
+                let _ = tx.poll_closed(&mut Context::from_waker(Waker::noop()));
+            });
+            let _ = poll_once(&mut rx);
+            drop(rx);
+            sender.join().unwrap();
+        });
+    }
+}
