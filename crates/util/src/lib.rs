@@ -7,6 +7,7 @@
 //! | [`pad`] | cache-line padding |
 //! | [`list`] | intrusive doubly linked list |
 //! | [`wake_batch`] | wakers gathered under a lock, fired after it |
+//! | [`wake_set`] | which of many members were woken |
 //! | [`rng`] | xorshift, unbiased range |
 //! | [`futex`] | wait and wake on a word |
 //! | [`park`] | one-token thread parker |
@@ -27,3 +28,4 @@ pub mod park;
 pub mod rng;
 pub mod shim;
 pub mod wake_batch;
+pub mod wake_set;

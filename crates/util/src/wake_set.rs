@@ -1,0 +1,224 @@
+//! Which of many members were woken: a bit for each, one waker for them all.
+//!
+//! A future that waits for many others gives each a waker of its own, from
+//! [`WakeSet::waker`], and on its next poll looks only at those that were
+//! woken, instead of at all.
+//!
+//! ```text
+//!   member:  set bit     lock, take the waker, wake it
+//!   whole:   lock, store the waker     take the bits, poll those members
+//! ```
+//!
+//! W1. Of the two locked steps one is first. If it is the member's, the whole
+//!     sees the bit; if it is the whole's, the member finds the waker.
+//! W2. Only the waking that sets a bit needs to wake the whole: until the bit
+//!     is taken, that wake is on its way.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use crate::shim::Mutex;
+use crate::shim::atomic::{AtomicU64, Ordering::AcqRel};
+
+/// Members of one word.
+pub const WORD: usize = u64::BITS as usize;
+
+/// The woken members of a whole.
+///
+/// ```
+/// use std::task::Waker;
+/// use blitzen_util::wake_set::WakeSet;
+///
+/// let set = WakeSet::new(100);
+/// set.register(Waker::noop());
+/// assert_eq!(set.take(1), (1 << 36) - 1); // at first, all of them
+///
+/// set.waker(65).wake();
+/// assert_eq!(set.take(0), u64::MAX);
+/// assert_eq!(set.take(1), 1 << 1);
+/// assert_eq!(set.take(1), 0);
+/// ```
+pub struct WakeSet {
+    words: Box<[AtomicU64]>,
+    whole: Mutex<Option<Waker>>,
+}
+
+impl WakeSet {
+    /// A set of this many members, all of them woken.
+    pub fn new(members: usize) -> Arc<Self> {
+        let words = (0..members.div_ceil(WORD)).map(|word| {
+            let surplus = ((word + 1) * WORD).saturating_sub(members);
+            AtomicU64::new(u64::MAX >> surplus)
+        });
+        Arc::new(Self {
+            words: words.collect(),
+            whole: Mutex::new(None),
+        })
+    }
+
+    /// How many words the bits are in.
+    pub fn words(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Says whom to wake when a member is. Before [`take`](Self::take) (W1).
+    pub fn register(&self, waker: &Waker) {
+        let mut whole = self.whole.lock();
+        match &mut *whole {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    /// Takes the bits of a word.
+    pub fn take(&self, word: usize) -> u64 {
+        // Acquires, from the release in `wake`, what the waker did before.
+        self.words[word].swap(0, AcqRel)
+    }
+
+    /// Gives back bits that were taken and not looked at. The caller sees to
+    /// it that the whole is polled again.
+    pub fn put_back(&self, word: usize, bits: u64) {
+        self.words[word].fetch_or(bits, AcqRel);
+    }
+
+    /// Marks a member as woken, and wakes the whole.
+    pub fn wake(&self, member: usize) {
+        let bit = 1 << (member % WORD);
+        // Releases, to the acquire in `take`, what was done before the wake.
+        let before = self.words[member / WORD].fetch_or(bit, AcqRel);
+        if before & bit != 0 {
+            return; // W2
+        }
+        // Out of the lock: a waker may run anything.
+        let whole = self.whole.lock().take();
+        if let Some(waker) = whole {
+            waker.wake();
+        }
+    }
+
+    /// A waker for one member.
+    pub fn waker(self: &Arc<Self>, member: usize) -> Waker {
+        Waker::from(Arc::new(Member {
+            set: self.clone(),
+            member,
+        }))
+    }
+}
+
+impl fmt::Debug for WakeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WakeSet").finish_non_exhaustive()
+    }
+}
+
+struct Member {
+    set: Arc<WakeSet>,
+    member: usize,
+}
+
+impl Wake for Member {
+    fn wake(self: Arc<Self>) {
+        self.set.wake(self.member);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.set.wake(self.member);
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    #[derive(Default)]
+    struct Count(AtomicU32);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn every_member_is_woken_at_first() {
+        for members in [0, 1, 63, 64, 65, 128, 130] {
+            let set = WakeSet::new(members);
+            let bits: u32 = (0..set.words())
+                .map(|word| set.take(word).count_ones())
+                .sum();
+            assert_eq!(bits as usize, members);
+        }
+    }
+
+    #[test]
+    fn the_whole_is_woken_once_for_many_wakes() {
+        let count = Arc::new(Count::default());
+        let set = WakeSet::new(3);
+        set.take(0);
+        set.register(&count.clone().into());
+        let waker = set.waker(1);
+        waker.wake_by_ref();
+        waker.wake_by_ref();
+        set.waker(2).wake();
+        assert_eq!(count.0.load(Relaxed), 1);
+        assert_eq!(set.take(0), 0b110);
+        set.register(&count.clone().into());
+        waker.wake();
+        assert_eq!(count.0.load(Relaxed), 2);
+    }
+
+    #[test]
+    fn bits_put_back_are_there_again() {
+        let set = WakeSet::new(8);
+        assert_eq!(set.take(0), 0xFF);
+        set.put_back(0, 0xF0);
+        assert_eq!(set.take(0), 0xF0);
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use loom::thread;
+
+    struct Flag(AtomicBool);
+
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Relaxed);
+        }
+    }
+
+    /// Two members are woken, one twice, while the whole polls.
+    #[test]
+    fn a_wake_is_seen_or_wakes_the_whole() {
+        loom::model(|| {
+            let set = WakeSet::new(2);
+            set.take(0);
+            let woken = Arc::new(Flag(AtomicBool::new(false)));
+            let members: Vec<_> = (0..2)
+                .map(|member| {
+                    let set = set.clone();
+                    thread::spawn(move || {
+                        set.wake(member);
+                        if member == 0 {
+                            set.wake(member);
+                        }
+                    })
+                })
+                .collect();
+            set.register(&woken.clone().into());
+            let seen = set.take(0);
+            for member in members {
+                member.join().unwrap();
+            }
+            let left = set.take(0);
+            assert_eq!(seen | left, 0b11, "no wake is lost");
+            assert!(left == 0 || woken.0.load(Relaxed), "what was not seen woke");
+        });
+    }
+}
