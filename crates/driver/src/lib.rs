@@ -1,1 +1,25 @@
 //! Descriptors and wakers, never a task: the I/O engine of blitzen.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `poller` | one worker's sockets: waits for events and hands them out |
+//! | `readiness` | what is known of one source, and who waits to know more |
+//! | `registration` | what a socket keeps: readiness, waits, tries |
+//! | `ready`, `interest` | the sets of what can happen and what is wanted |
+//!
+//! The crate is an implementation detail: its interface may change with any release.
+
+mod gone;
+mod interest;
+mod poller;
+mod readiness;
+mod ready;
+mod registration;
+mod wakes;
+
+pub use gone::{gone, is_gone};
+pub use interest::Interest;
+pub use poller::{Poller, PollerCounts};
+pub use readiness::ReadyEvent;
+pub use ready::Ready;
+pub use registration::Registration;

@@ -1,0 +1,420 @@
+//! One worker's view of its sockets: waits for events, tells the sources, wakes
+//! whoever waits for them.
+//!
+//! ```text
+//!   kernel ──► turn ──► slot.word ──► wakers, gathered ──► fired
+//!              └──────── the turn's lock ────────┘
+//! ```
+//!
+//! A source has a home poller; the task that uses it may run anywhere. The
+//! poller's owner turns it; if the owner is stuck, anybody may with
+//! [`try_turn`](Poller::try_turn). Events are level facts by the time they are
+//! in a slot's word, so it does not matter who carries them there.
+//!
+//! P1. Whoever waits in the kernel holds the turn's lock, and marks the doze
+//!     asleep only while holding it: nobody but the sleeper hears its bell.
+//! P2. Wakers are fired after the lock: they run foreign code, which may drop
+//!     sources, register new ones, or turn this poller.
+//! P3. A turn takes in a bounded number of events. What is left stays in the
+//!     kernel's queue, in front of what was taken, so that nothing starves.
+
+mod doze;
+mod slots;
+mod wait;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use blitzen_util::shim::atomic::AtomicU64;
+use blitzen_util::shim::atomic::Ordering::Relaxed;
+use blitzen_util::shim::{Mutex, MutexGuard};
+use mio::event::Source;
+
+pub(crate) use doze::Doze;
+use slots::{Slots, Token};
+use wait::{Events, Selector};
+
+use crate::wakes::Wakes;
+use crate::{Interest, Ready, Registration};
+
+/// The bell's token. No slot has it: see [`slots`].
+const BELL: usize = usize::MAX;
+
+/// The most events a turn takes in when its worker has other work, unless the
+/// limit for idle turns is lower: about 10 µs' worth.
+const BUSY_EVENTS: usize = 128;
+
+/// Waits for events and hands them to the sources.
+///
+/// One per worker, made when the worker's first source is registered; until
+/// then the worker sleeps elsewhere. Whoever makes one for a worker that may
+/// be asleep at that moment has to wake it, so that from then on it sleeps in
+/// here: an event reaches only those who wait in the kernel.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use blitzen_driver::{Interest, Poller, Ready};
+///
+/// let poller = Arc::new(Poller::new(1024)?);
+/// let mut socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse().unwrap())?;
+/// let registration = poller.register(&mut socket, Interest::WRITABLE, Ready::EMPTY)?;
+///
+/// assert_eq!(poller.turn(Some(Duration::ZERO))?, 1);
+/// let sent = registration.try_io(Interest::WRITABLE, || {
+///     socket.send_to(b"hello", socket.local_addr()?)
+/// })?;
+/// assert_eq!(sent, 5);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Poller {
+    selector: Selector,
+    turn: Mutex<Turn>,
+    doze: Doze,
+    bell: mio::Waker,
+    slots: Slots,
+    limits: Limits,
+    tally: Tally,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    idle: usize,
+    busy: usize,
+}
+
+/// What the one who turns needs.
+#[derive(Debug)]
+struct Turn {
+    events: Events,
+    /// Empty; kept for its memory.
+    wakes: Wakes,
+}
+
+/// Written under the turn's lock, read by anybody.
+#[derive(Debug)]
+struct Tally {
+    turns: AtomicU64,
+    events: AtomicU64,
+    spurious: AtomicU64,
+    served: AtomicU64,
+}
+
+/// How often what has happened in a [`Poller`].
+///
+/// ```
+/// let poller = blitzen_driver::Poller::new(16)?;
+/// poller.turn(Some(std::time::Duration::ZERO))?;
+/// assert_eq!(poller.counts().turns, 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PollerCounts {
+    /// Times the kernel was asked for events.
+    pub turns: u64,
+    /// Events that reached a source.
+    pub events: u64,
+    /// Events that reached nobody: the source was gone, or the bell rang for
+    /// an owner that had woken by itself.
+    pub spurious: u64,
+    /// Turns made by somebody else than the owner that brought events.
+    pub served: u64,
+}
+
+/// Who turns the poller.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Owner,
+    Other,
+}
+
+impl Poller {
+    /// A poller that takes in at most `max_events` in a turn that may wait,
+    /// and no more than 128 in one that may not.
+    ///
+    /// # Errors
+    /// When the system refuses a selector (too many open descriptors).
+    ///
+    /// # Panics
+    /// If `max_events` is 0.
+    #[track_caller]
+    pub fn new(max_events: usize) -> io::Result<Self> {
+        Self::with_limits(max_events, max_events.min(BUSY_EVENTS))
+    }
+
+    /// A poller with the two limits given separately: for turns that may wait,
+    /// and for turns of a worker that has other work to do.
+    ///
+    /// ```
+    /// let poller = blitzen_driver::Poller::with_limits(1024, 32)?;
+    /// assert!(!poller.has_sources());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the system refuses a selector (too many open descriptors).
+    ///
+    /// # Panics
+    /// If a limit is 0.
+    #[track_caller]
+    pub fn with_limits(idle: usize, busy: usize) -> io::Result<Self> {
+        assert!(
+            idle > 0 && busy > 0,
+            "a turn must take in at least one event"
+        );
+        let selector = Selector::new()?;
+        let bell = mio::Waker::new(selector.registry(), mio::Token(BELL))?;
+        Ok(Self {
+            turn: Mutex::new(Turn {
+                events: Events::with_limits(busy, idle),
+                wakes: Wakes::default(),
+            }),
+            doze: Doze::new(),
+            bell,
+            slots: Slots::new(),
+            limits: Limits { idle, busy },
+            tally: Tally {
+                turns: AtomicU64::new(0),
+                events: AtomicU64::new(0),
+                spurious: AtomicU64::new(0),
+                served: AtomicU64::new(0),
+            },
+            selector,
+        })
+    }
+
+    /// Takes a source in. It counts as `initially` ready until tried: with
+    /// [`Ready::EMPTY`] the first try waits for an event, with
+    /// `READABLE | WRITABLE`, as for an accepted socket, it is made at once.
+    ///
+    /// Any thread may call this; the source's events come through this poller
+    /// from then on.
+    ///
+    /// # Errors
+    /// What the system says of the descriptor, or [`gone`](crate::gone) after
+    /// [`shutdown`](Self::shutdown).
+    pub fn register(
+        self: &Arc<Self>,
+        source: &mut impl Source,
+        interest: Interest,
+        initially: Ready,
+    ) -> io::Result<Registration> {
+        let (slot, token) = self.slots.open(initially)?;
+        // Owned by now, so that a refusal below gives the slot back.
+        let registration = Registration::new(self.clone(), slot.into(), token.0);
+        self.selector
+            .registry()
+            .register(source, mio::Token(token.0), interest.to_mio())?;
+        Ok(registration)
+    }
+
+    /// Whether any source is registered: if not, a turn brings nothing but the
+    /// end of its timeout. A look without a system call or a lock.
+    pub fn has_sources(&self) -> bool {
+        self.slots.live() > 0
+    }
+
+    /// How many sources are registered.
+    pub fn sources(&self) -> usize {
+        self.slots.live()
+    }
+
+    /// Waits for events, at most for `timeout`, and wakes whom they concern.
+    /// Returns how many there were.
+    ///
+    /// For the owner, one thread at a time. Returns early after an
+    /// [`interrupt`](Self::interrupt), and may for no reason.
+    ///
+    /// # Errors
+    /// Only what the selector itself fails with; a signal is no error.
+    pub fn turn(&self, timeout: Option<Duration>) -> io::Result<usize> {
+        let turn = self.turn.lock();
+        if timeout == Some(Duration::ZERO) || !self.doze.begin() {
+            self.doze.take();
+            return self.run(turn, self.limits.busy, Some(Duration::ZERO), By::Owner);
+        }
+        /// The doze ends before the lock is released, whatever happens (P1).
+        struct Awake<'a>(&'a Doze);
+        impl Drop for Awake<'_> {
+            fn drop(&mut self) {
+                self.0.end();
+            }
+        }
+        let mut turn = turn;
+        let waited = {
+            let _awake = Awake(&self.doze);
+            self.wait(&mut turn, self.limits.idle, timeout)
+        };
+        waited?;
+        Ok(self.deliver(turn, By::Owner))
+    }
+
+    /// Turns the poller for an owner that is stuck, without waiting. Does
+    /// nothing if somebody turns it already.
+    ///
+    /// ```
+    /// let poller = blitzen_driver::Poller::new(16)?;
+    /// assert_eq!(poller.try_turn()?, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`turn`](Self::turn).
+    pub fn try_turn(&self) -> io::Result<usize> {
+        match self.turn.try_lock() {
+            Some(turn) => self.run(turn, self.limits.busy, Some(Duration::ZERO), By::Other),
+            None => Ok(0),
+        }
+    }
+
+    /// Makes the turn that waits now, or else the next one, return early.
+    ///
+    /// Costs a system call only if the owner sleeps in here.
+    ///
+    /// ```
+    /// let poller = blitzen_driver::Poller::new(16)?;
+    /// poller.interrupt();
+    /// poller.turn(None)?; // returns at once
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn interrupt(&self) {
+        if self.doze.give() {
+            self.ring();
+        }
+    }
+
+    /// Whether the owner sleeps in here, or is just about to.
+    pub fn is_asleep(&self) -> bool {
+        self.doze.is_asleep()
+    }
+
+    /// Ends all waits for this poller's sources, and refuses new sources.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let mut socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse().unwrap())?;
+    /// poller.shutdown();
+    /// let error = poller.register(&mut socket, Interest::READABLE, Ready::EMPTY).unwrap_err();
+    /// assert!(blitzen_driver::is_gone(&error));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn shutdown(&self) {
+        let mut wakes = Wakes::default();
+        self.slots.shut(&mut wakes);
+        wakes.fire();
+    }
+
+    /// Whether [`shutdown`](Self::shutdown) was called.
+    pub fn is_shutdown(&self) -> bool {
+        self.slots.is_shut()
+    }
+
+    /// How often what has happened here.
+    pub fn counts(&self) -> PollerCounts {
+        PollerCounts {
+            turns: self.tally.turns.load(Relaxed),
+            events: self.tally.events.load(Relaxed),
+            spurious: self.tally.spurious.load(Relaxed),
+            served: self.tally.served.load(Relaxed),
+        }
+    }
+
+    /// Wakes whoever waits for the selector, wherever that is.
+    pub(crate) fn ring(&self) {
+        // The bell has one way to fail, a full counter, which mio empties.
+        // Should there be another, the sleeper would sleep on: say so loudly.
+        self.bell.wake().expect("the poller's bell must ring");
+    }
+
+    pub(crate) fn deregister(&self, source: &mut impl Source) -> io::Result<()> {
+        self.selector.registry().deregister(source)
+    }
+
+    pub(crate) fn close(&self, token: usize) {
+        self.slots.close(Token(token));
+    }
+
+    fn run(
+        &self,
+        mut turn: MutexGuard<'_, Turn>,
+        limit: usize,
+        timeout: Option<Duration>,
+        by: By,
+    ) -> io::Result<usize> {
+        self.wait(&mut turn, limit, timeout)?;
+        Ok(self.deliver(turn, by))
+    }
+
+    fn wait(&self, turn: &mut Turn, limit: usize, timeout: Option<Duration>) -> io::Result<()> {
+        add(&self.tally.turns, 1);
+        match self.selector.wait(&mut turn.events, limit, timeout) {
+            // A signal came: a turn may end early, with no events.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            waited => waited,
+        }
+    }
+
+    /// Tells the sources, then wakes those who wait (P2).
+    fn deliver(&self, mut turn: MutexGuard<'_, Turn>, by: By) -> usize {
+        let Turn { events, wakes } = &mut *turn;
+        let (mut reached, mut spurious) = (0, 0);
+        for (token, ready) in events.iter() {
+            let token = Token(token);
+            let hit = self
+                .slots
+                .get(token)
+                .is_some_and(|slot| slot.post(|generation| token.is_of(generation), ready, wakes));
+            reached += u64::from(hit);
+            spurious += u64::from(!hit);
+        }
+        if reached + spurious == 0 {
+            return 0;
+        }
+        add(&self.tally.events, reached);
+        add(&self.tally.spurious, spurious);
+        add(
+            &self.tally.served,
+            u64::from(by == By::Other && reached > 0),
+        );
+        if wakes.is_empty() {
+            return reached as usize;
+        }
+        let mut taken = std::mem::take(wakes);
+        drop(turn);
+        taken.fire();
+        // Its memory goes back, unless somebody turns by now.
+        if let Some(mut turn) = self.turn.try_lock() {
+            turn.wakes = taken;
+        }
+        reached as usize
+    }
+}
+
+/// Adds to a counter that has one writer at a time.
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Relaxed) + more, Relaxed);
+}
+
+/// The descriptor becomes readable when there are events to take in: a ring,
+/// or another selector, can wait for it.
+#[cfg(unix)]
+impl std::os::fd::AsRawFd for Poller {
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.selector.registry().as_raw_fd()
+    }
+}
+
+#[cfg(unix)]
+impl std::os::fd::AsFd for Poller {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        use std::os::fd::AsRawFd;
+        // SAFETY: the selector keeps the descriptor open as long as `self`
+        // lives.
+        unsafe { std::os::fd::BorrowedFd::borrow_raw(self.as_raw_fd()) }
+    }
+}

@@ -1,0 +1,243 @@
+//! The slots of a poller's sources: found by number, never freed before it.
+//!
+//! ```text
+//!   pages   ┌────┐┌────────┐┌────────────────┐
+//!           │ 64 ││  128   ││      256       │ …   made when needed
+//!           └────┘└────────┘└────────────────┘
+//!   number    0…63  64…191        192…
+//! ```
+//!
+//! A token that the kernel hands back is a slot's number and the generation
+//! of the source that was in it. However late an event comes, its slot is
+//! there, and the generation tells whether it is meant.
+//!
+//! N1. A slot is in the free list, or belongs to one registration.
+//! N2. After `shut` no slot leaves the free list.
+
+use std::io;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use blitzen_util::shim::Mutex;
+use blitzen_util::shim::atomic::AtomicUsize;
+use blitzen_util::shim::atomic::Ordering::Relaxed;
+
+use crate::readiness::Slot;
+use crate::wakes::Wakes;
+use crate::{Ready, gone};
+
+/// Sources of the first page; each page is twice the one before.
+const FIRST_PAGE: usize = 64;
+
+/// As many as 32 bits can number.
+const PAGES: usize = 26;
+
+/// Bits of a token for the number; the rest is the generation.
+const NUMBER_BITS: u32 = match usize::BITS {
+    64 => 32,
+    bits => bits / 2 + 4,
+};
+
+/// Numbers in use are below this, so that a token is never all ones.
+const MOST: usize = (1 << NUMBER_BITS) - 1;
+
+/// What the kernel gets to keep of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Token(pub(super) usize);
+
+impl Token {
+    fn new(number: usize, generation: u32) -> Self {
+        Self(number | (generation as usize) << NUMBER_BITS)
+    }
+
+    fn number(self) -> usize {
+        self.0 & MOST
+    }
+
+    /// Whether a generation is the token's, as far as the token can say.
+    pub(super) fn is_of(self, generation: u32) -> bool {
+        self.0 >> NUMBER_BITS == (generation as usize) << NUMBER_BITS >> NUMBER_BITS
+    }
+}
+
+/// All slots of one poller.
+#[derive(Debug)]
+pub(super) struct Slots {
+    pages: [OnceLock<Box<[Slot]>>; PAGES],
+    free: Mutex<Free>,
+    live: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    numbers: Vec<usize>,
+    /// Numbers from here on have no page yet.
+    end: usize,
+    shut: bool,
+}
+
+impl Slots {
+    pub(super) fn new() -> Self {
+        Self {
+            pages: [const { OnceLock::new() }; PAGES],
+            free: Mutex::new(Free::default()),
+            live: AtomicUsize::new(0),
+        }
+    }
+
+    /// How many sources there are, about.
+    pub(super) fn live(&self) -> usize {
+        // Relaxed: who registers a source makes the owner look, by other means.
+        self.live.load(Relaxed)
+    }
+
+    /// Opens a slot for a new source.
+    pub(super) fn open(&self, initially: Ready) -> io::Result<(&Slot, Token)> {
+        let mut free = self.free.lock();
+        if free.shut {
+            return Err(gone()); // N2
+        }
+        if free.numbers.is_empty() {
+            self.add_page(&mut free)?;
+        }
+        let number = free.numbers.pop().expect("a page was added");
+        let slot = self.slot(number).expect("its page was added");
+        // Under the lock: `shut` comes before, and was seen, or sweeps later.
+        let generation = slot.open(initially);
+        self.live.fetch_add(1, Relaxed);
+        Ok((slot, Token::new(number, generation)))
+    }
+
+    /// Takes back a slot whose source is gone.
+    pub(super) fn close(&self, token: Token) {
+        let number = token.number();
+        let slot = self.slot(number).expect("a token comes from `open`");
+        slot.retire();
+        // There is room: `add_page` saw to it. So closing never allocates.
+        self.free.lock().numbers.push(number);
+        self.live.fetch_sub(1, Relaxed);
+    }
+
+    /// The slot a token names; `None` only if it comes from elsewhere.
+    pub(super) fn get(&self, token: Token) -> Option<&Slot> {
+        self.slot(token.number())
+    }
+
+    /// Refuses new sources and shuts the present ones.
+    pub(super) fn shut(&self, wakes: &mut Wakes) {
+        self.free.lock().shut = true; // N2: from here on the sweep misses nobody
+        for page in self.pages.iter().map_while(OnceLock::get) {
+            page.iter().for_each(|slot| slot.shut(wakes));
+        }
+    }
+
+    pub(super) fn is_shut(&self) -> bool {
+        self.free.lock().shut
+    }
+
+    #[cold]
+    fn add_page(&self, free: &mut Free) -> io::Result<()> {
+        let start = free.end;
+        let (page, _) = place(start);
+        let end = page_end(page).min(MOST);
+        if start >= end || page >= PAGES {
+            return Err(io::Error::other("too many sources on one poller"));
+        }
+        let make = |numbers: Range<usize>| numbers.map(|_| Slot::new()).collect();
+        self.pages[page].get_or_init(|| make(start..end));
+        // Room for every number there is, so that `close` never allocates.
+        free.numbers.reserve(end);
+        free.numbers.extend((start..end).rev()); // low numbers first
+        free.end = end;
+        Ok(())
+    }
+
+    fn slot(&self, number: usize) -> Option<&Slot> {
+        let (page, within) = place(number);
+        self.pages.get(page)?.get()?.get(within)
+    }
+}
+
+/// The page of a number, and its place there.
+fn place(number: usize) -> (usize, usize) {
+    let page = (number / FIRST_PAGE + 1).ilog2() as usize;
+    (page, number - (page_end(page) - (FIRST_PAGE << page)))
+}
+
+/// The first number beyond a page.
+fn page_end(page: usize) -> usize {
+    FIRST_PAGE * ((2 << page) - 1)
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_has_its_own_place() {
+        let mut next = (0, 0);
+        for number in 0..100_000 {
+            let (page, within) = place(number);
+            assert_eq!((page, within), next, "number {number}");
+            next = match within + 1 == FIRST_PAGE << page {
+                true => (page + 1, 0),
+                false => (page, within + 1),
+            };
+        }
+    }
+
+    #[test]
+    fn a_token_names_one_source_of_its_slot() {
+        let slots = Slots::new();
+        let (_, first) = slots.open(Ready::EMPTY).unwrap();
+        slots.close(first);
+        let (_, second) = slots.open(Ready::EMPTY).unwrap();
+        assert_eq!(first.number(), second.number());
+        assert_ne!(first, second);
+        let post = |token: Token| {
+            let slot = slots.get(token).unwrap();
+            let mut wakes = Wakes::default();
+            slot.post(
+                |generation| token.is_of(generation),
+                Ready::READABLE,
+                &mut wakes,
+            )
+        };
+        assert!(!post(first));
+        assert!(post(second));
+    }
+
+    #[test]
+    fn slots_are_used_again_and_counted() {
+        let slots = Slots::new();
+        for _ in 0..3 {
+            let tokens: Vec<_> = (0..1000)
+                .map(|_| slots.open(Ready::EMPTY).unwrap().1)
+                .collect();
+            assert_eq!(slots.live(), 1000);
+            let distinct: std::collections::HashSet<_> = tokens.iter().map(|t| t.0).collect();
+            assert_eq!(distinct.len(), 1000);
+            tokens.into_iter().for_each(|token| slots.close(token));
+            assert_eq!(slots.live(), 0);
+        }
+        assert_eq!(slots.free.lock().end, 64 + 128 + 256 + 512 + 1024);
+    }
+
+    #[test]
+    fn a_number_from_nowhere_finds_nothing() {
+        let slots = Slots::new();
+        assert!(slots.get(Token(5)).is_none());
+        assert!(slots.get(Token(usize::MAX)).is_none());
+    }
+
+    #[test]
+    fn no_source_is_taken_in_after_the_end() {
+        let slots = Slots::new();
+        let (slot, token) = slots.open(Ready::EMPTY).unwrap();
+        slots.shut(&mut Wakes::default());
+        assert!(slot.now(Ready::ALL).is_shutdown());
+        assert!(crate::is_gone(&slots.open(Ready::EMPTY).unwrap_err()));
+        slots.close(token);
+        assert!(slots.open(Ready::EMPTY).is_err());
+    }
+}

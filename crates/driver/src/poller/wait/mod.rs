@@ -1,0 +1,16 @@
+//! Waiting in the kernel for events: one file per way of doing it.
+//!
+//! Each exports `Selector`, which waits, and `Events`, what the wait brought:
+//! pairs of a token and a readiness. Tokens are numbers; what they mean is the
+//! poller's affair.
+
+cfg_select! {
+    any(target_os = "linux", target_os = "android") => {
+        mod epoll;
+        pub(super) use epoll::{Events, Selector};
+    }
+    _ => {
+        mod portable;
+        pub(super) use portable::{Events, Selector};
+    }
+}

@@ -1,0 +1,15 @@
+//! What is known of one source, and who waits to know more.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `word` | the readiness, in one atomic word |
+//! | `waiter` | those who wait, and the future that does |
+//! | `slot` | the two together: post, wait, clear, retire |
+
+mod slot;
+mod waiter;
+mod word;
+
+pub(crate) use slot::{Direction, Slot};
+pub(crate) use waiter::Wait;
+pub use word::ReadyEvent;

@@ -1,0 +1,469 @@
+//! One source's readiness and waiters, in a place that outlives the source.
+//!
+//! ```text
+//!   post:  change the word      lock   gather the waiters   unlock
+//!   wait:  look at the word     lock   look again, queue    unlock
+//! ```
+//!
+//! One of the two locks first. If the waiter does, the poster finds it in the
+//! list; if the poster does, the waiter's second look sees the changed word.
+//!
+//! S1. Nothing foreign (a waker's clone, drop or wake) runs under the lock: it
+//!     could come back to this very slot.
+//! S2. A slot is retired by the owner of its source, when nobody borrows the
+//!     source any more; it then belongs to whoever keeps the free slots.
+
+use std::task::{Context, Poll};
+
+use blitzen_util::shim::Mutex;
+
+use super::waiter::Waiters;
+use super::word::{ReadyEvent, Word};
+use crate::Ready;
+use crate::wakes::Wakes;
+
+/// Which of the two one-waker places is meant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+impl Direction {
+    /// The readiness that ends a wait in this direction.
+    pub(crate) fn mask(self) -> Ready {
+        match self {
+            Direction::Read => Ready::READABLE | Ready::READ_CLOSED,
+            Direction::Write => Ready::WRITABLE | Ready::WRITE_CLOSED,
+        }
+    }
+}
+
+/// A place for one source. On a line of its own: neighbours belong to other
+/// tasks.
+#[derive(Debug)]
+#[cfg_attr(not(blitzen_loom), repr(align(64)))]
+pub(crate) struct Slot {
+    word: Word,
+    waiters: Mutex<Waiters>,
+}
+
+#[cfg(all(not(blitzen_loom), target_os = "linux", target_pointer_width = "64"))]
+const _: () = assert!(size_of::<Slot>() == 64);
+
+impl Slot {
+    pub(crate) fn new() -> Self {
+        Self {
+            word: Word::new(),
+            waiters: Mutex::new(Waiters::default()),
+        }
+    }
+
+    pub(super) fn word(&self) -> &Word {
+        &self.word
+    }
+
+    pub(super) fn waiters(&self) -> &Mutex<Waiters> {
+        &self.waiters
+    }
+
+    /// Starts a source off in a slot that is the caller's; its generation.
+    pub(crate) fn open(&self, initially: Ready) -> u32 {
+        self.word.open(initially).generation()
+    }
+
+    /// Ends the source (S2).
+    pub(crate) fn retire(&self) {
+        self.word.retire();
+        // After the word: an event that gets the lock later sees that it is late.
+        let wakers = self.waiters.lock().forget();
+        drop(wakers); // S1
+    }
+
+    /// An event: adds to the readiness and gathers whom it concerns. False if
+    /// the event is for an earlier source.
+    pub(crate) fn post(
+        &self,
+        is_current: impl Fn(u32) -> bool,
+        ready: Ready,
+        wakes: &mut Wakes,
+    ) -> bool {
+        let Some(posted) = self.word.post(is_current, ready) else {
+            return false;
+        };
+        let mut waiters = self.waiters.lock();
+        // The source may have been retired since, and another one opened: its
+        // waiters have nothing to do with this event.
+        if self.word.load().generation() != posted.generation() {
+            return false;
+        }
+        waiters.tell(ready, posted, wakes);
+        true
+    }
+
+    /// Ends all waits, present and future, with the news that the driver is gone.
+    pub(crate) fn shut(&self, wakes: &mut Wakes) {
+        let shut = self.word.shut();
+        self.waiters.lock().tell(Ready::ALL, shut, wakes);
+    }
+
+    /// What is known now.
+    #[inline]
+    pub(crate) fn now(&self, mask: Ready) -> ReadyEvent {
+        self.word.load().event(mask)
+    }
+
+    /// Takes back what `event` said, unless something has happened since.
+    #[inline]
+    pub(crate) fn clear(&self, event: ReadyEvent) {
+        self.word.clear(event);
+    }
+
+    /// News for a direction, or a wake when there are some.
+    #[inline]
+    pub(crate) fn poll(&self, cx: &Context<'_>, direction: Direction) -> Poll<ReadyEvent> {
+        match self.word.load().news(direction.mask()) {
+            Some(event) => Poll::Ready(event),
+            None => self.wait(cx, direction),
+        }
+    }
+
+    fn wait(&self, cx: &Context<'_>, direction: Direction) -> Poll<ReadyEvent> {
+        let waker = cx.waker().clone(); // S1
+        let mut waiters = self.waiters.lock();
+        if let Some(event) = self.word.load().news(direction.mask()) {
+            drop(waiters);
+            return Poll::Ready(event);
+        }
+        let before = waiters.of(direction).replace(waker);
+        drop(waiters);
+        drop(before); // S1
+        Poll::Pending
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::Interest;
+    use crate::readiness::Wait;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::{Wake, Waker};
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    impl Count {
+        fn new() -> (Arc<Self>, Waker) {
+            let count = Arc::new(Self::default());
+            (count.clone(), count.into())
+        }
+
+        fn get(&self) -> usize {
+            self.0.load(Relaxed)
+        }
+    }
+
+    fn post(slot: &Slot, ready: Ready) {
+        let mut wakes = Wakes::default();
+        assert!(slot.post(|_| true, ready, &mut wakes));
+        wakes.fire();
+    }
+
+    #[test]
+    fn an_event_wakes_those_it_concerns_and_nobody_else() {
+        let slot = Slot::new();
+        slot.open(Ready::EMPTY);
+        let (reads, reader) = Count::new();
+        let (writes, writer) = Count::new();
+        assert!(
+            slot.poll(&Context::from_waker(&reader), Direction::Read)
+                .is_pending()
+        );
+        assert!(
+            slot.poll(&Context::from_waker(&writer), Direction::Write)
+                .is_pending()
+        );
+        post(&slot, Ready::READABLE);
+        assert_eq!((reads.get(), writes.get()), (1, 0));
+        post(&slot, Ready::READABLE); // nobody waits any more
+        assert_eq!((reads.get(), writes.get()), (1, 0));
+        post(&slot, Ready::WRITE_CLOSED);
+        assert_eq!((reads.get(), writes.get()), (1, 1));
+    }
+
+    #[test]
+    fn only_the_last_waker_of_a_direction_counts() {
+        let slot = Slot::new();
+        slot.open(Ready::EMPTY);
+        let (first, first_waker) = Count::new();
+        let (last, last_waker) = Count::new();
+        assert!(
+            slot.poll(&Context::from_waker(&first_waker), Direction::Read)
+                .is_pending()
+        );
+        assert!(
+            slot.poll(&Context::from_waker(&last_waker), Direction::Read)
+                .is_pending()
+        );
+        post(&slot, Ready::READABLE);
+        assert_eq!((first.get(), last.get()), (0, 1));
+    }
+
+    #[test]
+    fn every_future_is_told_even_if_another_clears_first() {
+        let slot = Slot::new();
+        slot.open(Ready::EMPTY);
+        let (woken, waker) = Count::new();
+        let mut cx = Context::from_waker(&waker);
+        let mut first = pin!(Wait::new(&slot, Interest::READABLE));
+        let mut second = pin!(Wait::new(&slot, Interest::READABLE));
+        let mut other = pin!(Wait::new(&slot, Interest::WRITABLE));
+        assert!(first.as_mut().poll(&mut cx).is_pending());
+        assert!(second.as_mut().poll(&mut cx).is_pending());
+        assert!(other.as_mut().poll(&mut cx).is_pending());
+        post(&slot, Ready::READABLE);
+        assert_eq!(woken.get(), 2);
+        let Poll::Ready(event) = first.as_mut().poll(&mut cx) else {
+            panic!("told");
+        };
+        slot.clear(event);
+        assert!(slot.now(Ready::ALL).ready().is_empty());
+        assert!(second.as_mut().poll(&mut cx).is_ready());
+        assert!(other.as_mut().poll(&mut cx).is_pending());
+    }
+
+    #[test]
+    fn a_future_that_was_dropped_is_not_woken() {
+        let slot = Slot::new();
+        slot.open(Ready::EMPTY);
+        let (woken, waker) = Count::new();
+        let mut cx = Context::from_waker(&waker);
+        {
+            let mut wait = pin!(Wait::new(&slot, Interest::READABLE));
+            assert!(wait.as_mut().poll(&mut cx).is_pending());
+            assert!(wait.as_mut().poll(&mut cx).is_pending());
+        }
+        post(&slot, Ready::READABLE);
+        assert_eq!(woken.get(), 0);
+        drop(waker);
+        assert_eq!(Arc::strong_count(&woken), 1);
+    }
+
+    #[test]
+    fn shutting_ends_every_wait_and_retiring_drops_every_waker() {
+        let slot = Slot::new();
+        slot.open(Ready::EMPTY);
+        let (woken, waker) = Count::new();
+        let mut cx = Context::from_waker(&waker);
+        let mut wait = pin!(Wait::new(&slot, Interest::ERROR));
+        assert!(wait.as_mut().poll(&mut cx).is_pending());
+        assert!(slot.poll(&cx, Direction::Write).is_pending());
+        let mut wakes = Wakes::default();
+        slot.shut(&mut wakes);
+        wakes.fire();
+        assert_eq!(woken.get(), 2);
+        let answer = wait.as_mut().poll(&mut cx);
+        assert!(matches!(answer, Poll::Ready(event) if event.is_shutdown()));
+
+        let slot = Slot::new();
+        slot.open(Ready::EMPTY);
+        assert!(slot.poll(&cx, Direction::Write).is_pending());
+        slot.retire();
+        drop(waker);
+        assert_eq!(Arc::strong_count(&woken), 1);
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::Interest;
+    use crate::readiness::Wait;
+    use blitzen_util::shim::atomic::{AtomicUsize, Ordering::Relaxed};
+    use blitzen_util::shim::{Arc, thread};
+    use std::future::{Future, poll_fn};
+    use std::pin::pin;
+    use std::task::Waker;
+
+    /// A slot and the kernel's side of it: bytes that wait to be read.
+    struct Socket {
+        slot: Slot,
+        bytes: AtomicUsize,
+    }
+
+    impl Socket {
+        fn new() -> Arc<Self> {
+            let socket = Self {
+                slot: Slot::new(),
+                bytes: AtomicUsize::new(0),
+            };
+            socket.slot.open(Ready::EMPTY);
+            Arc::new(socket)
+        }
+
+        /// The peer sends a byte, and some poller hears of it.
+        fn arrive(&self) {
+            self.bytes.fetch_add(1, Relaxed);
+            self.post(Ready::READABLE);
+        }
+
+        fn post(&self, ready: Ready) {
+            let mut wakes = Wakes::default();
+            self.slot.post(|_| true, ready, &mut wakes);
+            wakes.fire();
+        }
+
+        /// A read that takes one byte; clears the readiness if there is none.
+        fn try_read(&self, event: ReadyEvent) -> bool {
+            let mut bytes = self.bytes.load(Relaxed);
+            while bytes > 0 {
+                match self
+                    .bytes
+                    .compare_exchange(bytes, bytes - 1, Relaxed, Relaxed)
+                {
+                    Ok(_) => return true,
+                    Err(now) => bytes = now,
+                }
+            }
+            self.slot.clear(event);
+            false
+        }
+
+        async fn read_by_poll(&self) {
+            poll_fn(|cx| {
+                loop {
+                    match self.slot.poll(cx, Direction::Read) {
+                        Poll::Pending => return Poll::Pending,
+                        Poll::Ready(event) if self.try_read(event) => return Poll::Ready(()),
+                        Poll::Ready(_) => {}
+                    }
+                }
+            })
+            .await
+        }
+
+        async fn read_by_future(&self) {
+            while !self.try_read(Wait::new(&self.slot, Interest::READABLE).await) {}
+        }
+    }
+
+    #[test]
+    fn an_event_against_a_clearing_read_is_never_lost() {
+        loom::model(|| {
+            let socket = Socket::new();
+            let peer = thread::spawn({
+                let socket = socket.clone();
+                move || {
+                    socket.arrive();
+                    socket.arrive();
+                }
+            });
+            loom::future::block_on(async {
+                socket.read_by_poll().await;
+                socket.read_by_poll().await;
+            });
+            peer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn two_tasks_and_two_events_end_however_they_mix() {
+        loom::model(|| {
+            let socket = Socket::new();
+            let reader = thread::spawn({
+                let socket = socket.clone();
+                move || loom::future::block_on(socket.read_by_future())
+            });
+            let peer = thread::spawn({
+                let socket = socket.clone();
+                move || {
+                    socket.arrive();
+                    socket.arrive();
+                }
+            });
+            loom::future::block_on(socket.read_by_poll());
+            reader.join().unwrap();
+            peer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn an_event_against_a_future_that_is_dropped_touches_nothing_of_it() {
+        loom::model(|| {
+            let socket = Socket::new();
+            let peer = thread::spawn({
+                let socket = socket.clone();
+                move || socket.arrive()
+            });
+            {
+                let mut wait = pin!(Wait::new(&socket.slot, Interest::READABLE));
+                let _either = wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            }
+            loom::future::block_on(socket.read_by_future());
+            peer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn an_event_against_retiring_reaches_no_later_source() {
+        loom::model(|| {
+            let socket = Socket::new();
+            let generation = socket.slot.now_generation();
+            let peer = thread::spawn({
+                let socket = socket.clone();
+                move || {
+                    let mut wakes = Wakes::default();
+                    socket
+                        .slot
+                        .post(|g| g == generation, Ready::READABLE, &mut wakes);
+                    wakes.fire();
+                }
+            });
+            socket.slot.retire();
+            socket.slot.open(Ready::EMPTY);
+            // The later source waits, and is not told of the earlier one's event.
+            let mut wait = pin!(Wait::new(&socket.slot, Interest::READABLE));
+            let cx = &mut Context::from_waker(Waker::noop());
+            assert!(wait.as_mut().poll(cx).is_pending());
+            peer.join().unwrap();
+            assert!(wait.as_mut().poll(cx).is_pending());
+        });
+    }
+
+    #[test]
+    fn shutting_against_a_wait_leaves_nobody_waiting() {
+        loom::model(|| {
+            let socket = Socket::new();
+            let driver = thread::spawn({
+                let socket = socket.clone();
+                move || {
+                    let mut wakes = Wakes::default();
+                    socket.slot.shut(&mut wakes);
+                    wakes.fire();
+                }
+            });
+            let event = loom::future::block_on(Wait::new(&socket.slot, Interest::READABLE));
+            assert!(event.is_shutdown());
+            let event =
+                loom::future::block_on(poll_fn(|cx| socket.slot.poll(cx, Direction::Write)));
+            assert!(event.is_shutdown());
+            driver.join().unwrap();
+        });
+    }
+
+    impl Slot {
+        fn now_generation(&self) -> u32 {
+            self.word.load().generation()
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Those who wait for a source, and the future that does.
+//!
+//! ```text
+//!            queue                    an event that matters
+//!   Idle ───────────► Queued(waker) ────────────────────────► Told(event)
+//!    ▲                     │                                      │
+//!    └─────────────────────┴──────────────────────────────────────┘
+//!              the future is dropped, or has its answer
+//! ```
+//!
+//! Q1. A waiter's state is touched under the slot's lock, except while it is
+//!     `Idle`, when only its future knows of it.
+//! Q2. A waiter is in the list exactly while it is `Queued`.
+//! Q3. A waiter is told once and keeps what it was told: readiness that
+//!     somebody else clears before the waiter is polled does not send it back
+//!     to sleep.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll, Waker};
+
+use blitzen_util::list::{Linked, Links, List};
+use blitzen_util::shim::cell::UnsafeCell;
+
+use super::slot::{Direction, Slot};
+use super::word::{ReadyEvent, Snapshot};
+use crate::wakes::Wakes;
+use crate::{Interest, Ready};
+
+/// One waiter of [`Wait`].
+#[derive(Debug)]
+pub(super) struct Waiter {
+    links: Links<Waiter>,
+    mask: Ready,
+    state: UnsafeCell<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Idle,
+    Queued(Waker),
+    Told(ReadyEvent),
+}
+
+// SAFETY: the links and the state are touched under the slot's lock (Q1), and
+// what they hold may go to any thread.
+unsafe impl Send for Waiter {}
+// SAFETY: as above; `mask` never changes.
+unsafe impl Sync for Waiter {}
+
+// SAFETY: the field's address, without a reference to the node.
+unsafe impl Linked for Waiter {
+    unsafe fn links(node: NonNull<Self>) -> NonNull<Links<Self>> {
+        // SAFETY: in bounds of a live node.
+        unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
+    }
+}
+
+impl Waiter {
+    /// Replaces the state.
+    ///
+    /// # Safety
+    /// The slot's lock is held, or the waiter is `Idle` and the caller is its
+    /// future (Q1).
+    unsafe fn become_(&self, state: State) -> State {
+        self.state.with_mut(|now| {
+            // SAFETY: nobody else touches the state, by the caller's word.
+            std::mem::replace(unsafe { &mut *now }, state)
+        })
+    }
+}
+
+/// Everybody who waits for one source; behind the slot's lock.
+#[derive(Debug, Default)]
+pub(super) struct Waiters {
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    list: List<Waiter>,
+}
+
+impl Waiters {
+    /// The one waker of a direction; the last to come is the one that counts.
+    pub(super) fn of(&mut self, direction: Direction) -> &mut Option<Waker> {
+        match direction {
+            Direction::Read => &mut self.reader,
+            Direction::Write => &mut self.writer,
+        }
+    }
+
+    /// Gathers those to whom `ready` matters; `now` is the word it made.
+    pub(super) fn tell(&mut self, ready: Ready, now: Snapshot, wakes: &mut Wakes) {
+        for direction in [Direction::Read, Direction::Write] {
+            if !(ready & direction.mask()).is_empty()
+                && let Some(waker) = self.of(direction).take()
+            {
+                wakes.push(waker);
+            }
+        }
+        let mut all = self.list.take();
+        while let Some(node) = all.pop_front() {
+            // SAFETY: Q2, queued: its future has not been dropped, and cannot
+            // be while we hold the lock.
+            let waiter = unsafe { node.as_ref() };
+            let news = ready & waiter.mask;
+            if news.is_empty() {
+                // SAFETY: just taken out of the only list it was in.
+                unsafe { self.list.push_back(node) };
+                continue;
+            }
+            let event = now.event(waiter.mask).with_ready(news);
+            // SAFETY: Q1, the caller holds the lock.
+            if let State::Queued(waker) = unsafe { waiter.become_(State::Told(event)) } {
+                wakes.push(waker);
+            }
+        }
+    }
+
+    /// Forgets everybody: the source is gone, and with it all who could wait
+    /// (a waiter still here is one whose future was leaked). The wakers are the
+    /// caller's to drop, after the lock.
+    pub(super) fn forget(&mut self) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        wakers.extend(self.reader.take());
+        wakers.extend(self.writer.take());
+        while let Some(node) = self.list.pop_front() {
+            // SAFETY: Q2: the future's memory is still its own, for it has
+            // not been dropped.
+            let waiter = unsafe { node.as_ref() };
+            // SAFETY: Q1, the caller holds the lock.
+            if let State::Queued(waker) = unsafe { waiter.become_(State::Idle) } {
+                wakers.push(waker);
+            }
+        }
+        wakers
+    }
+}
+
+/// Waits until a slot has news of an interest.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub(crate) struct Wait<'a> {
+    slot: &'a Slot,
+    waiter: Waiter,
+    /// Whether the waiter is not `Idle`; the future's own.
+    shared: Cell<bool>,
+}
+
+// SAFETY: `waiter` is both, and `shared` is touched only through
+// `Pin<&mut Wait>` and in `drop`: by one thread at a time.
+unsafe impl Sync for Wait<'_> {}
+
+impl<'a> Wait<'a> {
+    pub(crate) fn new(slot: &'a Slot, interest: Interest) -> Self {
+        Self {
+            slot,
+            waiter: Waiter {
+                links: Links::new(),
+                mask: Ready::for_interest(interest),
+                state: UnsafeCell::new(State::Idle),
+            },
+            shared: Cell::new(false),
+        }
+    }
+
+    fn start(&self, cx: &Context<'_>) -> Poll<ReadyEvent> {
+        if let Some(event) = self.slot.word().load().news(self.waiter.mask) {
+            return Poll::Ready(event);
+        }
+        let waker = cx.waker().clone(); // foreign code: before the lock
+        let mut waiters = self.slot.waiters().lock();
+        // Again, under the lock: whoever posts after this look takes the lock
+        // after us, and finds the waiter.
+        if let Some(event) = self.slot.word().load().news(self.waiter.mask) {
+            drop(waiters);
+            return Poll::Ready(event);
+        }
+        // SAFETY: Q1, we hold the lock.
+        unsafe { self.waiter.become_(State::Queued(waker)) };
+        // SAFETY: not shared, so in no list; pinned, and `drop` takes it out.
+        unsafe { waiters.list.push_back(NonNull::from(&self.waiter)) };
+        self.shared.set(true);
+        Poll::Pending
+    }
+
+    fn go_on(&self, cx: &Context<'_>) -> Poll<ReadyEvent> {
+        let waker = cx.waker().clone(); // foreign code: before the lock
+        let waiters = self.slot.waiters().lock();
+        // SAFETY: Q1, we hold the lock.
+        let before = unsafe { self.waiter.become_(State::Idle) };
+        let answer = match &before {
+            State::Told(event) => {
+                self.shared.set(false);
+                Poll::Ready(*event)
+            }
+            _ => {
+                // SAFETY: Q1, as above.
+                unsafe { self.waiter.become_(State::Queued(waker)) };
+                Poll::Pending
+            }
+        };
+        drop(waiters);
+        drop(before); // the old waker: foreign code, after the lock
+        answer
+    }
+}
+
+impl Future for Wait<'_> {
+    type Output = ReadyEvent;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ReadyEvent> {
+        // A shared reference from here on: the list has another one.
+        let this = self.into_ref().get_ref();
+        match this.shared.get() {
+            false => this.start(cx),
+            true => this.go_on(cx),
+        }
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        if !self.shared.get() {
+            return;
+        }
+        let mut waiters = self.slot.waiters().lock();
+        // SAFETY: alive, and in this slot's list or in none (Q2).
+        unsafe { waiters.list.remove(NonNull::from(&self.waiter)) };
+        // SAFETY: Q1, we hold the lock.
+        let state = unsafe { self.waiter.become_(State::Idle) };
+        drop(waiters);
+        drop(state); // a waker: foreign code, after the lock
+    }
+}

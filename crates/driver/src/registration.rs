@@ -1,0 +1,364 @@
+//! What a socket keeps of its registration: readiness, waits, tries.
+//!
+//! The rules are those of cached readiness. The word remembers what the
+//! kernel's edges said; an operation is tried while the word says that it may
+//! succeed, and only the operation itself finding nothing clears the word.
+//!
+//! G1. The slot belongs to this registration from `new` to `drop`, and lives as
+//!     long as the poller, which the registration keeps alive.
+
+use std::future::poll_fn;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use blitzen_util::coop;
+use mio::event::Source;
+
+use crate::readiness::{Direction, ReadyEvent, Slot, Wait};
+use crate::{Interest, Poller, Ready, gone};
+
+/// Whether the selector reports a change once. Then a transfer that is shorter
+/// than asked has found the end of what there was, and the next change will be
+/// reported: another try would be wasted. Where the selector reports a state,
+/// it has to be tried until it fails.
+const REPORTS_CHANGES: bool = cfg!(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "macos",
+    target_os = "ios",
+    target_os = "tvos",
+    target_os = "visionos",
+    target_os = "watchos",
+    target_os = "freebsd",
+    target_os = "dragonfly",
+    target_os = "netbsd",
+    target_os = "openbsd",
+));
+
+/// A source's place in a [`Poller`].
+///
+/// Made by [`Poller::register`]. Dropping it ends the registration on this
+/// side; a descriptor that stays open should be taken from the system's
+/// selector before, with [`deregister`](Self::deregister). Events that come
+/// late reach nobody.
+///
+/// ```
+/// use std::io::Read;
+/// use std::sync::Arc;
+/// use blitzen_driver::{Interest, Poller, Ready};
+///
+/// let poller = Arc::new(Poller::new(16)?);
+/// let (mut ours, theirs) = mio::net::UnixStream::pair()?;
+/// let mut registration = poller.register(&mut ours, Interest::READABLE, Ready::EMPTY)?;
+/// drop(theirs);
+///
+/// // Another thread turns the poller …
+/// let turning = std::thread::spawn({
+///     let poller = poller.clone();
+///     move || poller.turn(None)
+/// });
+/// // … while this one waits.
+/// let read = futures::executor::block_on(
+///     registration.async_io(Interest::READABLE, || (&ours).read(&mut [0; 8])),
+/// )?;
+/// assert_eq!(read, 0); // the end
+/// registration.deregister(&mut ours)?;
+/// # turning.join().unwrap()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Registration {
+    poller: Arc<Poller>,
+    slot: NonNull<Slot>,
+    token: usize,
+}
+
+// SAFETY: a reference to a slot, which any thread may use, and a poller, which
+// any thread may hold.
+unsafe impl Send for Registration {}
+// SAFETY: as above.
+unsafe impl Sync for Registration {}
+
+impl Registration {
+    pub(crate) fn new(poller: Arc<Poller>, slot: NonNull<Slot>, token: usize) -> Self {
+        Self {
+            poller,
+            slot,
+            token,
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self) -> &Slot {
+        // SAFETY: G1.
+        unsafe { self.slot.as_ref() }
+    }
+
+    /// The source's home.
+    pub fn poller(&self) -> &Arc<Poller> {
+        &self.poller
+    }
+
+    /// Takes the source from the system's selector. Waits that are under way
+    /// are not ended by it.
+    ///
+    /// # Errors
+    /// What the system says, for instance if the descriptor is closed already.
+    pub fn deregister(&mut self, source: &mut impl Source) -> io::Result<()> {
+        self.poller.deregister(source)
+    }
+
+    /// What is known of the source's readiness for `interest`, without waiting.
+    #[inline]
+    pub fn ready_now(&self, interest: Interest) -> ReadyEvent {
+        self.slot().now(Ready::for_interest(interest))
+    }
+
+    /// Waits until the source can be read. Of several tasks that wait with
+    /// this function, the one that called last is woken.
+    ///
+    /// # Errors
+    /// [`gone`] if the poller has been shut down.
+    pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<ReadyEvent>> {
+        self.poll_ready(cx, Direction::Read)
+    }
+
+    /// Waits until the source can be written to. Of several tasks that wait
+    /// with this function, the one that called last is woken.
+    ///
+    /// # Errors
+    /// [`gone`] if the poller has been shut down.
+    pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<ReadyEvent>> {
+        self.poll_ready(cx, Direction::Write)
+    }
+
+    #[inline]
+    fn poll_ready(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+    ) -> Poll<io::Result<ReadyEvent>> {
+        let spent = ready!(coop::poll_proceed(cx));
+        let event = ready!(self.slot().poll(cx, direction));
+        if event.is_shutdown() {
+            return Poll::Ready(Err(gone()));
+        }
+        spent.made_progress();
+        Poll::Ready(Ok(event))
+    }
+
+    /// Waits until the source is ready for any of `interest`. Any number of
+    /// tasks may wait; every one of them is told.
+    ///
+    /// # Errors
+    /// [`gone`] if the poller has been shut down.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait and takes nothing away.
+    pub async fn readiness(&self, interest: Interest) -> io::Result<ReadyEvent> {
+        let event = Wait::new(self.slot(), interest).await;
+        match event.is_shutdown() {
+            true => Err(gone()),
+            false => Ok(event),
+        }
+    }
+
+    /// Takes back what `event` said, unless something has happened since. A
+    /// closed direction stays closed.
+    pub fn clear_readiness(&self, event: ReadyEvent) {
+        self.slot()
+            .clear(event.with_ready(event.ready() - Ready::CLOSED));
+    }
+
+    /// Takes back what `event` said because an operation it promised would
+    /// have blocked. The operation knows better even about a closed direction:
+    /// a named pipe that had lost its last writer may have got a new one.
+    pub fn clear_refuted(&self, event: ReadyEvent) {
+        self.slot().clear(event);
+    }
+
+    /// Tries an operation if the source may be ready for it; otherwise, or if
+    /// it would have blocked, the answer is
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
+    ///
+    /// On Windows the operation has to go through mio's `try_io` of the
+    /// socket, so that the next event is asked for.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    pub fn try_io<R>(
+        &self,
+        interest: Interest,
+        operation: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
+        let event = self.ready_now(interest);
+        if event.ready().is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        match operation() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.clear_refuted(event);
+                Err(error)
+            }
+            result => result,
+        }
+    }
+
+    /// Tries an operation, again and again, until it does not block; waits
+    /// for `interest` in between.
+    ///
+    /// # Errors
+    /// Those of the operation, and [`gone`] if the poller has been shut down.
+    ///
+    /// # Cancel safety
+    /// The operation is tried to its end or not at all: dropping the future
+    /// loses nothing that it has not done.
+    pub async fn async_io<R>(
+        &self,
+        interest: Interest,
+        mut operation: impl FnMut() -> io::Result<R>,
+    ) -> io::Result<R> {
+        loop {
+            let event = self.readiness(interest).await?;
+            let attempt = poll_fn(|cx| {
+                let spent = ready!(coop::poll_proceed(cx));
+                let result = unless_blocked(operation());
+                if result.is_some() {
+                    spent.made_progress();
+                }
+                Poll::Ready(result)
+            });
+            match attempt.await {
+                Some(result) => return result,
+                None => self.clear_refuted(event),
+            }
+        }
+    }
+
+    /// [`poll_read_ready`](Self::poll_read_ready) around an operation that
+    /// reads, until it does not block.
+    ///
+    /// # Errors
+    /// Those of the operation, and [`gone`] if the poller has been shut down.
+    #[inline]
+    pub fn poll_read_io<R>(
+        &self,
+        cx: &mut Context<'_>,
+        operation: impl FnMut() -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_io(cx, Direction::Read, operation)
+            .map(|done| done.map(|(result, _)| result))
+    }
+
+    /// [`poll_write_ready`](Self::poll_write_ready) around an operation that
+    /// writes, until it does not block.
+    ///
+    /// # Errors
+    /// Those of the operation, and [`gone`] if the poller has been shut down.
+    #[inline]
+    pub fn poll_write_io<R>(
+        &self,
+        cx: &mut Context<'_>,
+        operation: impl FnMut() -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_io(cx, Direction::Write, operation)
+            .map(|done| done.map(|(result, _)| result))
+    }
+
+    /// [`poll_read_io`](Self::poll_read_io) for a stream's read into `room`
+    /// bytes: one that does not fill them has emptied the stream, so that the
+    /// next one waits for an event instead of trying in vain. Not for sources
+    /// that may stop short for other reasons, such as a Unix socket where
+    /// descriptors are passed, or a datagram.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let registration = poller.register(&mut ours, Interest::READABLE, Ready::READABLE)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// let mut room = [0; 64];
+    /// theirs.write_all(b"short")?;
+    /// let read = registration.poll_read_stream(&mut cx, room.len(), || (&ours).read(&mut room));
+    /// assert!(matches!(read, Poll::Ready(Ok(5))));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the operation, and [`gone`] if the poller has been shut down.
+    #[inline]
+    pub fn poll_read_stream(
+        &self,
+        cx: &mut Context<'_>,
+        room: usize,
+        operation: impl FnMut() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_stream(cx, Direction::Read, room, operation)
+    }
+
+    /// [`poll_write_io`](Self::poll_write_io) for a stream's write of `len`
+    /// bytes: one that does not take them all has filled the stream.
+    ///
+    /// # Errors
+    /// Those of the operation, and [`gone`] if the poller has been shut down.
+    #[inline]
+    pub fn poll_write_stream(
+        &self,
+        cx: &mut Context<'_>,
+        len: usize,
+        operation: impl FnMut() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_stream(cx, Direction::Write, len, operation)
+    }
+
+    #[inline]
+    fn poll_stream(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+        asked: usize,
+        operation: impl FnMut() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        let (moved, event) = ready!(self.poll_io(cx, direction, operation))?;
+        // Nothing at all is the end, and stays known without an event.
+        if REPORTS_CHANGES && 0 < moved && moved < asked {
+            self.clear_readiness(event);
+        }
+        Poll::Ready(Ok(moved))
+    }
+
+    #[inline]
+    fn poll_io<R>(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+        mut operation: impl FnMut() -> io::Result<R>,
+    ) -> Poll<io::Result<(R, ReadyEvent)>> {
+        loop {
+            let event = ready!(self.poll_ready(cx, direction))?;
+            match unless_blocked(operation()) {
+                Some(result) => return Poll::Ready(result.map(|value| (value, event))),
+                None => self.clear_refuted(event),
+            }
+        }
+    }
+}
+
+/// `None` for an operation that would have blocked.
+fn unless_blocked<R>(result: io::Result<R>) -> Option<io::Result<R>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        result => Some(result),
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.poller.close(self.token);
+    }
+}
