@@ -24,8 +24,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use blitzen_util::coop;
-use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::{AtomicUsize, fence};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use crate::queue::{Line, Queue, Status, Waiter};
@@ -207,6 +207,8 @@ impl Permits {
         let mut word = self.word();
         loop {
             if word.is_closed() {
+                // Acquire, as in `is_closed`: the error tells of the close.
+                fence(Acquire);
                 return Poll::Ready(Err(AcquireError::closed()));
             }
             if count == 0 {
@@ -563,4 +565,183 @@ impl<C: Claim> Drop for Acquiring<C> {
 #[track_caller]
 fn resumed_after_completion() -> ! {
     panic!("`async fn` resumed after completion");
+}
+
+#[cfg(all(test, blitzen_loom))]
+pub(crate) mod model {
+    use super::*;
+    use blitzen_util::shim::cell::UnsafeCell as Watched;
+    use blitzen_util::shim::{Arc, thread};
+    use loom::future::block_on;
+    use std::pin::pin;
+    use std::task::Waker;
+
+    /// Waits for permits and gives back nothing: who holds is up to the model.
+    struct Take<'a>(&'a Permits, usize);
+
+    impl Claim for Take<'_> {
+        type Output = Result<(), AcquireError>;
+
+        fn permits(&self) -> &Permits {
+            self.0
+        }
+
+        fn count(&self) -> usize {
+            self.1
+        }
+
+        fn settle(self, outcome: Result<(), AcquireError>) -> Self::Output {
+            outcome
+        }
+    }
+
+    fn take(permits: &Permits, count: usize) -> Acquiring<Take<'_>> {
+        Acquiring::new(Take(permits, count))
+    }
+
+    /// Polls once, with nobody to wake.
+    pub(crate) fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn one_permit_excludes_and_publishes() {
+        loom::model(|| {
+            let shared = Arc::new((Permits::new(1), Watched::new(0)));
+            let add = |shared: &(Permits, Watched<i32>)| {
+                block_on(take(&shared.0, 1)).unwrap();
+                // SAFETY: the permit is held; loom objects if it does not exclude.
+                shared.1.with_mut(|count| unsafe { *count += 1 });
+                shared.0.release_all(1);
+            };
+            let other = shared.clone();
+            let thread = thread::spawn(move || add(&other));
+            add(&shared);
+            thread.join().unwrap();
+            // SAFETY: the other thread has ended.
+            assert_eq!(shared.1.with(|count| unsafe { *count }), 2);
+            assert_eq!(shared.0.available(), 1);
+        });
+    }
+
+    #[test]
+    fn a_release_is_never_overlooked_by_a_waiter() {
+        loom::model(|| {
+            let permits = Arc::new(Permits::new(0));
+            let other = permits.clone();
+            let thread = thread::spawn(move || other.release(1));
+            block_on(take(&permits, 1)).unwrap(); // or loom reports a deadlock
+            thread.join().unwrap();
+            assert_eq!(permits.available(), 0);
+        });
+    }
+
+    #[test]
+    fn a_waiter_that_gives_up_passes_its_permit_on() {
+        loom::model(|| {
+            let permits = Arc::new(Permits::new(0));
+            let quitter = thread::spawn({
+                let permits = permits.clone();
+                move || {
+                    let mut future = Box::pin(take(&permits, 1));
+                    if poll_once(future.as_mut()).is_ready() {
+                        permits.release(1);
+                    }
+                }
+            });
+            let giver = thread::spawn({
+                let permits = permits.clone();
+                move || permits.release(1)
+            });
+            block_on(take(&permits, 1)).unwrap(); // or loom reports a deadlock
+            quitter.join().unwrap();
+            giver.join().unwrap();
+            assert_eq!(permits.available(), 0);
+        });
+    }
+
+    #[test]
+    fn permits_gathered_one_by_one_publish_what_each_giver_did() {
+        loom::model(|| {
+            let shared = Arc::new((Permits::new(0), Watched::new(0), Watched::new(0)));
+            let giver = |index: usize| {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    let slot = if index == 0 { &shared.1 } else { &shared.2 };
+                    // SAFETY: read only by the one who has both permits.
+                    slot.with_mut(|slot| unsafe { *slot = 1 });
+                    shared.0.release(1);
+                })
+            };
+            let givers = [giver(0), giver(1)];
+            block_on(take(&shared.0, 2)).unwrap();
+            // SAFETY: each giver wrote before it gave.
+            let sum = unsafe { shared.1.with(|slot| *slot) + shared.2.with(|slot| *slot) };
+            assert_eq!(sum, 2);
+            givers.map(|giver| giver.join().unwrap());
+            assert_eq!(shared.0.available(), 0);
+        });
+    }
+
+    #[test]
+    fn a_big_waiter_that_gives_up_frees_what_was_gathered_for_it() {
+        loom::model(|| {
+            let permits = Arc::new(Permits::new(1));
+            let big = thread::spawn({
+                let permits = permits.clone();
+                move || {
+                    let mut future = Box::pin(take(&permits, 2));
+                    assert!(poll_once(future.as_mut()).is_pending());
+                }
+            });
+            block_on(take(&permits, 1)).unwrap(); // or loom reports a deadlock
+            big.join().unwrap();
+            permits.release(1);
+            assert_eq!(permits.available(), 1);
+        });
+    }
+
+    #[test]
+    fn close_reaches_a_waiter_however_they_meet() {
+        loom::model(|| {
+            let shared = Arc::new((Permits::new(0), Watched::new(0)));
+            let closer = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    // SAFETY: read only after the close.
+                    shared.1.with_mut(|slot| unsafe { *slot = 1 });
+                    shared.0.close();
+                }
+            });
+            let giver = thread::spawn({
+                let shared = shared.clone();
+                move || shared.0.release(1)
+            });
+            let closed = block_on(take(&shared.0, 1)).is_err();
+            if closed {
+                // SAFETY: written before the close.
+                assert_eq!(shared.1.with(|slot| unsafe { *slot }), 1);
+            }
+            closer.join().unwrap();
+            giver.join().unwrap();
+            assert!(shared.0.is_closed());
+            assert_eq!(shared.0.available(), usize::from(closed));
+        });
+    }
+
+    #[test]
+    fn a_waiter_wakes_whoever_polled_it_last() {
+        loom::model(|| {
+            let permits = Arc::new(Permits::new(0));
+            let giver = thread::spawn({
+                let permits = permits.clone();
+                move || permits.release(1)
+            });
+            let mut future = pin!(take(&permits, 1));
+            if poll_once(future.as_mut()).is_pending() {
+                block_on(future).unwrap(); // or loom reports a deadlock
+            }
+            giver.join().unwrap();
+        });
+    }
 }
