@@ -1,1 +1,103 @@
 //! Asynchronous reading and writing: traits, buffers and combinators for any executor.
+//!
+//! ```
+//! use blitzen_io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+//!
+//! # futures::executor::block_on(async {
+//! let (mut near, far) = blitzen_io::duplex(64);
+//! near.write_all(b"one\ntwo\n").await?;
+//! near.shutdown().await?;
+//!
+//! let mut lines = BufReader::new(far).lines();
+//! assert_eq!(lines.next_line().await?.as_deref(), Some("one"));
+//! assert_eq!(lines.next_line().await?.as_deref(), Some("two"));
+//! assert_eq!(lines.next_line().await?, None);
+//! # std::io::Result::Ok(())
+//! # }).unwrap();
+//! ```
+//!
+//! | what | where |
+//! |---|---|
+//! | the traits a stream implements | [`AsyncRead`], [`AsyncWrite`], [`AsyncBufRead`], [`AsyncSeek`] |
+//! | the methods a user calls | [`AsyncReadExt`], [`AsyncWriteExt`], [`AsyncBufReadExt`], [`AsyncSeekExt`] |
+//! | what a read fills | [`ReadBuf`] |
+//! | buffering | [`BufReader`], [`BufWriter`], [`BufStream`] |
+//! | moving bytes | [`copy`], [`copy_buf`], [`copy_bidirectional`] |
+//! | streams in memory | [`duplex`], [`simplex`], [`empty`], [`repeat`], [`sink`] |
+//! | one stream as two, two as one | [`split`], [`join`] |
+//! | buffers lent to the kernel | [`owned`] |
+//! | other people's traits | `futures_io` and `hyper`, each behind the feature of its name |
+//!
+//! Nothing here needs a runtime: a [`Waker`](std::task::Waker) is enough. What
+//! could go on for ever without waiting spends the cooperative budget of the
+//! task that runs it, so that a busy stream leaves its neighbours their turn.
+
+#[doc(no_inline)]
+pub use std::io::{Error, ErrorKind, Result, SeekFrom};
+
+mod buf_read;
+mod interest;
+mod read;
+mod read_buf;
+mod ready;
+mod seek;
+mod write;
+
+pub use buf_read::AsyncBufRead;
+pub use interest::Interest;
+pub use read::AsyncRead;
+pub use read_buf::ReadBuf;
+pub use ready::Ready;
+pub use seek::AsyncSeek;
+pub use write::AsyncWrite;
+
+mod ext;
+
+pub use ext::{AsyncBufReadExt, AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+
+mod buf_reader;
+mod buf_stream;
+mod buf_writer;
+mod chain;
+mod copy;
+mod copy_bidirectional;
+mod duplex;
+mod empty;
+mod join;
+mod lines;
+mod pipe;
+mod repeat;
+mod segments;
+mod simplex;
+mod sink;
+mod split;
+mod take;
+mod turn;
+mod window;
+
+pub use buf_reader::BufReader;
+pub use buf_stream::BufStream;
+pub use buf_writer::BufWriter;
+pub use chain::Chain;
+pub use copy::{copy, copy_buf};
+pub use copy_bidirectional::{copy_bidirectional, copy_bidirectional_with_sizes};
+pub use duplex::{DuplexStream, duplex};
+pub use empty::{Empty, empty};
+pub use join::{Join, join};
+pub use lines::Lines;
+pub use repeat::{Repeat, repeat};
+pub use segments::Split;
+pub use simplex::{SimplexStream, simplex};
+pub use sink::{Sink, sink};
+pub use split::{ReadHalf, WriteHalf, split};
+pub use take::Take;
+
+pub mod owned;
+
+#[cfg(feature = "futures-io")]
+pub mod futures_io;
+#[cfg(feature = "hyper")]
+pub mod hyper;
+
+/// What [`BufReader`], [`BufWriter`] and [`copy`] hold unless told otherwise.
+const DEFAULT_CAPACITY: usize = 8 * 1024;

@@ -1,0 +1,326 @@
+//! A writer with a buffer in front of it.
+
+use std::fmt;
+use std::io::{self, IoSlice, SeekFrom};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use crate::write::total_len;
+use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, DEFAULT_CAPACITY, ReadBuf};
+
+pin_project! {
+    /// Gathers small writes into large ones.
+    ///
+    /// What is in the buffer is lost when the `BufWriter` is dropped or taken
+    /// apart: [`flush`](crate::AsyncWriteExt::flush) or
+    /// [`shutdown`](crate::AsyncWriteExt::shutdown) it first. A write that is
+    /// at least as large as the buffer goes straight to the sink, after what is
+    /// in the buffer.
+    ///
+    /// ```
+    /// use blitzen_io::{AsyncWriteExt, BufWriter};
+    ///
+    /// # futures::executor::block_on(async {
+    /// let mut writer = BufWriter::new(Vec::new());
+    /// writer.write_all(b"abc").await?;
+    /// assert_eq!((writer.buffer(), writer.get_ref().len()), (&b"abc"[..], 0));
+    /// writer.flush().await?;
+    /// assert_eq!(writer.into_inner(), b"abc");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub struct BufWriter<W> {
+        #[pin]
+        pub(crate) inner: W,
+        pub(crate) pending: Pending,
+        pub(crate) seek: Seek,
+    }
+}
+
+/// What was written to the buffer and not yet to the sink.
+pub(crate) struct Pending {
+    bytes: Vec<u8>,
+    /// How much of `bytes` the sink has taken; all of it at once is the rule.
+    taken: usize,
+    /// `bytes` may have got more than was asked for.
+    capacity: usize,
+}
+
+/// How far a seek has come.
+#[derive(Debug)]
+pub(crate) enum Seek {
+    Idle,
+    /// Asked for; the buffer has to be written out first.
+    Wanted(SeekFrom),
+    /// The sink is on its way.
+    Moving,
+}
+
+impl<W: AsyncWrite> BufWriter<W> {
+    /// Puts a buffer of 8 KiB in front of `inner`.
+    ///
+    /// ```
+    /// let writer = blitzen_io::BufWriter::new(Vec::new());
+    /// assert!(writer.buffer().is_empty());
+    /// ```
+    pub fn new(inner: W) -> Self {
+        Self::with_capacity(DEFAULT_CAPACITY, inner)
+    }
+
+    /// Puts a buffer of `capacity` bytes in front of `inner`.
+    ///
+    /// ```
+    /// let writer = blitzen_io::BufWriter::with_capacity(64, Vec::new());
+    /// assert!(writer.buffer().is_empty());
+    /// ```
+    pub fn with_capacity(capacity: usize, inner: W) -> Self {
+        Self {
+            inner,
+            pending: Pending {
+                bytes: Vec::with_capacity(capacity),
+                taken: 0,
+                capacity,
+            },
+            seek: Seek::Idle,
+        }
+    }
+
+    /// The sink.
+    ///
+    /// ```
+    /// assert!(blitzen_io::BufWriter::new(Vec::new()).get_ref().is_empty());
+    /// ```
+    pub fn get_ref(&self) -> &W {
+        &self.inner
+    }
+
+    /// The sink, to change it. Writing to it overtakes what is in the buffer.
+    ///
+    /// ```
+    /// let mut writer = blitzen_io::BufWriter::new(Vec::new());
+    /// writer.get_mut().push(1);
+    /// assert_eq!(writer.get_ref(), &[1]);
+    /// ```
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.inner
+    }
+
+    /// The sink, pinned. Writing to it overtakes what is in the buffer.
+    ///
+    /// ```
+    /// use std::pin::pin;
+    /// let writer = pin!(blitzen_io::BufWriter::new(Vec::new()));
+    /// writer.get_pin_mut().push(1);
+    /// ```
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut W> {
+        self.project().inner
+    }
+
+    /// The sink; what is in the buffer is lost.
+    ///
+    /// ```
+    /// assert!(blitzen_io::BufWriter::new(Vec::new()).into_inner().is_empty());
+    /// ```
+    pub fn into_inner(self) -> W {
+        self.inner
+    }
+
+    /// What the sink has not been given yet.
+    ///
+    /// ```
+    /// # futures::executor::block_on(async {
+    /// use blitzen_io::{AsyncWriteExt, BufWriter};
+    /// let mut writer = BufWriter::new(Vec::new());
+    /// writer.write_all(b"abc").await?;
+    /// assert_eq!(writer.buffer(), b"abc");
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub fn buffer(&self) -> &[u8] {
+        &self.pending.bytes[self.pending.taken..]
+    }
+}
+
+impl Pending {
+    fn fits(&self, amount: usize) -> bool {
+        amount <= self.capacity - self.bytes.len()
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        debug_assert!(self.fits(bytes.len()));
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Writes the buffer out. Interrupted, it goes on where it was.
+    fn poll_write_out<W: AsyncWrite>(
+        &mut self,
+        mut sink: Pin<&mut W>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        while self.taken < self.bytes.len() {
+            match ready!(sink.as_mut().poll_write(cx, &self.bytes[self.taken..])) {
+                Ok(0) => {
+                    return Poll::Ready(Err(io::Error::new(
+                        io::ErrorKind::WriteZero,
+                        "the sink takes no more of the buffered data",
+                    )));
+                }
+                Ok(amount) => self.taken += amount,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        self.bytes.clear();
+        self.taken = 0;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut this = self.project();
+        if !this.pending.fits(buf.len()) {
+            ready!(this.pending.poll_write_out(this.inner.as_mut(), cx))?;
+        }
+        if buf.len() >= this.pending.capacity {
+            return this.inner.poll_write(cx, buf);
+        }
+        this.pending.push(buf);
+        Poll::Ready(Ok(buf.len()))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut this = self.project();
+        if this.inner.is_write_vectored() {
+            // The sink takes a large batch as well as a large buffer.
+            let total = total_len(bufs);
+            if !this.pending.fits(total) {
+                ready!(this.pending.poll_write_out(this.inner.as_mut(), cx))?;
+            }
+            if total >= this.pending.capacity {
+                return this.inner.poll_write_vectored(cx, bufs);
+            }
+            bufs.iter().for_each(|buf| this.pending.push(buf));
+            return Poll::Ready(Ok(total));
+        }
+
+        let mut bufs = bufs.iter().filter(|buf| !buf.is_empty()).peekable();
+        let Some(first) = bufs.peek() else {
+            return Poll::Ready(Ok(0));
+        };
+        if !this.pending.fits(first.len()) {
+            ready!(this.pending.poll_write_out(this.inner.as_mut(), cx))?;
+        }
+        if first.len() >= this.pending.capacity {
+            return this.inner.poll_write(cx, first);
+        }
+        let mut total = 0;
+        while let Some(buf) = bufs.next_if(|buf| this.pending.fits(buf.len())) {
+            this.pending.push(buf);
+            total += buf.len();
+        }
+        Poll::Ready(Ok(total))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut this = self.project();
+        ready!(this.pending.poll_write_out(this.inner.as_mut(), cx))?;
+        this.inner.poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut this = self.project();
+        ready!(this.pending.poll_write_out(this.inner.as_mut(), cx))?;
+        this.inner.poll_shutdown(cx)
+    }
+}
+
+/// A seek first writes out what is in the buffer, where it belongs.
+impl<W: AsyncWrite + AsyncSeek> AsyncSeek for BufWriter<W> {
+    fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
+        let this = self.project();
+        match this.seek {
+            Seek::Idle | Seek::Wanted(_) => {
+                *this.seek = Seek::Wanted(position);
+                Ok(())
+            }
+            Seek::Moving => Err(io::Error::other(
+                "a seek is under way: wait for it with poll_complete first",
+            )),
+        }
+    }
+
+    fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        let mut this = self.project();
+        let position = ready!(poll_seek(this.inner.as_mut(), this.pending, this.seek, cx));
+        // Through or failed, the seek is over.
+        *this.seek = Seek::Idle;
+        Poll::Ready(position)
+    }
+}
+
+fn poll_seek<W: AsyncWrite + AsyncSeek>(
+    mut sink: Pin<&mut W>,
+    pending: &mut Pending,
+    seek: &mut Seek,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<u64>> {
+    if let Seek::Wanted(position) = *seek {
+        ready!(pending.poll_write_out(sink.as_mut(), cx))?;
+        // The sink may still be busy with the last of the writes.
+        ready!(sink.as_mut().poll_complete(cx))?;
+        sink.as_mut().start_seek(position)?;
+        *seek = Seek::Moving;
+    }
+    sink.poll_complete(cx)
+}
+
+impl<W: AsyncWrite + AsyncRead> AsyncRead for BufWriter<W> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.get_pin_mut().poll_read(cx, buf)
+    }
+}
+
+impl<W: AsyncWrite + AsyncBufRead> AsyncBufRead for BufWriter<W> {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        self.get_pin_mut().poll_fill_buf(cx)
+    }
+
+    fn consume(self: Pin<&mut Self>, amt: usize) {
+        self.get_pin_mut().consume(amt);
+    }
+}
+
+impl<W: fmt::Debug> fmt::Debug for BufWriter<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BufWriter")
+            .field("writer", &self.inner)
+            .field("buffer", &self.pending)
+            .finish()
+    }
+}
+
+/// `pending/capacity`: the bytes themselves are nobody's business.
+impl fmt::Debug for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.bytes.len() - self.taken, self.capacity)
+    }
+}

@@ -1,0 +1,256 @@
+//! Moves bytes from a reader to a writer.
+//!
+//! C1. Every byte that was read is written once, in order, before the end or
+//!     an error of the reader is reported.
+//! C2. Before waiting for the reader the writer is flushed: what it holds back
+//!     may be what the other side waits for before it sends more.
+//! C3. A round of reading and writing spends a unit of the task's budget, for
+//!     neither side need ever wait.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use blitzen_util::coop;
+
+use crate::window::Window;
+use crate::{AsyncBufRead, AsyncRead, AsyncWrite, DEFAULT_CAPACITY};
+
+/// Copies everything from `reader` to `writer`, flushes, and returns how many
+/// bytes that was.
+///
+/// # Errors
+/// The reader's and the writer's, and
+/// [`WriteZero`](std::io::ErrorKind::WriteZero) if the writer takes no more.
+/// Reads and writes that were interrupted are tried again.
+///
+/// # Cancel safety
+/// Not cancel safe: bytes that were read and not yet written are lost with the
+/// future.
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// let mut reader: &[u8] = b"hello";
+/// let mut writer = Vec::new();
+/// assert_eq!(blitzen_io::copy(&mut reader, &mut writer).await?, 5);
+/// assert_eq!(writer, b"hello");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub async fn copy<'a, R, W>(reader: &'a mut R, writer: &'a mut W) -> io::Result<u64>
+where
+    R: AsyncRead + Unpin + ?Sized,
+    W: AsyncWrite + Unpin + ?Sized,
+{
+    let mut transfer = Transfer::with_capacity(DEFAULT_CAPACITY);
+    poll_fn(|cx| transfer.poll(Pin::new(&mut *reader), Pin::new(&mut *writer), cx)).await
+}
+
+/// Like [`copy`], straight from the reader's own buffer.
+///
+/// # Errors
+/// As for [`copy`].
+///
+/// # Cancel safety
+/// What has not been written is still in the reader: nothing is lost. How much
+/// was written is not known.
+///
+/// ```
+/// use blitzen_io::BufReader;
+///
+/// # futures::executor::block_on(async {
+/// let mut reader = BufReader::new(&b"hello"[..]);
+/// let mut writer = Vec::new();
+/// assert_eq!(blitzen_io::copy_buf(&mut reader, &mut writer).await?, 5);
+/// assert_eq!(writer, b"hello");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub async fn copy_buf<'a, R, W>(reader: &'a mut R, writer: &'a mut W) -> io::Result<u64>
+where
+    R: AsyncBufRead + Unpin + ?Sized,
+    W: AsyncWrite + Unpin + ?Sized,
+{
+    let mut total = 0;
+    let mut unflushed = false;
+    poll_fn(|cx| {
+        loop {
+            ready!(coop::poll_proceed(cx)).made_progress(); // C3
+            let (mut reader, mut writer) = (Pin::new(&mut *reader), Pin::new(&mut *writer));
+            let bytes = match reader.as_mut().poll_fill_buf(cx) {
+                Poll::Ready(Ok(bytes)) => bytes,
+                Poll::Ready(Err(error)) if is_interrupted(&error) => continue,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    if unflushed {
+                        ready!(writer.poll_flush(cx))?; // C2
+                        unflushed = false;
+                    }
+                    return Poll::Pending;
+                }
+            };
+            if bytes.is_empty() {
+                ready!(writer.poll_flush(cx))?;
+                return Poll::Ready(Ok(total));
+            }
+            match ready!(poll_write_some(writer.as_mut(), bytes, cx)) {
+                Ok(amount) => {
+                    reader.consume(amount);
+                    total += amount as u64;
+                    unflushed = true;
+                }
+                Err(error) if is_interrupted(&error) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    })
+    .await
+}
+
+/// One direction of a copy.
+#[derive(Debug)]
+pub(crate) struct Transfer {
+    /// What was read and not yet written.
+    window: Window,
+    source: Source,
+    /// What was written and not yet flushed.
+    unflushed: bool,
+    total: u64,
+}
+
+/// Whether the reader has more to give.
+#[derive(Debug)]
+enum Source {
+    Open,
+    Ended,
+    /// Reported when everything before it has been written (C1).
+    Failed(io::Error),
+}
+
+/// What one look at the reader brought.
+enum Fill {
+    /// Bytes, or the end, or an error.
+    News,
+    /// It has to be waited for.
+    Waiting,
+    /// Not asked: there is no room, or nothing to expect.
+    Idle,
+}
+
+impl Transfer {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
+        Self {
+            window: Window::with_capacity(capacity),
+            source: Source::Open,
+            unflushed: false,
+            total: 0,
+        }
+    }
+
+    /// Copies until the reader ends; returns how many bytes that was.
+    pub(crate) fn poll<R, W>(
+        &mut self,
+        mut reader: Pin<&mut R>,
+        mut writer: Pin<&mut W>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<u64>>
+    where
+        R: AsyncRead + ?Sized,
+        W: AsyncWrite + ?Sized,
+    {
+        loop {
+            ready!(coop::poll_proceed(cx)).made_progress(); // C3
+
+            if self.window.is_empty() {
+                match self.fill(reader.as_mut(), cx) {
+                    Fill::News => {}
+                    Fill::Waiting => {
+                        if self.unflushed {
+                            ready!(writer.as_mut().poll_flush(cx))?; // C2
+                            self.unflushed = false;
+                        }
+                        return Poll::Pending;
+                    }
+                    Fill::Idle => return self.poll_finish(writer, cx),
+                }
+            }
+
+            while !self.window.is_empty() {
+                match poll_write_some(writer.as_mut(), self.window.unread(), cx) {
+                    Poll::Ready(Ok(amount)) => {
+                        self.window.consume(amount);
+                        self.total += amount as u64;
+                        self.unflushed = true;
+                    }
+                    Poll::Ready(Err(error)) if is_interrupted(&error) => break,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => {
+                        // While the writer is busy, the reader can go ahead.
+                        match self.fill(reader.as_mut(), cx) {
+                            Fill::News => break,
+                            Fill::Waiting | Fill::Idle => return Poll::Pending,
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads once behind what is already there, if that makes sense.
+    fn fill<R: AsyncRead + ?Sized>(&mut self, reader: Pin<&mut R>, cx: &mut Context<'_>) -> Fill {
+        if !matches!(self.source, Source::Open) || !self.window.has_room() {
+            return Fill::Idle;
+        }
+        match self.window.poll_fill(reader, cx) {
+            Poll::Pending => return Fill::Waiting,
+            Poll::Ready(Ok(0)) => self.source = Source::Ended,
+            Poll::Ready(Ok(_)) => {}
+            Poll::Ready(Err(error)) if is_interrupted(&error) => {}
+            Poll::Ready(Err(error)) => self.source = Source::Failed(error),
+        }
+        Fill::News
+    }
+
+    /// Everything that was read has been written.
+    fn poll_finish<W: AsyncWrite + ?Sized>(
+        &mut self,
+        writer: Pin<&mut W>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<u64>> {
+        match std::mem::replace(&mut self.source, Source::Ended) {
+            Source::Failed(error) => Poll::Ready(Err(error)),
+            Source::Open | Source::Ended => {
+                ready!(writer.poll_flush(cx))?;
+                self.unflushed = false;
+                Poll::Ready(Ok(self.total))
+            }
+        }
+    }
+}
+
+/// One write of bytes that are there; zero is an error.
+fn poll_write_some<W: AsyncWrite + ?Sized>(
+    writer: Pin<&mut W>,
+    bytes: &[u8],
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    match ready!(writer.poll_write(cx, bytes))? {
+        0 => Poll::Ready(Err(io::Error::new(
+            io::ErrorKind::WriteZero,
+            "the writer takes no more of what is copied",
+        ))),
+        amount => {
+            assert!(
+                amount <= bytes.len(),
+                "a writer was given {} bytes and claims {amount}",
+                bytes.len()
+            );
+            Poll::Ready(Ok(amount))
+        }
+    }
+}
+
+fn is_interrupted(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Interrupted
+}

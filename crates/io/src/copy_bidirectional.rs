@@ -1,0 +1,136 @@
+//! Moves bytes between two streams, both ways at once.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use crate::copy::Transfer;
+use crate::{AsyncRead, AsyncWrite, DEFAULT_CAPACITY};
+
+/// How far one direction has come.
+enum Direction {
+    Copying(Transfer),
+    /// The reader has ended; the writer is told.
+    Closing(u64),
+    Done(u64),
+}
+
+impl Direction {
+    /// Copies to the end of `reader`, then shuts `writer` down; returns how
+    /// many bytes there were, as often as it is asked.
+    fn poll<R, W>(
+        &mut self,
+        mut reader: Pin<&mut R>,
+        mut writer: Pin<&mut W>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<u64>>
+    where
+        R: AsyncRead + ?Sized,
+        W: AsyncWrite + ?Sized,
+    {
+        loop {
+            *self = match self {
+                Self::Copying(transfer) => {
+                    let copied = transfer.poll(reader.as_mut(), writer.as_mut(), cx);
+                    Self::Closing(ready!(copied)?)
+                }
+                Self::Closing(total) => {
+                    ready!(writer.as_mut().poll_shutdown(cx))?;
+                    Self::Done(*total)
+                }
+                Self::Done(total) => return Poll::Ready(Ok(*total)),
+            };
+        }
+    }
+}
+
+/// Copies from `a` to `b` and from `b` to `a` until both have ended; returns
+/// how many bytes went each way.
+///
+/// When one of them ends, the other is shut down for writing, and its bytes go
+/// on being copied.
+///
+/// # Errors
+/// The first error in either direction ends both. Reads and writes that were
+/// interrupted are tried again.
+///
+/// # Cancel safety
+/// Not cancel safe: bytes that were read and not yet written are lost with the
+/// future.
+///
+/// ```
+/// use blitzen_io::{AsyncReadExt, AsyncWriteExt};
+///
+/// # futures::executor::block_on(async {
+/// let (mut client, mut a) = blitzen_io::duplex(64);
+/// let (mut b, mut server) = blitzen_io::duplex(64);
+/// let proxy = blitzen_io::copy_bidirectional(&mut a, &mut b);
+/// let talk = async {
+///     client.write_all(b"question").await?;
+///     client.shutdown().await?;
+///     let mut question = String::new();
+///     server.read_to_string(&mut question).await?;
+///     server.write_all(b"answer").await?;
+///     drop(server);
+///     std::io::Result::Ok(question)
+/// };
+/// let (copied, question) = futures::future::join(proxy, talk).await;
+/// assert_eq!((copied?, question?.as_str()), ((8, 6), "question"));
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub async fn copy_bidirectional<A, B>(a: &mut A, b: &mut B) -> io::Result<(u64, u64)>
+where
+    A: AsyncRead + AsyncWrite + Unpin + ?Sized,
+    B: AsyncRead + AsyncWrite + Unpin + ?Sized,
+{
+    copy_bidirectional_with_sizes(a, b, DEFAULT_CAPACITY, DEFAULT_CAPACITY).await
+}
+
+/// Like [`copy_bidirectional`], with buffers of the given sizes.
+///
+/// # Errors
+/// As for [`copy_bidirectional`].
+///
+/// # Panics
+/// If one of the sizes is zero.
+///
+/// ```
+/// # futures::executor::block_on(async {
+/// let mut a = blitzen_io::join(&b"to b"[..], Vec::new());
+/// let mut b = blitzen_io::join(&b"to a!"[..], Vec::new());
+/// let copied = blitzen_io::copy_bidirectional_with_sizes(&mut a, &mut b, 1, 2).await?;
+/// assert_eq!(copied, (4, 5));
+/// assert_eq!(b.writer(), b"to b");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+pub async fn copy_bidirectional_with_sizes<A, B>(
+    a: &mut A,
+    b: &mut B,
+    a_to_b_buf_size: usize,
+    b_to_a_buf_size: usize,
+) -> io::Result<(u64, u64)>
+where
+    A: AsyncRead + AsyncWrite + Unpin + ?Sized,
+    B: AsyncRead + AsyncWrite + Unpin + ?Sized,
+{
+    assert!(
+        a_to_b_buf_size > 0,
+        "`a_to_b_buf_size` must be greater than 0"
+    );
+    assert!(
+        b_to_a_buf_size > 0,
+        "`b_to_a_buf_size` must be greater than 0"
+    );
+    let mut a_to_b = Direction::Copying(Transfer::with_capacity(a_to_b_buf_size));
+    let mut b_to_a = Direction::Copying(Transfer::with_capacity(b_to_a_buf_size));
+    poll_fn(|cx| {
+        // Both are polled, whatever the first one says.
+        let there = a_to_b.poll(Pin::new(&mut *a), Pin::new(&mut *b), cx)?;
+        let back = b_to_a.poll(Pin::new(&mut *b), Pin::new(&mut *a), cx)?;
+        Poll::Ready(Ok((ready!(there), ready!(back))))
+    })
+    .await
+}

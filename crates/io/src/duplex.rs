@@ -1,0 +1,140 @@
+//! Two streams in memory, each the other end of the other.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::iter;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use blitzen_util::coop;
+use blitzen_util::shim::{Arc, Mutex};
+
+use crate::pipe::{Afterwards, Pipe, slices};
+use crate::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// One end of a pair of connected streams in memory: see [`duplex`].
+///
+/// Dropping it ends both directions: the other side reads what is left and
+/// then the end, and its writes fail with
+/// [`BrokenPipe`](io::ErrorKind::BrokenPipe).
+pub struct DuplexStream {
+    read: Arc<Mutex<Pipe>>,
+    write: Arc<Mutex<Pipe>>,
+}
+
+/// Two connected streams: what is written to one can be read from the other.
+///
+/// Each direction holds at most `max_buf_size` bytes; a writer waits until the
+/// reader has made room.
+///
+/// # Panics
+/// If `max_buf_size` is zero.
+///
+/// ```
+/// use blitzen_io::{AsyncReadExt, AsyncWriteExt};
+///
+/// # futures::executor::block_on(async {
+/// let (mut client, mut server) = blitzen_io::duplex(64);
+/// client.write_all(b"ping").await?;
+/// let mut buf = [0; 4];
+/// server.read_exact(&mut buf).await?;
+/// assert_eq!(&buf, b"ping");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+#[track_caller]
+pub fn duplex(max_buf_size: usize) -> (DuplexStream, DuplexStream) {
+    let there = Arc::new(Mutex::new(Pipe::with_capacity(max_buf_size)));
+    let back = Arc::new(Mutex::new(Pipe::with_capacity(max_buf_size)));
+    let near = DuplexStream {
+        read: back.clone(),
+        write: there.clone(),
+    };
+    let far = DuplexStream {
+        read: there,
+        write: back,
+    };
+    (near, far)
+}
+
+/// Does something with the pipe, and what is to be done afterwards without the
+/// lock.
+fn with<R>(pipe: &Mutex<Pipe>, act: impl FnOnce(&mut Pipe) -> (R, Afterwards)) -> R {
+    let mut locked = pipe.lock();
+    let (result, afterwards) = act(&mut locked);
+    drop(locked);
+    drop(afterwards);
+    result
+}
+
+/// Spends a unit of the budget, unless `act` has to wait.
+fn poll_with<R>(
+    pipe: &Mutex<Pipe>,
+    cx: &mut Context<'_>,
+    act: impl FnOnce(&mut Pipe, &mut Context<'_>) -> (Poll<R>, Afterwards),
+) -> Poll<R> {
+    let spent = ready!(coop::poll_proceed(cx));
+    let result = with(pipe, |pipe| act(pipe, cx));
+    if result.is_ready() {
+        spent.made_progress();
+    }
+    result
+}
+
+impl AsyncRead for DuplexStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        poll_with(&self.read, cx, |pipe, cx| pipe.poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for DuplexStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        poll_with(&self.write, cx, |pipe, cx| {
+            pipe.poll_write(cx, iter::once(buf))
+        })
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        poll_with(&self.write, cx, |pipe, cx| {
+            pipe.poll_write(cx, slices(bufs))
+        })
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        with(&self.write, |pipe| ((), pipe.close()));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for DuplexStream {
+    fn drop(&mut self) {
+        with(&self.write, |pipe| ((), pipe.close()));
+        with(&self.read, |pipe| ((), pipe.close()));
+    }
+}
+
+impl fmt::Debug for DuplexStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DuplexStream").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,161 @@
+//! Numbers, read and written byte by byte if need be.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::marker::{PhantomData, PhantomPinned};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::read_exact::poll_fill;
+use super::write_all::poll_drain;
+use crate::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A number with a fixed number of bytes.
+pub trait Number: Copy {
+    /// An array of that many bytes.
+    type Bytes: AsRef<[u8]> + AsMut<[u8]> + Copy + Default + fmt::Debug;
+
+    /// The number of some bytes, the most significant first.
+    fn from_be(bytes: Self::Bytes) -> Self;
+    /// The number of some bytes, the least significant first.
+    fn from_le(bytes: Self::Bytes) -> Self;
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl Number for $number {
+            type Bytes = [u8; size_of::<$number>()];
+
+            fn from_be(bytes: Self::Bytes) -> Self {
+                Self::from_be_bytes(bytes)
+            }
+
+            fn from_le(bytes: Self::Bytes) -> Self {
+                Self::from_le_bytes(bytes)
+            }
+        }
+    )*};
+}
+
+numbers!(u8, i8, u16, i16, u32, i32, u64, i64, u128, i128, f32, f64);
+
+/// Which byte comes first.
+pub trait Order {
+    /// The number of some bytes.
+    fn number<N: Number>(bytes: N::Bytes) -> N;
+}
+
+/// The most significant byte first.
+#[derive(Debug)]
+pub enum Big {}
+
+/// The least significant byte first.
+#[derive(Debug)]
+pub enum Little {}
+
+impl Order for Big {
+    fn number<N: Number>(bytes: N::Bytes) -> N {
+        N::from_be(bytes)
+    }
+}
+
+impl Order for Little {
+    fn number<N: Number>(bytes: N::Bytes) -> N {
+        N::from_le(bytes)
+    }
+}
+
+pin_project! {
+    /// Reads a number.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct ReadNumber<'a, R: ?Sized, N: Number, O> {
+        reader: &'a mut R,
+        bytes: N::Bytes,
+        filled: u8,
+        order: PhantomData<O>,
+        #[pin]
+        _pin: PhantomPinned,
+    }
+}
+
+pub(super) fn read_number<R, N, O>(reader: &mut R) -> ReadNumber<'_, R, N, O>
+where
+    R: AsyncRead + Unpin + ?Sized,
+    N: Number,
+{
+    ReadNumber {
+        reader,
+        bytes: N::Bytes::default(),
+        filled: 0,
+        order: PhantomData,
+        _pin: PhantomPinned,
+    }
+}
+
+impl<R, N, O> Future for ReadNumber<'_, R, N, O>
+where
+    R: AsyncRead + Unpin + ?Sized,
+    N: Number,
+    O: Order,
+{
+    type Output = io::Result<N>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut buf = ReadBuf::new(this.bytes.as_mut());
+        buf.set_filled(usize::from(*this.filled));
+        let read = poll_fill(Pin::new(&mut **this.reader), cx, &mut buf);
+        *this.filled = buf.filled().len() as u8; // no number has more than 16
+        ready!(read)?;
+        Poll::Ready(Ok(O::number(*this.bytes)))
+    }
+}
+
+pin_project! {
+    /// Writes a number.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct WriteNumber<'a, W: ?Sized, N: Number> {
+        writer: &'a mut W,
+        bytes: N::Bytes,
+        written: u8,
+        number: PhantomData<N>,
+        #[pin]
+        _pin: PhantomPinned,
+    }
+}
+
+pub(super) fn write_number<W, N>(writer: &mut W, bytes: N::Bytes) -> WriteNumber<'_, W, N>
+where
+    W: AsyncWrite + Unpin + ?Sized,
+    N: Number,
+{
+    WriteNumber {
+        writer,
+        bytes,
+        written: 0,
+        number: PhantomData,
+        _pin: PhantomPinned,
+    }
+}
+
+impl<W, N> Future for WriteNumber<'_, W, N>
+where
+    W: AsyncWrite + Unpin + ?Sized,
+    N: Number,
+{
+    type Output = io::Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let bytes = this.bytes.as_ref();
+        let mut rest = &bytes[usize::from(*this.written)..];
+        let written = poll_drain(Pin::new(&mut **this.writer), cx, &mut rest);
+        *this.written = (bytes.len() - rest.len()) as u8; // no number has more than 16
+        written
+    }
+}

@@ -1,0 +1,120 @@
+//! Reads a line of text, and the string that text is appended to.
+
+use std::future::Future;
+use std::io;
+use std::marker::PhantomPinned;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::poll_read_until;
+use crate::AsyncBufRead;
+
+/// A string whose bytes are out on loan while more are appended to them, not
+/// all of which need be text.
+///
+/// T1. The first `first_len` bytes are the string's own, and so are text.
+/// T2. Whatever ends the loan, dropping it too, puts text back.
+#[derive(Debug)]
+pub(super) struct Text<'a> {
+    string: &'a mut String,
+    pub(super) bytes: Vec<u8>,
+    first_len: usize,
+    is_lent: bool,
+}
+
+impl<'a> Text<'a> {
+    pub(super) fn of(string: &'a mut String) -> Self {
+        let bytes = std::mem::take(string).into_bytes();
+        Self {
+            string,
+            first_len: bytes.len(),
+            bytes,
+            is_lent: true,
+        }
+    }
+
+    /// Ends the loan with all the bytes, and returns how many are new; if they
+    /// are not text, with the string as it was.
+    pub(super) fn accept(&mut self) -> io::Result<usize> {
+        let added = self.bytes.len() - self.first_len;
+        if std::str::from_utf8(&self.bytes[self.first_len..]).is_ok() {
+            // SAFETY: T1, and the rest has just been looked at.
+            unsafe { self.give_back() };
+            return Ok(added);
+        }
+        // The error counts from the start of the string.
+        let error = std::str::from_utf8(&self.bytes)
+            .map(drop)
+            .expect_err("its second part is no text");
+        self.reject();
+        Err(io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+
+    /// Ends the loan with the string as it was.
+    pub(super) fn reject(&mut self) {
+        self.bytes.truncate(self.first_len);
+        // SAFETY: T1.
+        unsafe { self.give_back() };
+    }
+
+    /// # Safety
+    /// The bytes are text.
+    unsafe fn give_back(&mut self) {
+        // SAFETY: the caller's.
+        *self.string = unsafe { String::from_utf8_unchecked(std::mem::take(&mut self.bytes)) };
+        self.first_len = 0;
+        self.is_lent = false;
+    }
+}
+
+impl Drop for Text<'_> {
+    fn drop(&mut self) {
+        if self.is_lent {
+            // T2. There is nobody left to tell that it is no text.
+            let _ = self.accept();
+        }
+    }
+}
+
+pin_project! {
+    /// See [`AsyncBufReadExt::read_line`](crate::AsyncBufReadExt::read_line).
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct ReadLine<'a, R: ?Sized> {
+        reader: &'a mut R,
+        text: Text<'a>,
+        #[pin]
+        _pin: PhantomPinned,
+    }
+}
+
+pub(super) fn read_line<'a, R>(reader: &'a mut R, string: &'a mut String) -> ReadLine<'a, R>
+where
+    R: AsyncBufRead + Unpin + ?Sized,
+{
+    ReadLine {
+        reader,
+        text: Text::of(string),
+        _pin: PhantomPinned,
+    }
+}
+
+impl<R: AsyncBufRead + Unpin + ?Sized> Future for ReadLine<'_, R> {
+    type Output = io::Result<usize>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let reader = Pin::new(&mut **this.reader);
+        match ready!(poll_read_until(reader, cx, b'\n', &mut this.text.bytes)) {
+            Ok(_) => Poll::Ready(this.text.accept()),
+            Err(error) => {
+                // What came before the error is kept if it is text; of the two
+                // errors the reader's says more.
+                let _ = this.text.accept();
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+}

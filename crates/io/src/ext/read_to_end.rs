@@ -1,0 +1,138 @@
+//! Reads a source to its end into a vector.
+//!
+//! The vector grows only when it has to: while it still has the capacity the
+//! caller gave it and little of that is left, a look into a small buffer on
+//! the stack finds out whether there is more.
+
+use std::future::Future;
+use std::io;
+use std::marker::PhantomPinned;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::is_interrupted;
+use crate::{AsyncRead, ReadBuf};
+
+/// Less room than this is not worth a read of its own.
+const LEAST_ROOM: usize = 32;
+
+/// What a read to the end has to remember about the vector it fills.
+#[derive(Debug)]
+pub(super) struct Growth {
+    first_capacity: usize,
+    /// How many bytes behind the vector's length are initialised.
+    initialized: usize,
+}
+
+impl Growth {
+    pub(super) fn of(vec: &Vec<u8>) -> Self {
+        Self {
+            first_capacity: vec.capacity(),
+            initialized: 0,
+        }
+    }
+
+    /// Appends to `vec`, the one this was made for and which nobody else has
+    /// changed, until `reader` ends.
+    pub(super) fn poll_read_to_end<R: AsyncRead + ?Sized>(
+        &mut self,
+        vec: &mut Vec<u8>,
+        mut reader: Pin<&mut R>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            match ready!(self.poll_read_some(vec, reader.as_mut(), cx)) {
+                Ok(0) => return Poll::Ready(Ok(())),
+                Ok(_) => {}
+                Err(error) if is_interrupted(&error) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    fn poll_read_some<R: AsyncRead + ?Sized>(
+        &mut self,
+        vec: &mut Vec<u8>,
+        reader: Pin<&mut R>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if vec.capacity() - vec.len() < LEAST_ROOM {
+            if vec.capacity() == self.first_capacity && self.first_capacity >= LEAST_ROOM {
+                return self.poll_look_ahead(vec, reader, cx);
+            }
+            vec.reserve(LEAST_ROOM);
+            self.initialized = 0;
+        }
+
+        let mut room = ReadBuf::uninit(vec.spare_capacity_mut());
+        // SAFETY: counted below for this very room: the vector has neither
+        // moved nor changed since, and whoever changes it resets the count.
+        unsafe { room.assume_init(self.initialized) };
+        let lent = room.identity();
+        let polled = reader.poll_read(cx, &mut room);
+        room.assert_is(lent);
+        let (amount, initialized) = (room.filled().len(), room.initialized().len());
+        self.initialized = initialized;
+        ready!(polled)?;
+        self.initialized -= amount;
+        // SAFETY: the room's first `amount` bytes are filled.
+        unsafe { vec.set_len(vec.len() + amount) };
+        Poll::Ready(Ok(amount))
+    }
+
+    /// Reads a little without the vector growing for nothing.
+    fn poll_look_ahead<R: AsyncRead + ?Sized>(
+        &mut self,
+        vec: &mut Vec<u8>,
+        reader: Pin<&mut R>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let mut storage = [MaybeUninit::uninit(); LEAST_ROOM];
+        let mut room = ReadBuf::uninit(&mut storage);
+        ready!(reader.poll_read(cx, &mut room))?;
+        vec.extend_from_slice(room.filled());
+        self.initialized = 0;
+        Poll::Ready(Ok(room.filled().len()))
+    }
+}
+
+pin_project! {
+    /// See [`AsyncReadExt::read_to_end`](crate::AsyncReadExt::read_to_end).
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct ReadToEnd<'a, R: ?Sized> {
+        reader: &'a mut R,
+        vec: &'a mut Vec<u8>,
+        growth: Growth,
+        first_len: usize,
+        #[pin]
+        _pin: PhantomPinned,
+    }
+}
+
+pub(super) fn read_to_end<'a, R>(reader: &'a mut R, vec: &'a mut Vec<u8>) -> ReadToEnd<'a, R>
+where
+    R: AsyncRead + Unpin + ?Sized,
+{
+    ReadToEnd {
+        reader,
+        growth: Growth::of(vec),
+        first_len: vec.len(),
+        vec,
+        _pin: PhantomPinned,
+    }
+}
+
+impl<R: AsyncRead + Unpin + ?Sized> Future for ReadToEnd<'_, R> {
+    type Output = io::Result<usize>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let reader = Pin::new(&mut **this.reader);
+        ready!(this.growth.poll_read_to_end(this.vec, reader, cx))?;
+        Poll::Ready(Ok(this.vec.len() - *this.first_len))
+    }
+}

@@ -1,0 +1,61 @@
+//! Reads a source of text to its end.
+
+use std::future::Future;
+use std::io;
+use std::marker::PhantomPinned;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::read_line::Text;
+use super::read_to_end::Growth;
+use crate::AsyncRead;
+
+pin_project! {
+    /// See [`AsyncReadExt::read_to_string`](crate::AsyncReadExt::read_to_string).
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct ReadToString<'a, R: ?Sized> {
+        reader: &'a mut R,
+        text: Text<'a>,
+        growth: Growth,
+        #[pin]
+        _pin: PhantomPinned,
+    }
+}
+
+pub(super) fn read_to_string<'a, R>(
+    reader: &'a mut R,
+    string: &'a mut String,
+) -> ReadToString<'a, R>
+where
+    R: AsyncRead + Unpin + ?Sized,
+{
+    let text = Text::of(string);
+    ReadToString {
+        reader,
+        growth: Growth::of(&text.bytes),
+        text,
+        _pin: PhantomPinned,
+    }
+}
+
+impl<R: AsyncRead + Unpin + ?Sized> Future for ReadToString<'_, R> {
+    type Output = io::Result<usize>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let reader = Pin::new(&mut **this.reader);
+        match ready!(
+            this.growth
+                .poll_read_to_end(&mut this.text.bytes, reader, cx)
+        ) {
+            Ok(()) => Poll::Ready(this.text.accept()),
+            Err(error) => {
+                this.text.reject();
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+}

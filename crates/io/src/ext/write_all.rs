@@ -1,0 +1,61 @@
+//! Writes until a slice is empty.
+
+use std::future::Future;
+use std::io;
+use std::marker::PhantomPinned;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::{is_interrupted, write_zero};
+use crate::AsyncWrite;
+
+pin_project! {
+    /// See [`AsyncWriteExt::write_all`](crate::AsyncWriteExt::write_all).
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct WriteAll<'a, W: ?Sized> {
+        writer: &'a mut W,
+        rest: &'a [u8],
+        #[pin]
+        _pin: PhantomPinned,
+    }
+}
+
+pub(super) fn write_all<'a, W>(writer: &'a mut W, buf: &'a [u8]) -> WriteAll<'a, W>
+where
+    W: AsyncWrite + Unpin + ?Sized,
+{
+    WriteAll {
+        writer,
+        rest: buf,
+        _pin: PhantomPinned,
+    }
+}
+
+impl<W: AsyncWrite + Unpin + ?Sized> Future for WriteAll<'_, W> {
+    type Output = io::Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        poll_drain(Pin::new(&mut **this.writer), cx, this.rest)
+    }
+}
+
+/// Writes until `rest` is empty; what has been written leaves it.
+pub(super) fn poll_drain<W: AsyncWrite + ?Sized>(
+    mut writer: Pin<&mut W>,
+    cx: &mut Context<'_>,
+    rest: &mut &[u8],
+) -> Poll<io::Result<()>> {
+    while !rest.is_empty() {
+        match ready!(writer.as_mut().poll_write(cx, rest)) {
+            Ok(0) => return Poll::Ready(Err(write_zero())),
+            Ok(amount) => *rest = &rest[amount..],
+            Err(error) if is_interrupted(&error) => {}
+            Err(error) => return Poll::Ready(Err(error)),
+        }
+    }
+    Poll::Ready(Ok(()))
+}

@@ -1,0 +1,122 @@
+//! Writes from a buffer that knows how far it has been used.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::marker::PhantomPinned;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf;
+use pin_project_lite::pin_project;
+
+use super::{is_interrupted, write_zero};
+use crate::AsyncWrite;
+
+/// How many pieces of a buffer are offered to a vectored writer at once.
+const MOST_PIECES: usize = 64;
+
+/// Writes once, and advances `buf` by what was taken.
+fn poll_write_from<W, B>(
+    writer: Pin<&mut W>,
+    cx: &mut Context<'_>,
+    buf: &mut B,
+) -> Poll<io::Result<usize>>
+where
+    W: AsyncWrite + ?Sized,
+    B: Buf + ?Sized,
+{
+    let amount = if writer.is_write_vectored() {
+        let mut pieces = [IoSlice::new(&[]); MOST_PIECES];
+        let count = buf.chunks_vectored(&mut pieces);
+        ready!(writer.poll_write_vectored(cx, &pieces[..count]))?
+    } else {
+        ready!(writer.poll_write(cx, buf.chunk()))?
+    };
+    buf.advance(amount);
+    Poll::Ready(Ok(amount))
+}
+
+pin_project! {
+    /// See [`AsyncWriteExt::write_buf`](crate::AsyncWriteExt::write_buf).
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct WriteFrom<'a, W: ?Sized, B> {
+        writer: &'a mut W,
+        buf: &'a mut B,
+        #[pin]
+        _pin: PhantomPinned,
+    }
+}
+
+pub(super) fn write_from<'a, W, B>(writer: &'a mut W, buf: &'a mut B) -> WriteFrom<'a, W, B>
+where
+    W: AsyncWrite + Unpin + ?Sized,
+    B: Buf,
+{
+    WriteFrom {
+        writer,
+        buf,
+        _pin: PhantomPinned,
+    }
+}
+
+impl<W, B> Future for WriteFrom<'_, W, B>
+where
+    W: AsyncWrite + Unpin + ?Sized,
+    B: Buf,
+{
+    type Output = io::Result<usize>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if !this.buf.has_remaining() {
+            return Poll::Ready(Ok(0));
+        }
+        poll_write_from(Pin::new(&mut **this.writer), cx, *this.buf)
+    }
+}
+
+pin_project! {
+    /// See [`AsyncWriteExt::write_all_buf`](crate::AsyncWriteExt::write_all_buf).
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct WriteAllFrom<'a, W: ?Sized, B> {
+        writer: &'a mut W,
+        buf: &'a mut B,
+        #[pin]
+        _pin: PhantomPinned,
+    }
+}
+
+pub(super) fn write_all_from<'a, W, B>(writer: &'a mut W, buf: &'a mut B) -> WriteAllFrom<'a, W, B>
+where
+    W: AsyncWrite + Unpin + ?Sized,
+    B: Buf,
+{
+    WriteAllFrom {
+        writer,
+        buf,
+        _pin: PhantomPinned,
+    }
+}
+
+impl<W, B> Future for WriteAllFrom<'_, W, B>
+where
+    W: AsyncWrite + Unpin + ?Sized,
+    B: Buf,
+{
+    type Output = io::Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        while this.buf.has_remaining() {
+            match ready!(poll_write_from(Pin::new(&mut **this.writer), cx, *this.buf)) {
+                Ok(0) => return Poll::Ready(Err(write_zero())),
+                Ok(_) => {}
+                Err(error) if is_interrupted(&error) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}

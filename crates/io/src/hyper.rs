@@ -1,0 +1,169 @@
+//! An adapter to and from hyper's `rt::Read` and `rt::Write`.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use ::hyper::rt;
+use pin_project_lite::pin_project;
+
+use crate::{AsyncRead, AsyncWrite, ReadBuf};
+
+pin_project! {
+    /// Gives a stream with our traits those of hyper, and the other way round.
+    ///
+    /// ```
+    /// use blitzen_io::AsyncWriteExt;
+    /// use blitzen_io::hyper::HyperIo;
+    ///
+    /// fn serve(_connection: impl hyper::rt::Read + hyper::rt::Write) {}
+    ///
+    /// let (near, far) = blitzen_io::duplex(64);
+    /// serve(HyperIo::new(near));
+    ///
+    /// # futures::executor::block_on(async {
+    /// // There and back again.
+    /// let mut far = HyperIo::new(HyperIo::new(far));
+    /// assert!(far.write_all(b"hello").await.is_err(), "nobody reads it");
+    /// # });
+    /// ```
+    #[derive(Debug)]
+    pub struct HyperIo<T> {
+        #[pin]
+        inner: T,
+    }
+}
+
+impl<T> HyperIo<T> {
+    /// Wraps a stream.
+    ///
+    /// ```
+    /// let io = blitzen_io::hyper::HyperIo::new(blitzen_io::empty());
+    /// ```
+    pub fn new(inner: T) -> Self {
+        Self { inner }
+    }
+
+    /// The stream.
+    ///
+    /// ```
+    /// assert_eq!(blitzen_io::hyper::HyperIo::new(1).get_ref(), &1);
+    /// ```
+    pub fn get_ref(&self) -> &T {
+        &self.inner
+    }
+
+    /// The stream, to change it.
+    ///
+    /// ```
+    /// *blitzen_io::hyper::HyperIo::new(1).get_mut() = 2;
+    /// ```
+    pub fn get_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+
+    /// The stream.
+    ///
+    /// ```
+    /// assert_eq!(blitzen_io::hyper::HyperIo::new(1).into_inner(), 1);
+    /// ```
+    pub fn into_inner(self) -> T {
+        self.inner
+    }
+}
+
+impl<T: AsyncRead> rt::Read for HyperIo<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut cursor: rt::ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        // SAFETY: `ReadBuf` does not uninitialise what is initialised.
+        let mut room = ReadBuf::uninit(unsafe { cursor.as_mut() });
+        let lent = room.identity();
+        ready!(self.project().inner.poll_read(cx, &mut room))?;
+        room.assert_is(lent);
+        let amount = room.filled().len();
+        // SAFETY: the room is the cursor's, and this much of it is filled.
+        unsafe { cursor.advance(amount) };
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite> rt::Write for HyperIo<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.project().inner.poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.project().inner.poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().inner.poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().inner.poll_shutdown(cx)
+    }
+}
+
+impl<T: rt::Read> AsyncRead for HyperIo<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        // SAFETY: hyper's buffer does not uninitialise what is initialised.
+        let mut room = rt::ReadBuf::uninit(unsafe { buf.unfilled_mut() });
+        ready!(self.project().inner.poll_read(cx, room.unfilled()))?;
+        let amount = room.filled().len();
+        // SAFETY: the reader was given a cursor, which cannot be pointed at
+        // other memory; so this much of ours is filled.
+        unsafe { buf.assume_init(amount) };
+        buf.advance(amount);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: rt::Write> AsyncWrite for HyperIo<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.project().inner.poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.project().inner.poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().inner.poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().inner.poll_shutdown(cx)
+    }
+}

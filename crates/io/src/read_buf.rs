@@ -1,0 +1,427 @@
+//! The buffer a read fills: how much holds data, how much has been written to
+//! at all.
+//!
+//! ```text
+//!   0          filled        initialized       capacity
+//!   │  data      │  any bytes    │  uninitialised │
+//! ```
+//!
+//! B1. `filled <= initialized <= bytes.len()`.
+//! B2. `bytes[..initialized]` are initialised, and stay so: nothing here hands
+//!     out a way to make them uninitialised without `unsafe`.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+
+use bytes::BufMut;
+use bytes::buf::UninitSlice;
+
+/// A byte buffer that is filled step by step and need not be zeroed first.
+///
+/// ```
+/// use std::mem::MaybeUninit;
+/// use blitzen_io::ReadBuf;
+///
+/// let mut storage = [MaybeUninit::uninit(); 8];
+/// let mut buf = ReadBuf::uninit(&mut storage);
+/// buf.put_slice(b"abc");
+/// assert_eq!(buf.filled(), b"abc");
+/// assert_eq!(buf.remaining(), 5);
+/// ```
+pub struct ReadBuf<'a> {
+    bytes: &'a mut [MaybeUninit<u8>],
+    filled: usize,
+    initialized: usize,
+}
+
+impl<'a> ReadBuf<'a> {
+    /// An empty buffer over bytes that are all initialised.
+    ///
+    /// ```
+    /// let mut storage = [0; 4];
+    /// let buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// assert_eq!((buf.filled().len(), buf.initialized().len()), (0, 4));
+    /// ```
+    #[inline]
+    pub fn new(buf: &'a mut [u8]) -> ReadBuf<'a> {
+        let initialized = buf.len();
+        // SAFETY: `MaybeUninit<u8>` has the layout of `u8`. By B2 nothing safe
+        // uninitialises a byte through the new reference, so that `buf` holds
+        // initialised bytes when the borrow ends.
+        let bytes = unsafe { &mut *(buf as *mut [u8] as *mut [MaybeUninit<u8>]) };
+        ReadBuf {
+            bytes,
+            filled: 0,
+            initialized,
+        }
+    }
+
+    /// An empty buffer over bytes of which nothing is known.
+    ///
+    /// ```
+    /// use std::mem::MaybeUninit;
+    /// let mut storage = [MaybeUninit::uninit(); 4];
+    /// let buf = blitzen_io::ReadBuf::uninit(&mut storage);
+    /// assert_eq!((buf.capacity(), buf.initialized().len()), (4, 0));
+    /// ```
+    #[inline]
+    pub fn uninit(buf: &'a mut [MaybeUninit<u8>]) -> ReadBuf<'a> {
+        ReadBuf {
+            bytes: buf,
+            filled: 0,
+            initialized: 0,
+        }
+    }
+
+    /// How many bytes fit in all.
+    ///
+    /// ```
+    /// # let mut storage = [0; 4];
+    /// assert_eq!(blitzen_io::ReadBuf::new(&mut storage).capacity(), 4);
+    /// ```
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The data.
+    ///
+    /// ```
+    /// # let mut storage = [0; 4];
+    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// buf.put_slice(b"ab");
+    /// assert_eq!(buf.filled(), b"ab");
+    /// ```
+    #[inline]
+    pub fn filled(&self) -> &[u8] {
+        // SAFETY: B1 and B2.
+        unsafe { self.bytes[..self.filled].assume_init_ref() }
+    }
+
+    /// The data, to change it.
+    ///
+    /// ```
+    /// # let mut storage = [0; 4];
+    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// buf.put_slice(b"ab");
+    /// buf.filled_mut().make_ascii_uppercase();
+    /// assert_eq!(buf.filled(), b"AB");
+    /// ```
+    #[inline]
+    pub fn filled_mut(&mut self) -> &mut [u8] {
+        // SAFETY: B1 and B2.
+        unsafe { self.bytes[..self.filled].assume_init_mut() }
+    }
+
+    /// The part that was written to at some time, data first.
+    ///
+    /// ```
+    /// # let mut storage = [7; 4];
+    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// buf.put_slice(b"ab");
+    /// assert_eq!(buf.initialized(), b"ab\x07\x07");
+    /// ```
+    #[inline]
+    pub fn initialized(&self) -> &[u8] {
+        // SAFETY: B2.
+        unsafe { self.bytes[..self.initialized].assume_init_ref() }
+    }
+
+    /// The part that was written to at some time, to change it.
+    ///
+    /// ```
+    /// # let mut storage = [0; 4];
+    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// buf.initialized_mut()[..2].copy_from_slice(b"ab");
+    /// buf.set_filled(2);
+    /// assert_eq!(buf.filled(), b"ab");
+    /// ```
+    #[inline]
+    pub fn initialized_mut(&mut self) -> &mut [u8] {
+        // SAFETY: B2.
+        unsafe { self.bytes[..self.initialized].assume_init_mut() }
+    }
+
+    /// A new buffer over the first `n` unfilled bytes, or all of them if fewer.
+    ///
+    /// What is read into it has to be made known to this one afterwards, with
+    /// [`assume_init`](Self::assume_init) and [`advance`](Self::advance).
+    ///
+    /// ```
+    /// # let mut storage = [0; 4];
+    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// assert_eq!(buf.take(3).remaining(), 3);
+    /// assert_eq!(buf.take(9).remaining(), 4);
+    /// ```
+    #[inline]
+    pub fn take(&mut self, n: usize) -> ReadBuf<'_> {
+        let initialized = (self.initialized - self.filled).min(n);
+        let length = self.remaining().min(n);
+        ReadBuf {
+            bytes: &mut self.bytes[self.filled..][..length],
+            filled: 0,
+            initialized,
+        }
+    }
+
+    /// The whole buffer, initialised or not.
+    ///
+    /// # Safety
+    /// The caller does not uninitialise what was initialised.
+    ///
+    /// ```
+    /// # let mut storage = [0; 4];
+    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// // SAFETY: nothing is written.
+    /// assert_eq!(unsafe { buf.inner_mut() }.len(), 4);
+    /// ```
+    #[inline]
+    pub unsafe fn inner_mut(&mut self) -> &mut [MaybeUninit<u8>] {
+        self.bytes
+    }
+
+    /// The part behind the data, initialised or not.
+    ///
+    /// # Safety
+    /// The caller does not uninitialise what was initialised.
+    ///
+    /// ```
+    /// # let mut storage = [0; 4];
+    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// // SAFETY: one byte is initialised, and then said to be.
+    /// unsafe {
+    ///     buf.unfilled_mut()[0].write(b'x');
+    ///     buf.assume_init(1);
+    /// }
+    /// buf.advance(1);
+    /// assert_eq!(buf.filled(), b"x");
+    /// ```
+    #[inline]
+    pub unsafe fn unfilled_mut(&mut self) -> &mut [MaybeUninit<u8>] {
+        &mut self.bytes[self.filled..]
+    }
+
+    /// The part behind the data, zeroed where it was not initialised.
+    ///
+    /// ```
+    /// # let mut storage = [std::mem::MaybeUninit::uninit(); 4];
+    /// # let mut buf = blitzen_io::ReadBuf::uninit(&mut storage);
+    /// assert_eq!(buf.initialize_unfilled(), [0; 4]);
+    /// ```
+    #[inline]
+    pub fn initialize_unfilled(&mut self) -> &mut [u8] {
+        self.initialize_unfilled_to(self.remaining())
+    }
+
+    /// The first `n` bytes behind the data, zeroed where they were not
+    /// initialised.
+    ///
+    /// # Panics
+    /// If fewer than `n` bytes remain.
+    ///
+    /// ```
+    /// # let mut storage = [std::mem::MaybeUninit::uninit(); 4];
+    /// # let mut buf = blitzen_io::ReadBuf::uninit(&mut storage);
+    /// assert_eq!(buf.initialize_unfilled_to(2), [0; 2]);
+    /// assert_eq!(buf.initialized().len(), 2);
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn initialize_unfilled_to(&mut self, n: usize) -> &mut [u8] {
+        let remaining = self.remaining();
+        assert!(
+            n <= remaining,
+            "cannot initialize {n} bytes of a buffer with {remaining} remaining"
+        );
+        let end = self.filled + n;
+        if end > self.initialized {
+            self.bytes[self.initialized..end].fill(MaybeUninit::new(0));
+            self.initialized = end;
+        }
+        // SAFETY: B2, `end <= initialized` by now.
+        unsafe { self.bytes[self.filled..end].assume_init_mut() }
+    }
+
+    /// How many bytes fit behind the data.
+    ///
+    /// ```
+    /// # let mut storage = [0; 4];
+    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// buf.put_slice(b"abc");
+    /// assert_eq!(buf.remaining(), 1);
+    /// ```
+    #[inline]
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() - self.filled
+    }
+
+    /// Forgets the data; what was initialised stays so.
+    ///
+    /// ```
+    /// # let mut storage = [0; 4];
+    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// buf.put_slice(b"abc");
+    /// buf.clear();
+    /// assert_eq!(buf.remaining(), 4);
+    /// ```
+    #[inline]
+    pub fn clear(&mut self) {
+        self.filled = 0;
+    }
+
+    /// Counts the next `n` bytes as data.
+    ///
+    /// # Panics
+    /// If they are not all initialised.
+    ///
+    /// ```
+    /// # let mut storage = [0; 4];
+    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// buf.initialize_unfilled()[..2].copy_from_slice(b"ab");
+    /// buf.advance(2);
+    /// assert_eq!(buf.filled(), b"ab");
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn advance(&mut self, n: usize) {
+        let filled = self.filled.checked_add(n).expect("filled overflow");
+        self.set_filled(filled);
+    }
+
+    /// Counts the first `n` bytes as data, and no others.
+    ///
+    /// # Panics
+    /// If they are not all initialised.
+    ///
+    /// ```
+    /// # let mut storage = [0; 4];
+    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// buf.put_slice(b"abc");
+    /// buf.set_filled(1);
+    /// assert_eq!(buf.filled(), b"a");
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn set_filled(&mut self, n: usize) {
+        let initialized = self.initialized;
+        assert!(
+            n <= initialized,
+            "filled must not become larger than initialized: {n} > {initialized}"
+        );
+        self.filled = n;
+    }
+
+    /// Says that the first `n` bytes behind the data are initialised.
+    ///
+    /// # Safety
+    /// They are.
+    ///
+    /// ```
+    /// # let mut storage = [std::mem::MaybeUninit::uninit(); 4];
+    /// # let mut buf = blitzen_io::ReadBuf::uninit(&mut storage);
+    /// // SAFETY: the byte is written first.
+    /// unsafe {
+    ///     buf.unfilled_mut()[0].write(1);
+    ///     buf.assume_init(1);
+    /// }
+    /// assert_eq!(buf.initialized(), [1]);
+    /// ```
+    #[inline]
+    pub unsafe fn assume_init(&mut self, n: usize) {
+        let end = self.filled + n;
+        if end > self.initialized {
+            debug_assert!(end <= self.bytes.len());
+            self.initialized = end;
+        }
+    }
+
+    /// Appends `buf` to the data.
+    ///
+    /// # Panics
+    /// If it does not fit.
+    ///
+    /// ```
+    /// # let mut storage = [0; 4];
+    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// buf.put_slice(b"ab");
+    /// buf.put_slice(b"cd");
+    /// assert_eq!(buf.filled(), b"abcd");
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn put_slice(&mut self, buf: &[u8]) {
+        let (amount, remaining) = (buf.len(), self.remaining());
+        assert!(
+            amount <= remaining,
+            "cannot put {amount} bytes into a buffer with {remaining} remaining"
+        );
+        let end = self.filled + amount;
+        self.bytes[self.filled..end].write_copy_of_slice(buf);
+        self.filled = end;
+        self.initialized = self.initialized.max(end);
+    }
+
+    /// Lends the first `limit` unfilled bytes as a buffer of their own, and
+    /// takes over what was filled and initialised there.
+    ///
+    /// # Panics
+    /// If the borrower put another buffer in its place.
+    #[track_caller]
+    pub(crate) fn lend<R>(&mut self, limit: usize, fill: impl FnOnce(&mut ReadBuf<'_>) -> R) -> R {
+        let mut part = self.take(limit);
+        let lent = part.identity();
+        let result = fill(&mut part);
+        part.assert_is(lent);
+        let (filled, initialized) = (part.filled, part.initialized);
+        // SAFETY: it is the same memory, and B2 held there.
+        unsafe { self.assume_init(initialized) };
+        self.filled += filled;
+        result
+    }
+
+    /// Which memory this buffer covers, for [`assert_is`](Self::assert_is).
+    #[inline]
+    pub(crate) fn identity(&self) -> *const [MaybeUninit<u8>] {
+        self.bytes
+    }
+
+    /// Panics unless this is the buffer that was `lent`: a reader fills the
+    /// buffer it is given and must not put another in its place.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn assert_is(&self, lent: *const [MaybeUninit<u8>]) {
+        // The length counts too: an empty buffer may lie right before another.
+        assert!(
+            std::ptr::eq(self.bytes, lent),
+            "the reader put another buffer in the place of the one it was given"
+        );
+    }
+}
+
+// SAFETY: `chunk_mut` lends exactly the unfilled part, and `advance_mut` counts
+// as data what the caller vouches for.
+unsafe impl BufMut for ReadBuf<'_> {
+    fn remaining_mut(&self) -> usize {
+        self.remaining()
+    }
+
+    unsafe fn advance_mut(&mut self, count: usize) {
+        // SAFETY: the caller has initialised the next `count` bytes.
+        unsafe { self.assume_init(count) };
+        self.advance(count);
+    }
+
+    fn chunk_mut(&mut self) -> &mut UninitSlice {
+        UninitSlice::uninit(&mut self.bytes[self.filled..])
+    }
+}
+
+impl fmt::Debug for ReadBuf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadBuf")
+            .field("filled", &self.filled)
+            .field("initialized", &self.initialized)
+            .field("capacity", &self.capacity())
+            .finish()
+    }
+}

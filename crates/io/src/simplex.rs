@@ -1,0 +1,125 @@
+//! A stream in memory that ends where it begins.
+
+use std::io::{self, IoSlice};
+use std::iter;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use blitzen_util::coop;
+
+use crate::pipe::{Pipe, slices};
+use crate::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf, split};
+
+/// A pipe in memory: what is written to it can be read from it. See
+/// [`simplex`].
+#[derive(Debug)]
+pub struct SimplexStream {
+    pipe: Pipe,
+}
+
+/// The two ends of a pipe in memory that holds at most `max_buf_size` bytes.
+///
+/// The reader meets the end after [`shutdown`](crate::AsyncWriteExt::shutdown)
+/// of the writer; dropping one half is not noticed by the other.
+///
+/// # Panics
+/// If `max_buf_size` is zero.
+///
+/// ```
+/// use blitzen_io::{AsyncReadExt, AsyncWriteExt};
+///
+/// # futures::executor::block_on(async {
+/// let (mut reader, mut writer) = blitzen_io::simplex(64);
+/// writer.write_all(b"hello").await?;
+/// writer.shutdown().await?;
+/// let mut text = String::new();
+/// reader.read_to_string(&mut text).await?;
+/// assert_eq!(text, "hello");
+/// # std::io::Result::Ok(())
+/// # }).unwrap();
+/// ```
+#[track_caller]
+pub fn simplex(max_buf_size: usize) -> (ReadHalf<SimplexStream>, WriteHalf<SimplexStream>) {
+    split(SimplexStream::new_unsplit(max_buf_size))
+}
+
+impl SimplexStream {
+    /// A pipe in memory as one stream, which holds at most `max_buf_size`
+    /// bytes.
+    ///
+    /// # Panics
+    /// If `max_buf_size` is zero.
+    ///
+    /// ```
+    /// use blitzen_io::{AsyncReadExt, AsyncWriteExt, SimplexStream};
+    ///
+    /// # futures::executor::block_on(async {
+    /// let mut stream = SimplexStream::new_unsplit(64);
+    /// stream.write_u8(7).await?;
+    /// assert_eq!(stream.read_u8().await?, 7);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn new_unsplit(max_buf_size: usize) -> SimplexStream {
+        SimplexStream {
+            pipe: Pipe::with_capacity(max_buf_size),
+        }
+    }
+}
+
+impl AsyncRead for SimplexStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let spent = ready!(coop::poll_proceed(cx));
+        let (result, _afterwards) = self.pipe.poll_read(cx, buf);
+        if result.is_ready() {
+            spent.made_progress();
+        }
+        result
+    }
+}
+
+impl AsyncWrite for SimplexStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let spent = ready!(coop::poll_proceed(cx));
+        let (result, _afterwards) = self.pipe.poll_write(cx, iter::once(buf));
+        if result.is_ready() {
+            spent.made_progress();
+        }
+        result
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let spent = ready!(coop::poll_proceed(cx));
+        let (result, _afterwards) = self.pipe.poll_write(cx, slices(bufs));
+        if result.is_ready() {
+            spent.made_progress();
+        }
+        result
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        drop(self.pipe.close());
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,141 @@
+//! The first so many bytes of a reader.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use crate::{AsyncBufRead, AsyncRead, ReadBuf};
+
+pin_project! {
+    /// Ends after so many bytes: see
+    /// [`AsyncReadExt::take`](crate::AsyncReadExt::take).
+    #[must_use = "a reader does nothing until it is read"]
+    #[derive(Debug)]
+    pub struct Take<R> {
+        #[pin]
+        inner: R,
+        // How many bytes may still be read.
+        limit: u64,
+    }
+}
+
+pub(crate) fn take<R: AsyncRead>(inner: R, limit: u64) -> Take<R> {
+    Take { inner, limit }
+}
+
+impl<R: AsyncRead> Take<R> {
+    /// How many bytes may still be read; the reader may end before.
+    ///
+    /// ```
+    /// use blitzen_io::AsyncReadExt;
+    /// assert_eq!(blitzen_io::repeat(1).take(5).limit(), 5);
+    /// ```
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Sets how many bytes may be read from now on.
+    ///
+    /// ```
+    /// # futures::executor::block_on(async {
+    /// use blitzen_io::AsyncReadExt;
+    /// let mut few = blitzen_io::repeat(1).take(2);
+    /// let mut bytes = Vec::new();
+    /// few.read_to_end(&mut bytes).await?;
+    /// few.set_limit(3);
+    /// few.read_to_end(&mut bytes).await?;
+    /// assert_eq!(bytes, [1; 5]);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    pub fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
+    }
+
+    /// The reader.
+    ///
+    /// ```
+    /// use blitzen_io::AsyncReadExt;
+    /// assert_eq!((&b"abc"[..]).take(1).get_ref(), b"abc");
+    /// ```
+    pub fn get_ref(&self) -> &R {
+        &self.inner
+    }
+
+    /// The reader, to change it; what is read from it is not counted.
+    ///
+    /// ```
+    /// use blitzen_io::AsyncReadExt;
+    /// *(&b"abc"[..]).take(1).get_mut() = b"";
+    /// ```
+    pub fn get_mut(&mut self) -> &mut R {
+        &mut self.inner
+    }
+
+    /// The reader, pinned; what is read from it is not counted.
+    ///
+    /// ```
+    /// use std::pin::pin;
+    /// use blitzen_io::AsyncReadExt;
+    /// assert_eq!(*pin!((&b"abc"[..]).take(1)).get_pin_mut(), b"abc");
+    /// ```
+    pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
+        self.project().inner
+    }
+
+    /// The reader.
+    ///
+    /// ```
+    /// use blitzen_io::AsyncReadExt;
+    /// assert_eq!((&b"abc"[..]).take(1).into_inner(), b"abc");
+    /// ```
+    pub fn into_inner(self) -> R {
+        self.inner
+    }
+}
+
+/// The limit, as far as memory goes.
+fn in_memory(limit: u64) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}
+
+impl<R: AsyncRead> AsyncRead for Take<R> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.project();
+        if *this.limit == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        let read = buf.lend(in_memory(*this.limit), |part| {
+            this.inner.poll_read(cx, part)
+        });
+        // At most `limit`: `lend` gave no more room.
+        *this.limit -= (buf.filled().len() - before) as u64;
+        read
+    }
+}
+
+impl<R: AsyncBufRead> AsyncBufRead for Take<R> {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let this = self.project();
+        if *this.limit == 0 {
+            return Poll::Ready(Ok(&[]));
+        }
+        let bytes = ready!(this.inner.poll_fill_buf(cx))?;
+        let end = bytes.len().min(in_memory(*this.limit));
+        Poll::Ready(Ok(&bytes[..end]))
+    }
+
+    fn consume(self: Pin<&mut Self>, amt: usize) {
+        let this = self.project();
+        let amt = amt.min(in_memory(*this.limit));
+        *this.limit -= amt as u64;
+        this.inner.consume(amt);
+    }
+}

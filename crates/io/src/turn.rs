@@ -1,0 +1,189 @@
+//! A lock that two parties take in turns, and neither of them waits for on its
+//! thread: who finds it held leaves a waker.
+//!
+//! ```text
+//!             take                    give back
+//!      FREE ───────► HELD ───────────────────────► FREE
+//!                     │ the other one leaves a waker ▲
+//!                     ▼                              │ and wakes it
+//!                  AWAITED ──────────────────────────┘
+//! ```
+//!
+//! L1. Who moved FREE to HELD has the value until it stores FREE.
+//! L2. Only the party that does not hold the lock fills `waiter`, and moves
+//!     HELD to AWAITED after that, under the slot's lock.
+//! L3. Who gives back an AWAITED lock takes the waker out and fires it. A waker
+//!     that is there without need costs its task one poll.
+//!
+//! Because it does not block, a waker that polls the other half on the spot,
+//! from inside the stream's own poll, finds a lock that is held and not a
+//! deadlock.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use blitzen_util::shim::Mutex;
+use blitzen_util::shim::atomic::AtomicU8;
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
+use blitzen_util::shim::cell::UnsafeCell;
+
+const FREE: u8 = 0;
+const HELD: u8 = 1;
+const AWAITED: u8 = 2;
+
+/// A value for two parties, each of which asks for it from one place at a time.
+///
+/// The value stays where it is: the lock may be used through a shared pointer
+/// as a pin.
+pub(crate) struct Turn<T> {
+    state: AtomicU8,
+    waiter: Mutex<Option<Waker>>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached by one party at a time (L1), which may be on
+// another thread than the one before: that is a move, no sharing.
+unsafe impl<T: Send> Sync for Turn<T> {}
+
+impl<T> Turn<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            state: AtomicU8::new(FREE),
+            waiter: Mutex::new(None),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    pub(crate) fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+
+    /// Does something with the value, or leaves a waker if the other party is
+    /// at it.
+    ///
+    /// The value is pinned: it must lie in an allocation that neither moves it
+    /// nor takes it out again, unless it is `Unpin`.
+    pub(crate) fn poll_with<R>(
+        &self,
+        cx: &mut Context<'_>,
+        act: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<R>,
+    ) -> Poll<R> {
+        if !self.take() && !self.take_or_wait(cx) {
+            return Poll::Pending;
+        }
+        let _held = Held(self);
+        self.value.with_mut(|value| {
+            // SAFETY: L1, nobody else reaches the value before `_held` is
+            // dropped; and the caller does not move it.
+            act(unsafe { Pin::new_unchecked(&mut *value) }, cx)
+        })
+    }
+
+    fn take(&self) -> bool {
+        // Acquire, met by the release in `Held::drop`: the value is as the
+        // other party left it.
+        self.state
+            .compare_exchange(FREE, HELD, Acquire, Relaxed)
+            .is_ok()
+    }
+
+    /// Leaves a waker with who holds the lock; true if it was given back
+    /// meanwhile and is now held here.
+    #[cold]
+    fn take_or_wait(&self, cx: &Context<'_>) -> bool {
+        let waker = cx.waker().clone();
+        let mut waiter = self.waiter.lock();
+        let replaced = waiter.replace(waker);
+        let taken = loop {
+            // Relaxed: who reads AWAITED then locks the slot, which is locked
+            // here, and so finds the waker.
+            match self.state.compare_exchange(HELD, AWAITED, Relaxed, Relaxed) {
+                // Already AWAITED means by us, in an earlier poll, and that the
+                // slot has not been looked at since.
+                Ok(_) | Err(AWAITED) => break false,
+                Err(_) if self.take() => break true,
+                Err(_) => {} // taken again before we could
+            }
+        };
+        let unneeded = if taken { waiter.take() } else { None };
+        drop(waiter);
+        // A waker may run anything when it ends: not under the slot's lock.
+        drop((replaced, unneeded));
+        taken
+    }
+}
+
+/// Gives the lock back, also when the stream panicked.
+struct Held<'a, T>(&'a Turn<T>);
+
+impl<T> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        // Release, met by the acquire in `take`: the next one sees the value.
+        if self.0.state.swap(FREE, Release) == AWAITED {
+            let waiter = self.0.waiter.lock().take();
+            if let Some(waker) = waiter {
+                waker.wake();
+            }
+        }
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::shim::{Arc, thread};
+    use loom::future::block_on;
+    use std::future::poll_fn;
+
+    fn add_one(turn: &Turn<u32>) {
+        block_on(poll_fn(|cx| {
+            turn.poll_with(cx, |mut value, _| {
+                *value += 1;
+                Poll::Ready(())
+            })
+        }));
+    }
+
+    #[test]
+    fn both_parties_get_their_turn_and_see_the_others_work() {
+        loom::model(|| {
+            let turn = Arc::new(Turn::new(0));
+            let other = thread::spawn({
+                let turn = turn.clone();
+                move || {
+                    add_one(&turn);
+                    add_one(&turn);
+                }
+            });
+            add_one(&turn);
+            other.join().unwrap();
+            block_on(poll_fn(|cx| {
+                turn.poll_with(cx, |value, _| {
+                    assert_eq!(*value, 3);
+                    Poll::Ready(())
+                })
+            }));
+        });
+    }
+
+    #[test]
+    fn a_waiter_that_comes_again_with_another_waker_is_not_forgotten() {
+        loom::model(|| {
+            let turn = Arc::new(Turn::new(0));
+            let other = thread::spawn({
+                let turn = turn.clone();
+                move || add_one(&turn)
+            });
+            // Polled once for nothing by somebody who will not come back.
+            let polled = turn.poll_with(&mut Context::from_waker(Waker::noop()), |mut value, _| {
+                *value += 1;
+                Poll::Ready(())
+            });
+            if polled.is_pending() {
+                add_one(&turn);
+            }
+            other.join().unwrap();
+            add_one(&turn);
+        });
+    }
+}

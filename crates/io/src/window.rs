@@ -1,0 +1,100 @@
+//! The part of a fixed buffer that was read and not yet used.
+//!
+//! ```text
+//!   0       start        end       initialized    capacity
+//!   │ used    │  unread   │  any bytes  │  uninitialised │
+//! ```
+//!
+//! W1. `start <= end <= initialized <= bytes.len()`.
+//! W2. `bytes[..initialized]` are initialised.
+//! W3. An empty window lies at the start, where there is the most room.
+
+use std::fmt;
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use crate::{AsyncRead, ReadBuf};
+
+pub(crate) struct Window {
+    bytes: Box<[MaybeUninit<u8>]>,
+    start: usize,
+    end: usize,
+    initialized: usize,
+}
+
+impl Window {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
+        Self {
+            bytes: Box::new_uninit_slice(capacity),
+            start: 0,
+            end: 0,
+            initialized: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline]
+    pub(crate) fn unread(&self) -> &[u8] {
+        // SAFETY: W1 and W2.
+        unsafe { self.bytes[self.start..self.end].assume_init_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Whether more can be read behind the unread bytes.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.end < self.bytes.len()
+    }
+
+    /// Uses up `amount` bytes, or all there are if that is less.
+    #[inline]
+    pub(crate) fn consume(&mut self, amount: usize) {
+        if amount < self.end - self.start {
+            self.start += amount;
+        } else {
+            self.clear(); // W3
+        }
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.start = 0;
+        self.end = 0;
+    }
+
+    /// Reads once into the room behind the unread bytes.
+    pub(crate) fn poll_fill<R: AsyncRead + ?Sized>(
+        &mut self,
+        reader: Pin<&mut R>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let mut room = ReadBuf::uninit(&mut self.bytes[self.end..]);
+        // SAFETY: W2.
+        unsafe { room.assume_init(self.initialized - self.end) };
+        let lent = room.identity();
+        let polled = reader.poll_read(cx, &mut room);
+        room.assert_is(lent);
+        let (amount, initialized) = (room.filled().len(), room.initialized().len());
+        self.initialized = self.end + initialized;
+        ready!(polled)?;
+        self.end += amount;
+        Poll::Ready(Ok(amount))
+    }
+}
+
+/// `unread/capacity`: the bytes themselves are nobody's business.
+impl fmt::Debug for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.end - self.start, self.capacity())
+    }
+}
