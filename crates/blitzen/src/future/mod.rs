@@ -1,0 +1,61 @@
+//! Futures made of futures.
+//!
+//! The macros [`join!`](crate::join!), [`try_join!`](crate::try_join!) and
+//! [`select!`](crate::select!) are for a few futures that are written out in
+//! place. The functions here are for when no macro fits: the futures come in a
+//! collection, or the combination is itself a value to be returned or stored.
+//!
+//! | wait for | tuple, array | collection |
+//! |---|---|---|
+//! | all | [`join`] | [`join_all`] |
+//! | all, or the first error | [`try_join`] | [`try_join_all`] |
+//! | the first, drop the rest | [`race`], [`either`] | [`race`] |
+//! | the first, keep the rest | | [`select_all`] |
+//! | the first success | | [`select_ok`] |
+//!
+//! Everything runs on the calling task: concurrently, not in parallel. All of
+//! them are fair. A large collection is not polled from end to end on each wake:
+//! only members that were woken are.
+
+/// Calls `$each` for the tuples of one to twelve, with two names and an index for
+/// each member.
+macro_rules! for_each_tuple {
+    ($each:ident) => {
+        $each!(A Ao 0);
+        $each!(A Ao 0 B Bo 1);
+        $each!(A Ao 0 B Bo 1 C Co 2);
+        $each!(A Ao 0 B Bo 1 C Co 2 D Do 3);
+        $each!(A Ao 0 B Bo 1 C Co 2 D Do 3 E Eo 4);
+        $each!(A Ao 0 B Bo 1 C Co 2 D Do 3 E Eo 4 F Fo 5);
+        $each!(A Ao 0 B Bo 1 C Co 2 D Do 3 E Eo 4 F Fo 5 G Go 6);
+        $each!(A Ao 0 B Bo 1 C Co 2 D Do 3 E Eo 4 F Fo 5 G Go 6 H Ho 7);
+        $each!(A Ao 0 B Bo 1 C Co 2 D Do 3 E Eo 4 F Fo 5 G Go 6 H Ho 7 I Io 8);
+        $each!(A Ao 0 B Bo 1 C Co 2 D Do 3 E Eo 4 F Fo 5 G Go 6 H Ho 7 I Io 8 J Jo 9);
+        $each!(A Ao 0 B Bo 1 C Co 2 D Do 3 E Eo 4 F Fo 5 G Go 6 H Ho 7 I Io 8 J Jo 9 K Ko 10);
+        $each!(A Ao 0 B Bo 1 C Co 2 D Do 3 E Eo 4 F Fo 5 G Go 6 H Ho 7 I Io 8 J Jo 9 K Ko 10 L Lo 11);
+    };
+}
+use for_each_tuple;
+
+mod either;
+mod join;
+mod join_all;
+#[doc(hidden)]
+pub mod maybe_done;
+#[doc(hidden)]
+pub mod ownership;
+mod pinned;
+mod race;
+mod select_all;
+mod sweep;
+mod try_join;
+
+pub use std::future::{Pending, PollFn, Ready, pending, poll_fn, ready};
+
+pub use either::{Either, EitherOf, either};
+pub use join::{Join, Joinable, join};
+pub use join_all::{JoinAll, TryJoinAll, join_all, try_join_all};
+pub use ownership::Passive;
+pub use race::{Race, Raceable, race};
+pub use select_all::{SelectAll, SelectOk, select_all, select_ok};
+pub use try_join::{TryJoin, TryJoinable, try_join};

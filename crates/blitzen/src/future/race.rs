@@ -1,0 +1,221 @@
+//! The first of several futures; the others are dropped.
+//!
+//! C1. The losers are dropped in the poll that finds the winner: whoever holds
+//!     on to a finished [`Race`] holds on to nothing of theirs.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use super::pinned::pin_at;
+use super::sweep::Sweep;
+
+/// Waits for the first of several futures with the same output, and drops the
+/// others.
+///
+/// ```
+/// use blitzen::future::{pending, race, ready};
+/// # blitzen_util::block_on::block_on(async {
+/// assert_eq!(race((pending(), ready(42))).await, 42);
+/// assert_eq!(race([ready(42), ready(42)]).await, 42);
+/// assert_eq!(race(vec![ready(42); 100]).await, 42);
+/// # })
+/// ```
+///
+/// It takes a tuple of up to twelve, an array, or a `Vec`. For two with
+/// different outputs there is [`either`](super::either()), for collections of
+/// which the rest is still wanted [`select_all`](super::select_all).
+///
+/// The losers are dropped before the output is returned, so nothing they hold
+/// can stand in the way of what comes after: `match race(…).await` has not the
+/// danger of a [`select!`](crate::select!) that waits for references.
+///
+/// Where a poll starts is chosen at random at first and moves on by one each
+/// time, unless [`biased`](Race::biased).
+///
+/// # Cancel safety
+/// As cancel safe as each of the futures: all but one are dropped unfinished,
+/// always.
+///
+/// # Panics
+/// If there are no futures: nothing would ever come.
+#[track_caller]
+pub fn race<R: Raceable>(futures: R) -> Race<R> {
+    let racers = futures.into_racers();
+    let count = R::len(&racers);
+    assert!(count > 0, "a race needs at least one future");
+    Race {
+        racers: Some(racers),
+        sweep: Sweep::random(count),
+    }
+}
+
+pin_project! {
+    /// The future of [`race`].
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct Race<R: Raceable> {
+        #[pin]
+        racers: Option<R::Racers>,
+        sweep: Sweep,
+    }
+}
+
+impl<R: Raceable> Race<R> {
+    /// Polls the futures in the order in which they were given.
+    ///
+    /// ```
+    /// use blitzen::future::{race, ready};
+    /// # blitzen_util::block_on::block_on(async {
+    /// assert_eq!(race((ready(1), ready(2))).biased().await, 1);
+    /// # })
+    /// ```
+    pub fn biased(self) -> Self {
+        let count = self.racers.as_ref().map_or(0, R::len);
+        Self {
+            racers: self.racers,
+            sweep: Sweep::biased(count),
+        }
+    }
+}
+
+impl<R: Raceable> Future for Race<R> {
+    type Output = R::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R::Output> {
+        let mut this = self.project();
+        let Some(mut racers) = this.racers.as_mut().as_pin_mut() else {
+            panic!("`Race` polled after completion");
+        };
+        let winner = this.sweep.pass(cx, |index, cx| {
+            match R::poll_racer(racers.as_mut(), index, cx) {
+                Poll::Ready(output) => Some(output),
+                Poll::Pending => None,
+            }
+        });
+        match winner {
+            Some(output) => {
+                this.racers.set(None); // C1
+                Poll::Ready(output)
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<R: Raceable> fmt::Debug for Race<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Race").finish_non_exhaustive()
+    }
+}
+
+/// Only the types listed at [`Raceable`].
+pub trait Sealed {}
+
+/// What [`race`] takes: tuples of futures, arrays, `Vec`s.
+///
+/// ```
+/// use blitzen::future::{Raceable, race, ready};
+///
+/// async fn first<R: Raceable<Output = u32>>(futures: R) -> u32 {
+///     race(futures).await
+/// }
+/// # blitzen_util::block_on::block_on(async {
+/// assert_eq!(first((ready(1), async { 1 })).await, 1);
+/// # })
+/// ```
+pub trait Raceable: Sealed {
+    /// What the winner returns.
+    type Output;
+
+    /// The futures, ready to be pinned.
+    #[doc(hidden)]
+    type Racers;
+
+    #[doc(hidden)]
+    fn into_racers(self) -> Self::Racers;
+
+    #[doc(hidden)]
+    fn len(racers: &Self::Racers) -> usize;
+
+    #[doc(hidden)]
+    fn poll_racer(
+        racers: Pin<&mut Self::Racers>,
+        index: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Self::Output>;
+}
+
+impl<F: Future, const N: usize> Sealed for [F; N] {}
+
+impl<F: Future, const N: usize> Raceable for [F; N] {
+    type Output = F::Output;
+    type Racers = Self;
+
+    fn into_racers(self) -> Self {
+        self
+    }
+
+    fn len(_: &Self) -> usize {
+        N
+    }
+
+    fn poll_racer(racers: Pin<&mut Self>, index: usize, cx: &mut Context<'_>) -> Poll<F::Output> {
+        pin_at(racers, index).poll(cx)
+    }
+}
+
+impl<F: Future> Sealed for Vec<F> {}
+
+impl<F: Future> Raceable for Vec<F> {
+    type Output = F::Output;
+    type Racers = Pin<Box<[F]>>;
+
+    fn into_racers(self) -> Self::Racers {
+        self.into_boxed_slice().into()
+    }
+
+    fn len(racers: &Self::Racers) -> usize {
+        racers.len()
+    }
+
+    fn poll_racer(
+        racers: Pin<&mut Self::Racers>,
+        index: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<F::Output> {
+        pin_at(racers.get_mut().as_mut(), index).poll(cx)
+    }
+}
+
+macro_rules! tuple {
+    ($($racer:ident $output:ident $index:tt)*) => {
+        impl<T, $($racer: Future<Output = T>),*> Sealed for ($($racer,)*) {}
+
+        impl<T, $($racer: Future<Output = T>),*> Raceable for ($($racer,)*) {
+            type Output = T;
+            type Racers = Self;
+
+            fn into_racers(self) -> Self {
+                self
+            }
+
+            fn len(_: &Self) -> usize {
+                [$($index),*].len()
+            }
+
+            fn poll_racer(racers: Pin<&mut Self>, index: usize, cx: &mut Context<'_>) -> Poll<T> {
+                match index {
+                    // SAFETY: a field of a tuple is pinned with it, and nobody
+                    // moves one out.
+                    $($index => unsafe { racers.map_unchecked_mut(|all| &mut all.$index) }.poll(cx),)*
+                    _ => unreachable!("there is no racer {index}"),
+                }
+            }
+        }
+    };
+}
+
+super::for_each_tuple!(tuple);

@@ -1,0 +1,175 @@
+//! The first future of a collection; the others are handed back.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::sweep::Sweep;
+
+/// Waits for the first future of a collection, and hands back the others.
+///
+/// The output comes with the index its future had in the collection, and with
+/// the other futures, in their order.
+///
+/// ```
+/// use blitzen::future::{pending, select_all, ready, Either};
+/// # blitzen_util::block_on::block_on(async {
+/// let futures = [Either::Left(pending()), Either::Right(ready(42))];
+/// let (output, index, others) = select_all(futures).await;
+/// assert_eq!((output, index, others.len()), (42, 1, 1));
+/// # })
+/// ```
+///
+/// The futures must be `Unpin`, since they are moved: box the others. If they
+/// are not wanted, [`race`](super::race()) takes any futures and drops the
+/// losers.
+///
+/// While the caller holds the others and does not poll them, they hold what they
+/// hold: locks, and places in queues.
+///
+/// # Cancel safety
+/// Dropping it drops all the futures.
+///
+/// # Panics
+/// If there are no futures: nothing would ever come.
+#[track_caller]
+pub fn select_all<I>(futures: I) -> SelectAll<I::Item>
+where
+    I: IntoIterator<Item: Future + Unpin>,
+{
+    let futures = Vec::from_iter(futures);
+    assert!(
+        !futures.is_empty(),
+        "`select_all` needs at least one future"
+    );
+    SelectAll {
+        sweep: Sweep::random(futures.len()),
+        futures,
+    }
+}
+
+/// The future of [`select_all`].
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct SelectAll<F> {
+    futures: Vec<F>,
+    sweep: Sweep,
+}
+
+impl<F: Unpin> Unpin for SelectAll<F> {}
+
+impl<F: Future + Unpin> Future for SelectAll<F> {
+    type Output = (F::Output, usize, Vec<F>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { futures, sweep } = &mut *self;
+        assert!(!futures.is_empty(), "`SelectAll` polled after completion");
+        let first = sweep.pass(cx, |index, cx| {
+            match Pin::new(&mut futures[index]).poll(cx) {
+                Poll::Ready(output) => Some((output, index)),
+                Poll::Pending => None,
+            }
+        });
+        match first {
+            Some((output, index)) => {
+                drop(futures.remove(index));
+                Poll::Ready((output, index, std::mem::take(futures)))
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<F> fmt::Debug for SelectAll<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SelectAll")
+            .field("futures", &self.futures.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Waits for the first future of a collection that succeeds, and hands back
+/// those that have not ended.
+///
+/// A future that fails is dropped; if all do, the last error is returned.
+///
+/// ```
+/// use blitzen::future::{ready, select_ok};
+/// # blitzen_util::block_on::block_on(async {
+/// let mirrors = [ready(Err("unreachable")), ready(Ok("page"))];
+/// let (page, _others) = select_ok(mirrors).await.unwrap();
+/// assert_eq!(page, "page");
+///
+/// let mirrors = [ready(Err::<(), _>("unreachable"))];
+/// assert_eq!(select_ok(mirrors).await.unwrap_err(), "unreachable");
+/// # })
+/// ```
+///
+/// # Cancel safety
+/// Dropping it drops all the futures.
+///
+/// # Panics
+/// If there are no futures: there is no error to return.
+#[track_caller]
+pub fn select_ok<I, T, E>(futures: I) -> SelectOk<I::Item>
+where
+    I: IntoIterator<Item: Future<Output = Result<T, E>> + Unpin>,
+{
+    let futures: Vec<_> = futures.into_iter().map(Some).collect();
+    assert!(!futures.is_empty(), "`select_ok` needs at least one future");
+    SelectOk {
+        running: futures.len(),
+        sweep: Sweep::random(futures.len()),
+        futures,
+    }
+}
+
+/// The future of [`select_ok`].
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct SelectOk<F> {
+    /// `None` where one has failed.
+    futures: Vec<Option<F>>,
+    running: usize,
+    sweep: Sweep,
+}
+
+impl<F: Unpin> Unpin for SelectOk<F> {}
+
+impl<T, E, F: Future<Output = Result<T, E>> + Unpin> Future for SelectOk<F> {
+    type Output = Result<(T, Vec<F>), E>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self {
+            futures,
+            running,
+            sweep,
+        } = &mut *self;
+        assert!(*running > 0, "`SelectOk` polled after completion");
+        let ended = sweep.pass(cx, |index, cx| {
+            let future = futures[index].as_mut()?;
+            let Poll::Ready(output) = Pin::new(future).poll(cx) else {
+                return None;
+            };
+            futures[index] = None;
+            *running -= 1;
+            match output {
+                Err(_) if *running > 0 => None,
+                last_or_ok => Some(last_or_ok),
+            }
+        });
+        let Some(output) = ended else {
+            return Poll::Pending;
+        };
+        *running = 0;
+        let others = std::mem::take(futures).into_iter().flatten();
+        Poll::Ready(output.map(|output| (output, others.collect())))
+    }
+}
+
+impl<F> fmt::Debug for SelectOk<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SelectOk")
+            .field("running", &self.running)
+            .finish_non_exhaustive()
+    }
+}

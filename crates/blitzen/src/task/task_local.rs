@@ -1,0 +1,410 @@
+//! Values that belong to a task.
+//!
+//! A key is a thread-local slot; the value lives in the future that
+//! [`LocalKey::scope`] returns, and stands in the slot only while that future
+//! is being polled or dropped:
+//!
+//! ```text
+//!              poll or drop starts            … ends, or panics
+//!   future.value ───────swap──────► slot ───────swap──────► future.value
+//!   outer value  ◄──────────────────┘ └──────────────────── outer value
+//! ```
+//!
+//! K1. Every swap is undone by [`Entered`], also when the code between panics.
+//! K2. The slot is borrowed only for a swap or for the closure of `with`, so a
+//!     scope can be entered inside another, but not inside `with`.
+
+use std::cell::RefCell;
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomPinned;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::thread;
+
+use pin_project_lite::pin_project;
+
+/// Declares [`LocalKey`]s: statics whose value belongs to a task.
+///
+/// ```
+/// blitzen::task_local! {
+///     /// Who asked.
+///     pub static USER: String;
+///
+///     static DEPTH: u32;
+/// }
+/// # blitzen_util::block_on::block_on(async {
+/// USER.scope("ada".to_string(), async {
+///     assert_eq!(USER.get(), "ada");
+/// })
+/// .await;
+/// # DEPTH.sync_scope(1, || ());
+/// # })
+/// ```
+#[macro_export]
+macro_rules! task_local {
+    () => {};
+    ($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty; $($rest:tt)*) => {
+        $crate::task_local! { $(#[$attribute])* $visibility static $name: $type }
+        $crate::task_local! { $($rest)* }
+    };
+    ($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty) => {
+        $(#[$attribute])*
+        $visibility static $name: $crate::task::LocalKey<$type> = {
+            $crate::macros::support::thread_local! {
+                static SLOT: $crate::macros::support::RefCell<
+                    $crate::macros::support::Option<$type>
+                > = const {
+                    $crate::macros::support::RefCell::new($crate::macros::support::Option::None)
+                };
+            }
+            $crate::task::LocalKey::from_slot(SLOT)
+        };
+    };
+}
+
+/// A key whose value belongs to a task, declared by
+/// [`task_local!`](crate::task_local!).
+///
+/// There is no value until [`scope`](Self::scope) or
+/// [`sync_scope`](Self::sync_scope) gives one to a future or a closure. It goes
+/// where that future goes, from worker to worker; tasks that the future spawns
+/// do not have it.
+///
+/// ```
+/// blitzen::task_local! {
+///     static NUMBER: u32;
+/// }
+/// # blitzen_util::block_on::block_on(async {
+/// NUMBER
+///     .scope(1, async {
+///         assert_eq!(NUMBER.get(), 1);
+///         NUMBER.scope(2, async { assert_eq!(NUMBER.get(), 2) }).await;
+///         assert_eq!(NUMBER.get(), 1);
+///     })
+///     .await;
+/// assert!(NUMBER.try_get().is_err());
+/// # })
+/// ```
+pub struct LocalKey<T: 'static> {
+    slot: thread::LocalKey<RefCell<Option<T>>>,
+}
+
+impl<T: 'static> LocalKey<T> {
+    /// For [`task_local!`](crate::task_local!).
+    #[doc(hidden)]
+    pub const fn from_slot(slot: thread::LocalKey<RefCell<Option<T>>>) -> Self {
+        Self { slot }
+    }
+
+    /// Runs a future with the value set.
+    ///
+    /// The value is there whenever the future is polled, and while it is
+    /// dropped: because it has ended, or because the task was aborted.
+    ///
+    /// ```
+    /// blitzen::task_local! {
+    ///     static NUMBER: u32;
+    /// }
+    /// # blitzen_util::block_on::block_on(async {
+    /// NUMBER.scope(1, async { assert_eq!(NUMBER.get(), 1) }).await;
+    /// # })
+    /// ```
+    ///
+    /// # Panics
+    /// The future panics if it is polled inside [`with`](Self::with) of the
+    /// same key, or while the thread's locals are being destroyed.
+    pub fn scope<F>(&'static self, value: T, future: F) -> TaskLocalFuture<T, F>
+    where
+        F: Future,
+    {
+        TaskLocalFuture {
+            key: self,
+            value: Some(value),
+            future: Some(future),
+            pinned: PhantomPinned,
+        }
+    }
+
+    /// Runs a closure with the value set.
+    ///
+    /// ```
+    /// blitzen::task_local! {
+    ///     static NUMBER: u32;
+    /// }
+    /// let doubled = NUMBER.sync_scope(21, || NUMBER.get() * 2);
+    /// assert_eq!(doubled, 42);
+    /// ```
+    ///
+    /// # Panics
+    /// If called inside [`with`](Self::with) of the same key, or while the
+    /// thread's locals are being destroyed.
+    #[track_caller]
+    pub fn sync_scope<F, R>(&'static self, value: T, run: F) -> R
+    where
+        F: FnOnce() -> R,
+    {
+        let mut value = Some(value);
+        match Entered::enter(self, &mut value) {
+            Ok(_entered) => run(),
+            Err(refused) => refused.panic(),
+        }
+    }
+
+    /// Lends the value to a closure.
+    ///
+    /// ```
+    /// blitzen::task_local! {
+    ///     static NAME: String;
+    /// }
+    /// let length = NAME.sync_scope("ada".to_string(), || NAME.with(|name| name.len()));
+    /// assert_eq!(length, 3);
+    /// ```
+    ///
+    /// # Panics
+    /// If no value is set.
+    #[track_caller]
+    pub fn with<F, R>(&'static self, read: F) -> R
+    where
+        F: FnOnce(&T) -> R,
+    {
+        match self.try_with(read) {
+            Ok(result) => result,
+            Err(_) => panic!("cannot access a task-local storage value without setting it first"),
+        }
+    }
+
+    /// Lends the value to a closure, if there is one.
+    ///
+    /// ```
+    /// blitzen::task_local! {
+    ///     static NAME: String;
+    /// }
+    /// assert!(NAME.try_with(|name| name.len()).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// If no value is set.
+    pub fn try_with<F, R>(&'static self, read: F) -> Result<R, AccessError>
+    where
+        F: FnOnce(&T) -> R,
+    {
+        // The slot is gone while the thread's locals are destroyed, and
+        // borrowed for writing only within a swap: then a destructor asks.
+        let read = |slot: &RefCell<Option<T>>| {
+            let value = slot.try_borrow().ok()?;
+            value.as_ref().map(read)
+        };
+        self.slot
+            .try_with(read)
+            .ok()
+            .flatten()
+            .ok_or(AccessError(()))
+    }
+}
+
+impl<T: Clone + 'static> LocalKey<T> {
+    /// A copy of the value.
+    ///
+    /// ```
+    /// blitzen::task_local! {
+    ///     static NUMBER: u32;
+    /// }
+    /// assert_eq!(NUMBER.sync_scope(1, || NUMBER.get()), 1);
+    /// ```
+    ///
+    /// # Panics
+    /// If no value is set.
+    #[track_caller]
+    pub fn get(&'static self) -> T {
+        self.with(T::clone)
+    }
+
+    /// A copy of the value, if there is one.
+    ///
+    /// ```
+    /// blitzen::task_local! {
+    ///     static NUMBER: u32;
+    /// }
+    /// assert!(NUMBER.try_get().is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// If no value is set.
+    pub fn try_get(&'static self) -> Result<T, AccessError> {
+        self.try_with(T::clone)
+    }
+}
+
+impl<T: 'static> fmt::Debug for LocalKey<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad("LocalKey { .. }")
+    }
+}
+
+/// The value stands in the slot until this is dropped (K1).
+struct Entered<'a, T: 'static> {
+    key: &'static LocalKey<T>,
+    /// The value before, and what the slot held after.
+    value: &'a mut Option<T>,
+}
+
+/// Why a scope cannot be entered.
+enum Refused {
+    Borrowed,
+    Destroyed,
+}
+
+impl Refused {
+    #[cold]
+    #[track_caller]
+    fn panic(self) -> ! {
+        match self {
+            Self::Borrowed => {
+                panic!("cannot enter a task-local scope while the task-local storage is borrowed")
+            }
+            Self::Destroyed => panic!(
+                "cannot enter a task-local scope during or after destruction of the underlying \
+                 thread-local"
+            ),
+        }
+    }
+}
+
+impl<'a, T: 'static> Entered<'a, T> {
+    fn enter(key: &'static LocalKey<T>, value: &'a mut Option<T>) -> Result<Self, Refused> {
+        Self::swap(key, value)?;
+        Ok(Self { key, value })
+    }
+
+    fn swap(key: &'static LocalKey<T>, value: &mut Option<T>) -> Result<(), Refused> {
+        key.slot
+            .try_with(|slot| match slot.try_borrow_mut() {
+                Ok(mut slot) => {
+                    mem::swap(&mut *slot, value);
+                    Ok(())
+                }
+                Err(_) => Err(Refused::Borrowed),
+            })
+            .unwrap_or(Err(Refused::Destroyed))
+    }
+}
+
+impl<T: 'static> Drop for Entered<'_, T> {
+    fn drop(&mut self) {
+        // Nothing between the two swaps can have left the slot borrowed or the
+        // thread's locals destroyed: both last only as long as a call inside.
+        if let Err(refused) = Self::swap(self.key, self.value) {
+            refused.panic();
+        }
+    }
+}
+
+pin_project! {
+    /// A future with a task-local value, from [`LocalKey::scope`].
+    ///
+    /// ```
+    /// blitzen::task_local! {
+    ///     static NUMBER: u32;
+    /// }
+    /// # blitzen_util::block_on::block_on(async {
+    /// let future = NUMBER.scope(1, async { NUMBER.get() });
+    /// assert_eq!(future.await, 1);
+    /// # })
+    /// ```
+    ///
+    /// # Cancel safety
+    /// As cancel safe as the future inside, which is dropped with the value set.
+    pub struct TaskLocalFuture<T, F>
+    where
+        T: 'static,
+    {
+        key: &'static LocalKey<T>,
+        value: Option<T>,
+        #[pin]
+        future: Option<F>,
+        #[pin]
+        pinned: PhantomPinned,
+    }
+
+    impl<T: 'static, F> PinnedDrop for TaskLocalFuture<T, F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if this.future.is_none() {
+                return;
+            }
+            // Refused only inside `with` or at the end of the thread: the
+            // future is then dropped without its value, after this.
+            if let Ok(_entered) = Entered::enter(this.key, this.value) {
+                this.future.set(None);
+            }
+        }
+    }
+}
+
+impl<T: 'static, F> TaskLocalFuture<T, F> {
+    /// Takes the value out.
+    ///
+    /// The future can be polled on, but finds no value.
+    ///
+    /// ```
+    /// use std::pin::pin;
+    ///
+    /// blitzen::task_local! {
+    ///     static NUMBER: u32;
+    /// }
+    /// # blitzen_util::block_on::block_on(async {
+    /// let mut future = pin!(NUMBER.scope(1, async {}));
+    /// future.as_mut().await;
+    /// assert_eq!(future.as_mut().take_value(), Some(1));
+    /// assert_eq!(future.as_mut().take_value(), None);
+    /// # })
+    /// ```
+    pub fn take_value(self: Pin<&mut Self>) -> Option<T> {
+        self.project().value.take()
+    }
+}
+
+impl<T: 'static, F: Future> Future for TaskLocalFuture<T, F> {
+    type Output = F::Output;
+
+    #[track_caller]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut this = self.project();
+        let _entered = match Entered::enter(this.key, this.value) {
+            Ok(entered) => entered,
+            Err(refused) => refused.panic(),
+        };
+        let Some(future) = this.future.as_mut().as_pin_mut() else {
+            panic!("`TaskLocalFuture` polled after completion");
+        };
+        let polled = future.poll(cx);
+        if polled.is_ready() {
+            // Dropped here, where it still finds its value.
+            this.future.set(None);
+        }
+        polled
+    }
+}
+
+impl<T: fmt::Debug + 'static, F> fmt::Debug for TaskLocalFuture<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskLocalFuture")
+            .field("value", &self.value)
+            .finish_non_exhaustive()
+    }
+}
+
+/// No value is set, from [`LocalKey::try_with`] and [`LocalKey::try_get`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessError(());
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad("task-local value not set")
+    }
+}
+
+impl Error for AccessError {}
