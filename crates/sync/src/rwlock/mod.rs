@@ -1,0 +1,511 @@
+//! Many readers or one writer: a permit for each reader, all of them for a
+//! writer.
+
+mod owned_read;
+mod owned_write;
+mod read;
+mod write;
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use blitzen_util::block_on::block_on;
+use blitzen_util::entered::assert_may_block;
+
+use crate::mutex::TryLockError;
+use crate::permits::{Acquiring, Claim, Permits};
+use crate::semaphore::AcquireError;
+
+pub use owned_read::OwnedRwLockReadGuard;
+pub use owned_write::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard};
+pub use read::RwLockReadGuard;
+pub use write::{RwLockMappedWriteGuard, RwLockWriteGuard};
+
+/// The most readers a lock admits at once.
+const MAX_READERS: u32 = u32::MAX >> 3;
+
+/// A value that many tasks may read at once, or one may change.
+///
+/// Tasks get the lock in the order in which they asked for it: once a writer
+/// waits, readers that come later wait behind it, so that neither side starves.
+/// For the same reason a task that reads must not ask to read again before it
+/// has let go: with a writer between the two it would wait for itself.
+///
+/// ```
+/// use blitzen_sync::RwLock;
+///
+/// # futures::executor::block_on(async {
+/// let lock = RwLock::new(5);
+/// {
+///     let one = lock.read().await;
+///     let two = lock.read().await;
+///     assert_eq!(*one + *two, 10);
+/// }
+/// *lock.write().await += 1;
+/// assert_eq!(*lock.read().await, 6);
+/// # });
+/// ```
+pub struct RwLock<T: ?Sized> {
+    permits: Permits,
+    max_readers: u32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value moves with the lock.
+unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
+// SAFETY: readers on several threads share the value (`Sync`), and a writer
+// anywhere has it to itself (`Send`).
+unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
+
+impl<T: ?Sized> RwLock<T> {
+    /// An unlocked lock.
+    ///
+    /// ```
+    /// use blitzen_sync::RwLock;
+    /// assert_eq!(*RwLock::new(5).try_read()?, 5);
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    pub fn new(value: T) -> Self
+    where
+        T: Sized,
+    {
+        Self {
+            permits: Permits::new(MAX_READERS as usize),
+            max_readers: MAX_READERS,
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// A lock that admits at most so many readers at once.
+    ///
+    /// ```
+    /// use blitzen_sync::RwLock;
+    /// let lock = RwLock::with_max_readers(5, 1);
+    /// let reader = lock.try_read()?;
+    /// assert!(lock.try_read().is_err());
+    /// # drop(reader);
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If `max_reads` is 0, or more than `u32::MAX >> 3`.
+    #[track_caller]
+    pub fn with_max_readers(value: T, max_reads: u32) -> Self
+    where
+        T: Sized,
+    {
+        assert!(
+            max_reads <= MAX_READERS,
+            "a RwLock may not be created with more than {MAX_READERS} readers"
+        );
+        assert!(max_reads > 0, "a RwLock may not be created with 0 readers");
+        Self {
+            permits: Permits::new(max_reads as usize),
+            max_readers: max_reads,
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    const_unless_loom! {
+        /// [`new`](Self::new) for a `static`.
+        ///
+        /// ```
+        /// use blitzen_sync::RwLock;
+        /// static LIMIT: RwLock<u32> = RwLock::const_new(5);
+        /// assert_eq!(*LIMIT.try_read()?, 5);
+        /// # Ok::<(), blitzen_sync::TryLockError>(())
+        /// ```
+        pub fn const_new(value: T) -> Self
+        where
+            T: Sized,
+        {
+            Self {
+                permits: Permits::new(MAX_READERS as usize),
+                max_readers: MAX_READERS,
+                value: UnsafeCell::new(value),
+            }
+        }
+    }
+
+    const_unless_loom! {
+        /// [`with_max_readers`](Self::with_max_readers) for a `static`.
+        ///
+        /// ```
+        /// use blitzen_sync::RwLock;
+        /// static LIMIT: RwLock<u32> = RwLock::const_with_max_readers(5, 64);
+        /// assert_eq!(*LIMIT.try_read()?, 5);
+        /// # Ok::<(), blitzen_sync::TryLockError>(())
+        /// ```
+        ///
+        /// # Panics
+        /// If `max_reads` is 0, or more than `u32::MAX >> 3`.
+        #[track_caller]
+        pub fn const_with_max_readers(value: T, max_reads: u32) -> Self
+        where
+            T: Sized,
+        {
+            assert!(
+                max_reads <= MAX_READERS,
+                "a RwLock may not be created with more than 536870911 readers"
+            );
+            assert!(
+                max_reads > 0,
+                "a RwLock may not be created with 0 readers"
+            );
+            Self {
+                permits: Permits::new(max_reads as usize),
+                max_readers: max_reads,
+                value: UnsafeCell::new(value),
+            }
+        }
+    }
+
+    /// Waits until it may read.
+    ///
+    /// ```
+    /// use blitzen_sync::RwLock;
+    /// # futures::executor::block_on(async {
+    /// let lock = RwLock::new(5);
+    /// assert_eq!(*lock.read().await, 5);
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up its place in line; a lock already granted
+    /// goes to the next.
+    #[inline]
+    pub fn read(&self) -> impl Future<Output = RwLockReadGuard<'_, T>> {
+        Acquiring::new(Reading(self))
+    }
+
+    /// Waits until it may read, with a guard that keeps the lock alive and so
+    /// may move to another task.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use blitzen_sync::RwLock;
+    /// # futures::executor::block_on(async {
+    /// let lock = Arc::new(RwLock::new(5));
+    /// let guard = lock.clone().read_owned().await;
+    /// std::thread::spawn(move || assert_eq!(*guard, 5)).join().unwrap();
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    /// As for [`read`](Self::read).
+    #[inline]
+    pub fn read_owned(self: Arc<Self>) -> impl Future<Output = OwnedRwLockReadGuard<T>> {
+        Acquiring::new(ReadingOwned(self))
+    }
+
+    /// Reads if nobody writes or waits.
+    ///
+    /// ```
+    /// use blitzen_sync::RwLock;
+    /// let lock = RwLock::new(5);
+    /// let writer = lock.try_write()?;
+    /// assert!(lock.try_read().is_err());
+    /// drop(writer);
+    /// assert_eq!(*lock.try_read()?, 5);
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If somebody does.
+    #[inline]
+    pub fn try_read(&self) -> Result<RwLockReadGuard<'_, T>, TryLockError> {
+        match self.permits.try_acquire(1) {
+            Ok(()) => Ok(RwLockReadGuard::new(&self.permits, self.value.get())),
+            Err(_) => Err(TryLockError::would_block()),
+        }
+    }
+
+    /// [`try_read`](Self::try_read) with a guard that keeps the lock alive.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use blitzen_sync::RwLock;
+    /// let lock = Arc::new(RwLock::new(5));
+    /// assert_eq!(*lock.try_read_owned()?, 5);
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If somebody writes or waits.
+    #[inline]
+    pub fn try_read_owned(self: Arc<Self>) -> Result<OwnedRwLockReadGuard<T>, TryLockError> {
+        match self.permits.try_acquire(1) {
+            Ok(()) => Ok(OwnedRwLockReadGuard::new(self)),
+            Err(_) => Err(TryLockError::would_block()),
+        }
+    }
+
+    /// Blocks the thread until it may read.
+    ///
+    /// ```
+    /// use blitzen_sync::RwLock;
+    /// assert_eq!(*RwLock::new(5).blocking_read(), 5);
+    /// ```
+    ///
+    /// # Panics
+    /// On a thread that drives tasks.
+    #[track_caller]
+    pub fn blocking_read(&self) -> RwLockReadGuard<'_, T> {
+        assert_may_block();
+        block_on(self.read())
+    }
+
+    /// Waits until it may write.
+    ///
+    /// ```
+    /// use blitzen_sync::RwLock;
+    /// # futures::executor::block_on(async {
+    /// let lock = RwLock::new(5);
+    /// *lock.write().await = 6;
+    /// assert_eq!(lock.into_inner(), 6);
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up its place in line, and lets in whoever it
+    /// held back; a lock already granted goes to the next.
+    #[inline]
+    pub fn write(&self) -> impl Future<Output = RwLockWriteGuard<'_, T>> {
+        Acquiring::new(Writing(self))
+    }
+
+    /// Waits until it may write, with a guard that keeps the lock alive and so
+    /// may move to another task.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use blitzen_sync::RwLock;
+    /// # futures::executor::block_on(async {
+    /// let lock = Arc::new(RwLock::new(5));
+    /// let mut guard = lock.clone().write_owned().await;
+    /// std::thread::spawn(move || *guard = 6).join().unwrap();
+    /// assert_eq!(*lock.read().await, 6);
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    /// As for [`write`](Self::write).
+    #[inline]
+    pub fn write_owned(self: Arc<Self>) -> impl Future<Output = OwnedRwLockWriteGuard<T>> {
+        Acquiring::new(WritingOwned(self))
+    }
+
+    /// Writes if nobody reads, writes or waits.
+    ///
+    /// ```
+    /// use blitzen_sync::RwLock;
+    /// let lock = RwLock::new(5);
+    /// let reader = lock.try_read()?;
+    /// assert!(lock.try_write().is_err());
+    /// drop(reader);
+    /// *lock.try_write()? = 6;
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If somebody does.
+    #[inline]
+    pub fn try_write(&self) -> Result<RwLockWriteGuard<'_, T>, TryLockError> {
+        match self.permits.try_acquire(self.all()) {
+            Ok(()) => Ok(RwLockWriteGuard::new(self)),
+            Err(_) => Err(TryLockError::would_block()),
+        }
+    }
+
+    /// [`try_write`](Self::try_write) with a guard that keeps the lock alive.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use blitzen_sync::RwLock;
+    /// let lock = Arc::new(RwLock::new(5));
+    /// *lock.clone().try_write_owned()? = 6;
+    /// assert_eq!(*lock.try_read()?, 6);
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If somebody reads, writes or waits.
+    #[inline]
+    pub fn try_write_owned(self: Arc<Self>) -> Result<OwnedRwLockWriteGuard<T>, TryLockError> {
+        match self.permits.try_acquire(self.all()) {
+            Ok(()) => Ok(OwnedRwLockWriteGuard::new(self)),
+            Err(_) => Err(TryLockError::would_block()),
+        }
+    }
+
+    /// Blocks the thread until it may write.
+    ///
+    /// ```
+    /// use blitzen_sync::RwLock;
+    /// let lock = RwLock::new(5);
+    /// *lock.blocking_write() = 6;
+    /// assert_eq!(lock.into_inner(), 6);
+    /// ```
+    ///
+    /// # Panics
+    /// On a thread that drives tasks.
+    #[track_caller]
+    pub fn blocking_write(&self) -> RwLockWriteGuard<'_, T> {
+        assert_may_block();
+        block_on(self.write())
+    }
+
+    /// The value, without locking: `&mut` proves that nobody else can.
+    ///
+    /// ```
+    /// use blitzen_sync::RwLock;
+    /// let mut lock = RwLock::new(5);
+    /// *lock.get_mut() = 6;
+    /// assert_eq!(lock.into_inner(), 6);
+    /// ```
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// Unwraps the value.
+    ///
+    /// ```
+    /// use blitzen_sync::RwLock;
+    /// assert_eq!(RwLock::new(5).into_inner(), 5);
+    /// ```
+    pub fn into_inner(self) -> T
+    where
+        T: Sized,
+    {
+        self.value.into_inner()
+    }
+
+    /// The permits of a writer.
+    #[inline(always)]
+    fn all(&self) -> usize {
+        self.max_readers as usize
+    }
+
+    /// What a dropped write guard does.
+    #[inline(always)]
+    fn unlock_write(&self) {
+        self.permits.release_all(self.all());
+    }
+
+    /// Makes a writer a reader, without anyone in between.
+    #[inline]
+    fn downgrade(&self) {
+        if self.all() > 1 {
+            self.permits.release(self.all() - 1);
+        }
+    }
+}
+
+impl<T> From<T> for RwLock<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
+impl<T: Default> Default for RwLock<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lock = f.debug_struct("RwLock");
+        match self.try_read() {
+            Ok(value) => lock.field("data", &&*value),
+            Err(_) => lock.field("data", &format_args!("<locked>")),
+        };
+        lock.finish()
+    }
+}
+
+struct Reading<'a, T: ?Sized>(&'a RwLock<T>);
+
+impl<'a, T: ?Sized> Claim for Reading<'a, T> {
+    type Output = RwLockReadGuard<'a, T>;
+
+    #[inline(always)]
+    fn permits(&self) -> &Permits {
+        &self.0.permits
+    }
+
+    #[inline(always)]
+    fn count(&self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn settle(self, _never_closed: Result<(), AcquireError>) -> Self::Output {
+        RwLockReadGuard::new(&self.0.permits, self.0.value.get())
+    }
+}
+
+struct ReadingOwned<T: ?Sized>(Arc<RwLock<T>>);
+
+impl<T: ?Sized> Claim for ReadingOwned<T> {
+    type Output = OwnedRwLockReadGuard<T>;
+
+    #[inline(always)]
+    fn permits(&self) -> &Permits {
+        &self.0.permits
+    }
+
+    #[inline(always)]
+    fn count(&self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn settle(self, _never_closed: Result<(), AcquireError>) -> Self::Output {
+        OwnedRwLockReadGuard::new(self.0)
+    }
+}
+
+struct Writing<'a, T: ?Sized>(&'a RwLock<T>);
+
+impl<'a, T: ?Sized> Claim for Writing<'a, T> {
+    type Output = RwLockWriteGuard<'a, T>;
+
+    #[inline(always)]
+    fn permits(&self) -> &Permits {
+        &self.0.permits
+    }
+
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.0.all()
+    }
+
+    #[inline(always)]
+    fn settle(self, _never_closed: Result<(), AcquireError>) -> Self::Output {
+        RwLockWriteGuard::new(self.0)
+    }
+}
+
+struct WritingOwned<T: ?Sized>(Arc<RwLock<T>>);
+
+impl<T: ?Sized> Claim for WritingOwned<T> {
+    type Output = OwnedRwLockWriteGuard<T>;
+
+    #[inline(always)]
+    fn permits(&self) -> &Permits {
+        &self.0.permits
+    }
+
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.0.all()
+    }
+
+    #[inline(always)]
+    fn settle(self, _never_closed: Result<(), AcquireError>) -> Self::Output {
+        OwnedRwLockWriteGuard::new(self.0)
+    }
+}

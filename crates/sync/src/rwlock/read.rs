@@ -1,0 +1,117 @@
+//! The guard of a reader.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+
+use crate::permits::Permits;
+
+/// A right to read what an [`RwLock`](crate::RwLock) holds, until this is
+/// dropped.
+///
+/// ```
+/// use blitzen_sync::RwLock;
+/// let lock = RwLock::new(5);
+/// let guard = lock.try_read()?;
+/// assert_eq!(*guard, 5);
+/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// ```
+#[must_use = "the lock is released at once if this is not held"]
+#[clippy::has_significant_drop]
+pub struct RwLockReadGuard<'a, T: ?Sized> {
+    /// R1: one of its permits is this guard's, and while it is, nobody changes
+    /// what `value` points to.
+    permits: &'a Permits,
+    value: *const T,
+    lends: PhantomData<&'a T>,
+}
+
+// SAFETY: the guard is a `&T` with a release, which any thread may do.
+unsafe impl<T: ?Sized + Sync> Send for RwLockReadGuard<'_, T> {}
+// SAFETY: through `&guard` only `&T` can be had.
+unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockReadGuard<'_, T> {}
+
+impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
+    /// For the holder of one permit.
+    #[inline(always)]
+    pub(super) fn new(permits: &'a Permits, value: *const T) -> Self {
+        Self {
+            permits,
+            value,
+            lends: PhantomData,
+        }
+    }
+
+    /// A guard of a part of the value.
+    ///
+    /// ```
+    /// use blitzen_sync::{RwLock, RwLockReadGuard};
+    /// let lock = RwLock::new((1, "one"));
+    /// let number = RwLockReadGuard::map(lock.try_read()?, |pair| &pair.0);
+    /// assert_eq!(*number, 1);
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    pub fn map<F, U: ?Sized>(this: Self, f: F) -> RwLockReadGuard<'a, U>
+    where
+        F: FnOnce(&T) -> &U,
+    {
+        let value: *const U = f(&*this);
+        let this = ManuallyDrop::new(this);
+        RwLockReadGuard::new(this.permits, value)
+    }
+
+    /// A guard of a part of the value, if it has that part.
+    ///
+    /// ```
+    /// use blitzen_sync::{RwLock, RwLockReadGuard};
+    /// let lock = RwLock::new(vec![1]);
+    /// let guard = RwLockReadGuard::try_map(lock.try_read()?, |list| list.get(5)).unwrap_err();
+    /// let first = RwLockReadGuard::try_map(guard, |list| list.first()).unwrap();
+    /// assert_eq!(*first, 1);
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Hands the guard back where `f` finds nothing.
+    pub fn try_map<F, U: ?Sized>(this: Self, f: F) -> Result<RwLockReadGuard<'a, U>, Self>
+    where
+        F: FnOnce(&T) -> Option<&U>,
+    {
+        let value: *const U = match f(&*this) {
+            Some(value) => value,
+            None => return Err(this),
+        };
+        let this = ManuallyDrop::new(this);
+        Ok(RwLockReadGuard::new(this.permits, value))
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.permits.release(1);
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: R1.
+        unsafe { &*self.value }
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for RwLockReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}

@@ -1,0 +1,332 @@
+//! The guards of a writer.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+
+use super::{RwLock, RwLockReadGuard};
+use crate::permits::Permits;
+
+/// A right to change what an [`RwLock`] holds, until this is dropped.
+///
+/// ```
+/// use blitzen_sync::RwLock;
+/// let lock = RwLock::new(5);
+/// let mut guard = lock.try_write()?;
+/// *guard += 1;
+/// assert_eq!(*guard, 6);
+/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// ```
+#[must_use = "the lock is released at once if this is not held"]
+#[clippy::has_significant_drop]
+pub struct RwLockWriteGuard<'a, T: ?Sized> {
+    /// W1: all of its permits are this guard's.
+    lock: &'a RwLock<T>,
+    lends: PhantomData<&'a mut T>,
+}
+
+impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
+    /// For the holder of all permits.
+    #[inline(always)]
+    pub(super) fn new(lock: &'a RwLock<T>) -> Self {
+        Self {
+            lock,
+            lends: PhantomData,
+        }
+    }
+
+    /// The lock, still held for writing.
+    fn into_locked(self) -> &'a RwLock<T> {
+        ManuallyDrop::new(self).lock
+    }
+
+    /// Goes on as a reader, without a moment in which another could write.
+    ///
+    /// ```
+    /// use blitzen_sync::RwLock;
+    /// let lock = RwLock::new(5);
+    /// let mut writer = lock.try_write()?;
+    /// *writer = 6;
+    /// let reader = writer.downgrade();
+    /// assert_eq!((*reader, *lock.try_read()?), (6, 6));
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    pub fn downgrade(self) -> RwLockReadGuard<'a, T> {
+        let lock = self.into_locked();
+        let reader = RwLockReadGuard::new(&lock.permits, lock.value.get());
+        lock.downgrade();
+        reader
+    }
+
+    /// Goes on as a reader of a part of the value.
+    ///
+    /// ```
+    /// use blitzen_sync::{RwLock, RwLockWriteGuard};
+    /// let lock = RwLock::new((1, "one"));
+    /// let name = RwLockWriteGuard::downgrade_map(lock.try_write()?, |pair| &pair.1);
+    /// assert_eq!(*name, "one");
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    pub fn downgrade_map<F, U: ?Sized>(this: Self, f: F) -> RwLockReadGuard<'a, U>
+    where
+        F: FnOnce(&T) -> &U,
+    {
+        let value: *const U = f(&*this);
+        let lock = this.into_locked();
+        let reader = RwLockReadGuard::new(&lock.permits, value);
+        lock.downgrade();
+        reader
+    }
+
+    /// Goes on as a reader of a part of the value, if it has that part.
+    ///
+    /// ```
+    /// use blitzen_sync::{RwLock, RwLockWriteGuard};
+    /// let lock = RwLock::new(vec![1]);
+    /// let writer =
+    ///     RwLockWriteGuard::try_downgrade_map(lock.try_write()?, |list| list.get(5)).unwrap_err();
+    /// let first = RwLockWriteGuard::try_downgrade_map(writer, |list| list.first()).unwrap();
+    /// assert_eq!(*first, 1);
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Hands the guard back, still a writer's, where `f` finds nothing.
+    pub fn try_downgrade_map<F, U: ?Sized>(this: Self, f: F) -> Result<RwLockReadGuard<'a, U>, Self>
+    where
+        F: FnOnce(&T) -> Option<&U>,
+    {
+        let value: *const U = match f(&*this) {
+            Some(value) => value,
+            None => return Err(this),
+        };
+        let lock = this.into_locked();
+        let reader = RwLockReadGuard::new(&lock.permits, value);
+        lock.downgrade();
+        Ok(reader)
+    }
+
+    /// A mapped guard of the whole value.
+    ///
+    /// ```
+    /// use blitzen_sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+    /// let lock = RwLock::new(5);
+    /// let guard: RwLockMappedWriteGuard<'_, i32> =
+    ///     RwLockWriteGuard::into_mapped(lock.try_write()?);
+    /// assert_eq!(*guard, 5);
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    pub fn into_mapped(this: Self) -> RwLockMappedWriteGuard<'a, T> {
+        Self::map(this, |value| value)
+    }
+
+    /// A guard of a part of the value.
+    ///
+    /// ```
+    /// use blitzen_sync::{RwLock, RwLockWriteGuard};
+    /// let lock = RwLock::new((1, "one"));
+    /// *RwLockWriteGuard::map(lock.try_write()?, |pair| &mut pair.0) = 2;
+    /// assert_eq!(*lock.try_read()?, (2, "one"));
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    pub fn map<F, U: ?Sized>(mut this: Self, f: F) -> RwLockMappedWriteGuard<'a, U>
+    where
+        F: FnOnce(&mut T) -> &mut U,
+    {
+        let value: *mut U = f(&mut *this);
+        let lock = this.into_locked();
+        RwLockMappedWriteGuard::new(&lock.permits, lock.max_readers, value)
+    }
+
+    /// A guard of a part of the value, if it has that part.
+    ///
+    /// ```
+    /// use blitzen_sync::{RwLock, RwLockWriteGuard};
+    /// let lock = RwLock::new(vec![1]);
+    /// let guard = RwLockWriteGuard::try_map(lock.try_write()?, |list| list.get_mut(5)).unwrap_err();
+    /// *RwLockWriteGuard::try_map(guard, |list| list.first_mut()).unwrap() = 2;
+    /// assert_eq!(*lock.try_read()?, [2]);
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Hands the guard back where `f` finds nothing.
+    pub fn try_map<F, U: ?Sized>(
+        mut this: Self,
+        f: F,
+    ) -> Result<RwLockMappedWriteGuard<'a, U>, Self>
+    where
+        F: FnOnce(&mut T) -> Option<&mut U>,
+    {
+        let value: *mut U = match f(&mut *this) {
+            Some(value) => value,
+            None => return Err(this),
+        };
+        let lock = this.into_locked();
+        Ok(RwLockMappedWriteGuard::new(
+            &lock.permits,
+            lock.max_readers,
+            value,
+        ))
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.unlock_write();
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: W1, nobody else reaches the value.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: W1, and `&mut self` excludes other uses of this guard.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for RwLockWriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// A right to change a part of what an [`RwLock`] holds.
+///
+/// ```
+/// use blitzen_sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+/// let lock = RwLock::new((1, "one"));
+/// let mut number: RwLockMappedWriteGuard<'_, i32> =
+///     RwLockWriteGuard::map(lock.try_write()?, |pair| &mut pair.0);
+/// *number = 2;
+/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// ```
+#[must_use = "the lock is released at once if this is not held"]
+#[clippy::has_significant_drop]
+pub struct RwLockMappedWriteGuard<'a, T: ?Sized> {
+    /// W1: all of its permits are this guard's, and guard what `value` points
+    /// to.
+    permits: &'a Permits,
+    all: u32,
+    value: *mut T,
+    lends: PhantomData<&'a mut T>,
+}
+
+// SAFETY: the guard is a `&mut T` with a release, which any thread may do.
+unsafe impl<T: ?Sized + Send + Sync> Send for RwLockMappedWriteGuard<'_, T> {}
+// SAFETY: through `&guard` only `&T` can be had.
+unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockMappedWriteGuard<'_, T> {}
+
+impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
+    /// For the holder of all permits.
+    fn new(permits: &'a Permits, all: u32, value: *mut T) -> Self {
+        Self {
+            permits,
+            all,
+            value,
+            lends: PhantomData,
+        }
+    }
+
+    /// A guard of a part of the part.
+    ///
+    /// ```
+    /// use blitzen_sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+    /// let lock = RwLock::new((1, [2, 3]));
+    /// let pair = RwLockWriteGuard::map(lock.try_write()?, |value| &mut value.1);
+    /// *RwLockMappedWriteGuard::map(pair, |pair| &mut pair[0]) = 9;
+    /// assert_eq!(lock.try_read()?.1, [9, 3]);
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    pub fn map<F, U: ?Sized>(mut this: Self, f: F) -> RwLockMappedWriteGuard<'a, U>
+    where
+        F: FnOnce(&mut T) -> &mut U,
+    {
+        let value: *mut U = f(&mut *this);
+        let this = ManuallyDrop::new(this);
+        RwLockMappedWriteGuard::new(this.permits, this.all, value)
+    }
+
+    /// A guard of a part of the part, if there is one.
+    ///
+    /// ```
+    /// use blitzen_sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+    /// let lock = RwLock::new((1, vec![2]));
+    /// let list = RwLockWriteGuard::map(lock.try_write()?, |value| &mut value.1);
+    /// let list = RwLockMappedWriteGuard::try_map(list, |list| list.get_mut(9)).unwrap_err();
+    /// assert_eq!(*list, [2]);
+    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Hands the guard back where `f` finds nothing.
+    pub fn try_map<F, U: ?Sized>(
+        mut this: Self,
+        f: F,
+    ) -> Result<RwLockMappedWriteGuard<'a, U>, Self>
+    where
+        F: FnOnce(&mut T) -> Option<&mut U>,
+    {
+        let value: *mut U = match f(&mut *this) {
+            Some(value) => value,
+            None => return Err(this),
+        };
+        let this = ManuallyDrop::new(this);
+        Ok(RwLockMappedWriteGuard::new(this.permits, this.all, value))
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockMappedWriteGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.permits.release_all(self.all as usize);
+    }
+}
+
+impl<T: ?Sized> Deref for RwLockMappedWriteGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: W1, nobody else reaches the value.
+        unsafe { &*self.value }
+    }
+}
+
+impl<T: ?Sized> DerefMut for RwLockMappedWriteGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: W1, and `&mut self` excludes other uses of this guard.
+        unsafe { &mut *self.value }
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLockMappedWriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for RwLockMappedWriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
