@@ -4,6 +4,7 @@
 //! `cargo xtask ci` runs the steps marked `ci` one after another, all of them even
 //! when one fails, and ends with a table and one line of totals.
 
+mod api;
 mod checks;
 mod conformance;
 mod cross;
@@ -80,6 +81,12 @@ const STEPS: &[Step] = &[
         ci: true,
         about: "Tokio's published tests on the façade",
         run: conformance::run,
+    },
+    Step {
+        name: "api",
+        ci: false,
+        about: "which of Tokio's public items the façade lacks",
+        run: api::run,
     },
     Step {
         name: "bench",
