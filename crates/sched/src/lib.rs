@@ -1,1 +1,24 @@
 //! Many tasks of blitzen, never a descriptor: queues, stealing, parking, workers.
+//!
+//! What it needs of the outside is in one trait, [`World`].
+//!
+//! The crate is an implementation detail: its interface may change with any release.
+
+mod current;
+mod home;
+mod idle;
+mod inject;
+mod lifo;
+mod lone;
+mod pace;
+mod ring;
+mod scheduler;
+#[cfg(test)]
+mod testing;
+mod watch;
+mod worker;
+mod world;
+
+pub use scheduler::{Config, Scheduler};
+pub use worker::{Seat, Step, Worker, current_index, defer, hand_over};
+pub use world::World;

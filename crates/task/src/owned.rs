@@ -91,6 +91,31 @@ impl Owned {
         self.tasks.lock().closed = true;
     }
 
+    /// Drops the future of every task that waits to be woken, and tells the
+    /// others to stop when their turn comes. The list must be closed.
+    ///
+    /// # Safety
+    /// Futures that are not `Send` belong to the calling thread.
+    pub unsafe fn cancel_idle(&self) {
+        let rounds = self.len();
+        for _ in 0..rounds {
+            let mut tasks = self.tasks.lock();
+            let Some(task) = tasks.list.pop_front() else {
+                return;
+            };
+            // SAFETY: O1, under the lock.
+            let close = unsafe { task.as_ref() }.state.close_idle();
+            // SAFETY: it has just left the list; O1 as before. Who completes it
+            // takes it out.
+            unsafe { tasks.list.push_back(task) };
+            drop(tasks);
+            if close == Close::Cancel {
+                // SAFETY: moved to running above.
+                unsafe { raw::cancel(task) };
+            }
+        }
+    }
+
     /// Drops the future of every task that is not being run, and tells the
     /// others to stop. Closes the list.
     ///

@@ -69,6 +69,13 @@ impl Runnable {
         unsafe { (task.as_ref().vtable.poll)(task) }
     }
 
+    /// Hands the task to its scheduler, to be queued as if just woken.
+    pub fn schedule(self) {
+        let task = self.into_raw();
+        // SAFETY: T1; the right passes to the queue.
+        unsafe { schedule(task) };
+    }
+
     /// The pointer, for queues.
     #[inline]
     pub fn into_raw(self) -> NonNull<Header> {

@@ -274,6 +274,16 @@ impl State {
         })
     }
 
+    /// The runtime goes away, and queues may still hold the task: it is taken
+    /// over only if it is in none.
+    pub(crate) fn close_idle(&self) -> Close {
+        self.update(|word| match word.lifecycle() {
+            IDLE => (Close::Cancel, Some(word.with(CLOSING).now(RUNNING))),
+            SCHEDULED | RUNNING => (Close::Running, Some(word.with(CLOSING))),
+            _ => (Close::Complete, None),
+        })
+    }
+
     /// One more level of shield.
     ///
     /// # Panics

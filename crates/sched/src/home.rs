@@ -1,0 +1,144 @@
+//! Where a task is registered: one home for each worker and for each lane of
+//! the injection queue, so that spawning touches no line that all workers write.
+//!
+//! H1. A home counts its tasks' references to it, and one more until the
+//!     scheduler has shut down. While the count is not zero it holds one strong
+//!     reference to the scheduler, which it is part of.
+//! H2. Once zero the count stays zero.
+
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use blitzen_observe::Counter;
+use blitzen_task::{Header, Owned, Runnable, Schedule};
+use blitzen_util::shim::Arc;
+use blitzen_util::shim::atomic::AtomicUsize;
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::fence;
+use blitzen_util::shim::cell::UnsafeCell;
+
+use crate::scheduler::Scheduler;
+
+/// One shard of a scheduler's tasks.
+pub(crate) struct Home {
+    pub(crate) owned: Owned,
+    /// Tasks spawned here from outside the workers.
+    pub(crate) submitted: Counter,
+    /// Tasks that came to the injection queue through this lane.
+    pub(crate) scheduled: Counter,
+    references: AtomicUsize,
+    /// The strong reference of H1. Written before the home is shared, and taken
+    /// by whoever lowers the count to zero.
+    scheduler: UnsafeCell<Option<Arc<Scheduler>>>,
+}
+
+// SAFETY: the cell is written before the home is shared and by the last of all
+// references (H1); the rest is made of atomics and locks.
+unsafe impl Send for Home {}
+// SAFETY: as above.
+unsafe impl Sync for Home {}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        Self {
+            owned: Owned::new(),
+            submitted: Counter::new(),
+            scheduled: Counter::new(),
+            references: AtomicUsize::new(1),
+            scheduler: UnsafeCell::new(None),
+        }
+    }
+
+    /// Gives the home its strong reference (H1).
+    ///
+    /// # Safety
+    /// No task has been registered yet, and this is called once.
+    pub(crate) unsafe fn adopt(&self, scheduler: Arc<Scheduler>) {
+        self.scheduler
+            // SAFETY: nobody else looks yet, by the caller's word.
+            .with_mut(|slot| unsafe { *slot = Some(scheduler) });
+    }
+
+    /// A reference for a new task; `None` after the shutdown (H2).
+    #[inline]
+    pub(crate) fn reference(&self) -> Option<HomeRef> {
+        let mut count = self.references.load(Relaxed);
+        while count != 0 {
+            // Relaxed: the caller holds the scheduler in some other way.
+            match self
+                .references
+                .compare_exchange_weak(count, count + 1, Relaxed, Relaxed)
+            {
+                Ok(_) => return Some(HomeRef(NonNull::from(self))),
+                Err(newer) => count = newer,
+            }
+        }
+        None
+    }
+
+    /// Gives up the reference that stands for the running scheduler.
+    pub(crate) fn retire(&self) {
+        drop(HomeRef(NonNull::from(self)));
+    }
+}
+
+/// A counted reference to a home, and through it to the scheduler.
+pub(crate) struct HomeRef(NonNull<Home>);
+
+// SAFETY: a home may be reached from any thread.
+unsafe impl Send for HomeRef {}
+// SAFETY: as above.
+unsafe impl Sync for HomeRef {}
+
+impl Deref for HomeRef {
+    type Target = Home;
+
+    fn deref(&self) -> &Home {
+        // SAFETY: H1: the count is not zero, so the scheduler is there.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl HomeRef {
+    fn scheduler(&self) -> &Arc<Scheduler> {
+        self.scheduler.with(|slot| {
+            // SAFETY: written before any reference was given, taken after the
+            // last is gone.
+            match unsafe { &*slot } {
+                Some(scheduler) => scheduler,
+                None => unreachable!("H1"),
+            }
+        })
+    }
+}
+
+impl Drop for HomeRef {
+    #[inline]
+    fn drop(&mut self) {
+        // Release, met by the fence below: who drops the scheduler sees all
+        // that others did with it.
+        if self.references.fetch_sub(1, Release) == 1 {
+            fence(Acquire);
+            // SAFETY: H2: nobody looks any more.
+            let scheduler = self.scheduler.with_mut(|slot| unsafe { (*slot).take() });
+            // Last: this may be what keeps the home itself in memory.
+            drop(scheduler);
+        }
+    }
+}
+
+impl Schedule for HomeRef {
+    #[inline]
+    fn schedule(&self, task: Runnable) {
+        self.scheduler().schedule(task);
+    }
+
+    #[inline]
+    fn release(&self, task: &Header) {
+        self.owned.remove(task);
+    }
+
+    fn panicked(&self) {
+        self.scheduler().world().task_panicked();
+    }
+}

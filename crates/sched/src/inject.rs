@@ -1,0 +1,302 @@
+//! The queue for tasks that come from outside the workers, and for what
+//! overflows from their rings: cut into shards, so that no two producers need
+//! share a lock.
+//!
+//! I1. A shard's `len` is written under its lock only.
+//! I2. A closed shard forgets what is pushed: whoever closed the scheduler
+//!     cancels those tasks through the list of live ones.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicUsize as PlainUsize;
+
+use blitzen_task::{Header, Runnable};
+use blitzen_util::pad::Padded;
+use blitzen_util::shim::Mutex;
+use blitzen_util::shim::atomic::AtomicUsize;
+use blitzen_util::shim::atomic::Ordering::{Relaxed, Release};
+
+use crate::pace::share_of;
+
+/// More shards than this would make looking through them dear.
+const MOST_SHARDS: usize = 64;
+
+/// The queue.
+pub(crate) struct Inject {
+    shards: Box<[Padded<Shard>]>,
+    workers: usize,
+}
+
+struct Shard {
+    queue: Mutex<Queue>,
+    len: AtomicUsize,
+}
+
+/// Tasks linked through their headers.
+struct Queue {
+    first: Option<NonNull<Header>>,
+    last: Option<NonNull<Header>>,
+    closed: bool,
+}
+
+// SAFETY: the tasks in a queue are runnables, which may go anywhere.
+unsafe impl Send for Queue {}
+
+impl Queue {
+    fn push(&mut self, task: Runnable) {
+        // SAFETY: the caller holds the lock of the queue the task goes into.
+        unsafe { task.with_queue_next(|next| *next = None) };
+        let task = task.into_raw();
+        match self.last.replace(task) {
+            None => self.first = Some(task),
+            Some(last) => {
+                // SAFETY: in the queue, so not taken out of it; lock as above.
+                unsafe {
+                    let last = Runnable::from_raw(last);
+                    last.with_queue_next(|next| *next = Some(task));
+                    last.forget();
+                }
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<Runnable> {
+        // SAFETY: put in from `into_raw`, and out of the queue with this; lock
+        // as above.
+        unsafe {
+            let task = Runnable::from_raw(self.first?);
+            self.first = task.with_queue_next(Option::take);
+            if self.first.is_none() {
+                self.last = None;
+            }
+            Some(task)
+        }
+    }
+}
+
+thread_local! {
+    /// Which shard this thread uses, the same one each time so that what it
+    /// spawns is served in order.
+    static LANE: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// A number of the calling thread, spread evenly over threads.
+pub(crate) fn lane() -> usize {
+    // Not loom's: which lane a thread gets is no part of any protocol.
+    static NEXT: PlainUsize = PlainUsize::new(0);
+    LANE.with(|lane| {
+        lane.get().unwrap_or_else(|| {
+            let next = NEXT.fetch_add(1, Relaxed);
+            lane.set(Some(next));
+            next
+        })
+    })
+}
+
+impl Inject {
+    /// An empty queue for `workers` workers.
+    pub(crate) fn new(workers: usize) -> Self {
+        let shards = workers.next_power_of_two().min(MOST_SHARDS);
+        let shard = || {
+            Padded(Shard {
+                queue: Mutex::new(Queue {
+                    first: None,
+                    last: None,
+                    closed: false,
+                }),
+                len: AtomicUsize::new(0),
+            })
+        };
+        Self {
+            shards: (0..shards).map(|_| shard()).collect(),
+            workers,
+        }
+    }
+
+    /// How many shards there are.
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn shard(&self, lane: usize) -> &Shard {
+        &self.shards[lane & (self.shards.len() - 1)]
+    }
+
+    /// Adds a task.
+    pub(crate) fn push(&self, lane: usize, task: Runnable) {
+        self.push_all(lane, [task]);
+    }
+
+    /// Adds tasks in one go.
+    pub(crate) fn push_all(&self, lane: usize, tasks: impl IntoIterator<Item = Runnable>) {
+        let shard = self.shard(lane);
+        let mut queue = shard.queue.lock();
+        if queue.closed {
+            drop(queue);
+            tasks.into_iter().for_each(Runnable::forget); // I2
+            return;
+        }
+        let mut len = shard.len.load(Relaxed); // I1
+        for task in tasks {
+            queue.push(task);
+            len += 1;
+        }
+        // Release, met by the fences of the idle protocol: a worker that looks
+        // before it sleeps sees that there is something.
+        shard.len.store(len, Release);
+    }
+
+    /// How many tasks wait; a guess, since they come and go.
+    pub(crate) fn len(&self) -> usize {
+        self.shards
+            .iter()
+            .map(|shard| shard.len.load(Relaxed))
+            .sum()
+    }
+
+    /// Whether no task waits; a guess, as above.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| shard.len.load(Relaxed) == 0)
+    }
+
+    /// Takes a worker's fair share, `most` at the most, of the first shard from
+    /// `lane` on that has anything; the tasks go to `each` one by one.
+    pub(crate) fn fetch(&self, lane: usize, most: usize, mut each: impl FnMut(Runnable)) -> usize {
+        for offset in 0..self.shards.len() {
+            let shard = self.shard(lane.wrapping_add(offset));
+            if shard.len.load(Relaxed) == 0 {
+                continue;
+            }
+            let mut queue = shard.queue.lock();
+            let len = shard.len.load(Relaxed); // I1
+            let share = share_of(len, self.workers).min(most).min(len);
+            for _ in 0..share {
+                let Some(task) = queue.pop() else {
+                    unreachable!("the shard's length is that of its queue (I1)");
+                };
+                each(task);
+            }
+            shard.len.store(len - share, Relaxed);
+            if share > 0 {
+                return share;
+            }
+        }
+        0
+    }
+
+    /// Closes every shard; what is queued is forgotten, like what comes later.
+    pub(crate) fn close(&self) {
+        for shard in &self.shards {
+            let mut queue = shard.queue.lock();
+            queue.closed = true;
+            while let Some(task) = queue.pop() {
+                task.forget(); // I2
+            }
+            shard.len.store(0, Relaxed);
+        }
+    }
+}
+
+impl Drop for Inject {
+    fn drop(&mut self) {
+        for shard in &mut self.shards {
+            while let Some(task) = shard.queue.get_mut().pop() {
+                drop(task);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::testing::{Tasks, id};
+
+    #[test]
+    fn a_lane_is_first_in_first_out() {
+        let tasks = Tasks::new();
+        let inject = Inject::new(1);
+        for _ in 0..10 {
+            inject.push(0, tasks.next());
+        }
+        assert_eq!(inject.len(), 10);
+        let mut order = Vec::new();
+        while inject.fetch(0, 3, |task| order.push(id(&task))) > 0 {}
+        assert_eq!(order, tasks.ids());
+        assert!(inject.is_empty());
+    }
+
+    #[test]
+    fn a_fetch_takes_a_fair_share_and_looks_into_every_lane() {
+        let tasks = Tasks::new();
+        let inject = Inject::new(4);
+        inject.push_all(3, (0..100).map(|_| tasks.next()));
+        assert_eq!(inject.fetch(0, 64, drop), 25);
+        assert_eq!(inject.fetch(0, 8, drop), 8);
+        assert_eq!(inject.fetch(2, 64, drop), 16);
+        while inject.fetch(1, 64, drop) > 0 {}
+        assert!(inject.is_empty());
+    }
+
+    #[test]
+    fn a_closed_queue_forgets_what_comes() {
+        let tasks = Tasks::new();
+        let inject = Inject::new(2);
+        inject.push(0, tasks.next());
+        inject.close();
+        inject.push(1, tasks.next());
+        assert_eq!(inject.fetch(0, 64, drop), 0);
+        tasks.close();
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::testing::{Tasks, id};
+    use blitzen_util::shim::{Arc, thread};
+
+    #[test]
+    fn pushes_against_fetches_lose_and_double_nothing() {
+        loom::model(|| {
+            let tasks = Arc::new(Tasks::new());
+            let inject = Arc::new(Inject::new(2));
+            let producer = thread::spawn({
+                let (tasks, inject) = (tasks.clone(), inject.clone());
+                move || {
+                    inject.push(0, tasks.next());
+                    inject.push(0, tasks.next());
+                }
+            });
+            let fetch = |seen: &mut Vec<u64>| {
+                inject.fetch(1, 4, |task| {
+                    seen.push(id(&task));
+                    task.forget();
+                })
+            };
+            let mut seen = Vec::new();
+            fetch(&mut seen);
+            producer.join().unwrap();
+            while fetch(&mut seen) > 0 {}
+            assert_eq!(seen, tasks.ids());
+            tasks.close();
+        });
+    }
+
+    #[test]
+    fn a_push_against_the_close_is_queued_before_or_forgotten() {
+        loom::model(|| {
+            let tasks = Arc::new(Tasks::new());
+            let inject = Arc::new(Inject::new(1));
+            let producer = thread::spawn({
+                let (tasks, inject) = (tasks.clone(), inject.clone());
+                move || inject.push(0, tasks.next())
+            });
+            inject.close();
+            producer.join().unwrap();
+            assert_eq!(inject.fetch(0, 4, drop), 0);
+            assert!(inject.is_empty());
+            tasks.close();
+        });
+    }
+}

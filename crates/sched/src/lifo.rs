@@ -1,0 +1,160 @@
+//! The slot of a worker's newest task, which is the likeliest to find its data
+//! still in the cache.
+//!
+//! F1. Only the owner fills the slot; anyone may empty it.
+
+use std::ptr::{NonNull, null_mut};
+
+use blitzen_task::{Header, Runnable};
+use blitzen_util::shim::atomic::AtomicPtr;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// The slot.
+pub(crate) struct Lifo {
+    task: AtomicPtr<Header>,
+}
+
+impl Lifo {
+    /// An empty slot.
+    pub(crate) fn new() -> Self {
+        Self {
+            task: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// Fills the slot and returns the task it held. Owner only.
+    #[inline]
+    pub(crate) fn replace(&self, task: Runnable) -> Option<Runnable> {
+        let task = task.into_raw().as_ptr();
+        // By F1 an empty slot stays empty, so a plain store will do.
+        if self.task.load(Relaxed).is_null() {
+            // Release, met by the Acquire of whoever empties the slot.
+            self.task.store(task, Release);
+            return None;
+        }
+        // AcqRel: Release as above; Acquire, met by the Release of the owner's
+        // own earlier store, which a thief may have seen first.
+        runnable(self.task.swap(task, AcqRel))
+    }
+
+    /// Empties the slot.
+    #[inline]
+    pub(crate) fn take(&self) -> Option<Runnable> {
+        if self.task.load(Relaxed).is_null() {
+            return None;
+        }
+        // Acquire, met by the Release in `replace`.
+        runnable(self.task.swap(null_mut(), Acquire))
+    }
+
+    /// What is in the slot, to compare with a later look.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<Resident> {
+        NonNull::new(self.task.load(Relaxed)).map(Resident)
+    }
+
+    /// Empties the slot if what is in it is what was there at an earlier look.
+    pub(crate) fn take_if(&self, seen: Resident) -> Option<Runnable> {
+        // Acquire, met by the Release in `replace`. Another task at the same
+        // address is as good a catch.
+        let taken = self
+            .task
+            .compare_exchange(seen.0.as_ptr(), null_mut(), Acquire, Relaxed);
+        runnable(taken.unwrap_or(null_mut()))
+    }
+}
+
+/// What a look into the slot saw: good for comparing, not for touching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Resident(NonNull<Header>);
+
+/// The task a pointer that was in the slot stands for.
+fn runnable(task: *mut Header) -> Option<Runnable> {
+    // SAFETY: the slot was filled from `into_raw`, and who takes the pointer
+    // out of it is the only one to do so.
+    NonNull::new(task).map(|task| unsafe { Runnable::from_raw(task) })
+}
+
+impl Default for Lifo {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Lifo {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::testing::{Tasks, id};
+
+    #[test]
+    fn the_newest_task_evicts_the_one_before() {
+        let tasks = Tasks::new();
+        let lifo = Lifo::new();
+        assert!(lifo.replace(tasks.next()).is_none());
+        let evicted = lifo.replace(tasks.next()).unwrap();
+        assert_eq!(id(&evicted), tasks.ids()[0]);
+        assert_eq!(id(&lifo.take().unwrap()), tasks.ids()[1]);
+        assert!(lifo.take().is_none());
+    }
+
+    #[test]
+    fn a_thief_takes_only_what_it_has_seen() {
+        let tasks = Tasks::new();
+        let lifo = Lifo::new();
+        lifo.replace(tasks.next());
+        let seen = lifo.peek().unwrap();
+        let kept = lifo.replace(tasks.next()); // keeps the first alive: no reuse
+        assert!(lifo.take_if(seen).is_none());
+        assert!(lifo.take_if(lifo.peek().unwrap()).is_some());
+        drop(kept);
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::testing::{Tasks, id};
+    use blitzen_util::shim::{Arc, thread};
+
+    #[test]
+    fn the_owner_and_a_thief_never_both_get_the_task() {
+        loom::model(|| {
+            let tasks = Tasks::new();
+            let lifo = Arc::new(Lifo::new());
+            assert!(lifo.replace(tasks.next()).is_none());
+            let thief = thread::spawn({
+                let lifo = lifo.clone();
+                move || {
+                    let task = lifo.peek().and_then(|seen| lifo.take_if(seen));
+                    task.map(|task| {
+                        let seen = id(&task);
+                        task.forget();
+                        seen
+                    })
+                }
+            });
+            let mut seen = Vec::new();
+            let mut keep = |task: Option<Runnable>| {
+                if let Some(task) = task {
+                    seen.push(id(&task));
+                    task.forget();
+                }
+            };
+            keep(lifo.replace(tasks.next()));
+            keep(lifo.take());
+            keep(lifo.take());
+            seen.extend(thief.join().unwrap());
+            seen.sort();
+            let mut made = tasks.ids();
+            made.sort();
+            assert_eq!(seen, made);
+            tasks.close();
+        });
+    }
+}

@@ -1,0 +1,81 @@
+//! Whether to wake a sleeper for a task that was spawned alone.
+//!
+//! A parent that goes on computing should see its child start elsewhere within
+//! microseconds; a parent that awaits its child at once would only pay for the
+//! wake. The worker finds out which kind it has: as long as it runs such
+//! children itself, it wakes somebody for ever fewer of them.
+
+use std::cell::Cell;
+
+/// At the most this many lone spawns in a row go unannounced.
+const MOST_SKIPPED: u32 = 1023;
+
+/// The memory of what became of children announced before.
+#[derive(Debug, Default)]
+pub(crate) struct Lone {
+    /// Lone spawns still to pass over.
+    skip: Cell<u32>,
+    /// How many to pass over after the next announced one.
+    backoff: Cell<u32>,
+    /// A child was announced, and is in the slot as far as we know.
+    announced: Cell<bool>,
+}
+
+impl Lone {
+    /// A task was spawned while the worker had no other; whether to announce it.
+    pub(crate) fn spawned(&self) -> bool {
+        match self.skip.get() {
+            0 => {
+                self.skip.set(self.backoff.get());
+                self.announced.set(true);
+                true
+            }
+            left => {
+                self.skip.set(left - 1);
+                false
+            }
+        }
+    }
+
+    /// The worker looked for its newest task: it was still there, or gone.
+    #[inline]
+    pub(crate) fn looked(&self, still_there: bool) {
+        if self.announced.replace(false) {
+            let backoff = match still_there {
+                true => (2 * self.backoff.get() + 1).min(MOST_SKIPPED),
+                false => 0,
+            };
+            self.backoff.set(backoff);
+            self.skip.set(backoff);
+        }
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_is_always_stolen_is_always_announced() {
+        let lone = Lone::default();
+        for _ in 0..100 {
+            assert!(lone.spawned());
+            lone.looked(false);
+        }
+    }
+
+    #[test]
+    fn a_child_that_never_is_gets_announced_ever_less_but_not_never() {
+        let lone = Lone::default();
+        let mut announced = 0;
+        for _ in 0..10_000 {
+            announced += u32::from(lone.spawned());
+            lone.looked(true);
+        }
+        assert!((10..30).contains(&announced), "{announced}");
+        // The first that is stolen brings the announcements back.
+        while !lone.spawned() {}
+        lone.looked(false);
+        assert!(lone.spawned());
+    }
+}

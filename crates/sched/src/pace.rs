@@ -1,0 +1,145 @@
+//! How often a worker looks up from its own queue, and how much it takes when
+//! it does: pure arithmetic.
+
+/// Polls before a worker looks at its drivers, at the most: about an eighth of
+/// a millisecond at 1 µs a poll.
+pub(crate) const BUDGET_PER_TICK: u32 = 128;
+
+/// Runs of the newest-task slot in a row before the ring gets its turn.
+pub(crate) const MAX_LIFO_POLLS: u32 = 3;
+
+/// Batches from the injection queue: the least, the most for a worker that has
+/// work of its own, and the most for one that has none.
+pub(crate) const MIN_BATCH: usize = 4;
+/// See [`MIN_BATCH`].
+pub(crate) const BUSY_BATCH: usize = 32;
+/// See [`MIN_BATCH`].
+pub(crate) const MAX_BATCH: usize = 64;
+
+/// How long a task may wait in the injection queue of a busy scheduler.
+const TARGET_LATENCY_NS: u64 = 1_000_000;
+const MIN_INTERVAL: u32 = 8;
+const MAX_INTERVAL: u32 = 255;
+/// What a poll takes, until something is known.
+const INITIAL_RUN_NS: u64 = 50_000;
+/// The weight of a new sample, in tenths.
+const EWMA_TENTHS: u64 = 1;
+
+/// A worker's share of `len` tasks.
+pub(crate) fn share_of(len: usize, workers: usize) -> usize {
+    (len / workers.max(1)).clamp(MIN_BATCH, MAX_BATCH)
+}
+
+/// The average run of a task and what follows from it.
+#[derive(Clone, Debug)]
+pub(crate) struct Pace {
+    average_run_ns: u64,
+    /// Polls between two looks at the injection queue.
+    inject_interval: u32,
+    /// Set by hand: nothing adapts.
+    fixed_inject_interval: Option<u32>,
+    /// Polls between two looks at the drivers.
+    event_interval: u32,
+    fixed_event_interval: Option<u32>,
+}
+
+impl Pace {
+    /// A pace that adapts, except where an interval is given.
+    pub(crate) fn new(inject_interval: Option<u32>, event_interval: Option<u32>) -> Self {
+        let mut pace = Self {
+            average_run_ns: INITIAL_RUN_NS,
+            inject_interval: 0,
+            fixed_inject_interval: inject_interval,
+            event_interval: 0,
+            fixed_event_interval: event_interval,
+        };
+        pace.adapt();
+        pace
+    }
+
+    /// A stretch of `polls` took `elapsed_ns`.
+    pub(crate) fn sample(&mut self, elapsed_ns: u64, polls: u32) {
+        if polls == 0 {
+            return;
+        }
+        let sample = elapsed_ns / u64::from(polls);
+        let weighted = sample * EWMA_TENTHS + self.average_run_ns * (10 - EWMA_TENTHS);
+        self.average_run_ns = (weighted / 10).max(1);
+        self.adapt();
+    }
+
+    fn adapt(&mut self) {
+        let fitting = TARGET_LATENCY_NS / self.average_run_ns;
+        let fitting = fitting.clamp(MIN_INTERVAL.into(), MAX_INTERVAL.into()) as u32;
+        self.inject_interval = self.fixed_inject_interval.unwrap_or(fitting);
+        self.event_interval = self
+            .fixed_event_interval
+            .unwrap_or(fitting.min(BUDGET_PER_TICK));
+    }
+
+    /// Polls between two looks at the injection queue.
+    pub(crate) fn inject_interval(&self) -> u32 {
+        self.inject_interval
+    }
+
+    /// Polls between two looks at the drivers.
+    pub(crate) fn event_interval(&self) -> u32 {
+        self.event_interval
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    fn settled(run_ns: u64) -> u32 {
+        let mut pace = Pace::new(None, None);
+        for _ in 0..200 {
+            pace.sample(run_ns * 100, 100);
+        }
+        pace.inject_interval()
+    }
+
+    #[test]
+    fn the_interval_follows_the_average_run() {
+        assert_eq!(Pace::new(None, None).inject_interval(), 20);
+        assert_eq!(settled(1_000), 255);
+        assert_eq!(settled(10_000), 100);
+        assert_eq!(settled(50_000), 20);
+        assert_eq!(settled(100_000), 10);
+        assert_eq!(settled(5_000_000), 8);
+    }
+
+    #[test]
+    fn one_odd_sample_changes_little() {
+        let mut pace = Pace::new(None, None);
+        pace.sample(100_000, 1);
+        assert_eq!(pace.average_run_ns, 55_000);
+        pace.sample(0, 0);
+        assert_eq!(pace.average_run_ns, 55_000);
+    }
+
+    #[test]
+    fn a_given_interval_stays() {
+        let mut pace = Pace::new(Some(31), Some(7));
+        pace.sample(1, 1);
+        assert_eq!((pace.inject_interval(), pace.event_interval()), (31, 7));
+    }
+
+    #[test]
+    fn drivers_are_looked_at_at_least_once_a_tick() {
+        let mut pace = Pace::new(None, None);
+        for _ in 0..200 {
+            pace.sample(100, 100);
+        }
+        assert_eq!(pace.event_interval(), BUDGET_PER_TICK);
+    }
+
+    #[test]
+    fn shares_are_fair_and_bounded() {
+        assert_eq!(share_of(0, 2), 4);
+        assert_eq!(share_of(20, 2), 10);
+        assert_eq!(share_of(10_000, 2), 64);
+        assert_eq!(share_of(10, 0), 10);
+    }
+}

@@ -1,0 +1,428 @@
+//! Many workers, their queues, and the tasks that belong to them.
+//!
+//! Shutdown, in order:
+//!
+//! X1. The queue for tasks from outside and the lists of live tasks close: what
+//!     is woken or spawned from now on is forgotten or refused.
+//! X2. Each worker, when it notices, cancels what is in its own queue and every
+//!     task that waits to be woken, and leaves.
+//! X3. The last one out finds nobody running and every queue empty, so that no
+//!     runnable is left: it cancels whatever is still alive.
+//!
+//! A worker that is stuck in a poll delays only the tasks that were queued at
+//! that very moment; with a deadline, the caller does not wait for it, and X3
+//! happens when it comes back.
+
+use std::future::Future;
+use std::time::Duration;
+
+use blitzen_observe::{Stats, WorkerCounters};
+use blitzen_task::{Header, Id, JoinHandle, Origin, Runnable, Schedule};
+use blitzen_util::pad::Padded;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use blitzen_util::shim::{Arc, Condvar, Mutex};
+
+use crate::current;
+use crate::home::Home;
+use crate::idle::Idle;
+use crate::inject::{Inject, lane};
+use crate::lifo::Lifo;
+use crate::ring::Ring;
+use crate::watch::Watch;
+use crate::worker::Worker;
+use crate::world::World;
+
+/// How a scheduler is to work.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// Workers, at least one.
+    pub workers: usize,
+    /// Polls between two looks at the injection queue; adapts if not given.
+    pub inject_interval: Option<u32>,
+    /// Polls between two looks at the drivers; adapts if not given.
+    pub event_interval: Option<u32>,
+    /// Whether the newest task runs first.
+    pub lifo: bool,
+    /// The longest sleep of a worker that has nothing to do; no limit if not given.
+    pub park_timeout: Option<Duration>,
+}
+
+impl Config {
+    /// Defaults for a number of workers.
+    pub fn new(workers: usize) -> Self {
+        Self {
+            workers,
+            inject_interval: None,
+            event_interval: None,
+            lifo: true,
+            park_timeout: None,
+        }
+    }
+}
+
+/// The part of a worker that others see.
+pub(crate) struct Desk {
+    pub(crate) ring: Ring,
+    pub(crate) lifo: Lifo,
+    /// Changes with every poll: a worker whose tick stands still is stuck in one.
+    pub(crate) tick: AtomicU32,
+    pub(crate) counters: WorkerCounters,
+}
+
+/// A work-stealing scheduler.
+pub struct Scheduler {
+    world: Box<dyn World>,
+    pub(crate) config: Config,
+    pub(crate) desks: Box<[Padded<Desk>]>,
+    pub(crate) inject: Inject,
+    pub(crate) idle: Idle,
+    pub(crate) watch: Watch,
+    /// One for each worker, then one for each lane.
+    homes: Box<[Padded<Home>]>,
+    closed: AtomicBool,
+    /// Whether the workers have threads, or need none.
+    started: AtomicBool,
+    start: Mutex<()>,
+    /// Workers that have not left, and the one who starts or closes them.
+    present: AtomicUsize,
+    stopped: Mutex<bool>,
+    on_stopped: Condvar,
+}
+
+impl Scheduler {
+    /// A scheduler whose workers have no threads yet: they get them with the
+    /// first task.
+    ///
+    /// # Panics
+    /// If there are no workers.
+    #[track_caller]
+    pub fn new(config: Config, world: Box<dyn World>) -> Arc<Self> {
+        Self::build(config, world, false)
+    }
+
+    /// A scheduler with one worker, which whoever blocks on it runs.
+    pub fn with_seat(mut config: Config, world: Box<dyn World>) -> (Arc<Self>, Box<Worker>) {
+        config.workers = 1;
+        let scheduler = Self::build(config, world, true);
+        scheduler.join();
+        let worker = Worker::new(scheduler.clone(), 0);
+        (scheduler, Box::new(worker))
+    }
+
+    #[track_caller]
+    fn build(config: Config, world: Box<dyn World>, started: bool) -> Arc<Self> {
+        assert!(config.workers > 0, "a scheduler needs at least one worker");
+        let workers = config.workers;
+        let inject = Inject::new(workers);
+        let homes = workers + inject.shards();
+        let desk = |_| {
+            Padded(Desk {
+                ring: Ring::new(),
+                lifo: Lifo::new(),
+                tick: AtomicU32::new(0),
+                counters: WorkerCounters::default(),
+            })
+        };
+        let scheduler = Arc::new(Self {
+            world,
+            desks: (0..workers).map(desk).collect(),
+            inject,
+            idle: Idle::new(workers),
+            watch: Watch::new(workers),
+            homes: (0..homes).map(|_| Padded(Home::new())).collect(),
+            closed: AtomicBool::new(false),
+            started: AtomicBool::new(started),
+            start: Mutex::new(()),
+            present: AtomicUsize::new(1),
+            stopped: Mutex::new(false),
+            on_stopped: Condvar::new(),
+            config,
+        });
+        for desk in &scheduler.desks {
+            // Born asleep: waking it the first time is giving it a thread.
+            desk.counters.park_events.bump();
+        }
+        for home in &scheduler.homes {
+            // SAFETY: new, and once for each.
+            unsafe { home.adopt(scheduler.clone()) };
+        }
+        scheduler
+    }
+
+    /// The outside world.
+    pub fn world(&self) -> &dyn World {
+        &*self.world
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.desks.len()
+    }
+
+    /// Makes a task of a future and queues it. After the shutdown the task is
+    /// cancelled at once.
+    pub fn spawn<F>(self: &Arc<Self>, future: F, id: Id, origin: Origin) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        // SAFETY: the future and its output are `Send`.
+        unsafe { self.spawn_unchecked(future, id, origin) }
+    }
+
+    /// Like [`spawn`](Self::spawn), for a future that may have to stay on its
+    /// thread.
+    ///
+    /// # Safety
+    /// Unless the future is `Send`, the scheduler is one
+    /// [with a seat](Self::with_seat), which is taken and closed only on the
+    /// thread that calls this. Unless the output is `Send`, it never leaves
+    /// that thread.
+    pub unsafe fn spawn_unchecked<F>(
+        self: &Arc<Self>,
+        future: F,
+        id: Id,
+        origin: Origin,
+    ) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        current::with_worker_of(self, |worker| {
+            let index = worker.map_or_else(|| self.workers() + self.lane(), Worker::index);
+            let home = &self.homes[index];
+            let Some(reference) = home.reference() else {
+                return refuse(future, id, origin);
+            };
+            // SAFETY: handed on; the workers run every task of the scheduler.
+            let (task, handle) =
+                unsafe { blitzen_task::spawn_unchecked(future, reference, id, origin) };
+            if home.owned.insert(&task).is_err() {
+                drop(task); // cancels it
+                return handle;
+            }
+            match worker {
+                Some(worker) => worker.push_spawned(task),
+                None => {
+                    home.submitted.add_shared(1);
+                    self.ensure_started();
+                    self.push_outside(index - self.workers(), task);
+                }
+            }
+            handle
+        })
+    }
+
+    fn lane(&self) -> usize {
+        lane() & (self.inject.shards() - 1)
+    }
+
+    /// Queues a task that was woken or cancelled.
+    #[inline]
+    pub(crate) fn schedule(self: &Arc<Self>, task: Runnable) {
+        current::with_worker_of(self, |worker| match worker {
+            Some(worker) => worker.push_woken(task),
+            None => self.push_outside(self.lane(), task),
+        });
+    }
+
+    fn push_outside(&self, lane: usize, task: Runnable) {
+        let home = &self.homes[self.workers() + lane];
+        home.scheduled.add_shared(1);
+        self.inject.push(lane, task);
+        self.notify();
+    }
+
+    /// Wakes a worker for work that any of them can find.
+    pub(crate) fn notify(&self) {
+        if let Some(worker) = self.idle.worker_to_notify() {
+            self.world.interrupt(worker);
+        }
+    }
+
+    /// Whether there is work that a thief could take.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.inject.is_empty() || self.desks.iter().any(|desk| !desk.ring.is_empty())
+    }
+
+    /// Whether the shutdown has begun.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Acquire)
+    }
+
+    /// Gives the workers threads, unless they have them.
+    ///
+    /// # Panics
+    /// If the system refuses even the first thread.
+    fn ensure_started(self: &Arc<Self>) {
+        if !self.started.load(Acquire) {
+            self.start_workers();
+        }
+    }
+
+    #[cold]
+    fn start_workers(self: &Arc<Self>) {
+        let guard = self.start.lock();
+        if self.started.load(Relaxed) || self.is_closed() {
+            return;
+        }
+        for index in 0..self.workers() {
+            self.join();
+            let Err(error) = self.world.start(Worker::new(self.clone(), index)) else {
+                continue;
+            };
+            // Those that have none are not there to be woken.
+            self.present.fetch_sub(1, Relaxed);
+            assert!(index > 0, "the system gave no thread to a worker: {error}");
+            for missing in index..self.workers() {
+                self.idle.claim(missing);
+            }
+            break;
+        }
+        // Release, met by the Acquire in `ensure_started`.
+        self.started.store(true, Release);
+        drop(guard);
+    }
+
+    /// Starts the shutdown; [`wait_stopped`](Self::wait_stopped) tells its end.
+    /// Futures are dropped on the workers or, if none has started, here.
+    pub fn close(&self) {
+        let guard = self.start.lock(); // whoever starts workers does so before
+        // Release, met by the Acquire in `is_closed`.
+        if self.closed.swap(true, AcqRel) {
+            return;
+        }
+        drop(guard);
+        self.inject.close(); // X1
+        for home in &self.homes {
+            home.owned.close();
+        }
+        for worker in 0..self.workers() {
+            self.idle.claim(worker);
+            self.world.interrupt(worker);
+        }
+        self.leave();
+    }
+
+    /// One more that has to leave before the shutdown is over.
+    pub(crate) fn join(&self) {
+        // Relaxed: the caller is present itself.
+        self.present.fetch_add(1, Relaxed);
+    }
+
+    /// A worker, or the one that closed, has left (X3).
+    pub(crate) fn leave(&self) {
+        // AcqRel, met by the others' own: the last sees every queue as they
+        // left it.
+        if self.present.fetch_sub(1, AcqRel) != 1 {
+            return;
+        }
+        for home in &self.homes {
+            // SAFETY: queues are closed or empty and nobody runs a task (X3);
+            // all futures are `Send`.
+            unsafe { home.owned.cancel_all() };
+        }
+        *self.stopped.lock() = true;
+        self.on_stopped.notify_all();
+        for home in &self.homes {
+            home.retire();
+        }
+    }
+
+    /// Drops the futures of tasks that wait to be woken (X2).
+    pub(crate) fn cancel_idle(&self) {
+        for home in &self.homes {
+            // SAFETY: all futures are `Send`.
+            unsafe { home.owned.cancel_idle() };
+        }
+    }
+
+    /// Waits for the end of the shutdown; false if `timeout` passes first.
+    pub fn wait_stopped(&self, timeout: Option<Duration>) -> bool {
+        let mut stopped = self.stopped.lock();
+        let deadline = timeout.map(|timeout| std::time::Instant::now().checked_add(timeout));
+        while !*stopped {
+            let left = match deadline {
+                // Without a deadline, or with one beyond what the clock can say.
+                None | Some(None) => None,
+                Some(Some(end)) => {
+                    let left = end.saturating_duration_since(std::time::Instant::now());
+                    if left.is_zero() {
+                        return false;
+                    }
+                    Some(left)
+                }
+            };
+            stopped = match left {
+                None => self.on_stopped.wait(stopped),
+                Some(left) => self.on_stopped.wait_timeout(stopped, left).0,
+            };
+        }
+        true
+    }
+
+    /// Shows every live task.
+    pub fn for_each_task(&self, mut visit: impl FnMut(&Header)) {
+        for home in &self.homes {
+            home.owned.for_each(&mut visit);
+        }
+    }
+
+    /// How many tasks are not complete.
+    pub fn alive_tasks(&self) -> usize {
+        self.homes.iter().map(|home| home.owned.len()).sum()
+    }
+
+    /// How many tasks wait in the injection queue.
+    pub fn global_queue_depth(&self) -> usize {
+        self.inject.len()
+    }
+
+    /// How many tasks wait in a worker's own queue.
+    pub fn local_queue_depth(&self, worker: usize) -> usize {
+        let desk = &self.desks[worker];
+        desk.ring.len() as usize + usize::from(desk.lifo.peek().is_some())
+    }
+
+    /// The counters of one worker.
+    pub fn counters(&self, worker: usize) -> &WorkerCounters {
+        &self.desks[worker].counters
+    }
+
+    /// What has happened so far.
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        stats.workers = self.desks.iter().map(|desk| desk.counters.read()).collect();
+        stats.remote_submitted = self.homes.iter().map(|home| home.submitted.get()).sum();
+        stats.remote_schedules = self.homes.iter().map(|home| home.scheduled.get()).sum();
+        stats.alive_tasks = self.alive_tasks();
+        stats.global_queue_depth = self.global_queue_depth();
+        stats
+    }
+}
+
+/// The home of a task that comes too late for any.
+struct Nowhere;
+
+impl Schedule for Nowhere {
+    fn schedule(&self, task: Runnable) {
+        drop(task);
+    }
+
+    fn release(&self, _: &Header) {}
+}
+
+/// A task that is cancelled before it begins.
+#[cold]
+fn refuse<F>(future: F, id: Id, origin: Origin) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    // SAFETY: the runnable is dropped right here, and no other is ever made.
+    let (task, handle) = unsafe { blitzen_task::spawn_unchecked(future, Nowhere, id, origin) };
+    drop(task);
+    handle
+}

@@ -1,0 +1,56 @@
+//! Tasks for the tests of queues.
+
+use std::future::pending;
+use std::sync::Mutex;
+
+use blitzen_task::{Header, Id, Origin, Owned, Runnable, Schedule};
+use blitzen_util::shim::Arc;
+
+/// A source of tasks that remembers what it made, and frees it when closed.
+pub(crate) struct Tasks {
+    owned: Arc<Owned>,
+    ids: Mutex<Vec<u64>>,
+}
+
+struct Home(Arc<Owned>);
+
+impl Schedule for Home {
+    fn schedule(&self, task: Runnable) {
+        task.forget();
+    }
+
+    fn release(&self, task: &Header) {
+        self.0.remove(task);
+    }
+}
+
+impl Tasks {
+    pub(crate) fn new() -> Self {
+        Self {
+            owned: Arc::new(Owned::new()),
+            ids: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(crate) fn next(&self) -> Runnable {
+        let home = Home(self.owned.clone());
+        let (task, _) = blitzen_task::spawn(pending::<()>(), home, Id::next(), Origin::caller());
+        self.owned.insert(&task).unwrap();
+        self.ids.lock().unwrap().push(id(&task));
+        task
+    }
+
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        self.ids.lock().unwrap().clone()
+    }
+
+    /// Frees every task whose runnable was forgotten.
+    pub(crate) fn close(&self) {
+        // SAFETY: the tests have forgotten or dropped every runnable by now.
+        unsafe { self.owned.cancel_all() };
+    }
+}
+
+pub(crate) fn id(task: &Runnable) -> u64 {
+    task.header().id().as_u64()
+}

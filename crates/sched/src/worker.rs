@@ -1,0 +1,784 @@
+//! A worker: finds a task, runs it, and sleeps when there is none.
+//!
+//! The loop to read first is [`Worker::run`], then [`Worker::find_task`].
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Acquire;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use blitzen_task::{Ran, Runnable};
+use blitzen_util::coop;
+use blitzen_util::rng::Rng;
+use blitzen_util::shim::atomic::Ordering::Relaxed;
+use blitzen_util::shim::{Arc, hint};
+
+use crate::current;
+use crate::idle::{Retired, Searching};
+use crate::lone::Lone;
+use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
+use crate::ring::Overflow;
+use crate::scheduler::{Desk, Scheduler};
+use crate::watch::{PERIOD, Quiet};
+
+/// Looks at a newest task that does not move before a thief takes it: about a
+/// microsecond, in which a worker that is not stuck would have run it.
+const LOOKS_BEFORE_TAKING: u32 = 24;
+
+/// Yields in a row before a worker looks at its drivers, at the least.
+const YIELDS_PER_LOOK: u32 = 8;
+
+/// What a worker keeps for itself. It belongs to one thread at a time.
+pub struct Worker {
+    scheduler: Arc<Scheduler>,
+    index: usize,
+    rng: RefCell<Rng>,
+    pace: RefCell<Pace>,
+    tick: Cell<u32>,
+    /// The tick at which the injection queue is looked at next, and the drivers.
+    next_fetch: Cell<u32>,
+    next_events: Cell<u32>,
+    /// When the current stretch of polls began, and its first tick.
+    stretch_ns: Cell<u64>,
+    stretch_tick: Cell<u32>,
+    busy_since_ns: Cell<u64>,
+    /// Runs of the newest-task slot in a row.
+    lifo_streak: Cell<u32>,
+    lone: Lone,
+    searching: Cell<Option<Searching>>,
+    /// Wakers to call after the next look at the drivers.
+    deferred: RefCell<Vec<Waker>>,
+    /// Yields since the last look at the drivers, and how many of the tasks
+    /// that were queued before the first of them are still to run.
+    yields: Cell<u32>,
+    yield_round: Cell<u32>,
+    quiet: Quiet,
+    /// Leaving: what is woken now is cancelled by the last one out.
+    closing: Cell<bool>,
+}
+
+/// What one step of a worker came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It ran a task.
+    Ran,
+    /// It found nothing, and would sleep.
+    Idle,
+    /// It has left, or was handed to another thread.
+    Left,
+}
+
+impl Worker {
+    pub(crate) fn new(scheduler: Arc<Scheduler>, index: usize) -> Self {
+        let config = &scheduler.config;
+        Self {
+            rng: RefCell::new(Rng::new(scheduler.world().seed(index))),
+            pace: RefCell::new(Pace::new(config.inject_interval, config.event_interval)),
+            scheduler,
+            index,
+            tick: Cell::new(0),
+            next_fetch: Cell::new(1),
+            next_events: Cell::new(1),
+            stretch_ns: Cell::new(0),
+            stretch_tick: Cell::new(0),
+            busy_since_ns: Cell::new(0),
+            lifo_streak: Cell::new(0),
+            lone: Lone::default(),
+            searching: Cell::new(None),
+            deferred: RefCell::new(Vec::new()),
+            yields: Cell::new(0),
+            yield_round: Cell::new(0),
+            quiet: Quiet::default(),
+            closing: Cell::new(false),
+        }
+    }
+
+    /// Which of its scheduler's workers this is.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The scheduler it belongs to.
+    pub fn scheduler(&self) -> &Arc<Scheduler> {
+        &self.scheduler
+    }
+
+    #[inline]
+    pub(crate) fn belongs_to(&self, scheduler: &Arc<Scheduler>) -> bool {
+        Arc::ptr_eq(&self.scheduler, scheduler)
+    }
+
+    #[inline]
+    fn desk(&self) -> &Desk {
+        &self.scheduler.desks[self.index]
+    }
+
+    /// Runs tasks on the calling thread until the scheduler closes, or a task
+    /// hands the worker to another thread.
+    pub fn run(self) {
+        let scheduler = self.scheduler.clone();
+        current::install(Box::new(self));
+        current::with_worker(|worker| worker.map(Worker::begin));
+        while let Some(task) = current::with_worker(|worker| worker?.next_task()) {
+            run_task(task);
+        }
+        close_current();
+        // A thread that has handed its worker over was counted for itself.
+        scheduler.leave();
+    }
+
+    /// Runs one task, or tells that there is none: for a scheduler whose
+    /// workers take turns on one thread. Gives the worker back unless it left.
+    pub fn step(self: Box<Self>) -> (Option<Box<Self>>, Step) {
+        current::install(self);
+        let found = current::with_worker(|worker| {
+            let worker = worker?;
+            if worker.next_events.get() == 1 {
+                worker.begin();
+            }
+            if worker.must_leave() {
+                return None;
+            }
+            worker.count_tick();
+            Some(worker.find_task())
+        });
+        let step = match found {
+            None => {
+                let scheduler = current::with_worker(|worker| worker.map(|w| w.scheduler.clone()));
+                close_current();
+                scheduler.inspect(|scheduler| scheduler.leave());
+                return (None, Step::Left);
+            }
+            Some(None) => Step::Idle,
+            Some(Some(task)) => {
+                run_task(task);
+                Step::Ran
+            }
+        };
+        match current::remove() {
+            Some(worker) => {
+                worker.stop_searching();
+                (Some(worker), step)
+            }
+            None => (None, Step::Left),
+        }
+    }
+
+    /// The thread has just begun.
+    fn begin(&self) {
+        self.woke();
+        let now = self.scheduler.world().now_ns();
+        self.stretch_ns.set(now);
+        self.next_events
+            .set(self.pace.borrow().event_interval() + 1);
+    }
+
+    /// The next task to run; sleeps until there is one. `None` when the
+    /// scheduler has closed.
+    fn next_task(&self) -> Option<Runnable> {
+        self.count_tick();
+        loop {
+            if self.must_leave() {
+                return None;
+            }
+            if let Some(task) = self.find_task() {
+                self.desk().counters.polls.bump();
+                return Some(task);
+            }
+            self.sleep();
+        }
+    }
+
+    /// The next task to run beside a future, if there is one.
+    fn next_beside(&self) -> Option<Runnable> {
+        self.count_tick();
+        if self.tick.get() == self.next_events.get() {
+            self.look_up();
+        }
+        let task = self.find_task()?;
+        self.desk().counters.polls.bump();
+        Some(task)
+    }
+
+    #[inline]
+    fn must_leave(&self) -> bool {
+        if self.tick.get() == self.next_events.get() {
+            self.look_up();
+        }
+        self.closing.get()
+    }
+
+    /// One more poll.
+    #[inline]
+    fn count_tick(&self) {
+        let tick = self.tick.get().wrapping_add(1);
+        self.tick.set(tick);
+        let desk = self.desk();
+        desk.tick.store(tick, Relaxed);
+    }
+
+    fn find_task(&self) -> Option<Runnable> {
+        let task = self
+            .fetch_if_due() // tasks from outside, every so many polls
+            .or_else(|| self.pop_local()) // the newest task, then the ring
+            .or_else(|| self.finish_yields())
+            .or_else(|| self.fetch(MAX_BATCH))
+            .or_else(|| self.steal())?;
+        self.stop_searching();
+        Some(task)
+    }
+
+    /// The newest task, unless it had its turn too often, then the oldest.
+    #[inline]
+    fn pop_local(&self) -> Option<Runnable> {
+        let desk = self.desk();
+        if self.lifo_streak.get() < MAX_LIFO_POLLS {
+            let newest = desk.lifo.take();
+            self.lone.looked(newest.is_some());
+            if newest.is_some() {
+                self.lifo_streak.set(self.lifo_streak.get() + 1);
+                desk.counters.lifo_hits.bump();
+                return newest;
+            }
+        } else if let Some(newest) = desk.lifo.take() {
+            self.lone.looked(true);
+            self.push_ring(newest);
+        }
+        self.lifo_streak.set(0);
+        self.yield_round
+            .set(self.yield_round.get().saturating_sub(1));
+        if self.yields.get() >= YIELDS_PER_LOOK && self.yield_round.get() == 0 {
+            self.look_up();
+        }
+        desk.ring.pop()
+    }
+
+    /// With nothing else to do, those that gave way get their turn, after a
+    /// look at the drivers.
+    fn finish_yields(&self) -> Option<Runnable> {
+        if self.deferred.borrow().is_empty() {
+            return None;
+        }
+        self.yields.set(self.yields.get() + 1);
+        match self.yields.get() < YIELDS_PER_LOOK {
+            true => self.wake_deferred(),
+            false => self.look_up(),
+        }
+        self.pop_local()
+    }
+
+    #[inline]
+    fn fetch_if_due(&self) -> Option<Runnable> {
+        if self.tick.get() != self.next_fetch.get() {
+            return None;
+        }
+        self.set_next_fetch();
+        self.fetch(BUSY_BATCH)
+    }
+
+    fn set_next_fetch(&self) {
+        let interval = self.pace.borrow().inject_interval();
+        self.next_fetch.set(self.tick.get().wrapping_add(interval));
+    }
+
+    /// A share of the injection queue: one task in hand, the others at once in
+    /// the ring, where thieves find them.
+    fn fetch(&self, most: usize) -> Option<Runnable> {
+        let scheduler = &*self.scheduler;
+        if scheduler.inject.is_empty() {
+            return None;
+        }
+        let desk = self.desk();
+        let room = desk.ring.room() as usize;
+        let mut first = None;
+        let fetched = scheduler
+            .inject
+            .fetch(self.index, most.min(room + 1), |task| match first {
+                None => first = Some(task),
+                Some(_) => desk.ring.push(task, |_| unreachable!("there is room")),
+            });
+        if fetched > 0 {
+            desk.counters.global_batch_fetches.bump();
+            desk.counters.tasks_fetched.add(fetched as u64);
+        }
+        if fetched > 1 {
+            self.share();
+        }
+        first
+    }
+
+    /// Half of somebody's ring; on the last pass also a newest task that its
+    /// worker does not come to.
+    fn steal(&self) -> Option<Runnable> {
+        let scheduler = &*self.scheduler;
+        let workers = scheduler.workers();
+        if workers == 1 || !self.start_searching() {
+            return None;
+        }
+        let desk = self.desk();
+        let start = self.rng.borrow_mut().below(workers as u32) as usize;
+        let victims = (0..workers)
+            .map(|offset| (start + offset) % workers)
+            .filter(|&victim| victim != self.index);
+        for victim in victims.clone() {
+            desk.counters.steal_attempts.bump();
+            if let Some(stolen) = scheduler.desks[victim].ring.steal_into(&desk.ring) {
+                desk.counters.steal_successes.bump();
+                desk.counters.tasks_stolen.add(stolen.count.into());
+                return Some(stolen.first);
+            }
+        }
+        victims
+            .filter(|&victim| !scheduler.idle.is_parked(victim))
+            .find_map(|victim| self.take_stale_newest(victim))
+    }
+
+    /// The newest task of a worker that has not moved for about a microsecond.
+    fn take_stale_newest(&self, victim: usize) -> Option<Runnable> {
+        let desk = &self.scheduler.desks[victim];
+        let seen = desk.lifo.peek()?;
+        let tick = desk.tick.load(Relaxed);
+        for _ in 0..LOOKS_BEFORE_TAKING {
+            for _ in 0..4 {
+                hint::spin_loop();
+            }
+            if desk.lifo.peek() != Some(seen) || desk.tick.load(Relaxed) != tick {
+                return None;
+            }
+        }
+        let task = desk.lifo.take_if(seen)?;
+        let counters = &self.desk().counters;
+        counters.steal_successes.bump();
+        counters.tasks_stolen.bump();
+        Some(task)
+    }
+
+    fn start_searching(&self) -> bool {
+        let searching = self
+            .searching
+            .take()
+            .or_else(|| self.scheduler.idle.try_search());
+        let found = searching.is_some();
+        self.searching.set(searching);
+        found
+    }
+
+    /// Work was found. The last to search looks whether there is more of it
+    /// than one worker needs.
+    #[inline]
+    fn stop_searching(&self) {
+        if let Some(searching) = self.searching.take()
+            && self.scheduler.idle.retire(searching) == Retired::Last
+            && self.scheduler.has_work()
+        {
+            self.scheduler.notify();
+        }
+    }
+
+    /// Wakes a sleeper for what is in this worker's queue.
+    #[inline]
+    fn share(&self) {
+        if let Some(worker) = self.scheduler.idle.worker_to_share_with() {
+            self.scheduler.world().interrupt(worker);
+        }
+    }
+
+    /// A task was spawned on this worker.
+    pub(crate) fn push_spawned(&self, task: Runnable) {
+        let desk = self.desk();
+        desk.counters.tasks_submitted.bump();
+        let alone = desk.lifo.peek().is_none() && desk.ring.is_empty();
+        self.push_newest(task);
+        if alone && self.lone.spawned() {
+            self.share();
+        }
+    }
+
+    /// A task of this scheduler was woken on this worker. Nobody is told when
+    /// it is the only one: it is likely to run next.
+    #[inline]
+    pub(crate) fn push_woken(&self, task: Runnable) {
+        self.push_newest(task);
+    }
+
+    #[inline]
+    fn push_newest(&self, task: Runnable) {
+        if self.closing.get() {
+            task.forget(); // the last one out cancels it
+            return;
+        }
+        let desk = self.desk();
+        desk.counters.local_schedules.bump();
+        let older = match self.scheduler.config.lifo {
+            true => desk.lifo.replace(task),
+            false => Some(task),
+        };
+        if let Some(older) = older {
+            self.push_ring(older);
+            self.share();
+        }
+    }
+
+    #[inline]
+    fn push_ring(&self, task: Runnable) {
+        self.desk()
+            .ring
+            .push(task, |overflow| self.overflow(overflow));
+    }
+
+    #[cold]
+    fn overflow(&self, overflow: Overflow) {
+        self.desk().counters.inject_queue_overflows.bump();
+        self.scheduler.inject.push_all(self.index, overflow.tasks);
+        self.scheduler.notify();
+    }
+
+    /// A task has run and wants to run again.
+    fn requeue(&self, ran: Ran) {
+        match ran {
+            Ran::Complete => self.desk().counters.tasks_completed.bump(),
+            Ran::Idle => {}
+            Ran::Woken(task) => {
+                self.push_ring(task);
+                self.share();
+            }
+            Ran::Yielded(task) => {
+                self.desk().counters.yields.bump();
+                if self.yields.get() == 0 {
+                    self.yield_round.set(self.desk().ring.len());
+                }
+                self.yields.set(self.yields.get() + 1);
+                self.push_ring(task);
+            }
+        }
+    }
+
+    /// What happens every so many polls: drivers, pace, stuck siblings.
+    fn look_up(&self) {
+        let scheduler = &*self.scheduler;
+        let now = scheduler.world().now_ns();
+        let polls = self.tick.get().wrapping_sub(self.stretch_tick.get());
+        let elapsed = now.saturating_sub(self.stretch_ns.get());
+        if polls > 0 {
+            let counters = &self.desk().counters;
+            counters.sampled_run_ns.add(elapsed);
+            counters.sampled_runs.add(polls.into());
+            counters.max_run_ns.raise_to(elapsed / u64::from(polls));
+            self.pace.borrow_mut().sample(elapsed, polls);
+        }
+        self.stretch_ns.set(now);
+        self.stretch_tick.set(self.tick.get());
+        self.look_at_drivers(Some(Duration::ZERO));
+        if scheduler.workers() > 1 && scheduler.watch.is_due(now) {
+            self.look_after_siblings();
+        }
+        if scheduler.is_closed() {
+            self.closing.set(true);
+        }
+    }
+
+    /// Turns the drivers, then wakes those that gave way to them.
+    fn look_at_drivers(&self, max_wait: Option<Duration>) {
+        self.yields.set(0);
+        let interval = self.pace.borrow().event_interval();
+        self.next_events.set(self.tick.get().wrapping_add(interval));
+        self.scheduler.world().turn(self.index, max_wait);
+        self.wake_deferred();
+    }
+
+    fn wake_deferred(&self) {
+        // A waker may defer again: only those there now are called.
+        let deferred = std::mem::take(&mut *self.deferred.borrow_mut());
+        for waker in deferred {
+            // A foreign waker that panics must not take the worker along.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
+    }
+
+    /// Serves workers that are stuck in a poll; true if that gave this one
+    /// something to do.
+    fn look_after_siblings(&self) -> bool {
+        let scheduler = &*self.scheduler;
+        scheduler.watch.look(
+            |worker| {
+                let runs = worker != self.index && !scheduler.idle.is_parked(worker);
+                runs.then(|| scheduler.desks[worker].tick.load(Relaxed))
+            },
+            |stuck| {
+                self.desk().counters.rescues.bump();
+                scheduler.world().serve(stuck);
+                let desk = &scheduler.desks[stuck];
+                let newest = desk.lifo.take();
+                let oldest = desk.ring.steal_into(&self.desk().ring);
+                let tasks = newest.into_iter().chain(oldest.map(|stolen| stolen.first));
+                tasks.for_each(|task| self.push_ring(task));
+            },
+        );
+        self.has_local_work()
+    }
+
+    fn has_local_work(&self) -> bool {
+        let desk = self.desk();
+        !desk.ring.is_empty() || desk.lifo.peek().is_some()
+    }
+
+    /// Sleeps until there may be work.
+    fn sleep(&self) {
+        let scheduler = &*self.scheduler;
+        let world = scheduler.world();
+        let counters = &self.desk().counters;
+
+        world.before_park(self.index);
+        let retired = scheduler.idle.park(self.index, self.searching.take());
+        let stay = scheduler.is_closed()
+            || self.has_local_work()
+            || !self.deferred.borrow().is_empty()
+            || retired == Retired::Last && scheduler.has_work();
+        if stay && scheduler.idle.claim(self.index) {
+            self.searching.set(scheduler.idle.try_search());
+            if scheduler.is_closed() {
+                self.closing.set(true);
+            }
+            return;
+        }
+
+        counters.park_events.bump();
+        let now = world.now_ns();
+        counters
+            .busy_ns
+            .add(now.saturating_sub(self.busy_since_ns.get()));
+        loop {
+            let watching = self.watch_duty();
+            let longest = match (watching, scheduler.config.park_timeout) {
+                (true, Some(limit)) => Some(limit.min(PERIOD)),
+                (true, None) => Some(PERIOD),
+                (false, limit) => limit,
+            };
+            self.look_at_drivers(longest);
+            // Only who watches has woken for nothing, and sleeps on.
+            if !scheduler.watch.is_watcher(self.index)
+                || !scheduler.idle.is_parked(self.index)
+                || self.has_local_work()
+                || self.watched()
+            {
+                break;
+            }
+        }
+        self.woke();
+    }
+
+    /// Nobody runs this worker for a while.
+    fn rest(&self) {
+        let counters = &self.desk().counters;
+        let now = self.scheduler.world().now_ns();
+        counters
+            .busy_ns
+            .add(now.saturating_sub(self.busy_since_ns.get()).max(1));
+        counters.park_events.bump();
+        let _ = self.scheduler.idle.park(self.index, self.searching.take());
+    }
+
+    /// Whether this sleeper watches over those that run.
+    fn watch_duty(&self) -> bool {
+        let scheduler = &*self.scheduler;
+        let workers = scheduler.workers();
+        if workers == 1 {
+            return false;
+        }
+        let everybody_sleeps = scheduler.idle.parked() == workers;
+        if self.quiet.still(everybody_sleeps) {
+            scheduler.watch.resign(self.index);
+            return false;
+        }
+        scheduler.watch.volunteer(self.index)
+    }
+
+    /// A look of the watcher; true if it gave this worker something to do.
+    fn watched(&self) -> bool {
+        self.scheduler.watch.is_watcher(self.index)
+            && self.scheduler.watch.is_due(self.scheduler.world().now_ns())
+            && self.look_after_siblings()
+    }
+
+    /// Awake again: by its own drivers, or by somebody that counted it as
+    /// searching.
+    fn woke(&self) {
+        let scheduler = &*self.scheduler;
+        let world = scheduler.world();
+        self.quiet.reset();
+        if !scheduler.idle.claim(self.index) {
+            let searching = match scheduler.is_closed() {
+                true => None, // woken to leave, and counted by nobody
+                false => Some(scheduler.idle.searching_on_wake()),
+            };
+            self.searching.set(searching);
+        }
+        scheduler.watch.resign(self.index);
+        if scheduler.workers() > 1
+            && let Some(watcher) = scheduler.watch.appoint(|| scheduler.idle.highest_parked())
+        {
+            world.interrupt(watcher);
+        }
+        self.desk().counters.unpark_events.bump();
+        let now = world.now_ns();
+        self.busy_since_ns.set(now);
+        self.stretch_ns.set(now);
+        self.stretch_tick.set(self.tick.get());
+        self.set_next_fetch();
+        world.after_unpark(self.index);
+        if scheduler.is_closed() {
+            self.closing.set(true);
+        }
+    }
+
+    /// Cancels what is queued here, and what waits to be woken anywhere.
+    fn close(&self) {
+        let counters = &self.desk().counters;
+        let now = self.scheduler.world().now_ns();
+        counters
+            .busy_ns
+            .add(now.saturating_sub(self.busy_since_ns.get()).max(1));
+        self.searching
+            .take()
+            .map(|searching| self.scheduler.idle.retire(searching));
+        self.closing.set(true);
+        let desk = self.desk();
+        while let Some(task) = desk.lifo.take().or_else(|| desk.ring.pop()) {
+            drop(task);
+        }
+        self.deferred.borrow_mut().clear();
+        self.scheduler.cancel_idle();
+    }
+}
+
+/// Polls a task with a full budget; nothing of the worker is borrowed.
+fn run_task(task: Runnable) {
+    coop::start();
+    let ran = task.run();
+    coop::stop();
+    current::with_worker(|worker| match worker {
+        Some(worker) => worker.requeue(ran),
+        // The task handed the worker to another thread.
+        None => match ran {
+            Ran::Woken(task) | Ran::Yielded(task) => task.schedule(),
+            Ran::Complete | Ran::Idle => {}
+        },
+    });
+}
+
+/// Lets the calling thread's worker, if it has one, cancel what it knows of.
+fn close_current() {
+    current::with_worker(|worker| worker.map(Worker::close));
+    drop(current::remove());
+}
+
+/// Takes the worker away from the calling thread, so that another can go on
+/// with it while this one blocks. `None` if the thread has none.
+pub fn hand_over() -> Option<Worker> {
+    let worker = current::with_worker(|worker| {
+        let worker = worker?;
+        worker.wake_deferred();
+        worker.stop_searching();
+        // This thread has a task in hand, and leaves on its own.
+        worker.scheduler.join();
+        Some(())
+    });
+    worker
+        .and_then(|()| current::remove())
+        .map(|worker| *worker)
+}
+
+/// A worker that the caller of `block_on` runs beside its own future.
+pub struct Seat {
+    /// The worker is this thread's.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Seat {
+    /// Takes the worker's place: its tasks run on the calling thread.
+    pub fn take(worker: Box<Worker>) -> Self {
+        current::install(worker);
+        current::with_worker(|worker| worker.map(Worker::begin));
+        Self {
+            not_send: PhantomData,
+        }
+    }
+
+    /// Polls `future`, and the worker's tasks beside it, until the future ends.
+    /// Its `waker` sets `woken` and interrupts the worker's turn.
+    pub fn drive<F: Future>(
+        &self,
+        mut future: Pin<&mut F>,
+        waker: &Waker,
+        woken: &AtomicBool,
+    ) -> F::Output {
+        let mut cx = Context::from_waker(waker);
+        loop {
+            // Acquire, met by the Release of the waker: what it published
+            // before is seen by this poll.
+            if woken.swap(false, Acquire)
+                && let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx))
+            {
+                return output;
+            }
+            let mut left = with_own(|worker| worker.pace.borrow().event_interval());
+            loop {
+                if left == 0 {
+                    break with_own(Worker::look_up);
+                }
+                left -= 1;
+                match with_own(Worker::next_beside) {
+                    Some(task) => run_task(task),
+                    None if woken.load(Relaxed) => break,
+                    None => break with_own(Worker::sleep),
+                }
+            }
+        }
+    }
+
+    /// Leaves the place, and takes the worker along.
+    pub fn leave(self) -> Box<Worker> {
+        with_own(Worker::rest);
+        match current::remove() {
+            Some(worker) => worker,
+            None => unreachable!("a seat is taken"),
+        }
+    }
+
+    /// Cancels every task; the scheduler is closed.
+    pub fn close(self) {
+        let scheduler = with_own(|worker| worker.scheduler.clone());
+        close_current();
+        scheduler.leave();
+    }
+}
+
+/// Lends the worker of a thread that has a [`Seat`].
+fn with_own<R>(visit: impl FnOnce(&Worker) -> R) -> R {
+    current::with_worker(|worker| match worker {
+        Some(worker) => visit(worker),
+        None => unreachable!("a seat is taken"),
+    })
+}
+
+/// The index of the worker whose thread this is.
+pub fn current_index() -> Option<usize> {
+    current::with_worker(|worker| worker.map(Worker::index))
+}
+
+/// Calls `waker` after the current worker's next look at its drivers; gives it
+/// back if the thread has no worker.
+pub fn defer(waker: &Waker) -> bool {
+    current::with_worker(|worker| match worker {
+        Some(worker) => {
+            worker.deferred.borrow_mut().push(waker.clone());
+            true
+        }
+        None => false,
+    })
+}

@@ -1,0 +1,43 @@
+//! What a scheduler needs of the outside world, said once.
+
+use std::io;
+use std::time::Duration;
+
+use crate::worker::Worker;
+
+/// Drivers, clock, randomness and threads, as a scheduler sees them.
+///
+/// Real time and a seeded simulation are two implementations of this; the
+/// scheduler does not know which one it has.
+pub trait World: Send + Sync + 'static {
+    /// Fires the due timers and completions of a worker, waiting for them at
+    /// most `max_wait`, or without end. Only the thread of that worker calls
+    /// this. Returns at once if [`interrupt`](Self::interrupt) was called since
+    /// the last turn that waited.
+    fn turn(&self, worker: usize, max_wait: Option<Duration>);
+
+    /// Fires what is due on a worker that is stuck in a poll, without waiting.
+    /// Any thread may call this.
+    fn serve(&self, worker: usize);
+
+    /// Makes the worker's turn that waits, or its next one, return at once.
+    fn interrupt(&self, worker: usize);
+
+    /// Nanoseconds since some moment in the past.
+    fn now_ns(&self) -> u64;
+
+    /// Where the random sequence of a worker begins.
+    fn seed(&self, worker: usize) -> u64;
+
+    /// Gives a worker a thread, which calls [`Worker::run`].
+    fn start(&self, worker: Worker) -> io::Result<()>;
+
+    /// The worker is about to sleep, and may still be given work by this call.
+    fn before_park(&self, _worker: usize) {}
+
+    /// The worker has woken.
+    fn after_unpark(&self, _worker: usize) {}
+
+    /// A task panicked.
+    fn task_panicked(&self) {}
+}
