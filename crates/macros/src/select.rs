@@ -42,7 +42,7 @@ pub(crate) fn expand(
     let call = Branches::parse(input)?;
     if call.branches.is_empty() {
         let otherwise = call.otherwise.unwrap_or_default();
-        return Ok(Template::new("{ $otherwise }")
+        return Ok(Template::new("match () { () => $otherwise }")
             .fill("otherwise", otherwise)
             .build());
     }

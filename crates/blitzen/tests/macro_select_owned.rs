@@ -1,0 +1,163 @@
+//! What `select_owned!` promises: nothing of a loser is left when the winner's
+//! handler runs.
+
+#![deny(warnings)]
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::{pending, poll_fn, ready};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use blitzen::future::Passive;
+use blitzen::{select, select_owned};
+use blitzen_util::block_on::block_on;
+
+/// A fair lock: whoever asks stands in line, and who is first in line has it.
+#[derive(Default)]
+struct Lock {
+    line: RefCell<VecDeque<(u32, Option<Waker>)>>,
+    tickets: RefCell<u32>,
+}
+
+struct Guard<'a>(&'a Lock, u32);
+
+impl Lock {
+    fn lock(&self) -> impl Future<Output = Guard<'_>> {
+        let mut guard = None;
+        let mut given = false;
+        poll_fn(move |cx| {
+            assert!(!given, "polled after completion");
+            let own = guard.get_or_insert_with(|| {
+                let mut ticket = self.tickets.borrow_mut();
+                *ticket += 1;
+                self.line.borrow_mut().push_back((*ticket, None));
+                Guard(self, *ticket)
+            });
+            let mut line = self.line.borrow_mut();
+            let position = line.iter().position(|(ticket, _)| *ticket == own.1);
+            if position == Some(0) {
+                drop(line);
+                given = true;
+                return Poll::Ready(guard.take().expect("a place in the line"));
+            }
+            line[position.expect("a place in the line")].1 = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        let mut line = self.0.line.borrow_mut();
+        line.retain(|(ticket, _)| *ticket != self.1);
+        if let Some((_, Some(waker))) = line.front() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_borrowed_loser_in_line_for_a_lock_hangs_select() {
+    let lock = Lock::default();
+    let mut hangs = std::pin::pin!(async {
+        let held = lock.lock().await;
+        let work = lock.lock();
+        blitzen::pin!(work);
+        select! {
+            biased;
+            _ = &mut work => {}
+            _ = ready(()) => {
+                drop(held); // now `work` has the lock, and nobody polls it
+                lock.lock().await;
+            }
+        }
+    });
+    for _ in 0..100 {
+        assert!(poll_once(hangs.as_mut()).is_pending());
+    }
+}
+
+#[test]
+fn an_owned_loser_leaves_the_line_before_the_handler_runs() {
+    let lock = Lock::default();
+    block_on(async {
+        let held = lock.lock().await;
+        let work = lock.lock();
+        select_owned! {
+            biased;
+            _ = work => {}
+            _ = ready(()) => {
+                assert_eq!(lock.line.borrow().len(), 1, "only the one that is held");
+                drop(held);
+                lock.lock().await;
+            }
+        }
+    });
+}
+
+#[test]
+fn it_has_the_form_of_select() {
+    block_on(async {
+        let which = select_owned! {
+            Some(x) = ready(None::<u32>) => x,
+            _ = pending::<()>(), if false => 1,
+            else => 2,
+        };
+        assert_eq!(which, 2);
+        let mut value = 1;
+        select_owned! {
+            biased;
+            _ = async { value += 1 } => value += 1,
+            _ = pending::<()>() => {}
+        }
+        assert_eq!(value, 3);
+    });
+}
+
+#[test]
+fn boxes_and_generic_futures_are_owned() {
+    async fn first<F: Future<Output = u32> + Unpin>(future: F) -> u32 {
+        select_owned! {
+            x = future => x,
+            x = Box::pin(pending()) => x,
+        }
+    }
+    assert_eq!(block_on(first(ready(1))), 1);
+}
+
+#[test]
+fn a_passive_future_may_be_borrowed_and_survives_losing() {
+    struct Countdown(u32);
+    impl Future for Countdown {
+        type Output = &'static str;
+        fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<&'static str> {
+            self.0 -= 1;
+            match self.0 {
+                0 => Poll::Ready("done"),
+                _ => Poll::Pending,
+            }
+        }
+    }
+    impl Passive for Countdown {}
+
+    block_on(async {
+        let mut countdown = Countdown(3);
+        let mut pinned = std::pin::pin!(Countdown(10));
+        let mut lost = 0;
+        let outcome = loop {
+            select_owned! {
+                biased;
+                outcome = &mut countdown => break outcome,
+                _ = pinned.as_mut() => unreachable!(),
+                _ = ready(()) => lost += 1,
+            }
+        };
+        assert_eq!((outcome, lost), ("done", 2));
+    });
+}
