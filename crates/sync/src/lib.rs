@@ -13,17 +13,26 @@ macro_rules! const_unless_loom {
     };
 }
 
+pub mod cancel;
 pub mod channel;
 
+mod barrier;
 mod mutex;
+mod notify;
+mod once_cell;
 mod permits;
 mod queue;
 mod rwlock;
 mod semaphore;
+mod set_once;
 
+pub use barrier::{Barrier, BarrierWaitResult};
+pub use cancel::CancelToken;
 pub use mutex::{
     MappedMutexGuard, Mutex, MutexGuard, OwnedMappedMutexGuard, OwnedMutexGuard, TryLockError,
 };
+pub use notify::Notify;
+pub use once_cell::{OnceCell, SetError};
 pub use rwlock::{
     OwnedRwLockMappedWriteGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock,
     RwLockMappedWriteGuard, RwLockReadGuard, RwLockWriteGuard,
@@ -31,3 +40,9 @@ pub use rwlock::{
 pub use semaphore::{
     AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError,
 };
+pub use set_once::{SetOnce, SetOnceError};
+
+/// Futures with a name.
+pub mod futures {
+    pub use crate::notify::{Notified, OwnedNotified};
+}

@@ -202,6 +202,9 @@ impl Permits {
         count: usize,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), AcquireError>> {
+        if self.is_closed() {
+            return Poll::Ready(Err(AcquireError::closed()));
+        }
         let waker = cx.waker().clone();
         let mut line = self.queue.lock();
         let mut word = self.word();
@@ -255,7 +258,7 @@ impl Permits {
                 let mut line = self.queue.lock();
                 if !left {
                     // SAFETY: it stands in this queue or has been settled.
-                    left = unsafe { line.remove(waiter) };
+                    left = unsafe { line.remove(waiter) }.is_some();
                 }
                 // Whoever is at the front now may want less.
                 left && self.give(&mut line, 0, batch)
@@ -402,18 +405,16 @@ impl Permits {
     /// Closes after running `before`, which nobody else does. False, without
     /// running it, if it was closed already.
     pub(crate) fn close_once(&self, before: impl FnOnce()) -> bool {
-        let mut batch = WakeBatch::new();
-        let mut line = self.queue.lock();
+        let line = self.queue.lock();
         if self.is_closed() {
             return false;
         }
         before();
-        let more = self.shut_line(&mut line, &mut batch);
-        drop(line);
-        // If a waker panics, `rest` still dismisses those beyond the batch.
-        let rest = more.then(|| CloseRest(self));
-        batch.wake_all();
-        drop(rest);
+        let mut line = Some(line);
+        wake_batch::in_rounds(|batch| {
+            let mut line = line.take().unwrap_or_else(|| self.queue.lock());
+            self.shut_line(&mut line, batch)
+        });
         true
     }
 
@@ -439,14 +440,6 @@ impl Permits {
             line.settle_front(Status::Dismissed, batch);
         }
         false
-    }
-}
-
-struct CloseRest<'a>(&'a Permits);
-
-impl Drop for CloseRest<'_> {
-    fn drop(&mut self) {
-        self.0.close_line();
     }
 }
 

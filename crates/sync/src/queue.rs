@@ -90,6 +90,15 @@ impl Waiter {
         }
     }
 
+    /// The tag that it had when it was settled.
+    ///
+    /// # Safety
+    /// The caller owns the waiter, and has seen it settled.
+    pub(crate) unsafe fn settled_tag(&self) -> usize {
+        // SAFETY: Q1 and Q2, by the caller's word.
+        self.tag.with(|tag| unsafe { *tag })
+    }
+
     /// The owner settles its own waiter, which is in no queue.
     #[inline]
     pub(crate) fn settle_unqueued(&self, status: Status) {
@@ -194,6 +203,20 @@ impl<S> Line<'_, S> {
         self.0.waiters.back().map(|node| self.tag(node))
     }
 
+    /// Changes the tag of whoever has waited longest.
+    pub(crate) fn retag_front(&mut self, tag: usize) {
+        if let Some(node) = self.0.waiters.front() {
+            // SAFETY: Q3 for a node of the list, Q1 for its tag: `self` is the
+            // lock.
+            unsafe { node.as_ref().tag.with_mut(|slot| *slot = tag) };
+        }
+    }
+
+    /// Whether exactly one waits.
+    pub(crate) fn is_single(&self) -> bool {
+        self.0.waiters.front().is_some() && self.0.waiters.front() == self.0.waiters.back()
+    }
+
     fn tag(&self, node: NonNull<Waiter>) -> usize {
         // SAFETY: Q3 for a node of the list, Q1 for its tag: `self` is the lock.
         unsafe { node.as_ref().tag.with(|tag| *tag) }
@@ -236,18 +259,19 @@ impl<S> Line<'_, S> {
         }
     }
 
-    /// Takes a waiter out before its turn. False if it has been settled: then
-    /// its status says how.
+    /// Takes a waiter out before its turn; returns its tag. `None` if it has
+    /// been settled: then its status says how.
     ///
     /// # Safety
     /// `waiter` stands in this queue or in none.
-    pub(crate) unsafe fn remove(&mut self, waiter: &Waiter) -> bool {
+    pub(crate) unsafe fn remove(&mut self, waiter: &Waiter) -> Option<usize> {
+        let node = NonNull::from(waiter);
         // SAFETY: handed on.
-        let removed = unsafe { self.0.waiters.remove(NonNull::from(waiter)) };
-        if removed {
-            waiter.status.store(Status::Idle as u8, Relaxed);
+        if !unsafe { self.0.waiters.remove(node) } {
+            return None;
         }
-        removed
+        waiter.status.store(Status::Idle as u8, Relaxed);
+        Some(self.tag(node))
     }
 
     fn wakes(&self, waiter: &Waiter, waker: &Waker) -> bool {

@@ -1,0 +1,227 @@
+//! A meeting point: tasks wait until enough of them are there.
+//!
+//! B1. Fewer than `size` have arrived in the current generation, and each of
+//!     them is queued.
+//! B2. A waiter's tag is its generation. Those of an older one stand before all
+//!     others: they have been let go, and the leader is dismissing them.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use blitzen_util::coop;
+use blitzen_util::wake_batch::{self, WakeBatch};
+
+use crate::queue::{Line, Queue, Status, Waiter};
+
+/// Lets so many tasks wait for one another.
+///
+/// ```
+/// use std::sync::Arc;
+/// use blitzen_sync::Barrier;
+///
+/// let barrier = Arc::new(Barrier::new(3));
+/// let threads: Vec<_> = (0..3)
+///     .map(|_| {
+///         let barrier = barrier.clone();
+///         std::thread::spawn(move || futures::executor::block_on(barrier.wait()).is_leader())
+///     })
+///     .collect();
+/// let leaders = threads.into_iter().filter_map(|thread| thread.join().ok()).filter(|l| *l);
+/// assert_eq!(leaders.count(), 1);
+/// ```
+pub struct Barrier {
+    size: usize,
+    queue: Queue<Meeting>,
+}
+
+struct Meeting {
+    generation: usize,
+    arrived: usize,
+}
+
+impl Barrier {
+    /// A barrier for so many tasks; with 0 or 1, nobody waits.
+    ///
+    /// ```
+    /// use blitzen_sync::Barrier;
+    /// # futures::executor::block_on(async {
+    /// assert!(Barrier::new(1).wait().await.is_leader());
+    /// # });
+    /// ```
+    pub fn new(n: usize) -> Self {
+        Self {
+            size: n,
+            queue: Queue::new(Meeting {
+                generation: 0,
+                arrived: 0,
+            }),
+        }
+    }
+
+    /// Waits until as many tasks as the barrier was made for are waiting. One of
+    /// them is the leader. After that the barrier can be used again.
+    ///
+    /// ```
+    /// use blitzen_sync::Barrier;
+    /// # futures::executor::block_on(async {
+    /// let barrier = Barrier::new(2);
+    /// let (one, two) = futures::join!(barrier.wait(), barrier.wait());
+    /// assert!(one.is_leader() != two.is_leader());
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future takes the arrival back, unless enough have arrived.
+    #[inline]
+    pub fn wait(&self) -> impl Future<Output = BarrierWaitResult> {
+        Waiting {
+            barrier: Some(self),
+            waiter: Waiter::new(),
+        }
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let arrived = self.queue.lock().state().arrived;
+        f.debug_struct("Barrier")
+            .field("size", &self.size)
+            .field("arrived", &arrived)
+            .finish()
+    }
+}
+
+/// What [`Barrier::wait`] returns.
+///
+/// ```
+/// use blitzen_sync::Barrier;
+/// # futures::executor::block_on(async {
+/// let met = Barrier::new(1).wait().await;
+/// assert_eq!(format!("{met:?}"), "BarrierWaitResult(true)");
+/// # });
+/// ```
+#[derive(Debug, Clone)]
+pub struct BarrierWaitResult(bool);
+
+impl BarrierWaitResult {
+    /// Whether this task is the one among those that met.
+    ///
+    /// ```
+    /// use blitzen_sync::Barrier;
+    /// # futures::executor::block_on(async {
+    /// assert!(Barrier::new(0).wait().await.is_leader());
+    /// # });
+    /// ```
+    pub fn is_leader(&self) -> bool {
+        self.0
+    }
+}
+
+struct Waiting<'a> {
+    /// `None` once it has returned.
+    barrier: Option<&'a Barrier>,
+    waiter: Waiter,
+}
+
+impl Future for Waiting<'_> {
+    type Output = BarrierWaitResult;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BarrierWaitResult> {
+        // SAFETY: the waiter, which must stay in place, is only lent.
+        let this = unsafe { self.get_unchecked_mut() };
+        let Some(barrier) = this.barrier else {
+            panic!("`async fn` resumed after completion");
+        };
+        let Poll::Ready(spent) = coop::poll_proceed(cx) else {
+            return Poll::Pending;
+        };
+        let leader = if barrier.size <= 1 {
+            true
+        } else {
+            // SAFETY: pinned with the future, whose `drop` takes it out.
+            match unsafe { barrier.poll_meeting(&this.waiter, cx) } {
+                Poll::Ready(leader) => leader,
+                Poll::Pending => return Poll::Pending,
+            }
+        };
+        spent.made_progress();
+        this.barrier = None;
+        Poll::Ready(BarrierWaitResult(leader))
+    }
+}
+
+impl Barrier {
+    /// # Safety
+    /// `waiter` is used with this barrier only, and is taken out before it moves
+    /// or dies.
+    unsafe fn poll_meeting(&self, waiter: &Waiter, cx: &mut Context<'_>) -> Poll<bool> {
+        match waiter.status() {
+            // SAFETY: handed on.
+            Status::Idle => unsafe { self.arrive(waiter, cx) },
+            // SAFETY: it stands in this queue or has been settled.
+            Status::Queued if unsafe { self.queue.refresh(waiter, cx) } => Poll::Pending,
+            _ => Poll::Ready(false),
+        }
+    }
+
+    /// # Safety
+    /// As for [`poll_meeting`](Self::poll_meeting), and the waiter is idle.
+    unsafe fn arrive(&self, waiter: &Waiter, cx: &mut Context<'_>) -> Poll<bool> {
+        let waker = cx.waker().clone();
+        let mut line = self.queue.lock();
+        let meeting = line.state();
+        if meeting.arrived + 1 < self.size {
+            meeting.arrived += 1;
+            let generation = meeting.generation;
+            // SAFETY: idle, and kept in place by the caller.
+            unsafe { line.push(waiter, generation, Some(waker)) };
+            return Poll::Pending;
+        }
+        meeting.arrived = 0;
+        meeting.generation = meeting.generation.wrapping_add(1);
+        let mut line = Some(line);
+        wake_batch::in_rounds(|batch| {
+            dismiss_older(line.take().unwrap_or_else(|| self.queue.lock()), batch)
+        });
+        Poll::Ready(true)
+    }
+}
+
+/// B2. True if the batch is full and some are left.
+fn dismiss_older(mut line: Line<'_, Meeting>, batch: &mut WakeBatch) -> bool {
+    let current = line.state().generation;
+    while line.front().is_some_and(|tag| tag != current) {
+        if batch.is_full() {
+            return true;
+        }
+        line.settle_front(Status::Dismissed, batch);
+    }
+    false
+}
+
+impl Drop for Waiting<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(barrier) = self.barrier
+            && self.waiter.status() == Status::Queued
+        {
+            leave(barrier, &self.waiter);
+        }
+    }
+}
+
+/// Takes an arrival back.
+#[cold]
+#[inline(never)]
+fn leave(barrier: &Barrier, waiter: &Waiter) {
+    let mut line = barrier.queue.lock();
+    let current = line.state().generation;
+    // SAFETY: it stands in this queue or has been settled.
+    let generation = unsafe { line.remove(waiter) };
+    if generation == Some(current) {
+        line.state().arrived -= 1;
+    }
+}

@@ -1,0 +1,622 @@
+//! A request to stop, for a whole tree of tasks.
+//!
+//! ```text
+//!   token ── token's clones            one node
+//!     ├── child token
+//!     │     └── grandchild token       cancelled with all above it,
+//!     └── child token                  never the other way round
+//! ```
+//!
+//! C1. All nodes of a tree share the lock of its root. Parents, lists of
+//!     children and links are touched under it only.
+//! C2. A node's gate, which has no permits, is closed once the node is
+//!     cancelled; this happens under the tree's lock.
+//! C3. A node that is cancelled has no parent, and gets no more children.
+//! C4. A node leaves its parent, and hands its children to it, before it is
+//!     freed; so parents and children that are pointed to are alive.
+//!
+//! A parent is not kept alive by its children, so that a long chain of tokens
+//! whose handles are gone is not a leak; only the root is, for its lock.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::pin::{Pin, pin};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use blitzen_util::list::{Linked, Links, List};
+use blitzen_util::shim::cell::UnsafeCell;
+use blitzen_util::shim::{Mutex, MutexGuard};
+use blitzen_util::wake_batch::{self, WakeBatch};
+
+use crate::permits::Permits;
+use crate::queue::{Status, Waiter};
+
+/// Tells tasks to stop, and tasks when to.
+///
+/// Clones are the same token. A [child](Self::child_token) is cancelled with its
+/// parent, and can be cancelled alone.
+///
+/// ```
+/// use blitzen_sync::CancelToken;
+///
+/// # futures::executor::block_on(async {
+/// let shutdown = CancelToken::new();
+/// let request = shutdown.child_token();
+/// assert_eq!(request.run_until_cancelled(async { 1 }).await, Some(1));
+///
+/// shutdown.cancel();
+/// request.cancelled().await;
+/// assert_eq!(request.run_until_cancelled(async { 1 }).await, None);
+/// # });
+/// ```
+pub struct CancelToken {
+    node: Arc<Node>,
+}
+
+impl CancelToken {
+    /// A token without a parent.
+    ///
+    /// ```
+    /// use blitzen_sync::CancelToken;
+    /// assert!(!CancelToken::new().is_cancelled());
+    /// ```
+    pub fn new() -> Self {
+        Self {
+            node: Arc::new(Node::new(None, false)),
+        }
+    }
+
+    /// A token that is cancelled when this one is.
+    ///
+    /// ```
+    /// use blitzen_sync::CancelToken;
+    /// let parent = CancelToken::new();
+    /// let (one, two) = (parent.child_token(), parent.child_token());
+    /// one.cancel();
+    /// assert!(!parent.is_cancelled() && !two.is_cancelled());
+    /// parent.cancel();
+    /// assert!(two.is_cancelled());
+    /// ```
+    pub fn child_token(&self) -> Self {
+        if self.is_cancelled() {
+            return Self {
+                node: Arc::new(Node::new(None, true)),
+            };
+        }
+        let child = Arc::new(Node::new(Some(Node::root(&self.node)), false));
+        let tree = self.node.lock();
+        if self.is_cancelled() {
+            drop(tree);
+            child.gate.close(); // C3; it is nobody's yet
+        } else {
+            // SAFETY: C4, `child` leaves when it is dropped.
+            unsafe { tree.adopt(NonNull::from(&*self.node), NonNull::from(&*child)) };
+            drop(tree);
+        }
+        Self { node: child }
+    }
+
+    /// Cancels this token and all below it. Once is enough.
+    ///
+    /// ```
+    /// use blitzen_sync::CancelToken;
+    /// let token = CancelToken::new();
+    /// token.cancel();
+    /// assert!(token.is_cancelled());
+    /// ```
+    pub fn cancel(&self) {
+        self.node.cancel();
+    }
+
+    /// Whether this token or one above it has been cancelled.
+    ///
+    /// ```
+    /// use blitzen_sync::CancelToken;
+    /// let token = CancelToken::new();
+    /// assert!(!token.is_cancelled());
+    /// token.cancel();
+    /// assert!(token.is_cancelled());
+    /// ```
+    #[inline]
+    pub fn is_cancelled(&self) -> bool {
+        self.node.gate.is_closed()
+    }
+
+    /// Waits until the token is cancelled.
+    ///
+    /// ```
+    /// use blitzen_sync::CancelToken;
+    /// # futures::executor::block_on(async {
+    /// let token = CancelToken::new();
+    /// std::thread::spawn({
+    ///     let token = token.clone();
+    ///     move || token.cancel()
+    /// });
+    /// token.cancelled().await;
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    #[inline]
+    pub fn cancelled(&self) -> Cancelled<'_> {
+        Cancelled(Listening::new(&self.node))
+    }
+
+    /// [`cancelled`](Self::cancelled) with a future that keeps the token.
+    ///
+    /// ```
+    /// use blitzen_sync::CancelToken;
+    /// # futures::executor::block_on(async {
+    /// let token = CancelToken::new();
+    /// let cancelled = token.clone().cancelled_owned();
+    /// token.cancel();
+    /// cancelled.await;
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    #[inline]
+    pub fn cancelled_owned(self) -> CancelledOwned {
+        CancelledOwned(Listening::new(self.node))
+    }
+
+    /// A guard that cancels the token when it is dropped.
+    ///
+    /// ```
+    /// use blitzen_sync::CancelToken;
+    /// let token = CancelToken::new();
+    /// drop(token.clone().drop_guard());
+    /// assert!(token.is_cancelled());
+    /// ```
+    pub fn drop_guard(self) -> DropGuard {
+        DropGuard { token: Some(self) }
+    }
+
+    /// [`drop_guard`](Self::drop_guard) with a guard that borrows the token.
+    ///
+    /// ```
+    /// use blitzen_sync::CancelToken;
+    /// let token = CancelToken::new();
+    /// drop(token.drop_guard_ref());
+    /// assert!(token.is_cancelled());
+    /// ```
+    pub fn drop_guard_ref(&self) -> DropGuardRef<'_> {
+        DropGuardRef { token: Some(self) }
+    }
+
+    /// Runs a future until it ends, or drops it when the token is cancelled.
+    ///
+    /// ```
+    /// use blitzen_sync::CancelToken;
+    /// # futures::executor::block_on(async {
+    /// let token = CancelToken::new();
+    /// assert_eq!(token.run_until_cancelled(async { 5 }).await, Some(5));
+    /// std::thread::spawn({
+    ///     let token = token.clone();
+    ///     move || token.cancel()
+    /// });
+    /// let never = std::future::pending::<()>();
+    /// assert_eq!(token.run_until_cancelled(never).await, None);
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    /// As safe as `fut`.
+    pub async fn run_until_cancelled<F: Future>(&self, fut: F) -> Option<F::Output> {
+        if self.is_cancelled() {
+            return None;
+        }
+        let mut fut = pin!(fut);
+        let mut cancelled = pin!(self.cancelled());
+        std::future::poll_fn(|cx| match fut.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => cancelled.as_mut().poll(cx).map(|()| None),
+        })
+        .await
+    }
+
+    /// [`run_until_cancelled`](Self::run_until_cancelled) with a future that
+    /// keeps the token.
+    ///
+    /// ```
+    /// use blitzen_sync::CancelToken;
+    /// # futures::executor::block_on(async {
+    /// let token = CancelToken::new();
+    /// let run = token.clone().run_until_cancelled_owned(async { 5 });
+    /// token.cancel();
+    /// assert_eq!(run.await, None);
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    /// As safe as `fut`.
+    pub async fn run_until_cancelled_owned<F: Future>(self, fut: F) -> Option<F::Output> {
+        self.run_until_cancelled(fut).await
+    }
+}
+
+impl Clone for CancelToken {
+    fn clone(&self) -> Self {
+        Self {
+            node: self.node.clone(),
+        }
+    }
+}
+
+impl Default for CancelToken {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for CancelToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelToken")
+            .field("is_cancelled", &self.is_cancelled())
+            .finish()
+    }
+}
+
+/// Clones of a token are equal, and nothing else is.
+impl PartialEq for CancelToken {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.node, &other.node)
+    }
+}
+
+impl Eq for CancelToken {}
+
+impl Hash for CancelToken {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.node).hash(state);
+    }
+}
+
+/// Cancels its token when it is dropped.
+///
+/// ```
+/// use blitzen_sync::CancelToken;
+/// let token = CancelToken::new();
+/// {
+///     let _guard = token.clone().drop_guard();
+/// }
+/// assert!(token.is_cancelled());
+/// ```
+#[must_use = "the token is cancelled at once if this is not held"]
+#[derive(Debug)]
+pub struct DropGuard {
+    /// `None` once disarmed.
+    token: Option<CancelToken>,
+}
+
+impl DropGuard {
+    /// The token, which will not be cancelled by this guard.
+    ///
+    /// ```
+    /// use blitzen_sync::CancelToken;
+    /// let token = CancelToken::new().drop_guard().disarm();
+    /// assert!(!token.is_cancelled());
+    /// ```
+    #[track_caller]
+    pub fn disarm(mut self) -> CancelToken {
+        match self.token.take() {
+            Some(token) => token,
+            None => unreachable!("only `disarm`, which consumes the guard, empties it"),
+        }
+    }
+}
+
+impl Drop for DropGuard {
+    fn drop(&mut self) {
+        if let Some(token) = &self.token {
+            token.cancel();
+        }
+    }
+}
+
+/// Cancels the token it borrows when it is dropped.
+///
+/// ```
+/// use blitzen_sync::CancelToken;
+/// let token = CancelToken::new();
+/// {
+///     let _guard = token.drop_guard_ref();
+/// }
+/// assert!(token.is_cancelled());
+/// ```
+#[must_use = "the token is cancelled at once if this is not held"]
+#[derive(Debug)]
+pub struct DropGuardRef<'a> {
+    /// `None` once disarmed.
+    token: Option<&'a CancelToken>,
+}
+
+impl<'a> DropGuardRef<'a> {
+    /// The token, which will not be cancelled by this guard.
+    ///
+    /// ```
+    /// use blitzen_sync::CancelToken;
+    /// let token = CancelToken::new();
+    /// token.drop_guard_ref().disarm();
+    /// assert!(!token.is_cancelled());
+    /// ```
+    #[track_caller]
+    pub fn disarm(mut self) -> &'a CancelToken {
+        match self.token.take() {
+            Some(token) => token,
+            None => unreachable!("only `disarm`, which consumes the guard, empties it"),
+        }
+    }
+}
+
+impl Drop for DropGuardRef<'_> {
+    fn drop(&mut self) {
+        if let Some(token) = self.token {
+            token.cancel();
+        }
+    }
+}
+
+/// What both futures are.
+struct Listening<N: Deref<Target = Node>> {
+    node: N,
+    waiter: Waiter,
+}
+
+impl<N: Deref<Target = Node>> Listening<N> {
+    #[inline(always)]
+    fn new(node: N) -> Self {
+        Self {
+            node,
+            waiter: Waiter::new(),
+        }
+    }
+
+    /// # Safety
+    /// The waiter stays in place until this is dropped.
+    #[inline]
+    unsafe fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let gate = &self.node.gate;
+        if gate.is_closed() {
+            return Poll::Ready(());
+        }
+        // C2: ready only when closed, since there are no permits.
+        // SAFETY: used with this gate only; `drop` abandons it.
+        unsafe { gate.poll_acquire(&self.waiter, 1, cx) }.map(|_closed| ())
+    }
+}
+
+impl<N: Deref<Target = Node>> Drop for Listening<N> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.waiter.status() == Status::Queued {
+            // SAFETY: used with this gate only.
+            unsafe { self.node.gate.abandon(&self.waiter, 1) };
+        }
+    }
+}
+
+/// The future of [`CancelToken::cancelled`].
+///
+/// ```
+/// use blitzen_sync::{CancelToken, cancel::Cancelled};
+/// # futures::executor::block_on(async {
+/// let token = CancelToken::new();
+/// let cancelled: Cancelled<'_> = token.cancelled();
+/// token.cancel();
+/// cancelled.await;
+/// # });
+/// ```
+#[must_use = "futures do nothing unless polled"]
+pub struct Cancelled<'a>(Listening<&'a Node>);
+
+impl Future for Cancelled<'_> {
+    type Output = ();
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // SAFETY: pinned, and so in place until it is dropped.
+        unsafe { self.0.poll(cx) }
+    }
+}
+
+impl fmt::Debug for Cancelled<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cancelled").finish_non_exhaustive()
+    }
+}
+
+/// The future of [`CancelToken::cancelled_owned`].
+///
+/// ```
+/// use blitzen_sync::{CancelToken, cancel::CancelledOwned};
+/// # futures::executor::block_on(async {
+/// let token = CancelToken::new();
+/// let cancelled: CancelledOwned = token.clone().cancelled_owned();
+/// token.cancel();
+/// cancelled.await;
+/// # });
+/// ```
+#[must_use = "futures do nothing unless polled"]
+pub struct CancelledOwned(Listening<Arc<Node>>);
+
+impl Future for CancelledOwned {
+    type Output = ();
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // SAFETY: pinned, and so in place until it is dropped.
+        unsafe { self.0.poll(cx) }
+    }
+}
+
+impl fmt::Debug for CancelledOwned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelledOwned").finish_non_exhaustive()
+    }
+}
+
+struct Node {
+    gate: Permits,
+    /// `None` in a root, which uses its own `tree`.
+    root: Option<Arc<Node>>,
+    tree: Mutex<()>,
+    kin: UnsafeCell<Kin>,
+    links: Links<Node>,
+}
+
+struct Kin {
+    parent: Option<NonNull<Node>>,
+    children: List<Node>,
+}
+
+// SAFETY: what is not `Send` by itself, `kin` and `links`, is touched under the
+// tree's lock only (C1).
+unsafe impl Send for Node {}
+// SAFETY: as above.
+unsafe impl Sync for Node {}
+
+// SAFETY: the field's address, without a reference to the node.
+unsafe impl Linked for Node {
+    unsafe fn links(node: NonNull<Self>) -> NonNull<Links<Self>> {
+        // SAFETY: in bounds of a live node.
+        unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
+    }
+}
+
+impl Node {
+    fn new(root: Option<Arc<Node>>, cancelled: bool) -> Self {
+        Self {
+            gate: match cancelled {
+                true => Permits::new_closed(),
+                false => Permits::new(0),
+            },
+            root,
+            tree: Mutex::new(()),
+            kin: UnsafeCell::new(Kin {
+                parent: None,
+                children: List::new(),
+            }),
+            links: Links::new(),
+        }
+    }
+
+    fn root(this: &Arc<Self>) -> Arc<Self> {
+        this.root.as_ref().unwrap_or(this).clone()
+    }
+
+    fn lock(&self) -> Tree<'_> {
+        let root = self.root.as_deref().unwrap_or(self);
+        Tree {
+            _lock: root.tree.lock(),
+        }
+    }
+
+    fn cancel(&self) {
+        // Also if it is cancelled already: whoever is at it may not be done.
+        wake_batch::in_rounds(|batch| self.lock().cancel(self, batch));
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // A root outlives all others, and so has neither parent nor children.
+        if self.root.is_some() {
+            self.lock().bury(self);
+        }
+    }
+}
+
+/// A tree, locked.
+struct Tree<'a> {
+    _lock: MutexGuard<'a, ()>,
+}
+
+impl Tree<'_> {
+    /// # Safety
+    /// `node` belongs to this tree and is alive. `visit` does not come back for
+    /// the kin of the same node.
+    unsafe fn with_kin<R>(&self, node: NonNull<Node>, visit: impl FnOnce(&mut Kin) -> R) -> R {
+        // SAFETY: alive by the caller's word; C1, this is the lock.
+        unsafe { node.as_ref().kin.with_mut(|kin| visit(&mut *kin)) }
+    }
+
+    /// # Safety
+    /// Both belong to this tree and are alive, and `child` has no parent and
+    /// keeps C4.
+    unsafe fn adopt(&self, parent: NonNull<Node>, child: NonNull<Node>) {
+        // SAFETY: handed on; C4 for `push_back`.
+        unsafe {
+            self.with_kin(child, |kin| kin.parent = Some(parent));
+            self.with_kin(parent, |kin| kin.children.push_back(child));
+        }
+    }
+
+    /// Moves the children of one node to another, or makes them orphans.
+    ///
+    /// # Safety
+    /// Both belong to this tree and are alive.
+    unsafe fn move_children(&self, from: NonNull<Node>, to: Option<NonNull<Node>>) {
+        // SAFETY: handed on, and C4 for the children.
+        unsafe {
+            while let Some(child) = self.with_kin(from, |kin| kin.children.pop_front()) {
+                match to {
+                    Some(parent) => self.adopt(parent, child),
+                    None => self.with_kin(child, |kin| kin.parent = None),
+                }
+            }
+        }
+    }
+
+    /// Takes a node out of its parent's list.
+    ///
+    /// # Safety
+    /// It belongs to this tree and is alive.
+    unsafe fn detach(&self, node: NonNull<Node>) -> Option<NonNull<Node>> {
+        // SAFETY: handed on, and C4 for the parent.
+        unsafe {
+            let parent = self.with_kin(node, |kin| kin.parent.take())?;
+            self.with_kin(parent, |kin| kin.children.remove(node));
+            Some(parent)
+        }
+    }
+
+    /// Cancels a node and what is below it. True if the batch is full and there
+    /// is more to do.
+    fn cancel(&self, node: &Node, batch: &mut WakeBatch) -> bool {
+        if node.gate.shut(batch) {
+            return true;
+        }
+        let node = NonNull::from(node);
+        // SAFETY: the caller's reference keeps `node` alive, C4 all others.
+        unsafe {
+            self.detach(node); // C3
+            // Each child that is done leaves, and its children take its place:
+            // so whatever is left when the batch is full is found again.
+            while let Some(child) = self.with_kin(node, |kin| kin.children.front()) {
+                if child.as_ref().gate.shut(batch) {
+                    return true;
+                }
+                self.detach(child);
+                self.move_children(child, Some(node));
+            }
+        }
+        false
+    }
+
+    /// C4.
+    fn bury(&self, node: &Node) {
+        let node = NonNull::from(node);
+        // SAFETY: `node` is being dropped and so still alive, C4 all others.
+        unsafe {
+            let parent = self.detach(node);
+            self.move_children(node, parent);
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! A value written once, by whoever needs it first.
+//!
+//! O1. The value is there exactly when the single permit's counter is closed. It
+//!     is written by the holder of the permit, who closes the counter instead of
+//!     giving the permit back.
+
+use std::cell::UnsafeCell;
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::mem::{ManuallyDrop, MaybeUninit};
+
+use crate::permits::{Acquiring, Claim, Permits};
+use crate::semaphore::{AcquireError, TryAcquireError};
+
+/// A cell that is filled once, also by an asynchronous function.
+///
+/// ```
+/// use blitzen_sync::OnceCell;
+///
+/// static CONFIG: OnceCell<String> = OnceCell::const_new();
+///
+/// async fn load() -> String {
+///     "loaded".into()
+/// }
+///
+/// # futures::executor::block_on(async {
+/// assert_eq!(CONFIG.get_or_init(load).await, "loaded");
+/// assert_eq!(CONFIG.get().unwrap(), "loaded");
+/// # });
+/// ```
+pub struct OnceCell<T> {
+    permit: Permits,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: the value moves with the cell.
+unsafe impl<T: Send> Send for OnceCell<T> {}
+// SAFETY: any thread may read the value (`Sync`), and one may write what another
+// drops (`Send`); O1 orders the write before the reads.
+unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
+
+impl<T> OnceCell<T> {
+    /// An empty cell.
+    ///
+    /// ```
+    /// use blitzen_sync::OnceCell;
+    /// assert_eq!(OnceCell::<i32>::new().get(), None);
+    /// ```
+    pub fn new() -> Self {
+        Self {
+            permit: Permits::new(1),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    const_unless_loom! {
+        /// [`new`](Self::new) for a `static`.
+        ///
+        /// ```
+        /// use blitzen_sync::OnceCell;
+        /// static PORT: OnceCell<u16> = OnceCell::const_new();
+        /// assert!(!PORT.initialized());
+        /// ```
+        pub fn const_new() -> Self {
+            Self {
+                permit: Permits::new(1),
+                value: UnsafeCell::new(MaybeUninit::uninit()),
+            }
+        }
+    }
+
+    /// A cell that is filled if there is something to fill it with.
+    ///
+    /// ```
+    /// use blitzen_sync::OnceCell;
+    /// assert_eq!(OnceCell::new_with(Some(5)).get(), Some(&5));
+    /// ```
+    pub fn new_with(value: Option<T>) -> Self {
+        match value {
+            Some(value) => Self::from(value),
+            None => Self::new(),
+        }
+    }
+
+    const_unless_loom! {
+        /// A filled cell, for a `static`.
+        ///
+        /// ```
+        /// use blitzen_sync::OnceCell;
+        /// static PORT: OnceCell<u16> = OnceCell::const_new_with(80);
+        /// assert_eq!(PORT.get(), Some(&80));
+        /// ```
+        pub fn const_new_with(value: T) -> Self {
+            Self {
+                permit: Permits::new_closed(),
+                value: UnsafeCell::new(MaybeUninit::new(value)),
+            }
+        }
+    }
+
+    /// Whether the cell is filled.
+    ///
+    /// ```
+    /// use blitzen_sync::OnceCell;
+    /// assert!(OnceCell::from(1).initialized());
+    /// ```
+    #[inline]
+    pub fn initialized(&self) -> bool {
+        self.permit.is_closed()
+    }
+
+    /// The value, if it is there.
+    ///
+    /// ```
+    /// use blitzen_sync::OnceCell;
+    /// let cell = OnceCell::new();
+    /// assert_eq!(cell.get(), None);
+    /// cell.set(1).unwrap();
+    /// assert_eq!(cell.get(), Some(&1));
+    /// ```
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        // SAFETY: O1, and nobody writes it again.
+        self.initialized()
+            .then(|| unsafe { (*self.value.get()).assume_init_ref() })
+    }
+
+    /// The value, if it is there, to change.
+    ///
+    /// ```
+    /// use blitzen_sync::OnceCell;
+    /// let mut cell = OnceCell::from(1);
+    /// *cell.get_mut().unwrap() = 2;
+    /// assert_eq!(cell.get(), Some(&2));
+    /// ```
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        // SAFETY: O1, and `&mut self` excludes all others.
+        self.initialized()
+            .then(|| unsafe { self.value.get_mut().assume_init_mut() })
+    }
+
+    /// Fills the cell, if it is empty and nobody is filling it.
+    ///
+    /// ```
+    /// use blitzen_sync::{OnceCell, SetError};
+    /// let cell = OnceCell::new();
+    /// assert_eq!(cell.set(1), Ok(()));
+    /// assert_eq!(cell.set(2), Err(SetError::AlreadyInitializedError(2)));
+    /// ```
+    ///
+    /// # Errors
+    /// Hands the value back otherwise.
+    pub fn set(&self, value: T) -> Result<(), SetError<T>> {
+        match self.permit.try_acquire(1) {
+            Ok(()) => {
+                Filling(self).fill(value);
+                Ok(())
+            }
+            Err(TryAcquireError::Closed) => Err(SetError::AlreadyInitializedError(value)),
+            Err(TryAcquireError::NoPermits) => Err(SetError::InitializingError(value)),
+        }
+    }
+
+    /// The value; if it is not there, `f` makes it. Of several callers one runs
+    /// its `f`, and the others wait for that.
+    ///
+    /// ```
+    /// use blitzen_sync::OnceCell;
+    /// # futures::executor::block_on(async {
+    /// let cell = OnceCell::new();
+    /// assert_eq!(*cell.get_or_init(|| async { 1 }).await, 1);
+    /// assert_eq!(*cell.get_or_init(|| async { 2 }).await, 1);
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    /// If the future that runs its `f` is dropped, or panics, the next caller in
+    /// line runs its own.
+    pub async fn get_or_init<F, Fut>(&self, f: F) -> &T
+    where
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = T>,
+    {
+        if let Some(value) = self.get() {
+            return value;
+        }
+        match Acquiring::new(Beginning(self)).await {
+            Turn::Ours(filling) => {
+                let value = f().await;
+                filling.fill(value)
+            }
+            Turn::Filled(value) => value,
+        }
+    }
+
+    /// The value; if it is not there, `f` makes it, or fails to.
+    ///
+    /// ```
+    /// use blitzen_sync::OnceCell;
+    /// # futures::executor::block_on(async {
+    /// let cell = OnceCell::new();
+    /// assert_eq!(cell.get_or_try_init(|| async { Err("no luck") }).await, Err("no luck"));
+    /// assert_eq!(cell.get_or_try_init(|| async { Ok::<_, ()>(2) }).await, Ok(&2));
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// What this caller's `f` returned. The next caller in line runs its own.
+    ///
+    /// # Cancel safety
+    /// As for [`get_or_init`](Self::get_or_init).
+    pub async fn get_or_try_init<E, F, Fut>(&self, f: F) -> Result<&T, E>
+    where
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        if let Some(value) = self.get() {
+            return Ok(value);
+        }
+        match Acquiring::new(Beginning(self)).await {
+            Turn::Ours(filling) => {
+                let value = f().await?;
+                Ok(filling.fill(value))
+            }
+            Turn::Filled(value) => Ok(value),
+        }
+    }
+
+    /// Unwraps the value, if it is there.
+    ///
+    /// ```
+    /// use blitzen_sync::OnceCell;
+    /// assert_eq!(OnceCell::from(1).into_inner(), Some(1));
+    /// ```
+    pub fn into_inner(self) -> Option<T> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: O1; read once, since `this` is not dropped.
+        this.initialized()
+            .then(|| unsafe { (*this.value.get()).assume_init_read() })
+    }
+
+    /// Takes the value out, if it is there, and leaves the cell empty.
+    ///
+    /// ```
+    /// use blitzen_sync::OnceCell;
+    /// let mut cell = OnceCell::from(1);
+    /// assert_eq!(cell.take(), Some(1));
+    /// assert_eq!(cell.get(), None);
+    /// ```
+    pub fn take(&mut self) -> Option<T> {
+        std::mem::take(self).into_inner()
+    }
+}
+
+impl<T> Drop for OnceCell<T> {
+    fn drop(&mut self) {
+        if self.initialized() {
+            // SAFETY: O1, and this is the last use.
+            unsafe { self.value.get_mut().assume_init_drop() };
+        }
+    }
+}
+
+impl<T> From<T> for OnceCell<T> {
+    fn from(value: T) -> Self {
+        Self {
+            permit: Permits::new_closed(),
+            value: UnsafeCell::new(MaybeUninit::new(value)),
+        }
+    }
+}
+
+impl<T> Default for OnceCell<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Clone> Clone for OnceCell<T> {
+    fn clone(&self) -> Self {
+        Self::new_with(self.get().cloned())
+    }
+}
+
+impl<T: PartialEq> PartialEq for OnceCell<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<T: Eq> Eq for OnceCell<T> {}
+
+impl<T: fmt::Debug> fmt::Debug for OnceCell<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceCell")
+            .field("value", &self.get())
+            .finish()
+    }
+}
+
+/// Proof that the caller holds the permit; spending it fills the cell.
+struct Filling<'a, T>(&'a OnceCell<T>);
+
+impl<'a, T> Filling<'a, T> {
+    fn fill(self, value: T) -> &'a T {
+        let cell = ManuallyDrop::new(self).0; // O1: the permit is not given back
+        // SAFETY: O1, the holder of the permit is alone with the empty cell.
+        unsafe { (*cell.value.get()).write(value) };
+        cell.permit.close();
+        // SAFETY: written above, and nobody writes it again.
+        unsafe { (*cell.value.get()).assume_init_ref() }
+    }
+}
+
+impl<T> Drop for Filling<'_, T> {
+    /// The value was not made: the next one tries.
+    fn drop(&mut self) {
+        self.0.permit.release_all(1);
+    }
+}
+
+struct Beginning<'a, T>(&'a OnceCell<T>);
+
+enum Turn<'a, T> {
+    Ours(Filling<'a, T>),
+    Filled(&'a T),
+}
+
+impl<'a, T> Claim for Beginning<'a, T> {
+    type Output = Turn<'a, T>;
+
+    fn permits(&self) -> &Permits {
+        &self.0.permit
+    }
+
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn settle(self, outcome: Result<(), AcquireError>) -> Self::Output {
+        match outcome {
+            Ok(()) => Turn::Ours(Filling(self.0)),
+            // SAFETY: closed, so by O1 it is there.
+            Err(_) => Turn::Filled(unsafe { (*self.0.value.get()).assume_init_ref() }),
+        }
+    }
+}
+
+/// Why [`OnceCell::set`] did not; holds the value.
+///
+/// ```
+/// use blitzen_sync::{OnceCell, SetError};
+/// let error = OnceCell::from(1).set(2).unwrap_err();
+/// assert!(error.is_already_init_err());
+/// assert_eq!(error.to_string(), "AlreadyInitializedError");
+/// let SetError::AlreadyInitializedError(2) = error else { unreachable!() };
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+pub enum SetError<T> {
+    /// The cell is filled.
+    AlreadyInitializedError(T),
+    /// Somebody is filling the cell.
+    InitializingError(T),
+}
+
+impl<T> SetError<T> {
+    /// Whether the cell was filled.
+    ///
+    /// ```
+    /// use blitzen_sync::SetError;
+    /// assert!(SetError::AlreadyInitializedError(1).is_already_init_err());
+    /// ```
+    pub fn is_already_init_err(&self) -> bool {
+        matches!(self, Self::AlreadyInitializedError(_))
+    }
+
+    /// Whether somebody was filling the cell.
+    ///
+    /// ```
+    /// use blitzen_sync::SetError;
+    /// assert!(SetError::InitializingError(1).is_initializing_err());
+    /// ```
+    pub fn is_initializing_err(&self) -> bool {
+        matches!(self, Self::InitializingError(_))
+    }
+}
+
+impl<T> fmt::Display for SetError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AlreadyInitializedError(_) => "AlreadyInitializedError",
+            Self::InitializingError(_) => "InitializingError",
+        })
+    }
+}
+
+impl<T: fmt::Debug> Error for SetError<T> {}

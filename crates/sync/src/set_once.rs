@@ -1,0 +1,271 @@
+//! A value that is set once, and waited for.
+//!
+//! S1. The value is there exactly when the gate, which has no permits, is
+//!     closed. It is written under the gate's lock, before the close.
+
+use std::cell::UnsafeCell;
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::mem::{ManuallyDrop, MaybeUninit};
+
+use crate::permits::{Acquiring, Claim, Permits};
+use crate::semaphore::AcquireError;
+
+/// A cell that one task sets and others wait for.
+///
+/// ```
+/// use std::sync::Arc;
+/// use blitzen_sync::SetOnce;
+///
+/// # futures::executor::block_on(async {
+/// let address = Arc::new(SetOnce::new());
+/// std::thread::spawn({
+///     let address = address.clone();
+///     move || address.set("127.0.0.1:80")
+/// });
+/// assert_eq!(*address.wait().await, "127.0.0.1:80");
+/// # });
+/// ```
+pub struct SetOnce<T> {
+    gate: Permits,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: the value moves with the cell.
+unsafe impl<T: Send> Send for SetOnce<T> {}
+// SAFETY: any thread may read the value (`Sync`), and one may write what another
+// drops (`Send`); S1 orders the write before the reads.
+unsafe impl<T: Send + Sync> Sync for SetOnce<T> {}
+
+impl<T> SetOnce<T> {
+    /// An empty cell.
+    ///
+    /// ```
+    /// use blitzen_sync::SetOnce;
+    /// assert_eq!(SetOnce::<i32>::new().get(), None);
+    /// ```
+    pub fn new() -> Self {
+        Self {
+            gate: Permits::new(0),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    const_unless_loom! {
+        /// [`new`](Self::new) for a `static`.
+        ///
+        /// ```
+        /// use blitzen_sync::SetOnce;
+        /// static PORT: SetOnce<u16> = SetOnce::const_new();
+        /// assert!(!PORT.initialized());
+        /// ```
+        pub fn const_new() -> Self {
+            Self {
+                gate: Permits::new(0),
+                value: UnsafeCell::new(MaybeUninit::uninit()),
+            }
+        }
+    }
+
+    /// A cell that is set if there is something to set it to.
+    ///
+    /// ```
+    /// use blitzen_sync::SetOnce;
+    /// assert_eq!(SetOnce::new_with(Some(5)).get(), Some(&5));
+    /// ```
+    pub fn new_with(value: Option<T>) -> Self {
+        match value {
+            Some(value) => Self::from(value),
+            None => Self::new(),
+        }
+    }
+
+    const_unless_loom! {
+        /// A cell that is set, for a `static`.
+        ///
+        /// ```
+        /// use blitzen_sync::SetOnce;
+        /// static PORT: SetOnce<u16> = SetOnce::const_new_with(80);
+        /// assert_eq!(PORT.get(), Some(&80));
+        /// ```
+        pub fn const_new_with(value: T) -> Self {
+            Self {
+                gate: Permits::new_closed(),
+                value: UnsafeCell::new(MaybeUninit::new(value)),
+            }
+        }
+    }
+
+    /// Whether the cell is set.
+    ///
+    /// ```
+    /// use blitzen_sync::SetOnce;
+    /// assert!(SetOnce::from(1).initialized());
+    /// ```
+    #[inline]
+    pub fn initialized(&self) -> bool {
+        self.gate.is_closed()
+    }
+
+    /// The value, if it is there.
+    ///
+    /// ```
+    /// use blitzen_sync::SetOnce;
+    /// let cell = SetOnce::new();
+    /// assert_eq!(cell.get(), None);
+    /// cell.set(1).unwrap();
+    /// assert_eq!(cell.get(), Some(&1));
+    /// ```
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        // SAFETY: S1, and nobody writes it again.
+        self.initialized()
+            .then(|| unsafe { (*self.value.get()).assume_init_ref() })
+    }
+
+    /// Sets the cell, if it is empty, and wakes all who wait.
+    ///
+    /// ```
+    /// use blitzen_sync::{SetOnce, SetOnceError};
+    /// let cell = SetOnce::new();
+    /// assert_eq!(cell.set(1), Ok(()));
+    /// assert_eq!(cell.set(2), Err(SetOnceError(2)));
+    /// ```
+    ///
+    /// # Errors
+    /// Hands the value back if the cell is set.
+    pub fn set(&self, value: T) -> Result<(), SetOnceError<T>> {
+        if self.initialized() {
+            return Err(SetOnceError(value));
+        }
+        let mut value = Some(value);
+        self.gate.close_once(|| {
+            if let Some(value) = value.take() {
+                // SAFETY: S1, the lock is held and the gate open: nobody reads.
+                unsafe { (*self.value.get()).write(value) };
+            }
+        });
+        match value {
+            None => Ok(()),
+            Some(value) => Err(SetOnceError(value)),
+        }
+    }
+
+    /// Waits until the cell is set.
+    ///
+    /// ```
+    /// use blitzen_sync::SetOnce;
+    /// # futures::executor::block_on(async {
+    /// let cell = SetOnce::from(1);
+    /// assert_eq!(*cell.wait().await, 1);
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    #[inline]
+    pub fn wait(&self) -> impl Future<Output = &T> {
+        Acquiring::new(Waiting(self))
+    }
+
+    /// Unwraps the value, if it is there.
+    ///
+    /// ```
+    /// use blitzen_sync::SetOnce;
+    /// assert_eq!(SetOnce::from(1).into_inner(), Some(1));
+    /// ```
+    pub fn into_inner(self) -> Option<T> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: S1; read once, since `this` is not dropped.
+        this.initialized()
+            .then(|| unsafe { (*this.value.get()).assume_init_read() })
+    }
+}
+
+impl<T> Drop for SetOnce<T> {
+    fn drop(&mut self) {
+        if self.initialized() {
+            // SAFETY: S1, and this is the last use.
+            unsafe { self.value.get_mut().assume_init_drop() };
+        }
+    }
+}
+
+impl<T> From<T> for SetOnce<T> {
+    fn from(value: T) -> Self {
+        Self {
+            gate: Permits::new_closed(),
+            value: UnsafeCell::new(MaybeUninit::new(value)),
+        }
+    }
+}
+
+impl<T> Default for SetOnce<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Clone> Clone for SetOnce<T> {
+    fn clone(&self) -> Self {
+        Self::new_with(self.get().cloned())
+    }
+}
+
+impl<T: PartialEq> PartialEq for SetOnce<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl<T: Eq> Eq for SetOnce<T> {}
+
+impl<T: fmt::Debug> fmt::Debug for SetOnce<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetOnce")
+            .field("value", &self.get())
+            .finish()
+    }
+}
+
+struct Waiting<'a, T>(&'a SetOnce<T>);
+
+impl<'a, T> Claim for Waiting<'a, T> {
+    type Output = &'a T;
+
+    #[inline(always)]
+    fn permits(&self) -> &Permits {
+        &self.0.gate
+    }
+
+    #[inline(always)]
+    fn count(&self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn settle(self, outcome: Result<(), AcquireError>) -> &'a T {
+        debug_assert!(outcome.is_err(), "the gate has no permits");
+        // SAFETY: closed, so by S1 it is there.
+        unsafe { (*self.0.value.get()).assume_init_ref() }
+    }
+}
+
+/// The cell was set already; holds the value that came too late.
+///
+/// ```
+/// use blitzen_sync::{SetOnce, SetOnceError};
+/// let SetOnceError(value) = SetOnce::from(1).set(2).unwrap_err();
+/// assert_eq!(value, 2);
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+pub struct SetOnceError<T>(pub T);
+
+impl<T> fmt::Display for SetOnceError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SetOnceError")
+    }
+}
+
+impl<T: fmt::Debug> Error for SetOnceError<T> {}
