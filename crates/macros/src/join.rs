@@ -92,7 +92,7 @@ impl Join {
                 }).await
             }",
         )
-        .fill("support", self.support.clone())
+        .fill_own("support", self.support.clone())
         .fill("futures", self.each("let $local = $future;"))
         .fill(
             "members",
@@ -117,10 +117,11 @@ impl Join {
             .enumerate()
             .map(|(position, future)| {
                 Template::new(text)
-                    .fill("support", self.support.clone())
-                    .fill("local", numbered("future", position))
-                    .fill("index", index(position))
-                    .fill("number", number(position))
+                    .at(future)
+                    .fill_own("support", self.support.clone())
+                    .fill_own("local", numbered("future", position))
+                    .fill_own("index", index(position))
+                    .fill_own("number", number(position))
                     .fill("future", future.clone())
                     .build()
             })

@@ -98,7 +98,7 @@ impl Select {
                 }
             }",
         )
-        .fill("support", self.support.clone())
+        .fill_own("support", self.support.clone())
         .fill("mask", self.mask())
         .fill("parameters", self.each("$parameter,"))
         .fill("variants", self.each("$variant($parameter),"))
@@ -137,12 +137,13 @@ impl Select {
             .enumerate()
             .map(|(position, branch)| {
                 Template::new(text(branch).as_ref())
-                    .fill("support", self.support.clone())
-                    .fill("parameter", numbered("T", position))
-                    .fill("variant", numbered("B", position))
-                    .fill("local", numbered("future", position))
-                    .fill("index", index(position))
-                    .fill("number", number(position))
+                    .at(&branch.future)
+                    .fill_own("support", self.support.clone())
+                    .fill_own("parameter", numbered("T", position))
+                    .fill_own("variant", numbered("B", position))
+                    .fill_own("local", numbered("future", position))
+                    .fill_own("index", index(position))
+                    .fill_own("number", number(position))
                     .fill("pattern", branch.pattern.clone())
                     .fill("handler", branch.handler.clone())
                     .fill("future", branch.future.clone())
@@ -191,7 +192,7 @@ impl Select {
                 }
             }",
         )
-        .fill("support", self.support.clone())
+        .fill_own("support", self.support.clone())
         .fill("count", number(self.call.branches.len()))
         .fill(
             "arms",
@@ -204,7 +205,7 @@ impl Select {
         match &self.call.otherwise {
             Some(handler) => handler.clone(),
             None => Template::new("$support::all_branches_disabled()")
-                .fill("support", self.support.clone())
+                .fill_own("support", self.support.clone())
                 .build(),
         }
     }

@@ -4,7 +4,7 @@
 //! tokens, and a template of one page costs users less to compile than a
 //! quoting library.
 //!
-//! T1. Every token of the text gets the span [`Span::mixed_site`]: its local
+//! T1. Every token of the text is resolved at [`Span::mixed_site`]: its local
 //!     names cannot meet those of the caller, and lints treat it as foreign.
 //! T2. What fills a hole keeps its spans: it belongs to the caller.
 
@@ -13,6 +13,7 @@ use proc_macro::{Group, Ident, Literal, Span, TokenStream, TokenTree};
 /// Rust with holes: `$name` is replaced by what was filled in for `name`.
 pub(crate) struct Template {
     text: TokenStream,
+    span: Span,
     holes: Vec<(&'static str, TokenStream)>,
 }
 
@@ -24,14 +25,33 @@ impl Template {
         });
         Self {
             text,
+            span: Span::mixed_site(),
             holes: Vec::new(),
         }
+    }
+
+    /// Has errors in the text point at these tokens of the caller; first of all.
+    pub(crate) fn at(mut self, tokens: &TokenStream) -> Self {
+        if let Some(first) = tokens.clone().into_iter().next() {
+            self.span = Span::mixed_site().located_at(first.span());
+        }
+        self
     }
 
     /// Says what stands in place of `$name`.
     pub(crate) fn fill(mut self, name: &'static str, tokens: impl Into<TokenStream>) -> Self {
         self.holes.push((name, tokens.into()));
         self
+    }
+
+    /// The same for tokens that are no more the caller's than the text is.
+    pub(crate) fn fill_own(self, name: &'static str, tokens: TokenStream) -> Self {
+        let located = |mut token: TokenTree| {
+            token.set_span(token.span().located_at(self.span));
+            token
+        };
+        let tokens: TokenStream = tokens.into_iter().map(located).collect();
+        self.fill(name, tokens)
     }
 
     /// The text with its holes filled.
@@ -54,7 +74,7 @@ impl Template {
                 }
                 _ => {}
             }
-            token.set_span(Span::mixed_site());
+            token.set_span(self.span);
             copied.extend([token]);
         }
         copied
