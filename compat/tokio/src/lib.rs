@@ -1,1 +1,19 @@
 //! blitzen under the name of `tokio`: Tokio's paths and features, no logic.
+//!
+//! Put in tokio's place by `[patch.crates-io]`, it moves a program and the libraries below
+//! it onto blitzen. A file here is a module of Tokio's, and lists what blitzen has of it.
+
+pub mod io;
+#[cfg(feature = "rt")]
+pub mod task;
+
+pub use blitzen::pin;
+#[cfg(feature = "rt")]
+pub use blitzen::task_local;
+#[cfg(feature = "macros")]
+pub use blitzen::{join, select, try_join};
+
+#[cfg(all(feature = "macros", feature = "rt-multi-thread"))]
+pub use blitzen_macros::{tokio_main as main, tokio_test as test};
+#[cfg(all(feature = "macros", feature = "rt", not(feature = "rt-multi-thread")))]
+pub use blitzen_macros::{tokio_main_rt as main, tokio_test_rt as test};

@@ -199,7 +199,8 @@ impl Workshop {
                 }
             } else if message["message"]["level"] == "error" {
                 let rendered = message["message"]["rendered"].as_str().unwrap_or_default();
-                if !is_test {
+                // A dependency takes all files that need it with it, so it is told at once.
+                if !is_test && !words.contains_key(&name) {
                     println!("{name} does not compile:\n{rendered}");
                 }
                 *words.entry(name).or_default() += rendered;
