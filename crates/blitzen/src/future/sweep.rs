@@ -18,7 +18,7 @@ use blitzen_util::coop;
 use blitzen_util::wake_set::{WORD, WakeSet};
 
 /// Up to here a pass over all is cheaper than wakers of their own.
-const FEW: usize = 16;
+const FEW: usize = 32;
 
 /// Where a pass starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,8 +91,7 @@ impl Sweep {
         mut look: impl FnMut(usize, &mut Context<'_>) -> Option<R>,
     ) -> Option<R> {
         let start = self.start();
-        for step in 0..self.members {
-            let member = (start + step) % self.members;
+        for member in (start..self.members).chain(0..start) {
             if coop::poll_budget_available(cx).is_pending() {
                 self.stopped_at(member);
                 return None;
