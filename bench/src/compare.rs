@@ -76,6 +76,13 @@ pub(crate) struct Verdict {
 }
 
 impl Outcome {
+    /// blitzen or, while a part of it has no runtime yet, that part on another's.
+    pub(crate) fn subject(&self) -> Option<&Standing> {
+        let is_subject = |standing: &&Standing| standing.role == Role::Subject;
+        self.standing(BLITZEN)
+            .or_else(|| self.standings.iter().find(is_subject))
+    }
+
     pub(crate) fn standing(&self, name: &str) -> Option<&Standing> {
         self.standings.iter().find(|standing| standing.name == name)
     }
@@ -174,7 +181,13 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
         .contenders
         .iter()
         .position(|contender| contender.role == Role::Floor);
-    let verdicts = index_of(BLITZEN).map_or_else(Vec::new, |blitzen| {
+    let subject = index_of(BLITZEN).or_else(|| {
+        let contenders = row.contenders.iter();
+        contenders
+            .map(|one| one.role)
+            .position(|role| role == Role::Subject)
+    });
+    let verdicts = subject.map_or_else(Vec::new, |blitzen| {
         let over_floor = floor
             .and_then(|floor| {
                 ahead(
@@ -280,9 +293,9 @@ mod tests {
 
     fn row(unit: Unit) -> Row {
         let contenders = vec![
-            Contender::subject(BLITZEN, |_| ()),
-            Contender::peer(TOKIO, |_| ()),
-            Contender::peer("smol", |_| ()),
+            Contender::named(BLITZEN, |_| ()),
+            Contender::named(TOKIO, |_| ()),
+            Contender::named("smol", |_| ()),
             Contender::floor("futex", |_| ()),
         ];
         Row::new("row", "", (1, 1), contenders)
@@ -332,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_row_without_blitzen_is_not_judged() {
-        let contenders = vec![Contender::peer(TOKIO, |_| ())];
+        let contenders = vec![Contender::named(TOKIO, |_| ())];
         let row = Row::new("row", "", (1, 1), contenders).target(Target::OverTokio(2.0));
         let outcome = boil_down(&row, 1, 1, &[series(&[10.0])]);
         assert!(outcome.verdicts.is_empty());

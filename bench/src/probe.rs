@@ -36,6 +36,11 @@ impl Cost {
         }
     }
 
+    /// The same cost, with what was counted after the clocks had stopped.
+    pub(crate) fn counted(self, done: u64) -> Cost {
+        Cost { done, ..self }
+    }
+
     pub(crate) fn wall_ns(&self) -> f64 {
         self.wall_ns
     }
@@ -64,6 +69,11 @@ impl Region {
         }
     }
 
+    /// Stops the clocks, where the count is yet to be looked up.
+    pub(crate) fn stop(self) -> Cost {
+        self.end(0)
+    }
+
     /// Stops the clocks. `done` is what the workload counted.
     pub(crate) fn end(self, done: u64) -> Cost {
         let wall_ns = self.wall.elapsed().as_nanos() as f64;
@@ -76,6 +86,42 @@ impl Region {
                 allocated: Counts::now().since(self.allocated),
             }),
         }
+    }
+}
+
+/// Several short stretches of work, with something between them that is not measured.
+pub(crate) struct Laps {
+    total: Cost,
+}
+
+impl Laps {
+    pub(crate) fn new() -> Laps {
+        let used = Some(Used {
+            cpu_ns: 0.0,
+            allocated: Counts::default(),
+        });
+        Laps {
+            total: Cost {
+                used,
+                ..Cost::of_count(0)
+            },
+        }
+    }
+
+    pub(crate) fn time(&mut self, work: impl FnOnce()) {
+        let region = Region::begin();
+        work();
+        let lap = region.stop();
+        self.total.wall_ns += lap.wall_ns;
+        if let (Some(total), Some(lap)) = (&mut self.total.used, lap.used) {
+            total.cpu_ns += lap.cpu_ns;
+            total.allocated.allocations += lap.allocated.allocations;
+            total.allocated.bytes += lap.allocated.bytes;
+        }
+    }
+
+    pub(crate) fn end(self, done: u64) -> Cost {
+        self.total.counted(done)
     }
 }
 
@@ -227,6 +273,16 @@ mod tests {
     #[should_panic(expected = "did not do what was asked")]
     fn a_short_count_while_warming_up_is_refused() {
         Probe::new(100, 10, 1).time(|n| cost(if n == 10 { 9 } else { n }));
+    }
+
+    #[test]
+    fn laps_add_up() {
+        let mut laps = Laps::new();
+        laps.time(|| std::thread::sleep(std::time::Duration::from_millis(2)));
+        laps.time(|| std::thread::sleep(std::time::Duration::from_millis(3)));
+        let cost = laps.end(2);
+        assert!(cost.wall_ns() >= 5e6);
+        cost.check(2);
     }
 
     #[test]

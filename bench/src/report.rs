@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::compare::{Outcome, Standing};
 use crate::probe::PerOp;
-use crate::row::{BLITZEN, TOKIO, Unit};
+use crate::row::{TOKIO, Unit};
 use crate::stats::{Ratio, geometric_mean};
 
 /// A value of `unit`, in a width that fits the tables.
@@ -136,7 +136,7 @@ pub(crate) fn summary(outcomes: &[Outcome]) -> String {
                 .map_or("–".into(), |one| show(one.median, outcome.unit))
         };
         let best = outcome.best_peer.as_deref().unwrap_or("–");
-        let blitzen = outcome.standing(BLITZEN);
+        let blitzen = outcome.subject();
         let ratio = |pick: fn(&Standing) -> Option<Ratio>| show_median(blitzen.and_then(pick));
         let aims: Vec<&str> = outcome
             .verdicts
@@ -153,7 +153,7 @@ pub(crate) fn summary(outcomes: &[Outcome]) -> String {
             value(TOKIO),
             value(best),
             best.to_string(),
-            value(BLITZEN),
+            blitzen.map_or("–".into(), |one| show(one.median, outcome.unit)),
             ratio(|one| one.over_tokio),
             ratio(|one| one.over_best_peer),
             aims.join(", "),
@@ -171,7 +171,7 @@ fn group_means(outcomes: &[Outcome]) -> String {
     groups.dedup();
     for group in groups {
         let rows = outcomes.iter().filter(|one| one.group == group);
-        let blitzen: Vec<&Standing> = rows.filter_map(|one| one.standing(BLITZEN)).collect();
+        let blitzen: Vec<&Standing> = rows.filter_map(Outcome::subject).collect();
         let medians = |pick: fn(&Standing) -> Option<Ratio>| -> Vec<f64> {
             let ratios = blitzen.iter().filter_map(|one| pick(one));
             ratios.map(|ratio| ratio.median).collect()

@@ -55,17 +55,17 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    pub(crate) const fn subject(name: &'static str, run: fn(&mut Probe)) -> Contender {
-        let role = Role::Subject;
+    /// blitzen, or a part of it under another scheduler, if the name says so;
+    /// otherwise a peer.
+    pub(crate) fn named(name: &'static str, run: fn(&mut Probe)) -> Contender {
+        let role = match name.contains(BLITZEN) {
+            true => Role::Subject,
+            false => Role::Peer,
+        };
         Contender { name, role, run }
     }
 
-    pub(crate) const fn peer(name: &'static str, run: fn(&mut Probe)) -> Contender {
-        let role = Role::Peer;
-        Contender { name, role, run }
-    }
-
-    pub(crate) const fn floor(name: &'static str, run: fn(&mut Probe)) -> Contender {
+    pub(crate) fn floor(name: &'static str, run: fn(&mut Probe)) -> Contender {
         let role = Role::Floor;
         Contender { name, role, run }
     }

@@ -69,9 +69,9 @@ pub(crate) trait TaskSet: Rt {
 macro_rules! each_runtime {
     ($work:ident) => {
         vec![
-            $crate::row::Contender::peer("tokio", $work::<$crate::rt::Tokio>),
-            $crate::row::Contender::peer("smol", $work::<$crate::rt::Smol>),
-            $crate::row::Contender::peer("smol-static", $work::<$crate::rt::SmolStatic>),
+            $crate::row::Contender::named("tokio", $work::<$crate::rt::Tokio>),
+            $crate::row::Contender::named("smol", $work::<$crate::rt::Smol>),
+            $crate::row::Contender::named("smol-static", $work::<$crate::rt::SmolStatic>),
         ]
     };
 }

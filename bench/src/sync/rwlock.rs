@@ -1,0 +1,265 @@
+//! Cost of a lock that lets readers in together.
+//!
+//! The reader rows are about the line all readers write to count themselves; with
+//! writers in between they are about the policy as much as the path. They would lie
+//! if the reads were optimised away: each adds what it read to a sum that is checked.
+
+use std::future::Future;
+use std::hint::black_box;
+use std::ops::{Deref, DerefMut};
+
+use super::{leak, pairs};
+use crate::kit::deal;
+use crate::probe::{Probe, Region};
+use crate::row::{Row, Target::OverTokio};
+use crate::rt::{Rt, Smol, Tokio, run_inside};
+
+macro_rules! contenders {
+    ($work:ident) => {
+        pairs![$work;
+            "tokio": Tokio tokio::sync::RwLock<u64>,
+            "smol": Smol async_lock::RwLock<u64>,
+        ]
+    };
+}
+
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        Row::new(
+            "rwlock_read",
+            "RwLock::read().await, nobody else there",
+            (500_000, 5_000),
+            contenders!(read),
+        )
+        .counted(10_000)
+        .target(OverTokio(3.5)),
+        Row::new(
+            "rwlock_write",
+            "RwLock::write().await, nobody else there",
+            (500_000, 5_000),
+            contenders!(write),
+        )
+        .counted(10_000)
+        .target(OverTokio(3.5)),
+        Row::new(
+            "rwlock_try_read",
+            "RwLock::try_read, nobody else there",
+            (1_000_000, 5_000),
+            contenders!(try_read),
+        )
+        .counted(10_000)
+        .target(OverTokio(1.3)),
+        Row::new(
+            "rwlock_try_write",
+            "RwLock::try_write, nobody else there",
+            (1_000_000, 5_000),
+            contenders!(try_write),
+        )
+        .counted(10_000)
+        .target(OverTokio(1.3)),
+        Row::new(
+            "rwlock_4_readers",
+            "4 tasks read",
+            (400_000, 5_000),
+            contenders!(readers),
+        )
+        .target(OverTokio(2.5)),
+        Row::new(
+            "rwlock_4_readers_2_writers",
+            "4 tasks read while 2 write",
+            (200_000, 5_000),
+            contenders!(readers_and_writers),
+        )
+        .target(OverTokio(2.5)),
+    ]
+}
+
+pub(crate) trait SharedLock: Send + Sync + 'static {
+    type ReadGuard: Deref<Target = u64> + Send;
+    type WriteGuard: DerefMut<Target = u64> + Send;
+
+    fn new() -> Self;
+    fn read(&'static self) -> impl Future<Output = Self::ReadGuard> + Send;
+    fn write(&'static self) -> impl Future<Output = Self::WriteGuard> + Send;
+    fn try_read(&'static self) -> Option<Self::ReadGuard>;
+    fn try_write(&'static self) -> Option<Self::WriteGuard>;
+}
+
+macro_rules! tokio_like {
+    ($($library:ident)::+) => {
+        impl SharedLock for $($library)::+::RwLock<u64> {
+            type ReadGuard = $($library)::+::RwLockReadGuard<'static, u64>;
+            type WriteGuard = $($library)::+::RwLockWriteGuard<'static, u64>;
+
+            fn new() -> Self {
+                Self::new(0)
+            }
+
+            fn read(&'static self) -> impl Future<Output = Self::ReadGuard> + Send {
+                self.read()
+            }
+
+            fn write(&'static self) -> impl Future<Output = Self::WriteGuard> + Send {
+                self.write()
+            }
+
+            fn try_read(&'static self) -> Option<Self::ReadGuard> {
+                self.try_read().ok()
+            }
+
+            fn try_write(&'static self) -> Option<Self::WriteGuard> {
+                self.try_write().ok()
+            }
+        }
+    };
+}
+
+tokio_like!(tokio::sync);
+
+impl SharedLock for async_lock::RwLock<u64> {
+    type ReadGuard = async_lock::RwLockReadGuard<'static, u64>;
+    type WriteGuard = async_lock::RwLockWriteGuard<'static, u64>;
+
+    fn new() -> Self {
+        Self::new(0)
+    }
+
+    fn read(&'static self) -> impl Future<Output = Self::ReadGuard> + Send {
+        self.read()
+    }
+
+    fn write(&'static self) -> impl Future<Output = Self::WriteGuard> + Send {
+        self.write()
+    }
+
+    fn try_read(&'static self) -> Option<Self::ReadGuard> {
+        self.try_read()
+    }
+
+    fn try_write(&'static self) -> Option<Self::WriteGuard> {
+        self.try_write()
+    }
+}
+
+/// A lock that holds 1, so that a sum of reads counts them.
+async fn holding_one<L: SharedLock>() -> &'static L {
+    let lock = leak(L::new());
+    *lock.write().await = black_box(1);
+    lock
+}
+
+fn read<R: Rt, L: SharedLock>(probe: &mut Probe) {
+    let rt = R::start(probe.workers());
+    probe.time(|n| {
+        run_inside(&rt, async move {
+            let lock = holding_one::<L>().await;
+            let mut sum = 0;
+            let region = Region::begin();
+            for _ in 0..n {
+                sum += *lock.read().await;
+            }
+            region.end(sum)
+        })
+    });
+}
+
+fn write<R: Rt, L: SharedLock>(probe: &mut Probe) {
+    let rt = R::start(probe.workers());
+    probe.time(|n| {
+        run_inside(&rt, async move {
+            let lock = leak(L::new());
+            let region = Region::begin();
+            for _ in 0..n {
+                *lock.write().await += 1;
+            }
+            region.stop().counted(*lock.read().await)
+        })
+    });
+}
+
+fn try_read<R: Rt, L: SharedLock>(probe: &mut Probe) {
+    let rt = R::start(probe.workers());
+    probe.time(|n| {
+        run_inside(&rt, async move {
+            let lock = holding_one::<L>().await;
+            let mut sum = 0;
+            let region = Region::begin();
+            for _ in 0..n {
+                sum += *lock.try_read().expect("nobody writes");
+            }
+            region.end(sum)
+        })
+    });
+}
+
+fn try_write<R: Rt, L: SharedLock>(probe: &mut Probe) {
+    let rt = R::start(probe.workers());
+    probe.time(|n| {
+        run_inside(&rt, async move {
+            let lock = leak(L::new());
+            let region = Region::begin();
+            for _ in 0..n {
+                *lock.try_write().expect("nobody else there") += 1;
+            }
+            region.stop().counted(*lock.read().await)
+        })
+    });
+}
+
+fn readers<R: Rt, L: SharedLock>(probe: &mut Probe) {
+    let rt = R::start(probe.workers());
+    probe.time(|n| {
+        rt.block_on(async move {
+            let lock = holding_one::<L>().await;
+            let region = Region::begin();
+            let tasks: Vec<_> = deal(n, 4)
+                .map(|times| {
+                    R::spawn(async move {
+                        let mut sum = 0;
+                        for _ in 0..times {
+                            sum += *lock.read().await;
+                        }
+                        sum
+                    })
+                })
+                .collect();
+            let mut sum = 0;
+            for task in tasks {
+                sum += task.await;
+            }
+            region.end(sum)
+        })
+    });
+}
+
+fn readers_and_writers<R: Rt, L: SharedLock>(probe: &mut Probe) {
+    let rt = R::start(probe.workers());
+    probe.time(|n| {
+        rt.block_on(async move {
+            let lock = leak(L::new());
+            let region = Region::begin();
+            let tasks: Vec<_> = deal(n, 6)
+                .enumerate()
+                .map(|(index, times)| {
+                    R::spawn(async move {
+                        let mut reads = 0;
+                        for _ in 0..times {
+                            if index % 3 == 2 {
+                                *lock.write().await += 1;
+                            } else {
+                                black_box(*lock.read().await);
+                                reads += 1;
+                            }
+                        }
+                        reads
+                    })
+                })
+                .collect();
+            let mut reads = 0;
+            for task in tasks {
+                reads += task.await;
+            }
+            region.stop().counted(reads + *lock.read().await)
+        })
+    });
+}
