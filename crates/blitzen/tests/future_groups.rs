@@ -72,6 +72,8 @@ impl Wake for CountWakes {
     }
 }
 
+type Fallible = Pin<Box<dyn Future<Output = Result<u32, &'static str>>>>;
+
 /// Few enough to be polled all, and too many for that.
 const SIZES: [usize; 4] = [1, 3, 64, 1000];
 
@@ -197,7 +199,7 @@ fn greedy_members_do_not_starve_the_others() {
 fn the_first_error_drops_the_rest_at_once() {
     for size in SIZES {
         let witness = Rc::new(());
-        let mut futures: Vec<Pin<Box<dyn Future<Output = Result<u32, &str>>>>> = (1..size)
+        let mut futures: Vec<Fallible> = (1..size)
             .map(|_| {
                 let witness = witness.clone();
                 Box::pin(async move {
@@ -229,7 +231,8 @@ fn tuples_and_arrays_join() {
         );
         assert_eq!(join([1, 2, 3].map(ready)).await, [1, 2, 3]);
         assert_eq!(join([0u8; 100].map(ready)).await, [0; 100]);
-        assert_eq!(join([ready(1); 0]).await, []);
+        let none: [Ready<u32>; 0] = [];
+        assert_eq!(join(none).await, []);
         let both = try_join((ready(Ok::<_, ()>(1)), async { Ok("two") })).await;
         assert_eq!(both, Ok((1, "two")));
         let failed = try_join((pending::<Result<u8, u32>>(), ready(Err::<u8, _>(1)))).await;

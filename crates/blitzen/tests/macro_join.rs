@@ -181,7 +181,7 @@ fn commas_closures_and_temporaries_in_the_expressions() {
     block_on(async {
         let outputs = join!(
             first::<_, (u8, u8)>(ready(1), (1, 2)),
-            (|a, b| async move { a + b })(1, 2),
+            std::convert::identity(|a, b| async move { a + b })(1, 2),
             &mut ready(3),
         );
         assert_eq!(outputs, (1, 3, 3));

@@ -55,7 +55,7 @@ fn commas_in_generic_arguments_and_closures_do_not_end_a_handler() {
         };
         assert_eq!(sum, 1);
         let sum = select! {
-            x = ready(1u32) => (|a, b| a + b)(x, 1),
+            x = ready(1u32) => std::convert::identity(|a, b| a + b)(x, 1),
             x = pending::<u32>() => x,
         };
         assert_eq!(sum, 2);
@@ -296,8 +296,10 @@ fn control_flow_in_a_call_is_that_of_the_function_around_it() {
             }
         }
         select! {
-            x = ready(async { 4 }.await) => return Ok(x + rounds),
+            x = ready(async { 4 }.await), if rounds == 3 => return Ok(x + rounds),
+            else => {}
         }
+        Err("the handler did not return".to_string())
     }
     assert_eq!(block_on(early(false)), Ok(7));
     assert_eq!(block_on(early(true)), Err("no future".to_string()));

@@ -4,59 +4,15 @@
 #![deny(warnings)]
 #![forbid(unsafe_code)]
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::future::{pending, poll_fn, ready};
+use std::future::{pending, ready};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use blitzen::future::Passive;
 use blitzen::{select, select_owned};
+use blitzen_sync::Mutex;
+use blitzen_sync::channel::oneshot;
 use blitzen_util::block_on::block_on;
-
-/// A fair lock: whoever asks stands in line, and who is first in line has it.
-#[derive(Default)]
-struct Lock {
-    line: RefCell<VecDeque<(u32, Option<Waker>)>>,
-    tickets: RefCell<u32>,
-}
-
-struct Guard<'a>(&'a Lock, u32);
-
-impl Lock {
-    fn lock(&self) -> impl Future<Output = Guard<'_>> {
-        let mut guard = None;
-        let mut given = false;
-        poll_fn(move |cx| {
-            assert!(!given, "polled after completion");
-            let own = guard.get_or_insert_with(|| {
-                let mut ticket = self.tickets.borrow_mut();
-                *ticket += 1;
-                self.line.borrow_mut().push_back((*ticket, None));
-                Guard(self, *ticket)
-            });
-            let mut line = self.line.borrow_mut();
-            let position = line.iter().position(|(ticket, _)| *ticket == own.1);
-            if position == Some(0) {
-                drop(line);
-                given = true;
-                return Poll::Ready(guard.take().expect("a place in the line"));
-            }
-            line[position.expect("a place in the line")].1 = Some(cx.waker().clone());
-            Poll::Pending
-        })
-    }
-}
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        let mut line = self.0.line.borrow_mut();
-        line.retain(|(ticket, _)| *ticket != self.1);
-        if let Some((_, Some(waker))) = line.front() {
-            waker.wake_by_ref();
-        }
-    }
-}
 
 fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
@@ -64,7 +20,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 
 #[test]
 fn a_borrowed_loser_in_line_for_a_lock_hangs_select() {
-    let lock = Lock::default();
+    let lock = Mutex::new(());
     let mut hangs = std::pin::pin!(async {
         let held = lock.lock().await;
         let work = lock.lock();
@@ -74,7 +30,7 @@ fn a_borrowed_loser_in_line_for_a_lock_hangs_select() {
             _ = &mut work => {}
             _ = ready(()) => {
                 drop(held); // now `work` has the lock, and nobody polls it
-                lock.lock().await;
+                let _own = lock.lock().await;
             }
         }
     });
@@ -85,7 +41,7 @@ fn a_borrowed_loser_in_line_for_a_lock_hangs_select() {
 
 #[test]
 fn an_owned_loser_leaves_the_line_before_the_handler_runs() {
-    let lock = Lock::default();
+    let lock = Mutex::new(());
     block_on(async {
         let held = lock.lock().await;
         let work = lock.lock();
@@ -93,9 +49,8 @@ fn an_owned_loser_leaves_the_line_before_the_handler_runs() {
             biased;
             _ = work => {}
             _ = ready(()) => {
-                assert_eq!(lock.line.borrow().len(), 1, "only the one that is held");
                 drop(held);
-                lock.lock().await;
+                let _own = lock.lock().await;
             }
         }
     });
@@ -159,5 +114,21 @@ fn a_passive_future_may_be_borrowed_and_survives_losing() {
             }
         };
         assert_eq!((outcome, lost), ("done", 2));
+    });
+}
+
+#[test]
+fn the_receiver_of_one_value_may_be_borrowed() {
+    block_on(async {
+        let (sender, mut receiver) = oneshot::channel();
+        let mut sender = Some(sender);
+        let answer = loop {
+            select_owned! {
+                biased;
+                answer = &mut receiver => break answer.unwrap(),
+                _ = ready(()) => sender.take().unwrap().send(42).unwrap(),
+            }
+        };
+        assert_eq!(answer, 42);
     });
 }

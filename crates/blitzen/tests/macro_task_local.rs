@@ -163,3 +163,41 @@ fn a_finished_future_panics_when_polled() {
     );
     assert!(NUMBER.try_get().is_err());
 }
+
+#[test]
+fn a_scope_is_send_and_sync_as_its_parts_are_and_never_unpin() {
+    type Boxed<T> = Pin<Box<T>>;
+    /// What a type is, asked of the value: the inherent method wins if its bound
+    /// holds.
+    macro_rules! is {
+        ($trait:ident, $key:ident, $value:expr, $future:ty) => {{
+            struct Probe<T>(std::marker::PhantomData<T>);
+            #[allow(dead_code)]
+            trait Otherwise {
+                fn holds(&self) -> bool {
+                    false
+                }
+            }
+            impl<T> Otherwise for Probe<T> {}
+            #[allow(dead_code)]
+            impl<T: $trait> Probe<T> {
+                fn holds(&self) -> bool {
+                    true
+                }
+            }
+            fn probe<T>(_: &T) -> Probe<T> {
+                Probe(std::marker::PhantomData)
+            }
+            let future: $future = Box::pin(std::future::ready(()));
+            probe(&$key.scope($value, future)).holds()
+        }};
+    }
+    type Any = Boxed<dyn Future<Output = ()>>;
+    type SendOnly = Boxed<dyn Future<Output = ()> + Send>;
+    type Both = Boxed<dyn Future<Output = ()> + Send + Sync>;
+    assert!(!is!(Send, NUMBER, 1, Any) && !is!(Sync, NUMBER, 1, Any));
+    assert!(is!(Send, NUMBER, 1, SendOnly) && !is!(Sync, NUMBER, 1, SendOnly));
+    assert!(is!(Send, NUMBER, 1, Both) && is!(Sync, NUMBER, 1, Both));
+    assert!(is!(Send, CELL, Cell::new(1), Both) && !is!(Sync, CELL, Cell::new(1), Both));
+    assert!(!is!(Unpin, NUMBER, 1, Both));
+}

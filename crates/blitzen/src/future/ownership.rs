@@ -50,6 +50,12 @@ pub trait Passive {}
 impl<T> Passive for std::future::Ready<T> {}
 impl<T> Passive for std::future::Pending<T> {}
 
+/// The task runs, whoever waits for it.
+impl<T> Passive for blitzen_task::JoinHandle<T> {}
+
+/// The value stays in the channel until it is received.
+impl<T> Passive for blitzen_sync::channel::oneshot::Receiver<T> {}
+
 /// The type of a branch.
 #[derive(Debug)]
 pub struct Branch<F>(PhantomData<F>);

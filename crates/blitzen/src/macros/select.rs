@@ -127,15 +127,14 @@ macro_rules! select {
 ///
 /// ```
 /// # blitzen_util::block_on::block_on(async {
-/// # struct Lock; impl Lock { async fn lock(&self) -> u32 { 1 } }
-/// # let lock = Lock; let timer = std::future::ready(());
-/// let work = async { lock.lock().await };
+/// # let lock = blitzen_sync::Mutex::new(()); let timer = std::future::ready(());
+/// let work = async { drop(lock.lock().await) };
 /// blitzen::pin!(work);
 /// blitzen::select! {
 ///     _ = &mut work => {}
 ///     // `work` may be the next in line for the lock. It is handed the lock,
 ///     // but does not run; this waits for the lock and never gets it.
-///     _ = timer => { lock.lock().await; }
+///     _ = timer => drop(lock.lock().await),
 /// }
 /// # })
 /// ```
