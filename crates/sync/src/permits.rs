@@ -253,19 +253,27 @@ impl Permits {
     #[inline(never)]
     pub(crate) unsafe fn abandon(&self, waiter: &Waiter, count: usize) {
         if waiter.status() == Status::Queued {
-            let mut left = false;
-            wake_batch::in_rounds(|batch| {
-                let mut line = self.queue.lock();
-                if !left {
-                    // SAFETY: it stands in this queue or has been settled.
-                    left = unsafe { line.remove(waiter) }.is_some();
-                }
-                // Whoever is at the front now may want less.
-                left && self.give(&mut line, 0, batch)
-            });
+            let mut line = self.queue.lock();
+            // SAFETY: it stands in this queue or has been settled.
+            if unsafe { line.remove(waiter) }.is_some() {
+                return self.serve_after_leaving(line);
+            }
         }
         if waiter.status() == Status::Granted {
             self.release(count);
+        }
+    }
+
+    /// Restores P2 and P3 when somebody has left the line unserved.
+    fn serve_after_leaving(&self, line: Line<'_>) {
+        let word = self.word();
+        match line.front() {
+            // Whoever is at the front now may want less.
+            Some(wanted) if word.has_waiters() && wanted <= word.permits() => self.serve(line, 0),
+            Some(_) => {}
+            // P1 allows a store. Release, as in `give`.
+            None if word.has_waiters() => self.word.store(word.0 & !WAITERS, Release),
+            None => {}
         }
     }
 
@@ -308,9 +316,15 @@ impl Permits {
     #[inline(never)]
     #[track_caller]
     fn release_to_line(&self, count: usize) {
-        let mut count = count;
+        self.serve(self.queue.lock(), count);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn serve(&self, line: Line<'_>, mut count: usize) {
+        let mut line = Some(line);
         wake_batch::in_rounds(|batch| {
-            let mut line = self.queue.lock();
+            let mut line = line.take().unwrap_or_else(|| self.queue.lock());
             self.give(&mut line, std::mem::take(&mut count), batch)
         });
     }
@@ -410,6 +424,11 @@ impl Permits {
             return false;
         }
         before();
+        if line.is_empty() {
+            // Release, met by the Acquire in `is_closed`.
+            self.word.fetch_or(CLOSED, Release);
+            return true;
+        }
         let mut line = Some(line);
         wake_batch::in_rounds(|batch| {
             let mut line = line.take().unwrap_or_else(|| self.queue.lock());

@@ -52,12 +52,14 @@ impl WakeBatch {
 
     /// Fires every waker, in the order they were added. If one panics the
     /// others are fired all the same, and the panic goes on.
+    #[inline]
     pub fn wake_all(&mut self) {
         while let Some(waker) = self.next() {
             waker.wake();
         }
     }
 
+    #[inline]
     fn next(&mut self) -> Option<Waker> {
         if self.fired == self.len {
             (self.fired, self.len) = (0, 0);
@@ -88,10 +90,22 @@ impl WakeBatch {
 /// });
 /// assert!(waiting.is_empty());
 /// ```
-pub fn in_rounds(gather: impl FnMut(&mut WakeBatch) -> bool) {
+#[inline]
+pub fn in_rounds(mut gather: impl FnMut(&mut WakeBatch) -> bool) {
+    let mut batch = WakeBatch::new();
+    if gather(&mut batch) {
+        more_rounds(batch, gather);
+    } else {
+        batch.wake_all();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn more_rounds(mut batch: WakeBatch, gather: impl FnMut(&mut WakeBatch) -> bool) {
     let mut rounds = Rounds { gather, more: true };
+    batch.wake_all();
     while rounds.more {
-        let mut batch = WakeBatch::new();
         rounds.more = (rounds.gather)(&mut batch);
         batch.wake_all();
     }
@@ -119,9 +133,20 @@ impl Default for WakeBatch {
 }
 
 impl Drop for WakeBatch {
-    /// A batch that is not empty here is being unwound: a waker gathered is a
-    /// promise to wake, whatever went wrong in between.
+    #[inline]
     fn drop(&mut self) {
+        if self.fired != self.len {
+            self.fire_unwinding();
+        }
+    }
+}
+
+impl WakeBatch {
+    /// A batch that is not empty when dropped is being unwound: a waker gathered
+    /// is a promise to wake, whatever went wrong in between.
+    #[cold]
+    #[inline(never)]
+    fn fire_unwinding(&mut self) {
         while let Some(waker) = self.next() {
             // A second panic would abort; the first one is the one to report.
             let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
