@@ -138,3 +138,34 @@ impl fmt::Debug for DuplexStream {
         f.debug_struct("DuplexStream").finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::{AsyncReadExt, AsyncWriteExt};
+    use blitzen_util::shim::thread;
+    use loom::future::block_on;
+
+    #[test]
+    fn every_byte_arrives_through_a_full_pipe_and_then_the_end() {
+        loom::model(|| {
+            let (mut near, mut far) = duplex(1);
+            let writer = thread::spawn(move || block_on(near.write_all(b"ab")).unwrap());
+            let mut all = Vec::new();
+            block_on(far.read_to_end(&mut all)).unwrap();
+            writer.join().unwrap();
+            assert_eq!(all, b"ab");
+        });
+    }
+
+    #[test]
+    fn a_writer_that_waits_hears_that_nobody_reads_any_more() {
+        loom::model(|| {
+            let (mut near, far) = duplex(1);
+            let reader = thread::spawn(move || drop(far));
+            let error = block_on(near.write_all(b"ab")).unwrap_err();
+            reader.join().unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        });
+    }
+}

@@ -1,36 +1,35 @@
 //! The part of a fixed buffer that was read and not yet used.
 //!
 //! ```text
-//!   0       start        end       initialized    capacity
-//!   │ used    │  unread   │  any bytes  │  uninitialised │
+//!   0       start        end      capacity
+//!   │ used    │  unread   │  room   │
 //! ```
 //!
-//! W1. `start <= end <= initialized <= bytes.len()`.
-//! W2. `bytes[..initialized]` are initialised.
-//! W3. An empty window lies at the start, where there is the most room.
+//! W1. `start <= end <= bytes.len()`.
+//! W2. An empty window lies at the start, where there is the most room.
+//!
+//! The buffer is zeroed once, when it is made: a reader may count bytes as
+//! read that it has not written to.
 
 use std::fmt;
 use std::io;
-use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use crate::{AsyncRead, ReadBuf};
 
 pub(crate) struct Window {
-    bytes: Box<[MaybeUninit<u8>]>,
+    bytes: Box<[u8]>,
     start: usize,
     end: usize,
-    initialized: usize,
 }
 
 impl Window {
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self {
-            bytes: Box::new_uninit_slice(capacity),
+            bytes: vec![0; capacity].into_boxed_slice(),
             start: 0,
             end: 0,
-            initialized: 0,
         }
     }
 
@@ -41,8 +40,7 @@ impl Window {
 
     #[inline]
     pub(crate) fn unread(&self) -> &[u8] {
-        // SAFETY: W1 and W2.
-        unsafe { self.bytes[self.start..self.end].assume_init_ref() }
+        &self.bytes[self.start..self.end]
     }
 
     #[inline]
@@ -62,7 +60,7 @@ impl Window {
         if amount < self.end - self.start {
             self.start += amount;
         } else {
-            self.clear(); // W3
+            self.clear(); // W2
         }
     }
 
@@ -78,15 +76,11 @@ impl Window {
         reader: Pin<&mut R>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        let mut room = ReadBuf::uninit(&mut self.bytes[self.end..]);
-        // SAFETY: W2.
-        unsafe { room.assume_init(self.initialized - self.end) };
+        let mut room = ReadBuf::new(&mut self.bytes[self.end..]);
         let lent = room.identity();
-        let polled = reader.poll_read(cx, &mut room);
+        ready!(reader.poll_read(cx, &mut room))?;
         room.assert_is(lent);
-        let (amount, initialized) = (room.filled().len(), room.initialized().len());
-        self.initialized = self.end + initialized;
-        ready!(polled)?;
+        let amount = room.filled().len();
         self.end += amount;
         Poll::Ready(Ok(amount))
     }
