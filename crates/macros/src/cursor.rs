@@ -12,7 +12,7 @@
 use std::iter::Peekable;
 
 use proc_macro::token_stream::IntoIter;
-use proc_macro::{Delimiter, Group, Punct, Spacing, Span, TokenStream, TokenTree};
+use proc_macro::{Delimiter, Punct, Spacing, Span, TokenStream, TokenTree};
 
 /// The rest of a token stream.
 pub(crate) struct Cursor {
@@ -115,18 +115,23 @@ pub(crate) fn is_punct(token: &TokenTree, char: char) -> bool {
 }
 
 fn is_block(token: &TokenTree) -> bool {
-    match token {
-        TokenTree::Group(group) => match group.delimiter() {
-            Delimiter::Brace => true,
-            Delimiter::None => sole_token(group).is_some_and(|inner| is_block(&inner)),
-            _ => false,
-        },
-        _ => false,
+    matches!(peel(token.clone()), TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
+}
+
+/// The token inside the invisible groups that a fragment of another macro comes
+/// in.
+pub(crate) fn peel(token: TokenTree) -> TokenTree {
+    match &token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
+            sole_token(group.stream()).map_or(token, peel)
+        }
+        _ => token,
     }
 }
 
-fn sole_token(group: &Group) -> Option<TokenTree> {
-    let mut tokens = group.stream().into_iter();
+/// The token, if there is just one.
+pub(crate) fn sole_token(tokens: TokenStream) -> Option<TokenTree> {
+    let mut tokens = tokens.into_iter();
     let first = tokens.next()?;
     tokens.next().is_none().then_some(first)
 }

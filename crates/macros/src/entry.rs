@@ -27,13 +27,24 @@ fn try_expand(options: TokenStream, item: TokenStream, origin: Origin) -> Result
     let options = Options::parse(options, origin)?;
     let is_test = origin.attribute == "test";
     let template = Template::new(match function.output {
-        // A name for the output lets the compiler say what is wrong with the
-        // last expression of the body instead of with the whole future.
+        // What the body must be is said next to it, so that the compiler tells
+        // what is wrong with its last expression and not with the whole future.
+        Output::Unit => {
+            "$test $attributes $signature {
+                $inner_attributes
+                let body = async {
+                    $body
+                    #[allow(unreachable_code)]
+                    {}
+                };
+                $run
+            }"
+        }
         Output::Type(_) => {
             "$test $attributes $signature {
                 $inner_attributes
                 let body = async {
-                    #[allow(clippy::let_unit_value, clippy::let_and_return)]
+                    #[allow(clippy::diverging_sub_expression, clippy::let_and_return)]
                     let output: $output = $body;
                     #[allow(unreachable_code)]
                     { output }
@@ -78,7 +89,7 @@ fn try_expand(options: TokenStream, item: TokenStream, origin: Origin) -> Result
             "output",
             match function.output {
                 Output::Type(output) => output,
-                Output::Never | Output::Unnameable => TokenStream::new(),
+                Output::Unit | Output::Never | Output::Unnameable => TokenStream::new(),
             },
         )
         .fill("body", TokenTree::from(function.body))

@@ -7,7 +7,7 @@
 
 use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
-use crate::cursor::{Cursor, is_punct};
+use crate::cursor::{Cursor, is_punct, peel};
 use crate::error::{Error, Result};
 
 pub(crate) struct Function {
@@ -26,6 +26,8 @@ pub(crate) struct Function {
 
 /// What the function says it returns.
 pub(crate) enum Output {
+    /// Nothing.
+    Unit,
     /// `!`
     Never,
     /// Something with `impl`: there is no way to write this type twice.
@@ -36,7 +38,7 @@ pub(crate) enum Output {
 impl Function {
     pub(crate) fn parse(item: TokenStream) -> Result<Self> {
         let mut tokens: Vec<_> = flatten(item);
-        let body = match tokens.pop() {
+        let body = match tokens.pop().map(peel) {
             Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => group,
             other => {
                 let span = other.map_or_else(Span::call_site, |token| token.span());
@@ -135,9 +137,7 @@ fn generics(input: &mut Cursor, signature: &mut TokenStream) {
 fn output(rest: TokenStream) -> Output {
     let mut rest = Cursor::new(rest);
     if !rest.take_punct('-') || !rest.take_punct('>') {
-        return Output::Type(
-            TokenTree::from(Group::new(Delimiter::Parenthesis, TokenStream::new())).into(),
-        );
+        return Output::Unit;
     }
     let mut output = TokenStream::new();
     while !rest.is_empty() && !rest.peek_ident("where") {
@@ -145,6 +145,7 @@ fn output(rest: TokenStream) -> Output {
     }
     match output.to_string().as_str() {
         "!" => Output::Never,
+        "()" => Output::Unit,
         _ if mentions_impl(output.clone()) => Output::Unnameable,
         _ => Output::Type(output),
     }

@@ -1,8 +1,8 @@
 //! The options of `#[main]` and `#[test]`.
 
-use proc_macro::{Delimiter, Ident, Span, TokenStream, TokenTree};
+use proc_macro::{Ident, Span, TokenStream, TokenTree};
 
-use crate::cursor::{Cursor, Ended};
+use crate::cursor::{Cursor, Ended, peel, sole_token};
 use crate::error::{Error, Result};
 
 /// Which runtime runs the function.
@@ -159,8 +159,10 @@ impl Given {
         }
         let span = input.span();
         let (value, ended) = input.expression();
-        match (sole_token(value), ended) {
-            (Some(value), Ended::Comma | Ended::Input) => Ok(Self { key, value }),
+        match (sole_token(value).map(peel), ended) {
+            (Some(value), Ended::Comma | Ended::Input) if !matches!(value, TokenTree::Group(_)) => {
+                Ok(Self { key, value })
+            }
             _ => Err(Error::new(
                 span,
                 format!("the value of `{name}` must be a literal"),
@@ -259,19 +261,5 @@ impl Given {
             }
         };
         Ok(TokenTree::from(Ident::new(variant, self.value.span())).into())
-    }
-}
-
-/// The one token of a value, out of the invisible group that a fragment of
-/// another macro comes in.
-fn sole_token(value: TokenStream) -> Option<TokenTree> {
-    let mut tokens = value.into_iter();
-    match (tokens.next(), tokens.next()) {
-        (Some(TokenTree::Group(group)), None) if group.delimiter() == Delimiter::None => {
-            sole_token(group.stream())
-        }
-        (Some(TokenTree::Group(_)), _) => None,
-        (token, None) => token,
-        _ => None,
     }
 }
