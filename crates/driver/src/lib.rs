@@ -5,6 +5,7 @@
 //! | `poller` | one worker's sockets: waits for events and hands them out |
 //! | `readiness` | what is known of one source, and who waits to know more |
 //! | `registration` | what a socket keeps: readiness, waits, tries |
+//! | `ring` | one worker's io_uring (Linux): operations that own their buffers |
 //! | `ready`, `interest` | the sets of what can happen and what is wanted |
 //!
 //! The crate is an implementation detail: its interface may change with any release.
@@ -15,6 +16,8 @@ mod poller;
 mod readiness;
 mod ready;
 mod registration;
+#[cfg(target_os = "linux")]
+pub mod ring;
 mod wakes;
 
 pub use gone::{gone, is_gone};

@@ -1,0 +1,206 @@
+//! Memory that the kernel works on, and whoever keeps it alive.
+
+use std::fmt;
+
+/// The most that one operation moves; the kernel's own limit is near.
+const MOST: usize = 0x7fff_f000;
+
+/// A stretch of memory that stays where it is as long as its keeper lives.
+///
+/// ```
+/// use blitzen_driver::ring::Memory;
+///
+/// let memory = Memory::bytes(b"to be written".to_vec());
+/// assert_eq!(memory.len(), 13);
+/// assert_eq!(memory.into_keeper(), b"to be written");
+/// ```
+pub struct Memory<K> {
+    keeper: K,
+    start: *mut u8,
+    len: u32,
+    /// Says that so many bytes were written; see [`Memory::new`].
+    written: fn(&mut K, usize),
+}
+
+// SAFETY: the memory belongs to the keeper alone, by the contract of `new`.
+unsafe impl<K: Send> Send for Memory<K> {}
+
+impl<K> Memory<K> {
+    /// `len` bytes at `start`, which `keeper` keeps alive. After a read of `n`
+    /// bytes `written` is called with `n`. No more than 2 GiB are used.
+    ///
+    /// # Safety
+    /// Until the keeper is changed or dropped, and moving it is no change, the
+    /// bytes stay where they are, and nobody else uses them: if they are to be
+    /// read into nobody reads or writes them, if they are to be written from
+    /// they are initialised and nobody writes them. `written` may rely on the
+    /// first `n` being initialised.
+    pub unsafe fn new(keeper: K, start: *mut u8, len: usize, written: fn(&mut K, usize)) -> Self {
+        let len = len.min(MOST) as u32;
+        Self {
+            keeper,
+            start,
+            len,
+            written,
+        }
+    }
+
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The keeper, back.
+    pub fn into_keeper(self) -> K {
+        self.keeper
+    }
+
+    pub(super) fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    pub(super) fn len_u32(&self) -> u32 {
+        self.len
+    }
+
+    /// The keeper, after `len` bytes were written to the memory.
+    pub(super) fn into_written(mut self, len: usize) -> K {
+        (self.written)(&mut self.keeper, len);
+        self.keeper
+    }
+}
+
+impl Memory<Vec<u8>> {
+    /// A vector's bytes, to be written from.
+    pub fn bytes(mut bytes: Vec<u8>) -> Self {
+        let (start, len) = (bytes.as_mut_ptr(), bytes.len());
+        // SAFETY: a vector's bytes are initialised, and stay where they are
+        // until it is changed.
+        unsafe { Self::new(bytes, start, len, |_, _| {}) }
+    }
+
+    /// A vector's free room, to be read into: what comes is appended.
+    ///
+    /// ```
+    /// use blitzen_driver::ring::Memory;
+    ///
+    /// assert_eq!(Memory::room(Vec::with_capacity(64)).len(), 64);
+    /// ```
+    pub fn room(mut bytes: Vec<u8>) -> Self {
+        let room = bytes.spare_capacity_mut();
+        let (start, len) = (room.as_mut_ptr().cast(), room.len());
+        let written = |bytes: &mut Vec<u8>, more: usize| {
+            // SAFETY: within the room that was offered, and initialised.
+            unsafe { bytes.set_len(bytes.len() + more) }
+        };
+        // SAFETY: the room stays where it is until the vector is changed.
+        unsafe { Self::new(bytes, start, len, written) }
+    }
+}
+
+impl<K> fmt::Debug for Memory<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Several stretches of memory with one keeper.
+///
+/// ```
+/// use blitzen_driver::ring::Pieces;
+///
+/// let pieces = Pieces::bytes(vec![b"one".to_vec(), b"two".to_vec()]);
+/// assert_eq!(pieces.into_keeper().len(), 2);
+/// ```
+pub struct Pieces<K> {
+    keeper: K,
+    list: Box<[libc::iovec]>,
+    written: fn(&mut K, usize),
+}
+
+// SAFETY: as for `Memory`.
+unsafe impl<K: Send> Send for Pieces<K> {}
+
+impl<K> Pieces<K> {
+    /// Stretches that `keeper` keeps alive. After a read of `n` bytes in all
+    /// `written` is called with `n`.
+    ///
+    /// # Safety
+    /// As for [`Memory::new`], for each of them.
+    pub unsafe fn new(keeper: K, list: Box<[libc::iovec]>, written: fn(&mut K, usize)) -> Self {
+        Self {
+            keeper,
+            list,
+            written,
+        }
+    }
+
+    /// The keeper, back.
+    pub fn into_keeper(self) -> K {
+        self.keeper
+    }
+
+    pub(super) fn list(&self) -> &[libc::iovec] {
+        &self.list
+    }
+
+    pub(super) fn into_written(mut self, len: usize) -> K {
+        (self.written)(&mut self.keeper, len);
+        self.keeper
+    }
+}
+
+impl Pieces<Vec<Vec<u8>>> {
+    /// The bytes of several vectors, to be written from.
+    pub fn bytes(mut all: Vec<Vec<u8>>) -> Self {
+        let list = all
+            .iter_mut()
+            .map(|bytes| libc::iovec {
+                iov_base: bytes.as_mut_ptr().cast(),
+                iov_len: bytes.len(),
+            })
+            .collect();
+        // SAFETY: as for `Memory::bytes`, each.
+        unsafe { Self::new(all, list, |_, _| {}) }
+    }
+
+    /// The free room of several vectors, to be read into one after another.
+    pub fn room(mut all: Vec<Vec<u8>>) -> Self {
+        let list = all
+            .iter_mut()
+            .map(|bytes| {
+                let room = bytes.spare_capacity_mut();
+                libc::iovec {
+                    iov_base: room.as_mut_ptr().cast(),
+                    iov_len: room.len(),
+                }
+            })
+            .collect();
+        let written = |all: &mut Vec<Vec<u8>>, mut more: usize| {
+            for bytes in all {
+                let here = more.min(bytes.capacity() - bytes.len());
+                // SAFETY: within the room that was offered; the kernel fills
+                // one after the other.
+                unsafe { bytes.set_len(bytes.len() + here) };
+                more -= here;
+            }
+        };
+        // SAFETY: as for `Memory::room`, each.
+        unsafe { Self::new(all, list, written) }
+    }
+}
+
+impl<K> fmt::Debug for Pieces<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pieces")
+            .field("count", &self.list.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,559 @@
+//! One worker's ring: operations go to the kernel in batches, and their ends
+//! come back the same way.
+//!
+//! ```text
+//!   submit ──► pending ──► submission queue ═══ enter ═══► kernel
+//!   future ◄── slab    ◄── completion queue ◄═════════════════╯
+//! ```
+//!
+//! Any thread may submit, drop or poll an operation. The owner turns the ring:
+//! it moves what is pending into the submission queue, enters the kernel, and
+//! takes in what came back. While it sleeps in here the ring watches its poller
+//! as well, whose bell wakes it.
+//!
+//! R1. The lock guards the slab, the pending entries and both queues.
+//! R2. Only the owner enters the kernel with entries to submit. It does so
+//!     without the lock, `entered` being set; nobody else touches the queues
+//!     while it is.
+//! R3. The owner marks the doze asleep under the lock and after its last look
+//!     at the pending entries: whoever adds one later sees it asleep.
+//! R4. Wakers and payloads are fired and dropped after the lock.
+
+pub mod file;
+mod memory;
+mod op;
+mod setup;
+mod slab;
+
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use std::{fmt, io};
+
+use blitzen_util::shim::atomic::AtomicUsize;
+use blitzen_util::shim::atomic::Ordering::Relaxed;
+use blitzen_util::shim::{Mutex, MutexGuard, hint};
+use io_uring::squeue::Entry;
+use io_uring::{IoUring, cqueue, opcode, types};
+
+pub use memory::{Memory, Pieces};
+pub use op::{Op, Operation};
+pub use setup::{Flavour, Refusal, RingConfig};
+
+use crate::poller::Doze;
+use crate::wakes::Wakes;
+use crate::{Poller, gone};
+use op::Left;
+use setup::Features;
+use slab::{Abandonment, Completion, Orphan, Slab, Token};
+
+/// The most completions a turn takes in. What is left is found by the next
+/// one, which then does not sleep.
+const COMPLETIONS_PER_TURN: usize = 256;
+
+/// How long a rescue looks for what it has set free: some 20 µs.
+const RESCUE_LOOKS: u32 = 2000;
+
+/// An io_uring and the operations in it.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use blitzen_driver::Poller;
+/// use blitzen_driver::ring::file::Read;
+/// use blitzen_driver::ring::{Memory, Ring, RingConfig};
+///
+/// let poller = Arc::new(Poller::new(1024)?);
+/// let ring = Arc::new(Ring::new(&RingConfig::default(), poller)?);
+/// let file = std::fs::File::open("Cargo.toml")?;
+///
+/// let read = ring.submit(Read::new(file, Memory::room(Vec::with_capacity(4096)), 0));
+/// // The owner turns the ring until the operation has ended …
+/// while ring.in_flight() > 0 {
+///     ring.turn(None)?;
+/// }
+/// // … and somebody takes the result.
+/// let (read, text) = futures::executor::block_on(read);
+/// assert_eq!(read?, text.len());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Ring {
+    uring: IoUring,
+    core: Mutex<Core>,
+    doze: Doze,
+    poller: Arc<Poller>,
+    features: Features,
+    flavour: Flavour,
+    /// `core.slab.live()`, for a look without the lock.
+    in_flight: AtomicUsize,
+}
+
+/// What the lock guards, beside the queues.
+struct Core {
+    slab: Slab,
+    pending: VecDeque<Entry>,
+    /// The owner is in the kernel without the lock (R2).
+    entered: bool,
+    /// The kernel has been asked to say when the poller has events.
+    watching: bool,
+    shut: bool,
+}
+
+/// What is left to do after the lock (R4).
+#[derive(Default)]
+struct Harvest {
+    wakes: Wakes,
+    orphans: Vec<(Box<dyn Orphan>, i32)>,
+    taken: usize,
+    poller_has_events: bool,
+}
+
+impl Harvest {
+    fn add(&mut self, completion: Completion) {
+        self.taken += 1;
+        match completion {
+            Completion::Wake(waker) => self.wakes.push(waker),
+            Completion::Bury(payload, result) => self.orphans.push((payload, result)),
+            Completion::Nothing => {}
+        }
+    }
+
+    fn finish(mut self) -> usize {
+        for (payload, result) in self.orphans.drain(..) {
+            payload.finish(to_result(result));
+        }
+        self.wakes.fire();
+        self.taken
+    }
+}
+
+impl Ring {
+    /// A ring that watches `poller` while its owner sleeps in it.
+    ///
+    /// A [`Flavour::Pinned`] ring has to be made by the thread that turns it.
+    ///
+    /// # Errors
+    /// The system's refusal. Everything that a ring does can be done without.
+    pub fn new(config: &RingConfig, poller: Arc<Poller>) -> Result<Self, Refusal> {
+        let (uring, features) = setup::build(config)?;
+        if config.flavour == Flavour::Shared {
+            barrier::announce();
+        }
+        Ok(Self {
+            uring,
+            core: Mutex::new(Core {
+                slab: Slab::default(),
+                pending: VecDeque::new(),
+                entered: false,
+                watching: false,
+                shut: false,
+            }),
+            doze: Doze::new(),
+            poller,
+            features,
+            flavour: config.flavour,
+            in_flight: AtomicUsize::new(0),
+        })
+    }
+
+    /// Whether the kernel knows an operation, by its
+    /// [`CODE`](io_uring::opcode::Read::CODE).
+    pub fn supports(&self, code: u8) -> bool {
+        self.features.supports(code)
+    }
+
+    /// Hands an operation over. It goes to the kernel with the owner's next
+    /// turn, which an owner asleep in here makes at once.
+    pub fn submit<T: Operation>(self: &Arc<Self>, mut operation: T) -> Op<T> {
+        let entry = operation.entry();
+        let mut core = self.core.lock();
+        let token = match core.shut {
+            false => {
+                let token = core.slab.insert();
+                core.pending.push_back(entry.user_data(token.bits()));
+                token
+            }
+            true => core.slab.insert_ended(-libc::ECANCELED),
+        };
+        self.count(&core);
+        drop(core);
+        self.wake_sleeper();
+        Op::new(self.clone(), token, operation)
+    }
+
+    /// Operations that have not ended. A look without a lock.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Relaxed)
+    }
+
+    /// Submits what is pending, waits for a completion or an event of the
+    /// poller, at most for `timeout`, and wakes whom they concern. Returns how
+    /// many there were.
+    ///
+    /// For the owner, one thread at a time. Makes no system call if it must
+    /// not wait and has nothing to say or to fetch. Returns early after an
+    /// [`interrupt`](Self::interrupt), and may for no reason.
+    ///
+    /// # Errors
+    /// What the kernel says of the ring itself; a signal is no error.
+    pub fn turn(&self, timeout: Option<Duration>) -> io::Result<usize> {
+        let core = self.core.lock();
+        let sleeps = timeout != Some(Duration::ZERO) && self.doze.begin();
+        let (mut core, entered) = match sleeps {
+            true => self.sleep(core, timeout),
+            false => self.flush(core),
+        };
+        self.doze.take(); // a token that came in the meantime, too
+        let harvest = self.reap(&mut core);
+        drop(core);
+        let poller_has_events = harvest.poller_has_events;
+        let taken = harvest.finish();
+        entered?;
+        match poller_has_events {
+            true => Ok(taken + self.poller.turn(Some(Duration::ZERO))?),
+            false => Ok(taken),
+        }
+    }
+
+    /// Sends what is pending and waits. The doze has begun, and has ended on
+    /// return.
+    fn sleep<'a>(
+        &'a self,
+        core: MutexGuard<'a, Core>,
+        timeout: Option<Duration>,
+    ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
+        /// Whatever happens: a sleeper that is none would be rung for ever.
+        struct Awake<'a>(&'a Doze);
+        impl Drop for Awake<'_> {
+            fn drop(&mut self) {
+                self.0.end();
+            }
+        }
+        let _awake = Awake(&self.doze);
+        // Everything pending has to be with the kernel before a sleep (R3).
+        let (mut core, sent) = self.send_pending(core);
+        if !matches!(sent, Ok(Entered::Done)) {
+            return (core, sent);
+        }
+        self.watch(&mut core);
+        self.enter(core, Some(timeout))
+    }
+
+    /// Sends what is pending, and fetches what the kernel has in store.
+    fn flush<'a>(
+        &'a self,
+        core: MutexGuard<'a, Core>,
+    ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
+        let (core, sent) = self.send_pending(core);
+        match sent {
+            Ok(Entered::Done) if self.has_business() => self.enter(core, None),
+            sent => (core, sent),
+        }
+    }
+
+    /// Moves everything pending into the submission queue, entering the kernel
+    /// as often as that is full.
+    fn send_pending<'a>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+    ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
+        while self.fill(&mut core) == Filled::QueueIsFull {
+            let (back, entered) = self.enter(core, None);
+            core = back;
+            if !matches!(entered, Ok(Entered::Done)) {
+                return (core, entered);
+            }
+        }
+        (core, Ok(Entered::Done))
+    }
+
+    /// Takes in the completions of an owner that is stuck, as far as they can
+    /// be had: of a [`Flavour::Shared`] ring all that the kernel has, of a
+    /// pinned one what its owner has brought in. Does nothing if the owner is
+    /// in the ring.
+    ///
+    /// # Errors
+    /// As for [`turn`](Self::turn).
+    pub fn rescue(&self) -> io::Result<usize> {
+        let Some(mut core) = self.core.try_lock() else {
+            return Ok(0);
+        };
+        if core.entered {
+            return Ok(0); // R2; and whoever sleeps here would miss its bell
+        }
+        // SAFETY: R1, we hold the lock and the owner has not entered.
+        let waits_for_owner = unsafe { self.uring.submission_shared() }.taskrun();
+        if waits_for_owner && self.flavour == Flavour::Shared {
+            // The kernel has completions in store for when the owner comes by.
+            // Interrupting its processor makes it come by.
+            barrier::interrupt_everybody();
+            for _ in 0..RESCUE_LOOKS {
+                // SAFETY: as above.
+                if !unsafe { self.uring.completion_shared() }.is_empty() {
+                    break;
+                }
+                hint::spin_loop();
+            }
+        }
+        let harvest = self.reap(&mut core);
+        drop(core);
+        let poller_has_events = harvest.poller_has_events;
+        let taken = harvest.finish();
+        match poller_has_events {
+            true => Ok(taken + self.poller.try_turn()?),
+            false => Ok(taken),
+        }
+    }
+
+    /// Makes the turn that waits now, or else the next one, return early.
+    /// Costs a system call only if the owner sleeps in here.
+    pub fn interrupt(&self) {
+        if self.doze.give() {
+            self.poller.ring();
+        }
+    }
+
+    /// Whether the owner sleeps in here, or is just about to.
+    pub fn is_asleep(&self) -> bool {
+        self.doze.is_asleep()
+    }
+
+    /// Refuses new operations, and asks the kernel to end those it has, except
+    /// those that were [detached](Op::detach). The owner then has to turn the
+    /// ring until none is [in flight](Self::in_flight) any more; only after
+    /// that may its thread and the ring go.
+    ///
+    /// Operations end with what they have done, or with the error [`gone`].
+    pub fn cancel_all(&self) {
+        let mut core = self.core.lock();
+        core.shut = true;
+        let unsure: Vec<_> = core.slab.unsure().collect();
+        for token in unsure {
+            core.pending.push_back(cancel(token));
+        }
+        drop(core);
+        self.wake_sleeper();
+    }
+
+    /// The result of an operation, or a wake when there is one.
+    fn poll_op(&self, token: Token, cx: &Context<'_>) -> Poll<io::Result<u32>> {
+        let waker = cx.waker().clone(); // R4: foreign code
+        let mut core = self.core.lock();
+        let answer = core.slab.poll(token, waker);
+        let shut = core.shut;
+        drop(core);
+        match answer {
+            Ok(result) if shut && result == -libc::ECANCELED => Poll::Ready(Err(gone())),
+            Ok(result) => Poll::Ready(to_result(result)),
+            Err(_before) => Poll::Pending,
+        }
+    }
+
+    /// The future of an operation is dropped; `sure` if it shall go on.
+    fn leave<T: Operation>(&self, token: Token, payload: T, sure: bool) {
+        let mut payload = Some(payload);
+        let mut core = self.core.lock();
+        let (fate, waker) = core.slab.abandon(token, sure, || {
+            Box::new(Left(payload.take().expect("called for once")))
+        });
+        if matches!(fate, Abandonment::Running) && !sure {
+            core.pending.push_back(cancel(token));
+        }
+        self.count(&core);
+        drop(core);
+        drop(waker); // R4
+        match fate {
+            Abandonment::Running => self.wake_sleeper(),
+            Abandonment::Withdrawn => drop(payload),
+            Abandonment::Ended(result) => {
+                let payload = payload.expect("not called for");
+                drop(payload.finish(to_result(result)));
+            }
+        }
+    }
+
+    /// An owner asleep in the kernel has to come round for what is pending.
+    fn wake_sleeper(&self) {
+        // R3: asleep now, or it will see what was added under the lock.
+        if self.doze.is_asleep() {
+            self.interrupt();
+        }
+    }
+
+    fn count(&self, core: &Core) {
+        self.in_flight.store(core.slab.live(), Relaxed);
+    }
+
+    /// Moves pending entries into the submission queue.
+    fn fill(&self, core: &mut Core) -> Filled {
+        // SAFETY: R1, R2: the owner, under the lock.
+        let mut queue = unsafe { self.uring.submission_shared() };
+        while let Some(entry) = core.pending.front() {
+            let token = Token::from_bits(entry.get_user_data());
+            if token != Token::CANCEL && !core.slab.send(token) {
+                core.pending.pop_front(); // withdrawn
+                continue;
+            }
+            // SAFETY: the slab keeps the payload, or its future does, until
+            // the kernel's last word (K1).
+            if unsafe { queue.push(entry) }.is_err() {
+                return Filled::QueueIsFull;
+            }
+            core.pending.pop_front();
+        }
+        Filled::Everything
+    }
+
+    /// Asks to be told when the poller has events.
+    fn watch(&self, core: &mut Core) {
+        if core.watching {
+            return;
+        }
+        let events = opcode::PollAdd::new(types::Fd(self.poller.as_raw_fd()), libc::POLLIN as u32);
+        let entry = events.build().user_data(Token::WATCH.bits());
+        // SAFETY: R1, R2. The entry points to nothing, and the poller's
+        // descriptor lives as long as the ring.
+        let mut queue = unsafe { self.uring.submission_shared() };
+        // SAFETY: as above. Not full: `fill` has just made room, or the
+        // kernel has taken nothing and will not let us sleep.
+        core.watching = unsafe { queue.push(&entry) }.is_ok();
+    }
+
+    /// Whether entering the kernel without waiting would do anything.
+    fn has_business(&self) -> bool {
+        // SAFETY: R1, R2: the owner, under the lock.
+        let queue = unsafe { self.uring.submission_shared() };
+        !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
+    }
+
+    /// Enters the kernel without the lock (R2), waiting if there is a limit
+    /// for it.
+    fn enter<'a>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+        wait: Option<Option<Duration>>,
+    ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
+        core.entered = true;
+        // Without the poller's watch nobody could wake us.
+        let may_wait = core.watching;
+        drop(core);
+        let submitter = self.uring.submitter();
+        let entered = match wait {
+            Some(limit) if may_wait => {
+                let spec = limit.map(types::Timespec::from);
+                let args = types::SubmitArgs::new();
+                match &spec {
+                    Some(spec) => submitter.submit_with_args(1, &args.timespec(spec)),
+                    None => submitter.submit_with_args(1, &args),
+                }
+            }
+            _ => submitter.submit(),
+        };
+        let mut core = self.core.lock();
+        core.entered = false;
+        let entered = match entered {
+            Ok(_) => Ok(Entered::Done),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ETIME | libc::EINTR) => Ok(Entered::Done),
+                // Completions that did not fit have to be taken in first, or
+                // there is no memory just now: later.
+                Some(libc::EBUSY | libc::EAGAIN) => Ok(Entered::Refused),
+                _ => Err(error),
+            },
+        };
+        (core, entered)
+    }
+
+    /// Takes completions in.
+    fn reap(&self, core: &mut Core) -> Harvest {
+        let mut harvest = Harvest::default();
+        // SAFETY: R1, R2: under the lock, and the owner has not entered, or
+        // is us.
+        let queue = unsafe { self.uring.completion_shared() };
+        for completion in queue.take(COMPLETIONS_PER_TURN) {
+            let more = cqueue::more(completion.flags());
+            match Token::from_bits(completion.user_data()) {
+                Token::CANCEL => {}
+                Token::WATCH => {
+                    core.watching = more;
+                    harvest.poller_has_events = true;
+                }
+                token => harvest.add(core.slab.complete(token, completion.result(), more)),
+            }
+        }
+        self.count(core);
+        harvest
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Filled {
+    Everything,
+    QueueIsFull,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entered {
+    Done,
+    /// The kernel wants its completions taken in, or has no memory.
+    Refused,
+}
+
+impl Drop for Ring {
+    /// Closing a ring does not end what runs in it at once, so nothing may be
+    /// running. Futures keep the ring alive, so these are orphans; should the
+    /// owner have gone without [`cancel_all`](Ring::cancel_all), they get a
+    /// little time, and what then still runs is never freed.
+    fn drop(&mut self) {
+        if self.in_flight() == 0 {
+            return;
+        }
+        self.cancel_all();
+        for _ in 0..100 {
+            if self.in_flight() == 0 || self.turn(Some(Duration::from_millis(10))).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Ring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring")
+            .field("flavour", &self.flavour)
+            .field("in_flight", &self.in_flight())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The kernel's number as a result.
+fn to_result(number: i32) -> io::Result<u32> {
+    u32::try_from(number).map_err(|_| io::Error::from_raw_os_error(-number))
+}
+
+fn cancel(token: Token) -> Entry {
+    let request = opcode::AsyncCancel::new(token.bits());
+    request.build().user_data(Token::CANCEL.bits())
+}
+
+/// Interrupting all processors that run threads of this process.
+mod barrier {
+    const PRIVATE_EXPEDITED: i32 = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
+
+    fn membarrier(command: i32) {
+        // SAFETY: takes numbers, and touches no memory of ours. Where it is
+        // not to be had, a rescue comes with the owner's next clock tick.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
+    }
+
+    /// Says that this process will want to.
+    pub(super) fn announce() {
+        membarrier(REGISTER_PRIVATE_EXPEDITED);
+    }
+
+    pub(super) fn interrupt_everybody() {
+        membarrier(PRIVATE_EXPEDITED);
+    }
+}

@@ -1,0 +1,119 @@
+//! One operation as a future that owns what the kernel works on.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use blitzen_util::coop;
+use io_uring::squeue::Entry;
+
+use super::Ring;
+use super::slab::{Orphan, Token};
+
+/// Something to be asked of the kernel, with all it needs.
+///
+/// ```
+/// use blitzen_driver::ring::Operation;
+/// use io_uring::{opcode, squeue};
+///
+/// struct Nothing;
+///
+/// // SAFETY: the entry points to nothing.
+/// unsafe impl Operation for Nothing {
+///     type Output = std::io::Result<()>;
+///
+///     fn entry(&mut self) -> squeue::Entry {
+///         opcode::Nop::new().build()
+///     }
+///
+///     fn finish(self, result: std::io::Result<u32>) -> Self::Output {
+///         result.map(drop)
+///     }
+/// }
+/// ```
+///
+/// # Safety
+/// Everything that [`entry`](Self::entry) points to, and the descriptor it
+/// names, stays valid until the value is dropped or finished, even if the value
+/// is moved, and is used by nobody else in a way that the kernel's access
+/// forbids.
+pub unsafe trait Operation: Send + 'static {
+    /// What the future gives.
+    type Output;
+
+    /// The request. Called once.
+    fn entry(&mut self) -> Entry;
+
+    /// The end: the kernel is through with everything.
+    fn finish(self, result: io::Result<u32>) -> Self::Output;
+}
+
+/// An [`Operation`] under way in a [`Ring`].
+///
+/// # Cancel safety
+/// Dropping the future asks the kernel to stop, and leaves buffers and
+/// descriptors to the ring until it has. Whether the operation took place is
+/// then unknown. What it made, such as an opened file, is dropped.
+#[must_use = "dropping an operation cancels it; `detach` lets it go on"]
+#[derive(Debug)]
+pub struct Op<T: Operation> {
+    ring: Arc<Ring>,
+    token: Token,
+    /// `None` once the future has ended.
+    payload: Option<T>,
+}
+
+/// The payload is never pinned: what the kernel points to does not move with it.
+impl<T: Operation> Unpin for Op<T> {}
+
+impl<T: Operation> Op<T> {
+    pub(super) fn new(ring: Arc<Ring>, token: Token, payload: T) -> Self {
+        Self {
+            ring,
+            token,
+            payload: Some(payload),
+        }
+    }
+
+    /// Lets the operation go on to its end without anybody waiting for it.
+    pub fn detach(mut self) {
+        self.leave(true);
+    }
+
+    fn leave(&mut self, sure: bool) {
+        if let Some(payload) = self.payload.take() {
+            self.ring.leave(self.token, payload, sure);
+        }
+    }
+}
+
+impl<T: Operation> Future for Op<T> {
+    type Output = T::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T::Output> {
+        let this = self.get_mut();
+        let spent = ready!(coop::poll_proceed(cx));
+        assert!(this.payload.is_some(), "polled after the operation's end");
+        let result = ready!(this.ring.poll_op(this.token, cx));
+        spent.made_progress();
+        let payload = this.payload.take().expect("it was there just now");
+        Poll::Ready(payload.finish(result))
+    }
+}
+
+impl<T: Operation> Drop for Op<T> {
+    fn drop(&mut self) {
+        self.leave(false);
+    }
+}
+
+/// A payload in the ring's keeping.
+pub(super) struct Left<T>(pub(super) T);
+
+impl<T: Operation> Orphan for Left<T> {
+    fn finish(self: Box<Self>, result: io::Result<u32>) {
+        drop(self.0.finish(result));
+    }
+}
