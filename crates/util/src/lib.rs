@@ -13,12 +13,14 @@
 //! | [`park`] | one-token thread parker |
 //! | [`block_on`] | run one future on the calling thread |
 //! | [`coop`] | the cooperative budget of the task being polled |
+//! | [`delay`] | waiting for some time, as a runtime has said how |
 //! | [`entered`] | whether this thread is driving tasks, and so must not block |
 //!
 //! The crate is an implementation detail: its interface may change with any release.
 
 pub mod block_on;
 pub mod coop;
+pub mod delay;
 pub mod entered;
 pub mod field;
 pub mod futex;

@@ -231,7 +231,13 @@ impl<T> Cell<T> {
     /// takes `theirs`, the waker of the other side, and drops `ours`, so that
     /// nothing is left to be done in the cell afterwards. Returns `theirs`.
     #[inline]
-    fn settle(&self, bits: u8, unless: u8, ours: &Side, theirs: &Side) -> Result<Option<Waker>, u8> {
+    fn settle(
+        &self,
+        bits: u8,
+        unless: u8,
+        ours: &Side,
+        theirs: &Side,
+    ) -> Result<Option<Waker>, u8> {
         let mut taken = None;
         let mut dropped = None;
         let mut state = self.state();

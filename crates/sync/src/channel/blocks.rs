@@ -1,0 +1,322 @@
+//! An unbounded queue in linked blocks: many push, one pops.
+//!
+//! ```text
+//!   oldest ──► block ──► block ──► block ──► null
+//!                ▲                   ▲
+//!             receiver           tail_block
+//! ```
+//!
+//! Whoever pushes has first claimed a position, by a read-modify-write on a
+//! word that is not kept here ([`Positions`]); positions are claimed in order.
+//!
+//! B1. Between its claim and the moment it sets its slot's `ready` bit, a
+//!     sender may touch every block from the one it found in `tail_block` up to
+//!     the one of its position; before and after, none.
+//! B2. `tail_block` moves forward only, and leaves a block only when all of its
+//!     slots are ready. So it never lies beyond a position not yet published.
+//! B3. Whoever moves `tail_block` away from a block then reads the claims made
+//!     so far, by a read-modify-write on the same word, and notes the number in
+//!     the block as `left_at`. A later claim sees the new `tail_block`, so every
+//!     sender that may touch the block has a position below `left_at`.
+//! B4. The receiver takes a block back once it has passed `left_at`: by B1 and
+//!     B3 nobody can touch it any more.
+//! B5. A slot is its claimer's until its bit is set, and the receiver's then.
+
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+
+use blitzen_util::shim::MODEL;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
+use blitzen_util::shim::cell::UnsafeCell;
+
+/// Slots in a block: as many as `ready` has bits; in a model as few as cross a
+/// border soon.
+const LEN: usize = if MODEL { 2 } else { 32 };
+
+/// All slots ready.
+const FULL: u32 = u32::MAX >> (u32::BITS as usize - LEN);
+
+/// `left_at` of a block in which the tail still is.
+const NOT_LEFT: usize = usize::MAX;
+
+const _: () = assert!(LEN.is_power_of_two() && LEN <= u32::BITS as usize);
+
+/// Where senders claim their positions.
+pub(super) trait Positions {
+    /// How far `position` lies behind `start`, which is not beyond it.
+    fn distance(position: usize, start: usize) -> usize;
+
+    /// Whether `head` has come as far as `position`.
+    fn has_passed(head: usize, position: usize) -> bool;
+
+    /// The next position to be claimed, by a read-modify-write that releases;
+    /// every claim acquires.
+    fn claimed(&self) -> usize;
+}
+
+/// The senders' end of the queue.
+pub(super) struct Blocks<T> {
+    tail_block: AtomicPtr<Block<T>>,
+    /// A block taken back and not used again yet.
+    spare: AtomicPtr<Block<T>>,
+}
+
+/// The receiver's end of the queue.
+pub(super) struct Head<T> {
+    /// How many values have been taken.
+    position: usize,
+    /// The slot of `block` to look at next; `LEN` if that is in another block.
+    index: usize,
+    /// The bits of `block` that are known to be set.
+    ready: u32,
+    block: NonNull<Block<T>>,
+    /// The first block that has not been taken back.
+    oldest: NonNull<Block<T>>,
+}
+
+struct Block<T> {
+    /// The position of the first slot.
+    start: UnsafeCell<usize>,
+    ready: AtomicU32,
+    left_at: AtomicUsize,
+    next: AtomicPtr<Block<T>>,
+    slots: [UnsafeCell<MaybeUninit<T>>; LEN],
+}
+
+// SAFETY: the queue hands a `T` from one thread to another and never lends it.
+unsafe impl<T: Send> Send for Head<T> {}
+// SAFETY: as above, and B1 to B5 keep two threads from one block or slot.
+unsafe impl<T: Send> Sync for Blocks<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Blocks<T> {}
+
+impl<T> Block<T> {
+    fn new() -> NonNull<Self> {
+        NonNull::from(Box::leak(Box::new(Self {
+            start: UnsafeCell::new(0),
+            ready: AtomicU32::new(0),
+            left_at: AtomicUsize::new(NOT_LEFT),
+            next: AtomicPtr::new(ptr::null_mut()),
+            slots: [const { () }; LEN].map(|()| UnsafeCell::new(MaybeUninit::uninit())),
+        })))
+    }
+
+    #[inline(always)]
+    fn start(&self) -> usize {
+        // SAFETY: written before the block was linked, and by B4 not again
+        // while anybody can reach it.
+        self.start.with(|start| unsafe { *start })
+    }
+
+    fn next(&self) -> Option<NonNull<Self>> {
+        // Acquire, met by the Release in `follow`: its start is seen.
+        NonNull::new(self.next.load(Acquire))
+    }
+}
+
+impl<T> Blocks<T> {
+    pub(super) fn new() -> (Self, Head<T>) {
+        let block = Block::new();
+        let blocks = Self {
+            tail_block: AtomicPtr::new(block.as_ptr()),
+            spare: AtomicPtr::new(ptr::null_mut()),
+        };
+        let head = Head {
+            position: 0,
+            index: 0,
+            ready: 0,
+            block,
+            oldest: block,
+        };
+        (blocks, head)
+    }
+
+    /// Stores a value where the receiver finds it. Ends with a
+    /// read-modify-write.
+    ///
+    /// # Safety
+    /// The caller has just claimed `position` from `positions`, and pushes there
+    /// once.
+    #[inline(always)]
+    pub(super) unsafe fn push<P: Positions>(&self, positions: &P, position: usize, value: T) {
+        // Acquire, met by the Release in `walk`: the block's start is seen.
+        let tail = self.tail_block.load(Acquire);
+        // SAFETY: B1 and B4, it is there until we have published.
+        let mut block = unsafe { &*tail };
+        let mut index = P::distance(position, block.start()); // B2
+        if index >= LEN {
+            // SAFETY: the claim is the caller's, and not yet published.
+            block = unsafe { self.walk(positions, block, index / LEN) };
+            index %= LEN;
+        }
+        // SAFETY: B5, the slot is ours.
+        block.slots[index].with_mut(|slot| unsafe { (*slot).write(value) });
+        // Release, met by the Acquire in `pop` and `walk`. The last touch: B1.
+        block.ready.fetch_or(1 << index, Release);
+    }
+
+    /// Goes on by `steps` blocks, taking the tail along where B2 allows it.
+    ///
+    /// # Safety
+    /// The caller has a claim that it has not published, and found `block` in
+    /// `tail_block` after it (B1).
+    #[cold]
+    #[inline(never)]
+    unsafe fn walk<'a, P: Positions>(
+        &'a self,
+        positions: &P,
+        mut block: &'a Block<T>,
+        steps: usize,
+    ) -> &'a Block<T> {
+        let mut all_ready = true;
+        for _ in 0..steps {
+            // SAFETY: B1, both are in reach of an unpublished claim.
+            let next = unsafe { self.follow(block) };
+            // Acquire, met by the Release in `push`: whoever is later told that
+            // the tail has left sees that the slots were published.
+            all_ready = all_ready && block.ready.load(Acquire) == FULL;
+            if all_ready {
+                let from = ptr::from_ref(block).cast_mut();
+                // AcqRel: Release, met by the Acquire in `push`.
+                let moved = (self.tail_block)
+                    .compare_exchange(from, next.as_ptr(), AcqRel, Relaxed)
+                    .is_ok();
+                if moved {
+                    let left_at = match positions.claimed() {
+                        NOT_LEFT => NOT_LEFT.wrapping_add(1), // one later will do
+                        position => position,
+                    };
+                    // Release, met by the Acquire in `enter_next`. B3.
+                    block.left_at.store(left_at, Release);
+                }
+            }
+            // SAFETY: as above.
+            block = unsafe { next.as_ref() };
+        }
+        block
+    }
+
+    /// The block after `block`, which is made if there is none.
+    ///
+    /// # Safety
+    /// `block` is in reach: B1.
+    unsafe fn follow(&self, block: &Block<T>) -> NonNull<Block<T>> {
+        if let Some(next) = block.next() {
+            return next;
+        }
+        // Acquire, met by the Release in `keep`: the block has been cleared.
+        let spare = self.spare.swap(ptr::null_mut(), Acquire);
+        let fresh = NonNull::new(spare).unwrap_or_else(Block::new);
+        let start = block.start().wrapping_add(LEN);
+        // SAFETY: swapped out or just made, so ours alone.
+        unsafe { fresh.as_ref().start.with_mut(|slot| *slot = start) };
+        // AcqRel: Release, met by the Acquire in `next`; Acquire for the other.
+        let linked =
+            (block.next).compare_exchange(ptr::null_mut(), fresh.as_ptr(), AcqRel, Acquire);
+        match linked {
+            Ok(_) => fresh,
+            Err(other) => {
+                // SAFETY: not linked, so still ours alone.
+                unsafe { self.keep(fresh) };
+                // SAFETY: the exchange failed because it was not null.
+                unsafe { NonNull::new_unchecked(other) }
+            }
+        }
+    }
+
+    /// Keeps a cleared block for later, or frees it if there is one already.
+    ///
+    /// # Safety
+    /// The block is the caller's alone.
+    unsafe fn keep(&self, block: NonNull<Block<T>>) {
+        // Release, met by the Acquire in `follow`.
+        let kept = (self.spare).compare_exchange(ptr::null_mut(), block.as_ptr(), Release, Relaxed);
+        if kept.is_err() {
+            // SAFETY: made by `Block::new`, and nobody else has it.
+            drop(unsafe { Box::from_raw(block.as_ptr()) });
+        }
+    }
+
+    /// Takes the next value, if it has been published.
+    ///
+    /// # Safety
+    /// `head` came with these blocks, and so did `P`.
+    #[inline(always)]
+    pub(super) unsafe fn pop<P: Positions>(&self, head: &mut Head<T>) -> Option<T> {
+        if head.index == LEN {
+            // SAFETY: handed on.
+            unsafe { self.enter_next::<P>(head)? };
+        }
+        // SAFETY: taken back by nobody but us.
+        let block = unsafe { head.block.as_ref() };
+        let bit = 1 << head.index;
+        if head.ready & bit == 0 {
+            // Acquire, met by the Release in `push`: the value is seen.
+            head.ready = block.ready.load(Acquire);
+            if head.ready & bit == 0 {
+                return None;
+            }
+        }
+        // SAFETY: B5, and it is read once: the index moves on.
+        let value = block.slots[head.index].with(|slot| unsafe { (*slot).assume_init_read() });
+        head.index += 1;
+        head.position = head.position.wrapping_add(1);
+        Some(value)
+    }
+
+    /// # Safety
+    /// As for [`pop`](Self::pop).
+    #[cold]
+    #[inline(never)]
+    unsafe fn enter_next<P: Positions>(&self, head: &mut Head<T>) -> Option<()> {
+        // SAFETY: taken back by nobody but us.
+        head.block = unsafe { head.block.as_ref() }.next()?;
+        head.index = 0;
+        head.ready = 0;
+        while head.oldest != head.block {
+            // SAFETY: as above.
+            let block = unsafe { head.oldest.as_ref() };
+            // Acquire, met by the Release in `walk`.
+            let left_at = block.left_at.load(Acquire);
+            if left_at == NOT_LEFT || !P::has_passed(head.position, left_at) {
+                break;
+            }
+            let Some(next) = block.next() else {
+                unreachable!("the head is beyond this block")
+            };
+            // B4. Relaxed: `keep` releases them.
+            block.ready.store(0, Relaxed);
+            block.left_at.store(NOT_LEFT, Relaxed);
+            block.next.store(ptr::null_mut(), Relaxed);
+            // SAFETY: B4.
+            unsafe { self.keep(head.oldest) };
+            head.oldest = next;
+        }
+        Some(())
+    }
+
+    /// Frees every block; values still in them are not dropped.
+    ///
+    /// # Safety
+    /// `head` came with these blocks, and nobody uses either again.
+    pub(super) unsafe fn free(&mut self, head: &mut Head<T>) {
+        let spare = NonNull::new(self.spare.load(Relaxed));
+        let mut next = Some(head.oldest);
+        while let Some(block) = next {
+            // SAFETY: each is made by `Block::new`, linked once, and ours now.
+            let block = unsafe { Box::from_raw(block.as_ptr()) };
+            next = block.next();
+        }
+        // SAFETY: as above, and it is not linked.
+        drop(spare.map(|block| unsafe { Box::from_raw(block.as_ptr()) }));
+    }
+}
+
+impl<T> Head<T> {
+    /// How many values have been taken.
+    #[inline(always)]
+    pub(super) fn position(&self) -> usize {
+        self.position
+    }
+}

@@ -1,0 +1,1090 @@
+//! The handles of a bounded channel.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::iter::FusedIterator;
+use std::mem;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::pin::pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use blitzen_util::block_on::block_on;
+use blitzen_util::entered::assert_may_block;
+use blitzen_util::{coop, delay};
+
+use super::chan::{self, Chan, Flow, Rx, Tx, WeakTx};
+use super::error::{SendError, SendTimeoutError, TryRecvError, TrySendError};
+use super::room::{Closed, Refused, Room};
+
+/// The most room a channel can be asked for, as much as a semaphore has permits.
+const MAX_CAPACITY: usize = usize::MAX >> 3;
+
+/// Makes a channel with room for `buffer` messages.
+///
+/// # Panics
+/// If `buffer` is zero, or more than a semaphore's `MAX_PERMITS`.
+///
+/// ```
+/// use blitzen_sync::channel::mpsc;
+///
+/// # futures::executor::block_on(async {
+/// let (tx, mut rx) = mpsc::channel(1);
+/// tx.send("hello").await.unwrap();
+/// assert_eq!(rx.recv().await, Some("hello"));
+/// # });
+/// ```
+#[track_caller]
+pub fn channel<T>(buffer: usize) -> (Sender<T>, Receiver<T>) {
+    assert!(buffer > 0, "mpsc bounded channel requires buffer > 0");
+    assert!(
+        buffer <= MAX_CAPACITY,
+        "a semaphore may not have more than MAX_PERMITS permits ({MAX_CAPACITY})"
+    );
+    let (tx, rx) = chan::channel(Room::new(buffer));
+    (Sender { tx }, Receiver { rx })
+}
+
+/// Sends into a bounded channel; may be cloned.
+///
+/// ```
+/// use blitzen_sync::channel::mpsc;
+///
+/// let (tx, mut rx) = mpsc::channel(4);
+/// let other = tx.clone();
+/// tx.try_send(1).unwrap();
+/// other.try_send(2).unwrap();
+/// assert_eq!((rx.try_recv(), rx.try_recv()), (Ok(1), Ok(2)));
+/// ```
+pub struct Sender<T> {
+    tx: Tx<T, Room>,
+}
+
+/// A sender that does not keep the channel open; made by
+/// [`Sender::downgrade`].
+///
+/// ```
+/// use blitzen_sync::channel::mpsc;
+///
+/// let (tx, rx) = mpsc::channel::<u32>(1);
+/// let weak = tx.downgrade();
+/// assert!(weak.upgrade().is_some());
+/// drop(tx);
+/// assert!(weak.upgrade().is_none());
+/// assert!(rx.is_closed());
+/// ```
+pub struct WeakSender<T> {
+    tx: WeakTx<T, Room>,
+}
+
+/// Receives from a bounded channel.
+///
+/// ```
+/// use blitzen_sync::channel::mpsc;
+///
+/// # futures::executor::block_on(async {
+/// let (tx, mut rx) = mpsc::channel(4);
+/// tx.send(1).await.unwrap();
+/// drop(tx);
+/// assert_eq!(rx.recv().await, Some(1));
+/// assert_eq!(rx.recv().await, None);
+/// # });
+/// ```
+pub struct Receiver<T> {
+    rx: Rx<T, Room>,
+}
+
+/// Room for one message, made by [`Sender::reserve`]. Dropping it gives the
+/// room back.
+///
+/// ```
+/// use blitzen_sync::channel::mpsc;
+///
+/// let (tx, mut rx) = mpsc::channel(1);
+/// let permit = tx.try_reserve().unwrap();
+/// assert_eq!(tx.capacity(), 0);
+/// permit.send(5); // neither waits nor fails
+/// assert_eq!(rx.try_recv(), Ok(5));
+/// ```
+pub struct Permit<'a, T> {
+    chan: &'a Chan<T, Room>,
+}
+
+/// Room for several messages, made by [`Sender::reserve_many`]: an iterator of
+/// [`Permit`]s. Dropping it gives back the room not used.
+///
+/// ```
+/// use blitzen_sync::channel::mpsc;
+///
+/// let (tx, mut rx) = mpsc::channel(8);
+/// for (permit, value) in tx.try_reserve_many(3).unwrap().zip(1..) {
+///     permit.send(value);
+/// }
+/// assert_eq!(rx.len(), 3);
+/// ```
+pub struct PermitIterator<'a, T> {
+    chan: &'a Chan<T, Room>,
+    left: usize,
+}
+
+/// Room for one message, together with its sender; made by
+/// [`Sender::reserve_owned`].
+///
+/// ```
+/// use blitzen_sync::channel::mpsc;
+///
+/// let (tx, mut rx) = mpsc::channel(1);
+/// let permit = tx.try_reserve_owned().unwrap();
+/// let tx = permit.send(5);
+/// assert_eq!(rx.try_recv(), Ok(5));
+/// # drop(tx);
+/// ```
+pub struct OwnedPermit<T> {
+    /// `None` once it has been used.
+    tx: Option<Tx<T, Room>>,
+}
+
+// Messages are moved in or out whole, so no panic shows them half done.
+impl<T> UnwindSafe for Sender<T> {}
+impl<T> RefUnwindSafe for Sender<T> {}
+impl<T> UnwindSafe for WeakSender<T> {}
+impl<T> RefUnwindSafe for WeakSender<T> {}
+impl<T> UnwindSafe for Receiver<T> {}
+impl<T> RefUnwindSafe for Receiver<T> {}
+impl<T> UnwindSafe for Permit<'_, T> {}
+impl<T> RefUnwindSafe for Permit<'_, T> {}
+impl<T> UnwindSafe for PermitIterator<'_, T> {}
+impl<T> RefUnwindSafe for PermitIterator<'_, T> {}
+impl<T> UnwindSafe for OwnedPermit<T> {}
+impl<T> RefUnwindSafe for OwnedPermit<T> {}
+
+impl<T> Unpin for Receiver<T> {}
+
+impl From<Closed> for SendError<()> {
+    fn from(_: Closed) -> Self {
+        Self(())
+    }
+}
+
+/// The error of a try-operation that hands `value` back.
+fn refused<T>(why: Refused, value: T) -> TrySendError<T> {
+    match why {
+        Refused::Full => TrySendError::Full(value),
+        Refused::Closed => TrySendError::Closed(value),
+    }
+}
+
+impl<T> Sender<T> {
+    #[inline(always)]
+    fn chan(&self) -> &Chan<T, Room> {
+        self.tx.chan()
+    }
+
+    #[inline(always)]
+    fn room(&self) -> &Room {
+        &self.tx.chan().flow
+    }
+
+    /// Sends a value, waiting for room if need be.
+    ///
+    /// # Errors
+    /// If the receiver was closed or dropped; the error has the value.
+    ///
+    /// # Cancel safety
+    /// Dropped while it waits, the value has not been sent and is dropped with
+    /// the future, and the place in line is lost. To keep the value,
+    /// [`reserve`](Self::reserve) first.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// tx.send(1).await.unwrap();
+    /// assert_eq!(rx.recv().await, Some(1));
+    /// drop(rx);
+    /// assert_eq!(tx.send(2).await.unwrap_err().0, 2);
+    /// # });
+    /// ```
+    pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
+        let chan = self.chan();
+        if coop::has_budget_remaining()
+            && let Ok(position) = chan.flow.try_claim()
+        {
+            coop::try_spend(); // there is one: we have just looked
+            // SAFETY: just claimed.
+            unsafe { chan.send_at(position, value) };
+            return Ok(());
+        }
+        match chan.flow.acquire(1).await {
+            Ok(()) => {
+                Permit { chan }.send(value);
+                Ok(())
+            }
+            Err(Closed) => Err(SendError(value)),
+        }
+    }
+
+    /// [`send`](Self::send), for so long at the most.
+    ///
+    /// # Errors
+    /// If there was no room in time, or the receiver was closed or dropped; the
+    /// error has the value.
+    ///
+    /// # Panics
+    /// Outside a runtime with a clock.
+    ///
+    /// # Cancel safety
+    /// As for [`send`](Self::send).
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use blitzen_sync::channel::mpsc::{self, error::SendTimeoutError};
+    ///
+    /// # async fn within_a_runtime() {
+    /// let (tx, _rx) = mpsc::channel(1);
+    /// let second = Duration::from_secs(1);
+    /// assert_eq!(tx.send_timeout(1, second).await, Ok(()));
+    /// let error = tx.send_timeout(2, second).await;
+    /// assert_eq!(error, Err(SendTimeoutError::Timeout(2)));
+    /// # }
+    /// ```
+    pub async fn send_timeout(
+        &self,
+        value: T,
+        timeout: Duration,
+    ) -> Result<(), SendTimeoutError<T>> {
+        let timers = delay::timers();
+        if coop::has_budget_remaining()
+            && let Ok(permit) = self.try_reserve()
+        {
+            coop::try_spend(); // there is one: we have just looked
+            permit.send(value);
+            return Ok(());
+        }
+        let mut reserve = pin!(self.reserve());
+        let mut late = (timers.delay)(timeout);
+        let permit = poll_fn(|cx| match reserve.as_mut().poll(cx) {
+            Poll::Ready(permit) => Poll::Ready(Some(permit)),
+            Poll::Pending => late.as_mut().poll(cx).map(|()| None),
+        });
+        match permit.await {
+            Some(Ok(permit)) => {
+                permit.send(value);
+                Ok(())
+            }
+            Some(Err(_closed)) => Err(SendTimeoutError::Closed(value)),
+            None => Err(SendTimeoutError::Timeout(value)),
+        }
+    }
+
+    /// Sends a value if there is room.
+    ///
+    /// # Errors
+    /// If there is none, or others wait for it, or the receiver was closed or
+    /// dropped; the error has the value.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc::{self, error::TrySendError};
+    ///
+    /// let (tx, _rx) = mpsc::channel(1);
+    /// assert_eq!(tx.try_send(1), Ok(()));
+    /// assert_eq!(tx.try_send(2), Err(TrySendError::Full(2)));
+    /// ```
+    #[inline]
+    pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        match self.room().try_claim() {
+            Ok(position) => {
+                // SAFETY: just claimed.
+                unsafe { self.chan().send_at(position, value) };
+                Ok(())
+            }
+            Err(why) => Err(refused(why, value)),
+        }
+    }
+
+    /// Sends a value from a thread that runs no tasks, waiting for room if need
+    /// be.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    ///
+    /// # Panics
+    /// Within a runtime.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// let sender = std::thread::spawn(move || (0..3).try_for_each(|n| tx.blocking_send(n)));
+    /// assert_eq!(rx.blocking_recv(), Some(0));
+    /// assert_eq!(rx.blocking_recv(), Some(1));
+    /// assert_eq!(rx.blocking_recv(), Some(2));
+    /// assert!(sender.join().unwrap().is_ok());
+    /// ```
+    #[track_caller]
+    pub fn blocking_send(&self, value: T) -> Result<(), SendError<T>> {
+        assert_may_block();
+        block_on(self.send(value))
+    }
+
+    /// Waits for room for one message, which the permit then sends.
+    ///
+    /// # Errors
+    /// If the receiver was closed or dropped.
+    ///
+    /// # Cancel safety
+    /// Dropped while it waits, the place in line is lost, and room that it had
+    /// just been given goes to the next.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// let permit = tx.reserve().await.unwrap();
+    /// assert!(tx.try_send(1).is_err()); // the room is taken
+    /// permit.send(2);
+    /// assert_eq!(rx.recv().await, Some(2));
+    /// # });
+    /// ```
+    pub async fn reserve(&self) -> Result<Permit<'_, T>, SendError<()>> {
+        let chan = self.chan();
+        acquire(&chan.flow, 1).await?;
+        Ok(Permit { chan })
+    }
+
+    /// Waits for room for `n` messages.
+    ///
+    /// # Errors
+    /// If the receiver was closed or dropped, or the channel never has so much
+    /// room.
+    ///
+    /// # Cancel safety
+    /// As for [`reserve`](Self::reserve).
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, mut rx) = mpsc::channel(2);
+    /// let mut permits = tx.reserve_many(2).await.unwrap();
+    /// permits.next().unwrap().send(1);
+    /// permits.next().unwrap().send(2);
+    /// assert!(permits.next().is_none());
+    /// assert_eq!(rx.recv().await, Some(1));
+    /// assert!(tx.reserve_many(3).await.is_err());
+    /// # });
+    /// ```
+    pub async fn reserve_many(&self, n: usize) -> Result<PermitIterator<'_, T>, SendError<()>> {
+        let chan = self.chan();
+        if n > chan.flow.limit() {
+            return Err(SendError(()));
+        }
+        acquire(&chan.flow, n).await?;
+        Ok(PermitIterator { chan, left: n })
+    }
+
+    /// Waits for room for one message, and keeps the sender with it.
+    ///
+    /// # Errors
+    /// If the receiver was closed or dropped.
+    ///
+    /// # Cancel safety
+    /// As for [`reserve`](Self::reserve); the sender is dropped too.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// let permit = tx.clone().reserve_owned().await.unwrap();
+    /// std::thread::spawn(move || permit.send(5));
+    /// assert_eq!(rx.recv().await, Some(5));
+    /// # });
+    /// ```
+    pub async fn reserve_owned(self) -> Result<OwnedPermit<T>, SendError<()>> {
+        acquire(self.room(), 1).await?;
+        Ok(OwnedPermit { tx: Some(self.tx) })
+    }
+
+    /// Takes room for one message if there is some.
+    ///
+    /// # Errors
+    /// As for [`try_send`](Self::try_send).
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc::{self, error::TrySendError};
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let permit = tx.try_reserve().unwrap();
+    /// assert_eq!(tx.try_reserve().unwrap_err(), TrySendError::Full(()));
+    /// drop(permit);
+    /// assert!(tx.try_reserve().is_ok());
+    /// ```
+    pub fn try_reserve(&self) -> Result<Permit<'_, T>, TrySendError<()>> {
+        let chan = self.chan();
+        match chan.flow.try_acquire(1) {
+            Ok(()) => Ok(Permit { chan }),
+            Err(why) => Err(refused(why, ())),
+        }
+    }
+
+    /// Takes room for `n` messages if there is so much.
+    ///
+    /// # Errors
+    /// As for [`try_send`](Self::try_send).
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(2);
+    /// assert!(tx.try_reserve_many(3).is_err());
+    /// let permits = tx.try_reserve_many(2).unwrap();
+    /// assert_eq!(permits.len(), 2);
+    /// ```
+    pub fn try_reserve_many(&self, n: usize) -> Result<PermitIterator<'_, T>, TrySendError<()>> {
+        let chan = self.chan();
+        match chan.flow.try_acquire(n) {
+            Ok(()) => Ok(PermitIterator { chan, left: n }),
+            Err(why) => Err(refused(why, ())),
+        }
+    }
+
+    /// Takes room for one message if there is some, and keeps the sender with
+    /// it.
+    ///
+    /// # Errors
+    /// As for [`try_send`](Self::try_send); the error has the sender.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// let permit = tx.clone().try_reserve_owned().unwrap();
+    /// assert!(tx.try_reserve_owned().is_err());
+    /// permit.send(5);
+    /// assert_eq!(rx.try_recv(), Ok(5));
+    /// ```
+    pub fn try_reserve_owned(self) -> Result<OwnedPermit<T>, TrySendError<Self>> {
+        match self.room().try_acquire(1) {
+            Ok(()) => Ok(OwnedPermit { tx: Some(self.tx) }),
+            Err(why) => Err(refused(why, self)),
+        }
+    }
+
+    /// Waits until the receiver is closed or dropped.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost by giving up.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, rx) = mpsc::channel::<u32>(1);
+    /// std::thread::spawn(move || drop(rx));
+    /// tx.closed().await; // nobody listens: stop producing
+    /// # });
+    /// ```
+    pub async fn closed(&self) {
+        self.chan().closed().await;
+    }
+
+    /// Whether the receiver was closed or dropped.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::channel::<u32>(1);
+    /// assert!(!tx.is_closed());
+    /// drop(rx);
+    /// assert!(tx.is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.room().is_closed()
+    }
+
+    /// Whether both senders belong to one channel.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let (other, _rx) = mpsc::channel::<u32>(1);
+    /// assert!(tx.same_channel(&tx.clone()));
+    /// assert!(!tx.same_channel(&other));
+    /// ```
+    pub fn same_channel(&self, other: &Self) -> bool {
+        self.tx.is_same(&other.tx)
+    }
+
+    /// How many more messages there is room for now: neither sent, nor reserved.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel(4);
+    /// tx.try_send(1).unwrap();
+    /// let _permit = tx.try_reserve().unwrap();
+    /// assert_eq!(tx.capacity(), 2);
+    /// ```
+    pub fn capacity(&self) -> usize {
+        self.room().capacity()
+    }
+
+    /// How many messages there is room for when it is empty.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel(4);
+    /// tx.try_send(1).unwrap();
+    /// assert_eq!(tx.max_capacity(), 4);
+    /// ```
+    pub fn max_capacity(&self) -> usize {
+        self.room().max_capacity()
+    }
+
+    /// Makes a sender that does not keep the channel open.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let weak = tx.downgrade();
+    /// assert!(weak.upgrade().is_some());
+    /// ```
+    #[must_use = "a weak sender that is dropped at once does nothing"]
+    pub fn downgrade(&self) -> WeakSender<T> {
+        WeakSender {
+            tx: self.tx.downgrade(),
+        }
+    }
+
+    /// How many senders keep the channel open.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let _other = tx.clone();
+    /// assert_eq!(tx.strong_count(), 2);
+    /// ```
+    pub fn strong_count(&self) -> usize {
+        self.chan().strong_count()
+    }
+
+    /// How many weak senders there are.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let _weak = tx.downgrade();
+    /// assert_eq!(tx.weak_count(), 1);
+    /// ```
+    pub fn weak_count(&self) -> usize {
+        self.chan().weak_count()
+    }
+}
+
+/// Takes permits, in line if they are not there at once.
+async fn acquire(room: &Room, count: usize) -> Result<(), Closed> {
+    if coop::has_budget_remaining() && room.try_acquire(count).is_ok() {
+        coop::try_spend(); // there is one: we have just looked
+        return Ok(());
+    }
+    room.acquire(count).await
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Self {
+            tx: self.tx.clone(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(f, "Sender", self.chan())
+    }
+}
+
+fn describe<T>(f: &mut fmt::Formatter<'_>, name: &str, chan: &Chan<T, Room>) -> fmt::Result {
+    f.debug_struct(name)
+        .field("capacity", &chan.flow.capacity())
+        .field("max_capacity", &chan.flow.max_capacity())
+        .field("closed", &chan.flow.is_closed())
+        .field("senders", &chan.strong_count())
+        .finish()
+}
+
+impl<T> WeakSender<T> {
+    /// A sender, if the channel still has one.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// let weak = tx.downgrade();
+    /// weak.upgrade().unwrap().try_send(5).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(5));
+    /// ```
+    pub fn upgrade(&self) -> Option<Sender<T>> {
+        self.tx.upgrade().map(|tx| Sender { tx })
+    }
+
+    /// How many senders keep the channel open.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// assert_eq!(tx.downgrade().strong_count(), 1);
+    /// ```
+    pub fn strong_count(&self) -> usize {
+        self.tx.chan().strong_count()
+    }
+
+    /// How many weak senders there are.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// assert_eq!(tx.downgrade().weak_count(), 1);
+    /// ```
+    pub fn weak_count(&self) -> usize {
+        self.tx.chan().weak_count()
+    }
+}
+
+impl<T> Clone for WeakSender<T> {
+    fn clone(&self) -> Self {
+        Self {
+            tx: self.tx.clone(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for WeakSender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakSender")
+    }
+}
+
+impl<T> Receiver<T> {
+    #[inline(always)]
+    fn room(&self) -> &Room {
+        &self.rx.chan().flow
+    }
+
+    /// Receives the next value, waiting for it if need be; `None` when there
+    /// will be none.
+    ///
+    /// # Cancel safety
+    /// A value is received or stays in the channel, wherever the future is
+    /// dropped.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, mut rx) = mpsc::channel(4);
+    /// std::thread::spawn(move || tx.blocking_send("hello"));
+    /// assert_eq!(rx.recv().await, Some("hello"));
+    /// assert_eq!(rx.recv().await, None);
+    /// # });
+    /// ```
+    pub async fn recv(&mut self) -> Option<T> {
+        poll_fn(|cx| self.rx.poll_recv(cx)).await
+    }
+
+    /// Adds up to `limit` values to `buffer`, waiting until there is at least
+    /// one; returns how many. Zero means that there will be none, or that
+    /// `limit` is zero.
+    ///
+    /// # Cancel safety
+    /// Values are in `buffer` or stay in the channel, wherever the future is
+    /// dropped.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, mut rx) = mpsc::channel(4);
+    /// for value in [1, 2, 3] {
+    ///     tx.send(value).await.unwrap();
+    /// }
+    /// let mut buffer = Vec::new();
+    /// assert_eq!(rx.recv_many(&mut buffer, 2).await, 2);
+    /// assert_eq!(buffer, [1, 2]);
+    /// # });
+    /// ```
+    pub async fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
+        poll_fn(|cx| self.rx.poll_recv_many(cx, buffer, limit)).await
+    }
+
+    /// Receives a value that is there.
+    ///
+    /// # Errors
+    /// Says whether one may still come.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc::{self, error::TryRecvError};
+    ///
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    /// tx.try_send(1).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(1));
+    /// ```
+    #[inline]
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        self.rx.try_recv()
+    }
+
+    /// Receives the next value on a thread that runs no tasks.
+    ///
+    /// # Panics
+    /// Within a runtime.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// std::thread::spawn(move || tx.blocking_send(5));
+    /// assert_eq!(rx.blocking_recv(), Some(5));
+    /// ```
+    #[track_caller]
+    pub fn blocking_recv(&mut self) -> Option<T> {
+        assert_may_block();
+        block_on(self.recv())
+    }
+
+    /// [`recv_many`](Self::recv_many) on a thread that runs no tasks.
+    ///
+    /// # Panics
+    /// Within a runtime.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// std::thread::spawn(move || tx.blocking_send(5));
+    /// let mut buffer = Vec::new();
+    /// assert_eq!(rx.blocking_recv_many(&mut buffer, 8), 1);
+    /// ```
+    #[track_caller]
+    pub fn blocking_recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
+        assert_may_block();
+        block_on(self.recv_many(buffer, limit))
+    }
+
+    /// [`recv`](Self::recv) for use inside another future. Only the last task to
+    /// ask is woken.
+    ///
+    /// ```
+    /// use std::task::{Context, Poll, Waker};
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// assert_eq!(rx.poll_recv(&mut cx), Poll::Pending);
+    /// tx.try_send(1).unwrap();
+    /// assert_eq!(rx.poll_recv(&mut cx), Poll::Ready(Some(1)));
+    /// ```
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        self.rx.poll_recv(cx)
+    }
+
+    /// [`recv_many`](Self::recv_many) for use inside another future. Only the
+    /// last task to ask is woken.
+    ///
+    /// ```
+    /// use std::task::{Context, Poll, Waker};
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// tx.try_send(1).unwrap();
+    /// let mut buffer = Vec::new();
+    /// assert_eq!(rx.poll_recv_many(&mut cx, &mut buffer, 8), Poll::Ready(1));
+    /// ```
+    pub fn poll_recv_many(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut Vec<T>,
+        limit: usize,
+    ) -> Poll<usize> {
+        self.rx.poll_recv_many(cx, buffer, limit)
+    }
+
+    /// Refuses values from now on. What has been sent or reserved before can
+    /// still be received: `recv` returns `None` after it.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, mut rx) = mpsc::channel(4);
+    /// tx.send(1).await.unwrap();
+    /// rx.close();
+    /// assert!(tx.send(2).await.is_err());
+    /// assert_eq!(rx.recv().await, Some(1));
+    /// assert_eq!(rx.recv().await, None);
+    /// # });
+    /// ```
+    pub fn close(&mut self) {
+        self.rx.close();
+    }
+
+    /// Whether it was closed, or all senders are gone; messages may be left.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::channel::<u32>(1);
+    /// assert!(!rx.is_closed());
+    /// drop(tx);
+    /// assert!(rx.is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.rx.is_closed()
+    }
+
+    /// Whether no message is waiting.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::channel(1);
+    /// assert!(rx.is_empty());
+    /// tx.try_send(1).unwrap();
+    /// assert!(!rx.is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.rx.len() == 0
+    }
+
+    /// How many messages are waiting.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::channel(4);
+    /// tx.try_send(1).unwrap();
+    /// assert_eq!(rx.len(), 1);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.rx.len()
+    }
+
+    /// How many more messages there is room for now: neither sent, nor reserved.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::channel(4);
+    /// tx.try_send(1).unwrap();
+    /// assert_eq!(rx.capacity(), 3);
+    /// ```
+    pub fn capacity(&self) -> usize {
+        self.room().capacity()
+    }
+
+    /// How many messages there is room for when it is empty.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (_tx, rx) = mpsc::channel::<u32>(4);
+    /// assert_eq!(rx.max_capacity(), 4);
+    /// ```
+    pub fn max_capacity(&self) -> usize {
+        self.room().max_capacity()
+    }
+
+    /// How many senders keep the channel open.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::channel::<u32>(1);
+    /// let _other = tx.clone();
+    /// assert_eq!(rx.sender_strong_count(), 2);
+    /// ```
+    pub fn sender_strong_count(&self) -> usize {
+        self.rx.chan().strong_count()
+    }
+
+    /// How many weak senders there are.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, rx) = mpsc::channel::<u32>(1);
+    /// let _weak = tx.downgrade();
+    /// assert_eq!(rx.sender_weak_count(), 1);
+    /// ```
+    pub fn sender_weak_count(&self) -> usize {
+        self.rx.chan().weak_count()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(f, "Receiver", self.rx.chan())
+    }
+}
+
+impl<T> Permit<'_, T> {
+    /// Sends a value into the room reserved: at once, and even if the channel
+    /// has been closed since.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// let permit = tx.try_reserve().unwrap();
+    /// rx.close();
+    /// permit.send(5);
+    /// assert_eq!(rx.try_recv(), Ok(5));
+    /// ```
+    pub fn send(self, value: T) {
+        let chan = self.chan;
+        mem::forget(self); // the permit goes with the message
+        let position = chan.flow.claim();
+        // SAFETY: just claimed.
+        unsafe { chan.send_at(position, value) };
+    }
+}
+
+impl<T> Drop for Permit<'_, T> {
+    fn drop(&mut self) {
+        self.chan.flow.release(1);
+    }
+}
+
+impl<T> fmt::Debug for Permit<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(f, "Permit", self.chan)
+    }
+}
+
+impl<'a, T> Iterator for PermitIterator<'a, T> {
+    type Item = Permit<'a, T>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        Some(Permit { chan: self.chan })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<T> ExactSizeIterator for PermitIterator<'_, T> {}
+impl<T> FusedIterator for PermitIterator<'_, T> {}
+
+impl<T> Drop for PermitIterator<'_, T> {
+    fn drop(&mut self) {
+        self.chan.flow.release(self.left);
+    }
+}
+
+impl<T> fmt::Debug for PermitIterator<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PermitIterator")
+            .field("capacity", &self.left)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> OwnedPermit<T> {
+    /// Sends a value into the room reserved, as [`Permit::send`] does, and
+    /// returns the sender.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, mut rx) = mpsc::channel(1);
+    /// let tx = tx.try_reserve_owned().unwrap().send(5);
+    /// assert_eq!(rx.try_recv(), Ok(5));
+    /// # drop(tx);
+    /// ```
+    pub fn send(mut self, value: T) -> Sender<T> {
+        let Some(tx) = self.tx.take() else {
+            unreachable!("taken by methods that take the permit")
+        };
+        let permit = Permit { chan: tx.chan() };
+        permit.send(value);
+        Sender { tx }
+    }
+
+    /// Gives the room back, and returns the sender.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let tx = tx.try_reserve_owned().unwrap().release();
+    /// assert_eq!(tx.capacity(), 1);
+    /// ```
+    pub fn release(mut self) -> Sender<T> {
+        let Some(tx) = self.tx.take() else {
+            unreachable!("taken by methods that take the permit")
+        };
+        tx.chan().flow.release(1);
+        Sender { tx }
+    }
+
+    /// Whether both permits belong to one channel.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(2);
+    /// let one = tx.clone().try_reserve_owned().unwrap();
+    /// let two = tx.try_reserve_owned().unwrap();
+    /// assert!(one.same_channel(&two));
+    /// ```
+    pub fn same_channel(&self, other: &Self) -> bool {
+        match (&self.tx, &other.tx) {
+            (Some(tx), Some(other)) => tx.is_same(other),
+            _ => false,
+        }
+    }
+
+    /// Whether the permit belongs to the sender's channel.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::mpsc;
+    ///
+    /// let (tx, _rx) = mpsc::channel::<u32>(1);
+    /// let permit = tx.clone().try_reserve_owned().unwrap();
+    /// assert!(permit.same_channel_as_sender(&tx));
+    /// ```
+    pub fn same_channel_as_sender(&self, sender: &Sender<T>) -> bool {
+        self.tx.as_ref().is_some_and(|tx| tx.is_same(&sender.tx))
+    }
+}
+
+impl<T> Drop for OwnedPermit<T> {
+    fn drop(&mut self) {
+        if let Some(tx) = &self.tx {
+            tx.chan().flow.release(1);
+        }
+    }
+}
+
+impl<T> fmt::Debug for OwnedPermit<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.tx {
+            Some(tx) => describe(f, "OwnedPermit", tx.chan()),
+            None => f.write_str("OwnedPermit"),
+        }
+    }
+}

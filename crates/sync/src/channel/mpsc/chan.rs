@@ -1,0 +1,377 @@
+//! What bounded and unbounded channels have in common: the queue, the one
+//! receiver, and the count of senders.
+//!
+//! C1. `head` is the receiver's, and after it the destructor's.
+//! C2. `senders` never rises from zero: then no message can come any more.
+//! C3. A sender publishes its message before it is uncounted.
+
+use std::mem;
+use std::task::{Context, Poll, ready};
+
+use blitzen_util::coop;
+use blitzen_util::shim::atomic::AtomicUsize;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::shim::cell::UnsafeCell;
+use blitzen_util::shim::{Arc, hint, thread};
+
+use super::error::TryRecvError;
+use super::waker_cell::WakerCell;
+use crate::channel::blocks::{Blocks, Head, Positions};
+use crate::channel::until::{dismiss_all, until};
+use crate::queue::Queue;
+
+/// Who may send, and where.
+pub(super) trait Flow: Positions {
+    /// The waker of whoever receives.
+    fn receiver(&self) -> &WakerCell;
+
+    /// Whether the receiver takes no more messages than have been promised.
+    fn is_closed(&self) -> bool;
+
+    /// Whether it is closed, and no message is left after the first `head`.
+    fn is_idle(&self, head: usize) -> bool;
+
+    /// How many messages have been claimed beyond the first `head`.
+    fn len(&self, head: usize) -> usize;
+
+    /// The receiver has taken messages.
+    fn taken(&self, count: usize);
+
+    /// Refuses new messages.
+    fn close(&self);
+}
+
+pub(super) struct Chan<T, F: Flow> {
+    pub(super) flow: F,
+    blocks: Blocks<T>,
+    head: UnsafeCell<Head<T>>,
+    senders: AtomicUsize,
+    weak_senders: AtomicUsize,
+    /// Those who wait for the close.
+    closing: Queue,
+}
+
+// SAFETY: a `T` is handed from one thread to another and never lent; C1.
+unsafe impl<T: Send, F: Flow + Send + Sync> Sync for Chan<T, F> {}
+// SAFETY: as above.
+unsafe impl<T: Send, F: Flow + Send + Sync> Send for Chan<T, F> {}
+
+pub(super) fn channel<T, F: Flow>(flow: F) -> (Tx<T, F>, Rx<T, F>) {
+    let (blocks, head) = Blocks::new();
+    let chan = Arc::new(Chan {
+        flow,
+        blocks,
+        head: UnsafeCell::new(head),
+        senders: AtomicUsize::new(1),
+        weak_senders: AtomicUsize::new(0),
+        closing: Queue::new(()),
+    });
+    (Tx(chan.clone()), Rx(chan))
+}
+
+impl<T, F: Flow> Chan<T, F> {
+    /// Stores a message and tells the receiver.
+    ///
+    /// # Safety
+    /// The caller has just claimed `position` from `flow`.
+    #[inline(always)]
+    pub(super) unsafe fn send_at(&self, position: usize, value: T) {
+        // SAFETY: handed on.
+        unsafe { self.blocks.push(&self.flow, position, value) };
+        self.flow.receiver().wake();
+    }
+
+    pub(super) fn strong_count(&self) -> usize {
+        // Acquire, met by the Release in `Tx::drop`: C3.
+        self.senders.load(Acquire)
+    }
+
+    pub(super) fn weak_count(&self) -> usize {
+        self.weak_senders.load(Relaxed)
+    }
+
+    /// Waits until the receiver is closed or dropped.
+    pub(super) async fn closed(&self) {
+        until(&self.closing, || self.flow.is_closed()).await;
+    }
+}
+
+impl<T, F: Flow> Drop for Chan<T, F> {
+    fn drop(&mut self) {
+        // Messages sent with permits that outlived the receiver.
+        struct Rest<'a, T, F: Flow>(&'a mut Chan<T, F>);
+
+        impl<T, F: Flow> Rest<'_, T, F> {
+            fn pop(&mut self) -> Option<T> {
+                let blocks = &self.0.blocks;
+                // SAFETY: C1, nobody else is left.
+                self.0
+                    .head
+                    .with_mut(|head| unsafe { blocks.pop::<F>(&mut *head) })
+            }
+        }
+
+        impl<T, F: Flow> Drop for Rest<'_, T, F> {
+            fn drop(&mut self) {
+                while self.pop().is_some() {}
+                let blocks = &mut self.0.blocks;
+                // SAFETY: C1, and the queue is empty.
+                self.0
+                    .head
+                    .with_mut(|head| unsafe { blocks.free(&mut *head) });
+            }
+        }
+
+        let mut rest = Rest(self);
+        while rest.pop().is_some() {}
+    }
+}
+
+/// A counted sender.
+pub(super) struct Tx<T, F: Flow>(Arc<Chan<T, F>>);
+
+impl<T, F: Flow> Tx<T, F> {
+    #[inline(always)]
+    pub(super) fn chan(&self) -> &Chan<T, F> {
+        &self.0
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(super) fn downgrade(&self) -> WeakTx<T, F> {
+        self.0.weak_senders.fetch_add(1, Relaxed);
+        WeakTx(self.0.clone())
+    }
+}
+
+impl<T, F: Flow> Clone for Tx<T, F> {
+    fn clone(&self) -> Self {
+        self.0.senders.fetch_add(1, Relaxed);
+        Self(self.0.clone())
+    }
+}
+
+impl<T, F: Flow> Drop for Tx<T, F> {
+    fn drop(&mut self) {
+        // AcqRel: Release, met by the Acquire in `strong_count`: C3.
+        if self.0.senders.fetch_sub(1, AcqRel) == 1 {
+            self.0.flow.receiver().wake();
+        }
+    }
+}
+
+/// A sender that does not keep the channel open.
+pub(super) struct WeakTx<T, F: Flow>(Arc<Chan<T, F>>);
+
+impl<T, F: Flow> WeakTx<T, F> {
+    pub(super) fn chan(&self) -> &Chan<T, F> {
+        &self.0
+    }
+
+    pub(super) fn upgrade(&self) -> Option<Tx<T, F>> {
+        let mut count = self.0.senders.load(Relaxed);
+        while count != 0 {
+            // C2. Relaxed: the sender that is counted keeps the rest alive.
+            match (self.0.senders).compare_exchange_weak(count, count + 1, Relaxed, Relaxed) {
+                Ok(_) => return Some(Tx(self.0.clone())),
+                Err(changed) => count = changed,
+            }
+        }
+        None
+    }
+}
+
+impl<T, F: Flow> Clone for WeakTx<T, F> {
+    fn clone(&self) -> Self {
+        self.0.weak_senders.fetch_add(1, Relaxed);
+        Self(self.0.clone())
+    }
+}
+
+impl<T, F: Flow> Drop for WeakTx<T, F> {
+    fn drop(&mut self) {
+        self.0.weak_senders.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The only receiver.
+pub(super) struct Rx<T, F: Flow>(Arc<Chan<T, F>>);
+
+/// What the queue has to offer.
+enum Next<T> {
+    Value(T),
+    /// Nothing now.
+    Empty,
+    /// Nothing ever again.
+    End,
+}
+
+impl<T, F: Flow> Rx<T, F> {
+    #[inline(always)]
+    pub(super) fn chan(&self) -> &Chan<T, F> {
+        &self.0
+    }
+
+    #[inline(always)]
+    fn pop(&mut self) -> Option<T> {
+        let blocks = &self.0.blocks;
+        // SAFETY: C1.
+        (self.0.head).with_mut(|head| unsafe { blocks.pop::<F>(&mut *head) })
+    }
+
+    #[inline(always)]
+    fn position(&self) -> usize {
+        // SAFETY: C1; `&self` is the receiver's, and no `&mut self` is about.
+        self.0.head.with(|head| unsafe { (*head).position() })
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Next<T> {
+        match self.pop() {
+            Some(value) => {
+                self.0.flow.taken(1);
+                Next::Value(value)
+            }
+            None => self.why_empty(),
+        }
+    }
+
+    #[inline(never)]
+    fn why_empty(&mut self) -> Next<T> {
+        if self.0.flow.is_idle(self.position()) {
+            return Next::End;
+        }
+        if self.0.strong_count() != 0 {
+            return Next::Empty;
+        }
+        // C3: what is not there now will not come.
+        match self.pop() {
+            Some(value) => {
+                self.0.flow.taken(1);
+                Next::Value(value)
+            }
+            None => Next::End,
+        }
+    }
+
+    #[inline]
+    pub(super) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let spent = ready!(coop::poll_proceed(cx));
+        let mut next = self.next();
+        if let Next::Empty = next {
+            // SAFETY: we are the receiver.
+            unsafe { self.0.flow.receiver().register(cx.waker()) };
+            next = self.next();
+        }
+        let value = match next {
+            Next::Value(value) => Some(value),
+            Next::End => None,
+            Next::Empty => return Poll::Pending,
+        };
+        spent.made_progress();
+        Poll::Ready(value)
+    }
+
+    pub(super) fn poll_recv_many(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut Vec<T>,
+        limit: usize,
+    ) -> Poll<usize> {
+        if limit == 0 {
+            return Poll::Ready(0);
+        }
+        let first = ready!(self.poll_recv(cx));
+        let Some(first) = first else {
+            return Poll::Ready(0);
+        };
+        buffer.push(first);
+        let mut more = 0;
+        while more + 1 < limit
+            && let Some(value) = self.pop()
+        {
+            buffer.push(value);
+            more += 1;
+        }
+        if more != 0 {
+            self.0.flow.taken(more);
+        }
+        Poll::Ready(more + 1)
+    }
+
+    #[inline]
+    pub(super) fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        match self.next() {
+            Next::Value(value) => Ok(value),
+            Next::End => Err(TryRecvError::Disconnected),
+            Next::Empty if self.len() == 0 => Err(TryRecvError::Empty),
+            Next::Empty => Ok(self.wait_for_claimed()),
+        }
+    }
+
+    /// The next message has been claimed, and ones after it may already have
+    /// been sent: it is a few instructions away, unless its sender has just
+    /// lost its core.
+    #[cold]
+    fn wait_for_claimed(&mut self) -> T {
+        for turn in 0_u32.. {
+            if let Some(value) = self.pop() {
+                self.0.flow.taken(1);
+                return value;
+            }
+            match turn {
+                0..100 => hint::spin_loop(),
+                _ => thread::yield_now(),
+            }
+        }
+        unreachable!("the sender ran for a while")
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.flow.len(self.position())
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.0.flow.is_closed() || self.0.strong_count() == 0
+    }
+
+    pub(super) fn close(&mut self) {
+        if !self.0.flow.is_closed() {
+            self.0.flow.close();
+            dismiss_all(&self.0.closing);
+        }
+    }
+}
+
+impl<T, F: Flow> Drop for Rx<T, F> {
+    fn drop(&mut self) {
+        struct Rest<'a, T, F: Flow>(&'a mut Rx<T, F>);
+
+        impl<T, F: Flow> Rest<'_, T, F> {
+            fn drop_next(&mut self) -> bool {
+                let value = self.0.pop();
+                let found = value.is_some();
+                if found {
+                    self.0.0.flow.taken(1);
+                }
+                found
+            }
+        }
+
+        impl<T, F: Flow> Drop for Rest<'_, T, F> {
+            fn drop(&mut self) {
+                while self.drop_next() {}
+            }
+        }
+
+        let mut rest = Rest(self);
+        rest.0.close();
+        // SAFETY: we are the receiver. Should somebody be firing the waker, it
+        // is gone as well.
+        unsafe { rest.0.0.flow.receiver().withdraw() };
+        while rest.drop_next() {}
+        mem::forget(rest);
+    }
+}
