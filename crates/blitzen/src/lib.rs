@@ -3,14 +3,14 @@
 pub mod future;
 #[doc(hidden)]
 pub mod macros;
-pub mod task {
-    //! Asynchronous tasks.
-    mod task_local;
-    pub use task_local::{AccessError, LocalKey};
-    /// Futures that the items of this module return.
-    pub mod futures {
-        pub use super::task_local::TaskLocalFuture;
-    }
-}
+pub mod runtime;
+pub mod task;
+
+#[doc(inline)]
+pub use blitzen_sync as sync;
+#[doc(inline)]
+pub use blitzen_sync::channel;
 
 pub use blitzen_macros::{main, test};
+#[doc(inline)]
+pub use task::spawn;

@@ -132,3 +132,26 @@ fn the_receiver_of_one_value_may_be_borrowed() {
         assert_eq!(answer, 42);
     });
 }
+
+#[blitzen::test]
+async fn the_handle_of_a_task_may_be_borrowed_and_the_task_runs_on() {
+    let mut task = blitzen::spawn(async {
+        for _ in 0..3 {
+            blitzen::task::yield_now().await;
+        }
+        42
+    });
+    let mut lost = 0;
+    let answer = loop {
+        select_owned! {
+            biased;
+            answer = &mut task => break answer.unwrap(),
+            _ = ready(()) => {
+                lost += 1;
+                blitzen::task::yield_now().await;
+            }
+        }
+    };
+    assert_eq!(answer, 42);
+    assert!(lost > 0);
+}

@@ -201,3 +201,20 @@ fn a_scope_is_send_and_sync_as_its_parts_are_and_never_unpin() {
     assert!(is!(Send, CELL, Cell::new(1), Both) && !is!(Sync, CELL, Cell::new(1), Both));
     assert!(!is!(Unpin, NUMBER, 1, Both));
 }
+
+#[blitzen::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_goes_where_its_task_goes_and_not_to_tasks_it_spawns() {
+    let tasks = (0..100).map(|number| {
+        blitzen::spawn(NUMBER.scope(number, async move {
+            for _ in 0..100 {
+                assert_eq!(NUMBER.get(), number);
+                blitzen::task::yield_now().await;
+            }
+            let child = blitzen::spawn(async { NUMBER.try_get() });
+            assert!(child.await.unwrap().is_err());
+        }))
+    });
+    for joined in blitzen::future::join_all(tasks).await {
+        joined.unwrap();
+    }
+}

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::ptr::null_mut;
 
-use blitzen_util::shim::Arc;
+use std::sync::Arc;
 
 use crate::scheduler::Scheduler;
 use crate::worker::Worker;

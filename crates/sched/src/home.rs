@@ -11,11 +11,11 @@ use std::ptr::NonNull;
 
 use blitzen_observe::Counter;
 use blitzen_task::{Header, Owned, Runnable, Schedule};
-use blitzen_util::shim::Arc;
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::fence;
 use blitzen_util::shim::cell::UnsafeCell;
+use std::sync::Arc;
 
 use crate::scheduler::Scheduler;
 

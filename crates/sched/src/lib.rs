@@ -11,6 +11,7 @@ mod inject;
 mod lifo;
 mod lone;
 mod pace;
+mod pool;
 mod ring;
 mod scheduler;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod watch;
 mod worker;
 mod world;
 
-pub use scheduler::{Config, Scheduler};
+pub use pool::{Job, Joiner, Member, Pool, Refused, Staff};
+pub use scheduler::{Config, Scheduler, Spawned};
 pub use worker::{Seat, Step, Worker, current_index, defer, hand_over};
 pub use world::World;

@@ -14,6 +14,8 @@
 //! happens when it comes back.
 
 use std::future::Future;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use blitzen_observe::{Stats, WorkerCounters};
@@ -21,7 +23,7 @@ use blitzen_task::{Header, Id, JoinHandle, Origin, Runnable, Schedule};
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicBool, AtomicU32, AtomicUsize};
-use blitzen_util::shim::{Arc, Condvar, Mutex};
+use blitzen_util::shim::{Condvar, Mutex};
 
 use crate::current;
 use crate::home::Home;
@@ -161,9 +163,9 @@ impl Scheduler {
         self.desks.len()
     }
 
-    /// Makes a task of a future and queues it. After the shutdown the task is
-    /// cancelled at once.
-    pub fn spawn<F>(self: &Arc<Self>, future: F, id: Id, origin: Origin) -> JoinHandle<F::Output>
+    /// Makes a task of a future and queues it. After the shutdown the second
+    /// half is a runnable that was refused: dropping it drops the future.
+    pub fn spawn<F>(self: &Arc<Self>, future: F, id: Id, origin: Origin) -> Spawned<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
@@ -185,7 +187,7 @@ impl Scheduler {
         future: F,
         id: Id,
         origin: Origin,
-    ) -> JoinHandle<F::Output>
+    ) -> Spawned<F::Output>
     where
         F: Future + 'static,
         F::Output: 'static,
@@ -200,8 +202,7 @@ impl Scheduler {
             let (task, handle) =
                 unsafe { blitzen_task::spawn_unchecked(future, reference, id, origin) };
             if home.owned.insert(&task).is_err() {
-                drop(task); // cancels it
-                return handle;
+                return (handle, Some(task));
             }
             match worker {
                 Some(worker) => worker.push_spawned(task),
@@ -211,7 +212,7 @@ impl Scheduler {
                     self.push_outside(index - self.workers(), task);
                 }
             }
-            handle
+            (handle, None)
         })
     }
 
@@ -256,7 +257,7 @@ impl Scheduler {
     ///
     /// # Panics
     /// If the system refuses even the first thread.
-    fn ensure_started(self: &Arc<Self>) {
+    pub fn ensure_started(self: &Arc<Self>) {
         if !self.started.load(Acquire) {
             self.start_workers();
         }
@@ -264,9 +265,17 @@ impl Scheduler {
 
     #[cold]
     fn start_workers(self: &Arc<Self>) {
+        if let Err(error) = self.start() {
+            panic!("OS can't spawn worker thread: {error}");
+        }
+    }
+
+    /// Gives the workers threads, unless they have them. It is enough that the
+    /// system grants one.
+    pub fn start(self: &Arc<Self>) -> io::Result<()> {
         let guard = self.start.lock();
         if self.started.load(Relaxed) || self.is_closed() {
-            return;
+            return Ok(());
         }
         for index in 0..self.workers() {
             self.join();
@@ -275,7 +284,9 @@ impl Scheduler {
             };
             // Those that have none are not there to be woken.
             self.present.fetch_sub(1, Relaxed);
-            assert!(index > 0, "the system gave no thread to a worker: {error}");
+            if index == 0 {
+                return Err(error);
+            }
             for missing in index..self.workers() {
                 self.idle.claim(missing);
             }
@@ -284,6 +295,7 @@ impl Scheduler {
         // Release, met by the Acquire in `ensure_started`.
         self.started.store(true, Release);
         drop(guard);
+        Ok(())
     }
 
     /// Starts the shutdown; [`wait_stopped`](Self::wait_stopped) tells its end.
@@ -414,15 +426,18 @@ impl Schedule for Nowhere {
     fn release(&self, _: &Header) {}
 }
 
-/// A task that is cancelled before it begins.
+/// A new task's handle and, if the scheduler has closed, the task itself.
+pub type Spawned<T> = (JoinHandle<T>, Option<Runnable>);
+
+/// A task that never begins.
 #[cold]
-fn refuse<F>(future: F, id: Id, origin: Origin) -> JoinHandle<F::Output>
+fn refuse<F>(future: F, id: Id, origin: Origin) -> Spawned<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
-    // SAFETY: the runnable is dropped right here, and no other is ever made.
+    // SAFETY: the caller drops the runnable where it called from, and no other
+    // is ever made.
     let (task, handle) = unsafe { blitzen_task::spawn_unchecked(future, Nowhere, id, origin) };
-    drop(task);
-    handle
+    (handle, Some(task))
 }

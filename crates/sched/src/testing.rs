@@ -44,6 +44,14 @@ impl Tasks {
         self.ids.lock().unwrap().clone()
     }
 
+    /// A task that runs `code` in its first poll, and has no owner.
+    #[allow(dead_code)] // the models use it
+    pub(crate) fn job(code: impl FnOnce() + Send + 'static) -> Runnable {
+        let home = Home(Arc::new(Owned::new()));
+        let future = async move { code() };
+        blitzen_task::spawn(future, home, Id::next(), Origin::caller()).0
+    }
+
     /// Frees every task whose runnable was forgotten.
     pub(crate) fn close(&self) {
         // SAFETY: the tests have forgotten or dropped every runnable by now.

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Acquire;
 use std::task::{Context, Poll, Waker};
@@ -16,7 +17,7 @@ use blitzen_task::{Ran, Runnable};
 use blitzen_util::coop;
 use blitzen_util::rng::Rng;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
-use blitzen_util::shim::{Arc, hint};
+use blitzen_util::shim::hint;
 
 use crate::current;
 use crate::idle::{Retired, Searching};

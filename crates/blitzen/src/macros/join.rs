@@ -12,13 +12,13 @@
 /// than one worker, spawn them and join the handles:
 ///
 /// ```
-/// # blitzen_util::block_on::block_on(async {
-/// # mod blitzen { pub fn spawn<F: Future>(f: F) -> impl Future<Output = Result<F::Output, ()>> { async { Ok(f.await) } } pub use ::blitzen::join; }
-/// let one = blitzen::spawn(async { 1 });
-/// let two = blitzen::spawn(async { 2 });
-/// let (one, two) = blitzen::join!(one, two);
-/// assert_eq!(one.unwrap() + two.unwrap(), 3);
-/// # })
+/// #[blitzen::main]
+/// async fn main() {
+///     let one = blitzen::spawn(async { 1 });
+///     let two = blitzen::spawn(async { 2 });
+///     let (one, two) = blitzen::join!(one, two);
+///     assert_eq!(one.unwrap() + two.unwrap(), 3);
+/// }
 /// ```
 ///
 /// Where the futures are in a collection, see [`join_all`]; where no macro

@@ -1,0 +1,62 @@
+//! Running one future on the calling thread.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use blitzen_util::coop;
+use blitzen_util::entered::{self, Guard};
+use blitzen_util::park::Parker;
+
+use super::context;
+use super::handle::Handle;
+use super::inner::Flavor;
+
+/// Marks the thread as driving tasks.
+///
+/// # Panics
+/// If it is doing so already.
+#[track_caller]
+fn enter_runtime() -> Guard {
+    match entered::enter() {
+        Some(guard) => guard,
+        None => panic!(
+            "Cannot start a runtime from within a runtime. This happens because a function (like \
+             `block_on`) attempted to block the current thread while the thread is being used to \
+             drive asynchronous tasks. If you are in an async function, use `.await` on the future \
+             instead of blocking on it."
+        ),
+    }
+}
+
+/// Runs `future` without running any tasks.
+#[track_caller]
+pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
+    let _entered = enter_runtime();
+    let _runtime = context::enter(handle);
+    let parker = Arc::new(Parker::new());
+    let waker = Waker::from(parker.clone());
+    let mut cx = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx)) {
+            return output;
+        }
+        parker.park();
+    }
+}
+
+/// Runs `future`, and, in a current-thread runtime, the tasks beside it.
+#[track_caller]
+pub(crate) fn block_on_runtime<F: Future>(handle: &Handle, future: F) -> F::Output {
+    match handle.inner.flavor() {
+        Flavor::Threads => block_on(handle, future),
+        Flavor::Seat(seat) => {
+            let _entered = enter_runtime();
+            let _runtime = context::enter(handle);
+            let _deferring = context::defer_here();
+            seat.block_on(handle, pin!(future))
+        }
+    }
+}

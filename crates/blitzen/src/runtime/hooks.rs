@@ -1,0 +1,45 @@
+//! What a user wants to be told, and how threads are made.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+/// A callback of the builder.
+pub(crate) type Hook = Option<Arc<dyn Fn() + Send + Sync>>;
+
+/// Calls a callback, if there is one.
+pub(crate) fn call(hook: &Hook) {
+    if let Some(hook) = hook {
+        hook();
+    }
+}
+
+/// How the threads of a runtime are made, and who hears of it.
+#[derive(Clone)]
+pub(crate) struct Hooks {
+    pub(crate) thread_name: Arc<dyn Fn() -> String + Send + Sync>,
+    pub(crate) stack_size: Option<usize>,
+    pub(crate) on_start: Hook,
+    pub(crate) on_stop: Hook,
+    pub(crate) on_park: Hook,
+    pub(crate) on_unpark: Hook,
+}
+
+impl Hooks {
+    /// Starts a thread.
+    pub(crate) fn start_thread(
+        &self,
+        main: impl FnOnce() + Send + 'static,
+    ) -> io::Result<thread::JoinHandle<()>> {
+        let mut builder = thread::Builder::new().name((self.thread_name)());
+        if let Some(size) = self.stack_size {
+            builder = builder.stack_size(size);
+        }
+        let (on_start, on_stop) = (self.on_start.clone(), self.on_stop.clone());
+        builder.spawn(move || {
+            call(&on_start);
+            main();
+            call(&on_stop);
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! What a runtime is made of.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
+
+use blitzen_sched::{Pool, Scheduler};
+use blitzen_task::{Id as TaskId, Origin};
+
+use super::id::Id;
+use super::seat::SeatSlot;
+use super::world::Real;
+use crate::task::JoinHandle;
+
+/// Who runs the tasks.
+pub(crate) enum Flavor {
+    /// The caller of `block_on`.
+    Seat(SeatSlot),
+    /// Threads of the runtime.
+    Threads,
+}
+
+/// The parts of a runtime, shared by all its handles.
+pub(crate) struct Inner {
+    id: Id,
+    name: Option<String>,
+    flavor: Flavor,
+    scheduler: Arc<Scheduler>,
+    pool: Arc<Pool>,
+    world: Arc<Real>,
+    /// The thread that it never leaves, and on which `spawn_local` may be called.
+    local_thread: Option<ThreadId>,
+}
+
+impl Inner {
+    pub(crate) fn new(
+        name: Option<String>,
+        flavor: Flavor,
+        scheduler: Arc<Scheduler>,
+        pool: Arc<Pool>,
+        world: Arc<Real>,
+        local_thread: Option<ThreadId>,
+    ) -> Arc<Self> {
+        let inner = Arc::new(Self {
+            id: Id::next(),
+            name,
+            flavor,
+            scheduler,
+            pool,
+            world,
+            local_thread,
+        });
+        inner.world.set_runtime(&inner);
+        inner
+    }
+
+    pub(crate) fn id(&self) -> Id {
+        self.id
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    pub(crate) fn flavor(&self) -> &Flavor {
+        &self.flavor
+    }
+
+    pub(crate) fn scheduler(&self) -> &Arc<Scheduler> {
+        &self.scheduler
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    pub(crate) fn world(&self) -> &Arc<Real> {
+        &self.world
+    }
+
+    /// Whether this thread is the one that a local runtime stays on.
+    pub(crate) fn is_local_here(&self) -> bool {
+        self.local_thread == Some(thread::current().id())
+    }
+
+    /// Spawns a task.
+    #[inline]
+    pub(crate) fn spawn<F>(&self, future: F, id: TaskId, origin: Origin) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (handle, refused) = self.scheduler.spawn(future, id, origin);
+        drop(refused); // which cancels it
+        handle
+    }
+
+    /// Spawns a task whose future need not be `Send`.
+    ///
+    /// # Safety
+    /// [`is_local_here`](Self::is_local_here).
+    pub(crate) unsafe fn spawn_local<F>(
+        &self,
+        future: F,
+        id: TaskId,
+        origin: Origin,
+    ) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        // SAFETY: a local runtime is driven, closed and dropped on this thread.
+        let (handle, refused) = unsafe { self.scheduler.spawn_unchecked(future, id, origin) };
+        drop(refused); // which cancels it
+        handle
+    }
+}

@@ -1,0 +1,55 @@
+//! The runtime: what runs tasks, and how to build one.
+//!
+//! ```
+//! let runtime = blitzen::runtime::Runtime::new().unwrap();
+//! let answer = runtime.block_on(async {
+//!     let task = blitzen::spawn(async { 40 });
+//!     task.await.unwrap() + 2
+//! });
+//! assert_eq!(answer, 42);
+//! ```
+//!
+//! There are two flavours. A *multi-thread* runtime has workers that share
+//! tasks among each other by stealing; a *current-thread* runtime has one, which
+//! the caller of `block_on` runs itself. Both serve timers, sockets and files,
+//! and both have a pool of threads for work that blocks.
+
+mod block_on;
+mod blocking;
+mod builder;
+pub(crate) mod context;
+mod handle;
+mod hooks;
+mod id;
+mod inner;
+mod local_runtime;
+mod metrics;
+#[allow(clippy::module_inception)]
+mod runtime;
+mod seat;
+mod shutdown;
+mod station;
+mod world;
+
+pub use builder::{Builder, UnhandledPanic};
+pub use handle::{EnterGuard, Handle, RuntimeFlavor, TryCurrentError};
+pub use id::Id;
+pub use local_runtime::{LocalOptions, LocalRuntime};
+pub use metrics::{RuntimeMetrics, Stats, WorkerStats};
+pub use runtime::Runtime;
+pub use shutdown::{Stragglers, StragglingTask, is_rt_shutdown_err};
+
+/// The index of the worker whose thread this is, from zero; `None` on any
+/// other thread. The caller of `block_on` is a worker only of a current-thread
+/// runtime.
+///
+/// ```
+/// use blitzen::runtime::{self, Builder};
+///
+/// assert_eq!(runtime::worker_index(), None);
+/// let runtime = Builder::new_current_thread().build().unwrap();
+/// assert_eq!(runtime.block_on(async { runtime::worker_index() }), Some(0));
+/// ```
+pub fn worker_index() -> Option<usize> {
+    blitzen_sched::current_index()
+}

@@ -1,0 +1,187 @@
+//! The one place from which the tasks of a current-thread runtime are run.
+//!
+//! Several threads may block on the runtime at once. One of them takes the
+//! seat; the others wait for their own futures, and for the seat to become free.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Wake, Waker};
+
+use blitzen_sched::{Seat, Worker};
+use blitzen_util::coop;
+use blitzen_util::park::Parker;
+
+use super::handle::Handle;
+use super::world::Real;
+
+/// The seat, and who waits for it.
+pub(crate) struct SeatSlot {
+    state: Mutex<State>,
+}
+
+struct State {
+    /// `None` while somebody has it.
+    worker: Option<Box<Worker>>,
+    waiting: VecDeque<Arc<Guest>>,
+}
+
+/// A thread that blocks on the runtime: where it sleeps, and whether its
+/// future was woken.
+struct Guest {
+    woken: AtomicBool,
+    parker: Parker,
+    /// To interrupt a worker that sleeps at its station.
+    world: Arc<Real>,
+    seated: AtomicBool,
+}
+
+impl Guest {
+    fn call(&self) {
+        // Release, met by the Acquire swap of who polls the future.
+        if !self.woken.swap(true, Release) {
+            self.parker.unpark();
+            // Relaxed: a guest that is just taking the seat looks at `woken`
+            // before it sleeps.
+            if self.seated.load(Relaxed) {
+                self.world.station(0).interrupt();
+            }
+        }
+    }
+}
+
+impl Wake for Guest {
+    fn wake(self: Arc<Self>) {
+        self.call();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.call();
+    }
+}
+
+impl SeatSlot {
+    pub(crate) fn new(worker: Box<Worker>) -> Self {
+        Self {
+            state: Mutex::new(State {
+                worker: Some(worker),
+                waiting: VecDeque::new(),
+            }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Takes the worker for good, to close it.
+    pub(crate) fn take(&self) -> Option<Box<Worker>> {
+        self.state().worker.take()
+    }
+
+    /// Runs `future`, and the runtime's tasks whenever the seat is free.
+    pub(crate) fn block_on<F: Future>(&self, handle: &Handle, future: Pin<&mut F>) -> F::Output {
+        let guest = Arc::new(Guest {
+            woken: AtomicBool::new(true),
+            parker: Parker::new(),
+            world: handle.inner.world().clone(),
+            seated: AtomicBool::new(false),
+        });
+        let waker = Waker::from(guest.clone());
+        let mut future = future;
+        loop {
+            if let Some(taken) = self.try_sit(&guest) {
+                return taken.seat().drive(future, &waker, &guest.woken);
+            }
+            if let Some(output) = self.wait_standing(future.as_mut(), &waker, &guest) {
+                return output;
+            }
+        }
+    }
+
+    fn try_sit(&self, guest: &Arc<Guest>) -> Option<Taken<'_>> {
+        let mut state = self.state();
+        let Some(worker) = state.worker.take() else {
+            if !state.waiting.iter().any(|other| Arc::ptr_eq(other, guest)) {
+                state.waiting.push_back(guest.clone());
+            }
+            return None;
+        };
+        state.waiting.retain(|other| !Arc::ptr_eq(other, guest));
+        drop(state);
+        guest.seated.store(true, Relaxed);
+        Some(Taken {
+            seat: Some(Seat::take(worker)),
+            slot: self,
+        })
+    }
+
+    /// Polls `future` when it is woken; `None` when the seat may be free.
+    fn wait_standing<F: Future>(
+        &self,
+        mut future: Pin<&mut F>,
+        waker: &Waker,
+        guest: &Arc<Guest>,
+    ) -> Option<F::Output> {
+        let mut cx = Context::from_waker(waker);
+        loop {
+            // Acquire by the poll's own synchronisation: see `Guest::call`.
+            if guest
+                .woken
+                .swap(false, std::sync::atomic::Ordering::Acquire)
+                && let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx))
+            {
+                self.stop_waiting(guest);
+                return Some(output);
+            }
+            if self.state().worker.is_some() {
+                return None;
+            }
+            guest.parker.park();
+        }
+    }
+
+    fn stop_waiting(&self, guest: &Arc<Guest>) {
+        let mut state = self.state();
+        state.waiting.retain(|other| !Arc::ptr_eq(other, guest));
+        // It may have been told of a free seat that it does not take.
+        if state.worker.is_some() {
+            Self::tell_next(&mut state);
+        }
+    }
+
+    fn tell_next(state: &mut State) {
+        if let Some(next) = state.waiting.pop_front() {
+            next.parker.unpark();
+        }
+    }
+}
+
+/// The seat, given back on drop: also when the future panics.
+struct Taken<'a> {
+    seat: Option<Seat>,
+    slot: &'a SeatSlot,
+}
+
+impl Taken<'_> {
+    fn seat(&self) -> &Seat {
+        match &self.seat {
+            Some(seat) => seat,
+            None => unreachable!("given back on drop only"),
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if let Some(seat) = self.seat.take() {
+            let worker = seat.leave();
+            let mut state = self.slot.state();
+            state.worker = Some(worker);
+            SeatSlot::tell_next(&mut state);
+        }
+    }
+}

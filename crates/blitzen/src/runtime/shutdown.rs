@@ -1,0 +1,152 @@
+//! The end of a runtime.
+
+use std::fmt;
+use std::io;
+use std::panic::Location;
+use std::time::{Duration, Instant};
+
+use blitzen_sched::Seat;
+
+use super::context;
+use super::handle::Handle;
+use super::inner::Flavor;
+use crate::task::Id as TaskId;
+
+/// What had not stopped when the time for a shutdown ran out.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// runtime.spawn(std::future::pending::<()>());
+/// assert!(runtime.shutdown_within(Duration::from_secs(5)).is_ok());
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Stragglers {
+    /// Tasks in the middle of a poll.
+    pub tasks: Vec<StragglingTask>,
+    /// Threads of the blocking pool that are at work.
+    pub blocking_threads: usize,
+}
+
+/// A task that had not stopped.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StragglingTask {
+    /// Its id.
+    pub id: TaskId,
+    /// Its name, if it was given one.
+    pub name: Option<String>,
+    /// Where it was spawned.
+    pub spawned_at: &'static Location<'static>,
+    /// What it was doing: running, or scheduled behind one that was.
+    pub state: &'static str,
+}
+
+impl fmt::Display for Stragglers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the runtime did not stop in time: {} task(s) and {} blocking thread(s) are still at \
+             work",
+            self.tasks.len(),
+            self.blocking_threads
+        )?;
+        for task in &self.tasks {
+            write!(f, "; task {}", task.id)?;
+            if let Some(name) = &task.name {
+                write!(f, " ({name})")?;
+            }
+            write!(f, " spawned at {} is {}", task.spawned_at, task.state)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Stragglers {}
+
+/// How long to wait for the end.
+#[derive(Clone, Copy)]
+pub(crate) enum Patience {
+    Endless,
+    Within(Duration),
+    None,
+}
+
+/// Shuts a runtime down: cancels its tasks, lets running polls and blocking
+/// work end, and joins the threads, as far as patience goes.
+pub(crate) fn shut_down(handle: &Handle, patience: Patience) -> Result<(), Stragglers> {
+    let inner = &handle.inner;
+    // Destructors of futures run inside the runtime they lived in.
+    let runtime = context::enter(handle);
+    inner.scheduler().close();
+    if let Flavor::Seat(seat) = inner.flavor()
+        && let Some(worker) = seat.take()
+    {
+        Seat::take(worker).close();
+    }
+    drop(runtime);
+    inner.pool().close();
+
+    let deadline = match patience {
+        Patience::Endless => None,
+        Patience::Within(limit) => Instant::now().checked_add(limit),
+        Patience::None => Some(Instant::now()),
+    };
+    let left = || deadline.map(|end| end.saturating_duration_since(Instant::now()));
+    let stopped = inner.scheduler().wait_stopped(left());
+    let blocking_threads = inner.pool().wait(left());
+    if stopped {
+        inner.world().join_threads();
+    }
+    if stopped && blocking_threads == 0 {
+        return Ok(());
+    }
+    let mut tasks = Vec::new();
+    inner.scheduler().for_each_task(|task| {
+        tasks.push(StragglingTask {
+            id: task.id(),
+            name: task.origin().name().map(str::to_owned),
+            spawned_at: task.origin().location(),
+            state: task.state_name(),
+        });
+    });
+    Err(Stragglers {
+        tasks,
+        blocking_threads,
+    })
+}
+
+/// The text of errors that say that a runtime is gone.
+pub(crate) const RUNTIME_SHUTTING_DOWN: &str =
+    "A Tokio 1.x context was found, but it is being shutdown.";
+
+/// An error that says that the runtime is gone, as [`is_rt_shutdown_err`] knows it.
+#[derive(Debug)]
+struct RuntimeShutDown;
+
+impl fmt::Display for RuntimeShutDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(RUNTIME_SHUTTING_DOWN)
+    }
+}
+
+impl std::error::Error for RuntimeShutDown {}
+
+/// The error of an operation whose runtime is gone.
+#[allow(dead_code)] // the drivers use it
+pub(crate) fn shut_down_error() -> io::Error {
+    io::Error::other(RuntimeShutDown)
+}
+
+/// Whether an operation failed because its runtime was shut down.
+///
+/// ```
+/// let other = std::io::Error::other("disk on fire");
+/// assert!(!blitzen::runtime::is_rt_shutdown_err(&other));
+/// ```
+pub fn is_rt_shutdown_err(error: &io::Error) -> bool {
+    let inner = error.get_ref();
+    inner.is_some_and(|inner| inner.is::<RuntimeShutDown>())
+}

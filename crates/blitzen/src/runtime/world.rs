@@ -1,0 +1,138 @@
+//! The outside world as the scheduler wants it: real drivers, the system's
+//! clock and threads.
+
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use blitzen_sched::{Joiner, Member, Pool, Staff, Worker, World};
+use blitzen_util::pad::Padded;
+use blitzen_util::rng::Rng;
+
+use super::context;
+use super::handle::Handle;
+use super::hooks::{Hooks, call};
+use super::inner::Inner;
+use super::station::Station;
+
+/// The world of one runtime.
+pub(crate) struct Real {
+    stations: Box<[Padded<Station>]>,
+    started: Instant,
+    seed: u64,
+    hooks: Hooks,
+    /// The threads of the workers, until somebody joins them.
+    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    /// The runtime; set right after it was made.
+    runtime: OnceLock<Weak<Inner>>,
+}
+
+impl Real {
+    pub(crate) fn new(workers: usize, seed: u64, hooks: Hooks) -> Arc<Self> {
+        Arc::new(Self {
+            stations: (0..workers).map(|_| Padded(Station::new())).collect(),
+            started: Instant::now(),
+            seed,
+            hooks,
+            threads: Mutex::new(Vec::new()),
+            runtime: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn set_runtime(&self, runtime: &Arc<Inner>) {
+        let first = self.runtime.set(Arc::downgrade(runtime)).is_ok();
+        assert!(first, "a world has one runtime");
+    }
+
+    fn runtime(&self) -> io::Result<Handle> {
+        let inner = self.runtime.get().and_then(Weak::upgrade);
+        let handle = inner.map(|inner| Handle { inner });
+        handle.ok_or_else(|| io::Error::other("the runtime is gone"))
+    }
+
+    pub(crate) fn station(&self, worker: usize) -> &Station {
+        &self.stations[worker]
+    }
+
+    /// Waits for the threads of the workers, which are about to end.
+    pub(crate) fn join_threads(&self) {
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(|e| e.into_inner()));
+        for thread in threads {
+            // A worker whose hook panicked has said so; it is gone either way.
+            let _ = thread.join();
+        }
+    }
+
+    /// Starts a thread inside the runtime.
+    fn start_inside(
+        &self,
+        main: impl FnOnce() + Send + 'static,
+    ) -> io::Result<thread::JoinHandle<()>> {
+        let handle = self.runtime()?;
+        self.hooks.start_thread(move || {
+            let _runtime = context::enter(&handle);
+            main();
+        })
+    }
+}
+
+/// The scheduler's share of the world.
+pub(crate) struct ForScheduler(pub(crate) Arc<Real>);
+
+impl World for ForScheduler {
+    fn turn(&self, worker: usize, max_wait: Option<Duration>) {
+        self.0.stations[worker].turn(max_wait);
+    }
+
+    fn serve(&self, worker: usize) {
+        self.0.stations[worker].serve();
+    }
+
+    fn interrupt(&self, worker: usize) {
+        self.0.stations[worker].interrupt();
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.0.started.elapsed().as_nanos() as u64
+    }
+
+    fn seed(&self, worker: usize) -> u64 {
+        Rng::derive(self.0.seed, worker as u64)
+    }
+
+    fn start(&self, worker: Worker) -> io::Result<()> {
+        let thread = self.0.start_inside(move || run_worker(worker))?;
+        let mut threads = self.0.threads.lock().unwrap_or_else(|e| e.into_inner());
+        threads.push(thread);
+        Ok(())
+    }
+
+    fn before_park(&self, _worker: usize) {
+        call(&self.0.hooks.on_park);
+    }
+
+    fn after_unpark(&self, _worker: usize) {
+        call(&self.0.hooks.on_unpark);
+    }
+}
+
+/// The main function of a worker's thread, inside its runtime.
+pub(crate) fn run_worker(worker: Worker) {
+    let _deferring = context::defer_here();
+    let _entered = blitzen_util::entered::enter();
+    worker.run();
+}
+
+/// The blocking pool's share of the world.
+pub(crate) struct ForPool(pub(crate) Arc<Real>);
+
+impl Staff for ForPool {
+    fn hire(&self, pool: Arc<Pool>, member: Member) -> io::Result<Joiner> {
+        let thread = self.0.start_inside(move || pool.work(member))?;
+        Ok(Box::new(move || {
+            // A thread whose hook panicked has said so; it is gone either way.
+            let _ = thread.join();
+        }))
+    }
+}

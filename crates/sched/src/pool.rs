@@ -1,0 +1,484 @@
+//! Threads for work that blocks: hired on demand, sent home when idle.
+//!
+//! B1. A job in a queue has a thread coming for it: one that is on its way
+//!     (`coming`), or one at work, which looks into the queues before it rests.
+//! B2. Whoever was on the way and has taken its job sees to it that somebody
+//!     else comes if there is more: so a burst of jobs costs its sender one
+//!     wake, and jobs that wait for each other still all get a thread.
+//!
+//! ```text
+//!   submit   queue the job        fence   load coming
+//!   arrive   clear coming         fence   look into the queues
+//!   rest     enter the idle list  fence   look into the queues
+//! ```
+//!
+//! One fence is first. If `submit`'s, the thread that arrives or rests sees the
+//! job; otherwise `submit` sees nobody coming, and summons somebody.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use blitzen_task::Runnable;
+use blitzen_util::pad::Padded;
+use blitzen_util::park::{Parker, Wakeup};
+use blitzen_util::shim::atomic::Ordering::Relaxed;
+use blitzen_util::shim::atomic::{AtomicBool, AtomicUsize, fence};
+use blitzen_util::shim::{Condvar, Mutex};
+
+use crate::inject::lane;
+
+/// Queues, so that senders on different threads need not share a lock.
+#[cfg(not(blitzen_loom))]
+const SHARDS: usize = 8;
+#[cfg(blitzen_loom)]
+const SHARDS: usize = 1;
+
+/// Where threads come from.
+pub trait Staff: Send + Sync + 'static {
+    /// Starts a thread that calls [`Pool::work`] with `member`; the pool wants
+    /// to be able to join it.
+    fn hire(&self, pool: Arc<Pool>, member: Member) -> io::Result<Joiner>;
+}
+
+/// Waits for the end of a thread.
+pub type Joiner = Box<dyn FnOnce() + Send>;
+
+/// The number of a thread of the pool.
+#[derive(Debug)]
+pub struct Member(usize);
+
+/// Work that blocks.
+#[derive(Debug)]
+pub struct Job {
+    /// A task whose first poll does all of it.
+    pub task: Runnable,
+    /// It runs even if the pool closes first.
+    pub mandatory: bool,
+}
+
+/// Why a job was not taken.
+pub enum Refused {
+    /// The pool has closed.
+    Closed(Job),
+    /// There is no thread, and the system gives none; the job is dropped.
+    NoThread(io::Error),
+}
+
+impl fmt::Debug for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed(_) => f.write_str("Closed"),
+            Self::NoThread(error) => f.debug_tuple("NoThread").field(error).finish(),
+        }
+    }
+}
+
+/// The threads and what waits for them.
+pub struct Pool {
+    staff: Box<dyn Staff>,
+    most_threads: usize,
+    keep_alive: Duration,
+    shards: Box<[Padded<Shard>]>,
+    /// A thread has been woken or hired, and has not taken a job yet.
+    coming: Padded<AtomicBool>,
+    control: Mutex<Control>,
+    nobody_left: Condvar,
+    /// Of `control`, for those who only want to know.
+    threads: AtomicUsize,
+    idle: AtomicUsize,
+}
+
+struct Shard {
+    queue: Mutex<Queue>,
+    len: AtomicUsize,
+}
+
+struct Queue {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+struct Control {
+    threads: usize,
+    next_member: usize,
+    /// Those that rest, the last to come first to go.
+    idle: Vec<(usize, Arc<Parker>)>,
+    joiners: HashMap<usize, Joiner>,
+    /// Of a thread that went home: the next one to go joins it.
+    leaving: Option<Joiner>,
+    closed: bool,
+}
+
+impl Pool {
+    /// A pool without threads.
+    pub fn new(staff: Box<dyn Staff>, most_threads: usize, keep_alive: Duration) -> Arc<Self> {
+        let shard = |_| {
+            Padded(Shard {
+                queue: Mutex::new(Queue {
+                    jobs: VecDeque::new(),
+                    closed: false,
+                }),
+                len: AtomicUsize::new(0),
+            })
+        };
+        Arc::new(Self {
+            staff,
+            most_threads,
+            keep_alive,
+            shards: (0..SHARDS).map(shard).collect(),
+            coming: Padded(AtomicBool::new(false)),
+            control: Mutex::new(Control {
+                threads: 0,
+                next_member: 0,
+                idle: Vec::new(),
+                joiners: HashMap::new(),
+                leaving: None,
+                closed: false,
+            }),
+            nobody_left: Condvar::new(),
+            threads: AtomicUsize::new(0),
+            idle: AtomicUsize::new(0),
+        })
+    }
+
+    /// Threads of the pool.
+    pub fn threads(&self) -> usize {
+        self.threads.load(Relaxed)
+    }
+
+    /// Threads without work.
+    pub fn idle_threads(&self) -> usize {
+        self.idle.load(Relaxed)
+    }
+
+    /// Jobs that wait for a thread.
+    pub fn queued(&self) -> usize {
+        self.shards
+            .iter()
+            .map(|shard| shard.len.load(Relaxed))
+            .sum()
+    }
+
+    /// Takes a job.
+    pub fn submit(self: &Arc<Self>, job: Job) -> Result<(), Refused> {
+        let shard = &self.shards[lane() % SHARDS];
+        let mut queue = shard.queue.lock();
+        if queue.closed {
+            return Err(Refused::Closed(job));
+        }
+        queue.jobs.push_back(job);
+        shard.len.store(queue.jobs.len(), Relaxed);
+        drop(queue);
+        fence(SeqCst);
+        match self.coming.load(Relaxed) {
+            true => Ok(()), // B2
+            false => self.summon().map_err(Refused::NoThread),
+        }
+    }
+
+    /// Has a thread come for what is queued: an idle one, or a new one. With
+    /// all of them at work, the first to finish takes it (B1).
+    fn summon(self: &Arc<Self>) -> io::Result<()> {
+        let mut control = self.control.lock();
+        if self.coming.load(Relaxed) || control.closed {
+            return Ok(());
+        }
+        if let Some((_, parker)) = control.idle.pop() {
+            self.idle.store(control.idle.len(), Relaxed);
+            self.coming.store(true, Relaxed);
+            drop(control);
+            parker.unpark();
+            return Ok(());
+        }
+        if control.threads == self.most_threads {
+            return Ok(());
+        }
+        control.threads += 1;
+        self.threads.store(control.threads, Relaxed);
+        control.next_member += 1;
+        let number = control.next_member;
+        self.coming.store(true, Relaxed);
+        // Under the lock, so that the thread, when it leaves, finds its joiner.
+        match self.staff.hire(self.clone(), Member(number)) {
+            Ok(joiner) => {
+                control.joiners.insert(number, joiner);
+                Ok(())
+            }
+            Err(error) => {
+                control.threads -= 1;
+                self.threads.store(control.threads, Relaxed);
+                self.coming.store(false, Relaxed);
+                if control.threads > 0 {
+                    return Ok(()); // B1: those at work come to it
+                }
+                drop(control);
+                // Nobody ever will: whoever waits is told by the cancellation.
+                drop(self.drain(|_| true));
+                Err(error)
+            }
+        }
+    }
+
+    /// A thread of the pool: works until there was nothing to do for a while,
+    /// or the pool closes.
+    pub fn work(self: &Arc<Self>, member: Member) {
+        let parker = Arc::new(Parker::new());
+        let mut just_came = true;
+        loop {
+            let job = self.take();
+            if std::mem::take(&mut just_came) {
+                self.coming.store(false, Relaxed);
+                fence(SeqCst);
+                if self.queued() > 0 {
+                    // B2. Without a thread to be had, this one stays at work.
+                    let _ = self.summon();
+                }
+            }
+            match job {
+                Some(job) => drop(job.task.run()),
+                None => match self.rest(&member, &parker) {
+                    Rested::Summoned => just_came = true,
+                    Rested::Anyway => {}
+                    Rested::GoHome => return,
+                },
+            }
+        }
+    }
+
+    fn take(&self) -> Option<Job> {
+        let start = lane();
+        for offset in 0..SHARDS {
+            let shard = &self.shards[(start + offset) % SHARDS];
+            if shard.len.load(Relaxed) == 0 {
+                continue;
+            }
+            let mut queue = shard.queue.lock();
+            let job = queue.jobs.pop_front();
+            shard.len.store(queue.jobs.len(), Relaxed);
+            if job.is_some() {
+                return job;
+            }
+        }
+        None
+    }
+
+    fn rest(&self, member: &Member, parker: &Arc<Parker>) -> Rested {
+        let mut control = self.control.lock();
+        if control.closed {
+            return match self.queued() {
+                0 => self.go_home(control, member),
+                _ => Rested::Anyway,
+            };
+        }
+        control.idle.push((member.0, parker.clone()));
+        self.idle.store(control.idle.len(), Relaxed);
+        drop(control);
+        fence(SeqCst);
+        let wakeup = match self.queued() {
+            0 => parker.park_timeout(self.keep_alive),
+            _ => parker.park_timeout(Duration::ZERO),
+        };
+        if wakeup == Wakeup::Notified {
+            return Rested::Summoned;
+        }
+        let mut control = self.control.lock();
+        let idle = control
+            .idle
+            .iter()
+            .position(|(number, _)| *number == member.0);
+        let Some(idle) = idle else {
+            drop(control);
+            parker.park(); // somebody has just summoned it: the token comes
+            return Rested::Summoned;
+        };
+        control.idle.remove(idle);
+        self.idle.store(control.idle.len(), Relaxed);
+        match self.queued() {
+            0 => self.go_home(control, member),
+            _ => Rested::Anyway,
+        }
+    }
+
+    fn go_home(
+        &self,
+        mut control: blitzen_util::shim::MutexGuard<'_, Control>,
+        member: &Member,
+    ) -> Rested {
+        control.threads -= 1;
+        self.threads.store(control.threads, Relaxed);
+        let own = control.joiners.remove(&member.0);
+        let previous = match control.closed {
+            // Whoever closes the pool joins everybody.
+            true => {
+                if let Some(own) = own {
+                    control.joiners.insert(member.0, own);
+                }
+                None
+            }
+            false => std::mem::replace(&mut control.leaving, own),
+        };
+        if control.threads == 0 {
+            self.nobody_left.notify_all();
+        }
+        drop(control);
+        if let Some(join) = previous {
+            join();
+        }
+        Rested::GoHome
+    }
+
+    /// Takes the jobs that `wanted` picks out of the queues.
+    fn drain(&self, wanted: impl Fn(&Job) -> bool) -> Vec<Job> {
+        let mut taken = Vec::new();
+        for shard in &self.shards {
+            let mut queue = shard.queue.lock();
+            let jobs = std::mem::take(&mut queue.jobs);
+            let (out, stay) = jobs.into_iter().partition::<Vec<_>, _>(&wanted);
+            taken.extend(out);
+            queue.jobs = stay.into();
+            shard.len.store(queue.jobs.len(), Relaxed);
+        }
+        taken
+    }
+
+    /// Takes no more jobs. What is queued is dropped, which cancels its tasks,
+    /// except what must run. Returns how many were dropped.
+    pub fn close(self: &Arc<Self>) -> usize {
+        for shard in &self.shards {
+            shard.queue.lock().closed = true;
+        }
+        let dropped = self.drain(|job| !job.mandatory);
+        let mut control = self.control.lock();
+        let first = !std::mem::replace(&mut control.closed, true);
+        let idle = std::mem::take(&mut control.idle);
+        self.idle.store(0, Relaxed);
+        let nobody = control.threads == 0;
+        drop(control);
+        if first {
+            idle.iter().for_each(|(_, parker)| parker.unpark());
+        }
+        if nobody {
+            // What must run, and has no thread to run on, runs here.
+            for job in self.drain(|_| true) {
+                drop(job.task.run());
+            }
+        }
+        dropped.len()
+    }
+
+    /// Waits until every thread has gone home, `timeout` at the most; returns
+    /// how many have not. The pool is closed.
+    pub fn wait(&self, timeout: Option<Duration>) -> usize {
+        let deadline = timeout.and_then(|timeout| std::time::Instant::now().checked_add(timeout));
+        let mut control = self.control.lock();
+        while control.threads > 0 {
+            control = match deadline {
+                None => self.nobody_left.wait(control),
+                Some(end) => {
+                    let left = end.saturating_duration_since(std::time::Instant::now());
+                    if left.is_zero() {
+                        return control.threads;
+                    }
+                    self.nobody_left.wait_timeout(control, left).0
+                }
+            };
+        }
+        let joiners = std::mem::take(&mut control.joiners);
+        let leaving = control.leaving.take();
+        drop(control);
+        joiners.into_values().chain(leaving).for_each(|join| join());
+        0
+    }
+}
+
+/// What ended a rest.
+enum Rested {
+    /// Somebody asked for the thread: it is the one that is coming.
+    Summoned,
+    /// There was work after all.
+    Anyway,
+    /// There was none for long enough.
+    GoHome,
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::testing::Tasks;
+    use blitzen_util::shim::thread;
+
+    /// Threads of loom, joined by the model.
+    struct Threads(Mutex<Vec<thread::JoinHandle<()>>>);
+
+    struct Hire(Arc<Threads>);
+
+    impl Staff for Hire {
+        fn hire(&self, pool: Arc<Pool>, member: Member) -> io::Result<Joiner> {
+            let thread = thread::spawn(move || pool.work(member));
+            self.0.0.lock().push(thread);
+            Ok(Box::new(|| ()))
+        }
+    }
+
+    fn check(most_threads: usize, senders: usize, jobs: usize) {
+        loom::model(move || {
+            // std's counts: who owns the pool is no part of the protocol.
+            let threads = Arc::new(Threads(Mutex::new(Vec::new())));
+            let staff = Box::new(Hire(threads.clone()));
+            let pool = Pool::new(staff, most_threads, Duration::MAX);
+            let done = Arc::new(AtomicUsize::new(0));
+            let send = {
+                let (pool, done) = (pool.clone(), done.clone());
+                move || {
+                    for _ in 0..jobs {
+                        let task = Tasks::job({
+                            let done = done.clone();
+                            move || {
+                                done.fetch_add(1, Relaxed);
+                            }
+                        });
+                        let job = Job {
+                            task,
+                            mandatory: true,
+                        };
+                        pool.submit(job).unwrap();
+                    }
+                }
+            };
+            let others: Vec<_> = (1..senders).map(|_| thread::spawn(send.clone())).collect();
+            send();
+            for other in others {
+                other.join().unwrap();
+            }
+            pool.close();
+            loop {
+                let thread = threads.0.lock().pop();
+                match thread {
+                    Some(thread) => thread.join().unwrap(),
+                    None => break,
+                }
+            }
+            assert_eq!(done.load(Relaxed), senders * jobs);
+            assert_eq!((pool.threads(), pool.queued()), (0, 0));
+        });
+    }
+
+    #[test]
+    fn two_jobs_in_a_row_both_run() {
+        check(1, 1, 2);
+    }
+
+    #[test]
+    fn a_job_that_finds_the_thread_going_to_rest_runs() {
+        check(2, 1, 2);
+    }
+
+    #[test]
+    fn two_senders_lose_no_job() {
+        check(1, 2, 1);
+    }
+}
