@@ -2,6 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | `driver` | everything one worker waits for, and the place where it does |
 //! | `poller` | one worker's sockets: waits for events and hands them out |
 //! | `readiness` | what is known of one source, and who waits to know more |
 //! | `registration` | what a socket keeps: readiness, waits, tries |
@@ -10,6 +11,7 @@
 //!
 //! The crate is an implementation detail: its interface may change with any release.
 
+mod driver;
 mod gone;
 mod interest;
 mod poller;
@@ -20,6 +22,7 @@ mod registration;
 pub mod ring;
 mod wakes;
 
+pub use driver::{Driver, DriverConfig, SpinPermit};
 pub use gone::{gone, is_gone};
 pub use interest::Interest;
 pub use poller::{Poller, PollerCounts};

@@ -36,14 +36,11 @@ fn a_token_given_early_ends_the_next_wait_and_only_that() {
 }
 
 #[test]
-fn a_turn_that_does_not_wait_takes_the_token_too() {
+fn a_turn_that_does_not_wait_leaves_the_token() {
     let poller = Poller::new(16).unwrap();
     poller.interrupt();
     poller.turn(Some(Duration::ZERO)).unwrap();
-    let short = Duration::from_millis(1);
-    let start = std::time::Instant::now();
-    poller.turn(Some(short)).unwrap();
-    assert!(start.elapsed() >= short);
+    poller.turn(None).unwrap(); // returns
 }
 
 #[cfg(unix)]

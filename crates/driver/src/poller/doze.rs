@@ -10,7 +10,7 @@
 //!
 //! D1. Only the owner writes `ASLEEP`, and only over `AWAKE`; it leaves it
 //!     again before anybody else may wait in the kernel.
-//! D2. A token stays until the owner takes it. Whoever gives one to a sleeper
+//! D2. A token stays until the owner takes it, when it sleeps or would. Whoever gives one to a sleeper
 //!     rings the bell, which the kernel keeps until it is heard: so it does not
 //!     matter whether the owner has reached the kernel yet.
 //! D3. The bell may ring once more than needed, if the owner woke by itself
@@ -49,13 +49,6 @@ impl Doze {
         // A swap, never a store: a token just given must not be overwritten
         // unseen. Acquire, met by the Release in `give`.
         self.0.swap(AWAKE, Acquire) == TOKEN
-    }
-
-    /// Takes the token if there is one, for an owner that does not sleep.
-    pub(crate) fn take(&self) {
-        if self.0.load(Relaxed) == TOKEN {
-            self.end();
-        }
     }
 
     /// Gives the token; true if the owner sleeps and the bell must be rung.

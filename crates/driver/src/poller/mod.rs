@@ -51,6 +51,7 @@ const BUSY_EVENTS: usize = 128;
 /// then the worker sleeps elsewhere. Whoever makes one for a worker that may
 /// be asleep at that moment has to wake it, so that from then on it sleeps in
 /// here: an event reaches only those who wait in the kernel.
+/// [`Driver`](crate::Driver) sees to that.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -225,15 +226,15 @@ impl Poller {
     /// Waits for events, at most for `timeout`, and wakes whom they concern.
     /// Returns how many there were.
     ///
-    /// For the owner, one thread at a time. Returns early after an
-    /// [`interrupt`](Self::interrupt), and may for no reason.
+    /// For the owner, one thread at a time. Returns at once if there was an
+    /// [`interrupt`](Self::interrupt) since the last turn that could wait, and
+    /// may return early for no reason.
     ///
     /// # Errors
     /// Only what the selector itself fails with; a signal is no error.
     pub fn turn(&self, timeout: Option<Duration>) -> io::Result<usize> {
         let turn = self.turn.lock();
         if timeout == Some(Duration::ZERO) || !self.doze.begin() {
-            self.doze.take();
             return self.run(turn, self.limits.busy, Some(Duration::ZERO), By::Owner);
         }
         /// The doze ends before the lock is released, whatever happens (P1).
@@ -270,7 +271,8 @@ impl Poller {
         }
     }
 
-    /// Makes the turn that waits now, or else the next one, return early.
+    /// Makes the turn that waits now, or else the next one that would, return
+    /// early.
     ///
     /// Costs a system call only if the owner sleeps in here.
     ///

@@ -192,8 +192,9 @@ impl Ring {
     /// many there were.
     ///
     /// For the owner, one thread at a time. Makes no system call if it must
-    /// not wait and has nothing to say or to fetch. Returns early after an
-    /// [`interrupt`](Self::interrupt), and may for no reason.
+    /// not wait and has nothing to say or to fetch. Returns at once if there
+    /// was an [`interrupt`](Self::interrupt) since the last turn that could
+    /// wait, and may return early for no reason.
     ///
     /// # Errors
     /// What the kernel says of the ring itself; a signal is no error.
@@ -204,7 +205,6 @@ impl Ring {
             true => self.sleep(core, timeout),
             false => self.flush(core),
         };
-        self.doze.take(); // a token that came in the meantime, too
         let harvest = self.reap(&mut core);
         drop(core);
         let poller_has_events = harvest.poller_has_events;
@@ -306,8 +306,8 @@ impl Ring {
         }
     }
 
-    /// Makes the turn that waits now, or else the next one, return early.
-    /// Costs a system call only if the owner sleeps in here.
+    /// Makes the turn that waits now, or else the next one that would, return
+    /// early. Costs a system call only if the owner sleeps in here.
     pub fn interrupt(&self) {
         if self.doze.give() {
             self.poller.ring();

@@ -1,0 +1,432 @@
+//! Everything one worker waits for, and the place where it does.
+//!
+//! ```text
+//!   nothing but interrupts        ──► asleep on a word
+//!   sources                       ──► asleep in the poller
+//!   operations (and sources)      ──► asleep in the ring, which watches the poller
+//! ```
+//!
+//! The poller is made with the first source, the ring with the first
+//! operation, by whoever brings them. An owner that sleeps in the wrong place
+//! at that moment is woken, so that it turns in again in the right one.
+
+mod berth;
+mod spin;
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use blitzen_util::shim::Mutex;
+use mio::event::Source;
+
+use berth::{Berth, Place};
+use spin::Spin;
+pub use spin::SpinPermit;
+
+use crate::{Interest, Poller, Ready, Registration, gone};
+
+#[cfg(target_os = "linux")]
+use crate::ring::{Op, Operation, Refusal, Ring, RingConfig};
+
+/// What a [`Driver`] is made of.
+///
+/// ```
+/// use blitzen_driver::DriverConfig;
+///
+/// let config = DriverConfig { max_events: 256, ..DriverConfig::default() };
+/// # assert!(config.spin.is_none());
+/// ```
+#[derive(Clone, Debug)]
+pub struct DriverConfig {
+    /// The most events a turn takes in that may wait.
+    pub max_events: usize,
+    /// The leave to look around before sleeping; `None` never to.
+    pub spin: Option<SpinPermit>,
+    /// What a ring is made of; `None` never to make one.
+    #[cfg(target_os = "linux")]
+    pub ring: Option<RingConfig>,
+}
+
+impl Default for DriverConfig {
+    fn default() -> Self {
+        Self {
+            max_events: 1024,
+            spin: None,
+            #[cfg(target_os = "linux")]
+            ring: Some(RingConfig::default()),
+        }
+    }
+}
+
+/// One worker's poller, ring and sleeping place.
+///
+/// ```
+/// use std::time::Duration;
+/// use blitzen_driver::{Driver, DriverConfig, Interest, Ready};
+///
+/// let driver = Driver::new(DriverConfig::default());
+/// driver.turn(Some(Duration::ZERO))?; // nothing to do: no system call
+///
+/// let mut socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse().unwrap())?;
+/// let registration = driver.register(&mut socket, Interest::WRITABLE, Ready::EMPTY)?;
+/// assert_eq!(driver.turn(None)?, 1);
+/// # drop(registration);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Driver {
+    berth: Berth,
+    poller: OnceLock<Arc<Poller>>,
+    #[cfg(target_os = "linux")]
+    ring: OnceLock<Result<Arc<Ring>, Refusal>>,
+    /// Held by whoever makes a poller or a ring; says whether it still may.
+    shut: Mutex<bool>,
+    spin: Spin,
+    config: DriverConfig,
+}
+
+impl Driver {
+    /// A driver that has neither poller nor ring yet.
+    pub fn new(config: DriverConfig) -> Self {
+        Self {
+            berth: Berth::new(),
+            poller: OnceLock::new(),
+            #[cfg(target_os = "linux")]
+            ring: OnceLock::new(),
+            shut: Mutex::new(false),
+            spin: Spin::new(config.spin.clone()),
+            config,
+        }
+    }
+
+    /// Takes a source in, as [`Poller::register`] does. Any thread may.
+    ///
+    /// # Errors
+    /// What the system says, or [`gone`] after [`shutdown`](Self::shutdown).
+    pub fn register(
+        &self,
+        source: &mut impl Source,
+        interest: Interest,
+        initially: Ready,
+    ) -> io::Result<Registration> {
+        let registration = self.poller()?.register(source, interest, initially)?;
+        if self.berth.place_after_change() == Some(Place::Word) {
+            self.interrupt();
+        }
+        Ok(registration)
+    }
+
+    /// The worker's poller, made now if there is none.
+    ///
+    /// # Errors
+    /// What the system says, or [`gone`] after [`shutdown`](Self::shutdown).
+    pub fn poller(&self) -> io::Result<&Arc<Poller>> {
+        if let Some(poller) = self.poller.get() {
+            return Ok(poller);
+        }
+        let shut = self.shut.lock();
+        if *shut {
+            return Err(gone());
+        }
+        if self.poller.get().is_none() {
+            let poller = Poller::new(self.config.max_events)?;
+            let _first = self.poller.set(Arc::new(poller));
+        }
+        drop(shut);
+        Ok(self.poller.get().expect("just set"))
+    }
+
+    /// Fires what has come and, unless `max_wait` is zero, waits for more.
+    /// Returns how much there was.
+    ///
+    /// For the owner, one thread at a time. Returns at once if there was an
+    /// [`interrupt`](Self::interrupt) since the last turn that could wait, and
+    /// may return early for no reason. A worker with nothing to wait for makes
+    /// no system call here unless it sleeps.
+    ///
+    /// # Errors
+    /// What the system says of the poller or the ring itself.
+    pub fn turn(&self, max_wait: Option<Duration>) -> io::Result<usize> {
+        if max_wait == Some(Duration::ZERO) {
+            return self.look();
+        }
+        let begun = match self.place() {
+            Place::Word => None, // nobody is in a hurry
+            _ => self.spin.begin(),
+        };
+        if let Some(found) = self.spin.spin(begun, max_wait, || self.glance()) {
+            self.spin.end(begun);
+            return found;
+        }
+        let spent = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        match max_wait.map(|wait| wait.saturating_sub(spent)) {
+            Some(Duration::ZERO) => Ok(0),
+            left => self.sleep(left, begun),
+        }
+    }
+
+    /// Fires what has come, for an owner that is stuck. Any thread may.
+    /// Returns how much there was.
+    ///
+    /// # Errors
+    /// What the system says of the poller or the ring itself.
+    pub fn serve(&self) -> io::Result<usize> {
+        let mut found = 0;
+        if let Some(poller) = self.poller.get()
+            && poller.has_sources()
+        {
+            found += poller.try_turn()?;
+        }
+        Ok(found + self.rescue_ring()?)
+    }
+
+    /// Makes the turn that waits now, or else the next one that would, return
+    /// at once. Costs a system call only if the owner really sleeps.
+    ///
+    /// ```
+    /// use blitzen_driver::{Driver, DriverConfig};
+    ///
+    /// let driver = Driver::new(DriverConfig::default());
+    /// driver.interrupt();
+    /// driver.turn(None)?; // returns at once
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn interrupt(&self) {
+        match self.berth.interrupt() {
+            None | Some(Place::Word) => {}
+            Some(Place::Poller) => {
+                if let Some(poller) = self.poller.get() {
+                    poller.interrupt();
+                }
+            }
+            Some(Place::Ring) => self.interrupt_ring(),
+        }
+    }
+
+    /// Ends all waits for sources, refuses new sources and operations, cancels
+    /// the operations there are, and waits until they have ended, for `patience`
+    /// at the most. Returns how many have not.
+    ///
+    /// By the owner, or by another thread once the owner turns no more, but
+    /// before its thread ends.
+    ///
+    /// # Errors
+    /// What the system says of the ring itself.
+    pub fn shutdown(&self, patience: Duration) -> io::Result<usize> {
+        *self.shut.lock() = true;
+        if let Some(poller) = self.poller.get() {
+            poller.shutdown();
+        }
+        self.shut_ring(patience)
+    }
+
+    /// Whether there is anything to be served here for a stuck owner.
+    pub fn is_busy(&self) -> bool {
+        self.place() != Place::Word
+    }
+
+    /// The place for what there is to wait for now.
+    fn place(&self) -> Place {
+        if self.has_operations() {
+            return Place::Ring;
+        }
+        match self.poller.get() {
+            Some(poller) if poller.has_sources() => Place::Poller,
+            _ => Place::Word,
+        }
+    }
+
+    /// Fires what has come.
+    fn look(&self) -> io::Result<usize> {
+        let mut found = self.turn_ring(Some(Duration::ZERO))?;
+        if let Some(poller) = self.poller.get()
+            && poller.has_sources()
+        {
+            found += poller.turn(Some(Duration::ZERO))?;
+        }
+        Ok(found)
+    }
+
+    /// One look of a search: the result of a turn that found something.
+    fn glance(&self) -> Option<io::Result<usize>> {
+        if self.berth.has_token() {
+            self.berth.get_up();
+            return Some(Ok(0));
+        }
+        match self.look() {
+            Ok(0) => None,
+            found => Some(found),
+        }
+    }
+
+    fn sleep(&self, max_wait: Option<Duration>, begun: Option<Instant>) -> io::Result<usize> {
+        /// Whatever happens: an owner that is up must not be woken.
+        struct Up<'a>(&'a Berth);
+        impl Drop for Up<'_> {
+            fn drop(&mut self) {
+                self.0.get_up();
+            }
+        }
+        let Some(place) = self.berth.turn_in(|| self.place()) else {
+            return self.look();
+        };
+        let _up = Up(&self.berth);
+        let found = match place {
+            Place::Word => {
+                self.berth.sleep_here(max_wait);
+                Ok(0)
+            }
+            Place::Poller => match self.poller.get() {
+                Some(poller) => poller.turn(max_wait),
+                None => unreachable!("sources are in a poller"),
+            },
+            Place::Ring => self.turn_ring(max_wait),
+        };
+        // A wait that ended with its time says nothing about what comes next.
+        if !matches!(found, Ok(0)) || self.berth.has_token() {
+            self.spin.end(begun);
+        }
+        found
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Driver {
+    /// Hands an operation over to the worker's ring. Any thread may.
+    ///
+    /// ```no_run
+    /// # fn main() -> std::io::Result<()> {
+    /// use blitzen_driver::ring::file::Stat;
+    /// use blitzen_driver::{Driver, DriverConfig};
+    ///
+    /// let driver = Driver::new(DriverConfig::default());
+    /// match driver.submit(Stat::path(c"/etc/hostname".into(), 0)) {
+    ///     Ok(stat) => { /* … and `stat.await` in a task */ stat.detach() }
+    ///     Err((_stat, refusal)) => println!("to the blocking pool, then: {refusal}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The operation back, where there is no ring to be had.
+    pub fn submit<T: Operation>(&self, operation: T) -> Result<Op<T>, (T, io::Error)> {
+        let ring = match self.ring() {
+            Ok(ring) => ring,
+            Err(error) => return Err((operation, error)),
+        };
+        let op = ring.submit(operation);
+        if matches!(
+            self.berth.place_after_change(),
+            Some(Place::Word | Place::Poller)
+        ) {
+            self.interrupt();
+        }
+        Ok(op)
+    }
+
+    /// The worker's ring, made now if there is none. A
+    /// [pinned](crate::ring::Flavour::Pinned) one has to be made by the owner.
+    ///
+    /// # Errors
+    /// Of kind [`Unsupported`](io::ErrorKind::Unsupported) where there is none
+    /// to be had, the same every time; what the system says of a poller; or
+    /// [`gone`] after [`shutdown`](Self::shutdown).
+    pub fn ring(&self) -> io::Result<&Arc<Ring>> {
+        let made = match self.ring.get() {
+            Some(made) => made,
+            None => self.make_ring()?,
+        };
+        made.as_ref()
+            .map_err(|refusal| io::Error::new(io::ErrorKind::Unsupported, refusal.to_string()))
+    }
+
+    #[cold]
+    fn make_ring(&self) -> io::Result<&Result<Arc<Ring>, Refusal>> {
+        let poller = self.poller()?.clone();
+        let shut = self.shut.lock();
+        if *shut {
+            return Err(gone());
+        }
+        if self.ring.get().is_none() {
+            let ring = match &self.config.ring {
+                Some(config) => Ring::new(config, poller).map(Arc::new),
+                None => Err(Refusal::Forbidden(io::Error::other(
+                    "the runtime was built without",
+                ))),
+            };
+            let _first = self.ring.set(ring);
+        }
+        drop(shut);
+        Ok(self.ring.get().expect("just set"))
+    }
+
+    fn made_ring(&self) -> Option<&Arc<Ring>> {
+        self.ring.get()?.as_ref().ok()
+    }
+
+    fn has_operations(&self) -> bool {
+        self.made_ring().is_some_and(|ring| ring.in_flight() > 0)
+    }
+
+    fn turn_ring(&self, max_wait: Option<Duration>) -> io::Result<usize> {
+        match self.made_ring() {
+            Some(ring) if max_wait.is_none_or(|wait| !wait.is_zero()) || ring.in_flight() > 0 => {
+                ring.turn(max_wait)
+            }
+            _ => Ok(0),
+        }
+    }
+
+    fn rescue_ring(&self) -> io::Result<usize> {
+        match self.made_ring() {
+            Some(ring) if ring.in_flight() > 0 => ring.rescue(),
+            _ => Ok(0),
+        }
+    }
+
+    fn interrupt_ring(&self) {
+        if let Some(ring) = self.made_ring() {
+            ring.interrupt();
+        }
+    }
+
+    fn shut_ring(&self, patience: Duration) -> io::Result<usize> {
+        let Some(ring) = self.made_ring() else {
+            return Ok(0);
+        };
+        ring.cancel_all();
+        let end = Instant::now().checked_add(patience);
+        while ring.in_flight() > 0 {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break;
+            }
+            ring.turn(left)?;
+        }
+        Ok(ring.in_flight())
+    }
+}
+
+/// Where there are no rings.
+#[cfg(not(target_os = "linux"))]
+impl Driver {
+    fn has_operations(&self) -> bool {
+        false
+    }
+
+    fn turn_ring(&self, _max_wait: Option<Duration>) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn rescue_ring(&self) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn interrupt_ring(&self) {}
+
+    fn shut_ring(&self, _patience: Duration) -> io::Result<usize> {
+        Ok(0)
+    }
+}
