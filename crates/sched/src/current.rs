@@ -9,11 +9,13 @@ use std::ptr::null_mut;
 
 use std::sync::Arc;
 
+use blitzen_util::thread_local_const;
+
 use crate::scheduler::Scheduler;
 use crate::worker::Worker;
 
-thread_local! {
-    static WORKER: Cell<*mut Worker> = const { Cell::new(null_mut()) };
+thread_local_const! {
+    static WORKER: Cell<*mut Worker> = Cell::new(null_mut());
 }
 
 /// Makes `worker` this thread's own.

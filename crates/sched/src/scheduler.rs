@@ -441,3 +441,137 @@ where
     let (task, handle) = unsafe { blitzen_task::spawn_unchecked(future, Nowhere, id, origin) };
     (handle, Some(task))
 }
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::park::Parker;
+    use blitzen_util::shim::thread;
+    use std::future::{pending, poll_fn};
+    use std::sync::Weak;
+    use std::sync::atomic::AtomicUsize as PlainUsize;
+    use std::task::{Poll, Waker};
+
+    /// Threads of loom, parkers for drivers, and a clock that stands still.
+    struct Threads {
+        parkers: Vec<Parker>,
+        threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    }
+
+    struct Loom(Arc<Threads>);
+
+    impl World for Loom {
+        fn turn(&self, worker: usize, max_wait: Option<Duration>) {
+            if max_wait.is_none() {
+                self.0.parkers[worker].park();
+            }
+        }
+        fn serve(&self, _: usize) {}
+        fn interrupt(&self, worker: usize) {
+            self.0.parkers[worker].unpark();
+        }
+        fn now_ns(&self) -> u64 {
+            0
+        }
+        fn seed(&self, _: usize) -> u64 {
+            0
+        }
+        fn start(&self, worker: Worker) -> io::Result<()> {
+            let thread = thread::spawn(move || worker.run());
+            self.0.threads.lock().push(thread);
+            Ok(())
+        }
+    }
+
+    struct Dropped(Arc<PlainUsize>);
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Starts a scheduler of one worker, lets `test` use it, closes it, and
+    /// checks that nothing is left.
+    fn check(
+        test: impl Fn(&Arc<Scheduler>, Dropped) -> Option<thread::JoinHandle<()>>
+        + Send
+        + Sync
+        + 'static,
+    ) {
+        loom::model(move || {
+            let threads = Arc::new(Threads {
+                parkers: vec![Parker::new()],
+                threads: Mutex::new(Vec::new()),
+            });
+            let world = Box::new(Loom(threads.clone()));
+            let scheduler = Scheduler::new(Config::new(1), world);
+            let drops = Arc::new(PlainUsize::new(0));
+            let other = test(&scheduler, Dropped(drops.clone()));
+            scheduler.close();
+            other.map(|other| other.join().unwrap());
+            // A spawn that came before the close may have started the worker.
+            let threads = std::mem::take(&mut *threads.threads.lock());
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            assert!(scheduler.wait_stopped(None));
+            assert_eq!(drops.load(Relaxed), 1, "the future was dropped once");
+            assert_eq!(scheduler.alive_tasks(), 0);
+            let gone: Weak<Scheduler> = Arc::downgrade(&scheduler);
+            drop(scheduler);
+            assert_eq!(gone.strong_count(), 0, "nothing holds the scheduler");
+        });
+    }
+
+    fn spawn(scheduler: &Arc<Scheduler>, future: impl Future<Output = ()> + Send + 'static) {
+        drop(scheduler.spawn(future, Id::next(), Origin::caller()));
+    }
+
+    #[test]
+    fn closing_against_the_first_poll_drops_the_future_once() {
+        check(|scheduler, held| {
+            spawn(scheduler, async move {
+                let _held = held;
+                pending::<()>().await
+            });
+            None
+        });
+    }
+
+    #[test]
+    fn closing_against_a_wake_from_outside_drops_the_future_once() {
+        check(|scheduler, held| {
+            let slot = Arc::new(Mutex::new(None::<Waker>));
+            spawn(scheduler, {
+                let slot = slot.clone();
+                async move {
+                    let _held = held;
+                    poll_fn::<(), _>(|cx| {
+                        *slot.lock() = Some(cx.waker().clone());
+                        Poll::Pending
+                    })
+                    .await
+                }
+            });
+            Some(thread::spawn(move || {
+                let waker = slot.lock().take();
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }))
+        });
+    }
+
+    #[test]
+    fn closing_against_a_spawn_runs_or_refuses_it() {
+        check(|scheduler, held| {
+            let scheduler = scheduler.clone();
+            Some(thread::spawn(move || {
+                spawn(&scheduler, async move {
+                    let _held = held;
+                });
+            }))
+        });
+    }
+}

@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::task::Waker;
 
+use blitzen_util::thread_local_const;
+
 use crate::header::Header;
 use crate::id::Id;
 use crate::waker;
@@ -17,14 +19,12 @@ struct Current {
     end_id: Cell<u64>,
 }
 
-thread_local! {
-    static CURRENT: Current = const {
-        Current {
-            task: Cell::new(None),
-            yielding: Cell::new(false),
-            next_id: Cell::new(0),
-            end_id: Cell::new(0),
-        }
+thread_local_const! {
+    static CURRENT: Current = Current {
+        task: Cell::new(None),
+        yielding: Cell::new(false),
+        next_id: Cell::new(0),
+        end_id: Cell::new(0),
     };
 }
 

@@ -31,3 +31,7 @@ pub mod rng;
 pub mod shim;
 pub mod wake_batch;
 pub mod wake_set;
+
+#[cfg(blitzen_loom)]
+#[doc(hidden)]
+pub use loom;

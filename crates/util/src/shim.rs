@@ -225,3 +225,36 @@ impl Condvar {
         self.0.notify_all();
     }
 }
+
+/// A thread-local with a constant initial value; of loom's threads under loom,
+/// which all run on one thread of the system.
+#[macro_export]
+macro_rules! thread_local_const {
+    ($($(#[$attribute:meta])* $vis:vis static $name:ident: $type:ty = $init:expr;)*) => {
+        $($crate::thread_local_chosen! {
+            $(#[$attribute])* $vis static $name: $type = $init;
+        })*
+    };
+}
+
+#[cfg(not(blitzen_loom))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! thread_local_chosen {
+    ($(#[$attribute:meta])* $vis:vis static $name:ident: $type:ty = $init:expr;) => {
+        ::std::thread_local! {
+            $(#[$attribute])* $vis static $name: $type = const { $init };
+        }
+    };
+}
+
+#[cfg(blitzen_loom)]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! thread_local_chosen {
+    ($(#[$attribute:meta])* $vis:vis static $name:ident: $type:ty = $init:expr;) => {
+        $crate::loom::thread_local! {
+            $(#[$attribute])* $vis static $name: $type = $init;
+        }
+    };
+}
