@@ -98,7 +98,7 @@ impl<T> Block<T> {
             ready: AtomicU32::new(0),
             left_at: AtomicUsize::new(NOT_LEFT),
             next: AtomicPtr::new(ptr::null_mut()),
-            slots: [const { () }; LEN].map(|()| UnsafeCell::new(MaybeUninit::uninit())),
+            slots: std::array::from_fn(|_| UnsafeCell::new(MaybeUninit::uninit())),
         })))
     }
 
@@ -318,5 +318,108 @@ impl<T> Head<T> {
     #[inline(always)]
     pub(super) fn position(&self) -> usize {
         self.position
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::shim::{Arc, thread};
+
+    struct Counter(AtomicUsize);
+
+    impl Positions for Counter {
+        fn distance(position: usize, start: usize) -> usize {
+            position - start
+        }
+
+        fn has_passed(head: usize, position: usize) -> bool {
+            head >= position
+        }
+
+        fn claimed(&self) -> usize {
+            self.0.fetch_add(0, AcqRel)
+        }
+    }
+
+    struct Shared {
+        positions: Counter,
+        blocks: Blocks<usize>,
+    }
+
+    impl Shared {
+        fn new() -> (Arc<Self>, Head<usize>) {
+            let (blocks, head) = Blocks::new();
+            let positions = Counter(AtomicUsize::new(0));
+            (Arc::new(Self { positions, blocks }), head)
+        }
+
+        fn push(&self, value: usize) {
+            let position = self.positions.0.fetch_add(1, Acquire);
+            // SAFETY: just claimed.
+            unsafe { self.blocks.push(&self.positions, position, value) };
+        }
+
+        fn pop(&self, head: &mut Head<usize>) -> Option<usize> {
+            // SAFETY: they belong together.
+            unsafe { self.blocks.pop::<Counter>(head) }
+        }
+
+        fn free(shared: Arc<Self>, mut head: Head<usize>) {
+            let mut shared = Arc::try_unwrap(shared).ok().expect("threads are joined");
+            // SAFETY: they belong together, and nobody else is left.
+            unsafe { shared.blocks.free(&mut head) };
+        }
+    }
+
+    #[test]
+    fn a_block_is_used_again_only_when_nobody_can_reach_it() {
+        loom::model(|| {
+            let (shared, mut head) = Shared::new();
+            // Fill and empty the first block, so that the tail is about to move.
+            for value in 0..LEN {
+                shared.push(value);
+            }
+            let senders = [100, 200].map(|base| {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    shared.push(base);
+                    shared.push(base + 1);
+                })
+            });
+            let mut seen: Vec<_> = std::iter::from_fn(|| shared.pop(&mut head)).collect();
+            for sender in senders {
+                sender.join().unwrap();
+            }
+            seen.extend(std::iter::from_fn(|| shared.pop(&mut head)));
+            let of = |base: usize| -> Vec<_> {
+                let of_base = |value: &usize| value / 100 == base / 100;
+                seen.iter().copied().filter(of_base).collect()
+            };
+            assert_eq!((of(100), of(200)), (vec![100, 101], vec![200, 201]));
+            assert_eq!(seen.len(), LEN + 4);
+            Shared::free(shared, head);
+        });
+    }
+
+    #[test]
+    fn one_sender_keeps_its_order_over_block_borders() {
+        loom::model(|| {
+            let (shared, mut head) = Shared::new();
+            let sender = thread::spawn({
+                let shared = shared.clone();
+                move || (0..3 * LEN).for_each(|value| shared.push(value))
+            });
+            let mut seen = Vec::new();
+            while seen.len() < 3 * LEN {
+                match shared.pop(&mut head) {
+                    Some(value) => seen.push(value),
+                    None => thread::yield_now(),
+                }
+            }
+            sender.join().unwrap();
+            assert!(seen.into_iter().eq(0..3 * LEN));
+            Shared::free(shared, head);
+        });
     }
 }

@@ -1,5 +1,6 @@
 //! Channels: values handed between tasks.
 
+pub mod broadcast;
 pub mod error;
 pub mod mpsc;
 pub mod oneshot;

@@ -375,3 +375,182 @@ impl<T, F: Flow> Drop for Rx<T, F> {
         mem::forget(rest);
     }
 }
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use std::future::Future;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    use blitzen_util::shim::thread;
+    use loom::future::block_on;
+
+    use crate::channel::mpsc::{channel, unbounded_channel};
+
+    /// Polls once, as a future that is then dropped would.
+    fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn senders_in_line_and_a_receiver_all_get_on() {
+        loom::model(|| {
+            let (tx, mut rx) = channel(1);
+            let senders = [1, 2].map(|value| {
+                let tx = tx.clone();
+                thread::spawn(move || block_on(tx.send(value)).unwrap())
+            });
+            drop(tx);
+            let mut sum = 0;
+            while let Some(value) = block_on(rx.recv()) {
+                sum += value;
+            }
+            assert_eq!(sum, 3);
+            senders
+                .into_iter()
+                .for_each(|sender| sender.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_send_given_up_while_granted_passes_its_room_on() {
+        loom::model(|| {
+            let (tx, mut rx) = channel(1);
+            tx.try_send(1).unwrap();
+            let other = tx.clone();
+            let taker = thread::spawn(move || {
+                let first = block_on(rx.recv());
+                (first, rx)
+            });
+            let sender = thread::spawn(move || block_on(other.send(3)).unwrap());
+            let mut sent = 0;
+            {
+                let mut send = pin!(tx.send(2));
+                if poll_once(send.as_mut()).is_ready() {
+                    sent = 2;
+                }
+            }
+            let (first, mut rx) = taker.join().unwrap();
+            drop(tx);
+            let mut sum = first.unwrap();
+            while let Some(value) = block_on(rx.recv()) {
+                sum += value;
+            }
+            sender.join().unwrap();
+            assert_eq!(sum, 1 + sent + 3);
+        });
+    }
+
+    #[test]
+    fn a_closed_channel_ends_when_the_last_permit_is_back() {
+        loom::model(|| {
+            let (tx, mut rx) = channel::<u32>(1);
+            let permit = tx.clone().try_reserve_owned().unwrap();
+            rx.close();
+            let holder = thread::spawn(move || drop(permit));
+            assert_eq!(block_on(rx.recv()), None);
+            holder.join().unwrap();
+            drop(tx);
+        });
+    }
+
+    #[test]
+    fn a_message_meets_a_close_and_is_received_or_given_back() {
+        loom::model(|| {
+            let (tx, mut rx) = channel(1);
+            let sender = thread::spawn(move || block_on(tx.send(5)).is_ok());
+            rx.close();
+            let received = block_on(rx.recv());
+            assert_eq!(received.is_some(), sender.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_waiting_sender_hears_of_the_close() {
+        loom::model(|| {
+            let (tx, rx) = channel(1);
+            tx.try_send(1).unwrap();
+            let sender = thread::spawn(move || block_on(tx.send(2)).is_err());
+            drop(rx);
+            assert!(sender.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn everybody_hears_of_the_close() {
+        loom::model(|| {
+            let (tx, rx) = channel::<u32>(1);
+            let waiting = thread::spawn(move || {
+                {
+                    let _ = poll_once(pin!(tx.closed()));
+                }
+                block_on(tx.closed());
+            });
+            drop(rx);
+            waiting.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn what_is_sent_without_a_bound_is_received_until_the_end() {
+        loom::model(|| {
+            let (tx, mut rx) = unbounded_channel();
+            let senders = [1, 2].map(|value| {
+                let tx = tx.clone();
+                thread::spawn(move || tx.send(value).unwrap())
+            });
+            drop(tx);
+            let mut sum = 0;
+            while let Some(value) = block_on(rx.recv()) {
+                sum += value;
+            }
+            assert_eq!(sum, 3);
+            senders
+                .into_iter()
+                .for_each(|sender| sender.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn without_a_bound_a_message_meets_a_close() {
+        loom::model(|| {
+            let (tx, mut rx) = unbounded_channel();
+            let sender = thread::spawn(move || tx.send(5).is_ok());
+            rx.close();
+            let received = block_on(rx.recv());
+            assert_eq!(received.is_some(), sender.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn try_recv_finds_what_has_been_sent_behind_a_slow_sender() {
+        loom::model(|| {
+            let (tx, mut rx) = unbounded_channel();
+            let slow = thread::spawn({
+                let tx = tx.clone();
+                move || tx.send(1).unwrap()
+            });
+            tx.send(2).unwrap();
+            assert!(rx.try_recv().is_ok(), "the second has been sent");
+            slow.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_receiver_that_changes_tasks_is_woken_in_the_last() {
+        loom::model(|| {
+            let (tx, mut rx) = unbounded_channel();
+            let sender = thread::spawn(move || {
+                tx.send(1).unwrap();
+                tx.send(2).unwrap();
+            });
+            let polled = poll_once(pin!(rx.recv()));
+            let first = match polled {
+                Poll::Ready(value) => value,
+                Poll::Pending => block_on(rx.recv()),
+            };
+            assert_eq!((first, block_on(rx.recv())), (Some(1), Some(2)));
+            sender.join().unwrap();
+        });
+    }
+}

@@ -1,0 +1,1169 @@
+//! Every receiver gets a clone of every value sent.
+//!
+//! ```text
+//!   sends ──► [ 8 ] [ 9 ] [ 6 ] [ 7 ]      the ring of the last four
+//!                            ▲     ▲
+//!                      reader B   reader A   each with a place of its own
+//! ```
+//!
+//! Sending never waits: a receiver that is too slow loses the oldest values, and
+//! is told how many.
+//!
+//! R1. Sends, and the count of receivers, are under the lock of `tail`.
+//! R2. `unread` of a slot counts the receivers that have yet to read it, and the
+//!     slot holds a value while that is not zero. A receiver is counted in every
+//!     slot from its place to the tail that has not been overwritten.
+//! R3. A value is touched by whoever has set `LOCKED`, and by a sender that
+//!     finds `unread` zero: no receiver is interested in the slot then.
+//! R4. `position` is written by senders, under R3, before `unread`: who locks a
+//!     slot and finds there the position it looks for has the value it looks for.
+//!
+//! A value is cloned while its slot, and nothing else, is locked; `T` need not be
+//! `Sync`, so two receivers cannot clone it at once.
+//!
+//! ```
+//! use blitzen_sync::channel::broadcast;
+//!
+//! # futures::executor::block_on(async {
+//! let (tx, mut one) = broadcast::channel(16);
+//! let mut two = tx.subscribe();
+//! tx.send("hello").unwrap();
+//! assert_eq!(one.recv().await, Ok("hello"));
+//! assert_eq!(two.recv().await, Ok("hello"));
+//! # });
+//! ```
+
+use std::fmt;
+use std::future::poll_fn;
+use std::mem::{self, MaybeUninit};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::pin::pin;
+use std::task::{Poll, ready};
+
+use blitzen_util::block_on::block_on;
+use blitzen_util::coop;
+use blitzen_util::entered::assert_may_block;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::{AtomicU64, AtomicUsize};
+use blitzen_util::shim::cell::UnsafeCell;
+use blitzen_util::shim::{Arc, hint, thread};
+use blitzen_util::wake_batch;
+
+use self::error::{RecvError, SendError, TryRecvError};
+use super::until::{Place, dismiss_all, until};
+use crate::queue::{Queue, Status};
+
+/// What sending and receiving may answer.
+pub mod error {
+    use std::error::Error;
+    use std::fmt;
+
+    /// There is no receiver; here is the value.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel(1);
+    /// drop(rx);
+    /// assert_eq!(tx.send(5).unwrap_err().0, 5);
+    /// ```
+    #[derive(Debug)]
+    pub struct SendError<T>(pub T);
+
+    impl<T> fmt::Display for SendError<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("channel closed")
+        }
+    }
+
+    impl<T: fmt::Debug> Error for SendError<T> {}
+
+    /// Why [`recv`](super::Receiver::recv) has no value.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast::{self, error::RecvError};
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, mut rx) = broadcast::channel(1);
+    /// tx.send(1).unwrap();
+    /// tx.send(2).unwrap(); // overwrites the first
+    /// assert_eq!(rx.recv().await, Err(RecvError::Lagged(1)));
+    /// assert_eq!(rx.recv().await, Ok(2));
+    /// drop(tx);
+    /// assert_eq!(rx.recv().await, Err(RecvError::Closed));
+    /// # });
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum RecvError {
+        /// All senders are gone, and everything they sent has been received.
+        Closed,
+        /// The receiver was too slow: so many values are lost. The next one to be
+        /// received is the oldest there is.
+        Lagged(u64),
+    }
+
+    impl fmt::Display for RecvError {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            match self {
+                Self::Closed => f.write_str("channel closed"),
+                Self::Lagged(count) => write!(f, "channel lagged by {count}"),
+            }
+        }
+    }
+
+    impl Error for RecvError {}
+
+    /// Why [`try_recv`](super::Receiver::try_recv) has no value.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast::{self, error::TryRecvError};
+    ///
+    /// let (tx, mut rx) = broadcast::channel::<u32>(1);
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    /// drop(tx);
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Closed));
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum TryRecvError {
+        /// There is none now.
+        Empty,
+        /// All senders are gone, and everything they sent has been received.
+        Closed,
+        /// As [`RecvError::Lagged`].
+        Lagged(u64),
+    }
+
+    impl fmt::Display for TryRecvError {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            match self {
+                Self::Empty => f.write_str("channel empty"),
+                Self::Closed => f.write_str("channel closed"),
+                Self::Lagged(count) => write!(f, "channel lagged by {count}"),
+            }
+        }
+    }
+
+    impl Error for TryRecvError {}
+}
+
+/// Makes a channel that keeps at least the last `capacity` values: it is
+/// rounded up to a power of two.
+///
+/// # Panics
+/// If `capacity` is zero, or more than `usize::MAX / 2`.
+///
+/// ```
+/// use blitzen_sync::channel::broadcast;
+///
+/// let (tx, mut rx) = broadcast::channel(16);
+/// assert_eq!(tx.send(1).unwrap(), 1); // receivers
+/// assert_eq!(rx.try_recv(), Ok(1));
+/// ```
+#[track_caller]
+pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let sender = Sender::new(capacity);
+    let receiver = sender.subscribe();
+    (sender, receiver)
+}
+
+/// The end that sends; may be cloned.
+///
+/// ```
+/// use blitzen_sync::channel::broadcast;
+///
+/// let (tx, mut rx) = broadcast::channel(4);
+/// let other = tx.clone();
+/// tx.send(1).unwrap();
+/// other.send(2).unwrap();
+/// assert_eq!((rx.try_recv(), rx.try_recv()), (Ok(1), Ok(2)));
+/// ```
+pub struct Sender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// A sender that does not keep the channel open; made by
+/// [`Sender::downgrade`].
+///
+/// ```
+/// use blitzen_sync::channel::broadcast;
+///
+/// let (tx, rx) = broadcast::channel::<u32>(1);
+/// let weak = tx.downgrade();
+/// assert!(weak.upgrade().is_some());
+/// drop(tx);
+/// assert!(weak.upgrade().is_none());
+/// assert!(rx.is_closed());
+/// ```
+pub struct WeakSender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// The end that receives; made by [`Sender::subscribe`].
+///
+/// ```
+/// use blitzen_sync::channel::broadcast;
+///
+/// # futures::executor::block_on(async {
+/// let (tx, mut rx) = broadcast::channel(4);
+/// tx.send(1).unwrap();
+/// assert_eq!(rx.recv().await, Ok(1));
+/// # });
+/// ```
+pub struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+    /// The position it reads next.
+    next: u64,
+}
+
+struct Shared<T> {
+    /// A power of two of them.
+    ring: Box<[Slot<T>]>,
+    /// With those who wait for the next value, tagged with its position.
+    tail: Queue<Tail>,
+    senders: AtomicUsize,
+    weak_senders: AtomicUsize,
+    /// Those who wait for the last receiver to go.
+    closing: Queue,
+}
+
+struct Tail {
+    /// The position of the next value.
+    next: u64,
+    receivers: usize,
+    /// No sender is left.
+    closed: bool,
+}
+
+struct Slot<T> {
+    position: AtomicU64,
+    /// `unread` times [`ONE`], and [`LOCKED`].
+    state: AtomicUsize,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+const LOCKED: usize = 1;
+const ONE: usize = 2;
+
+const MAX_RECEIVERS: usize = usize::MAX / ONE;
+
+// SAFETY: R3, a value is with one thread at a time.
+unsafe impl<T: Send> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+// A panic in `clone` leaves the slot as if the value had been read.
+impl<T> UnwindSafe for Sender<T> {}
+impl<T> RefUnwindSafe for Sender<T> {}
+impl<T> UnwindSafe for WeakSender<T> {}
+impl<T> RefUnwindSafe for WeakSender<T> {}
+impl<T> UnwindSafe for Receiver<T> {}
+impl<T> RefUnwindSafe for Receiver<T> {}
+
+impl<T> Slot<T> {
+    /// Locks the slot if somebody has yet to read it.
+    #[inline(always)]
+    fn lock(&self) -> Option<Locked<'_, T>> {
+        let state = self.state.load(Relaxed);
+        if state >= ONE && state & LOCKED == 0 {
+            // Acquire, met by the Release in `Locked::drop` and `put`.
+            let locked =
+                (self.state).compare_exchange_weak(state, state | LOCKED, Acquire, Relaxed);
+            if locked.is_ok() {
+                return Some(Locked { slot: self, state });
+            }
+        }
+        self.lock_contended()
+    }
+
+    /// Somebody is cloning, and will soon be done.
+    #[cold]
+    #[inline(never)]
+    fn lock_contended(&self) -> Option<Locked<'_, T>> {
+        for turn in 0_u32.. {
+            // Acquire, met by the Release in `Locked::drop`: R3 lets a sender
+            // write where the last reader has been.
+            let state = self.state.load(Acquire);
+            if state < ONE {
+                return None;
+            }
+            if state & LOCKED == 0 {
+                // Acquire, as in `lock`.
+                let locked =
+                    (self.state).compare_exchange_weak(state, state | LOCKED, Acquire, Relaxed);
+                if locked.is_ok() {
+                    return Some(Locked { slot: self, state });
+                }
+            }
+            match turn {
+                0..100 => hint::spin_loop(),
+                _ => thread::yield_now(),
+            }
+        }
+        unreachable!("the other side ran for a while")
+    }
+
+    /// Puts a value in, for so many receivers; returns the one that they have
+    /// not all read.
+    ///
+    /// # Safety
+    /// Senders only, under R1.
+    #[inline(always)]
+    unsafe fn put(&self, position: u64, receivers: usize, value: T) -> Option<T> {
+        let mut old = None;
+        // Acquire, met by the Release in `Locked::drop`: who read it is done.
+        if self.state.load(Acquire) != 0
+            && let Some(locked) = self.lock()
+        {
+            // SAFETY: R3, locked, and by R2 there is a value.
+            old = Some(
+                self.value
+                    .with(|slot| unsafe { (*slot).assume_init_read() }),
+            );
+            mem::forget(locked); // unlocked below
+        }
+        // SAFETY: R3, locked or unread by nobody.
+        self.value.with_mut(|slot| unsafe { (*slot).write(value) });
+        // Release, met by the Acquire in `try_next`; R4.
+        self.position.store(position, Release);
+        // Release, met by the Acquire in `lock`: the value is seen.
+        self.state.store(receivers * ONE, Release);
+        old
+    }
+}
+
+/// A slot of which a receiver is reading the value.
+struct Locked<'a, T> {
+    slot: &'a Slot<T>,
+    /// Before it was locked.
+    state: usize,
+}
+
+impl<T> Locked<'_, T> {
+    /// Unlocks it unread.
+    fn release(self) {
+        // Release, met by the Acquire in `lock`.
+        self.slot.state.store(self.state, Release);
+        mem::forget(self);
+    }
+}
+
+impl<T> Drop for Locked<'_, T> {
+    /// Unlocks it as read by one more; the last one drops the value.
+    #[inline(always)]
+    fn drop(&mut self) {
+        let state = self.state - ONE;
+        let value = (state < ONE).then(|| {
+            let slot = &self.slot.value;
+            // SAFETY: R3, locked, and R2: there will be no value from now on.
+            slot.with(|slot| unsafe { (*slot).assume_init_read() })
+        });
+        // Release, met by the Acquire in `lock` and `put`.
+        self.slot.state.store(state, Release);
+        drop(value);
+    }
+}
+
+impl<T> Shared<T> {
+    #[inline(always)]
+    fn slot(&self, position: u64) -> &Slot<T> {
+        &self.ring[position as usize & (self.ring.len() - 1)]
+    }
+
+    /// Takes a receiver in.
+    #[track_caller]
+    fn subscribe(shared: &Arc<Self>) -> Receiver<T> {
+        let mut line = shared.tail.lock();
+        let tail = line.state();
+        assert!(tail.receivers < MAX_RECEIVERS, "max receivers");
+        tail.receivers += 1;
+        let next = tail.next;
+        drop(line);
+        Receiver {
+            shared: shared.clone(),
+            next,
+        }
+    }
+
+    /// Wakes those who wait for a value before `end`.
+    #[cold]
+    #[inline(never)]
+    fn wake_before(&self, end: u64) {
+        wake_batch::in_rounds(|batch| {
+            let mut line = self.tail.lock();
+            // Later ones have come while we were waking.
+            while let Some(tag) = line.front()
+                && (end as usize).wrapping_sub(tag) as isize > 0
+            {
+                if batch.is_full() {
+                    return true;
+                }
+                line.settle_front(Status::Dismissed, batch);
+            }
+            false
+        });
+    }
+
+    fn senders(&self) -> usize {
+        // Acquire, met by the Release in `Sender::drop`: what was sent is seen.
+        self.senders.load(Acquire)
+    }
+
+    fn downgrade(shared: &Arc<Self>) -> WeakSender<T> {
+        shared.weak_senders.fetch_add(1, Relaxed);
+        WeakSender {
+            shared: shared.clone(),
+        }
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // Every receiver has read its values on the way out, so none is left.
+        debug_assert!((self.ring.iter()).all(|slot| slot.state.load(Relaxed) == 0));
+    }
+}
+
+impl<T> Sender<T> {
+    /// Makes a channel without a receiver.
+    ///
+    /// # Panics
+    /// As [`channel`].
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast::Sender;
+    ///
+    /// let tx = Sender::new(4);
+    /// assert!(tx.send(1).is_err());
+    /// let mut rx = tx.subscribe();
+    /// tx.send(2).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(2));
+    /// ```
+    #[track_caller]
+    pub fn new(capacity: usize) -> Self {
+        assert!(capacity > 0, "broadcast channel capacity cannot be zero");
+        assert!(
+            capacity <= usize::MAX >> 1,
+            "broadcast channel capacity exceeded `usize::MAX / 2`"
+        );
+        let len = capacity.next_power_of_two();
+        let slot = |index: usize| Slot {
+            // One lap behind: nobody looks for that.
+            position: AtomicU64::new((index as u64).wrapping_sub(len as u64)),
+            state: AtomicUsize::new(0),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        };
+        let tail = Tail {
+            next: 0,
+            receivers: 0,
+            closed: false,
+        };
+        Self {
+            shared: Arc::new(Shared {
+                ring: (0..len).map(slot).collect(),
+                tail: Queue::new(tail),
+                senders: AtomicUsize::new(1),
+                weak_senders: AtomicUsize::new(0),
+                closing: Queue::new(()),
+            }),
+        }
+    }
+
+    /// Sends a value to every receiver there is now; returns how many.
+    ///
+    /// # Errors
+    /// If there is none; the error has the value.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, mut one) = broadcast::channel(4);
+    /// let mut two = tx.subscribe();
+    /// assert_eq!(tx.send(5).unwrap(), 2);
+    /// assert_eq!((one.try_recv(), two.try_recv()), (Ok(5), Ok(5)));
+    /// ```
+    pub fn send(&self, value: T) -> Result<usize, SendError<T>> {
+        let shared = &*self.shared;
+        let mut line = shared.tail.lock();
+        let tail = line.state();
+        let receivers = tail.receivers;
+        if receivers == 0 {
+            return Err(SendError(value));
+        }
+        let position = tail.next;
+        tail.next += 1;
+        // SAFETY: the lock is held.
+        let old = unsafe { shared.slot(position).put(position, receivers, value) };
+        let has_waiters = !line.is_empty();
+        drop(line);
+        if has_waiters {
+            shared.wake_before(position + 1);
+        }
+        drop(old);
+        Ok(receivers)
+    }
+
+    /// Makes a receiver of what is sent from now on.
+    ///
+    /// # Panics
+    /// If there are more than `usize::MAX / 2`.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel(4);
+    /// tx.send(1).unwrap();
+    /// let mut rx = tx.subscribe();
+    /// tx.send(2).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(2));
+    /// ```
+    #[track_caller]
+    pub fn subscribe(&self) -> Receiver<T> {
+        Shared::subscribe(&self.shared)
+    }
+
+    /// Makes a sender that does not keep the channel open.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(1);
+    /// let weak = tx.downgrade();
+    /// assert!(weak.upgrade().is_some());
+    /// ```
+    #[must_use = "a weak sender that is dropped at once does nothing"]
+    pub fn downgrade(&self) -> WeakSender<T> {
+        Shared::downgrade(&self.shared)
+    }
+
+    /// How many values are kept that some receiver has not read.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, mut rx) = broadcast::channel(4);
+    /// tx.send(1).unwrap();
+    /// assert_eq!(tx.len(), 1);
+    /// rx.try_recv().unwrap();
+    /// assert_eq!(tx.len(), 0);
+    /// ```
+    pub fn len(&self) -> usize {
+        let shared = &*self.shared;
+        let mut line = shared.tail.lock();
+        let next = line.state().next;
+        let len = shared.ring.len() as u64;
+        // Whoever has not read a value has not read the later ones either.
+        let (mut read, mut unread) = (next.saturating_sub(len), next);
+        while read < unread {
+            let middle = read + (unread - read) / 2;
+            match shared.slot(middle).state.load(Relaxed) >= ONE {
+                true => unread = middle,
+                false => read = middle + 1,
+            }
+        }
+        (next - read) as usize
+    }
+
+    /// Whether every value has been read by all receivers.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel(4);
+    /// assert!(tx.is_empty());
+    /// tx.send(1).unwrap();
+    /// assert!(!tx.is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        let mut line = self.shared.tail.lock();
+        // The last value is the one that everybody reads last.
+        let last = line.state().next.wrapping_sub(1);
+        self.shared.slot(last).state.load(Relaxed) < ONE
+    }
+
+    /// How many receivers there are.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, _one) = broadcast::channel::<u32>(4);
+    /// let _two = tx.subscribe();
+    /// assert_eq!(tx.receiver_count(), 2);
+    /// ```
+    pub fn receiver_count(&self) -> usize {
+        self.shared.tail.lock().state().receivers
+    }
+
+    /// Whether both senders belong to one channel.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(1);
+    /// let (other, _rx) = broadcast::channel::<u32>(1);
+    /// assert!(tx.same_channel(&tx.clone()));
+    /// assert!(!tx.same_channel(&other));
+    /// ```
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Waits until there is no receiver.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost by giving up.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, rx) = broadcast::channel::<u32>(1);
+    /// std::thread::spawn(move || drop(rx));
+    /// tx.closed().await; // nobody listens: stop producing
+    /// # });
+    /// ```
+    pub async fn closed(&self) {
+        until(&self.shared.closing, || self.receiver_count() == 0).await;
+    }
+
+    /// How many senders keep the channel open.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(1);
+    /// let _other = tx.clone();
+    /// assert_eq!(tx.strong_count(), 2);
+    /// ```
+    pub fn strong_count(&self) -> usize {
+        self.shared.senders()
+    }
+
+    /// How many weak senders there are.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(1);
+    /// let _weak = tx.downgrade();
+    /// assert_eq!(tx.weak_count(), 1);
+    /// ```
+    pub fn weak_count(&self) -> usize {
+        self.shared.weak_senders.load(Relaxed)
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.shared.senders.fetch_add(1, Relaxed);
+        Self {
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        // AcqRel: Release, met by the Acquire in `senders`.
+        if self.shared.senders.fetch_sub(1, AcqRel) != 1 {
+            return;
+        }
+        let mut line = self.shared.tail.lock();
+        line.state().closed = true;
+        // Everybody who waits does so for the next, and nobody comes any more.
+        let end = line.state().next + 1;
+        let has_waiters = !line.is_empty();
+        drop(line);
+        if has_waiters {
+            self.shared.wake_before(end);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("broadcast::Sender")
+    }
+}
+
+impl<T> WeakSender<T> {
+    /// A sender, if the channel still has one.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, mut rx) = broadcast::channel(1);
+    /// let weak = tx.downgrade();
+    /// weak.upgrade().unwrap().send(5).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(5));
+    /// ```
+    #[must_use = "a sender that is dropped at once does nothing"]
+    pub fn upgrade(&self) -> Option<Sender<T>> {
+        let mut count = self.shared.senders.load(Relaxed);
+        while count != 0 {
+            // Never from zero, which closes. Relaxed: the sender that is counted
+            // keeps the rest alive.
+            let senders = &self.shared.senders;
+            match senders.compare_exchange_weak(count, count + 1, Relaxed, Relaxed) {
+                Ok(_) => {
+                    return Some(Sender {
+                        shared: self.shared.clone(),
+                    });
+                }
+                Err(changed) => count = changed,
+            }
+        }
+        None
+    }
+
+    /// How many senders keep the channel open.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(1);
+    /// assert_eq!(tx.downgrade().strong_count(), 1);
+    /// ```
+    pub fn strong_count(&self) -> usize {
+        self.shared.senders()
+    }
+
+    /// How many weak senders there are.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, _rx) = broadcast::channel::<u32>(1);
+    /// assert_eq!(tx.downgrade().weak_count(), 1);
+    /// ```
+    pub fn weak_count(&self) -> usize {
+        self.shared.weak_senders.load(Relaxed)
+    }
+}
+
+impl<T> Clone for WeakSender<T> {
+    fn clone(&self) -> Self {
+        Shared::downgrade(&self.shared)
+    }
+}
+
+impl<T> Drop for WeakSender<T> {
+    fn drop(&mut self) {
+        self.shared.weak_senders.fetch_sub(1, Relaxed);
+    }
+}
+
+impl<T> fmt::Debug for WeakSender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("broadcast::WeakSender")
+    }
+}
+
+/// The value at `next`, which moves on.
+#[inline(always)]
+fn try_next<T: Clone>(shared: &Shared<T>, next: &mut u64) -> Result<T, TryRecvError> {
+    loop {
+        let slot = shared.slot(*next);
+        // Acquire, met by the Release in `put`: if it is the one we look for, we
+        // are counted in its state.
+        if slot.position.load(Acquire) == *next
+            && let Some(locked) = slot.lock()
+        {
+            // Relaxed: nobody writes it while it is locked (R4).
+            if slot.position.load(Relaxed) == *next {
+                *next += 1;
+                // SAFETY: R3, locked, and R2: we had not read it.
+                let value = slot
+                    .value
+                    .with(|slot| unsafe { (*slot).assume_init_ref() }.clone());
+                drop(locked);
+                return Ok(value);
+            }
+            locked.release();
+        }
+        why_not(shared, next)?;
+    }
+}
+
+/// Why `next` is not in the ring. `Ok` if by now it is.
+#[cold]
+#[inline(never)]
+fn why_not<T>(shared: &Shared<T>, next: &mut u64) -> Result<(), TryRecvError> {
+    let mut line = shared.tail.lock();
+    let tail = line.state();
+    if tail.next == *next {
+        return Err(match tail.closed {
+            true => TryRecvError::Closed,
+            false => TryRecvError::Empty,
+        });
+    }
+    let oldest = tail.next.saturating_sub(shared.ring.len() as u64);
+    if *next < oldest {
+        let lost = oldest - *next;
+        *next = oldest;
+        return Err(TryRecvError::Lagged(lost));
+    }
+    Ok(())
+}
+
+impl<T> Receiver<T> {
+    /// How many values have been sent and not received, those lost included.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel(4);
+    /// tx.send(1).unwrap();
+    /// tx.send(2).unwrap();
+    /// assert_eq!(rx.len(), 2);
+    /// ```
+    pub fn len(&self) -> usize {
+        (self.shared.tail.lock().state().next - self.next) as usize
+    }
+
+    /// Whether every value sent has been received.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel(4);
+    /// assert!(rx.is_empty());
+    /// tx.send(1).unwrap();
+    /// assert!(!rx.is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether both receivers belong to one channel.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, one) = broadcast::channel::<u32>(1);
+    /// let two = tx.subscribe();
+    /// assert!(one.same_channel(&two));
+    /// ```
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Whether all senders are gone; values may be left.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel::<u32>(1);
+    /// assert!(!rx.is_closed());
+    /// drop(tx);
+    /// assert!(rx.is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.shared.senders() == 0
+    }
+
+    /// How many senders keep the channel open.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel::<u32>(1);
+    /// let _other = tx.clone();
+    /// assert_eq!(rx.sender_strong_count(), 2);
+    /// ```
+    pub fn sender_strong_count(&self) -> usize {
+        self.shared.senders()
+    }
+
+    /// How many weak senders there are.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, rx) = broadcast::channel::<u32>(1);
+    /// let _weak = tx.downgrade();
+    /// assert_eq!(rx.sender_weak_count(), 1);
+    /// ```
+    pub fn sender_weak_count(&self) -> usize {
+        self.shared.weak_senders.load(Relaxed)
+    }
+}
+
+impl<T: Clone> Receiver<T> {
+    /// Makes another receiver, of what is sent from now on.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, mut one) = broadcast::channel(4);
+    /// tx.send(1).unwrap();
+    /// let mut two = one.resubscribe();
+    /// tx.send(2).unwrap();
+    /// assert_eq!((one.try_recv(), two.try_recv()), (Ok(1), Ok(2)));
+    /// ```
+    #[track_caller]
+    pub fn resubscribe(&self) -> Self {
+        Shared::subscribe(&self.shared)
+    }
+
+    /// Receives the next value, waiting for it if need be.
+    ///
+    /// # Errors
+    /// If values were lost, or there will be none.
+    ///
+    /// # Cancel safety
+    /// A value is received or stays for this receiver, wherever the future is
+    /// dropped.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, mut rx) = broadcast::channel(4);
+    /// std::thread::spawn(move || tx.send("hello"));
+    /// assert_eq!(rx.recv().await, Ok("hello"));
+    /// # });
+    /// ```
+    pub async fn recv(&mut self) -> Result<T, RecvError> {
+        let shared = &*self.shared;
+        let next = &mut self.next;
+        let place = pin!(Place::new(&shared.tail));
+        let place = place.into_ref();
+        poll_fn(|cx| {
+            let spent = ready!(coop::poll_proceed(cx));
+            let received = loop {
+                match try_next(shared, next) {
+                    Ok(value) => break Ok(value),
+                    Err(TryRecvError::Lagged(count)) => break Err(RecvError::Lagged(count)),
+                    Err(TryRecvError::Closed) => break Err(RecvError::Closed),
+                    Err(TryRecvError::Empty) => {}
+                }
+                let must_wait = |tail: &mut Tail| {
+                    let nothing_new = tail.next == *next && !tail.closed;
+                    nothing_new.then_some(*next as usize)
+                };
+                if place.wait(cx, must_wait) {
+                    return Poll::Pending;
+                }
+            };
+            spent.made_progress();
+            Poll::Ready(received)
+        })
+        .await
+    }
+
+    /// Receives a value that is there.
+    ///
+    /// # Errors
+    /// If there is none, or values were lost.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast::{self, error::TryRecvError};
+    ///
+    /// let (tx, mut rx) = broadcast::channel(2);
+    /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    /// tx.send(1).unwrap();
+    /// assert_eq!(rx.try_recv(), Ok(1));
+    /// ```
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        try_next(&self.shared, &mut self.next)
+    }
+
+    /// Receives the next value on a thread that runs no tasks.
+    ///
+    /// # Errors
+    /// As for [`recv`](Self::recv).
+    ///
+    /// # Panics
+    /// Within a runtime.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::broadcast;
+    ///
+    /// let (tx, mut rx) = broadcast::channel(4);
+    /// std::thread::spawn(move || tx.send(5));
+    /// assert_eq!(rx.blocking_recv(), Ok(5));
+    /// ```
+    #[track_caller]
+    pub fn blocking_recv(&mut self) -> Result<T, RecvError> {
+        assert_may_block();
+        block_on(self.recv())
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        /// The positions still to be read, which go on if a value's drop panics.
+        struct Rest<'a, T> {
+            shared: &'a Shared<T>,
+            next: u64,
+            end: u64,
+            is_last: bool,
+        }
+
+        impl<T> Rest<'_, T> {
+            fn read(&mut self) {
+                while self.next < self.end {
+                    let position = self.next;
+                    self.next += 1;
+                    if let Some(locked) = self.shared.slot(position).lock() {
+                        // Relaxed: nobody writes it while it is locked (R4).
+                        match locked.slot.position.load(Relaxed) == position {
+                            true => drop(locked),
+                            false => locked.release(), // overwritten by now
+                        }
+                    }
+                }
+            }
+        }
+
+        impl<T> Drop for Rest<'_, T> {
+            fn drop(&mut self) {
+                self.read();
+                if self.is_last {
+                    dismiss_all(&self.shared.closing);
+                }
+            }
+        }
+
+        let shared = &*self.shared;
+        let mut line = shared.tail.lock();
+        let tail = line.state();
+        tail.receivers -= 1;
+        let is_last = tail.receivers == 0;
+        let end = tail.next;
+        drop(line);
+        let oldest = end.saturating_sub(shared.ring.len() as u64);
+        let mut rest = Rest {
+            shared,
+            next: self.next.max(oldest),
+            end,
+            is_last,
+        };
+        rest.read();
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("broadcast::Receiver")
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use std::future::Future;
+    use std::task::{Context, Waker};
+
+    use loom::future::block_on;
+
+    #[test]
+    fn every_receiver_gets_every_value() {
+        loom::model(|| {
+            let (tx, mut one) = channel(2);
+            let mut two = tx.subscribe();
+            let receiver = thread::spawn(move || {
+                assert_eq!(block_on(one.recv()), Ok(1));
+                assert_eq!(block_on(one.recv()), Ok(2));
+                assert_eq!(block_on(one.recv()), Err(RecvError::Closed));
+            });
+            tx.send(1).unwrap();
+            tx.send(2).unwrap();
+            drop(tx);
+            assert_eq!(two.try_recv(), Ok(1));
+            assert_eq!(two.try_recv(), Ok(2));
+            assert_eq!(two.try_recv(), Err(TryRecvError::Closed));
+            receiver.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn what_is_overwritten_is_counted_and_the_rest_is_whole() {
+        loom::model(|| {
+            let (tx, mut rx) = channel(1);
+            let sender = thread::spawn(move || {
+                for value in 1..=2 {
+                    tx.send(Arc::new(value)).unwrap();
+                }
+            });
+            let mut seen = 0;
+            loop {
+                match block_on(rx.recv()) {
+                    Ok(value) => {
+                        seen += 1;
+                        assert_eq!(*value, seen);
+                    }
+                    Err(RecvError::Lagged(count)) => seen += count,
+                    Err(RecvError::Closed) => break,
+                }
+            }
+            assert_eq!(seen, 2);
+            sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn two_receivers_and_a_lapping_sender_share_one_slot() {
+        loom::model(|| {
+            let (tx, mut one) = channel(1);
+            let mut two = tx.subscribe();
+            tx.send(Arc::new(1)).unwrap();
+            let read = |rx: &mut Receiver<Arc<i32>>| match rx.try_recv() {
+                Ok(value) => *value,
+                Err(TryRecvError::Lagged(1)) => 0,
+                other => panic!("{other:?}"),
+            };
+            let receiver = thread::spawn(move || read(&mut one));
+            let sender = thread::spawn(move || tx.send(Arc::new(2)).is_ok());
+            assert!(read(&mut two) <= 2);
+            assert!(receiver.join().unwrap() <= 2);
+            assert!(sender.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn values_are_dropped_once_by_whoever_is_last() {
+        loom::model(|| {
+            let value = Arc::new(());
+            let (tx, mut one) = channel(1);
+            let two = tx.subscribe();
+            tx.send(value.clone()).unwrap();
+            let receiver = thread::spawn(move || drop(one.try_recv()));
+            let sender = thread::spawn({
+                let value = value.clone();
+                move || drop(tx.send(value))
+            });
+            drop(two);
+            receiver.join().unwrap();
+            sender.join().unwrap();
+            assert_eq!(Arc::strong_count(&value), 1);
+        });
+    }
+
+    #[test]
+    fn a_receive_given_up_loses_nothing() {
+        loom::model(|| {
+            let (tx, mut rx) = channel(2);
+            let sender = thread::spawn(move || tx.send(1).unwrap());
+            let polled = pin!(rx.recv()).poll(&mut Context::from_waker(Waker::noop()));
+            match polled {
+                Poll::Ready(value) => assert_eq!(value, Ok(1)),
+                Poll::Pending => assert_eq!(block_on(rx.recv()), Ok(1)),
+            }
+            sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn the_sender_sees_the_last_receiver_go() {
+        loom::model(|| {
+            let (tx, one) = channel::<u32>(1);
+            let two = tx.subscribe();
+            let receiver = thread::spawn(move || drop(one));
+            drop(two);
+            block_on(tx.closed());
+            assert_eq!(tx.receiver_count(), 0);
+            receiver.join().unwrap();
+        });
+    }
+}
