@@ -7,6 +7,7 @@
 //! C3. Ratios are taken within a round, never between rounds.
 
 use crate::alloc;
+use crate::crowd::Crowd;
 use crate::once;
 use crate::probe::{PerOp, Sample};
 use crate::row::{BLITZEN, Role, Row, TOKIO, Target, Unit};
@@ -41,6 +42,8 @@ pub(crate) struct Outcome {
     pub(crate) ops: u64,
     pub(crate) workers: usize,
     pub(crate) rounds: usize,
+    /// Processors that other processes kept busy meanwhile.
+    pub(crate) others_busy: Option<f64>,
     pub(crate) best_peer: Option<String>,
     pub(crate) standings: Vec<Standing>,
     pub(crate) verdicts: Vec<Verdict>,
@@ -124,6 +127,7 @@ impl Series {
 /// Runs one row.
 pub(crate) fn compare(row: &Row, plan: Plan) -> Outcome {
     let ops = plan.ops_of(row);
+    let crowd = Crowd::begin();
     let mut timed: Vec<Vec<Sample>> = vec![Vec::new(); row.contenders.len()];
     alloc::count(true);
     let counted: Vec<Sample> = row
@@ -143,7 +147,10 @@ pub(crate) fn compare(row: &Row, plan: Plan) -> Outcome {
         .zip(counted)
         .map(|(timed, counted)| Series { timed, counted })
         .collect();
-    boil_down(row, ops, plan.rounds, &series)
+    Outcome {
+        others_busy: crowd.and_then(Crowd::end),
+        ..boil_down(row, ops, plan.rounds, &series)
+    }
 }
 
 fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
@@ -208,6 +215,7 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
         ops,
         workers: row.workers,
         rounds,
+        others_busy: None,
         best_peer: best.map(|index| row.contenders[index].name.to_string()),
         standings,
         verdicts,

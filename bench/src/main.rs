@@ -1,7 +1,9 @@
 //! Compares blitzen with its peers, each workload written once for all of them.
 
 mod alloc;
+mod baseline;
 mod compare;
+mod crowd;
 mod instructions;
 mod kit;
 mod once;
@@ -12,6 +14,7 @@ mod rt;
 mod scheduler;
 mod stats;
 mod sync;
+mod syscalls;
 mod time;
 mod valgrind;
 mod watchdog;
@@ -23,6 +26,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::compare::{Outcome, Plan};
+use crate::instructions::Tally;
 use crate::row::Row;
 
 #[global_allocator]
@@ -59,6 +63,17 @@ enum Mode {
     },
     /// Instructions per operation under valgrind, one worker
     Instructions {
+        #[command(flatten)]
+        choice: Choice,
+        /// Where to write the counts as JSON
+        #[arg(long)]
+        json: Option<PathBuf>,
+        /// Counts written earlier; fails if blitzen lost more than a fifth against Tokio
+        #[arg(long)]
+        baseline: Option<PathBuf>,
+    },
+    /// System calls per operation under strace
+    Syscalls {
         #[command(flatten)]
         choice: Choice,
         /// Where to write the counts as JSON
@@ -120,7 +135,12 @@ fn main() -> ExitCode {
             };
             compare_all(&choice, plan, json.as_deref())
         }
-        Mode::Instructions { choice, json } => count_all(&choice, json.as_deref()),
+        Mode::Instructions {
+            choice,
+            json,
+            baseline,
+        } => count_all(&choice, json.as_deref(), baseline.as_deref()),
+        Mode::Syscalls { choice, json } => trace_all(&choice, json.as_deref()),
         Mode::List => {
             list();
             Ok(())
@@ -155,7 +175,10 @@ fn compare_all(choice: &Choice, plan: Plan, json: Option<&Path>) -> Result<(), S
     Ok(())
 }
 
-fn count_all(choice: &Choice, json: Option<&Path>) -> Result<(), String> {
+fn count_all(choice: &Choice, json: Option<&Path>, baseline: Option<&Path>) -> Result<(), String> {
+    // Read first: a run of minutes should not end at a misspelt name, nor overwrite
+    // the file it is to be compared with.
+    let before = baseline.map(baseline::load).transpose()?;
     let mut tallies = Vec::new();
     for row in choice.rows()? {
         if let Some(tally) = instructions::tally(&row)? {
@@ -169,6 +192,38 @@ fn count_all(choice: &Choice, json: Option<&Path>) -> Result<(), String> {
     }
     let lines: Vec<Vec<String>> = tallies.iter().map(|tally| tally.line()).collect();
     print!("{}", report::table(&lines));
+    match before {
+        Some(before) => guard(&before, &tallies),
+        None => Ok(()),
+    }
+}
+
+fn guard(before: &[Tally], now: &[Tally]) -> Result<(), String> {
+    let changes = baseline::changes(before, now);
+    let header = ["× tokio", "before", "now", ""].map(String::from).to_vec();
+    let lines = changes.iter().map(|change| change.line());
+    let lines: Vec<Vec<String>> = std::iter::once(header).chain(lines).collect();
+    print!("\n{}", report::table(&lines));
+    match changes
+        .iter()
+        .filter(|change| change.is_regression())
+        .count()
+    {
+        0 => Ok(()),
+        rows => Err(format!("blitzen lost more than a fifth in {rows} rows")),
+    }
+}
+
+fn trace_all(choice: &Choice, json: Option<&Path>) -> Result<(), String> {
+    let mut traced = Vec::new();
+    for row in choice.rows()? {
+        traced.extend(syscalls::trace(&row)?);
+        write_json(json, &traced)?;
+    }
+    let lines: Vec<Vec<String>> = traced.iter().map(|calls| calls.line()).collect();
+    for (line, calls) in report::table(&lines).lines().zip(&traced) {
+        println!("{line}  {}", calls.kinds());
+    }
     Ok(())
 }
 

@@ -75,15 +75,20 @@ pub(crate) fn row(outcome: &Outcome) -> String {
         "× tokio",
         "× best",
         "cpu/op",
+        "cpu × tokio",
         "allocs/op",
         "bytes/op",
     ];
     let mut lines = vec![header.map(String::from).to_vec()];
     lines.extend(outcome.standings.iter().map(|one| line(one, outcome.unit)));
     let mut text = format!(
-        "{}/{}: {}\n  {} operations, {} workers, {} rounds\n",
+        "{}/{}: {}\n  {} operations, {} workers, {} rounds",
         outcome.group, outcome.row, outcome.what, outcome.ops, outcome.workers, outcome.rounds,
     );
+    if let Some(busy) = outcome.others_busy {
+        write!(text, ", others kept {busy:.1} processors busy").expect("a string takes everything");
+    }
+    text.push('\n');
     for line in table(&lines).lines() {
         writeln!(text, "  {line}").expect("a string takes everything");
     }
@@ -110,6 +115,7 @@ fn line(standing: &Standing, unit: Unit) -> Vec<String> {
         show_ratio(standing.over_tokio),
         show_ratio(standing.over_best_peer),
         per_op(|used| show_ns(used.cpu_ns)),
+        show_median(standing.cpu_over_tokio),
         per_op(|used| format!("{:.3}", used.allocations)),
         per_op(|used| format!("{:.1}", used.bytes)),
     ]
@@ -210,7 +216,7 @@ mod tests {
 
     #[test]
     fn times_are_shown_in_a_unit_that_fits() {
-        assert_eq!(show_ns(3.14), "3.1 ns");
+        assert_eq!(show_ns(3.26), "3.3 ns");
         assert_eq!(show_ns(465.2), "465 ns");
         assert_eq!(show_ns(40_000.0), "40.0 µs");
         assert_eq!(show_ns(5e6), "5.0 ms");

@@ -10,7 +10,8 @@
 mod smol;
 mod tokio_like;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::task::{Context, Poll};
 
 pub(crate) use smol::{Smol, SmolStatic};
 pub(crate) use tokio_like::Tokio;
@@ -44,6 +45,20 @@ where
     F::Output: Send + 'static,
 {
     rt.block_on(async { R::spawn(future).await })
+}
+
+/// Starts a task on a worker, from this thread, and does not wait for it.
+pub(crate) fn spawn_from_outside<R: Rt, F>(rt: &R, future: F) -> R::Join<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let mut future = Some(future);
+    let spawn = |_cx: &mut Context<'_>| {
+        let future = future.take().expect("polled once");
+        Poll::Ready(R::spawn(future))
+    };
+    rt.block_on(poll_fn(spawn))
 }
 
 /// Runs closures that block on threads of their own.

@@ -23,7 +23,7 @@ use crate::row::{
     Contender, Row,
     Target::{OverTokio, TimesFloor},
 };
-use crate::rt::{Rt, each_runtime};
+use crate::rt::{Rt, each_runtime, run_inside, spawn_from_outside};
 
 pub(crate) fn rows() -> Vec<Row> {
     let with_floor = |mut contenders: Vec<Contender>, floor: fn(&mut Probe)| {
@@ -98,15 +98,15 @@ fn wake_idle<R: Rt>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.collect(|n| {
         let shared = Arc::new((Signal::default(), Arrival::new()));
-        let sleeper = rt.block_on(async {
+        let sleeper = spawn_from_outside(&rt, {
             let shared = shared.clone();
-            R::spawn(async move {
+            async move {
                 let (signal, arrival) = &*shared;
                 for _ in 0..n {
                     signal.wait().await;
                     arrival.arrived();
                 }
-            })
+            }
         });
         let (signal, arrival) = &*shared;
         let mut points = Vec::with_capacity(n as usize);
@@ -149,27 +149,24 @@ fn cross_ping_pong<R: Rt>(probe: &mut Probe) {
     let (here, there) = (R::start(1), R::start(1));
     probe.time(|n| {
         let (ping, pong) = (Arc::new(Signal::default()), Arc::new(Signal::default()));
-        let other = there.block_on(async {
+        let other = spawn_from_outside(&there, {
             let (ping, pong) = (ping.clone(), pong.clone());
-            R::spawn(async move {
+            async move {
                 for _ in 0..n {
                     ping.wait().await;
                     pong.fire();
                 }
-            })
+            }
         });
-        let cost = here.block_on(async {
-            R::spawn(async move {
-                let region = Region::begin();
-                let mut trips = 0;
-                for _ in 0..n {
-                    ping.fire();
-                    pong.wait().await;
-                    trips += 1;
-                }
-                region.end(trips)
-            })
-            .await
+        let cost = run_inside(&here, async move {
+            let region = Region::begin();
+            let mut trips = 0;
+            for _ in 0..n {
+                ping.fire();
+                pong.wait().await;
+                trips += 1;
+            }
+            region.end(trips)
         });
         there.block_on(other);
         cost

@@ -15,6 +15,7 @@ macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio tokio::sync::Barrier,
+            "tokio+blitzen": Tokio blitzen_sync::Barrier,
             "smol": Smol async_lock::Barrier,
         ]
     };
@@ -69,6 +70,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(tokio::sync);
+tokio_like!(blitzen_sync);
 tokio_like!(async_lock);
 
 fn reused<R: Rt, B: Meeting>(probe: &mut Probe) {

@@ -20,6 +20,7 @@ macro_rules! bounded {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio TokioBounded,
+            "tokio+blitzen": Tokio BlitzenBounded,
             "smol": Smol AsyncChannelBounded,
             "tokio+kanal": Tokio KanalBounded,
             "tokio+flume": Tokio FlumeBounded,
@@ -31,6 +32,7 @@ macro_rules! unbounded {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio TokioUnbounded,
+            "tokio+blitzen": Tokio BlitzenUnbounded,
             "smol": Smol AsyncChannelUnbounded,
             "tokio+kanal": Tokio KanalUnbounded,
             "tokio+flume": Tokio FlumeUnbounded,
@@ -207,6 +209,11 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(TokioBounded, TokioUnbounded, tokio::sync::mpsc);
+tokio_like!(
+    BlitzenBounded,
+    BlitzenUnbounded,
+    blitzen_sync::channel::mpsc
+);
 
 /// A channel whose two ends work through shared references.
 macro_rules! shared_ends {

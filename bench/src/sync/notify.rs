@@ -15,6 +15,7 @@ macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio tokio::sync::Notify,
+            "tokio+blitzen": Tokio blitzen_sync::Notify,
         ]
     };
 }
@@ -65,6 +66,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(tokio::sync);
+tokio_like!(blitzen_sync);
 
 fn stored<R: Rt, N: Notice>(probe: &mut Probe) {
     let rt = R::start(probe.workers());

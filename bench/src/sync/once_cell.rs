@@ -14,6 +14,7 @@ macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio tokio::sync::OnceCell<u64>,
+            "tokio+blitzen": Tokio blitzen_sync::OnceCell<u64>,
             "smol": Smol async_lock::OnceCell<u64>,
         ]
     };
@@ -66,6 +67,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(tokio::sync);
+tokio_like!(blitzen_sync);
 
 impl Once for async_lock::OnceCell<u64> {
     fn new() -> Self {

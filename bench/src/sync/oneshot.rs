@@ -16,6 +16,7 @@ macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio TokioOneshot,
+            "tokio+blitzen": Tokio BlitzenOneshot,
             "tokio+oneshot": Tokio OneshotCrate,
             "smol": Smol AsyncChannelOfOne,
         ]
@@ -89,6 +90,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(TokioOneshot, tokio::sync::oneshot);
+tokio_like!(BlitzenOneshot, blitzen_sync::channel::oneshot);
 
 /// The crate `oneshot`.
 pub(crate) struct OneshotCrate;

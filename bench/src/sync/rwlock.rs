@@ -18,6 +18,7 @@ macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio tokio::sync::RwLock<u64>,
+            "tokio+blitzen": Tokio blitzen_sync::RwLock<u64>,
             "smol": Smol async_lock::RwLock<u64>,
         ]
     };
@@ -115,6 +116,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(tokio::sync);
+tokio_like!(blitzen_sync);
 
 impl SharedLock for async_lock::RwLock<u64> {
     type ReadGuard = async_lock::RwLockReadGuard<'static, u64>;

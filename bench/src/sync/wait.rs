@@ -37,6 +37,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "allocations of a RwLock::write that waits",
             vec![
                 Contender::named("tokio", rwlock::<tokio::sync::RwLock<u64>>),
+                Contender::named("blitzen", rwlock::<blitzen_sync::RwLock<u64>>),
                 Contender::named("smol", rwlock::<async_lock::RwLock<u64>>),
             ],
         ),
