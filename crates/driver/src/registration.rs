@@ -97,12 +97,44 @@ impl Registration {
     }
 
     /// The source's home.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// assert!(Arc::ptr_eq(registration.poller(), &poller));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn poller(&self) -> &Arc<Poller> {
         &self.poller
     }
 
     /// Takes the source from the system's selector. Waits that are under way
     /// are not ended by it.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// registration.deregister(&mut ours)?;
+    /// theirs.write_all(b"nobody hears of it")?;
+    /// assert_eq!(poller.turn(Some(Duration::ZERO))?, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the system says, for instance if the descriptor is closed already.
@@ -111,6 +143,23 @@ impl Registration {
     }
 
     /// What is known of the source's readiness for `interest`, without waiting.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// assert!(registration.ready_now(Interest::WRITABLE).ready().is_empty());
+    /// poller.turn(None)?;
+    /// assert!(registration.ready_now(Interest::WRITABLE).ready().is_writable());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[inline]
     pub fn ready_now(&self, interest: Interest) -> ReadyEvent {
         self.slot().now(Ready::for_interest(interest))
@@ -118,6 +167,24 @@ impl Registration {
 
     /// Waits until the source can be read. Of several tasks that wait with
     /// this function, the one that called last is woken.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// assert!(registration.poll_read_ready(&mut cx).is_pending());
+    /// theirs.write_all(b"x")?;
+    /// poller.turn(None)?;
+    /// assert!(registration.poll_read_ready(&mut cx).is_ready());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`gone`] if the poller has been shut down.
@@ -127,6 +194,22 @@ impl Registration {
 
     /// Waits until the source can be written to. Of several tasks that wait
     /// with this function, the one that called last is woken.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// poller.turn(None)?;
+    /// assert!(registration.poll_write_ready(&mut cx).is_ready());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`gone`] if the poller has been shut down.
@@ -152,6 +235,23 @@ impl Registration {
     /// Waits until the source is ready for any of `interest`. Any number of
     /// tasks may wait; every one of them is told.
     ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// poller.turn(None)?;
+    /// let event = futures::executor::block_on(registration.readiness(Interest::WRITABLE))?;
+    /// assert!(event.ready().is_writable());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`gone`] if the poller has been shut down.
     ///
@@ -167,6 +267,23 @@ impl Registration {
 
     /// Takes back what `event` said, unless something has happened since. A
     /// closed direction stays closed.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// poller.turn(None)?;
+    /// registration.clear_readiness(registration.ready_now(Interest::WRITABLE));
+    /// assert!(registration.poll_write_ready(&mut cx).is_pending());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn clear_readiness(&self, event: ReadyEvent) {
         self.slot()
             .clear(event.with_ready(event.ready() - Ready::CLOSED));
@@ -175,6 +292,25 @@ impl Registration {
     /// Takes back what `event` said because an operation it promised would
     /// have blocked. The operation knows better even about a closed direction:
     /// a named pipe that had lost its last writer may have got a new one.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// poller.turn(None)?;
+    /// let event = registration.ready_now(Interest::WRITABLE);
+    /// // … a write that would have blocked …
+    /// registration.clear_refuted(event);
+    /// assert!(registration.ready_now(Interest::WRITABLE).ready().is_empty());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn clear_refuted(&self, event: ReadyEvent) {
         self.slot().clear(event);
     }
@@ -185,6 +321,24 @@ impl Registration {
     ///
     /// On Windows the operation has to go through mio's `try_io` of the
     /// socket, so that the next event is asked for.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// theirs.write_all(b"hello")?;
+    /// poller.turn(None)?;
+    /// let read = registration.try_io(Interest::READABLE, || ours.read(&mut [0; 8]))?;
+    /// assert_eq!(read, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of the operation.
@@ -208,6 +362,23 @@ impl Registration {
 
     /// Tries an operation, again and again, until it does not block; waits
     /// for `interest` in between.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// poller.turn(None)?;
+    /// let write = registration.async_io(Interest::WRITABLE, || ours.write(b"hello"));
+    /// assert_eq!(futures::executor::block_on(write)?, 5);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of the operation, and [`gone`] if the poller has been shut down.
@@ -240,6 +411,24 @@ impl Registration {
     /// [`poll_read_ready`](Self::poll_read_ready) around an operation that
     /// reads, until it does not block.
     ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// theirs.write_all(b"hello")?;
+    /// poller.turn(None)?;
+    /// let read = registration.poll_read_io(&mut cx, || ours.read(&mut [0; 8]));
+    /// assert!(matches!(read, Poll::Ready(Ok(5))));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of the operation, and [`gone`] if the poller has been shut down.
     #[inline]
@@ -254,6 +443,23 @@ impl Registration {
 
     /// [`poll_write_ready`](Self::poll_write_ready) around an operation that
     /// writes, until it does not block.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// poller.turn(None)?;
+    /// let write = registration.poll_write_io(&mut cx, || ours.write(b"hello"));
+    /// assert!(matches!(write, Poll::Ready(Ok(5))));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of the operation, and [`gone`] if the poller has been shut down.
@@ -303,6 +509,23 @@ impl Registration {
 
     /// [`poll_write_io`](Self::poll_write_io) for a stream's write of `len`
     /// bytes: one that does not take them all has filled the stream.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// poller.turn(None)?;
+    /// let write = registration.poll_write_stream(&mut cx, 5, || ours.write(b"hello"));
+    /// assert!(matches!(write, Poll::Ready(Ok(5))));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of the operation, and [`gone`] if the poller has been shut down.

@@ -374,3 +374,16 @@ fn a_descriptor_can_leave_and_come_back() {
     assert_eq!(poller.turn(NOW).unwrap(), 1);
     assert_eq!(try_read(&io, &ours), Ok(1));
 }
+
+#[test]
+fn waits_may_move_to_any_thread() {
+    fn assert_send_sync<T: Send + Sync>(value: T) {
+        drop(value);
+    }
+    let poller = poller();
+    let (_ours, io, _theirs) = pair(&poller);
+    assert_send_sync(io.readiness(Interest::READABLE));
+    assert_send_sync(io.async_io(Interest::READABLE, || Ok(())));
+    assert_send_sync(io);
+    assert_send_sync(poller);
+}

@@ -88,6 +88,13 @@ pub struct Driver {
 
 impl Driver {
     /// A driver that has neither poller nor ring yet.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Driver, DriverConfig, Interest, Ready};
+    /// let driver = Driver::new(DriverConfig::default());
+    /// assert!(!driver.is_busy());
+    /// ```
     pub fn new(config: DriverConfig) -> Self {
         Self {
             berth: Berth::new(),
@@ -101,6 +108,17 @@ impl Driver {
     }
 
     /// Takes a source in, as [`Poller::register`] does. Any thread may.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Driver, DriverConfig, Interest, Ready};
+    /// let driver = Driver::new(DriverConfig::default());
+    /// let mut socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse().unwrap())?;
+    /// let registration = driver.register(&mut socket, Interest::READABLE, Ready::EMPTY)?;
+    /// assert!(driver.is_busy());
+    /// # drop(registration);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the system says, or [`gone`] after [`shutdown`](Self::shutdown).
@@ -118,6 +136,14 @@ impl Driver {
     }
 
     /// The worker's poller, made now if there is none.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Driver, DriverConfig, Interest, Ready};
+    /// let driver = Driver::new(DriverConfig::default());
+    /// assert_eq!(driver.poller()?.sources(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the system says, or [`gone`] after [`shutdown`](Self::shutdown).
@@ -145,6 +171,14 @@ impl Driver {
     /// may return early for no reason. A worker with nothing to wait for makes
     /// no system call here unless it sleeps.
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Driver, DriverConfig, Interest, Ready};
+    /// let driver = Driver::new(DriverConfig::default());
+    /// driver.turn(Some(Duration::from_micros(50)))?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// What the system says of the poller or the ring itself.
     pub fn turn(&self, max_wait: Option<Duration>) -> io::Result<usize> {
@@ -168,6 +202,14 @@ impl Driver {
 
     /// Fires what has come, for an owner that is stuck. Any thread may.
     /// Returns how much there was.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Driver, DriverConfig, Interest, Ready};
+    /// let driver = Driver::new(DriverConfig::default());
+    /// assert_eq!(driver.serve()?, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the system says of the poller or the ring itself.
@@ -211,6 +253,15 @@ impl Driver {
     /// By the owner, or by another thread once the owner turns no more, but
     /// before its thread ends.
     ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Driver, DriverConfig, Interest, Ready};
+    /// let driver = Driver::new(DriverConfig::default());
+    /// assert_eq!(driver.shutdown(Duration::from_secs(1))?, 0);
+    /// assert!(blitzen_driver::is_gone(&driver.poller().unwrap_err()));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// What the system says of the ring itself.
     pub fn shutdown(&self, patience: Duration) -> io::Result<usize> {
@@ -222,6 +273,13 @@ impl Driver {
     }
 
     /// Whether there is anything to be served here for a stuck owner.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Driver, DriverConfig, Interest, Ready};
+    /// let driver = Driver::new(DriverConfig::default());
+    /// assert!(!driver.is_busy());
+    /// ```
     pub fn is_busy(&self) -> bool {
         self.place() != Place::Word
     }
@@ -295,18 +353,22 @@ impl Driver {
 impl Driver {
     /// Hands an operation over to the worker's ring. Any thread may.
     ///
-    /// ```no_run
-    /// # fn main() -> std::io::Result<()> {
+    /// ```
+    /// use std::time::Duration;
     /// use blitzen_driver::ring::file::Stat;
     /// use blitzen_driver::{Driver, DriverConfig};
     ///
     /// let driver = Driver::new(DriverConfig::default());
-    /// match driver.submit(Stat::path(c"/etc/hostname".into(), 0)) {
-    ///     Ok(stat) => { /* … and `stat.await` in a task */ stat.detach() }
+    /// match driver.submit(Stat::path(c"/".into(), 0)) {
+    ///     Ok(stat) => {
+    ///         while driver.is_busy() {
+    ///             driver.turn(None)?;
+    ///         }
+    ///         futures::executor::block_on(stat)?;
+    ///     }
     ///     Err((_stat, refusal)) => println!("to the blocking pool, then: {refusal}"),
     /// }
-    /// # Ok(())
-    /// # }
+    /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
     /// # Errors
@@ -328,6 +390,16 @@ impl Driver {
 
     /// The worker's ring, made now if there is none. A
     /// [pinned](crate::ring::Flavour::Pinned) one has to be made by the owner.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Driver, DriverConfig, Interest, Ready};
+    /// let driver = Driver::new(DriverConfig::default());
+    /// match driver.ring() {
+    ///     Ok(ring) => assert_eq!(ring.in_flight(), 0),
+    ///     Err(error) => println!("without: {error}"),
+    /// }
+    /// ```
     ///
     /// # Errors
     /// Of kind [`Unsupported`](io::ErrorKind::Unsupported) where there is none

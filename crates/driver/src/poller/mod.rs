@@ -136,6 +136,12 @@ impl Poller {
     /// A poller that takes in at most `max_events` in a turn that may wait,
     /// and no more than 128 in one that may not.
     ///
+    /// ```
+    /// let poller = blitzen_driver::Poller::new(1024)?;
+    /// assert_eq!(poller.sources(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// When the system refuses a selector (too many open descriptors).
     ///
@@ -194,6 +200,19 @@ impl Poller {
     /// Any thread may call this; the source's events come through this poller
     /// from then on.
     ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// let poller = Arc::new(Poller::new(16)?);
+    /// let mut socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse().unwrap())?;
+    /// let registration = poller.register(&mut socket, Interest::READABLE, Ready::EMPTY)?;
+    /// assert_eq!(poller.sources(), 1);
+    /// drop(registration);
+    /// assert!(!poller.has_sources());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// What the system says of the descriptor, or [`gone`](crate::gone) after
     /// [`shutdown`](Self::shutdown).
@@ -214,11 +233,23 @@ impl Poller {
 
     /// Whether any source is registered: if not, a turn brings nothing but the
     /// end of its timeout. A look without a system call or a lock.
+    ///
+    /// ```
+    /// let poller = blitzen_driver::Poller::new(16)?;
+    /// assert!(!poller.has_sources());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn has_sources(&self) -> bool {
         self.slots.live() > 0
     }
 
     /// How many sources are registered.
+    ///
+    /// ```
+    /// let poller = blitzen_driver::Poller::new(16)?;
+    /// assert_eq!(poller.sources(), 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn sources(&self) -> usize {
         self.slots.live()
     }
@@ -229,6 +260,13 @@ impl Poller {
     /// For the owner, one thread at a time. Returns at once if there was an
     /// [`interrupt`](Self::interrupt) since the last turn that could wait, and
     /// may return early for no reason.
+    ///
+    /// ```
+    /// let poller = blitzen_driver::Poller::new(16)?;
+    /// let found = poller.turn(Some(std::time::Duration::from_micros(50)))?;
+    /// assert_eq!(found, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Only what the selector itself fails with; a signal is no error.
@@ -289,6 +327,12 @@ impl Poller {
     }
 
     /// Whether the owner sleeps in here, or is just about to.
+    ///
+    /// ```
+    /// let poller = blitzen_driver::Poller::new(16)?;
+    /// assert!(!poller.is_asleep());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn is_asleep(&self) -> bool {
         self.doze.is_asleep()
     }
@@ -312,11 +356,24 @@ impl Poller {
     }
 
     /// Whether [`shutdown`](Self::shutdown) was called.
+    ///
+    /// ```
+    /// let poller = blitzen_driver::Poller::new(16)?;
+    /// poller.shutdown();
+    /// assert!(poller.is_shutdown());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn is_shutdown(&self) -> bool {
         self.slots.is_shut()
     }
 
     /// How often what has happened here.
+    ///
+    /// ```
+    /// let poller = blitzen_driver::Poller::new(16)?;
+    /// assert_eq!(poller.counts().events, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn counts(&self) -> PollerCounts {
         PollerCounts {
             turns: self.tally.turns.load(Relaxed),

@@ -61,6 +61,24 @@ impl ReadyEvent {
     }
 
     /// The same moment, with another readiness: to clear a part of it.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # use std::sync::Arc;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let (mut ours, mut theirs) = mio::net::UnixStream::pair()?;
+    /// # let both = Interest::READABLE | Interest::WRITABLE;
+    /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
+    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// poller.turn(None)?;
+    /// let event = registration.ready_now(Interest::READABLE | Interest::WRITABLE);
+    /// registration.clear_readiness(event.with_ready(Ready::WRITABLE));
+    /// assert!(registration.ready_now(Interest::WRITABLE).ready().is_empty());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn with_ready(self, ready: Ready) -> Self {
         Self { ready, ..self }

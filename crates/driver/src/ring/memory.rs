@@ -29,6 +29,16 @@ impl<K> Memory<K> {
     /// `len` bytes at `start`, which `keeper` keeps alive. After a read of `n`
     /// bytes `written` is called with `n`. No more than 2 GiB are used.
     ///
+    /// ```
+    /// use blitzen_driver::ring::Memory;
+    ///
+    /// let mut bytes: Box<[u8]> = vec![0; 64].into();
+    /// let start = bytes.as_mut_ptr();
+    /// // SAFETY: a box's bytes stay where they are, and are the box's alone.
+    /// let memory = unsafe { Memory::new(bytes, start, 64, |_, _| {}) };
+    /// assert!(!memory.is_empty());
+    /// ```
+    ///
     /// # Safety
     /// Until the keeper is changed or dropped, and moving it is no change, the
     /// bytes stay where they are, and nobody else uses them: if they are to be
@@ -131,6 +141,16 @@ unsafe impl<K: Send> Send for Pieces<K> {}
 impl<K> Pieces<K> {
     /// Stretches that `keeper` keeps alive. After a read of `n` bytes in all
     /// `written` is called with `n`.
+    ///
+    /// ```
+    /// use blitzen_driver::ring::Pieces;
+    ///
+    /// let mut bytes: Box<[u8]> = vec![0; 64].into();
+    /// let piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 64 };
+    /// // SAFETY: a box's bytes stay where they are, and are the box's alone.
+    /// let pieces = unsafe { Pieces::new(bytes, [piece].into(), |_, _| {}) };
+    /// assert_eq!(pieces.into_keeper().len(), 64);
+    /// ```
     ///
     /// # Safety
     /// As for [`Memory::new`], for each of them.

@@ -58,15 +58,18 @@ const RESCUE_LOOKS: u32 = 2000;
 
 /// An io_uring and the operations in it.
 ///
-/// ```no_run
+/// ```
 /// use std::sync::Arc;
 /// use blitzen_driver::Poller;
 /// use blitzen_driver::ring::file::Read;
 /// use blitzen_driver::ring::{Memory, Ring, RingConfig};
 ///
 /// let poller = Arc::new(Poller::new(1024)?);
-/// let ring = Arc::new(Ring::new(&RingConfig::default(), poller)?);
-/// let file = std::fs::File::open("Cargo.toml")?;
+/// let ring = match Ring::new(&RingConfig::default(), poller) {
+///     Ok(ring) => Arc::new(ring),
+///     Err(refusal) => return Ok(println!("without, then: {refusal}")),
+/// };
+/// let file = std::fs::File::open("/etc/passwd")?;
 ///
 /// let read = ring.submit(Read::new(file, Memory::room(Vec::with_capacity(4096)), 0));
 /// // The owner turns the ring until the operation has ended …
@@ -133,6 +136,19 @@ impl Ring {
     ///
     /// A [`Flavour::Pinned`] ring has to be made by the thread that turns it.
     ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use blitzen_driver::Poller;
+    /// use blitzen_driver::ring::{Ring, RingConfig};
+    ///
+    /// let poller = Arc::new(Poller::new(16)?);
+    /// match Ring::new(&RingConfig::default(), poller) {
+    ///     Ok(ring) => assert_eq!(ring.in_flight(), 0),
+    ///     Err(refusal) => println!("without, then: {refusal}"),
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The system's refusal. Everything that a ring does can be done without.
     pub fn new(config: &RingConfig, poller: Arc<Poller>) -> Result<Self, Refusal> {
@@ -159,12 +175,40 @@ impl Ring {
 
     /// Whether the kernel knows an operation, by its
     /// [`CODE`](io_uring::opcode::Read::CODE).
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::Poller;
+    /// # use blitzen_driver::ring::{Ring, RingConfig, file::Stat};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let Ok(ring) = Ring::new(&RingConfig::default(), poller) else { return Ok(()) };
+    /// # let ring = Arc::new(ring);
+    /// assert!(ring.supports(io_uring::opcode::Read::CODE));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn supports(&self, code: u8) -> bool {
         self.features.supports(code)
     }
 
     /// Hands an operation over. It goes to the kernel with the owner's next
     /// turn, which an owner asleep in here makes at once.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::Poller;
+    /// # use blitzen_driver::ring::{Ring, RingConfig, file::Stat};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let Ok(ring) = Ring::new(&RingConfig::default(), poller) else { return Ok(()) };
+    /// # let ring = Arc::new(ring);
+    /// let stat = ring.submit(Stat::path(c"/".into(), 0));
+    /// while ring.in_flight() > 0 {
+    ///     ring.turn(None)?;
+    /// }
+    /// assert!(futures::executor::block_on(stat).is_ok());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn submit<T: Operation>(self: &Arc<Self>, mut operation: T) -> Op<T> {
         let entry = operation.entry();
         let mut core = self.core.lock();
@@ -183,6 +227,20 @@ impl Ring {
     }
 
     /// Operations that have not ended. A look without a lock.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::Poller;
+    /// # use blitzen_driver::ring::{Ring, RingConfig, file::Stat};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let Ok(ring) = Ring::new(&RingConfig::default(), poller) else { return Ok(()) };
+    /// # let ring = Arc::new(ring);
+    /// let stat = ring.submit(Stat::path(c"/".into(), 0));
+    /// assert_eq!(ring.in_flight(), 1);
+    /// # drop(stat);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Relaxed)
     }
@@ -195,6 +253,18 @@ impl Ring {
     /// not wait and has nothing to say or to fetch. Returns at once if there
     /// was an [`interrupt`](Self::interrupt) since the last turn that could
     /// wait, and may return early for no reason.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::Poller;
+    /// # use blitzen_driver::ring::{Ring, RingConfig, file::Stat};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let Ok(ring) = Ring::new(&RingConfig::default(), poller) else { return Ok(()) };
+    /// # let ring = Arc::new(ring);
+    /// assert_eq!(ring.turn(Some(Duration::ZERO))?, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the kernel says of the ring itself; a signal is no error.
@@ -273,6 +343,18 @@ impl Ring {
     /// pinned one what its owner has brought in. Does nothing if the owner is
     /// in the ring.
     ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::Poller;
+    /// # use blitzen_driver::ring::{Ring, RingConfig, file::Stat};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let Ok(ring) = Ring::new(&RingConfig::default(), poller) else { return Ok(()) };
+    /// # let ring = Arc::new(ring);
+    /// assert_eq!(ring.rescue()?, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`turn`](Self::turn).
     pub fn rescue(&self) -> io::Result<usize> {
@@ -308,6 +390,19 @@ impl Ring {
 
     /// Makes the turn that waits now, or else the next one that would, return
     /// early. Costs a system call only if the owner sleeps in here.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::Poller;
+    /// # use blitzen_driver::ring::{Ring, RingConfig, file::Stat};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let Ok(ring) = Ring::new(&RingConfig::default(), poller) else { return Ok(()) };
+    /// # let ring = Arc::new(ring);
+    /// ring.interrupt();
+    /// ring.turn(None)?; // returns at once
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn interrupt(&self) {
         if self.doze.give() {
             self.poller.ring();
@@ -315,6 +410,18 @@ impl Ring {
     }
 
     /// Whether the owner sleeps in here, or is just about to.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::Poller;
+    /// # use blitzen_driver::ring::{Ring, RingConfig, file::Stat};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let Ok(ring) = Ring::new(&RingConfig::default(), poller) else { return Ok(()) };
+    /// # let ring = Arc::new(ring);
+    /// assert!(!ring.is_asleep());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn is_asleep(&self) -> bool {
         self.doze.is_asleep()
     }
@@ -325,6 +432,20 @@ impl Ring {
     /// that may its thread and the ring go.
     ///
     /// Operations end with what they have done, or with the error [`gone`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::Poller;
+    /// # use blitzen_driver::ring::{Ring, RingConfig, file::Stat};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let Ok(ring) = Ring::new(&RingConfig::default(), poller) else { return Ok(()) };
+    /// # let ring = Arc::new(ring);
+    /// ring.cancel_all();
+    /// let late = ring.submit(Stat::path(c"/".into(), 0));
+    /// assert!(blitzen_driver::is_gone(&futures::executor::block_on(late).unwrap_err()));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn cancel_all(&self) {
         let mut core = self.core.lock();
         core.shut = true;

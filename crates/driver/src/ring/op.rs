@@ -52,6 +52,19 @@ pub unsafe trait Operation: Send + 'static {
 
 /// An [`Operation`] under way in a [`Ring`].
 ///
+/// ```
+/// # use std::sync::Arc;
+/// # use std::time::Duration;
+/// # use blitzen_driver::Poller;
+/// # use blitzen_driver::ring::{Ring, RingConfig, file::Stat};
+/// # let poller = Arc::new(Poller::new(16)?);
+/// # let Ok(ring) = Ring::new(&RingConfig::default(), poller) else { return Ok(()) };
+/// # let ring = Arc::new(ring);
+/// let stat = ring.submit(Stat::path(c"/".into(), 0));
+/// drop(stat); // asks the kernel to forget about it
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Cancel safety
 /// Dropping the future asks the kernel to stop, and leaves buffers and
 /// descriptors to the ring until it has. Whether the operation took place is
@@ -78,6 +91,21 @@ impl<T: Operation> Op<T> {
     }
 
     /// Lets the operation go on to its end without anybody waiting for it.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::Poller;
+    /// # use blitzen_driver::ring::{Ring, RingConfig, file::Stat};
+    /// # let poller = Arc::new(Poller::new(16)?);
+    /// # let Ok(ring) = Ring::new(&RingConfig::default(), poller) else { return Ok(()) };
+    /// # let ring = Arc::new(ring);
+    /// ring.submit(Stat::path(c"/".into(), 0)).detach();
+    /// while ring.in_flight() > 0 {
+    ///     ring.turn(None)?;
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn detach(mut self) {
         self.leave(true);
     }

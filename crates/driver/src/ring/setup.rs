@@ -9,6 +9,13 @@ use io_uring::{IoUring, Probe};
 ///
 /// Never a plain ring: there every completion interrupts its owner, which
 /// halves the speed of a worker that makes system calls of its own.
+///
+/// ```
+/// use blitzen_driver::ring::{Flavour, RingConfig};
+///
+/// let config = RingConfig { flavour: Flavour::Pinned, ..RingConfig::default() };
+/// # assert_eq!(config.flavour, Flavour::Pinned);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flavour {
     /// Completions come in whenever the owner enters the kernel for any

@@ -194,9 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bits_mean_what_mio_says_they_mean() {
-        // Every combination of the bits that matter, against mio's reading,
-        // which an event made by the kernel would give.
+    fn the_bits_are_read_as_the_kernel_means_them() {
         let hup = libc::EPOLLHUP as u32;
         assert!(ready(hup).is_read_closed() && ready(hup).is_write_closed());
         let rdhup = libc::EPOLLRDHUP as u32;
