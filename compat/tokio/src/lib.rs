@@ -5,13 +5,17 @@
 
 pub mod io;
 #[cfg(feature = "rt")]
+pub mod runtime;
+#[cfg(feature = "sync")]
+pub mod sync;
+#[cfg(feature = "rt")]
 pub mod task;
 
 pub use blitzen::pin;
-#[cfg(feature = "rt")]
-pub use blitzen::task_local;
 #[cfg(feature = "macros")]
 pub use blitzen::{join, select, try_join};
+#[cfg(feature = "rt")]
+pub use blitzen::{spawn, task_local};
 
 #[cfg(all(feature = "macros", feature = "rt-multi-thread"))]
 pub use blitzen_macros::{tokio_main as main, tokio_test as test};

@@ -58,6 +58,8 @@ impl Workshop {
             engine,
             dir: sh::target().join("conformance").join(name),
         };
+        // Logs of an earlier run would be taken for this one's.
+        let _ = fs::remove_dir_all(workshop.logs());
         fs::create_dir_all(workshop.logs()).context("making the workshop")?;
         workshop.write_manifests()?;
         workshop.take_tests(table)?;

@@ -148,18 +148,14 @@ impl Score {
         let mut why = String::new();
         if !self.unexpected.is_empty() {
             let _ = writeln!(why, "\nfailed, and not in compat/known-failures.txt:");
-            self.unexpected
-                .iter()
-                .for_each(|name| why += &format!("  {name}\n"));
+            why += &listed(&self.unexpected);
         }
         if !self.stale.is_empty() {
             let _ = writeln!(
                 why,
                 "\nlisted in compat/known-failures.txt without need (--update removes them):"
             );
-            self.stale
-                .iter()
-                .for_each(|name| why += &format!("  {name}\n"));
+            why += &listed(&self.stale);
         }
         (!why.is_empty()).then_some(why)
     }
@@ -171,6 +167,20 @@ impl Score {
             failed: self.unexpected_tests,
         }
     }
+}
+
+/// One name a line, and of a long list its beginning.
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 40;
+    let mut text: String = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| format!("  {name}\n"))
+        .collect();
+    if names.len() > SHOWN {
+        let _ = writeln!(text, "  and {} more", names.len() - SHOWN);
+    }
+    text
 }
 
 fn print_line(name: &str, line: &Line) {
