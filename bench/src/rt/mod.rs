@@ -14,7 +14,7 @@ use std::future::{Future, poll_fn};
 use std::task::{Context, Poll};
 
 pub(crate) use smol::{Smol, SmolStatic};
-pub(crate) use tokio_like::Tokio;
+pub(crate) use tokio_like::{Blitzen, Tokio};
 
 /// Runs tasks on worker threads.
 pub(crate) trait Rt: Sized + 'static {
@@ -84,6 +84,7 @@ pub(crate) trait TaskSet: Rt {
 macro_rules! each_runtime {
     ($work:ident) => {
         vec![
+            $crate::row::Contender::named("blitzen", $work::<$crate::rt::Blitzen>),
             $crate::row::Contender::named("tokio", $work::<$crate::rt::Tokio>),
             $crate::row::Contender::named("smol", $work::<$crate::rt::Smol>),
             $crate::row::Contender::named("smol-static", $work::<$crate::rt::SmolStatic>),

@@ -89,3 +89,4 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(Tokio, TokioJoin, tokio);
+tokio_like!(Blitzen, BlitzenJoin, blitzen);

@@ -9,13 +9,14 @@ use std::future::Future;
 use super::{leak, pairs};
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
-use crate::rt::{Rt, Smol, Tokio, run_inside};
+use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio tokio::sync::Barrier,
-            "tokio+blitzen": Tokio blitzen_sync::Barrier,
+            "blitzen": Blitzen blitzen::sync::Barrier,
+            "tokio+blitzen": Tokio blitzen::sync::Barrier,
             "smol": Smol async_lock::Barrier,
         ]
     };
@@ -70,7 +71,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(tokio::sync);
-tokio_like!(blitzen_sync);
+tokio_like!(blitzen::sync);
 tokio_like!(async_lock);
 
 fn reused<R: Rt, B: Meeting>(probe: &mut Probe) {

@@ -12,12 +12,14 @@ use super::{leak, pairs};
 use crate::kit::Signal;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
-use crate::rt::{Rt, Smol, Tokio};
+use crate::rt::{Blitzen, Rt, Smol, Tokio};
 
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
+            "blitzen": Blitzen BlitzenBroadcast,
             "tokio": Tokio TokioBroadcast,
+            "tokio+blitzen": Tokio BlitzenBroadcast,
             "smol": Smol AsyncBroadcast,
         ]
     };
@@ -89,6 +91,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(TokioBroadcast, tokio::sync::broadcast);
+tokio_like!(BlitzenBroadcast, blitzen::channel::broadcast);
 
 pub(crate) struct AsyncBroadcast;
 

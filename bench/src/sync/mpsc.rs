@@ -14,12 +14,13 @@ use super::pairs;
 use crate::kit::deal;
 use crate::probe::{Laps, Probe, Region};
 use crate::row::{Contender, Row, Target::OverTokio};
-use crate::rt::{Rt, Smol, Tokio, run_inside};
+use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 
 macro_rules! bounded {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio TokioBounded,
+            "blitzen": Blitzen BlitzenBounded,
             "tokio+blitzen": Tokio BlitzenBounded,
             "smol": Smol AsyncChannelBounded,
             "tokio+kanal": Tokio KanalBounded,
@@ -32,6 +33,7 @@ macro_rules! unbounded {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio TokioUnbounded,
+            "blitzen": Blitzen BlitzenUnbounded,
             "tokio+blitzen": Tokio BlitzenUnbounded,
             "smol": Smol AsyncChannelUnbounded,
             "tokio+kanal": Tokio KanalUnbounded,
@@ -209,11 +211,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(TokioBounded, TokioUnbounded, tokio::sync::mpsc);
-tokio_like!(
-    BlitzenBounded,
-    BlitzenUnbounded,
-    blitzen_sync::channel::mpsc
-);
+tokio_like!(BlitzenBounded, BlitzenUnbounded, blitzen::channel::mpsc);
 
 /// A channel whose two ends work through shared references.
 macro_rules! shared_ends {

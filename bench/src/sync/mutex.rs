@@ -13,13 +13,14 @@ use super::{leak, pairs};
 use crate::kit::deal;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
-use crate::rt::{Rt, Smol, Tokio, run_inside};
+use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio tokio::sync::Mutex<u64>,
-            "tokio+blitzen": Tokio blitzen_sync::Mutex<u64>,
+            "blitzen": Blitzen blitzen::sync::Mutex<u64>,
+            "tokio+blitzen": Tokio blitzen::sync::Mutex<u64>,
             "smol": Smol async_lock::Mutex<u64>,
         ]
     };
@@ -88,7 +89,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(tokio::sync);
-tokio_like!(blitzen_sync);
+tokio_like!(blitzen::sync);
 
 impl Lock for async_lock::Mutex<u64> {
     type Guard = async_lock::MutexGuard<'static, u64>;

@@ -9,13 +9,14 @@ use std::future::Future;
 use super::{leak, pairs};
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
-use crate::rt::{Rt, Tokio, run_inside};
+use crate::rt::{Blitzen, Rt, Tokio, run_inside};
 
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio tokio::sync::Notify,
-            "tokio+blitzen": Tokio blitzen_sync::Notify,
+            "blitzen": Blitzen blitzen::sync::Notify,
+            "tokio+blitzen": Tokio blitzen::sync::Notify,
         ]
     };
 }
@@ -66,7 +67,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(tokio::sync);
-tokio_like!(blitzen_sync);
+tokio_like!(blitzen::sync);
 
 fn stored<R: Rt, N: Notice>(probe: &mut Probe) {
     let rt = R::start(probe.workers());

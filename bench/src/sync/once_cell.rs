@@ -8,13 +8,14 @@ use std::hint::black_box;
 use super::{leak, pairs};
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
-use crate::rt::{Rt, Smol, Tokio, run_inside};
+use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio tokio::sync::OnceCell<u64>,
-            "tokio+blitzen": Tokio blitzen_sync::OnceCell<u64>,
+            "blitzen": Blitzen blitzen::sync::OnceCell<u64>,
+            "tokio+blitzen": Tokio blitzen::sync::OnceCell<u64>,
             "smol": Smol async_lock::OnceCell<u64>,
         ]
     };
@@ -67,7 +68,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(tokio::sync);
-tokio_like!(blitzen_sync);
+tokio_like!(blitzen::sync);
 
 impl Once for async_lock::OnceCell<u64> {
     fn new() -> Self {

@@ -10,12 +10,13 @@ use std::hint::black_box;
 use super::pairs;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
-use crate::rt::{Rt, Smol, Tokio, run_inside};
+use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio TokioOneshot,
+            "blitzen": Blitzen BlitzenOneshot,
             "tokio+blitzen": Tokio BlitzenOneshot,
             "tokio+oneshot": Tokio OneshotCrate,
             "smol": Smol AsyncChannelOfOne,
@@ -90,7 +91,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(TokioOneshot, tokio::sync::oneshot);
-tokio_like!(BlitzenOneshot, blitzen_sync::channel::oneshot);
+tokio_like!(BlitzenOneshot, blitzen::channel::oneshot);
 
 /// The crate `oneshot`.
 pub(crate) struct OneshotCrate;

@@ -12,13 +12,14 @@ use super::{leak, pairs};
 use crate::kit::deal;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
-use crate::rt::{Rt, Smol, Tokio, run_inside};
+use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio tokio::sync::RwLock<u64>,
-            "tokio+blitzen": Tokio blitzen_sync::RwLock<u64>,
+            "blitzen": Blitzen blitzen::sync::RwLock<u64>,
+            "tokio+blitzen": Tokio blitzen::sync::RwLock<u64>,
             "smol": Smol async_lock::RwLock<u64>,
         ]
     };
@@ -116,7 +117,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(tokio::sync);
-tokio_like!(blitzen_sync);
+tokio_like!(blitzen::sync);
 
 impl SharedLock for async_lock::RwLock<u64> {
     type ReadGuard = async_lock::RwLockReadGuard<'static, u64>;

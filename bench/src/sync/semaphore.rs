@@ -12,13 +12,14 @@ use super::{leak, pairs};
 use crate::kit::deal;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
-use crate::rt::{Rt, Smol, Tokio, run_inside};
+use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
             "tokio": Tokio tokio::sync::Semaphore,
-            "tokio+blitzen": Tokio blitzen_sync::Semaphore,
+            "blitzen": Blitzen blitzen::sync::Semaphore,
+            "tokio+blitzen": Tokio blitzen::sync::Semaphore,
             "smol": Smol async_lock::Semaphore,
         ]
     };
@@ -88,7 +89,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(tokio::sync);
-tokio_like!(blitzen_sync);
+tokio_like!(blitzen::sync);
 
 impl Permits for async_lock::Semaphore {
     type Permit = async_lock::SemaphoreGuard<'static>;

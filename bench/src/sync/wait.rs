@@ -28,7 +28,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "allocations of a Mutex::lock that waits",
             vec![
                 Contender::named("tokio", mutex::<tokio::sync::Mutex<u64>>),
-                Contender::named("blitzen", mutex::<blitzen_sync::Mutex<u64>>),
+                Contender::named("blitzen", mutex::<blitzen::sync::Mutex<u64>>),
                 Contender::named("smol", mutex::<async_lock::Mutex<u64>>),
             ],
         ),
@@ -37,7 +37,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "allocations of a RwLock::write that waits",
             vec![
                 Contender::named("tokio", rwlock::<tokio::sync::RwLock<u64>>),
-                Contender::named("blitzen", rwlock::<blitzen_sync::RwLock<u64>>),
+                Contender::named("blitzen", rwlock::<blitzen::sync::RwLock<u64>>),
                 Contender::named("smol", rwlock::<async_lock::RwLock<u64>>),
             ],
         ),
@@ -46,7 +46,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "allocations of a Semaphore::acquire that waits",
             vec![
                 Contender::named("tokio", semaphore::<tokio::sync::Semaphore>),
-                Contender::named("blitzen", semaphore::<blitzen_sync::Semaphore>),
+                Contender::named("blitzen", semaphore::<blitzen::sync::Semaphore>),
                 Contender::named("smol", semaphore::<async_lock::Semaphore>),
             ],
         ),
