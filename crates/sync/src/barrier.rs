@@ -225,3 +225,53 @@ fn leave(barrier: &Barrier, waiter: &Waiter) {
         line.state().arrived -= 1;
     }
 }
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::permits::model::poll_once;
+    use blitzen_util::shim::cell::UnsafeCell as Watched;
+    use blitzen_util::shim::{Arc, thread};
+    use loom::future::block_on;
+
+    #[test]
+    fn two_rounds_have_one_leader_each_and_publish() {
+        loom::model(|| {
+            let shared = Arc::new((Barrier::new(2), [Watched::new(0), Watched::new(0)]));
+            let meet = |index: usize, shared: &(Barrier, [Watched<i32>; 2])| {
+                // SAFETY: read by the other one only after the barrier.
+                shared.1[index].with_mut(|slot| unsafe { *slot += 1 });
+                let first = block_on(shared.0.wait()).is_leader();
+                // SAFETY: written before the barrier.
+                assert_eq!(shared.1[1 - index].with(|slot| unsafe { *slot }), 1);
+                let second = block_on(shared.0.wait()).is_leader();
+                (first, second)
+            };
+            let other = shared.clone();
+            let thread = thread::spawn(move || meet(1, &other));
+            let mine = meet(0, &shared);
+            let theirs = thread.join().unwrap();
+            assert!(mine.0 != theirs.0 && mine.1 != theirs.1);
+        });
+    }
+
+    #[test]
+    fn one_that_gives_up_does_not_count() {
+        loom::model(|| {
+            let barrier = Arc::new(Barrier::new(2));
+            let quitter = thread::spawn({
+                let barrier = barrier.clone();
+                move || poll_once(Box::pin(barrier.wait()).as_mut()).is_ready()
+            });
+            let mut stayer = Box::pin(barrier.wait());
+            let met_at_once = poll_once(stayer.as_mut()).is_ready();
+            let quitter_met = quitter.join().unwrap();
+            if !met_at_once {
+                let met = poll_once(stayer.as_mut()).is_ready();
+                assert_eq!(met, quitter_met, "nobody meets somebody who is gone");
+            }
+            drop(stayer);
+            assert_eq!(barrier.queue.lock().state().arrived, 0);
+        });
+    }
+}

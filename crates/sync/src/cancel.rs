@@ -620,3 +620,78 @@ impl Tree<'_> {
         }
     }
 }
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::permits::model::poll_once;
+    use blitzen_util::shim::thread;
+    use loom::future::block_on;
+
+    #[test]
+    fn a_child_made_while_its_parent_is_cancelled_is_cancelled() {
+        loom::model(|| {
+            let parent = CancelToken::new();
+            let canceller = thread::spawn({
+                let parent = parent.clone();
+                move || parent.cancel()
+            });
+            let child = parent.child_token();
+            block_on(child.cancelled()); // or loom reports a deadlock
+            canceller.join().unwrap();
+            assert!(child.is_cancelled());
+        });
+    }
+
+    #[test]
+    fn a_grandchild_is_cancelled_while_its_parent_is_dropped() {
+        loom::model(|| {
+            let root = CancelToken::new();
+            let child = root.child_token();
+            let grandchild = child.child_token();
+            let canceller = thread::spawn(move || root.cancel());
+            let dropper = thread::spawn(move || drop(child));
+            block_on(grandchild.cancelled()); // or loom reports a deadlock
+            canceller.join().unwrap();
+            dropper.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn whoever_cancels_returns_when_all_below_are_cancelled() {
+        loom::model(|| {
+            let root = CancelToken::new();
+            let child = root.child_token();
+            let other = thread::spawn({
+                let (root, child) = (root.clone(), child.clone());
+                move || {
+                    root.cancel();
+                    assert!(child.is_cancelled());
+                }
+            });
+            root.cancel();
+            assert!(child.is_cancelled());
+            other.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_listener_that_gives_up_does_not_stand_in_the_way() {
+        loom::model(|| {
+            let token = CancelToken::new();
+            let canceller = thread::spawn({
+                let token = token.clone();
+                move || token.cancel()
+            });
+            let quitter = thread::spawn({
+                let token = token.clone();
+                move || {
+                    let _ = poll_once(Box::pin(token.cancelled()).as_mut());
+                }
+            });
+            block_on(token.cancelled_owned()); // or loom reports a deadlock
+            canceller.join().unwrap();
+            quitter.join().unwrap();
+        });
+    }
+}

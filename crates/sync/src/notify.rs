@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use blitzen_util::coop;
+use blitzen_util::shim::Peek;
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::wake_batch::{self, WakeBatch};
@@ -122,7 +123,7 @@ impl Notify {
 
     #[inline(always)]
     fn word(&self) -> Word {
-        Word(self.word.load(Relaxed))
+        Word(self.word.peek(Relaxed))
     }
 
     /// Waits for a notification.
@@ -377,7 +378,7 @@ impl<N: Deref<Target = Notify>> Listening<N> {
         // Acquire, met by the Release in `notify_waiters`: one that this
         // generation already counts must not be waited for, and what was done
         // before it can be seen instead.
-        let generation = Word(notify.word.load(Acquire)).generation();
+        let generation = Word(notify.word.peek(Acquire)).generation();
         Self {
             notify,
             generation,
@@ -391,12 +392,18 @@ impl<N: Deref<Target = Notify>> Listening<N> {
     unsafe fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.waiter.status() == Status::Idle {
             // Acquire, met by the Release in `notify_waiters`.
-            let word = Word(self.notify.word.load(Acquire));
+            let word = Word(self.notify.word.peek(Acquire));
             if word.generation() != self.generation {
                 return self.complete();
             }
-            if word.has_permit() && self.notify.take_permit(word).is_ok() {
-                return self.within_budget(cx);
+            if word.has_permit() {
+                let Poll::Ready(spent) = coop::poll_proceed(cx) else {
+                    return Poll::Pending;
+                };
+                if self.notify.take_permit(word).is_ok() {
+                    spent.made_progress();
+                    return self.complete();
+                }
             }
         }
         // SAFETY: handed on.
@@ -446,7 +453,7 @@ impl<N: Deref<Target = Notify>> Listening<N> {
         let waker = cx.map(|cx| cx.waker().clone());
         let mut line = self.notify.queue.lock();
         // Acquire, met by the Release in `notify_waiters`.
-        let mut word = Word(self.notify.word.load(Acquire));
+        let mut word = Word(self.notify.word.peek(Acquire));
         loop {
             if word.generation() != self.generation {
                 self.waiter.settle_unqueued(Status::Dismissed);
@@ -458,7 +465,7 @@ impl<N: Deref<Target = Notify>> Listening<N> {
                         self.waiter.settle_unqueued(Status::Granted);
                         return false;
                     }
-                    Err(_) => word = Word(self.notify.word.load(Acquire)), // as above
+                    Err(_) => word = Word(self.notify.word.peek(Acquire)), // as above
                 }
                 continue;
             }
@@ -488,21 +495,14 @@ impl<N: Deref<Target = Notify>> Listening<N> {
         Poll::Ready(())
     }
 
-    /// Hands over a notification. If the task's budget is used up it is kept
-    /// for the next poll.
-    #[inline(always)]
+    /// Hands over what has been granted, in this poll or in one with a budget.
     fn within_budget(&self, cx: &mut Context<'_>) -> Poll<()> {
         match coop::poll_proceed(cx) {
             Poll::Ready(spent) => {
                 spent.made_progress();
                 self.complete()
             }
-            Poll::Pending => {
-                if self.waiter.status() == Status::Idle {
-                    self.waiter.settle_unqueued(Status::Granted);
-                }
-                Poll::Pending
-            }
+            Poll::Pending => Poll::Pending,
         }
     }
 
@@ -648,5 +648,132 @@ impl fmt::Debug for OwnedNotified {
             .field("notify", &*self.0.notify)
             .field("waiter", &self.0.waiter)
             .finish()
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::permits::model::poll_once;
+    use blitzen_util::shim::Arc;
+    use blitzen_util::shim::cell::UnsafeCell as Watched;
+    use blitzen_util::shim::thread;
+    use loom::future::block_on;
+
+    #[test]
+    fn a_notification_is_never_lost_and_publishes() {
+        loom::model(|| {
+            let shared = Arc::new((Notify::new(), Watched::new(0)));
+            let notifier = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    // SAFETY: read only after the notification.
+                    shared.1.with_mut(|slot| unsafe { *slot = 1 });
+                    shared.0.notify_one();
+                }
+            });
+            block_on(shared.0.notified()); // or loom reports a deadlock
+            // SAFETY: written before the notification.
+            assert_eq!(shared.1.with(|slot| unsafe { *slot }), 1);
+            notifier.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_second_notification_publishes_too() {
+        loom::model(|| {
+            let shared = Arc::new((Notify::new(), Watched::new(0)));
+            shared.0.notify_one();
+            let notifier = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    // SAFETY: read only if the second permit was merged or sent.
+                    shared.1.with_mut(|slot| unsafe { *slot = 1 });
+                    shared.0.notify_one();
+                }
+            });
+            block_on(shared.0.notified());
+            if !shared.0.word().has_permit() {
+                // Either it was merged into the first, and seen, or it comes.
+                let mut second = Box::pin(shared.0.notified());
+                if poll_once(second.as_mut()).is_pending() {
+                    notifier.join().unwrap();
+                    // SAFETY: the notifier has ended.
+                    assert_eq!(shared.1.with(|slot| unsafe { *slot }), 1);
+                    return;
+                }
+            }
+            notifier.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn one_that_gives_up_passes_its_notification_on() {
+        loom::model(|| {
+            let notify = Arc::new(Notify::new());
+            let quitter = thread::spawn({
+                let notify = notify.clone();
+                move || {
+                    let mut future = Box::pin(notify.notified());
+                    if poll_once(future.as_mut()).is_ready() {
+                        notify.notify_one();
+                    }
+                }
+            });
+            let notifier = thread::spawn({
+                let notify = notify.clone();
+                move || notify.notify_one()
+            });
+            block_on(notify.notified()); // or loom reports a deadlock
+            quitter.join().unwrap();
+            notifier.join().unwrap();
+            assert!(!notify.word().has_permit() && !notify.word().has_waiters());
+        });
+    }
+
+    #[test]
+    fn all_who_listen_hear_notify_waiters() {
+        loom::model(|| {
+            let notify = Arc::new(Notify::new());
+            let early = notify.notified();
+            let listener = thread::spawn({
+                let notify = notify.clone();
+                // Began to listen before or after: in the latter case it may not
+                // wait for ever, so it only looks once.
+                move || poll_once(Box::pin(notify.notified()).as_mut()).is_ready()
+            });
+            let notifier = thread::spawn({
+                let notify = notify.clone();
+                move || notify.notify_waiters()
+            });
+            block_on(early); // or loom reports a deadlock
+            notifier.join().unwrap();
+            listener.join().unwrap();
+            assert!(!notify.word().has_waiters());
+            assert!(poll_once(Box::pin(notify.notified()).as_mut()).is_pending());
+        });
+    }
+
+    #[test]
+    fn one_and_all_at_once_wake_both_and_leave_nothing_behind() {
+        loom::model(|| {
+            let notify = Arc::new(Notify::new());
+            let mut first = Box::pin(notify.notified());
+            assert!(poll_once(first.as_mut()).is_pending());
+            let second = notify.notified();
+            let all = thread::spawn({
+                let notify = notify.clone();
+                move || notify.notify_waiters()
+            });
+            let one = thread::spawn({
+                let notify = notify.clone();
+                move || notify.notify_one()
+            });
+            block_on(first);
+            block_on(second); // by one or by all, or loom reports a deadlock
+            all.join().unwrap();
+            one.join().unwrap();
+            assert!(!notify.word().has_waiters());
+        });
     }
 }

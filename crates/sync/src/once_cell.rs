@@ -396,3 +396,59 @@ impl<T> fmt::Display for SetError<T> {
 }
 
 impl<T: fmt::Debug> Error for SetError<T> {}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::permits::model::poll_once;
+    use blitzen_util::shim::{Arc, thread};
+    use loom::future::block_on;
+    use std::future::pending;
+
+    #[test]
+    fn of_two_who_fill_one_does_and_both_see_it() {
+        loom::model(|| {
+            let cell = Arc::new(OnceCell::new());
+            let other = thread::spawn({
+                let cell = cell.clone();
+                move || *block_on(cell.get_or_init(|| async { Box::new(1) })).as_ref()
+            });
+            let mine = *block_on(cell.get_or_init(|| async { Box::new(2) })).as_ref();
+            assert_eq!(mine, other.join().unwrap());
+            assert_eq!(cell.get().map(|value| **value), Some(mine));
+        });
+    }
+
+    #[test]
+    fn one_that_gives_up_leaves_the_cell_to_the_next() {
+        loom::model(|| {
+            let cell = Arc::new(OnceCell::new());
+            let quitter = thread::spawn({
+                let cell = cell.clone();
+                move || {
+                    let mut filling = Box::pin(cell.get_or_init(pending));
+                    let _ = poll_once(filling.as_mut());
+                }
+            });
+            let value = *block_on(cell.get_or_init(|| async { 2 })); // or a deadlock
+            assert_eq!(value, 2);
+            quitter.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn set_meets_get_or_init() {
+        loom::model(|| {
+            let cell = Arc::new(OnceCell::new());
+            let setter = thread::spawn({
+                let cell = cell.clone();
+                move || cell.set(Box::new(1))
+            });
+            let value = **block_on(cell.get_or_init(|| async { Box::new(2) }));
+            match setter.join().unwrap() {
+                Ok(()) => assert_eq!(value, 1),
+                Err(_) => assert_eq!(value, 2),
+            }
+        });
+    }
+}

@@ -24,6 +24,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use blitzen_util::coop;
+use blitzen_util::shim::Peek;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicUsize, fence};
 use blitzen_util::wake_batch::{self, WakeBatch};
@@ -97,14 +98,14 @@ impl Permits {
 
     #[inline(always)]
     fn word(&self) -> Word {
-        Word(self.word.load(Relaxed))
+        Word(self.word.peek(Relaxed))
     }
 
     /// How many a newcomer could take.
     pub(crate) fn available(&self) -> usize {
         // Acquire, met by the Release in `release`: a caller that sees a permit
         // back sees what was done with it.
-        let word = Word(self.word.load(Acquire));
+        let word = Word(self.word.peek(Acquire));
         match word.has_waiters() {
             true => 0, // P2
             false => word.permits(),
@@ -115,7 +116,7 @@ impl Permits {
     pub(crate) fn is_closed(&self) -> bool {
         // Acquire, met by the Release of `CLOSED` in `shut`: what was done
         // before the close is seen.
-        Word(self.word.load(Acquire)).is_closed()
+        Word(self.word.peek(Acquire)).is_closed()
     }
 
     #[inline(always)]
@@ -158,8 +159,16 @@ impl Permits {
     ) -> Poll<Result<(), AcquireError>> {
         if waiter.status() == Status::Idle {
             let word = self.word();
-            if word.can_give(count) && self.take(word, count).is_ok() {
-                return within_budget(waiter, cx);
+            if word.can_give(count) {
+                // A task that has to yield does not take permits along: others
+                // would queue behind a task that is not running.
+                let Poll::Ready(spent) = coop::poll_proceed(cx) else {
+                    return Poll::Pending;
+                };
+                if self.take(word, count).is_ok() {
+                    spent.made_progress();
+                    return Poll::Ready(Ok(()));
+                }
             }
         }
         // SAFETY: handed on.

@@ -269,3 +269,50 @@ impl<T> fmt::Display for SetOnceError<T> {
 }
 
 impl<T: fmt::Debug> Error for SetOnceError<T> {}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::permits::model::poll_once;
+    use blitzen_util::shim::{Arc, thread};
+    use loom::future::block_on;
+
+    #[test]
+    fn of_two_who_set_one_does_and_the_waiter_sees_it() {
+        loom::model(|| {
+            let cell = Arc::new(SetOnce::new());
+            let setter = |value: i32| {
+                let cell = cell.clone();
+                thread::spawn(move || {
+                    let set = cell.set(Box::new(value)).is_ok();
+                    assert!(cell.get().is_some(), "set, by this one or the other");
+                    set
+                })
+            };
+            let setters = [setter(1), setter(2)];
+            let value = **block_on(cell.wait()); // or loom reports a deadlock
+            let set = setters.map(|setter| setter.join().unwrap());
+            assert_eq!(set, [value == 1, value == 2]);
+        });
+    }
+
+    #[test]
+    fn one_that_gives_up_does_not_stand_in_the_way() {
+        loom::model(|| {
+            let cell = Arc::new(SetOnce::new());
+            let quitter = thread::spawn({
+                let cell = cell.clone();
+                move || {
+                    let _ = poll_once(Box::pin(cell.wait()).as_mut());
+                }
+            });
+            let setter = thread::spawn({
+                let cell = cell.clone();
+                move || cell.set(Box::new(1)).unwrap()
+            });
+            assert_eq!(**block_on(cell.wait()), 1); // or loom reports a deadlock
+            quitter.join().unwrap();
+            setter.join().unwrap();
+        });
+    }
+}

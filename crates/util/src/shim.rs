@@ -44,6 +44,43 @@ pub mod atomic {
 /// Whether this build is a loom model, in which buffers have to be tiny.
 pub const MODEL: bool = cfg!(blitzen_loom);
 
+/// A load that models explore in full.
+///
+/// loom 0.7 remembers one last access per atomic. Where one thread loads and
+/// another loads and then swaps, the second load hides the first, and the order
+/// in which the swap comes first is never tried. A failing swap before the load
+/// is not forgotten so. Loads that race with load-and-swap loops should be
+/// peeks; outside loom there is no difference.
+pub trait Peek {
+    /// What is loaded.
+    type Value;
+
+    /// Loads the value.
+    fn peek(&self, order: atomic::Ordering) -> Self::Value;
+}
+
+macro_rules! peek {
+    ($($atomic:ident: $value:ty),*) => {$(
+        impl Peek for atomic::$atomic {
+            type Value = $value;
+
+            #[inline(always)]
+            fn peek(&self, order: atomic::Ordering) -> $value {
+                #[cfg(blitzen_loom)]
+                let _ = self.compare_exchange(
+                    <$value>::MAX,
+                    <$value>::MAX,
+                    atomic::Ordering::Relaxed,
+                    atomic::Ordering::Relaxed,
+                );
+                self.load(order)
+            }
+        }
+    )*};
+}
+
+peek!(AtomicU8: u8, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize);
+
 /// Interior mutability whose accesses loom can watch.
 pub mod cell {
     #[cfg(blitzen_loom)]
@@ -257,4 +294,30 @@ macro_rules! thread_local_chosen {
             $(#[$attribute])* $vis static $name: $type = $init;
         }
     };
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::atomic::AtomicUsize;
+    use super::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::sync::Mutex;
+
+    #[test]
+    fn a_peek_meets_a_load_and_swap_in_both_orders() {
+        let seen = std::sync::Arc::new(Mutex::new(BTreeSet::new()));
+        let all = seen.clone();
+        loom::model(move || {
+            let word = Arc::new(AtomicUsize::new(0));
+            let other = word.clone();
+            let thread = thread::spawn(move || {
+                other.peek(Relaxed);
+                other.fetch_add(1, AcqRel);
+            });
+            all.lock().unwrap().insert(word.peek(Acquire));
+            thread.join().unwrap();
+        });
+        assert_eq!(*seen.lock().unwrap(), BTreeSet::from([0, 1]));
+    }
 }

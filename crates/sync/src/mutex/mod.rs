@@ -328,3 +328,37 @@ impl<T: ?Sized> Claim for Owned<T> {
         OwnedMutexGuard::new(self.0)
     }
 }
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::permits::model::poll_once;
+    use blitzen_util::shim::Arc;
+    use blitzen_util::shim::cell::UnsafeCell as Watched;
+    use blitzen_util::shim::thread;
+    use loom::future::block_on;
+
+    #[test]
+    fn three_take_turns_though_one_gives_up() {
+        loom::model(|| {
+            let mutex = Arc::new(Mutex::new(Watched::new(0)));
+            // SAFETY: behind the lock; loom objects if it does not exclude.
+            let add = |slot: &Watched<i32>| slot.with_mut(|slot| unsafe { *slot += 1 });
+            let quitter = thread::spawn({
+                let mutex = mutex.clone();
+                move || match poll_once(Box::pin(mutex.lock()).as_mut()) {
+                    std::task::Poll::Ready(guard) => add(&guard),
+                    std::task::Poll::Pending => {}
+                }
+            });
+            let other = thread::spawn({
+                let mutex = mutex.clone();
+                move || add(&block_on(mutex.lock()))
+            });
+            add(&block_on(mutex.lock()));
+            quitter.join().unwrap();
+            other.join().unwrap();
+            assert!(mutex.try_lock().is_ok());
+        });
+    }
+}
