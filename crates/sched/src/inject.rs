@@ -184,16 +184,19 @@ impl Inject {
         0
     }
 
-    /// Closes every shard; what is queued is forgotten, like what comes later.
-    pub(crate) fn close(&self) {
+    /// Closes every shard, and returns what was queued; what comes later is
+    /// forgotten.
+    pub(crate) fn close(&self) -> Vec<Runnable> {
+        let mut queued = Vec::new();
         for shard in &self.shards {
             let mut queue = shard.queue.lock();
             queue.closed = true;
             while let Some(task) = queue.pop() {
-                task.forget(); // I2
+                queued.push(task);
             }
             shard.len.store(0, Relaxed);
         }
+        queued
     }
 }
 
@@ -243,7 +246,7 @@ mod tests {
         let tasks = Tasks::new();
         let inject = Inject::new(2);
         inject.push(0, tasks.next());
-        inject.close();
+        assert_eq!(inject.close().len(), 1);
         inject.push(1, tasks.next());
         assert_eq!(inject.fetch(0, 64, drop), 0);
         tasks.close();
@@ -292,8 +295,10 @@ mod model {
                 let (tasks, inject) = (tasks.clone(), inject.clone());
                 move || inject.push(0, tasks.next())
             });
-            inject.close();
+            let queued = inject.close();
             producer.join().unwrap();
+            assert!(queued.len() <= 1);
+            drop(queued);
             assert_eq!(inject.fetch(0, 4, drop), 0);
             assert!(inject.is_empty());
             tasks.close();

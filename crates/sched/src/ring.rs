@@ -449,29 +449,68 @@ mod model {
         });
     }
 
+    /// The owner empties its ring, or does what it likes with it, and everything
+    /// is counted at the end.
+    fn check(thieves: usize, filled: u32, owner: impl Fn(&Ring, &Tasks, &mut Vec<u64>)) {
+        let tasks = Tasks::new();
+        let ring = Arc::new(Ring::new());
+        for _ in 0..filled {
+            ring.push(tasks.next(), |_| unreachable!());
+        }
+        let thieves: Vec<_> = (0..thieves).map(|_| thief(&ring)).collect();
+        let mut seen = Vec::new();
+        owner(&ring, &tasks, &mut seen);
+        for thief in thieves {
+            seen.extend(thief.join().unwrap());
+        }
+        while let Some(task) = ring.pop() {
+            note(task, &mut seen);
+        }
+        assert_all(seen, &tasks);
+        tasks.close();
+    }
+
+    fn note(task: Runnable, seen: &mut Vec<u64>) {
+        seen.push(id(&task));
+        task.forget();
+    }
+
+    fn push(ring: &Ring, tasks: &Tasks, seen: &mut Vec<u64>) {
+        ring.push(tasks.next(), |overflow| {
+            for task in overflow.tasks {
+                note(task, seen);
+            }
+        });
+    }
+
     #[test]
     fn two_thieves_never_get_the_same_task() {
         loom::model(|| {
-            let tasks = Tasks::new();
-            let ring = Arc::new(Ring::new());
-            for _ in 0..2 {
-                ring.push(tasks.next(), |_| unreachable!());
-            }
-            let thieves = [thief(&ring), thief(&ring)];
-            let mut seen = Vec::new();
-            if let Some(task) = ring.pop() {
-                seen.push(id(&task));
-                task.forget();
-            }
-            for thief in thieves {
-                seen.extend(thief.join().unwrap());
-            }
-            while let Some(task) = ring.pop() {
-                seen.push(id(&task));
-                task.forget();
-            }
-            assert_all(seen, &tasks);
-            tasks.close();
+            check(2, 2, |ring, _, seen| {
+                if let Some(task) = ring.pop() {
+                    note(task, seen);
+                }
+            });
+        });
+    }
+
+    #[test]
+    fn two_thieves_and_an_owner_that_pushes_overwrite_nothing() {
+        loom::model(|| {
+            check(2, CAPACITY, |ring, tasks, seen| push(ring, tasks, seen));
+        });
+    }
+
+    #[test]
+    fn a_pop_during_a_theft_frees_none_of_the_slots_being_stolen() {
+        loom::model(|| {
+            check(1, CAPACITY, |ring, tasks, seen| {
+                if let Some(task) = ring.pop() {
+                    note(task, seen);
+                }
+                push(ring, tasks, seen);
+                push(ring, tasks, seen);
+            });
         });
     }
 }

@@ -3,15 +3,16 @@
 //! Shutdown, in order:
 //!
 //! X1. The queue for tasks from outside and the lists of live tasks close: what
-//!     is woken or spawned from now on is forgotten or refused.
+//!     was queued is cancelled, what is woken or spawned from now on is
+//!     forgotten or refused.
 //! X2. Each worker, when it notices, cancels what is in its own queue and every
 //!     task that waits to be woken, and leaves.
 //! X3. The last one out finds nobody running and every queue empty, so that no
 //!     runnable is left: it cancels whatever is still alive.
 //!
-//! A worker that is stuck in a poll delays only the tasks that were queued at
-//! that very moment; with a deadline, the caller does not wait for it, and X3
-//! happens when it comes back.
+//! A worker that is stuck in a poll delays only the tasks in its own queue, and
+//! those woken after X1; with a deadline, the caller does not wait for it, and
+//! X3 happens when it comes back.
 
 use std::future::Future;
 use std::io;
@@ -299,7 +300,7 @@ impl Scheduler {
     }
 
     /// Starts the shutdown; [`wait_stopped`](Self::wait_stopped) tells its end.
-    /// Futures are dropped on the workers or, if none has started, here.
+    /// Futures are dropped here and on the workers.
     pub fn close(&self) {
         let guard = self.start.lock(); // whoever starts workers does so before
         // Release, met by the Acquire in `is_closed`.
@@ -307,7 +308,7 @@ impl Scheduler {
             return;
         }
         drop(guard);
-        self.inject.close(); // X1
+        let queued = self.inject.close(); // X1
         for home in &self.homes {
             home.owned.close();
         }
@@ -315,6 +316,7 @@ impl Scheduler {
             self.idle.claim(worker);
             self.world.interrupt(worker);
         }
+        drop(queued); // which cancels them
         self.leave();
     }
 

@@ -733,6 +733,7 @@ impl Seat {
                     break with_own(Worker::look_up);
                 }
                 left -= 1;
+                with_own(|worker| worker.scheduler.world().between_polls());
                 match with_own(Worker::next_beside) {
                     Some(task) => run_task(task),
                     None if woken.load(Relaxed) => break,

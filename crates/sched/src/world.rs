@@ -40,4 +40,8 @@ pub trait World: Send + Sync + 'static {
 
     /// A task panicked.
     fn task_panicked(&self) {}
+
+    /// A worker that is run beside a future is between two polls: the place to
+    /// panic if that is what the runtime does when a task has.
+    fn between_polls(&self) {}
 }

@@ -560,7 +560,8 @@ impl Builder {
         config.lifo = self.lifo_slot;
         config.park_timeout = self.park_timeout;
         let seed = self.seed.unwrap_or_else(rng::entropy);
-        let world = Real::new(config.workers, seed, self.hooks.clone());
+        let stop_on_panic = self.unhandled_panic == UnhandledPanic::ShutdownRuntime;
+        let world = Real::new(config.workers, seed, self.hooks.clone(), stop_on_panic);
         let for_scheduler = Box::new(ForScheduler(world.clone()));
         let pool = Pool::new(
             Box::new(ForPool(world.clone())),

@@ -2,6 +2,8 @@
 //! clock and threads.
 
 use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +24,9 @@ pub(crate) struct Real {
     started: Instant,
     seed: u64,
     hooks: Hooks,
+    /// A panic of a task is the runtime's.
+    stop_on_panic: bool,
+    task_panicked: AtomicBool,
     /// The threads of the workers, until somebody joins them.
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
     /// The runtime; set right after it was made.
@@ -29,12 +34,14 @@ pub(crate) struct Real {
 }
 
 impl Real {
-    pub(crate) fn new(workers: usize, seed: u64, hooks: Hooks) -> Arc<Self> {
+    pub(crate) fn new(workers: usize, seed: u64, hooks: Hooks, stop_on_panic: bool) -> Arc<Self> {
         Arc::new(Self {
             stations: (0..workers).map(|_| Padded(Station::new())).collect(),
             started: Instant::now(),
             seed,
             hooks,
+            stop_on_panic,
+            task_panicked: AtomicBool::new(false),
             threads: Mutex::new(Vec::new()),
             runtime: OnceLock::new(),
         })
@@ -114,6 +121,19 @@ impl World for ForScheduler {
 
     fn after_unpark(&self, _worker: usize) {
         call(&self.0.hooks.on_unpark);
+    }
+
+    fn task_panicked(&self) {
+        if self.0.stop_on_panic {
+            self.0.task_panicked.store(true, Relaxed);
+        }
+    }
+
+    fn between_polls(&self) {
+        assert!(
+            !self.0.task_panicked.load(Relaxed),
+            "a spawned task panicked and the runtime is configured to shut down on unhandled panic"
+        );
     }
 }
 
