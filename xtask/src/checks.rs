@@ -10,12 +10,21 @@ use crate::sh::{self, Context, Ended, Failure, Outcome, Tally};
 /// An example that has not ended after this long hangs.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(120);
 
-/// The façade's feature sets that must compile: nothing, everything stable, and
-/// everything under the cfg that some of Tokio's users set for their whole build.
-const FACADE_SETS: [(&str, &str); 3] = [
-    ("", ""),
-    ("full,test-util", ""),
-    ("full,test-util", "--cfg tokio_unstable"),
+/// The façade's features that bring something; it has to compile with any of them alone,
+/// with none, with all, and under the cfg that some of Tokio's users set.
+const FACADE_FEATURES: [&str; 12] = [
+    "fs",
+    "io-std",
+    "io-util",
+    "macros",
+    "net",
+    "process",
+    "rt",
+    "rt-multi-thread",
+    "signal",
+    "sync",
+    "test-util",
+    "time",
 ];
 
 pub(crate) fn fmt(args: &[String]) -> Outcome<Tally> {
@@ -40,14 +49,22 @@ pub(crate) fn clippy(_: &[String]) -> Outcome<Tally> {
         "-D",
         "warnings",
     ]))?;
-    for (features, flags) in FACADE_SETS {
-        let mut command = compat_cargo();
-        command
-            .args(["clippy", "-p", "tokio", "--features", features])
-            .env("RUSTFLAGS", flags);
-        sh::run(command.args(["--", "-D", "warnings"]))?;
+    for features in FACADE_FEATURES.into_iter().chain(["", "full,test-util"]) {
+        facade_clippy(features, "")?;
     }
+    facade_clippy("full,test-util", "--cfg tokio_unstable")?;
     Ok(Tally::default())
+}
+
+fn facade_clippy(features: &str, flags: &str) -> Outcome {
+    let mut command = sh::cargo();
+    command
+        .current_dir(sh::root().join("compat"))
+        .args(["clippy", "--quiet", "-p", "tokio", "--features", features])
+        .args(["--", "-D", "warnings"])
+        .env("CARGO_TARGET_DIR", sh::target().join("compat"))
+        .env("RUSTFLAGS", flags);
+    sh::run(&mut command)
 }
 
 pub(crate) fn doc(_: &[String]) -> Outcome<Tally> {
@@ -122,13 +139,4 @@ pub(crate) fn bench(args: &[String]) -> Outcome<Tally> {
         .args(args);
     sh::run(&mut command)?;
     Ok(Tally::default())
-}
-
-/// cargo in the workspace `compat/`, building below our own target folder.
-fn compat_cargo() -> Command {
-    let mut command = sh::cargo();
-    command
-        .current_dir(sh::root().join("compat"))
-        .env("CARGO_TARGET_DIR", sh::target().join("compat"));
-    command
 }
