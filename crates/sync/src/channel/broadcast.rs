@@ -1103,21 +1103,30 @@ mod model {
     }
 
     #[test]
-    fn two_receivers_and_a_lapping_sender_share_one_slot() {
+    fn two_receivers_clone_one_after_the_other() {
         loom::model(|| {
             let (tx, mut one) = channel(1);
             let mut two = tx.subscribe();
-            tx.send(Arc::new(1)).unwrap();
-            let read = |rx: &mut Receiver<Arc<i32>>| match rx.try_recv() {
-                Ok(value) => *value,
-                Err(TryRecvError::Lagged(1)) => 0,
-                other => panic!("{other:?}"),
+            tx.send(Exclusive::new()).unwrap();
+            let receiver = thread::spawn(move || one.try_recv().is_ok());
+            assert!(two.try_recv().is_ok() && receiver.join().unwrap());
+            assert!(tx.is_empty());
+        });
+    }
+
+    #[test]
+    fn a_sender_overtakes_a_receiver_or_waits_for_its_clone() {
+        loom::model(|| {
+            let (tx, mut rx) = channel(1);
+            tx.send(Exclusive::new()).unwrap();
+            let sender = thread::spawn(move || tx.send(Exclusive::new()).is_ok());
+            let lost = match rx.try_recv() {
+                Ok(_) => 0,
+                Err(TryRecvError::Lagged(lost)) => lost,
+                Err(other) => panic!("{other:?}"),
             };
-            let receiver = thread::spawn(move || read(&mut one));
-            let sender = thread::spawn(move || tx.send(Arc::new(2)).is_ok());
-            assert!(read(&mut two) <= 2);
-            assert!(receiver.join().unwrap() <= 2);
             assert!(sender.join().unwrap());
+            assert_eq!((rx.len(), rx.try_recv().is_ok()), (1, true), "{lost} lost");
         });
     }
 
@@ -1129,15 +1138,41 @@ mod model {
             let two = tx.subscribe();
             tx.send(value.clone()).unwrap();
             let receiver = thread::spawn(move || drop(one.try_recv()));
-            let sender = thread::spawn({
-                let value = value.clone();
-                move || drop(tx.send(value))
-            });
             drop(two);
             receiver.join().unwrap();
-            sender.join().unwrap();
             assert_eq!(Arc::strong_count(&value), 1);
         });
+    }
+
+    #[test]
+    fn a_value_overwritten_while_its_receiver_leaves_is_dropped_once() {
+        loom::model(|| {
+            let value = Arc::new(());
+            let (tx, rx) = channel(1);
+            tx.send(value.clone()).unwrap();
+            let receiver = thread::spawn(move || drop(rx));
+            let _ = tx.send(value.clone());
+            receiver.join().unwrap();
+            assert_eq!(Arc::strong_count(&value), 1);
+        });
+    }
+
+    /// Its clones must not overlap, and must not be disturbed.
+    #[derive(Debug)]
+    struct Exclusive(UnsafeCell<u32>);
+
+    impl Exclusive {
+        fn new() -> Self {
+            Self(UnsafeCell::new(0))
+        }
+    }
+
+    impl Clone for Exclusive {
+        fn clone(&self) -> Self {
+            // SAFETY: loom fails the model if somebody else is here.
+            self.0.with_mut(|count| unsafe { *count += 1 });
+            Self::new()
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod broadcast;
 pub mod error;
 pub mod mpsc;
 pub mod oneshot;
+pub mod watch;
 
 mod blocks;
 mod until;

@@ -1,0 +1,880 @@
+//! The latest of a series of values, and news of every change.
+//!
+//! ```text
+//!   state:  │ version │ WAITING │ CLOSED │
+//! ```
+//!
+//! A receiver remembers the version it has seen; the value has changed for it
+//! when the version is another. Values in between are not kept.
+//!
+//! V1. The version is changed while the value is locked for writing, so whoever
+//!     has it locked for reading reads the version that belongs to it.
+//! V2. `WAITING` is set, under the lock of `changing`, by whoever queues there,
+//!     by an exchange that fails if the version has moved; and cleared, under
+//!     the same lock, by whoever finds the queue empty.
+//!
+//! So a change finds out in one operation whether somebody waits for it, and
+//! without waiters touches no queue.
+//!
+//! ```
+//! use blitzen_sync::channel::watch;
+//!
+//! # futures::executor::block_on(async {
+//! let (tx, mut rx) = watch::channel("starting");
+//! std::thread::spawn(move || tx.send("ready"));
+//! rx.changed().await.unwrap();
+//! assert_eq!(*rx.borrow_and_update(), "ready");
+//! # });
+//! ```
+
+use std::fmt;
+use std::future::poll_fn;
+use std::mem;
+use std::ops::Deref;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::pin::pin;
+use std::task::{Poll, ready};
+
+use blitzen_util::coop;
+use blitzen_util::shim::atomic::AtomicUsize;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::shim::{Arc, RwLock, RwLockReadGuard};
+use blitzen_util::wake_batch;
+
+use self::error::{RecvError, SendError};
+use super::until::{Place, dismiss_all, until};
+use crate::queue::{Queue, Status};
+
+/// What sending and waiting may answer.
+pub mod error {
+    use std::error::Error;
+    use std::fmt;
+
+    /// There is no receiver; here is the value.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// drop(rx);
+    /// assert_eq!(tx.send(2).unwrap_err().0, 2);
+    /// ```
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub struct SendError<T>(pub T);
+
+    impl<T> fmt::Debug for SendError<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.debug_struct("SendError").finish_non_exhaustive()
+        }
+    }
+
+    impl<T> fmt::Display for SendError<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("channel closed")
+        }
+    }
+
+    impl<T> Error for SendError<T> {}
+
+    /// All senders are gone.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, mut rx) = watch::channel(1);
+    /// drop(tx);
+    /// let error = rx.changed().await.unwrap_err();
+    /// assert_eq!(error.to_string(), "channel closed");
+    /// # });
+    /// ```
+    #[derive(Clone, Debug)]
+    pub struct RecvError(pub(super) ());
+
+    impl fmt::Display for RecvError {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("channel closed")
+        }
+    }
+
+    impl Error for RecvError {}
+}
+
+const CLOSED: usize = 1;
+const WAITING: usize = 2;
+/// One version further.
+const VERSION: usize = 4;
+
+/// Makes a channel with its first value, which counts as seen.
+///
+/// ```
+/// use blitzen_sync::channel::watch;
+///
+/// let (tx, rx) = watch::channel(1);
+/// assert_eq!(*rx.borrow(), 1);
+/// assert!(!rx.has_changed().unwrap());
+/// tx.send(2).unwrap();
+/// assert!(rx.has_changed().unwrap());
+/// ```
+pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
+    let sender = Sender::new(init);
+    let receiver = sender.subscribe();
+    (sender, receiver)
+}
+
+/// The end that changes the value; may be cloned.
+///
+/// ```
+/// use blitzen_sync::channel::watch;
+///
+/// let (tx, rx) = watch::channel(1);
+/// tx.send_modify(|value| *value += 1);
+/// assert_eq!(*rx.borrow(), 2);
+/// ```
+pub struct Sender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// The end that sees the value; may be cloned.
+///
+/// ```
+/// use blitzen_sync::channel::watch;
+///
+/// let (tx, mut rx) = watch::channel(1);
+/// tx.send(2).unwrap();
+/// assert_eq!(*rx.borrow_and_update(), 2);
+/// assert!(!rx.has_changed().unwrap());
+/// ```
+pub struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+    /// The version it has seen.
+    seen: usize,
+}
+
+/// The value, locked for reading: senders wait for it. Do not keep it across an
+/// await, nor call a sender of the same channel while it is there.
+///
+/// ```
+/// use blitzen_sync::channel::watch;
+///
+/// let (_tx, rx) = watch::channel(vec![1, 2]);
+/// let numbers = rx.borrow();
+/// assert_eq!(numbers.len(), 2);
+/// ```
+pub struct Ref<'a, T> {
+    value: RwLockReadGuard<'a, T>,
+    has_changed: bool,
+}
+
+struct Shared<T> {
+    value: RwLock<T>,
+    state: AtomicUsize,
+    senders: AtomicUsize,
+    receivers: AtomicUsize,
+    /// Those who wait for a change, tagged with the version they have seen.
+    changing: Queue,
+    /// Those who wait for the last receiver to go.
+    closing: Queue,
+}
+
+// A panic in `send_modify` leaves what the closure has left, without a version.
+impl<T: RefUnwindSafe> UnwindSafe for Sender<T> {}
+impl<T: RefUnwindSafe> RefUnwindSafe for Sender<T> {}
+impl<T: RefUnwindSafe> UnwindSafe for Receiver<T> {}
+impl<T: RefUnwindSafe> RefUnwindSafe for Receiver<T> {}
+
+#[inline(always)]
+fn version(state: usize) -> usize {
+    state / VERSION
+}
+
+#[inline(always)]
+fn is_closed(state: usize) -> bool {
+    state & CLOSED != 0
+}
+
+impl<T> Shared<T> {
+    #[inline(always)]
+    fn state(&self) -> usize {
+        // Acquire, met by the Release of every change: a receiver that sees a
+        // version, or the close, sees what came before it.
+        self.state.load(Acquire)
+    }
+
+    #[inline(always)]
+    fn borrow(&self) -> (RwLockReadGuard<'_, T>, usize) {
+        let value = self.value.read();
+        let version = version(self.state()); // V1
+        (value, version)
+    }
+
+    /// Tells those who wait, if `state` says that somebody does, of everything
+    /// before the version `end`.
+    #[inline(always)]
+    fn tell(&self, state: usize, end: usize) {
+        if state & WAITING != 0 {
+            self.wake_before(end);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_before(&self, end: usize) {
+        wake_batch::in_rounds(|batch| {
+            let mut line = self.changing.lock();
+            // Later ones have come while we were waking.
+            while let Some(seen) = line.front()
+                && (end.wrapping_sub(seen).wrapping_mul(VERSION)) as isize > 0
+            {
+                if batch.is_full() {
+                    return true;
+                }
+                line.settle_front(Status::Dismissed, batch);
+            }
+            if line.is_empty() {
+                self.state.fetch_and(!WAITING, Relaxed); // V2
+            }
+            false
+        });
+    }
+
+    /// The tag of a place in `changing`, unless there is news (V2).
+    fn must_wait(&self, seen: usize) -> Option<usize> {
+        let mut state = self.state();
+        loop {
+            if version(state) != seen || is_closed(state) {
+                return None;
+            }
+            if state & WAITING != 0 {
+                return Some(seen);
+            }
+            // Relaxed: the lock of the queue orders what it guards.
+            match (self.state).compare_exchange_weak(state, state | WAITING, Relaxed, Acquire) {
+                Ok(_) => return Some(seen),
+                Err(changed) => state = changed,
+            }
+        }
+    }
+
+    fn receivers(&self) -> usize {
+        // Acquire, met by the Release in `Receiver::drop`.
+        self.receivers.load(Acquire)
+    }
+
+    fn subscribe(shared: &Arc<Self>, seen: usize) -> Receiver<T> {
+        shared.receivers.fetch_add(1, Relaxed);
+        Receiver {
+            shared: shared.clone(),
+            seen,
+        }
+    }
+}
+
+impl<T> Sender<T> {
+    /// Makes a channel without a receiver.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch::Sender;
+    ///
+    /// let tx = Sender::new(1);
+    /// assert!(tx.is_closed());
+    /// assert_eq!(*tx.subscribe().borrow(), 1);
+    /// ```
+    pub fn new(init: T) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                value: RwLock::new(init),
+                state: AtomicUsize::new(0),
+                senders: AtomicUsize::new(1),
+                receivers: AtomicUsize::new(0),
+                changing: Queue::new(()),
+                closing: Queue::new(()),
+            }),
+        }
+    }
+
+    /// Replaces the value and tells the receivers.
+    ///
+    /// # Errors
+    /// If there is none; the error has the value, and the old one stays.
+    /// [`send_replace`](Self::send_replace) does not mind.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// assert_eq!(*rx.borrow(), 2);
+    /// drop(rx);
+    /// assert!(tx.send(3).is_err());
+    /// ```
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        if self.is_closed() {
+            return Err(SendError(value));
+        }
+        self.send_replace(value);
+        Ok(())
+    }
+
+    /// Changes the value in place and tells the receivers.
+    ///
+    /// If the closure panics, what it has left is the value, and nobody is told.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, rx) = watch::channel(vec![1]);
+    /// tx.send_modify(|list| list.push(2));
+    /// assert_eq!(*rx.borrow(), [1, 2]);
+    /// ```
+    pub fn send_modify<F>(&self, modify: F)
+    where
+        F: FnOnce(&mut T),
+    {
+        self.send_if_modified(|value| {
+            modify(value);
+            true
+        });
+    }
+
+    /// Changes the value in place, and tells the receivers if the closure says
+    /// that it has; returns what it says.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// let at_least = |least| {
+    ///     tx.send_if_modified(|value| {
+    ///         let grows = *value < least;
+    ///         *value = least.max(*value);
+    ///         grows
+    ///     })
+    /// };
+    /// assert!(!at_least(1));
+    /// assert!(!rx.has_changed().unwrap());
+    /// assert!(at_least(2));
+    /// assert!(rx.has_changed().unwrap());
+    /// ```
+    pub fn send_if_modified<F>(&self, modify: F) -> bool
+    where
+        F: FnOnce(&mut T) -> bool,
+    {
+        let shared = &*self.shared;
+        let mut value = shared.value.write();
+        if !modify(&mut value) {
+            return false;
+        }
+        // AcqRel: Release, met by the Acquire in `state`. V1: still locked.
+        let state = shared.state.fetch_add(VERSION, AcqRel);
+        drop(value);
+        shared.tell(state, version(state) + 1);
+        true
+    }
+
+    /// Replaces the value, tells the receivers, if any, and returns the old one.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch::Sender;
+    ///
+    /// let tx = Sender::new(1);
+    /// assert_eq!(tx.send_replace(2), 1);
+    /// assert_eq!(*tx.borrow(), 2);
+    /// ```
+    pub fn send_replace(&self, mut value: T) -> T {
+        self.send_modify(|old| mem::swap(old, &mut value));
+        value
+    }
+
+    /// The value. Senders wait while it is borrowed.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, _rx) = watch::channel(1);
+    /// assert_eq!(*tx.borrow(), 1);
+    /// ```
+    pub fn borrow(&self) -> Ref<'_, T> {
+        Ref {
+            value: self.shared.value.read(),
+            has_changed: false, // a sender has seen what was sent
+        }
+    }
+
+    /// Whether there is no receiver.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// assert!(!tx.is_closed());
+    /// drop(rx);
+    /// assert!(tx.is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.receiver_count() == 0
+    }
+
+    /// Waits until there is no receiver.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost by giving up.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, rx) = watch::channel(1);
+    /// std::thread::spawn(move || drop(rx));
+    /// tx.closed().await; // nobody looks: stop computing
+    /// # });
+    /// ```
+    pub async fn closed(&self) {
+        until(&self.shared.closing, || self.is_closed()).await;
+    }
+
+    /// Makes a receiver that has seen the present value.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch::Sender;
+    ///
+    /// let tx = Sender::new(1);
+    /// let rx = tx.subscribe();
+    /// assert!(!rx.has_changed().unwrap());
+    /// ```
+    pub fn subscribe(&self) -> Receiver<T> {
+        Shared::subscribe(&self.shared, version(self.shared.state()))
+    }
+
+    /// How many receivers there are.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, _rx) = watch::channel(1);
+    /// assert_eq!(tx.receiver_count(), 1);
+    /// ```
+    pub fn receiver_count(&self) -> usize {
+        self.shared.receivers()
+    }
+
+    /// How many senders there are.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, _rx) = watch::channel(1);
+    /// let _other = tx.clone();
+    /// assert_eq!(tx.sender_count(), 2);
+    /// ```
+    pub fn sender_count(&self) -> usize {
+        self.shared.senders.load(Relaxed)
+    }
+
+    /// Whether both senders belong to one channel.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, _rx) = watch::channel(1);
+    /// let (other, _rx) = watch::channel(1);
+    /// assert!(tx.same_channel(&tx.clone()));
+    /// assert!(!tx.same_channel(&other));
+    /// ```
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.shared.senders.fetch_add(1, Relaxed);
+        Self {
+            shared: self.shared.clone(),
+        }
+    }
+}
+
+impl<T: Default> Default for Sender<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        // AcqRel: each sender's changes come before the last one's close.
+        if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
+            // AcqRel: Release, met by the Acquire in `state`.
+            let state = self.shared.state.fetch_or(CLOSED, AcqRel);
+            self.shared.tell(state, version(state) + 1);
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender")
+            .field("value", &*self.borrow())
+            .field("receivers", &self.receiver_count())
+            .finish()
+    }
+}
+
+impl<T> Receiver<T> {
+    /// The value, which does not count as seen by that. Senders wait while it is
+    /// borrowed.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// assert_eq!(*rx.borrow(), 2);
+    /// assert!(rx.has_changed().unwrap());
+    /// ```
+    pub fn borrow(&self) -> Ref<'_, T> {
+        let (value, version) = self.shared.borrow();
+        Ref {
+            value,
+            has_changed: version != self.seen,
+        }
+    }
+
+    /// The value, which counts as seen from now on. Senders wait while it is
+    /// borrowed.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, mut rx) = watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// assert_eq!(*rx.borrow_and_update(), 2);
+    /// assert!(!rx.has_changed().unwrap());
+    /// ```
+    pub fn borrow_and_update(&mut self) -> Ref<'_, T> {
+        let (value, version) = self.shared.borrow();
+        let seen = mem::replace(&mut self.seen, version);
+        Ref {
+            value,
+            has_changed: version != seen,
+        }
+    }
+
+    /// Whether there is a value not seen yet.
+    ///
+    /// # Errors
+    /// If all senders are gone, whatever has been seen.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// assert!(rx.has_changed().unwrap());
+    /// drop(tx);
+    /// assert!(rx.has_changed().is_err());
+    /// ```
+    pub fn has_changed(&self) -> Result<bool, RecvError> {
+        let state = self.shared.state();
+        match is_closed(state) {
+            true => Err(RecvError(())),
+            false => Ok(version(state) != self.seen),
+        }
+    }
+
+    /// Makes the present value count as not seen.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (_tx, mut rx) = watch::channel(1);
+    /// rx.mark_changed();
+    /// rx.changed().await.unwrap(); // at once
+    /// # });
+    /// ```
+    pub fn mark_changed(&mut self) {
+        // Any other than the present one.
+        self.seen = version(self.shared.state().wrapping_sub(VERSION));
+    }
+
+    /// Makes the present value count as seen.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, mut rx) = watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// rx.mark_unchanged();
+    /// assert!(!rx.has_changed().unwrap());
+    /// ```
+    pub fn mark_unchanged(&mut self) {
+        self.seen = version(self.shared.state());
+    }
+
+    /// Waits for a value not seen yet, which then counts as seen. At once if
+    /// there is one.
+    ///
+    /// # Errors
+    /// If the last value has been seen, and all senders are gone.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, it has marked nothing as seen.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, mut rx) = watch::channel(1);
+    /// std::thread::spawn(move || tx.send(2));
+    /// rx.changed().await.unwrap();
+    /// assert_eq!(*rx.borrow(), 2);
+    /// # });
+    /// ```
+    pub async fn changed(&mut self) -> Result<(), RecvError> {
+        let shared = &*self.shared;
+        let seen = &mut self.seen;
+        let place = pin!(Place::new(&shared.changing));
+        let place = place.into_ref();
+        poll_fn(|cx| {
+            let spent = ready!(coop::poll_proceed(cx));
+            let changed = loop {
+                let state = shared.state();
+                if version(state) != *seen {
+                    *seen = version(state);
+                    break Ok(());
+                }
+                if is_closed(state) {
+                    break Err(RecvError(()));
+                }
+                if place.wait(cx, |()| shared.must_wait(*seen)) {
+                    return Poll::Pending;
+                }
+            };
+            spent.made_progress();
+            Poll::Ready(changed)
+        })
+        .await
+    }
+
+    /// Waits for a value of which the closure says yes, be it the present one;
+    /// it counts as seen.
+    ///
+    /// # Errors
+    /// If the closure says no to the last value, and all senders are gone.
+    ///
+    /// # Cancel safety
+    /// Dropped before it is ready, it may have marked values as seen to which
+    /// the closure said no.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// # futures::executor::block_on(async {
+    /// let (tx, mut rx) = watch::channel(1);
+    /// std::thread::spawn(move || (2..10).try_for_each(|value| tx.send(value)));
+    /// let value = rx.wait_for(|value| *value > 5).await.unwrap();
+    /// assert!(*value > 5);
+    /// # });
+    /// ```
+    pub async fn wait_for(
+        &mut self,
+        mut wanted: impl FnMut(&T) -> bool,
+    ) -> Result<Ref<'_, T>, RecvError> {
+        let shared = &*self.shared;
+        let seen = &mut self.seen;
+        let place = pin!(Place::new(&shared.changing));
+        let place = place.into_ref();
+        let mut asked = None;
+        poll_fn(|cx| {
+            let spent = ready!(coop::poll_proceed(cx));
+            loop {
+                let state = shared.state(); // before the value: closed means last
+                if asked != Some(version(state)) {
+                    let (value, version) = shared.borrow();
+                    asked = Some(version);
+                    let has_changed = mem::replace(seen, version) != version;
+                    if wanted(&value) {
+                        spent.made_progress();
+                        return Poll::Ready(Ok(Ref { value, has_changed }));
+                    }
+                }
+                if is_closed(state) {
+                    spent.made_progress();
+                    return Poll::Ready(Err(RecvError(())));
+                }
+                if place.wait(cx, |()| shared.must_wait(*seen)) {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Whether both receivers belong to one channel.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (_tx, rx) = watch::channel(1);
+    /// assert!(rx.same_channel(&rx.clone()));
+    /// ```
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Whether all senders are gone.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, rx) = watch::channel(1);
+    /// assert!(!rx.is_closed());
+    /// drop(tx);
+    /// assert!(rx.is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        is_closed(self.shared.state())
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    /// The clone has seen what the original has.
+    fn clone(&self) -> Self {
+        Shared::subscribe(&self.shared, self.seen)
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        // AcqRel: Release, met by the Acquire in `receivers`.
+        if self.shared.receivers.fetch_sub(1, AcqRel) == 1 {
+            dismiss_all(&self.shared.closing);
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.borrow();
+        f.debug_struct("Receiver")
+            .field("value", &*value)
+            .field("has_changed", &value.has_changed)
+            .field("closed", &self.is_closed())
+            .finish()
+    }
+}
+
+impl<T> Ref<'_, T> {
+    /// Whether the receiver that it was borrowed from had not seen the value.
+    /// False if it was borrowed from a sender.
+    ///
+    /// ```
+    /// use blitzen_sync::channel::watch;
+    ///
+    /// let (tx, mut rx) = watch::channel(1);
+    /// tx.send(2).unwrap();
+    /// assert!(rx.borrow_and_update().has_changed());
+    /// assert!(!rx.borrow_and_update().has_changed());
+    /// ```
+    pub fn has_changed(&self) -> bool {
+        self.has_changed
+    }
+}
+
+impl<T> Deref for Ref<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ref")
+            .field("value", &**self)
+            .field("has_changed", &self.has_changed)
+            .finish()
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use std::future::Future;
+    use std::task::{Context, Waker};
+
+    use blitzen_util::shim::thread;
+    use loom::future::block_on;
+
+    #[test]
+    fn a_change_reaches_whoever_waits() {
+        loom::model(|| {
+            let (tx, mut rx) = channel(0);
+            let sender = thread::spawn(move || tx.send(1).unwrap());
+            block_on(rx.changed()).unwrap();
+            assert_eq!(*rx.borrow(), 1);
+            sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn two_changes_reach_two_receivers() {
+        loom::model(|| {
+            let (tx, mut one) = channel(0);
+            let mut two = one.clone();
+            let receiver =
+                thread::spawn(move || block_on(one.wait_for(|value| *value == 2)).is_ok());
+            tx.send(1).unwrap();
+            tx.send(2).unwrap();
+            block_on(two.changed()).unwrap();
+            assert_eq!(*two.borrow(), 2);
+            assert!(receiver.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn the_last_value_is_seen_before_the_close() {
+        loom::model(|| {
+            let (tx, mut rx) = channel(0);
+            let sender = thread::spawn(move || tx.send(1).unwrap());
+            let value = block_on(rx.wait_for(|value| *value == 1)).map(|value| *value);
+            assert_eq!(value.unwrap(), 1);
+            assert!(block_on(rx.changed()).is_err());
+            sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_wait_given_up_leaves_the_change_for_the_next() {
+        loom::model(|| {
+            let (tx, mut rx) = channel(0);
+            let sender = thread::spawn(move || {
+                tx.send(1).unwrap();
+                tx
+            });
+            let polled = pin!(rx.changed()).poll(&mut Context::from_waker(Waker::noop()));
+            match polled {
+                Poll::Ready(changed) => changed.unwrap(),
+                Poll::Pending => block_on(rx.changed()).unwrap(),
+            }
+            assert!(!rx.has_changed().unwrap());
+            drop(sender.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn the_sender_sees_the_last_receiver_go() {
+        loom::model(|| {
+            let (tx, one) = channel(0);
+            let two = one.clone();
+            let receiver = thread::spawn(move || drop(one));
+            drop(two);
+            block_on(tx.closed());
+            assert!(tx.is_closed());
+            receiver.join().unwrap();
+        });
+    }
+}
