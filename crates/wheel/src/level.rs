@@ -20,8 +20,8 @@
 //! P4. While the wheel stays before the first tick of a slot, no tick of that slot belongs
 //!     elsewhere.
 
-/// Levels, not counting the overflow.
-pub(crate) const LEVELS: usize = 5;
+/// Levels, not counting the overflow. One is enough for a model, whose threads have small stacks.
+pub(crate) const LEVELS: usize = if blitzen_util::shim::MODEL { 1 } else { 5 };
 
 /// Bits of a tick that choose a slot within one level.
 const DIGIT_BITS: u32 = 6;

@@ -25,9 +25,9 @@
 //!
 //! # How a runtime uses it
 //!
-//! Each worker has one wheel behind a lock of its own. A timer's [`Entry`] lives inside the
-//! future that waits, so nothing is allocated per timer; its value is whatever firing needs,
-//! a waker slot for instance. The lock is taken
+//! Each worker has one wheel behind a lock of its own: a [`Shard`]. A timer's [`Entry`] lives
+//! inside the future that waits, in a [`Timer`], so nothing is allocated per timer; its value is
+//! a state and a waker. The lock is taken
 //!
 //! * by the worker itself to [`insert`](Wheel::insert), [`reset`](Wheel::reset) and
 //!   [`remove`](Wheel::remove): uncontended, so an exchange on a line that it owns;
@@ -42,7 +42,11 @@
 
 mod entry;
 mod level;
+mod shard;
+mod timer;
 mod wheel;
 
 pub use entry::Entry;
+pub use shard::{Closed, Shard};
+pub use timer::{State, Timer};
 pub use wheel::Wheel;

@@ -338,6 +338,25 @@ impl<T> Wheel<T> {
         }
     }
 
+    /// Puts an empty wheel back to tick 0.
+    ///
+    /// ```
+    /// use blitzen_wheel::Wheel;
+    ///
+    /// let mut wheel = Wheel::<()>::new();
+    /// assert!(wheel.poll(1_000).is_none());
+    /// wheel.rewind();
+    /// assert_eq!(wheel.elapsed(), 0);
+    /// ```
+    ///
+    /// # Panics
+    /// If a timer is in it.
+    #[track_caller]
+    pub fn rewind(&mut self) {
+        assert!(self.is_empty(), "{} timers are in the wheel", self.len);
+        self.elapsed = 0;
+    }
+
     /// Links an entry where its deadline belongs.
     ///
     /// # Safety
