@@ -41,6 +41,9 @@ use crate::ring::{Op, Operation, Refusal, Ring, RingConfig};
 pub struct DriverConfig {
     /// The most events a turn takes in that may wait.
     pub max_events: usize,
+    /// The most events a turn takes in that may not, since its worker has other
+    /// work; 128 if not given, or `max_events` if that is less.
+    pub max_busy_events: Option<usize>,
     /// The leave to look around before sleeping; `None` never to.
     pub spin: Option<SpinPermit>,
     /// What a ring is made of; `None` never to make one.
@@ -52,6 +55,7 @@ impl Default for DriverConfig {
     fn default() -> Self {
         Self {
             max_events: 1024,
+            max_busy_events: None,
             spin: None,
             #[cfg(target_os = "linux")]
             ring: Some(RingConfig::default()),
@@ -156,7 +160,10 @@ impl Driver {
             return Err(gone());
         }
         if self.poller.get().is_none() {
-            let poller = Poller::new(self.config.max_events)?;
+            let poller = match self.config.max_busy_events {
+                None => Poller::new(self.config.max_events)?,
+                Some(busy) => Poller::with_limits(self.config.max_events, busy)?,
+            };
             let _first = self.poller.set(Arc::new(poller));
         }
         drop(shut);
@@ -265,11 +272,25 @@ impl Driver {
     /// # Errors
     /// What the system says of the ring itself.
     pub fn shutdown(&self, patience: Duration) -> io::Result<usize> {
+        self.shutdown_sources();
+        self.shut_ring(patience)
+    }
+
+    /// The part of [`shutdown`](Self::shutdown) that any thread may do at any
+    /// time: ends all waits for sources, and refuses new sources and
+    /// operations.
+    ///
+    /// ```
+    /// # use blitzen_driver::{Driver, DriverConfig};
+    /// let driver = Driver::new(DriverConfig::default());
+    /// driver.shutdown_sources();
+    /// assert!(blitzen_driver::is_gone(&driver.poller().unwrap_err()));
+    /// ```
+    pub fn shutdown_sources(&self) {
         *self.shut.lock() = true;
         if let Some(poller) = self.poller.get() {
             poller.shutdown();
         }
-        self.shut_ring(patience)
     }
 
     /// Whether there is anything to be served here for a stuck owner.

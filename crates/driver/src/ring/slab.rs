@@ -367,8 +367,12 @@ mod tests {
         let mut slab = Slab::default();
         let token = slab.insert();
         slab.send(token);
-        slab.abandon(token, false, || Box::new(Note(heard.clone())));
+        let payload = Box::into_raw(Box::new(Note(heard.clone())));
+        // SAFETY: just made from a box.
+        slab.abandon(token, false, || unsafe { Box::from_raw(payload) });
         drop(slab);
         assert_eq!(Arc::strong_count(&heard), 2);
+        // SAFETY: as was to be shown, nobody has freed it.
+        drop(unsafe { Box::from_raw(payload) });
     }
 }
