@@ -164,6 +164,11 @@ impl Scheduler {
         self.desks.len()
     }
 
+    /// Which of its workers the calling thread is, if it is one of them.
+    pub fn current_worker(self: &Arc<Self>) -> Option<usize> {
+        current::with_worker_of(self, |worker| worker.map(Worker::index))
+    }
+
     /// Makes a task of a future and queues it. After the shutdown the second
     /// half is a runnable that was refused: dropping it drops the future.
     pub fn spawn<F>(self: &Arc<Self>, future: F, id: Id, origin: Origin) -> Spawned<F::Output>

@@ -654,6 +654,7 @@ impl Worker {
         }
         self.deferred.borrow_mut().clear();
         self.scheduler.cancel_idle();
+        self.scheduler.world().left(self.index);
     }
 }
 

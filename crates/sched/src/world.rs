@@ -38,6 +38,9 @@ pub trait World: Send + Sync + 'static {
     /// The worker has woken.
     fn after_unpark(&self, _worker: usize) {}
 
+    /// The worker leaves for good; called by its thread, after its last task.
+    fn left(&self, _worker: usize) {}
+
     /// A task panicked.
     fn task_panicked(&self) {}
 

@@ -5,12 +5,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use blitzen_driver::DriverConfig;
 use blitzen_sched::{Config, Pool, Scheduler};
 use blitzen_util::rng;
 
 use super::handle::Handle;
 use super::hooks::{Hook, Hooks};
 use super::inner::{Flavor, Inner};
+use super::io::IoOptions;
 use super::local_runtime::{LocalOptions, LocalRuntime};
 use super::runtime::Runtime;
 use super::seat::SeatSlot;
@@ -552,6 +554,17 @@ impl Builder {
         self.worker_threads.unwrap_or_else(default_workers)
     }
 
+    fn io_options(&self) -> IoOptions {
+        IoOptions {
+            enabled: self.enable_io,
+            driver: DriverConfig {
+                max_events: self.max_io_events_per_tick,
+                max_busy_events: self.max_io_events_per_busy_tick,
+                ..DriverConfig::default()
+            },
+        }
+    }
+
     #[track_caller]
     fn build_handle(&mut self, is_local: bool) -> io::Result<Handle> {
         let mut config = Config::new(self.workers());
@@ -561,7 +574,8 @@ impl Builder {
         config.park_timeout = self.park_timeout;
         let seed = self.seed.unwrap_or_else(rng::entropy);
         let stop_on_panic = self.unhandled_panic == UnhandledPanic::ShutdownRuntime;
-        let world = Real::new(config.workers, seed, self.hooks.clone(), stop_on_panic);
+        let io = self.io_options();
+        let world = Real::new(config.workers, seed, self.hooks.clone(), stop_on_panic, &io);
         let for_scheduler = Box::new(ForScheduler(world.clone()));
         let pool = Pool::new(
             Box::new(ForPool(world.clone())),

@@ -22,6 +22,7 @@ mod handle;
 mod hooks;
 mod id;
 mod inner;
+pub(crate) mod io;
 mod local_runtime;
 mod metrics;
 #[allow(clippy::module_inception)]

@@ -96,6 +96,8 @@ pub(crate) fn shut_down(handle: &Handle, patience: Patience) -> Result<(), Strag
     };
     let left = || deadline.map(|end| end.saturating_duration_since(Instant::now()));
     let stopped = inner.scheduler().wait_stopped(left());
+    // Before the pool: its threads may be waiting for sockets.
+    inner.world().shut_sources();
     let blocking_threads = inner.pool().wait(left());
     if stopped {
         inner.world().join_threads();
@@ -118,28 +120,6 @@ pub(crate) fn shut_down(handle: &Handle, patience: Patience) -> Result<(), Strag
     })
 }
 
-/// The text of errors that say that a runtime is gone.
-pub(crate) const RUNTIME_SHUTTING_DOWN: &str =
-    "A Tokio 1.x context was found, but it is being shutdown.";
-
-/// An error that says that the runtime is gone, as [`is_rt_shutdown_err`] knows it.
-#[derive(Debug)]
-struct RuntimeShutDown;
-
-impl fmt::Display for RuntimeShutDown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(RUNTIME_SHUTTING_DOWN)
-    }
-}
-
-impl std::error::Error for RuntimeShutDown {}
-
-/// The error of an operation whose runtime is gone.
-#[allow(dead_code)] // the drivers use it
-pub(crate) fn shut_down_error() -> io::Error {
-    io::Error::other(RuntimeShutDown)
-}
-
 /// Whether an operation failed because its runtime was shut down.
 ///
 /// ```
@@ -147,6 +127,5 @@ pub(crate) fn shut_down_error() -> io::Error {
 /// assert!(!blitzen::runtime::is_rt_shutdown_err(&other));
 /// ```
 pub fn is_rt_shutdown_err(error: &io::Error) -> bool {
-    let inner = error.get_ref();
-    inner.is_some_and(|inner| inner.is::<RuntimeShutDown>())
+    blitzen_driver::is_gone(error)
 }

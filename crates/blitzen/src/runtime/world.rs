@@ -2,8 +2,8 @@
 //! clock and threads.
 
 use std::io;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,11 +16,16 @@ use super::context;
 use super::handle::Handle;
 use super::hooks::{Hooks, call};
 use super::inner::Inner;
+use super::io::IoOptions;
 use super::station::Station;
 
 /// The world of one runtime.
 pub(crate) struct Real {
     stations: Box<[Padded<Station>]>,
+    /// Whether sockets were asked for.
+    pub(super) io_enabled: bool,
+    /// Where the next source goes that comes from outside the workers.
+    next_station: AtomicUsize,
     started: Instant,
     seed: u64,
     hooks: Hooks,
@@ -34,9 +39,17 @@ pub(crate) struct Real {
 }
 
 impl Real {
-    pub(crate) fn new(workers: usize, seed: u64, hooks: Hooks, stop_on_panic: bool) -> Arc<Self> {
+    pub(crate) fn new(
+        workers: usize,
+        seed: u64,
+        hooks: Hooks,
+        stop_on_panic: bool,
+        io: &IoOptions,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            stations: (0..workers).map(|_| Padded(Station::new())).collect(),
+            stations: (0..workers).map(|_| Padded(Station::new(io))).collect(),
+            io_enabled: io.enabled,
+            next_station: AtomicUsize::new(0),
             started: Instant::now(),
             seed,
             hooks,
@@ -60,6 +73,20 @@ impl Real {
 
     pub(crate) fn station(&self, worker: usize) -> &Station {
         &self.stations[worker]
+    }
+
+    /// A station for something that comes from outside the workers: each in
+    /// its turn.
+    pub(crate) fn any_station(&self) -> &Station {
+        let turn = self.next_station.fetch_add(1, Relaxed);
+        &self.stations[turn % self.stations.len()]
+    }
+
+    /// Ends all waits for sockets, and refuses new ones.
+    pub(crate) fn shut_sources(&self) {
+        for station in &self.stations {
+            station.driver().shutdown_sources();
+        }
     }
 
     /// Waits for the threads of the workers, which are about to end.
@@ -121,6 +148,10 @@ impl World for ForScheduler {
 
     fn after_unpark(&self, _worker: usize) {
         call(&self.0.hooks.on_unpark);
+    }
+
+    fn left(&self, worker: usize) {
+        self.0.stations[worker].shut_down();
     }
 
     fn task_panicked(&self) {
