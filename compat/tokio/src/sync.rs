@@ -43,6 +43,16 @@ pub mod oneshot {
     }
 }
 
+/// The latest value.
+pub mod watch {
+    pub use blitzen::channel::watch::{Receiver, Ref, Sender, channel};
+
+    /// What can go wrong.
+    pub mod error {
+        pub use blitzen::channel::watch::error::{RecvError, SendError};
+    }
+}
+
 /// Futures that locks return.
 pub mod futures {
     pub use blitzen::sync::futures::{Notified, OwnedNotified};
