@@ -547,6 +547,22 @@ mod model {
     }
 
     #[test]
+    fn closing_against_a_task_that_spawns_drops_the_child_once() {
+        check(|scheduler, held| {
+            spawn(scheduler, {
+                let scheduler = scheduler.clone();
+                async move {
+                    spawn(&scheduler, async move {
+                        let _held = held;
+                        pending::<()>().await
+                    });
+                }
+            });
+            None
+        });
+    }
+
+    #[test]
     fn closing_against_a_wake_from_outside_drops_the_future_once() {
         check(|scheduler, held| {
             let slot = Arc::new(Mutex::new(None::<Waker>));
