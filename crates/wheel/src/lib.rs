@@ -42,11 +42,13 @@
 
 mod entry;
 mod level;
+mod scale;
 mod shard;
 mod timer;
 mod wheel;
 
 pub use entry::Entry;
+pub use scale::Scale;
 pub use shard::{Closed, Shard};
 pub use timer::{State, Timer};
 pub use wheel::Wheel;

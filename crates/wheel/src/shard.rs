@@ -4,7 +4,7 @@
 //! cache. Others come for three reasons: to arm a timer from a thread that has no shard, to take
 //! out one whose task has moved, and to fire what is due while the owner is stuck.
 //!
-//! S1. `next` is not later than the first tick at which something is due. It is stored under the
+//! S1. `next_ns` is not later than the first moment at which something is due. It is stored under the
 //!     lock only; whoever reads it without learns whether taking the lock is worth while.
 //! S2. An owner that sleeps has said under the lock until when. Whoever arms something earlier
 //!     says so to its bell, once, after letting go of the lock.
@@ -27,46 +27,48 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::{Mutex, MutexGuard};
 use blitzen_util::wake_batch;
 
+use crate::scale::Scale;
 use crate::timer::{Slot, State};
 use crate::wheel::Wheel;
 
-/// No tick: nothing is armed.
+/// No tick, and no moment: nothing is armed.
 const NEVER: u64 = u64::MAX;
 
 /// The timers of one worker.
 ///
 /// ```
-/// use blitzen_wheel::{Shard, Timer};
+/// use blitzen_wheel::{Scale, Shard, Timer};
 /// use std::pin::pin;
 /// use std::sync::Arc;
 /// use std::task::Waker;
 ///
 /// let shard = Arc::new(Shard::new());
-/// shard.open(1, Waker::noop().clone());
+/// shard.open(1, Scale::new(0, 125_000), Waker::noop().clone());
 /// let mut timer = pin!(Timer::new(shard.clone(), 1));
-/// timer.as_mut().arm(None, 30, Waker::noop()).unwrap();
+/// timer.as_mut().arm(None, 999_999, Waker::noop()).unwrap();
 ///
-/// assert_eq!(shard.doze(), Some(30)); // sleep until tick 30 …
+/// assert_eq!(shard.doze(), Some(1_000_000)); // sleep until then …
 /// shard.rouse();
-/// assert!(shard.fire(30));
+/// assert!(shard.fire(1_000_000));
 /// ```
 pub struct Shard {
     /// S1.
-    next: AtomicU64,
+    next_ns: AtomicU64,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
     wheel: Wheel<Slot>,
+    scale: Scale,
     owner: Owner,
     tenant: Option<Tenant>,
 }
 
 /// What the owner does, as far as whoever arms a timer needs to know.
 enum Owner {
-    /// It will look at `next` before it sleeps.
+    /// It will look under the lock before it sleeps.
     Awake,
-    /// It sleeps until this tick.
+    /// It sleeps until this moment.
     Asleep(u64),
 }
 
@@ -95,33 +97,36 @@ impl Shard {
     /// ```
     pub fn new() -> Self {
         Self {
-            next: AtomicU64::new(NEVER),
+            next_ns: AtomicU64::new(NEVER),
             inner: Mutex::new(Inner {
                 wheel: Wheel::new(),
+                scale: Scale::new(0, u64::MAX),
                 owner: Owner::Awake,
                 tenant: None,
             }),
         }
     }
 
-    /// Lets a tenant in, whose ticks begin at 0. Its `bell` is woken when the owner sleeps and a
-    /// timer is armed that is due earlier; for a start, the owner counts as asleep.
+    /// Lets a tenant in. Its `bell` is woken when the owner sleeps and a timer is armed that is due
+    /// earlier; for a start, the owner counts as asleep.
     ///
     /// ```
+    /// # use blitzen_wheel::{Scale, Shard};
     /// # use std::task::Waker;
-    /// let shard = Box::new(blitzen_wheel::Shard::new());
-    /// shard.open(1, Waker::noop().clone());
+    /// let shard = Box::new(Shard::new());
+    /// shard.open(1, Scale::new(0, 1_000_000), Waker::noop().clone());
     /// shard.close();
-    /// shard.open(2, Waker::noop().clone());
+    /// shard.open(2, Scale::new(0, 1_000), Waker::noop().clone());
     /// ```
     ///
     /// # Panics
     /// If it has a tenant.
     #[track_caller]
-    pub fn open(&self, tenant: u64, bell: Waker) {
+    pub fn open(&self, tenant: u64, scale: Scale, bell: Waker) {
         let mut inner = self.inner.lock();
         assert!(inner.tenant.is_none(), "a shard has one tenant at a time");
         inner.wheel.rewind();
+        inner.scale = scale;
         inner.owner = Owner::Asleep(NEVER);
         inner.tenant = Some(Tenant { id: tenant, bell });
     }
@@ -129,23 +134,23 @@ impl Shard {
     /// Ends the tenancy: every armed timer is closed, and whoever waits for it is woken.
     ///
     /// ```
-    /// use blitzen_wheel::{Shard, State, Timer};
+    /// use blitzen_wheel::{Scale, Shard, State, Timer};
     /// # use std::{pin::pin, sync::Arc, task::Waker};
     ///
     /// let shard = Arc::new(Shard::new());
-    /// shard.open(1, Waker::noop().clone());
+    /// shard.open(1, Scale::new(0, 1_000), Waker::noop().clone());
     /// let mut timer = pin!(Timer::new(shard.clone(), 1));
-    /// timer.as_mut().arm(None, 30, Waker::noop()).unwrap();
+    /// timer.as_mut().arm(None, 30_000, Waker::noop()).unwrap();
     /// shard.close();
     /// assert_eq!(timer.state(), State::Closed);
     /// ```
     pub fn close(&self) {
         let tenant = self.inner.lock().tenant.take(); // S4: from here on nothing is armed
-        self.take_out(u64::MAX, State::Closed);
+        self.take_out(NEVER, State::Closed);
         drop(tenant);
     }
 
-    /// Fires every timer that is due at `now_tick`; tells whether there was one. Any thread may
+    /// Fires every timer that is due; tells whether there was one. Any thread may
     /// do this.
     ///
     /// ```
@@ -153,30 +158,30 @@ impl Shard {
     /// assert!(!shard.fire(1_000));
     /// ```
     #[inline]
-    pub fn fire(&self, now_tick: u64) -> bool {
-        now_tick >= self.next() && self.take_out(now_tick, State::Fired)
+    pub fn fire(&self, now_ns: u64) -> bool {
+        now_ns >= self.next_ns() && self.take_out(now_ns, State::Fired)
     }
 
-    /// A tick that is not later than that of the first timer; [`u64::MAX`] if there is none.
+    /// A moment that is not later than when the first timer is due; [`u64::MAX`] if there is none.
     ///
     /// ```
     /// # let shard = Box::new(blitzen_wheel::Shard::new());
-    /// assert_eq!(shard.next(), u64::MAX);
+    /// assert_eq!(shard.next_ns(), u64::MAX);
     /// ```
     #[inline]
-    pub fn next(&self) -> u64 {
+    pub fn next_ns(&self) -> u64 {
         // Relaxed: an owner that reads an old value looks again under the lock, in `doze`, before
         // it sleeps.
-        self.next.load(Relaxed)
+        self.next_ns.load(Relaxed)
     }
 
-    /// The tick of the first timer, as exactly as [`Wheel::next_expiry`] knows it.
+    /// When the first timer is due, as exactly as [`Wheel::next_expiry`] knows it.
     ///
     /// ```
     /// # let shard = Box::new(blitzen_wheel::Shard::new());
-    /// assert_eq!(shard.next_expiry(), None);
+    /// assert_eq!(shard.next_expiry_ns(), None);
     /// ```
-    pub fn next_expiry(&self) -> Option<u64> {
+    pub fn next_expiry_ns(&self) -> Option<u64> {
         self.lock().settle_next()
     }
 
@@ -226,17 +231,21 @@ impl Shard {
     #[inline]
     pub(crate) fn lock(&self) -> Locked<'_> {
         Locked {
-            next: &self.next,
+            next_ns: &self.next_ns,
             inner: self.inner.lock(),
         }
     }
 
     /// Takes out what is due, and wakes (S3), some at a time.
-    fn take_out(&self, now_tick: u64, state: State) -> bool {
+    fn take_out(&self, now_ns: u64, state: State) -> bool {
         let mut any = false;
         let rounds = AssertUnwindSafe(|| {
             wake_batch::in_rounds(|batch| {
                 let mut locked = self.lock();
+                let now_tick = match now_ns {
+                    NEVER => NEVER, // also what never comes
+                    _ => locked.inner.scale.tick_reached(now_ns),
+                };
                 while !batch.is_full() {
                     let Some(entry) = locked.poll(now_tick) else {
                         locked.settle_next();
@@ -260,7 +269,7 @@ impl Shard {
 
 /// A shard whose lock is held.
 pub(crate) struct Locked<'a> {
-    next: &'a AtomicU64,
+    next_ns: &'a AtomicU64,
     inner: MutexGuard<'a, Inner>,
 }
 
@@ -273,15 +282,22 @@ impl Locked<'_> {
             .is_some_and(|present| present.id == tenant)
     }
 
+    /// The tick for a deadline.
+    #[inline]
+    pub(crate) fn tick_of(&self, deadline_ns: u64) -> u64 {
+        self.inner.scale.tick_of_deadline(deadline_ns)
+    }
+
     /// Lets go of the lock after a timer was armed for a tick, and has the owner know if it
     /// sleeps for longer (S1, S2).
     #[inline]
     pub(crate) fn unlock_for(mut self, tick: u64) {
-        if tick < self.next.load(Relaxed) {
-            self.next.store(tick, Relaxed);
+        let due_ns = self.inner.scale.begins_ns(tick);
+        if due_ns < self.next_ns.load(Relaxed) {
+            self.next_ns.store(due_ns, Relaxed);
         }
-        if let Owner::Asleep(until) = self.inner.owner
-            && tick < until
+        if let Owner::Asleep(until_ns) = self.inner.owner
+            && due_ns < until_ns
         {
             self.inner.owner = Owner::Awake; // as good as
             let bell = self.inner.tenant.as_ref().map(|tenant| tenant.bell.clone());
@@ -292,11 +308,12 @@ impl Locked<'_> {
         }
     }
 
-    /// Brings `next` up to date.
+    /// Brings `next_ns` up to date.
     fn settle_next(&mut self) -> Option<u64> {
-        let next = self.inner.wheel.next_expiry();
-        self.next.store(next.unwrap_or(NEVER), Relaxed);
-        next
+        let next_tick = self.inner.wheel.next_expiry();
+        let next_ns = next_tick.map_or(NEVER, |tick| self.inner.scale.begins_ns(tick));
+        self.next_ns.store(next_ns, Relaxed);
+        (next_ns != NEVER).then_some(next_ns)
     }
 }
 
@@ -326,7 +343,7 @@ impl Default for Shard {
 impl fmt::Debug for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shard")
-            .field("next", &self.next())
+            .field("next_ns", &self.next_ns())
             .finish_non_exhaustive()
     }
 }
@@ -362,7 +379,7 @@ mod tests {
 
     fn open(bell: Waker) -> Arc<Shard> {
         let shard = Arc::new(Shard::new());
-        shard.open(1, bell);
+        shard.open(1, Scale::new(0, 10), bell);
         shard
     }
 
@@ -378,29 +395,29 @@ mod tests {
     fn more_timers_than_a_batch_holds_all_fire() {
         let shard = open(Waker::noop().clone());
         let (woken, waker) = count();
-        let timers: Vec<_> = (0..100).map(|_| armed(&shard, 5, &waker)).collect();
-        assert!(shard.fire(5));
+        let timers: Vec<_> = (0..100).map(|_| armed(&shard, 50, &waker)).collect();
+        assert!(shard.fire(50));
         assert_eq!((woken.get(), shard.len()), (100, 0));
         assert!(timers.iter().all(|timer| timer.state() == State::Fired));
-        assert_eq!(shard.next(), NEVER);
+        assert_eq!(shard.next_ns(), NEVER);
     }
 
     #[test]
     fn a_sleeper_is_told_of_what_is_earlier_and_once() {
         let (rung, bell) = count();
         let shard = open(bell);
-        let first = armed(&shard, 100, Waker::noop());
+        let first = armed(&shard, 1000, Waker::noop());
         assert_eq!(rung.get(), 1, "an owner that never ran is asleep");
-        assert_eq!(shard.doze(), Some(100));
-        let later = armed(&shard, 200, Waker::noop());
-        let equal = armed(&shard, 100, Waker::noop());
+        assert_eq!(shard.doze(), Some(1_000));
+        let later = armed(&shard, 2000, Waker::noop());
+        let equal = armed(&shard, 1000, Waker::noop());
         assert_eq!(rung.get(), 1, "it wakes by itself");
-        let mut earlier = armed(&shard, 50, Waker::noop());
+        let mut earlier = armed(&shard, 500, Waker::noop());
         assert_eq!(rung.get(), 2);
-        earlier.as_mut().reset(40);
+        earlier.as_mut().reset(400);
         assert_eq!(rung.get(), 2, "it has been told");
         shard.rouse();
-        let own = armed(&shard, 1, Waker::noop());
+        let own = armed(&shard, 10, Waker::noop());
         assert_eq!(rung.get(), 2, "it is awake");
         drop((first, later, equal, earlier, own));
     }
@@ -410,11 +427,11 @@ mod tests {
         let (rung, bell) = count();
         let shard = open(bell);
         shard.rouse();
-        let mut timer = armed(&shard, 100, Waker::noop());
+        let mut timer = armed(&shard, 1000, Waker::noop());
         shard.doze();
-        timer.as_mut().reset(200);
+        timer.as_mut().reset(2000);
         assert_eq!(rung.get(), 0);
-        timer.as_mut().reset(50);
+        timer.as_mut().reset(500);
         assert_eq!(rung.get(), 1);
     }
 
@@ -422,10 +439,10 @@ mod tests {
     fn a_timer_wakes_the_last_waker_it_was_given() {
         let shard = open(Waker::noop().clone());
         let ((old, old_waker), (new, new_waker)) = (count(), count());
-        let mut timer = armed(&shard, 5, &old_waker);
+        let mut timer = armed(&shard, 50, &old_waker);
         assert!(timer.as_mut().refresh(&old_waker));
         assert!(timer.as_mut().refresh(&new_waker));
-        shard.fire(5);
+        shard.fire(50);
         assert_eq!((old.get(), new.get()), (0, 1));
         assert!(!timer.as_mut().refresh(&old_waker), "it has fired");
     }
@@ -434,8 +451,8 @@ mod tests {
     fn what_is_dropped_does_not_fire() {
         let shard = open(Waker::noop().clone());
         let (woken, waker) = count();
-        drop(armed(&shard, 5, &waker));
-        assert!(!shard.fire(5));
+        drop(armed(&shard, 50, &waker));
+        assert!(!shard.fire(50));
         assert_eq!((woken.get(), shard.len()), (0, 0));
         assert_eq!(Arc::strong_count(&woken), 2, "the timer let its waker go");
     }
@@ -444,7 +461,7 @@ mod tests {
     fn an_armed_timer_can_be_made_to_fire_at_once() {
         let shard = open(Waker::noop().clone());
         let (woken, waker) = count();
-        let mut timer = armed(&shard, 5, &waker);
+        let mut timer = armed(&shard, 50, &waker);
         timer.as_mut().expire();
         assert_eq!(
             (timer.state(), woken.get(), shard.len()),
@@ -459,19 +476,19 @@ mod tests {
         let mut old: Vec<_> = (0..100).map(|_| armed(&shard, 1 << 40, &waker)).collect();
         shard.close();
         assert_eq!(woken.get(), 100, "those who wait are told");
-        shard.open(2, Waker::noop().clone());
+        shard.open(2, Scale::new(0, 10), Waker::noop().clone());
         for timer in &mut old {
             assert_eq!(timer.state(), State::Closed);
-            timer.as_mut().reset(3);
+            timer.as_mut().reset(30);
             assert!(!timer.as_mut().refresh(&waker));
-            assert_eq!(timer.as_mut().arm(None, 3, &waker), Err(Closed));
+            assert_eq!(timer.as_mut().arm(None, 30, &waker), Err(Closed));
         }
         assert!(shard.is_empty());
         // Ticks begin anew.
         let mut new = Box::pin(Timer::new(shard.clone(), 2));
-        new.as_mut().arm(None, 3, &waker).unwrap();
-        assert!(!shard.fire(2));
-        assert!(shard.fire(3));
+        new.as_mut().arm(None, 30, &waker).unwrap();
+        assert!(!shard.fire(20));
+        assert!(shard.fire(30));
     }
 
     #[test]
@@ -480,7 +497,7 @@ mod tests {
         impl Wake for Rearm {
             fn wake(self: Arc<Self>) {
                 // The timers that it owns are dropped, and another is armed.
-                let timer = armed(&self.0, 7, Waker::noop());
+                let timer = armed(&self.0, 70, Waker::noop());
                 *self.1.lock().unwrap() = vec![timer];
                 panic!("a waker that panics");
             }
@@ -489,13 +506,13 @@ mod tests {
         let rearm = Arc::new(Rearm(shard.clone(), Default::default()));
         let (woken, waker) = count();
         let timers = [
-            armed(&shard, 5, &rearm.clone().into()),
-            armed(&shard, 5, &waker),
+            armed(&shard, 50, &rearm.clone().into()),
+            armed(&shard, 50, &waker),
         ];
-        rearm.1.lock().unwrap().extend([armed(&shard, 9, &waker)]);
-        assert!(shard.fire(5));
+        rearm.1.lock().unwrap().extend([armed(&shard, 90, &waker)]);
+        assert!(shard.fire(50));
         assert_eq!((woken.get(), shard.len()), (1, 1));
-        assert_eq!(shard.next_expiry(), Some(7));
+        assert_eq!(shard.next_expiry_ns(), Some(70));
         drop(timers);
         rearm.1.lock().unwrap().clear();
     }
@@ -503,7 +520,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "one tenant at a time")]
     fn two_tenants_are_refused() {
-        open(Waker::noop().clone()).open(2, Waker::noop().clone());
+        open(Waker::noop().clone()).open(2, Scale::new(0, 10), Waker::noop().clone());
     }
 }
 
@@ -533,7 +550,7 @@ mod model {
 
     fn open(bell: Waker) -> Arc<Shard> {
         let shard = Arc::new(Shard::new());
-        shard.open(1, bell);
+        shard.open(1, Scale::new(0, 10), bell);
         shard
     }
 
@@ -553,11 +570,11 @@ mod model {
         loom::model(|| {
             let shard = open(Waker::noop().clone());
             let (woken, waker) = count();
-            let other = fire(&shard, 5);
-            let timer = armed(&shard, 5, &waker);
+            let other = fire(&shard, 50);
+            let timer = armed(&shard, 50, &waker);
             let fired_there = other.join().unwrap();
             // Whoever looks next finds it, if the other came too early.
-            assert!(fired_there ^ shard.fire(5));
+            assert!(fired_there ^ shard.fire(50));
             assert_eq!(timer.state(), State::Fired);
             assert_eq!(woken.0.load(Relaxed), 1);
         });
@@ -568,8 +585,8 @@ mod model {
         loom::model(|| {
             let shard = open(Waker::noop().clone());
             let ((old, old_waker), (new, new_waker)) = (count(), count());
-            let mut timer = armed(&shard, 5, &old_waker);
-            let other = fire(&shard, 5);
+            let mut timer = armed(&shard, 50, &old_waker);
+            let other = fire(&shard, 50);
             let waits = timer.as_mut().refresh(&new_waker);
             assert!(waits || timer.state() == State::Fired);
             assert!(other.join().unwrap());
@@ -583,8 +600,8 @@ mod model {
         loom::model(|| {
             let shard = open(Waker::noop().clone());
             let (woken, waker) = count();
-            let timer = armed(&shard, 5, &waker);
-            let other = fire(&shard, 5);
+            let timer = armed(&shard, 50, &waker);
+            let other = fire(&shard, 50);
             let seen = timer.state();
             drop(timer); // which looks at the waker, and without the lock if it has fired
             let fired = other.join().unwrap();
@@ -598,13 +615,13 @@ mod model {
         loom::model(|| {
             let shard = open(Waker::noop().clone());
             let (woken, waker) = count();
-            let mut timer = armed(&shard, 5, &waker);
-            let other = fire(&shard, 5);
-            timer.as_mut().reset(9);
+            let mut timer = armed(&shard, 50, &waker);
+            let other = fire(&shard, 50);
+            timer.as_mut().reset(90);
             let fired = other.join().unwrap();
             assert_eq!(timer.state() == State::Idle, fired);
             assert_eq!(woken.0.load(Relaxed), usize::from(fired));
-            assert_eq!(shard.fire(9), !fired);
+            assert_eq!(shard.fire(90), !fired);
         });
     }
 
@@ -613,8 +630,8 @@ mod model {
         loom::model(|| {
             let shard = open(Waker::noop().clone());
             let (woken, waker) = count();
-            let timer = armed(&shard, 5, &waker);
-            let other = fire(&shard, 5);
+            let timer = armed(&shard, 50, &waker);
+            let other = fire(&shard, 50);
             drop(timer);
             drop(waker);
             let fired = other.join().unwrap();
@@ -630,17 +647,17 @@ mod model {
             let parker = Arc::new(Parker::new());
             let shard = open(parker.clone().into());
             shard.rouse();
-            let far = armed(&shard, 100, Waker::noop());
+            let far = armed(&shard, 1000, Waker::noop());
             let other = thread::spawn({
                 let shard = shard.clone();
-                move || armed(&shard, 5, Waker::noop())
+                move || armed(&shard, 50, Waker::noop())
             });
             // The owner: nothing of tick 100 wakes it in this model.
-            if shard.doze() == Some(100) {
+            if shard.doze() == Some(1_000) {
                 parker.park();
             }
             shard.rouse();
-            assert!(shard.fire(5), "it woke for the timer, and finds it");
+            assert!(shard.fire(50), "it woke for the timer, and finds it");
             drop(far);
             let near = other.join().unwrap();
             assert_eq!(near.state(), State::Fired);
@@ -657,7 +674,7 @@ mod model {
                 move || shard.close()
             });
             let mut timer = Box::pin(Timer::new(shard.clone(), 1));
-            let armed = timer.as_mut().arm(None, 5, &waker).is_ok();
+            let armed = timer.as_mut().arm(None, 50, &waker).is_ok();
             other.join().unwrap();
             assert_eq!(timer.state(), State::Closed);
             assert_eq!(

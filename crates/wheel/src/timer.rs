@@ -97,19 +97,19 @@ impl Slot {
 /// leaves it when it is dropped.
 ///
 /// ```
-/// use blitzen_wheel::{Shard, State, Timer};
+/// use blitzen_wheel::{Scale, Shard, State, Timer};
 /// use std::pin::pin;
 /// use std::sync::Arc;
 /// use std::task::Waker;
 ///
 /// let shard = Arc::new(Shard::new());
-/// shard.open(1, Waker::noop().clone());
+/// shard.open(1, Scale::new(0, 1_000), Waker::noop().clone());
 ///
 /// let mut timer = pin!(Timer::new(shard.clone(), 1));
-/// timer.as_mut().arm(None, 30, Waker::noop()).unwrap();
-/// assert!(!shard.fire(29));
+/// timer.as_mut().arm(None, 30_000, Waker::noop()).unwrap();
+/// assert!(!shard.fire(29_999));
 /// assert_eq!(timer.state(), State::Armed);
-/// assert!(shard.fire(30));
+/// assert!(shard.fire(30_000));
 /// assert_eq!(timer.state(), State::Fired);
 /// ```
 pub struct Timer<S: Deref<Target = Shard>> {
@@ -195,8 +195,8 @@ impl<S: Deref<Target = Shard>> Timer<S> {
         (self.state() == State::Armed).then_some(locked)
     }
 
-    /// Arms a timer that is not, on `shard` if given, for a tick; `waker` is called when it comes.
-    /// The owner of the shard is roused if it would sleep beyond that tick.
+    /// Arms a timer that is not, on `shard` if given, for a moment; `waker` is called when it
+    /// comes. The owner of the shard is roused if it would sleep for longer.
     ///
     /// # Errors
     /// If the shard is closed, or another tenant's by now: then so is the timer.
@@ -216,7 +216,7 @@ impl<S: Deref<Target = Shard>> Timer<S> {
     pub fn arm(
         mut self: Pin<&mut Self>,
         shard: Option<S>,
-        tick: u64,
+        deadline_ns: u64,
         waker: &Waker,
     ) -> Result<(), Closed> {
         assert!(
@@ -239,6 +239,7 @@ impl<S: Deref<Target = Shard>> Timer<S> {
         // SAFETY: not armed, hence the owner's (T1); and empty, so that nothing is dropped.
         slot.waker.with_mut(|place| unsafe { *place = Some(waker) });
         timer.set_state(State::Armed);
+        let tick = locked.tick_of(deadline_ns);
         // SAFETY: in no wheel (T1), and `drop` takes it out.
         unsafe { locked.insert(timer.entry(), tick) };
         locked.unlock_for(tick);
@@ -289,27 +290,28 @@ impl<S: Deref<Target = Shard>> Timer<S> {
         is_armed
     }
 
-    /// Moves an armed timer to another tick, and leaves its waker as it is; one that has fired is
-    /// idle again.
+    /// Moves an armed timer to another moment, and leaves its waker as it is; one that has fired
+    /// is idle again.
     ///
     /// ```
-    /// # use blitzen_wheel::{Shard, State, Timer};
+    /// # use blitzen_wheel::{Scale, Shard, State, Timer};
     /// # use std::{pin::pin, sync::Arc, task::Waker};
     /// # let shard = Arc::new(Shard::new());
-    /// # shard.open(1, Waker::noop().clone());
+    /// # shard.open(1, Scale::new(0, 1_000), Waker::noop().clone());
     /// let mut timer = pin!(Timer::new(shard.clone(), 1));
-    /// timer.as_mut().arm(None, 10, Waker::noop()).unwrap();
-    /// timer.as_mut().reset(20);
-    /// assert!(!shard.fire(19));
-    /// assert!(shard.fire(20));
-    /// timer.as_mut().reset(30);
+    /// timer.as_mut().arm(None, 10_000, Waker::noop()).unwrap();
+    /// timer.as_mut().reset(20_000);
+    /// assert!(!shard.fire(19_999));
+    /// assert!(shard.fire(20_000));
+    /// timer.as_mut().reset(30_000);
     /// assert_eq!(timer.state(), State::Idle);
     /// ```
     #[inline]
-    pub fn reset(self: Pin<&mut Self>, tick: u64) {
+    pub fn reset(self: Pin<&mut Self>, deadline_ns: u64) {
         let timer = self.as_ref();
         match timer.lock_armed() {
             Some(mut locked) => {
+                let tick = locked.tick_of(deadline_ns);
                 // SAFETY: it is in this wheel (T1).
                 unsafe { locked.reset(timer.entry(), tick) };
                 locked.unlock_for(tick);
@@ -319,7 +321,7 @@ impl<S: Deref<Target = Shard>> Timer<S> {
         }
     }
 
-    /// Fires here and now, whatever its tick: whoever waits for it is woken.
+    /// Fires here and now, whatever its deadline: whoever waits for it is woken.
     ///
     /// ```
     /// # use blitzen_wheel::{Shard, State, Timer};
