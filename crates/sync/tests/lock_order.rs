@@ -18,9 +18,9 @@ fn a_mutex_goes_to_whoever_waited_longest() {
     waiting.iter_mut().for_each(|task| task.assert_pending());
     drop(guard);
     for index in 0..5 {
-        for later in index + 1..5 {
-            assert!(!waiting[later].is_woken());
-            waiting[later].assert_pending();
+        for later in &mut waiting[index + 1..] {
+            assert!(!later.is_woken());
+            later.assert_pending();
         }
         assert!(waiting[index].is_woken());
         assert!(mutex.try_lock().is_err(), "handed over, not up for grabs");
