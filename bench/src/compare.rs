@@ -56,6 +56,8 @@ pub(crate) struct Standing {
     pub(crate) role: Role,
     /// How many values the quantiles are of.
     pub(crate) points: usize,
+    /// The best round: on a busy machine the one least disturbed.
+    pub(crate) best: f64,
     pub(crate) median: f64,
     pub(crate) p95: f64,
     pub(crate) p99: f64,
@@ -170,6 +172,7 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
                 name: contender.name.to_string(),
                 role: contender.role,
                 points: points.len(),
+                best: quantile(&by_round, if higher { 1.0 } else { 0.0 }),
                 median: median(&points),
                 p95: quantile(&points, if higher { 0.05 } else { 0.95 }),
                 p99: quantile(&points, if higher { 0.01 } else { 0.99 }),

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::{self, Command, Stdio};
 
 use crate::once::Order;
+use crate::report;
 use crate::row::{BLITZEN, Role, Row, TOKIO};
 
 /// Enough to start every thread.
@@ -43,20 +44,30 @@ impl Tally {
     pub(crate) fn over_tokio(&self) -> Option<f64> {
         Some(self.count(TOKIO)? / self.count(BLITZEN)?)
     }
+}
 
-    /// A line of the table.
-    pub(crate) fn line(&self) -> Vec<String> {
-        let mut line = vec![self.row.clone()];
-        line.extend(
-            self.counts
-                .iter()
-                .map(|count| format!("{} {:.0}", count.name, count.instructions_per_op)),
-        );
-        if let Some(ratio) = self.over_tokio() {
-            line.push(format!("{ratio:.2} × tokio"));
+/// All rows, a column for each contender that takes part in any.
+pub(crate) fn table(tallies: &[Tally]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for count in tallies.iter().flat_map(|tally| &tally.counts) {
+        if !names.contains(&count.name.as_str()) {
+            names.push(&count.name);
         }
-        line
     }
+    let mut header = vec![String::new()];
+    header.extend(names.iter().map(|name| name.to_string()));
+    header.push("× tokio".into());
+    let mut lines = vec![header];
+    for tally in tallies {
+        let show = |value: Option<f64>, digits: usize| {
+            value.map_or("–".into(), |value| format!("{value:.digits$}"))
+        };
+        let mut line = vec![tally.row.clone()];
+        line.extend(names.iter().map(|name| show(tally.count(name), 0)));
+        line.push(show(tally.over_tokio(), 2));
+        lines.push(line);
+    }
+    report::table(&lines)
 }
 
 /// Counts one row, if it is one whose instructions can be counted.

@@ -182,7 +182,6 @@ fn count_all(choice: &Choice, json: Option<&Path>, baseline: Option<&Path>) -> R
     let mut tallies = Vec::new();
     for row in choice.rows()? {
         if let Some(tally) = instructions::tally(&row)? {
-            eprintln!("{}", tally.line().join("  "));
             tallies.push(tally);
             write_json(json, &tallies)?;
         }
@@ -190,8 +189,7 @@ fn count_all(choice: &Choice, json: Option<&Path>, baseline: Option<&Path>) -> R
     if tallies.is_empty() {
         return Err("none of these rows keeps to one thread, so none is counted".into());
     }
-    let lines: Vec<Vec<String>> = tallies.iter().map(|tally| tally.line()).collect();
-    print!("{}", report::table(&lines));
+    print!("{}", instructions::table(&tallies));
     match before {
         Some(before) => guard(&before, &tallies),
         None => Ok(()),

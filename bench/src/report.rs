@@ -68,6 +68,7 @@ pub(crate) fn table(lines: &[Vec<String>]) -> String {
 pub(crate) fn row(outcome: &Outcome) -> String {
     let header = [
         "",
+        "best",
         "median",
         "p95",
         "p99",
@@ -108,6 +109,7 @@ fn line(standing: &Standing, unit: Unit) -> Vec<String> {
     let per_op = |show: fn(PerOp) -> String| standing.per_op.map_or("–".into(), show);
     vec![
         standing.name.clone(),
+        show(standing.best, unit),
         show(standing.median, unit),
         show(standing.p95, unit),
         show(standing.p99, unit),

@@ -14,8 +14,8 @@ use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
-            "tokio": Tokio tokio::sync::Barrier,
             "blitzen": Blitzen blitzen::sync::Barrier,
+            "tokio": Tokio tokio::sync::Barrier,
             "tokio+blitzen": Tokio blitzen::sync::Barrier,
             "smol": Smol async_lock::Barrier,
         ]

@@ -19,8 +19,8 @@ use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 macro_rules! bounded {
     ($work:ident) => {
         pairs![$work;
-            "tokio": Tokio TokioBounded,
             "blitzen": Blitzen BlitzenBounded,
+            "tokio": Tokio TokioBounded,
             "tokio+blitzen": Tokio BlitzenBounded,
             "smol": Smol AsyncChannelBounded,
             "tokio+kanal": Tokio KanalBounded,
@@ -32,8 +32,8 @@ macro_rules! bounded {
 macro_rules! unbounded {
     ($work:ident) => {
         pairs![$work;
-            "tokio": Tokio TokioUnbounded,
             "blitzen": Blitzen BlitzenUnbounded,
+            "tokio": Tokio TokioUnbounded,
             "tokio+blitzen": Tokio BlitzenUnbounded,
             "smol": Smol AsyncChannelUnbounded,
             "tokio+kanal": Tokio KanalUnbounded,

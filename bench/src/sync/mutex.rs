@@ -18,8 +18,8 @@ use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
-            "tokio": Tokio tokio::sync::Mutex<u64>,
             "blitzen": Blitzen blitzen::sync::Mutex<u64>,
+            "tokio": Tokio tokio::sync::Mutex<u64>,
             "tokio+blitzen": Tokio blitzen::sync::Mutex<u64>,
             "smol": Smol async_lock::Mutex<u64>,
         ]

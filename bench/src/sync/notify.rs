@@ -14,8 +14,8 @@ use crate::rt::{Blitzen, Rt, Tokio, run_inside};
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
-            "tokio": Tokio tokio::sync::Notify,
             "blitzen": Blitzen blitzen::sync::Notify,
+            "tokio": Tokio tokio::sync::Notify,
             "tokio+blitzen": Tokio blitzen::sync::Notify,
         ]
     };

@@ -13,8 +13,8 @@ use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
-            "tokio": Tokio tokio::sync::OnceCell<u64>,
             "blitzen": Blitzen blitzen::sync::OnceCell<u64>,
+            "tokio": Tokio tokio::sync::OnceCell<u64>,
             "tokio+blitzen": Tokio blitzen::sync::OnceCell<u64>,
             "smol": Smol async_lock::OnceCell<u64>,
         ]

@@ -15,8 +15,8 @@ use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
-            "tokio": Tokio TokioOneshot,
             "blitzen": Blitzen BlitzenOneshot,
+            "tokio": Tokio TokioOneshot,
             "tokio+blitzen": Tokio BlitzenOneshot,
             "tokio+oneshot": Tokio OneshotCrate,
             "smol": Smol AsyncChannelOfOne,

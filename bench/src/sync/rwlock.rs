@@ -17,8 +17,8 @@ use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
-            "tokio": Tokio tokio::sync::RwLock<u64>,
             "blitzen": Blitzen blitzen::sync::RwLock<u64>,
+            "tokio": Tokio tokio::sync::RwLock<u64>,
             "tokio+blitzen": Tokio blitzen::sync::RwLock<u64>,
             "smol": Smol async_lock::RwLock<u64>,
         ]

@@ -17,8 +17,8 @@ use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
-            "tokio": Tokio tokio::sync::Semaphore,
             "blitzen": Blitzen blitzen::sync::Semaphore,
+            "tokio": Tokio tokio::sync::Semaphore,
             "tokio+blitzen": Tokio blitzen::sync::Semaphore,
             "smol": Smol async_lock::Semaphore,
         ]

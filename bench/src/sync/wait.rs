@@ -27,8 +27,8 @@ pub(crate) fn rows() -> Vec<Row> {
             "mutex_wait_allocations",
             "allocations of a Mutex::lock that waits",
             vec![
-                Contender::named("tokio", mutex::<tokio::sync::Mutex<u64>>),
                 Contender::named("blitzen", mutex::<blitzen::sync::Mutex<u64>>),
+                Contender::named("tokio", mutex::<tokio::sync::Mutex<u64>>),
                 Contender::named("smol", mutex::<async_lock::Mutex<u64>>),
             ],
         ),
@@ -36,8 +36,8 @@ pub(crate) fn rows() -> Vec<Row> {
             "rwlock_wait_allocations",
             "allocations of a RwLock::write that waits",
             vec![
-                Contender::named("tokio", rwlock::<tokio::sync::RwLock<u64>>),
                 Contender::named("blitzen", rwlock::<blitzen::sync::RwLock<u64>>),
+                Contender::named("tokio", rwlock::<tokio::sync::RwLock<u64>>),
                 Contender::named("smol", rwlock::<async_lock::RwLock<u64>>),
             ],
         ),
@@ -45,8 +45,8 @@ pub(crate) fn rows() -> Vec<Row> {
             "semaphore_wait_allocations",
             "allocations of a Semaphore::acquire that waits",
             vec![
-                Contender::named("tokio", semaphore::<tokio::sync::Semaphore>),
                 Contender::named("blitzen", semaphore::<blitzen::sync::Semaphore>),
+                Contender::named("tokio", semaphore::<tokio::sync::Semaphore>),
                 Contender::named("smol", semaphore::<async_lock::Semaphore>),
             ],
         ),

@@ -11,12 +11,14 @@ use super::{leak, pairs};
 use crate::kit::Signal;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
-use crate::rt::{Rt, Tokio};
+use crate::rt::{Blitzen, Rt, Tokio};
 
 macro_rules! contenders {
     ($work:ident) => {
         pairs![$work;
+            "blitzen": Blitzen BlitzenWatch,
             "tokio": Tokio TokioWatch,
+            "tokio+blitzen": Tokio BlitzenWatch,
         ]
     };
 }
@@ -84,6 +86,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(TokioWatch, tokio::sync::watch);
+tokio_like!(BlitzenWatch, blitzen::channel::watch);
 
 fn one_to_four<R: Rt, W: Watch>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
