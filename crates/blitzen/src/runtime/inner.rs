@@ -78,6 +78,11 @@ impl Inner {
         &self.world
     }
 
+    /// Whether it is a local runtime.
+    pub(crate) fn is_local(&self) -> bool {
+        self.local_thread.is_some()
+    }
+
     /// Whether this thread is the one that a local runtime stays on.
     pub(crate) fn is_local_here(&self) -> bool {
         self.local_thread == Some(thread::current().id())

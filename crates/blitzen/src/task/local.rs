@@ -236,14 +236,18 @@ where
     }
     let local = runtime::Handle::try_current()
         .ok()
-        .filter(|handle| handle.inner.is_local_here());
-    match local {
-        // SAFETY: just looked.
-        Some(handle) => unsafe { handle.inner.spawn_local(future, TaskId::next(), origin) },
-        None => panic!(
+        .filter(|handle| handle.inner.is_local());
+    let Some(handle) = local else {
+        panic!(
             "`spawn_local` called from outside of a `task::LocalSet` or `runtime::LocalRuntime`"
-        ),
-    }
+        );
+    };
+    assert!(
+        handle.inner.is_local_here(),
+        "Local tasks can only be spawned on a LocalRuntime from the thread the runtime was created on"
+    );
+    // SAFETY: just looked.
+    unsafe { handle.inner.spawn_local(future, TaskId::next(), origin) }
 }
 
 impl LocalSet {
