@@ -78,7 +78,7 @@ impl<R: AsyncRead> BufReader<R> {
         assert!(capacity > 0, "capacity must be greater than zero");
         Self {
             inner,
-            window: Window::with_capacity(capacity),
+            window: Window::zeroed(capacity),
             seek: Seek::Idle,
         }
     }
@@ -143,6 +143,7 @@ impl<R: AsyncRead> BufReader<R> {
 }
 
 impl<R: AsyncRead> AsyncRead for BufReader<R> {
+    #[inline]
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -144,13 +144,38 @@ impl<W: AsyncWrite> BufWriter<W> {
 }
 
 impl Pending {
-    fn fits(&self, amount: usize) -> bool {
-        amount <= self.capacity - self.bytes.len()
+    #[inline]
+    fn room(&self) -> usize {
+        self.capacity - self.bytes.len()
     }
 
+    #[inline]
+    fn fits(&self, amount: usize) -> bool {
+        amount <= self.room()
+    }
+
+    #[inline]
     fn push(&mut self, bytes: &[u8]) {
         debug_assert!(self.fits(bytes.len()));
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Writes what fills the buffer or does not fit: the buffer comes first,
+    /// and then `buf`, straight to the sink if it is large.
+    fn poll_write_full<W: AsyncWrite>(
+        &mut self,
+        mut sink: Pin<&mut W>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if !self.fits(buf.len()) {
+            ready!(self.poll_write_out(sink.as_mut(), cx))?;
+        }
+        if buf.len() >= self.capacity {
+            return sink.poll_write(cx, buf);
+        }
+        self.push(buf);
+        Poll::Ready(Ok(buf.len()))
     }
 
     /// Writes the buffer out. Interrupted, it goes on where it was.
@@ -179,20 +204,19 @@ impl Pending {
 }
 
 impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
+    #[inline]
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let mut this = self.project();
-        if !this.pending.fits(buf.len()) {
-            ready!(this.pending.poll_write_out(this.inner.as_mut(), cx))?;
+        let this = self.project();
+        // What leaves room is also smaller than the buffer: one comparison.
+        if buf.len() < this.pending.room() {
+            this.pending.push(buf);
+            return Poll::Ready(Ok(buf.len()));
         }
-        if buf.len() >= this.pending.capacity {
-            return this.inner.poll_write(cx, buf);
-        }
-        this.pending.push(buf);
-        Poll::Ready(Ok(buf.len()))
+        this.pending.poll_write_full(this.inner, cx, buf)
     }
 
     fn poll_write_vectored(

@@ -141,7 +141,7 @@ enum Fill {
 impl Transfer {
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self {
-            window: Window::with_capacity(capacity),
+            window: Window::uninit(capacity),
             source: Source::Open,
             unflushed: false,
             total: 0,
@@ -198,6 +198,7 @@ impl Transfer {
     }
 
     /// Reads once behind what is already there, if that makes sense.
+    #[inline]
     fn fill<R: AsyncRead + ?Sized>(&mut self, reader: Pin<&mut R>, cx: &mut Context<'_>) -> Fill {
         if !matches!(self.source, Source::Open) || !self.window.has_room() {
             return Fill::Idle;

@@ -63,7 +63,7 @@ fn with<R>(pipe: &Mutex<Pipe>, act: impl FnOnce(&mut Pipe) -> (R, Afterwards)) -
     let mut locked = pipe.lock();
     let (result, afterwards) = act(&mut locked);
     drop(locked);
-    drop(afterwards);
+    afterwards.run();
     result
 }
 

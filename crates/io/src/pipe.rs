@@ -1,23 +1,33 @@
 //! One direction of a stream in memory: bytes between a writer that waits
 //! while it is full and a reader that waits while it is empty.
 //!
-//! The pipe is plain data. Whoever shares it holds a lock around each call,
-//! and gives it back before the returned [`Afterwards`] is dropped: a waker may
-//! run anything, even a poll of the same pipe, and so may the end of one that
-//! was replaced.
+//! ```text
+//!   0       start          bytes.len()
+//!   │ read    │   unread      │
+//! ```
+//!
+//! The pipe is plain data. Whoever shares it holds a lock around each call, and
+//! gives it back before it [runs](Afterwards::run) what the call returned: a
+//! waker may do anything, even poll the same pipe, and so may the end of one
+//! that was replaced.
 //!
 //! P1. A task waits only while its side cannot go on, and everything that lets
 //!     that side go on takes its waker out.
+//! P2. There are at most `capacity` unread bytes, and fewer than that before
+//!     them when the storage grows: it needs at most twice the capacity.
 
-use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, Waker};
 
 use crate::ReadBuf;
 
+/// Less than this is not worth growing in steps.
+const LEAST_STORAGE: usize = 64;
+
 #[derive(Debug)]
 pub(crate) struct Pipe {
-    bytes: VecDeque<u8>,
+    bytes: Vec<u8>,
+    start: usize,
     capacity: usize,
     is_closed: bool,
     reader: Option<Waker>,
@@ -25,20 +35,36 @@ pub(crate) struct Pipe {
 }
 
 /// What is left to do when the lock has been given back.
-#[must_use = "drop it after the lock"]
-#[derive(Default)]
-pub(crate) struct Afterwards {
-    wake: [Option<Waker>; 2],
-    /// Only dropped.
-    _replaced: Option<Waker>,
+#[must_use = "a task may be waiting for this"]
+pub(crate) enum Afterwards {
+    Nothing,
+    Wake(Waker),
+    WakeBoth(Option<Waker>, Option<Waker>),
+    /// A waker that was replaced; it has to go, but not under the lock.
+    Forget(Waker),
 }
 
-impl Drop for Afterwards {
-    fn drop(&mut self) {
-        self.wake
-            .iter_mut()
-            .flat_map(Option::take)
-            .for_each(Waker::wake);
+impl Afterwards {
+    #[inline]
+    pub(crate) fn run(self) {
+        match self {
+            Self::Nothing => {}
+            Self::Wake(waker) => waker.wake(),
+            Self::WakeBoth(one, other) => [one, other].into_iter().flatten().for_each(Waker::wake),
+            Self::Forget(waker) => drop(waker),
+        }
+    }
+
+    fn wake(slot: &mut Option<Waker>) -> Self {
+        slot.take().map_or(Self::Nothing, Self::Wake)
+    }
+
+    fn wait(slot: &mut Option<Waker>, cx: &Context<'_>) -> Self {
+        if slot.as_ref().is_some_and(|old| old.will_wake(cx.waker())) {
+            return Self::Nothing;
+        }
+        slot.replace(cx.waker().clone())
+            .map_or(Self::Nothing, Self::Forget)
     }
 }
 
@@ -49,7 +75,8 @@ impl Pipe {
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         assert!(capacity > 0, "capacity must be greater than zero");
         Self {
-            bytes: VecDeque::new(),
+            bytes: Vec::new(),
+            start: 0,
             capacity,
             is_closed: false,
             reader: None,
@@ -62,20 +89,22 @@ impl Pipe {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> (Poll<io::Result<()>>, Afterwards) {
-        if self.bytes.is_empty() && !self.is_closed && buf.remaining() > 0 {
-            return (Poll::Pending, wait(&mut self.reader, cx));
+        let unread = &self.bytes[self.start..];
+        let amount = unread.len().min(buf.remaining());
+        if amount == 0 {
+            return match self.is_closed || buf.remaining() == 0 {
+                true => (Poll::Ready(Ok(())), Afterwards::Nothing),
+                false => (Poll::Pending, Afterwards::wait(&mut self.reader, cx)),
+            };
         }
-        let amount = self.bytes.len().min(buf.remaining());
-        let (front, back) = self.bytes.as_slices();
-        let in_front = front.len().min(amount);
-        buf.put_slice(&front[..in_front]);
-        buf.put_slice(&back[..amount - in_front]);
-        self.bytes.drain(..amount);
-        let wake = match amount {
-            0 => None,
-            _ => self.writer.take(),
-        };
-        (Poll::Ready(Ok(())), waking([wake, None]))
+        buf.put_slice(&unread[..amount]);
+        if amount < unread.len() {
+            self.start += amount;
+        } else {
+            self.bytes.clear();
+            self.start = 0;
+        }
+        (Poll::Ready(Ok(())), Afterwards::wake(&mut self.writer))
     }
 
     /// Writes as much of the buffers, in order, as there is room for.
@@ -86,51 +115,103 @@ impl Pipe {
     ) -> (Poll<io::Result<usize>>, Afterwards) {
         if self.is_closed {
             let error = io::Error::from(io::ErrorKind::BrokenPipe);
-            return (Poll::Ready(Err(error)), Afterwards::default());
+            return (Poll::Ready(Err(error)), Afterwards::Nothing);
         }
         let mut total = 0;
         for buf in bufs.filter(|buf| !buf.is_empty()) {
-            let amount = buf.len().min(self.capacity - self.bytes.len());
-            self.bytes.extend(&buf[..amount]);
-            total += amount;
-            if amount < buf.len() {
+            let unread = self.bytes.len() - self.start;
+            let amount = buf.len().min(self.capacity - unread);
+            if amount == 0 {
                 if total == 0 {
-                    return (Poll::Pending, wait(&mut self.writer, cx));
+                    return (Poll::Pending, Afterwards::wait(&mut self.writer, cx));
                 }
                 break;
             }
+            self.make_room(amount);
+            self.bytes.extend_from_slice(&buf[..amount]);
+            total += amount;
         }
-        let wake = match total {
-            0 => None,
-            _ => self.reader.take(),
+        let afterwards = match total {
+            0 => Afterwards::Nothing,
+            _ => Afterwards::wake(&mut self.reader),
         };
-        (Poll::Ready(Ok(total)), waking([wake, None]))
+        (Poll::Ready(Ok(total)), afterwards)
+    }
+
+    #[inline]
+    fn make_room(&mut self, amount: usize) {
+        if amount > self.bytes.capacity() - self.bytes.len() {
+            self.move_or_grow(amount);
+        }
+    }
+
+    /// Uses the place of what has been read again, where that is cheaper than
+    /// growing: moving then costs no more than the reading did.
+    #[cold]
+    fn move_or_grow(&mut self, amount: usize) {
+        let unread = self.bytes.len() - self.start;
+        if self.start >= unread {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        // P2: `start < unread`, and `unread + amount <= capacity`.
+        let needed = self.bytes.len() + amount;
+        let target = (2 * self.bytes.capacity())
+            .clamp(
+                LEAST_STORAGE,
+                self.capacity.saturating_mul(2).max(LEAST_STORAGE),
+            )
+            .max(needed);
+        self.bytes.reserve_exact(target - self.bytes.len());
     }
 
     /// Ends it: the reader gets what is there and then the end, the writer an
     /// error.
     pub(crate) fn close(&mut self) -> Afterwards {
         self.is_closed = true;
-        waking([self.reader.take(), self.writer.take()])
+        Afterwards::WakeBoth(self.reader.take(), self.writer.take())
     }
 }
 
-/// The two kinds of write a stream offers, as an iterator over its buffers.
+/// The buffers of a vectored write.
 pub(crate) fn slices<'a>(bufs: &'a [IoSlice<'_>]) -> impl Iterator<Item = &'a [u8]> {
     bufs.iter().map(|buf| &**buf)
 }
 
-fn wait(slot: &mut Option<Waker>, cx: &Context<'_>) -> Afterwards {
-    let mut afterwards = Afterwards::default();
-    if !slot.as_ref().is_some_and(|old| old.will_wake(cx.waker())) {
-        afterwards._replaced = slot.replace(cx.waker().clone());
-    }
-    afterwards
-}
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
 
-fn waking(wake: [Option<Waker>; 2]) -> Afterwards {
-    Afterwards {
-        wake,
-        _replaced: None,
+    proptest! {
+        #[test]
+        fn bytes_come_out_as_they_went_in_and_the_storage_stays_small(
+            capacity in 1..200_usize,
+            steps in prop::collection::vec((any::<bool>(), 1..150_usize), 0..200),
+        ) {
+            let mut cx = Context::from_waker(Waker::noop());
+            let mut pipe = Pipe::with_capacity(capacity);
+            let (mut written, mut read) = (0_u8, 0_u8);
+            for (is_write, amount) in steps {
+                if is_write {
+                    let bytes: Vec<u8> = (0..amount).map(|n| written.wrapping_add(n as u8)).collect();
+                    let (result, afterwards) = pipe.poll_write(&mut cx, bytes.chunks(7));
+                    afterwards.run();
+                    if let Poll::Ready(amount) = result {
+                        written = written.wrapping_add(amount.unwrap() as u8);
+                    }
+                } else {
+                    let mut storage = vec![0; amount];
+                    let mut buf = ReadBuf::new(&mut storage);
+                    let (_, afterwards) = pipe.poll_read(&mut cx, &mut buf);
+                    afterwards.run();
+                    for &byte in buf.filled() {
+                        prop_assert_eq!(byte, read);
+                        read = read.wrapping_add(1);
+                    }
+                }
+                prop_assert!(pipe.bytes.capacity() <= (2 * capacity).max(LEAST_STORAGE)); // P2
+            }
+        }
     }
 }

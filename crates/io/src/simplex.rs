@@ -75,10 +75,11 @@ impl AsyncRead for SimplexStream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let spent = ready!(coop::poll_proceed(cx));
-        let (result, _afterwards) = self.pipe.poll_read(cx, buf);
+        let (result, afterwards) = self.pipe.poll_read(cx, buf);
         if result.is_ready() {
             spent.made_progress();
         }
+        afterwards.run();
         result
     }
 }
@@ -90,10 +91,11 @@ impl AsyncWrite for SimplexStream {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
-        let (result, _afterwards) = self.pipe.poll_write(cx, iter::once(buf));
+        let (result, afterwards) = self.pipe.poll_write(cx, iter::once(buf));
         if result.is_ready() {
             spent.made_progress();
         }
+        afterwards.run();
         result
     }
 
@@ -103,10 +105,11 @@ impl AsyncWrite for SimplexStream {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
-        let (result, _afterwards) = self.pipe.poll_write(cx, slices(bufs));
+        let (result, afterwards) = self.pipe.poll_write(cx, slices(bufs));
         if result.is_ready() {
             spent.made_progress();
         }
+        afterwards.run();
         result
     }
 
@@ -119,7 +122,7 @@ impl AsyncWrite for SimplexStream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        drop(self.pipe.close());
+        self.pipe.close().run();
         Poll::Ready(Ok(()))
     }
 }

@@ -1,35 +1,48 @@
 //! The part of a fixed buffer that was read and not yet used.
 //!
 //! ```text
-//!   0       start        end      capacity
-//!   │ used    │  unread   │  room   │
+//!   0       start        end       initialized    capacity
+//!   │ used    │  unread   │  any bytes  │  uninitialised │
 //! ```
 //!
-//! W1. `start <= end <= bytes.len()`.
-//! W2. An empty window lies at the start, where there is the most room.
-//!
-//! The buffer is zeroed once, when it is made: a reader may count bytes as
-//! read that it has not written to.
+//! W1. `start <= end <= initialized <= bytes.len()`.
+//! W2. `bytes[..initialized]` are initialised.
+//! W3. An empty window lies at the start, where there is the most room.
 
 use std::fmt;
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use crate::{AsyncRead, ReadBuf};
 
 pub(crate) struct Window {
-    bytes: Box<[u8]>,
+    bytes: Box<[MaybeUninit<u8>]>,
     start: usize,
     end: usize,
+    initialized: usize,
 }
 
 impl Window {
-    pub(crate) fn with_capacity(capacity: usize) -> Self {
+    /// A window whose memory is not touched before it is read into.
+    pub(crate) fn uninit(capacity: usize) -> Self {
         Self {
-            bytes: vec![0; capacity].into_boxed_slice(),
+            bytes: Box::new_uninit_slice(capacity),
             start: 0,
             end: 0,
+            initialized: 0,
+        }
+    }
+
+    /// A window of zeros, for readers that count bytes as read which they have
+    /// not written to.
+    pub(crate) fn zeroed(capacity: usize) -> Self {
+        Self {
+            bytes: Box::new_zeroed_slice(capacity),
+            start: 0,
+            end: 0,
+            initialized: capacity,
         }
     }
 
@@ -40,7 +53,8 @@ impl Window {
 
     #[inline]
     pub(crate) fn unread(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
+        // SAFETY: W1 and W2.
+        unsafe { self.bytes[self.start..self.end].assume_init_ref() }
     }
 
     #[inline]
@@ -60,7 +74,7 @@ impl Window {
         if amount < self.end - self.start {
             self.start += amount;
         } else {
-            self.clear(); // W2
+            self.clear(); // W3
         }
     }
 
@@ -76,11 +90,15 @@ impl Window {
         reader: Pin<&mut R>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        let mut room = ReadBuf::new(&mut self.bytes[self.end..]);
+        let mut room = ReadBuf::uninit(&mut self.bytes[self.end..]);
+        // SAFETY: W2.
+        unsafe { room.assume_init(self.initialized - self.end) };
         let lent = room.identity();
-        ready!(reader.poll_read(cx, &mut room))?;
+        let polled = reader.poll_read(cx, &mut room);
         room.assert_is(lent);
-        let amount = room.filled().len();
+        let (amount, initialized) = (room.filled().len(), room.initialized().len());
+        self.initialized = self.end + initialized;
+        ready!(polled)?;
         self.end += amount;
         Poll::Ready(Ok(amount))
     }

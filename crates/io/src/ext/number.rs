@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::read_exact::poll_fill;
-use super::write_all::poll_drain;
+use super::{is_interrupted, write_zero};
 use crate::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A number with a fixed number of bytes.
@@ -104,6 +104,7 @@ where
 {
     type Output = io::Result<N>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut buf = ReadBuf::new(this.bytes.as_mut());
@@ -150,12 +151,19 @@ where
 {
     type Output = io::Result<()>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let bytes = this.bytes.as_ref();
-        let mut rest = &bytes[usize::from(*this.written)..];
-        let written = poll_drain(Pin::new(&mut **this.writer), cx, &mut rest);
-        *this.written = (bytes.len() - rest.len()) as u8; // no number has more than 16
-        written
+        let mut writer = Pin::new(&mut **this.writer);
+        loop {
+            let rest = &this.bytes.as_ref()[usize::from(*this.written)..];
+            match ready!(writer.as_mut().poll_write(cx, rest)) {
+                Ok(amount) if amount == rest.len() => return Poll::Ready(Ok(())),
+                Ok(0) => return Poll::Ready(Err(write_zero())),
+                Ok(amount) => *this.written += amount as u8, // no number has more than 16
+                Err(error) if is_interrupted(&error) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
     }
 }

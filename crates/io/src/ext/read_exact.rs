@@ -37,6 +37,7 @@ where
 impl<R: AsyncRead + Unpin + ?Sized> Future for ReadExact<'_, R> {
     type Output = io::Result<usize>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         ready!(poll_fill(Pin::new(&mut **this.reader), cx, this.buf))?;
@@ -45,6 +46,7 @@ impl<R: AsyncRead + Unpin + ?Sized> Future for ReadExact<'_, R> {
 }
 
 /// Reads until `buf` is full; what has been read stays in it.
+#[inline]
 pub(super) fn poll_fill<R: AsyncRead + ?Sized>(
     mut reader: Pin<&mut R>,
     cx: &mut Context<'_>,

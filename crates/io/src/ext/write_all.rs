@@ -37,25 +37,18 @@ where
 impl<W: AsyncWrite + Unpin + ?Sized> Future for WriteAll<'_, W> {
     type Output = io::Result<()>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        poll_drain(Pin::new(&mut **this.writer), cx, this.rest)
-    }
-}
-
-/// Writes until `rest` is empty; what has been written leaves it.
-pub(super) fn poll_drain<W: AsyncWrite + ?Sized>(
-    mut writer: Pin<&mut W>,
-    cx: &mut Context<'_>,
-    rest: &mut &[u8],
-) -> Poll<io::Result<()>> {
-    while !rest.is_empty() {
-        match ready!(writer.as_mut().poll_write(cx, rest)) {
-            Ok(0) => return Poll::Ready(Err(write_zero())),
-            Ok(amount) => *rest = &rest[amount..],
-            Err(error) if is_interrupted(&error) => {}
-            Err(error) => return Poll::Ready(Err(error)),
+        let mut writer = Pin::new(&mut **this.writer);
+        while !this.rest.is_empty() {
+            match ready!(writer.as_mut().poll_write(cx, this.rest)) {
+                Ok(0) => return Poll::Ready(Err(write_zero())),
+                Ok(amount) => *this.rest = &this.rest[amount..],
+                Err(error) if is_interrupted(&error) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
         }
+        Poll::Ready(Ok(()))
     }
-    Poll::Ready(Ok(()))
 }
