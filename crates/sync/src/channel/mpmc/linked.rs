@@ -1,0 +1,135 @@
+//! An unbounded queue for many on both ends: the blocks of
+//! [`mpsc`](crate::channel::mpsc), and a lock for the receivers.
+//!
+//! ```text
+//!   word:  │ tail: all the rest │ CLOSED │
+//! ```
+//!
+//! K1. `CLOSED` is set once, and `tail` does not move after it.
+
+use blitzen_util::shim::Mutex;
+use blitzen_util::shim::atomic::AtomicUsize;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use super::{Pop, Push};
+use crate::channel::blocks::{Blocks, Head, Positions};
+
+const CLOSED: usize = 1;
+const ONE: usize = 2;
+
+/// The bits of a position.
+const MASK: usize = usize::MAX / ONE;
+
+pub(super) struct Linked<T> {
+    tail: Tail,
+    blocks: Blocks<T>,
+    head: Mutex<Head<T>>,
+}
+
+struct Tail(AtomicUsize);
+
+impl Positions for Tail {
+    #[inline(always)]
+    fn distance(position: usize, start: usize) -> usize {
+        position.wrapping_sub(start) & MASK
+    }
+
+    #[inline(always)]
+    fn has_passed(head: usize, position: usize) -> bool {
+        Self::distance(head, position) <= MASK / 2
+    }
+
+    fn claimed(&self) -> usize {
+        // AcqRel: Release, met by the Acquire in `Linked::push`.
+        self.0.fetch_add(0, AcqRel) / ONE
+    }
+}
+
+impl<T> Linked<T> {
+    pub(super) fn new() -> Self {
+        let (blocks, head) = Blocks::new();
+        Self {
+            tail: Tail(AtomicUsize::new(0)),
+            blocks,
+            head: Mutex::new(head),
+        }
+    }
+
+    /// Adds a value. Ends with a read-modify-write if it has.
+    #[inline(always)]
+    pub(super) fn push(&self, value: T) -> Result<(), (Push, T)> {
+        let mut tail = self.tail.0.load(Relaxed);
+        loop {
+            if tail & CLOSED != 0 {
+                return Err((Push::Closed, value));
+            }
+            let next = tail.wrapping_add(ONE);
+            // Acquire, met by the Release in `claimed`.
+            match (self.tail.0).compare_exchange_weak(tail, next, Acquire, Relaxed) {
+                Ok(_) => break,
+                Err(changed) => tail = changed,
+            }
+        }
+        // SAFETY: just claimed.
+        unsafe { self.blocks.push(&self.tail, tail / ONE, value) };
+        Ok(())
+    }
+
+    /// Takes a value. Ends with a read-modify-write if it has.
+    #[inline(always)]
+    pub(super) fn pop(&self) -> Result<T, Pop> {
+        let mut head = self.head.lock();
+        // SAFETY: they came together, and the lock makes us the only one.
+        match unsafe { self.blocks.pop::<Tail>(&mut head) } {
+            Some(value) => Ok(value), // unlocking is the operation at the end
+            None => {
+                let position = head.position() & MASK;
+                drop(head);
+                Err(self.why_empty(position))
+            }
+        }
+    }
+
+    fn why_empty(&self, head: usize) -> Pop {
+        // Acquire, met by the Release in `close`.
+        let tail = self.tail.0.load(Acquire);
+        match (tail / ONE == head, tail & CLOSED != 0) {
+            (true, true) => Pop::End, // K1
+            (true, false) => Pop::Empty,
+            (false, _) => Pop::OnItsWay,
+        }
+    }
+
+    /// Refuses values from now on; true if it did not before.
+    pub(super) fn close(&self) -> bool {
+        // AcqRel: Release, met by the Acquire in `is_closed` and `why_empty`.
+        self.tail.0.fetch_or(CLOSED, AcqRel) & CLOSED == 0
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        // Acquire, met by the Release in `close`.
+        self.tail.0.load(Acquire) & CLOSED != 0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        let head = self.head.lock().position();
+        Tail::distance(self.tail.0.load(Acquire) / ONE, head)
+    }
+}
+
+impl<T> Drop for Linked<T> {
+    fn drop(&mut self) {
+        struct Rest<'a, T>(&'a mut Linked<T>);
+
+        impl<T> Drop for Rest<'_, T> {
+            fn drop(&mut self) {
+                while self.0.pop().is_ok() {}
+                // SAFETY: they came together, and nobody else is left.
+                unsafe { self.0.blocks.free(self.0.head.get_mut()) };
+            }
+        }
+
+        let rest = Rest(self);
+        while rest.0.pop().is_ok() {}
+    }
+}

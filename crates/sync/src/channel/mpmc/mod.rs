@@ -1,0 +1,97 @@
+//! Many senders, many receivers: each value goes to one of them.
+//!
+//! ```
+//! use blitzen_sync::channel;
+//!
+//! # futures::executor::block_on(async {
+//! let (tx, rx) = channel::bounded(16);
+//! let workers: Vec<_> = (0..2)
+//!     .map(|_| {
+//!         let rx = rx.clone();
+//!         std::thread::spawn(move || {
+//!             let mut sum = 0;
+//!             while let Some(job) = rx.blocking_recv() {
+//!                 sum += job;
+//!             }
+//!             sum
+//!         })
+//!     })
+//!     .collect();
+//! for job in 1..=100 {
+//!     tx.send(job).await.unwrap();
+//! }
+//! drop(tx); // the workers end when the channel is empty
+//! let sums = workers.into_iter().map(|worker| worker.join().unwrap());
+//! assert_eq!(sums.sum::<u32>(), 5050);
+//! # });
+//! ```
+//!
+//! Whoever has waited longest is woken first, but a newcomer may be faster: what
+//! is fair is who gets a turn, not who gets a value. Where senders must be served
+//! in order, and for one receiver, take [`mpsc`](super::mpsc).
+
+mod chan;
+mod linked;
+mod receiver;
+mod ring;
+mod sender;
+
+pub use self::receiver::{Receiver, WeakReceiver};
+pub use self::sender::{Sender, WeakSender};
+
+use self::chan::Chan;
+use blitzen_util::shim::Arc;
+
+/// Why a value was not added.
+enum Push {
+    Full,
+    Closed,
+}
+
+/// Why no value was taken.
+enum Pop {
+    Empty,
+    /// A sender is just filling the next slot.
+    OnItsWay,
+    /// Empty and closed.
+    End,
+}
+
+/// Makes a channel with room for `capacity` values, which is set aside at once.
+///
+/// # Panics
+/// If `capacity` is zero, or more than fits into memory.
+///
+/// ```
+/// use blitzen_sync::channel;
+///
+/// # futures::executor::block_on(async {
+/// let (tx, rx) = channel::bounded(1);
+/// tx.send("hello").await.unwrap();
+/// assert_eq!(rx.recv().await, Some("hello"));
+/// # });
+/// ```
+#[track_caller]
+pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    handles(Chan::bounded(capacity))
+}
+
+/// Makes a channel that takes as many values as memory holds.
+///
+/// ```
+/// use blitzen_sync::channel;
+///
+/// let (tx, rx) = channel::unbounded();
+/// for value in 0..1000 {
+///     tx.try_send(value).unwrap();
+/// }
+/// assert_eq!(rx.len(), 1000);
+/// ```
+pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    handles(Chan::unbounded())
+}
+
+fn handles<T>(chan: Chan<T>) -> (Sender<T>, Receiver<T>) {
+    let chan = Arc::new(chan);
+    (Sender { chan: chan.clone() }, Receiver { chan })
+}
