@@ -10,6 +10,8 @@ pub mod runtime;
 pub mod sync;
 #[cfg(feature = "rt")]
 pub mod task;
+#[cfg(feature = "time")]
+pub mod time;
 
 pub use blitzen::pin;
 #[cfg(feature = "macros")]

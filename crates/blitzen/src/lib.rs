@@ -5,6 +5,7 @@ pub mod future;
 pub mod macros;
 pub mod runtime;
 pub mod task;
+pub mod time;
 
 #[doc(inline)]
 pub use blitzen_sync as sync;

@@ -42,6 +42,9 @@ pub trait Staff: Send + Sync + 'static {
     /// Starts a thread that calls [`Pool::work`] with `member`; the pool wants
     /// to be able to join it.
     fn hire(&self, pool: Arc<Pool>, member: Member) -> io::Result<Joiner>;
+
+    /// A job has run to its end, and whoever waits for it is woken.
+    fn job_ended(&self) {}
 }
 
 /// Waits for the end of a thread.
@@ -239,7 +242,10 @@ impl Pool {
                 }
             }
             match job {
-                Some(job) => drop(job.task.run()),
+                Some(job) => {
+                    drop(job.task.run());
+                    self.staff.job_ended();
+                }
                 None => match self.rest(&member, &parker) {
                     Rested::Summoned => just_came = true,
                     Rested::Anyway => {}
@@ -424,20 +430,31 @@ mod model {
         }
     }
 
-    fn check(most_threads: usize, senders: usize, jobs: usize) {
+    /// `senders` send `jobs` jobs each; with `together`, no job ends before all
+    /// of them have begun.
+    fn check(most_threads: usize, senders: usize, jobs: usize, together: bool) {
         loom::model(move || {
             // std's counts: who owns the pool is no part of the protocol.
             let threads = Arc::new(Threads(Mutex::new(Vec::new())));
             let staff = Box::new(Hire(threads.clone()));
             let pool = Pool::new(staff, most_threads, Duration::MAX);
             let done = Arc::new((AtomicUsize::new(0), Parker::new()));
+            let begun = Arc::new((Mutex::new(0), Condvar::new()));
             let send = {
                 let (pool, done) = (pool.clone(), done.clone());
                 move || {
                     for _ in 0..jobs {
                         let task = Tasks::job({
-                            let done = done.clone();
+                            let (done, begun) = (done.clone(), begun.clone());
                             move || {
+                                if together {
+                                    let mut count = begun.0.lock();
+                                    *count += 1;
+                                    begun.1.notify_all();
+                                    while *count < senders * jobs {
+                                        count = begun.1.wait(count);
+                                    }
+                                }
                                 done.0.fetch_add(1, Relaxed);
                                 done.1.unpark();
                             }
@@ -474,16 +491,21 @@ mod model {
 
     #[test]
     fn two_jobs_in_a_row_both_run() {
-        check(1, 1, 2);
+        check(1, 1, 2, false);
     }
 
     #[test]
     fn a_job_that_finds_the_thread_going_to_rest_runs() {
-        check(2, 1, 2);
+        check(2, 1, 2, false);
     }
 
     #[test]
     fn two_senders_lose_no_job() {
-        check(1, 2, 1);
+        check(1, 2, 1, false);
+    }
+
+    #[test]
+    fn two_jobs_that_wait_for_each_other_both_get_a_thread() {
+        check(2, 1, 2, true);
     }
 }

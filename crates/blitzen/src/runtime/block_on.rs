@@ -7,11 +7,11 @@ use std::task::{Context, Poll, Waker};
 
 use blitzen_util::coop;
 use blitzen_util::entered::{self, Guard};
-use blitzen_util::park::Parker;
 
 use super::context;
 use super::handle::Handle;
 use super::inner::Flavor;
+use super::lull::Bed;
 
 /// Marks the thread as driving tasks.
 ///
@@ -35,15 +35,17 @@ fn enter_runtime() -> Guard {
 pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
     let _entered = enter_runtime();
     let _runtime = context::enter(handle);
-    let parker = Arc::new(Parker::new());
-    let waker = Waker::from(parker.clone());
+    let world = handle.inner.world();
+    let bed = Arc::new(Bed::new());
+    let _counted = world.lull().enlist(bed.clone());
+    let waker = Waker::from(bed.clone());
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx)) {
             return output;
         }
-        parker.park();
+        bed.sleep(world);
     }
 }
 

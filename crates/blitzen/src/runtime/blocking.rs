@@ -8,7 +8,8 @@ use blitzen_sched::{Job, Refused, Worker};
 use blitzen_task::{Header, Id as TaskId, Origin, Runnable, Schedule};
 
 use super::inner::Inner;
-use super::world::run_worker;
+use super::lull;
+use super::world::{give_way, run_worker};
 use crate::task::JoinHandle;
 
 /// A closure as a future that ends with its first poll.
@@ -56,9 +57,13 @@ impl Inner {
     {
         let future = Blocking(Some(code));
         let (task, handle) = blitzen_task::spawn(future, Once, TaskId::next(), origin);
+        self.world().lull().occupy();
         match self.pool().submit(Job { task, mandatory }) {
             Ok(()) => {}
-            Err(Refused::Closed(job)) => drop(job), // which cancels it
+            Err(Refused::Closed(job)) => {
+                drop(job); // which cancels it
+                lull::vacate(self.world());
+            }
             Err(Refused::NoThread(error)) => panic!("OS can't spawn worker thread: {error}"),
         }
         handle
@@ -69,9 +74,14 @@ impl Inner {
     /// Lets a thread of the pool go on with a worker whose own thread blocks.
     #[track_caller]
     pub(crate) fn go_on_elsewhere(&self, worker: Worker) {
+        give_way(self.world());
+        let world = self.world().clone();
         let run = move || {
             let worker = worker;
-            run_worker(worker)
+            // It is a worker that may rest, and blocking work only for a start.
+            lull::vacate(&world);
+            run_worker(worker, &world);
+            world.lull().occupy();
         };
         // Mandatory: somebody has to run its tasks, or cancel them.
         drop(self.spawn_blocking(run, true, Origin::caller()));

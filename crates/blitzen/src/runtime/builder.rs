@@ -16,6 +16,7 @@ use super::io::IoOptions;
 use super::local_runtime::{LocalOptions, LocalRuntime};
 use super::runtime::Runtime;
 use super::seat::SeatSlot;
+use super::timers::TimeOptions;
 use super::world::{ForPool, ForScheduler, Real};
 
 /// Threads of the blocking pool, at the most.
@@ -60,6 +61,7 @@ pub struct Builder {
     enable_io: bool,
     enable_time: bool,
     start_paused: bool,
+    timer_resolution: Option<Duration>,
     unhandled_panic: UnhandledPanic,
 }
 
@@ -116,6 +118,7 @@ impl Builder {
             enable_io: false,
             enable_time: false,
             start_paused: false,
+            timer_resolution: None,
             unhandled_panic: UnhandledPanic::Ignore,
         }
     }
@@ -189,6 +192,33 @@ impl Builder {
     /// ```
     pub fn start_paused(&mut self, paused: bool) -> &mut Self {
         self.start_paused = paused;
+        self
+    }
+
+    /// How exact timers are: the time is counted in ticks of this length, and a
+    /// timer fires at the first tick after its deadline. An eighth of a
+    /// millisecond if not given, and a microsecond at the least.
+    ///
+    /// All timers of a tick cost a worker one wake-up, so that finer ticks make
+    /// many timers dearer. See [`time`](crate::time) for how exact a sleep can be.
+    ///
+    /// ```
+    /// # use blitzen::runtime::Builder;
+    /// # use std::time::Duration;
+    /// let runtime = Builder::new_multi_thread()
+    ///     .enable_time()
+    ///     .timer_resolution(Duration::from_micros(10))
+    ///     .build()
+    ///     .unwrap();
+    /// # drop(runtime);
+    /// ```
+    ///
+    /// # Panics
+    /// If it is zero.
+    #[track_caller]
+    pub fn timer_resolution(&mut self, tick: Duration) -> &mut Self {
+        assert!(!tick.is_zero(), "timer_resolution must be non-zero");
+        self.timer_resolution = Some(tick);
         self
     }
 
@@ -554,6 +584,14 @@ impl Builder {
         self.worker_threads.unwrap_or_else(default_workers)
     }
 
+    fn time_options(&self) -> TimeOptions {
+        TimeOptions {
+            enabled: self.enable_time,
+            start_paused: self.start_paused,
+            resolution: self.timer_resolution,
+        }
+    }
+
     fn io_options(&self) -> IoOptions {
         IoOptions {
             enabled: self.enable_io,
@@ -574,8 +612,12 @@ impl Builder {
         config.park_timeout = self.park_timeout;
         let seed = self.seed.unwrap_or_else(rng::entropy);
         let stop_on_panic = self.unhandled_panic == UnhandledPanic::ShutdownRuntime;
-        let io = self.io_options();
-        let world = Real::new(config.workers, seed, self.hooks.clone(), stop_on_panic, &io);
+        let (io, time) = (self.io_options(), self.time_options());
+        if time.enabled {
+            crate::time::install_delay();
+        }
+        let hooks = self.hooks.clone();
+        let world = Real::new(config.workers, seed, hooks, stop_on_panic, &io, &time);
         let for_scheduler = Box::new(ForScheduler(world.clone()));
         let pool = Pool::new(
             Box::new(ForPool(world.clone())),

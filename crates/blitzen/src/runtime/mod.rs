@@ -17,6 +17,7 @@
 mod block_on;
 mod blocking;
 mod builder;
+pub(crate) mod clock;
 pub(crate) mod context;
 mod handle;
 mod hooks;
@@ -24,12 +25,14 @@ mod id;
 mod inner;
 pub(crate) mod io;
 mod local_runtime;
+mod lull;
 mod metrics;
 #[allow(clippy::module_inception)]
 mod runtime;
 mod seat;
 mod shutdown;
 mod station;
+pub(crate) mod timers;
 mod world;
 
 pub use builder::{Builder, UnhandledPanic};

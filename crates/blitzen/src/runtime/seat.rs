@@ -13,9 +13,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use blitzen_sched::{Seat, Worker};
 use blitzen_util::coop;
-use blitzen_util::park::Parker;
 
 use super::handle::Handle;
+use super::lull::{self, Bed};
 use super::world::Real;
 
 /// The seat, and who waits for it.
@@ -33,7 +33,7 @@ struct State {
 /// future was woken.
 struct Guest {
     woken: AtomicBool,
-    parker: Parker,
+    bed: Bed,
     /// To interrupt a worker that sleeps at its station.
     world: Arc<Real>,
     seated: AtomicBool,
@@ -43,13 +43,19 @@ impl Guest {
     fn call(&self) {
         // Release, met by the Acquire swap of who polls the future.
         if !self.woken.swap(true, Release) {
-            self.parker.unpark();
+            self.bed.call();
             // Relaxed: a guest that is just taking the seat looks at `woken`
             // before it sleeps.
             if self.seated.load(Relaxed) {
                 self.world.station(0).interrupt();
             }
         }
+    }
+}
+
+impl lull::Guest for Guest {
+    fn bed(&self) -> &Bed {
+        &self.bed
     }
 }
 
@@ -86,7 +92,7 @@ impl SeatSlot {
     pub(crate) fn block_on<F: Future>(&self, handle: &Handle, future: Pin<&mut F>) -> F::Output {
         let guest = Arc::new(Guest {
             woken: AtomicBool::new(true),
-            parker: Parker::new(),
+            bed: Bed::new(),
             world: handle.inner.world().clone(),
             seated: AtomicBool::new(false),
         });
@@ -102,7 +108,7 @@ impl SeatSlot {
         }
     }
 
-    fn try_sit(&self, guest: &Arc<Guest>) -> Option<Taken<'_>> {
+    fn try_sit<'a>(&'a self, guest: &'a Arc<Guest>) -> Option<Taken<'a>> {
         let mut state = self.state();
         let Some(worker) = state.worker.take() else {
             if !state.waiting.iter().any(|other| Arc::ptr_eq(other, guest)) {
@@ -113,7 +119,9 @@ impl SeatSlot {
         state.waiting.retain(|other| !Arc::ptr_eq(other, guest));
         drop(state);
         guest.seated.store(true, Relaxed);
+        guest.world.station(0).rest().get_up();
         Some(Taken {
+            world: &guest.world,
             seat: Some(Seat::take(worker)),
             slot: self,
         })
@@ -127,6 +135,7 @@ impl SeatSlot {
         guest: &Arc<Guest>,
     ) -> Option<F::Output> {
         let mut cx = Context::from_waker(waker);
+        let _counted = guest.world.lull().enlist(guest.clone());
         loop {
             // Acquire by the poll's own synchronisation: see `Guest::call`.
             if guest
@@ -140,7 +149,7 @@ impl SeatSlot {
             if self.state().worker.is_some() {
                 return None;
             }
-            guest.parker.park();
+            guest.bed.sleep(&guest.world);
         }
     }
 
@@ -155,7 +164,7 @@ impl SeatSlot {
 
     fn tell_next(state: &mut State) {
         if let Some(next) = state.waiting.pop_front() {
-            next.parker.unpark();
+            next.bed.call();
         }
     }
 }
@@ -164,6 +173,7 @@ impl SeatSlot {
 struct Taken<'a> {
     seat: Option<Seat>,
     slot: &'a SeatSlot,
+    world: &'a Real,
 }
 
 impl Taken<'_> {
@@ -179,6 +189,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if let Some(seat) = self.seat.take() {
             let worker = seat.leave();
+            self.world.station(0).rest().lie_down();
             let mut state = self.slot.state();
             state.worker = Some(worker);
             SeatSlot::tell_next(&mut state);

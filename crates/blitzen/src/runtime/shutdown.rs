@@ -96,8 +96,9 @@ pub(crate) fn shut_down(handle: &Handle, patience: Patience) -> Result<(), Strag
     };
     let left = || deadline.map(|end| end.saturating_duration_since(Instant::now()));
     let stopped = inner.scheduler().wait_stopped(left());
-    // Before the pool: its threads may be waiting for sockets.
+    // Before the pool: its threads may be waiting for sockets or timers.
     inner.world().shut_sources();
+    inner.world().shut_timers();
     let blocking_threads = inner.pool().wait(left());
     if stopped {
         inner.world().join_threads();

@@ -1,10 +1,12 @@
 //! The outside world as the scheduler wants it: real drivers, the system's
 //! clock and threads.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,20 +14,27 @@ use blitzen_sched::{Joiner, Member, Pool, Staff, Worker, World};
 use blitzen_util::pad::Padded;
 use blitzen_util::rng::Rng;
 
+use super::clock::Clock;
 use super::context;
 use super::handle::Handle;
 use super::hooks::{Hooks, call};
 use super::inner::Inner;
 use super::io::IoOptions;
+use super::lull::{self, Lull};
 use super::station::Station;
+use super::timers::{TimeOptions, Timers};
 
 /// The world of one runtime.
 pub(crate) struct Real {
     stations: Box<[Padded<Station>]>,
     /// Whether sockets were asked for.
     pub(super) io_enabled: bool,
-    /// Where the next source goes that comes from outside the workers.
+    /// Where the next source or timer goes that comes from outside the workers.
     next_station: AtomicUsize,
+    clock: Clock,
+    /// Unless the runtime has none.
+    timers: Option<Timers>,
+    lull: Lull,
     started: Instant,
     seed: u64,
     hooks: Hooks,
@@ -45,11 +54,20 @@ impl Real {
         hooks: Hooks,
         stop_on_panic: bool,
         io: &IoOptions,
+        time: &TimeOptions,
     ) -> Arc<Self> {
-        Arc::new(Self {
-            stations: (0..workers).map(|_| Padded(Station::new(io))).collect(),
+        let timers = time.enabled.then(|| Timers::new(workers));
+        let station = |worker| {
+            let shard = timers.as_ref().map(|timers| timers.shard(worker));
+            Padded(Station::new(io, shard))
+        };
+        let world = Arc::new(Self {
+            stations: (0..workers).map(station).collect(),
             io_enabled: io.enabled,
             next_station: AtomicUsize::new(0),
+            clock: Clock::new(time.start_paused),
+            timers,
+            lull: Lull::new(),
             started: Instant::now(),
             seed,
             hooks,
@@ -57,7 +75,14 @@ impl Real {
             task_panicked: AtomicBool::new(false),
             threads: Mutex::new(Vec::new()),
             runtime: OnceLock::new(),
-        })
+        });
+        if let Some(timers) = &world.timers {
+            timers.open(world.clock.now(), time.resolution, |worker| {
+                let world = Arc::downgrade(&world);
+                Waker::from(Arc::new(Bell { world, worker }))
+            });
+        }
+        world
     }
 
     pub(crate) fn set_runtime(&self, runtime: &Arc<Inner>) {
@@ -75,11 +100,72 @@ impl Real {
         &self.stations[worker]
     }
 
-    /// A station for something that comes from outside the workers: each in
-    /// its turn.
+    pub(crate) fn stations(&self) -> impl Iterator<Item = &Station> {
+        self.stations.iter().map(|station| &**station)
+    }
+
+    /// A worker for something that comes from outside of them: each in its turn.
+    pub(crate) fn any_worker(&self) -> usize {
+        match self.stations.len() {
+            1 => 0,
+            count => self.next_station.fetch_add(1, Relaxed) % count,
+        }
+    }
+
+    /// A station for something that comes from outside the workers.
     pub(crate) fn any_station(&self) -> &Station {
-        let turn = self.next_station.fetch_add(1, Relaxed);
-        &self.stations[turn % self.stations.len()]
+        self.station(self.any_worker())
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn timers(&self) -> Option<&Timers> {
+        self.timers.as_ref()
+    }
+
+    pub(super) fn lull(&self) -> &Lull {
+        &self.lull
+    }
+
+    /// Fires every timer that is due.
+    pub(crate) fn fire_all(&self) {
+        for station in self.stations() {
+            station.fire(self);
+        }
+    }
+
+    /// Fires whatever is due; tells whether there was anything.
+    pub(super) fn serve_all(&self) -> bool {
+        self.stations()
+            .fold(false, |found, station| station.serve(self) | found)
+    }
+
+    /// When the first timer is due.
+    pub(super) fn next_timer_ns(&self) -> Option<u64> {
+        let shards = self.timers.iter().flat_map(Timers::shards);
+        shards.filter_map(|shard| shard.next_expiry_ns()).min()
+    }
+
+    /// Whether the system is at work for somebody.
+    pub(super) fn has_operations(&self) -> bool {
+        self.stations()
+            .any(|station| station.driver().has_operations())
+    }
+
+    /// Makes every worker look at the clock again.
+    pub(crate) fn interrupt_all(&self) {
+        for station in self.stations() {
+            station.interrupt();
+        }
+    }
+
+    /// Ends all waits for timers, and refuses new ones.
+    pub(crate) fn shut_timers(&self) {
+        if let Some(timers) = &self.timers {
+            timers.close();
+        }
     }
 
     /// Ends all waits for sockets, and refuses new ones.
@@ -111,16 +197,35 @@ impl Real {
     }
 }
 
+/// Wakes a worker for a timer that another thread has armed.
+struct Bell {
+    world: Weak<Real>,
+    worker: usize,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        let Some(world) = self.world.upgrade() else {
+            return;
+        };
+        if let Ok(runtime) = world.runtime() {
+            // It may be the first that there is for the workers to do.
+            runtime.inner.scheduler().ensure_started();
+        }
+        world.station(self.worker).interrupt();
+    }
+}
+
 /// The scheduler's share of the world.
 pub(crate) struct ForScheduler(pub(crate) Arc<Real>);
 
 impl World for ForScheduler {
     fn turn(&self, worker: usize, max_wait: Option<Duration>) {
-        self.0.stations[worker].turn(max_wait);
+        self.0.stations[worker].turn(&self.0, max_wait);
     }
 
     fn serve(&self, worker: usize) {
-        self.0.stations[worker].serve();
+        self.0.stations[worker].serve(&self.0);
     }
 
     fn interrupt(&self, worker: usize) {
@@ -136,7 +241,9 @@ impl World for ForScheduler {
     }
 
     fn start(&self, worker: Worker) -> io::Result<()> {
-        let thread = self.0.start_inside(move || run_worker(worker))?;
+        self.0.station(worker.index()).rest().get_up();
+        let world = self.0.clone();
+        let thread = self.0.start_inside(move || run_worker(worker, &world))?;
         let mut threads = self.0.threads.lock().unwrap_or_else(|e| e.into_inner());
         threads.push(thread);
         Ok(())
@@ -168,11 +275,25 @@ impl World for ForScheduler {
     }
 }
 
+thread_local! {
+    /// Whether the thread's worker goes on elsewhere.
+    static GAVE_WAY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread's worker goes on elsewhere, while it is blocked itself.
+pub(crate) fn give_way(world: &Real) {
+    world.lull.occupy();
+    GAVE_WAY.set(true);
+}
+
 /// The main function of a worker's thread, inside its runtime.
-pub(crate) fn run_worker(worker: Worker) {
+pub(crate) fn run_worker(worker: Worker, world: &Real) {
     let _deferring = context::defer_here();
     let _entered = blitzen_util::entered::enter();
     worker.run();
+    if GAVE_WAY.replace(false) {
+        lull::vacate(world);
+    }
 }
 
 /// The blocking pool's share of the world.
@@ -185,5 +306,9 @@ impl Staff for ForPool {
             // A thread whose hook panicked has said so; it is gone either way.
             let _ = thread.join();
         }))
+    }
+
+    fn job_ended(&self) {
+        lull::vacate(&self.0);
     }
 }

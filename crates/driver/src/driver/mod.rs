@@ -459,7 +459,13 @@ impl Driver {
         self.ring.get()?.as_ref().ok()
     }
 
-    fn has_operations(&self) -> bool {
+    /// Whether the system is at work on operations of this worker.
+    ///
+    /// ```
+    /// # use blitzen_driver::{Driver, DriverConfig};
+    /// assert!(!Driver::new(DriverConfig::default()).has_operations());
+    /// ```
+    pub fn has_operations(&self) -> bool {
         self.made_ring().is_some_and(|ring| ring.in_flight() > 0)
     }
 
@@ -505,7 +511,13 @@ impl Driver {
 /// Where there are no rings.
 #[cfg(not(target_os = "linux"))]
 impl Driver {
-    fn has_operations(&self) -> bool {
+    /// Whether the system is at work on operations of this worker: never.
+    ///
+    /// ```
+    /// # use blitzen_driver::{Driver, DriverConfig};
+    /// assert!(!Driver::new(DriverConfig::default()).has_operations());
+    /// ```
+    pub fn has_operations(&self) -> bool {
         false
     }
 

@@ -1,0 +1,225 @@
+//! What time it is in a runtime: the system's, or a time that stands still
+//! until somebody moves it.
+//!
+//! ```text
+//!            pause                  resume
+//!   System ─────────► Frozen ──────────────────► Running
+//!                     │    ▲ pause                 │
+//!              advance└────┴───────────────────────┘
+//! ```
+//!
+//! A clock that was never stopped is the system's, and costs what that costs.
+//! All clocks count from one origin, so that a moment is the same number of
+//! nanoseconds everywhere.
+
+use std::sync::LazyLock;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU8};
+use std::time::{Duration, Instant};
+
+use blitzen_util::shim::Mutex;
+
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Whether any clock of the process shows something else than the system's:
+/// until then nobody has to ask whose clock is meant.
+static ANY_BENT: AtomicBool = AtomicBool::new(false);
+
+/// Whether somebody has stopped a clock, ever.
+#[inline]
+pub(crate) fn any_bent() -> bool {
+    // Relaxed: who stopped it and asks for the time has done so in this order,
+    // and whoever else learns of it did so through something that orders both.
+    ANY_BENT.load(Relaxed)
+}
+
+/// Nanoseconds between the origin and a moment: 0 for one before it, and
+/// [`u64::MAX`] for one more than 584 years after.
+#[inline]
+pub(crate) fn to_ns(moment: Instant) -> u64 {
+    const NS_PER_S: u64 = 1_000_000_000;
+    let Some(span) = moment.checked_duration_since(*ORIGIN) else {
+        return 0;
+    };
+    match span.as_secs().checked_mul(NS_PER_S) {
+        Some(ns) => ns.saturating_add(span.subsec_nanos().into()),
+        None => u64::MAX,
+    }
+}
+
+const SYSTEM: u8 = 0;
+const RUNNING: u8 = 1;
+const FROZEN: u8 = 2;
+
+/// The clock of one runtime.
+pub(crate) struct Clock {
+    /// What `hands` are, for those who need no more; written under its lock.
+    mode: AtomicU8,
+    hands: Mutex<Hands>,
+}
+
+enum Hands {
+    /// Where the system's are.
+    System,
+    /// At `shown` when the system's clock showed `since`, and as fast.
+    Running {
+        shown: Instant,
+        since: Instant,
+    },
+    Frozen(Instant),
+}
+
+impl Hands {
+    fn now(&self) -> Instant {
+        match *self {
+            Self::System => Instant::now(),
+            Self::Running { shown, since } => shown + since.elapsed(),
+            Self::Frozen(at) => at,
+        }
+    }
+}
+
+/// Why a clock was not moved.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// It stands still already.
+    Frozen,
+    /// It does not stand still.
+    NotFrozen,
+}
+
+impl Clock {
+    pub(crate) fn new(frozen: bool) -> Self {
+        LazyLock::force(&ORIGIN);
+        let clock = Self {
+            mode: AtomicU8::new(SYSTEM),
+            hands: Mutex::new(Hands::System),
+        };
+        if frozen {
+            clock.set(&mut clock.hands.lock(), Hands::Frozen(Instant::now()));
+        }
+        clock
+    }
+
+    /// What time it is.
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        // Acquire, met by the Release in `set`.
+        match self.mode.load(Acquire) {
+            SYSTEM => Instant::now(),
+            _ => self.hands.lock().now(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn now_ns(&self) -> u64 {
+        to_ns(self.now())
+    }
+
+    /// Whether it stands still.
+    #[inline]
+    pub(crate) fn is_frozen(&self) -> bool {
+        // Acquire, met by the Release in `set`.
+        self.mode.load(Acquire) == FROZEN
+    }
+
+    fn set(&self, hands: &mut Hands, to: Hands) {
+        let mode = match to {
+            Hands::System => SYSTEM,
+            Hands::Running { .. } => RUNNING,
+            Hands::Frozen(_) => FROZEN,
+        };
+        *hands = to;
+        ANY_BENT.store(true, Relaxed);
+        // Release, met by the Acquire of who reads it.
+        self.mode.store(mode, Release);
+    }
+
+    /// Stops it.
+    pub(crate) fn pause(&self) -> Result<(), Refusal> {
+        let mut hands = self.hands.lock();
+        if let Hands::Frozen(_) = *hands {
+            return Err(Refusal::Frozen);
+        }
+        let now = hands.now();
+        self.set(&mut hands, Hands::Frozen(now));
+        Ok(())
+    }
+
+    /// Lets it go on from where it stands.
+    pub(crate) fn resume(&self) -> Result<(), Refusal> {
+        let mut hands = self.hands.lock();
+        let Hands::Frozen(shown) = *hands else {
+            return Err(Refusal::NotFrozen);
+        };
+        let since = Instant::now();
+        self.set(&mut hands, Hands::Running { shown, since });
+        Ok(())
+    }
+
+    /// Moves it forward.
+    ///
+    /// # Panics
+    /// If it cannot show a time as late as that.
+    #[track_caller]
+    pub(crate) fn advance(&self, by: Duration) -> Result<(), Refusal> {
+        let mut hands = self.hands.lock();
+        let Hands::Frozen(at) = *hands else {
+            return Err(Refusal::NotFrozen);
+        };
+        self.set(&mut hands, Hands::Frozen(at + by));
+        Ok(())
+    }
+
+    /// Moves it forward to a moment, unless that has passed or it runs.
+    pub(crate) fn move_to(&self, moment_ns: u64) {
+        let mut hands = self.hands.lock();
+        if let Hands::Frozen(at) = *hands {
+            let by = Duration::from_nanos(moment_ns.saturating_sub(to_ns(at)));
+            self.set(&mut hands, Hands::Frozen(at + by));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_stopped_clock_moves_only_by_hand() {
+        let clock = Clock::new(true);
+        let start = clock.now();
+        clock.advance(SECOND).unwrap();
+        assert_eq!(clock.now(), start + SECOND);
+        clock.move_to(to_ns(start + 3 * SECOND));
+        assert_eq!(clock.now(), start + 3 * SECOND);
+        clock.move_to(to_ns(start));
+        assert_eq!(clock.now(), start + 3 * SECOND, "never backwards");
+    }
+
+    #[test]
+    fn a_clock_goes_on_from_where_it_stood() {
+        let clock = Clock::new(false);
+        assert!(matches!(clock.resume(), Err(Refusal::NotFrozen)));
+        assert!(matches!(clock.advance(SECOND), Err(Refusal::NotFrozen)));
+        clock.pause().unwrap();
+        assert!(matches!(clock.pause(), Err(Refusal::Frozen)));
+        clock.advance(3600 * SECOND).unwrap();
+        let stood = clock.now();
+        clock.resume().unwrap();
+        assert!(!clock.is_frozen() && clock.now() >= stood);
+        clock.pause().unwrap();
+        assert!(clock.now() >= stood);
+    }
+
+    #[test]
+    fn moments_out_of_range_are_the_first_and_the_last() {
+        Clock::new(false);
+        let now = Instant::now();
+        assert_eq!(to_ns(now - SECOND * 1_000_000_000), 0);
+        assert_eq!(to_ns(now + SECOND * u32::MAX * 5), u64::MAX);
+        assert!(to_ns(now) <= to_ns(now + SECOND));
+    }
+}

@@ -1,0 +1,191 @@
+//! A moment by which something has to be done.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use super::error::Elapsed;
+use super::{Instant, Sleep, Timeout, timeout_at};
+
+/// A moment by which something has to be done, to be handed down through the
+/// calls that do it.
+///
+/// A [`timeout`](super::timeout) limits one future. A deadline is a plain value:
+/// several operations in a row share what is left of it, loops that do not wait
+/// can [check](Self::check) it, and progress can [extend](Self::extend) it.
+///
+/// ```
+/// use blitzen::time::{Deadline, Duration, error::Elapsed, sleep};
+///
+/// async fn fetch(deadline: Deadline) -> Result<u32, Elapsed> {
+///     deadline.limit(sleep(Duration::from_secs(2))).await?; // connect
+///     deadline.check()?;
+///     deadline.limit(sleep(Duration::from_secs(2))).await?; // read
+///     Ok(7)
+/// }
+///
+/// # let runtime = blitzen::runtime::Builder::new_current_thread()
+/// #     .enable_time().start_paused(true).build().unwrap();
+/// # runtime.block_on(async {
+/// assert_eq!(fetch(Deadline::after(Duration::from_secs(5))).await, Ok(7));
+/// assert!(fetch(Deadline::after(Duration::from_secs(3))).await.is_err());
+/// # });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Deadline {
+    at: Instant,
+}
+
+impl Deadline {
+    /// A deadline so long from now.
+    ///
+    /// ```
+    /// # use blitzen::time::{Deadline, Duration};
+    /// assert!(!Deadline::after(Duration::from_secs(60)).is_over());
+    /// ```
+    pub fn after(span: Duration) -> Self {
+        Self {
+            at: Instant::after(span),
+        }
+    }
+
+    /// A deadline at a moment.
+    ///
+    /// ```
+    /// # use blitzen::time::{Deadline, Instant};
+    /// assert!(Deadline::at(Instant::now()).is_over());
+    /// ```
+    pub fn at(moment: Instant) -> Self {
+        Self { at: moment }
+    }
+
+    /// The moment.
+    ///
+    /// ```
+    /// # use blitzen::time::{Deadline, Instant};
+    /// let now = Instant::now();
+    /// assert_eq!(Deadline::at(now).instant(), now);
+    /// ```
+    pub fn instant(&self) -> Instant {
+        self.at
+    }
+
+    /// What is left; zero if it is over.
+    ///
+    /// ```
+    /// # use blitzen::time::{Deadline, Duration};
+    /// assert!(Deadline::after(Duration::from_secs(60)).remaining() > Duration::ZERO);
+    /// ```
+    pub fn remaining(&self) -> Duration {
+        self.at.duration_since(Instant::now())
+    }
+
+    /// Whether nothing is left.
+    ///
+    /// ```
+    /// # use blitzen::time::{Deadline, Duration};
+    /// assert!(Deadline::after(Duration::ZERO).is_over());
+    /// ```
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.at
+    }
+
+    /// An error if nothing is left, for use with `?`.
+    ///
+    /// ```
+    /// # use blitzen::time::{Deadline, Duration};
+    /// assert!(Deadline::after(Duration::from_secs(60)).check().is_ok());
+    /// assert!(Deadline::after(Duration::ZERO).check().is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// If it is over.
+    pub fn check(&self) -> Result<(), Elapsed> {
+        match self.is_over() {
+            true => Err(Elapsed::new()),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts it off by so much, counted from when it was, be that over or not.
+    ///
+    /// ```
+    /// # use blitzen::time::{Deadline, Duration, Instant};
+    /// let now = Instant::now();
+    /// let mut deadline = Deadline::at(now);
+    /// deadline.extend(Duration::from_secs(5));
+    /// assert_eq!(deadline.instant(), now + Duration::from_secs(5));
+    /// ```
+    pub fn extend(&mut self, by: Duration) {
+        self.at = self.at.checked_add(by).unwrap_or_else(Instant::far_future);
+    }
+
+    /// Sets it to so long from now.
+    ///
+    /// ```
+    /// # use blitzen::time::{Deadline, Duration};
+    /// let mut deadline = Deadline::after(Duration::ZERO);
+    /// deadline.reset(Duration::from_secs(60));
+    /// assert!(!deadline.is_over());
+    /// ```
+    pub fn reset(&mut self, span: Duration) {
+        *self = Self::after(span);
+    }
+
+    /// The earlier of the two.
+    ///
+    /// ```
+    /// # use blitzen::time::{Deadline, Duration};
+    /// let caller = Deadline::after(Duration::from_secs(60));
+    /// let own = Deadline::after(Duration::from_secs(5));
+    /// assert_eq!(caller.sooner(own), own);
+    /// ```
+    pub fn sooner(self, other: Deadline) -> Deadline {
+        self.min(other)
+    }
+
+    /// Waits until it is over.
+    ///
+    /// ```
+    /// # use blitzen::time::{Deadline, Duration};
+    /// # let runtime = blitzen::runtime::Builder::new_current_thread()
+    /// #     .enable_time().start_paused(true).build().unwrap();
+    /// # runtime.block_on(async {
+    /// let deadline = Deadline::after(Duration::from_secs(60));
+    /// deadline.wait().await;
+    /// assert!(deadline.is_over());
+    /// # });
+    /// ```
+    ///
+    /// # Panics
+    /// Outside a runtime, and in one without timers.
+    #[track_caller]
+    pub fn wait(&self) -> Sleep {
+        Sleep::new(self.at)
+    }
+
+    /// Runs a future for what is left; see [`timeout_at`].
+    ///
+    /// ```
+    /// # use blitzen::time::{Deadline, Duration};
+    /// # let runtime = blitzen::runtime::Builder::new_current_thread()
+    /// #     .enable_time().start_paused(true).build().unwrap();
+    /// # runtime.block_on(async {
+    /// let deadline = Deadline::after(Duration::from_secs(60));
+    /// assert_eq!(deadline.limit(async { 7 }).await, Ok(7));
+    /// assert!(deadline.limit(std::future::pending::<()>()).await.is_err());
+    /// # });
+    /// ```
+    ///
+    /// # Panics
+    /// Outside a runtime, and in one without timers.
+    #[track_caller]
+    pub fn limit<F: IntoFuture>(&self, future: F) -> Timeout<F::IntoFuture> {
+        timeout_at(self.at, future)
+    }
+}
+
+impl From<Instant> for Deadline {
+    fn from(moment: Instant) -> Self {
+        Self::at(moment)
+    }
+}

@@ -1,0 +1,247 @@
+//! Waiting for a moment.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use blitzen_util::coop;
+use blitzen_wheel::{Shard, State, Timer};
+
+use super::Instant;
+use crate::runtime::clock::{self, to_ns};
+use crate::runtime::timers;
+
+/// Waits for some time.
+///
+/// See [`time`](super) for how exact it is.
+///
+/// ```
+/// use blitzen::time::{Duration, Instant, sleep};
+///
+/// # let runtime = blitzen::runtime::Builder::new_current_thread()
+/// #     .enable_time().start_paused(true).build().unwrap();
+/// # runtime.block_on(async {
+/// let start = Instant::now();
+/// sleep(Duration::from_secs(60)).await;
+/// assert_eq!(start.elapsed(), Duration::from_secs(60));
+/// # });
+/// ```
+///
+/// # Cancel safety
+/// Dropping it takes the timer away, and loses nothing.
+///
+/// # Panics
+/// Outside a runtime, and in one without timers.
+#[inline]
+#[track_caller]
+pub fn sleep(duration: Duration) -> Sleep {
+    Sleep::new(Instant::after(duration))
+}
+
+/// Waits until `deadline`.
+///
+/// ```
+/// use blitzen::time::{Duration, Instant, sleep_until};
+///
+/// # let runtime = blitzen::runtime::Builder::new_current_thread()
+/// #     .enable_time().start_paused(true).build().unwrap();
+/// # runtime.block_on(async {
+/// let deadline = Instant::now() + Duration::from_secs(60);
+/// sleep_until(deadline).await;
+/// assert_eq!(Instant::now(), deadline);
+/// # });
+/// ```
+///
+/// # Cancel safety
+/// Dropping it takes the timer away, and loses nothing.
+///
+/// # Panics
+/// Outside a runtime, and in one without timers.
+#[inline]
+#[track_caller]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep::new(deadline)
+}
+
+pin_project_lite::pin_project! {
+    /// The future of [`sleep`] and [`sleep_until`].
+    ///
+    /// It waits in the runtime in which it was made, from its first poll on. It
+    /// can be used again by [`reset`](Self::reset), which costs less than making
+    /// another; for that it has to be pinned.
+    ///
+    /// ```
+    /// use blitzen::time::{Duration, Instant, sleep};
+    ///
+    /// # let runtime = blitzen::runtime::Builder::new_current_thread()
+    /// #     .enable_time().start_paused(true).build().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut idle = Box::pin(sleep(Duration::from_secs(30)));
+    /// loop {
+    ///     blitzen::select! {
+    ///         () = &mut idle => break,
+    ///         () = async { /* a request */ } => {
+    ///             idle.as_mut().reset(Instant::now() + Duration::from_secs(30));
+    ///             # break;
+    ///         }
+    ///     }
+    /// }
+    /// # });
+    /// ```
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct Sleep {
+        deadline: Instant,
+        #[pin]
+        timer: Timer<&'static Shard>,
+    }
+}
+
+impl Sleep {
+    #[inline]
+    #[track_caller]
+    pub(crate) fn new(deadline: Instant) -> Self {
+        let place = timers::here();
+        Self {
+            deadline,
+            timer: Timer::new(place.shard, place.tenant),
+        }
+    }
+
+    /// When it ends.
+    ///
+    /// ```
+    /// # use blitzen::time::{Duration, Instant, sleep_until};
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # let _inside = runtime.enter();
+    /// let deadline = Instant::now() + Duration::from_secs(1);
+    /// assert_eq!(sleep_until(deadline).deadline(), deadline);
+    /// ```
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Whether it has ended, or would at the next poll because its timer has
+    /// fired. A sleep that was never polled has not.
+    ///
+    /// ```
+    /// # use blitzen::time::{Duration, sleep};
+    /// # let runtime = blitzen::runtime::Builder::new_current_thread()
+    /// #     .enable_time().start_paused(true).build().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut nap = Box::pin(sleep(Duration::from_secs(1)));
+    /// assert!(!nap.is_elapsed());
+    /// nap.as_mut().await;
+    /// assert!(nap.is_elapsed());
+    /// # });
+    /// ```
+    pub fn is_elapsed(&self) -> bool {
+        self.timer.state() == State::Fired
+    }
+
+    /// Makes it end at another moment, be that earlier or later, and whether or
+    /// not it has ended. Whoever waits for it goes on waiting.
+    ///
+    /// ```
+    /// # use blitzen::time::{Duration, Instant, sleep};
+    /// # let runtime = blitzen::runtime::Builder::new_current_thread()
+    /// #     .enable_time().start_paused(true).build().unwrap();
+    /// # runtime.block_on(async {
+    /// let start = Instant::now();
+    /// let mut nap = Box::pin(sleep(Duration::from_secs(1)));
+    /// nap.as_mut().reset(start + Duration::from_secs(5));
+    /// nap.await;
+    /// assert_eq!(start.elapsed(), Duration::from_secs(5));
+    /// # });
+    /// ```
+    #[inline]
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        let mut this = self.project();
+        let before = std::mem::replace(this.deadline, deadline);
+        this.timer.as_mut().reset(to_ns(deadline.into_std()));
+        if deadline < before && this.timer.state() == State::Armed {
+            this.timer.expire_if_due(deadline);
+        }
+    }
+}
+
+/// What a timer needs to know beyond its shard.
+trait Clocked {
+    /// Fires if the moment has come: nobody will be told of it otherwise before
+    /// the worker's next look at its timers.
+    fn expire_if_due(self: Pin<&mut Self>, deadline: Instant) -> bool;
+}
+
+impl Clocked for Timer<&'static Shard> {
+    #[inline]
+    fn expire_if_due(self: Pin<&mut Self>, deadline: Instant) -> bool {
+        let now = match clock::any_bent() {
+            false => std::time::Instant::now(),
+            true => match timers::bent_now(self.tenant()) {
+                Some(now) => now,
+                // On a thread that does not know: its runtime will tell it.
+                None => return false,
+            },
+        };
+        let is_due = deadline.into_std() <= now;
+        if is_due {
+            self.expire();
+        }
+        is_due
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let spent = ready!(coop::poll_proceed(cx));
+        let mut this = self.project();
+        loop {
+            match this.timer.state() {
+                State::Fired => break,
+                State::Armed if this.timer.as_mut().refresh(cx.waker()) => return Poll::Pending,
+                State::Armed => {} // it was just now
+                State::Idle => {
+                    if this.timer.as_mut().expire_if_due(*this.deadline) {
+                        break;
+                    }
+                    let shard = timers::own_shard(this.timer.tenant());
+                    let deadline_ns = to_ns(this.deadline.into_std());
+                    if this
+                        .timer
+                        .as_mut()
+                        .arm(shard, deadline_ns, cx.waker())
+                        .is_ok()
+                    {
+                        return Poll::Pending;
+                    }
+                }
+                State::Closed => return poll_closed(&this.timer),
+            }
+        }
+        spent.made_progress();
+        Poll::Ready(())
+    }
+}
+
+/// The runtime is gone, or going. A task of it is about to be cancelled, at this
+/// very suspension; anybody else would wait for ever.
+#[cold]
+fn poll_closed(timer: &Timer<&'static Shard>) -> Poll<()> {
+    match timers::own_shard(timer.tenant()) {
+        Some(_) => Poll::Pending,
+        None => panic!("A Tokio 1.x context was found, but it is being shutdown."),
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline)
+            .field("is_elapsed", &self.is_elapsed())
+            .finish_non_exhaustive()
+    }
+}
