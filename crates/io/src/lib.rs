@@ -36,18 +36,14 @@
 pub use std::io::{Error, ErrorKind, Result, SeekFrom};
 
 mod buf_read;
-mod interest;
 mod read;
 mod read_buf;
-mod ready;
 mod seek;
 mod write;
 
 pub use buf_read::AsyncBufRead;
-pub use interest::Interest;
 pub use read::AsyncRead;
 pub use read_buf::ReadBuf;
-pub use ready::Ready;
 pub use seek::AsyncSeek;
 pub use write::AsyncWrite;
 

@@ -497,7 +497,11 @@ mod model {
     #[test]
     fn two_thieves_and_an_owner_that_pushes_overwrite_nothing() {
         loom::model(|| {
-            check(2, CAPACITY, |ring, tasks, seen| push(ring, tasks, seen));
+            check(2, CAPACITY, |ring, tasks, seen| {
+                for _ in 0..3 {
+                    push(ring, tasks, seen);
+                }
+            });
         });
     }
 
