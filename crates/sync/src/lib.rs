@@ -1,4 +1,40 @@
 //! Locks and channels that need only a waker, and so run under any executor.
+//!
+//! | type | for |
+//! |---|---|
+//! | [`Mutex`] | a value that one task at a time uses, also across an `.await` |
+//! | [`RwLock`] | a value that many tasks read or one changes |
+//! | [`Semaphore`] | a number of permits |
+//! | [`Notify`] | waking one task, or all that wait |
+//! | [`Barrier`] | tasks that wait for one another |
+//! | [`OnceCell`] | a value made by whoever needs it first |
+//! | [`SetOnce`] | a value that one task sets and others wait for |
+//! | [`CancelToken`] | telling a tree of tasks to stop |
+//! | [`channel`] | values handed from task to task |
+//!
+//! ```
+//! use blitzen_sync::{Barrier, Mutex};
+//!
+//! # futures::executor::block_on(async {
+//! let (count, met) = (Mutex::new(0), Barrier::new(2));
+//! let add = || async {
+//!     *count.lock().await += 1;
+//!     met.wait().await;
+//!     *count.lock().await
+//! };
+//! assert_eq!(futures::join!(add(), add()), (2, 2));
+//! # });
+//! ```
+//!
+//! What holds for all of them:
+//!
+//! - Waiting allocates nothing: the place in the queue is within the future.
+//! - Queues are served in the order of arrival.
+//! - Dropping a future gives up its place; what it had already been given goes to
+//!   the next in line.
+//! - Without anyone to wait for, an operation is one compare-and-swap and a unit
+//!   of the task's cooperative budget.
+//! - Wakers are called outside the locks. There is no poison.
 
 /// A function that is `const`, except under loom, whose types cannot be.
 macro_rules! const_unless_loom {

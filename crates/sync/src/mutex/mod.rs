@@ -23,12 +23,16 @@ pub use owned_guard::{OwnedMappedMutexGuard, OwnedMutexGuard};
 /// Tasks get the lock in the order in which they asked for it. There is no
 /// poison: a task that panics unlocks.
 ///
+/// A future of [`lock`](Self::lock) that waits may be handed the lock at any
+/// moment, and then holds it: keep on polling it, or drop it. One that is kept
+/// unpolled, say as a branch of a `select!` that another branch has won, locks
+/// everybody out.
+///
 /// ```
-/// use std::sync::Arc;
 /// use blitzen_sync::Mutex;
 ///
 /// # futures::executor::block_on(async {
-/// let count = Arc::new(Mutex::new(0));
+/// let count = Mutex::new(0);
 /// {
 ///     let mut count = count.lock().await;
 ///     *count += 1;
