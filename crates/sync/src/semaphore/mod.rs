@@ -156,11 +156,9 @@ impl Semaphore {
     /// # Cancel safety
     /// Dropping the future gives up its place in line; a permit already granted
     /// goes to the next.
+    #[inline]
     pub fn acquire(&self) -> impl Future<Output = Result<SemaphorePermit<'_>, AcquireError>> {
-        Acquiring::new(Borrowed {
-            semaphore: self,
-            count: 1,
-        })
+        Acquiring::new(One(self))
     }
 
     /// Waits for `n` permits, and takes them all at once.
@@ -474,6 +472,27 @@ fn permitted(n: u32) -> usize {
             "a semaphore may not have more than MAX_PERMITS permits ({})",
             permits::MAX
         ),
+    }
+}
+
+struct One<'a>(&'a Semaphore);
+
+impl<'a> Claim for One<'a> {
+    type Output = Result<SemaphorePermit<'a>, AcquireError>;
+
+    #[inline(always)]
+    fn permits(&self) -> &Permits {
+        &self.0.permits
+    }
+
+    #[inline(always)]
+    fn count(&self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn settle(self, outcome: Result<(), AcquireError>) -> Self::Output {
+        outcome.map(|()| SemaphorePermit::new(self.0, 1))
     }
 }
 
