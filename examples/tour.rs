@@ -15,7 +15,9 @@ fn main() {
     println!("{} workers", runtime.metrics().num_workers());
     let mut table = Table::new(runtime.metrics());
     runtime.block_on(async {
-        table.row("spawn 100,000 tasks and join them", spawning()).await;
+        table
+            .row("spawn 100,000 tasks and join them", spawning())
+            .await;
         table.row("one task feeds all workers", stealing()).await;
         table.row("a pipeline of channels", channels()).await;
         table.row("100 blocking jobs", blocking()).await;

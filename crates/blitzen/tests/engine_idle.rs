@@ -1,0 +1,64 @@
+//! A runtime with nothing to do sleeps, and nothing wakes it.
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use blitzen::runtime::Builder;
+
+/// How often each thread with this name was switched to.
+fn switches(name: &str) -> BTreeMap<u32, u64> {
+    let mut counts = BTreeMap::new();
+    for thread in fs::read_dir("/proc/self/task").unwrap() {
+        let thread = thread.unwrap();
+        // A thread may end between the listing and the look.
+        let Ok(status) = fs::read_to_string(thread.path().join("status")) else {
+            continue;
+        };
+        let field = |key: &str| {
+            let line = status.lines().find(|line| line.starts_with(key));
+            line.and_then(|line| line.split_whitespace().nth(1))
+                .unwrap_or("")
+                .to_owned()
+        };
+        if field("Name:") == name {
+            let id = thread.file_name().to_str().unwrap().parse().unwrap();
+            let count = |key| field(key).parse::<u64>().unwrap();
+            let total = count("voluntary_ctxt_switches:") + count("nonvoluntary_ctxt_switches:");
+            counts.insert(id, total);
+        }
+    }
+    counts
+}
+
+#[test]
+fn an_idle_runtime_is_never_switched_to() {
+    const NAME: &str = "idle-probe";
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(4)
+        .thread_name(NAME)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        for _ in 0..100 {
+            blitzen::spawn(async { blitzen::task::yield_now().await })
+                .await
+                .unwrap();
+        }
+        blitzen::task::spawn_blocking(|| ()).await.unwrap();
+    });
+    // It takes a moment until the last watcher has gone to sleep as well, and
+    // longer on a busy machine. One quiet stretch is enough: a thread that
+    // polled on a timer would have none. A blocking thread ends after 10 s.
+    for _ in 0..60 {
+        let before = switches(NAME);
+        assert!(before.len() >= 4, "{before:?}");
+        std::thread::sleep(Duration::from_millis(300));
+        if switches(NAME) == before {
+            return;
+        }
+    }
+    panic!("a worker keeps waking");
+}
