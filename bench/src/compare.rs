@@ -44,6 +44,9 @@ pub(crate) struct Outcome {
     pub(crate) rounds: usize,
     /// Processors that other processes kept busy meanwhile.
     pub(crate) others_busy: Option<f64>,
+    /// Whether the row aims at a multiple of Tokio's cost. Others (a latency with a
+    /// limit, a share) would drown a mean of ratios.
+    pub(crate) is_in_mean: bool,
     pub(crate) best_peer: Option<String>,
     pub(crate) standings: Vec<Standing>,
     pub(crate) verdicts: Vec<Verdict>,
@@ -65,6 +68,8 @@ pub(crate) struct Standing {
     pub(crate) over_tokio: Option<Ratio>,
     /// Above 1: ahead of the best peer.
     pub(crate) over_best_peer: Option<Ratio>,
+    /// Above 1: ahead of the floor, where the row has one.
+    pub(crate) over_floor: Option<Ratio>,
     /// Nothing where they would be the harness's.
     pub(crate) per_op: Option<PerOp>,
     pub(crate) cpu_over_tokio: Option<Ratio>,
@@ -160,6 +165,12 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
     let index_of = |name: &str| row.contenders.iter().position(|one| one.name == name);
     let tokio = index_of(TOKIO).map(|index| &series[index]);
     let best = best_peer(row, series);
+    let floor = row
+        .contenders
+        .iter()
+        .zip(series)
+        .find(|(contender, _)| contender.role == Role::Floor)
+        .map(|(_, series)| series);
 
     let standings: Vec<Standing> = row
         .contenders
@@ -179,6 +190,7 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
                 over_tokio: tokio.and_then(|tokio| ahead(&by_round, &tokio.by_round(), higher)),
                 over_best_peer: best
                     .and_then(|best| ahead(&by_round, &series[best].by_round(), higher)),
+                over_floor: floor.and_then(|floor| ahead(&by_round, &floor.by_round(), higher)),
                 per_op: own.per_op(),
                 cpu_over_tokio: tokio
                     .and_then(|tokio| ahead(&own.cpu_by_round()?, &tokio.cpu_by_round()?, false)),
@@ -187,28 +199,14 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
         })
         .collect();
 
-    let floor = row
-        .contenders
-        .iter()
-        .position(|contender| contender.role == Role::Floor);
     let subject = index_of(BLITZEN).or_else(|| {
         let contenders = row.contenders.iter();
         contenders
             .map(|one| one.role)
             .position(|role| role == Role::Subject)
     });
-    let verdicts = subject.map_or_else(Vec::new, |blitzen| {
-        let over_floor = floor
-            .and_then(|floor| {
-                ahead(
-                    &series[blitzen].by_round(),
-                    &series[floor].by_round(),
-                    higher,
-                )
-            })
-            .map(|ratio| ratio.median);
-        judge(&row.targets, &standings[blitzen], over_floor)
-    });
+    let verdicts =
+        subject.map_or_else(Vec::new, |subject| judge(&row.targets, &standings[subject]));
 
     Outcome {
         group: row.group.to_string(),
@@ -219,6 +217,10 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
         workers: row.workers,
         rounds,
         others_busy: None,
+        is_in_mean: row
+            .targets
+            .iter()
+            .any(|target| matches!(target, Target::OverTokio(_))),
         best_peer: best.map(|index| row.contenders[index].name.to_string()),
         standings,
         verdicts,
@@ -241,7 +243,7 @@ fn best_peer(row: &Row, series: &[Series]) -> Option<usize> {
 
 /// A target that cannot be judged in this run (its opponent did not take part) is
 /// left out.
-fn judge(targets: &[Target], own: &Standing, over_floor: Option<f64>) -> Vec<Verdict> {
+fn judge(targets: &[Target], own: &Standing) -> Vec<Verdict> {
     let verdict = |aim: String, value: Option<f64>, is_met: fn(f64, f64) -> bool, bound: f64| {
         value.map(|value| Verdict {
             aim,
@@ -269,7 +271,7 @@ fn judge(targets: &[Target], own: &Standing, over_floor: Option<f64>) -> Vec<Ver
             }
             Target::TimesFloor(bound) => {
                 let aim = format!("≤ {bound} × floor");
-                let times = over_floor.map(|ahead| 1.0 / ahead);
+                let times = own.over_floor.map(|ahead| 1.0 / ahead.median);
                 verdict(aim, times, at_most, bound)
             }
             Target::AtMost(bound) => {

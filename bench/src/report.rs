@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::compare::{Outcome, Standing};
 use crate::probe::PerOp;
-use crate::row::{TOKIO, Unit};
+use crate::row::{Role, TOKIO, Unit};
 use crate::stats::{Ratio, geometric_mean};
 
 /// A value of `unit`, in a width that fits the tables.
@@ -66,22 +66,19 @@ pub(crate) fn table(lines: &[Vec<String>]) -> String {
 
 /// One row in full, printed as soon as it is known.
 pub(crate) fn row(outcome: &Outcome) -> String {
-    let header = [
-        "",
-        "best",
-        "median",
-        "p95",
-        "p99",
-        "points",
-        "× tokio",
-        "× best",
-        "cpu/op",
-        "cpu × tokio",
-        "allocs/op",
-        "bytes/op",
-    ];
-    let mut lines = vec![header.map(String::from).to_vec()];
-    lines.extend(outcome.standings.iter().map(|one| line(one, outcome.unit)));
+    let has_floor = outcome.standings.iter().any(|one| one.role == Role::Floor);
+    let columns: Vec<Column> = COLUMNS
+        .into_iter()
+        .filter(|(name, _)| has_floor || *name != FLOOR)
+        .collect();
+    let mut header = vec![String::new()];
+    header.extend(columns.iter().map(|(name, _)| name.to_string()));
+    let mut lines = vec![header];
+    for standing in &outcome.standings {
+        let mut line = vec![standing.name.clone()];
+        line.extend(columns.iter().map(|(_, cell)| cell(standing, outcome.unit)));
+        lines.push(line);
+    }
     let mut text = format!(
         "{}/{}: {}\n  {} operations, {} workers, {} rounds",
         outcome.group, outcome.row, outcome.what, outcome.ops, outcome.workers, outcome.rounds,
@@ -105,22 +102,32 @@ pub(crate) fn row(outcome: &Outcome) -> String {
     text
 }
 
-fn line(standing: &Standing, unit: Unit) -> Vec<String> {
-    let per_op = |show: fn(PerOp) -> String| standing.per_op.map_or("–".into(), show);
-    vec![
-        standing.name.clone(),
-        show(standing.best, unit),
-        show(standing.median, unit),
-        show(standing.p95, unit),
-        show(standing.p99, unit),
-        standing.points.to_string(),
-        show_ratio(standing.over_tokio),
-        show_ratio(standing.over_best_peer),
-        per_op(|used| show_ns(used.cpu_ns)),
-        show_median(standing.cpu_over_tokio),
-        per_op(|used| format!("{:.3}", used.allocations)),
-        per_op(|used| format!("{:.1}", used.bytes)),
-    ]
+/// A column's name, and what it shows of a contender.
+type Column = (&'static str, fn(&Standing, Unit) -> String);
+
+const FLOOR: &str = "× floor";
+
+const COLUMNS: [Column; 12] = [
+    ("best", |one, unit| show(one.best, unit)),
+    ("median", |one, unit| show(one.median, unit)),
+    ("p95", |one, unit| show(one.p95, unit)),
+    ("p99", |one, unit| show(one.p99, unit)),
+    ("points", |one, _| one.points.to_string()),
+    ("× tokio", |one, _| show_ratio(one.over_tokio)),
+    ("× best", |one, _| show_ratio(one.over_best_peer)),
+    (FLOOR, |one, _| show_ratio(one.over_floor)),
+    ("cpu/op", |one, _| per_op(one, |used| show_ns(used.cpu_ns))),
+    ("cpu × tokio", |one, _| show_median(one.cpu_over_tokio)),
+    ("allocs/op", |one, _| {
+        per_op(one, |used| format!("{:.3}", used.allocations))
+    }),
+    ("bytes/op", |one, _| {
+        per_op(one, |used| format!("{:.1}", used.bytes))
+    }),
+];
+
+fn per_op(standing: &Standing, show: fn(PerOp) -> String) -> String {
+    standing.per_op.map_or("–".into(), show)
 }
 
 /// All rows in a line each, and each group's mean.
@@ -178,29 +185,33 @@ fn group_means(outcomes: &[Outcome]) -> String {
     let mut groups: Vec<&str> = outcomes.iter().map(|one| one.group.as_str()).collect();
     groups.dedup();
     for group in groups {
-        let rows = outcomes.iter().filter(|one| one.group == group);
-        let blitzen: Vec<&Standing> = rows.filter_map(Outcome::subject).collect();
-        let medians = |pick: fn(&Standing) -> Option<Ratio>| -> Vec<f64> {
-            let ratios = blitzen.iter().filter_map(|one| pick(one));
-            ratios.map(|ratio| ratio.median).collect()
-        };
-        let over_tokio = medians(|one| one.over_tokio);
-        let over_best = medians(|one| one.over_best_peer);
-        let Some(mean) = geometric_mean(&over_tokio) else {
+        let rows: Vec<&Outcome> = outcomes.iter().filter(|one| one.group == group).collect();
+        let over_tokio = medians(&rows, |one| one.over_tokio);
+        let over_best = medians(&rows, |one| one.over_best_peer);
+        let in_mean: Vec<&Outcome> = rows.into_iter().filter(|one| one.is_in_mean).collect();
+        let Some(mean) = geometric_mean(&medians(&in_mean, |one| one.over_tokio)) else {
             continue;
         };
         let slower = over_tokio.iter().filter(|ratio| **ratio < 1.0).count();
         let level = over_best.iter().filter(|ratio| **ratio >= 1.0).count();
         writeln!(
             text,
-            "{group}: geometric mean {mean:.2} × tokio; {slower} of {} rows slower than tokio; \
-             {level} of {} level with the best peer or ahead",
+            "{group}: geometric mean {mean:.2} × tokio in the {} rows that aim at a multiple; \
+             {slower} of {} slower than tokio; {level} of {} level with the best peer or ahead",
+            in_mean.len(),
             over_tokio.len(),
             over_best.len(),
         )
         .expect("a string takes everything");
     }
     text
+}
+
+/// blitzen's ratios in these rows, where there are any.
+fn medians(rows: &[&Outcome], pick: fn(&Standing) -> Option<Ratio>) -> Vec<f64> {
+    let subjects = rows.iter().filter_map(|row| row.subject());
+    let ratios = subjects.filter_map(pick);
+    ratios.map(|ratio| ratio.median).collect()
 }
 
 #[cfg(test)]

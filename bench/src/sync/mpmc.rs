@@ -13,7 +13,7 @@ use super::pairs;
 use crate::kit::deal;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
-use crate::rt::{Rt, Smol, Tokio};
+use crate::rt::{Blitzen, Rt, Smol, Tokio};
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -22,7 +22,9 @@ pub(crate) fn rows() -> Vec<Row> {
             "bounded mpmc, capacity 4,096, four tasks to four (tokio: with async-channel)",
             (200_000, 5_000),
             pairs![four_to_four;
+                "blitzen": Blitzen BlitzenBounded,
                 "tokio": Tokio AsyncChannelBounded,
+                "tokio+blitzen": Tokio BlitzenBounded,
                 "smol": Smol AsyncChannelBounded,
                 "tokio+kanal": Tokio KanalBounded,
                 "tokio+flume": Tokio FlumeBounded,
@@ -34,7 +36,9 @@ pub(crate) fn rows() -> Vec<Row> {
             "unbounded mpmc, four tasks to four (tokio: with async-channel)",
             (200_000, 5_000),
             pairs![four_to_four;
+                "blitzen": Blitzen BlitzenUnbounded,
                 "tokio": Tokio AsyncChannelUnbounded,
+                "tokio+blitzen": Tokio BlitzenUnbounded,
                 "smol": Smol AsyncChannelUnbounded,
                 "tokio+kanal": Tokio KanalUnbounded,
                 "tokio+flume": Tokio FlumeUnbounded,
@@ -43,6 +47,41 @@ pub(crate) fn rows() -> Vec<Row> {
         .target(OverTokio(3.0)),
     ]
 }
+
+/// blitzen's own, which Tokio has no counterpart of.
+macro_rules! blitzen {
+    ($name:ident, $capacity:ident => $open:expr) => {
+        struct $name;
+
+        impl Channel for $name {
+            type Sender = blitzen::channel::Sender<u64>;
+            type Receiver = blitzen::channel::Receiver<u64>;
+
+            fn open($capacity: usize) -> (Self::Sender, Self::Receiver) {
+                $open
+            }
+
+            async fn send(sender: &Self::Sender, value: u64) {
+                sender.send(value).await.expect("the receiver is there");
+            }
+
+            async fn recv(receiver: &mut Self::Receiver) -> Option<u64> {
+                receiver.recv().await
+            }
+
+            fn try_send(sender: &Self::Sender, value: u64) -> bool {
+                sender.try_send(value).is_ok()
+            }
+
+            fn try_recv(receiver: &mut Self::Receiver) -> Option<u64> {
+                receiver.try_recv().ok()
+            }
+        }
+    };
+}
+
+blitzen!(BlitzenBounded, capacity => blitzen::channel::bounded(capacity));
+blitzen!(BlitzenUnbounded, _capacity => blitzen::channel::unbounded());
 
 fn four_to_four<R: Rt, C: Channel<Receiver: Clone>>(probe: &mut Probe) {
     let rt = R::start(probe.workers());

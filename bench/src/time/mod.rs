@@ -12,7 +12,7 @@ use async_io::Timer;
 use futures_lite::StreamExt;
 
 use crate::row::Row;
-use crate::rt::{Rt, Smol, Tokio};
+use crate::rt::{Blitzen, Rt, Smol, Tokio};
 
 pub(crate) fn rows() -> Vec<Row> {
     [sleep::rows(), timeout::rows(), lateness::rows()].concat()
@@ -75,6 +75,7 @@ macro_rules! tokio_like {
 }
 
 tokio_like!(Tokio, tokio);
+tokio_like!(Blitzen, blitzen);
 
 /// A timer that resolves to nothing.
 pub(crate) struct SmolSleep(Timer);
@@ -131,6 +132,7 @@ impl Clock for Smol {
 macro_rules! each_clock {
     ($work:ident) => {
         vec![
+            $crate::row::Contender::named("blitzen", $work::<$crate::rt::Blitzen>),
             $crate::row::Contender::named("tokio", $work::<$crate::rt::Tokio>),
             $crate::row::Contender::named("smol", $work::<$crate::rt::Smol>),
         ]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Clock, each_clock};
 use crate::probe::{Probe, Region};
 use crate::row::{Contender, Row, Target::OverTokio};
-use crate::rt::{Tokio, run_inside};
+use crate::rt::{Blitzen, Tokio, run_inside};
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -17,7 +17,10 @@ pub(crate) fn rows() -> Vec<Row> {
             "timeout_ready",
             "timeout around a future that is ready",
             (500_000, 5_000),
-            vec![Contender::named("tokio", ready::<Tokio>)],
+            vec![
+                Contender::named("blitzen", ready::<Blitzen>),
+                Contender::named("tokio", ready::<Tokio>),
+            ],
         )
         .counted(10_000)
         .target(OverTokio(1.3)),
