@@ -1,6 +1,7 @@
 //! An async I/O runtime with the shape of Tokio.
 
 pub mod future;
+pub mod io;
 #[doc(hidden)]
 pub mod macros;
 pub mod runtime;

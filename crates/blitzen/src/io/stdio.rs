@@ -1,0 +1,178 @@
+//! The standard streams, whose operations block and so run on the pool.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use blitzen_io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::blocking::Blocking;
+
+/// The standard input.
+///
+/// ```no_run
+/// use blitzen::io::{AsyncBufReadExt, BufReader};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut lines = BufReader::new(blitzen::io::stdin()).lines();
+/// while let Some(line) = lines.next_line().await? {
+///     println!("{} bytes", line.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A read that has begun cannot be called off: a runtime that is dropped waits
+/// for it. An interactive program does better with a thread of its own for the
+/// input, or ends with [`shutdown_background`](crate::runtime::Runtime::shutdown_background).
+///
+/// # Panics
+/// Reading and writing need a runtime.
+pub struct Stdin(Blocking<io::Stdin>);
+
+/// The standard output.
+///
+/// What was written appears after a flush, if not before: `write` returns when
+/// the bytes have been handed over. Writes of several tasks may mix.
+///
+/// ```
+/// use blitzen::io::AsyncWriteExt;
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut out = blitzen::io::stdout();
+/// out.write_all(b"hello\n").await?;
+/// out.flush().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Stdout(Blocking<io::Stdout>);
+
+/// The standard error.
+///
+/// ```
+/// use blitzen::io::AsyncWriteExt;
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// blitzen::io::stderr().write_all(b"something to say\n").await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Stderr(Blocking<io::Stderr>);
+
+/// A new handle to the standard input. Handles share what std has buffered.
+///
+/// ```
+/// let stdin = blitzen::io::stdin();
+/// # drop(stdin);
+/// ```
+pub fn stdin() -> Stdin {
+    Stdin(Blocking::new(io::stdin()))
+}
+
+/// A new handle to the standard output.
+///
+/// ```
+/// let stdout = blitzen::io::stdout();
+/// # drop(stdout);
+/// ```
+pub fn stdout() -> Stdout {
+    Stdout(Blocking::new(io::stdout()))
+}
+
+/// A new handle to the standard error.
+///
+/// ```
+/// let stderr = blitzen::io::stderr();
+/// # drop(stderr);
+/// ```
+pub fn stderr() -> Stderr {
+    Stderr(Blocking::new(io::stderr()))
+}
+
+impl AsyncRead for Stdin {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+macro_rules! output {
+    ($stream:ident) => {
+        impl AsyncWrite for $stream {
+            fn poll_write(
+                mut self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                Pin::new(&mut self.0).poll_write(cx, buf)
+            }
+
+            fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Pin::new(&mut self.0).poll_flush(cx)
+            }
+
+            fn poll_shutdown(
+                mut self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+            ) -> Poll<io::Result<()>> {
+                Pin::new(&mut self.0).poll_shutdown(cx)
+            }
+        }
+    };
+}
+
+output!(Stdout);
+output!(Stderr);
+
+macro_rules! descriptor {
+    ($stream:ident, $std:path) => {
+        impl fmt::Debug for $stream {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($stream)).finish_non_exhaustive()
+            }
+        }
+
+        #[cfg(unix)]
+        impl std::os::fd::AsRawFd for $stream {
+            fn as_raw_fd(&self) -> std::os::fd::RawFd {
+                $std().as_raw_fd()
+            }
+        }
+
+        #[cfg(unix)]
+        impl std::os::fd::AsFd for $stream {
+            fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+                use std::os::fd::AsRawFd;
+                // SAFETY: the standard streams stay open, as std has it.
+                unsafe { std::os::fd::BorrowedFd::borrow_raw(self.as_raw_fd()) }
+            }
+        }
+
+        #[cfg(windows)]
+        impl std::os::windows::io::AsRawHandle for $stream {
+            fn as_raw_handle(&self) -> std::os::windows::io::RawHandle {
+                $std().as_raw_handle()
+            }
+        }
+
+        #[cfg(windows)]
+        impl std::os::windows::io::AsHandle for $stream {
+            fn as_handle(&self) -> std::os::windows::io::BorrowedHandle<'_> {
+                use std::os::windows::io::AsRawHandle;
+                // SAFETY: the standard streams stay open, as std has it.
+                unsafe { std::os::windows::io::BorrowedHandle::borrow_raw(self.as_raw_handle()) }
+            }
+        }
+    };
+}
+
+descriptor!(Stdin, io::stdin);
+descriptor!(Stdout, io::stdout);
+descriptor!(Stderr, io::stderr);

@@ -1,0 +1,920 @@
+//! A foreign descriptor whose readiness the runtime watches.
+//!
+//! F1. The descriptor stays registered from [`register`](AsyncFd::register)
+//!     until `into_inner` or `drop`; both take it from the selector before the
+//!     value goes on or away.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::task::{Context, Poll, ready};
+
+use blitzen_driver::{Interest, Ready, ReadyEvent, Registration};
+use mio::unix::SourceFd;
+
+use crate::io::BOTH;
+use crate::runtime::io::register;
+
+/// A descriptor of any kind (a socket of a C library, a device, a timer) whose
+/// readiness can be awaited.
+///
+/// The descriptor must be in non-blocking mode, and the system's selector must
+/// know its kind: regular files are none. Readiness is remembered until an
+/// operation finds nothing to do, so an operation that would block has to be
+/// reported, which [`try_io`](AsyncFdReadyGuard::try_io) and
+/// [`async_io`](Self::async_io) do.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use std::os::unix::net::UnixStream;
+/// use blitzen::io::unix::AsyncFd;
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let (ours, mut theirs) = UnixStream::pair()?;
+/// ours.set_nonblocking(true)?;
+/// // SAFETY: nobody closes the stream's descriptor as long as the stream lives.
+/// let ours = unsafe { AsyncFd::register(ours) }?;
+///
+/// theirs.write_all(b"hello")?;
+/// let mut bytes = [0; 8];
+/// let count = loop {
+///     let mut guard = ours.readable().await?;
+///     match guard.try_io(|fd| fd.get_ref().read(&mut bytes)) {
+///         Ok(result) => break result?,
+///         Err(_would_block) => continue,
+///     }
+/// };
+/// assert_eq!(&bytes[..count], b"hello");
+/// # Ok(())
+/// # }
+/// ```
+pub struct AsyncFd<T: AsRawFd> {
+    /// `None` only on the way out (F1).
+    inner: Option<T>,
+    registration: Registration,
+}
+
+impl<T: AsRawFd + UnwindSafe> UnwindSafe for AsyncFd<T> {}
+impl<T: AsRawFd + RefUnwindSafe> RefUnwindSafe for AsyncFd<T> {}
+
+/// Hidden lines of the examples: a pair, of which `ours` is registered.
+macro_rules! example {
+    () => {
+        "# use std::io::{Read, Write};
+# use std::os::unix::net::UnixStream;
+# use blitzen::io::Interest;
+# use blitzen::io::unix::AsyncFd;
+# #[blitzen::main(flavor = \"current_thread\")]
+# async fn main() -> std::io::Result<()> {
+# let (ours, mut theirs) = UnixStream::pair()?;
+# ours.set_nonblocking(true)?;
+# let mut ours = unsafe { AsyncFd::register(ours) }?;
+# theirs.write_all(b\"hello\")?;"
+    };
+}
+
+impl<T: AsRawFd> AsyncFd<T> {
+    /// Registers a descriptor for reading and writing.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// assert_eq!(ours.readable().await?.get_inner().read(&mut [0; 8])?, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Safety
+    /// `as_raw_fd` answers the same open descriptor until the value is dropped:
+    /// nobody closes it before.
+    ///
+    /// # Errors
+    /// What the system says of the descriptor, and the value back.
+    ///
+    /// # Panics
+    /// Outside a runtime, and in one without I/O.
+    #[track_caller]
+    pub unsafe fn register(inner: T) -> Result<Self, AsyncFdRegisterError<T>> {
+        Self::open(inner, BOTH)
+    }
+
+    /// Registers a descriptor for what one is interested in. Waiting for
+    /// anything else takes for ever.
+    ///
+    /// ```
+    /// # use blitzen::io::Interest;
+    /// # use blitzen::io::unix::AsyncFd;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (ours, _theirs) = std::os::unix::net::UnixStream::pair()?;
+    /// ours.set_nonblocking(true)?;
+    /// // SAFETY: nobody closes the stream's descriptor as long as the stream lives.
+    /// let ours = unsafe { AsyncFd::register_with_interest(ours, Interest::WRITABLE) }?;
+    /// ours.writable().await?.retain_ready();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Safety
+    /// As for [`register`](Self::register).
+    ///
+    /// # Errors
+    /// What the system says of the descriptor, and the value back.
+    ///
+    /// # Panics
+    /// Outside a runtime, and in one without I/O.
+    #[track_caller]
+    pub unsafe fn register_with_interest(
+        inner: T,
+        interest: Interest,
+    ) -> Result<Self, AsyncFdRegisterError<T>> {
+        Self::open(inner, interest)
+    }
+
+    /// [`register`](Self::register), on nobody's word.
+    #[deprecated(note = "nothing keeps the descriptor open; use `AsyncFd::register`")]
+    #[track_caller]
+    pub fn new(inner: T) -> io::Result<Self> {
+        Ok(Self::open(inner, BOTH)?)
+    }
+
+    /// [`register_with_interest`](Self::register_with_interest), on nobody's word.
+    #[deprecated(note = "nothing keeps the descriptor open; use `AsyncFd::register_with_interest`")]
+    #[track_caller]
+    pub fn with_interest(inner: T, interest: Interest) -> io::Result<Self> {
+        Ok(Self::open(inner, interest)?)
+    }
+
+    /// [`register`](Self::register), on nobody's word.
+    #[deprecated(note = "nothing keeps the descriptor open; use `AsyncFd::register`")]
+    #[track_caller]
+    pub fn try_new(inner: T) -> Result<Self, AsyncFdRegisterError<T>> {
+        Self::open(inner, BOTH)
+    }
+
+    /// [`register_with_interest`](Self::register_with_interest), on nobody's word.
+    #[deprecated(note = "nothing keeps the descriptor open; use `AsyncFd::register_with_interest`")]
+    #[track_caller]
+    pub fn try_with_interest(
+        inner: T,
+        interest: Interest,
+    ) -> Result<Self, AsyncFdRegisterError<T>> {
+        Self::open(inner, interest)
+    }
+
+    #[track_caller]
+    fn open(inner: T, interest: Interest) -> Result<Self, AsyncFdRegisterError<T>> {
+        let fd = inner.as_raw_fd();
+        match register(&mut SourceFd(&fd), interest, Ready::EMPTY) {
+            Ok(registration) => Ok(Self {
+                inner: Some(inner),
+                registration,
+            }),
+            Err(cause) => Err(AsyncFdRegisterError { inner, cause }),
+        }
+    }
+
+    /// The value that has the descriptor.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let stream: &UnixStream = ours.get_ref();
+    /// assert!(stream.peer_addr()?.is_unnamed());
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    #[inline]
+    pub fn get_ref(&self) -> &T {
+        match &self.inner {
+            Some(inner) => inner,
+            None => unreachable!("F1"),
+        }
+    }
+
+    /// The value that has the descriptor. It must keep it.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// ours.readable().await?.retain_ready();
+    /// assert_eq!(ours.get_mut().read(&mut [0; 8])?, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    #[inline]
+    pub fn get_mut(&mut self) -> &mut T {
+        match &mut self.inner {
+            Some(inner) => inner,
+            None => unreachable!("F1"),
+        }
+    }
+
+    /// Gives the value back; its descriptor is registered no more.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let mut stream: UnixStream = ours.into_inner();
+    /// assert_eq!(stream.read(&mut [0; 8])?, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    pub fn into_inner(mut self) -> T {
+        match self.close() {
+            Some(inner) => inner,
+            None => unreachable!("F1"),
+        }
+    }
+
+    /// Takes the descriptor from the selector, and the value out.
+    fn close(&mut self) -> Option<T> {
+        let inner = self.inner.take()?;
+        let fd = inner.as_raw_fd();
+        // It fails if somebody has closed the descriptor behind our back; then
+        // there is nothing left to take away.
+        let _ = self.registration.deregister(&mut SourceFd(&fd));
+        Some(inner)
+    }
+
+    /// Waits until the descriptor can be read. Of several tasks that wait with
+    /// this function, the one that called last is woken.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let guard = std::future::poll_fn(|cx| ours.poll_read_ready(cx)).await?;
+    /// assert!(guard.ready().is_readable());
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the runtime has been shut down.
+    pub fn poll_read_ready<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyGuard<'a, T>>> {
+        let event = ready!(self.registration.poll_read_ready(cx))?;
+        Poll::Ready(Ok(AsyncFdReadyGuard { fd: self, event }))
+    }
+
+    /// [`poll_read_ready`](Self::poll_read_ready) for one who has the
+    /// descriptor alone.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let mut guard = std::future::poll_fn(|cx| ours.poll_read_ready_mut(cx).map_ok(|mut guard| {
+    ///     guard.try_io(|fd| fd.get_mut().read(&mut [0; 8])).unwrap()
+    /// })).await??;
+    /// assert_eq!(guard, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the runtime has been shut down.
+    pub fn poll_read_ready_mut<'a>(
+        &'a mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyMutGuard<'a, T>>> {
+        let event = ready!(self.registration.poll_read_ready(cx))?;
+        Poll::Ready(Ok(AsyncFdReadyMutGuard { fd: self, event }))
+    }
+
+    /// Waits until the descriptor can be written to. Of several tasks that wait
+    /// with this function, the one that called last is woken.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let guard = std::future::poll_fn(|cx| ours.poll_write_ready(cx)).await?;
+    /// assert!(guard.ready().is_writable());
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the runtime has been shut down.
+    pub fn poll_write_ready<'a>(
+        &'a self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyGuard<'a, T>>> {
+        let event = ready!(self.registration.poll_write_ready(cx))?;
+        Poll::Ready(Ok(AsyncFdReadyGuard { fd: self, event }))
+    }
+
+    /// [`poll_write_ready`](Self::poll_write_ready) for one who has the
+    /// descriptor alone.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let sent = std::future::poll_fn(|cx| ours.poll_write_ready_mut(cx).map_ok(|mut guard| {
+    ///     guard.try_io(|fd| fd.get_mut().write(b"hi")).unwrap()
+    /// })).await??;
+    /// assert_eq!(sent, 2);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the runtime has been shut down.
+    pub fn poll_write_ready_mut<'a>(
+        &'a mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyMutGuard<'a, T>>> {
+        let event = ready!(self.registration.poll_write_ready(cx))?;
+        Poll::Ready(Ok(AsyncFdReadyMutGuard { fd: self, event }))
+    }
+
+    /// Waits until the descriptor is ready for any of `interest`.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let guard = ours.ready(Interest::READABLE | Interest::WRITABLE).await?;
+    /// assert!(guard.ready().is_readable() || guard.ready().is_writable());
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the runtime has been shut down.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait and takes nothing away.
+    pub async fn ready(&self, interest: Interest) -> io::Result<AsyncFdReadyGuard<'_, T>> {
+        let event = self.registration.readiness(interest).await?;
+        Ok(AsyncFdReadyGuard { fd: self, event })
+    }
+
+    /// [`ready`](Self::ready) for one who has the descriptor alone.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let mut guard = ours.ready_mut(Interest::READABLE).await?;
+    /// assert_eq!(guard.get_inner_mut().read(&mut [0; 8])?, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the runtime has been shut down.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait and takes nothing away.
+    pub async fn ready_mut(
+        &mut self,
+        interest: Interest,
+    ) -> io::Result<AsyncFdReadyMutGuard<'_, T>> {
+        let event = self.registration.readiness(interest).await?;
+        Ok(AsyncFdReadyMutGuard { fd: self, event })
+    }
+
+    /// Waits until the descriptor can be read.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// assert!(ours.readable().await?.ready().is_readable());
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the runtime has been shut down.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait and takes nothing away.
+    // The lifetime is part of the signature that others name.
+    #[allow(clippy::needless_lifetimes)]
+    pub async fn readable<'a>(&'a self) -> io::Result<AsyncFdReadyGuard<'a, T>> {
+        self.ready(Interest::READABLE).await
+    }
+
+    /// [`readable`](Self::readable) for one who has the descriptor alone.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// assert!(ours.readable_mut().await?.ready().is_readable());
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the runtime has been shut down.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait and takes nothing away.
+    #[allow(clippy::needless_lifetimes)]
+    pub async fn readable_mut<'a>(&'a mut self) -> io::Result<AsyncFdReadyMutGuard<'a, T>> {
+        self.ready_mut(Interest::READABLE).await
+    }
+
+    /// Waits until the descriptor can be written to.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// assert!(ours.writable().await?.ready().is_writable());
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the runtime has been shut down.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait and takes nothing away.
+    #[allow(clippy::needless_lifetimes)]
+    pub async fn writable<'a>(&'a self) -> io::Result<AsyncFdReadyGuard<'a, T>> {
+        self.ready(Interest::WRITABLE).await
+    }
+
+    /// [`writable`](Self::writable) for one who has the descriptor alone.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// assert!(ours.writable_mut().await?.ready().is_writable());
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the runtime has been shut down.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait and takes nothing away.
+    #[allow(clippy::needless_lifetimes)]
+    pub async fn writable_mut<'a>(&'a mut self) -> io::Result<AsyncFdReadyMutGuard<'a, T>> {
+        self.ready_mut(Interest::WRITABLE).await
+    }
+
+    /// Tries an operation, again and again, until it does not block; waits for
+    /// `interest` in between.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let read = ours.async_io(Interest::READABLE, |mut stream| stream.read(&mut [0; 8]));
+    /// assert_eq!(read.await?, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the operation, and if the runtime has been shut down.
+    ///
+    /// # Cancel safety
+    /// The operation is tried to its end or not at all.
+    pub async fn async_io<R>(
+        &self,
+        interest: Interest,
+        mut f: impl FnMut(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let inner = self.get_ref();
+        self.registration.async_io(interest, || f(inner)).await
+    }
+
+    /// [`async_io`](Self::async_io) for one who has the descriptor alone.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let read = ours.async_io_mut(Interest::READABLE, |stream| stream.read(&mut [0; 8]));
+    /// assert_eq!(read.await?, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the operation, and if the runtime has been shut down.
+    ///
+    /// # Cancel safety
+    /// The operation is tried to its end or not at all.
+    pub async fn async_io_mut<R>(
+        &mut self,
+        interest: Interest,
+        mut f: impl FnMut(&mut T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let Self {
+            inner: Some(inner),
+            registration,
+        } = self
+        else {
+            unreachable!("F1")
+        };
+        registration.async_io(interest, || f(inner)).await
+    }
+
+    /// Tries an operation if the descriptor may be ready for it; otherwise, or
+    /// if it would have blocked, the answer is
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
+    ///
+    /// ```
+    #[doc = example!()]
+    /// ours.readable().await?.retain_ready();
+    /// let read = ours.try_io(Interest::READABLE, |mut stream| stream.read(&mut [0; 8]))?;
+    /// assert_eq!(read, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the operation.
+    pub fn try_io<R>(
+        &self,
+        interest: Interest,
+        f: impl FnOnce(&T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let inner = self.get_ref();
+        self.registration.try_io(interest, || f(inner))
+    }
+
+    /// [`try_io`](Self::try_io) for one who has the descriptor alone.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// ours.readable().await?.retain_ready();
+    /// let read = ours.try_io_mut(Interest::READABLE, |stream| stream.read(&mut [0; 8]))?;
+    /// assert_eq!(read, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the operation.
+    pub fn try_io_mut<R>(
+        &mut self,
+        interest: Interest,
+        f: impl FnOnce(&mut T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let Self {
+            inner: Some(inner),
+            registration,
+        } = self
+        else {
+            unreachable!("F1")
+        };
+        registration.try_io(interest, || f(inner))
+    }
+}
+
+impl<T: AsRawFd> AsRawFd for AsyncFd<T> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.get_ref().as_raw_fd()
+    }
+}
+
+impl<T: AsRawFd> AsFd for AsyncFd<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: open as long as the value lives, by the word of whoever
+        // registered it.
+        unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
+    }
+}
+
+impl<T: AsRawFd> Drop for AsyncFd<T> {
+    fn drop(&mut self) {
+        drop(self.close());
+    }
+}
+
+impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFd<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncFd")
+            .field("inner", &self.inner)
+            .finish()
+    }
+}
+
+/// What a descriptor was ready for at one moment; see [`AsyncFd::readable`].
+///
+/// Unless told otherwise, the readiness stays remembered.
+///
+/// ```
+#[doc = example!()]
+/// let mut guard = ours.readable().await?;
+/// assert_eq!(guard.try_io(|fd| fd.get_ref().read(&mut [0; 8])).unwrap()?, 5);
+/// # drop(theirs);
+/// # Ok(()) }
+/// ```
+#[must_use = "what it says is remembered until it is cleared or an operation would block"]
+pub struct AsyncFdReadyGuard<'a, T: AsRawFd> {
+    fd: &'a AsyncFd<T>,
+    event: ReadyEvent,
+}
+
+/// An [`AsyncFdReadyGuard`] of one who has the descriptor alone.
+///
+/// ```
+#[doc = example!()]
+/// let mut guard = ours.readable_mut().await?;
+/// assert_eq!(guard.try_io(|fd| fd.get_mut().read(&mut [0; 8])).unwrap()?, 5);
+/// # drop(theirs);
+/// # Ok(()) }
+/// ```
+#[must_use = "what it says is remembered until it is cleared or an operation would block"]
+pub struct AsyncFdReadyMutGuard<'a, T: AsRawFd> {
+    fd: &'a mut AsyncFd<T>,
+    event: ReadyEvent,
+}
+
+/// What both guards have.
+macro_rules! guard_methods {
+    ($readable:literal) => {
+        /// Forgets the readiness, unless something has happened since. Only
+        /// after an operation has found nothing to do: another event may never
+        /// come. A closed direction stays closed.
+        ///
+        /// ```
+        #[doc = example!()]
+        #[doc = $readable]
+        /// guard.get_inner().read(&mut [0; 8])?; // reads it all
+        /// guard.clear_ready();
+        /// # drop(theirs);
+        /// # Ok(()) }
+        /// ```
+        pub fn clear_ready(&mut self) {
+            self.fd.registration.clear_readiness(self.event);
+        }
+
+        /// Forgets a part of the readiness, as [`clear_ready`](Self::clear_ready)
+        /// does with all of it.
+        ///
+        /// ```
+        #[doc = example!()]
+        /// # use blitzen::io::Ready;
+        #[doc = $readable]
+        /// guard.clear_ready_matching(Ready::READABLE);
+        /// assert!(!guard.ready().is_readable());
+        /// # drop(theirs);
+        /// # Ok(()) }
+        /// ```
+        pub fn clear_ready_matching(&mut self, ready: Ready) {
+            let part = self.event.with_ready(self.event.ready() & ready);
+            self.fd.registration.clear_readiness(part);
+            self.event = self.event.with_ready(self.event.ready() - ready);
+        }
+
+        /// Keeps the readiness, which is what happens anyway: says that it is
+        /// meant.
+        ///
+        /// ```
+        #[doc = example!()]
+        #[doc = $readable]
+        /// guard.retain_ready();
+        /// # drop(theirs);
+        /// # Ok(()) }
+        /// ```
+        pub fn retain_ready(&mut self) {}
+
+        /// What the descriptor was ready for, of what was asked.
+        ///
+        /// ```
+        #[doc = example!()]
+        #[doc = $readable]
+        /// assert!(guard.ready().is_readable());
+        /// # drop(theirs);
+        /// # Ok(()) }
+        /// ```
+        pub fn ready(&self) -> Ready {
+            self.event.ready()
+        }
+    };
+}
+
+impl<'a, Inner: AsRawFd> AsyncFdReadyGuard<'a, Inner> {
+    guard_methods!("let mut guard = ours.readable().await?;");
+
+    /// Tries an operation; forgets the readiness if it would have blocked.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let mut guard = ours.readable().await?;
+    /// let read = guard.try_io(|fd| fd.get_ref().read(&mut [0; 8])).expect("there was data");
+    /// assert_eq!(read?, 5);
+    /// // Nothing is left, and now it is known.
+    /// assert!(guard.try_io(|fd| fd.get_ref().read(&mut [0; 8])).is_err());
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`TryIoError`] if it would have blocked; everything else the operation
+    /// says is in the `Ok`.
+    pub fn try_io<R>(
+        &mut self,
+        f: impl FnOnce(&'a AsyncFd<Inner>) -> io::Result<R>,
+    ) -> Result<io::Result<R>, TryIoError> {
+        let result = f(self.fd);
+        unless_blocked(&self.fd.registration, self.event, result)
+    }
+
+    /// The descriptor that is ready.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let guard = ours.readable().await?;
+    /// let fd: &AsyncFd<UnixStream> = guard.get_ref();
+    /// # let _ = fd;
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    pub fn get_ref(&self) -> &'a AsyncFd<Inner> {
+        self.fd
+    }
+
+    /// The value that has the descriptor.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let guard = ours.readable().await?;
+    /// assert_eq!(guard.get_inner().read(&mut [0; 8])?, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    pub fn get_inner(&self) -> &'a Inner {
+        self.fd.get_ref()
+    }
+}
+
+impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
+    guard_methods!("let mut guard = ours.readable_mut().await?;");
+
+    /// Tries an operation; forgets the readiness if it would have blocked.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let mut guard = ours.readable_mut().await?;
+    /// let read = guard.try_io(|fd| fd.get_mut().read(&mut [0; 8])).expect("there was data");
+    /// assert_eq!(read?, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`TryIoError`] if it would have blocked; everything else the operation
+    /// says is in the `Ok`.
+    pub fn try_io<R>(
+        &mut self,
+        f: impl FnOnce(&mut AsyncFd<Inner>) -> io::Result<R>,
+    ) -> Result<io::Result<R>, TryIoError> {
+        let result = f(self.fd);
+        unless_blocked(&self.fd.registration, self.event, result)
+    }
+
+    /// The descriptor that is ready.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let guard = ours.readable_mut().await?;
+    /// assert_eq!(guard.get_ref().get_ref().read(&mut [0; 8])?, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    pub fn get_ref(&self) -> &AsyncFd<Inner> {
+        self.fd
+    }
+
+    /// The descriptor that is ready.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let mut guard = ours.readable_mut().await?;
+    /// assert_eq!(guard.get_mut().get_mut().read(&mut [0; 8])?, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    pub fn get_mut(&mut self) -> &mut AsyncFd<Inner> {
+        self.fd
+    }
+
+    /// The value that has the descriptor.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let guard = ours.readable_mut().await?;
+    /// assert_eq!(guard.get_inner().read(&mut [0; 8])?, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    pub fn get_inner(&self) -> &Inner {
+        self.fd.get_ref()
+    }
+
+    /// The value that has the descriptor.
+    ///
+    /// ```
+    #[doc = example!()]
+    /// let mut guard = ours.readable_mut().await?;
+    /// assert_eq!(guard.get_inner_mut().read(&mut [0; 8])?, 5);
+    /// # drop(theirs);
+    /// # Ok(()) }
+    /// ```
+    pub fn get_inner_mut(&mut self) -> &mut Inner {
+        self.fd.get_mut()
+    }
+}
+
+fn unless_blocked<R>(
+    registration: &Registration,
+    event: ReadyEvent,
+    result: io::Result<R>,
+) -> Result<io::Result<R>, TryIoError> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            registration.clear_refuted(event);
+            Err(TryIoError(()))
+        }
+        result => Ok(result),
+    }
+}
+
+impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFdReadyGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncFdReadyGuard")
+            .field("fd", &self.fd)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFdReadyMutGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncFdReadyMutGuard")
+            .field("fd", &self.fd)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The operation of a guard would have blocked.
+///
+/// ```
+#[doc = example!()]
+/// let mut guard = ours.readable().await?;
+/// guard.get_inner().read(&mut [0; 8])?;
+/// let would_block: blitzen::io::unix::TryIoError =
+///     guard.try_io(|fd| fd.get_ref().read(&mut [0; 8])).unwrap_err();
+/// # drop(would_block);
+/// # drop(theirs);
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct TryIoError(());
+
+/// Why a descriptor was not registered, and the value that has it.
+///
+/// ```
+/// # use blitzen::io::unix::AsyncFd;
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let file = std::fs::File::open("/")?;
+/// // SAFETY: nobody closes the file's descriptor as long as the file lives.
+/// let error = unsafe { AsyncFd::register(file) }.unwrap_err();
+/// let (_file, cause) = error.into_parts();
+/// assert_eq!(cause.kind(), std::io::ErrorKind::PermissionDenied); // not that kind
+/// # Ok(())
+/// # }
+/// ```
+pub struct AsyncFdRegisterError<T> {
+    inner: T,
+    cause: io::Error,
+}
+
+impl<T> AsyncFdRegisterError<T> {
+    /// The value, and what the system says.
+    ///
+    /// ```
+    /// # use blitzen::io::unix::AsyncFd;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let file = std::fs::File::open("/")?;
+    /// // SAFETY: nobody closes the file's descriptor as long as the file lives.
+    /// let error = unsafe { AsyncFd::register(file) }.unwrap_err();
+    /// let (file, _cause) = error.into_parts();
+    /// assert!(file.metadata()?.is_dir());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_parts(self) -> (T, io::Error) {
+        (self.inner, self.cause)
+    }
+}
+
+impl<T> fmt::Display for AsyncFdRegisterError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the descriptor was not registered: {}", self.cause)
+    }
+}
+
+impl<T> fmt::Debug for AsyncFdRegisterError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AsyncFdRegisterError")
+            .field(&self.cause)
+            .finish()
+    }
+}
+
+impl<T> Error for AsyncFdRegisterError<T> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+impl<T> From<AsyncFdRegisterError<T>> for io::Error {
+    fn from(error: AsyncFdRegisterError<T>) -> Self {
+        error.cause
+    }
+}
