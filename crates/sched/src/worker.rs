@@ -31,9 +31,6 @@ use crate::watch::{PERIOD, Quiet};
 /// microsecond, in which a worker that is not stuck would have run it.
 const LOOKS_BEFORE_TAKING: u32 = 24;
 
-/// Yields in a row before a worker looks at its drivers, at the least.
-const YIELDS_PER_LOOK: u32 = 8;
-
 /// What a worker keeps for itself. It belongs to one thread at a time.
 pub struct Worker {
     scheduler: Arc<Scheduler>,
@@ -54,11 +51,13 @@ pub struct Worker {
     searching: Cell<Option<Searching>>,
     /// Wakers to call after the next look at the drivers.
     deferred: RefCell<Vec<Waker>>,
-    /// Yields since the last look at the drivers, and how many of the tasks
-    /// that were queued before the first of them are still to run.
-    yields: Cell<u32>,
+    /// Whether a task yielded since the last look at the drivers, and how many
+    /// of those that were queued before it are still to run.
+    yielded: Cell<bool>,
     yield_round: Cell<u32>,
     quiet: Quiet,
+    /// It has had a thread before.
+    begun: Cell<bool>,
     /// Leaving: what is woken now is cancelled by the last one out.
     closing: Cell<bool>,
 }
@@ -92,9 +91,10 @@ impl Worker {
             lone: Lone::default(),
             searching: Cell::new(None),
             deferred: RefCell::new(Vec::new()),
-            yields: Cell::new(0),
+            yielded: Cell::new(false),
             yield_round: Cell::new(0),
             quiet: Quiet::default(),
+            begun: Cell::new(false),
             closing: Cell::new(false),
         }
     }
@@ -139,9 +139,7 @@ impl Worker {
         current::install(self);
         let found = current::with_worker(|worker| {
             let worker = worker?;
-            if worker.next_events.get() == 1 {
-                worker.begin();
-            }
+            worker.begin();
             if worker.must_leave() {
                 return None;
             }
@@ -170,13 +168,14 @@ impl Worker {
         }
     }
 
-    /// The thread has just begun.
+    /// A thread begins to run it: for the first time, or because the one it had
+    /// blocks.
     fn begin(&self) {
-        self.woke();
-        let now = self.scheduler.world().now_ns();
-        self.stretch_ns.set(now);
-        self.next_events
-            .set(self.pace.borrow().event_interval() + 1);
+        if !self.begun.replace(true) {
+            let interval = self.pace.borrow().event_interval();
+            self.next_events.set(self.tick.get().wrapping_add(interval));
+            self.woke();
+        }
     }
 
     /// The next task to run; sleeps until there is one. `None` when the
@@ -251,12 +250,19 @@ impl Worker {
             self.push_ring(newest);
         }
         self.lifo_streak.set(0);
-        self.yield_round
-            .set(self.yield_round.get().saturating_sub(1));
-        if self.yields.get() >= YIELDS_PER_LOOK && self.yield_round.get() == 0 {
-            self.look_up();
+        if self.yielded.get() {
+            self.count_yield_round();
         }
         desk.ring.pop()
+    }
+
+    /// When all that was queued before a yield has run, the drivers get a look
+    /// before the task that gave way goes on.
+    fn count_yield_round(&self) {
+        match self.yield_round.get() {
+            0 => self.turn_drivers(Some(Duration::ZERO)),
+            left => self.yield_round.set(left - 1),
+        }
     }
 
     /// With nothing else to do, those that gave way get their turn, after a
@@ -265,11 +271,7 @@ impl Worker {
         if self.deferred.borrow().is_empty() {
             return None;
         }
-        self.yields.set(self.yields.get() + 1);
-        match self.yields.get() < YIELDS_PER_LOOK {
-            true => self.wake_deferred(),
-            false => self.look_up(),
-        }
+        self.turn_drivers(Some(Duration::ZERO));
         self.pop_local()
     }
 
@@ -450,10 +452,9 @@ impl Worker {
             }
             Ran::Yielded(task) => {
                 self.desk().counters.yields.bump();
-                if self.yields.get() == 0 {
+                if !self.yielded.replace(true) {
                     self.yield_round.set(self.desk().ring.len());
                 }
-                self.yields.set(self.yields.get() + 1);
                 self.push_ring(task);
             }
         }
@@ -474,7 +475,9 @@ impl Worker {
         }
         self.stretch_ns.set(now);
         self.stretch_tick.set(self.tick.get());
-        self.look_at_drivers(Some(Duration::ZERO));
+        let interval = self.pace.borrow().event_interval();
+        self.next_events.set(self.tick.get().wrapping_add(interval));
+        self.turn_drivers(Some(Duration::ZERO));
         if scheduler.workers() > 1 && scheduler.watch.is_due(now) {
             self.look_after_siblings();
         }
@@ -484,10 +487,8 @@ impl Worker {
     }
 
     /// Turns the drivers, then wakes those that gave way to them.
-    fn look_at_drivers(&self, max_wait: Option<Duration>) {
-        self.yields.set(0);
-        let interval = self.pace.borrow().event_interval();
-        self.next_events.set(self.tick.get().wrapping_add(interval));
+    fn turn_drivers(&self, max_wait: Option<Duration>) {
+        self.yielded.set(false);
         self.scheduler.world().turn(self.index, max_wait);
         self.wake_deferred();
     }
@@ -560,7 +561,7 @@ impl Worker {
                 (true, None) => Some(PERIOD),
                 (false, limit) => limit,
             };
-            self.look_at_drivers(longest);
+            self.turn_drivers(longest);
             // Only who watches has woken for nothing, and sleeps on.
             if !scheduler.watch.is_watcher(self.index)
                 || !scheduler.idle.is_parked(self.index)
@@ -705,7 +706,10 @@ impl Seat {
     /// Takes the worker's place: its tasks run on the calling thread.
     pub fn take(worker: Box<Worker>) -> Self {
         current::install(worker);
-        current::with_worker(|worker| worker.map(Worker::begin));
+        with_own(|worker| {
+            worker.begun.set(false); // it rested
+            worker.begin();
+        });
         Self {
             not_send: PhantomData,
         }

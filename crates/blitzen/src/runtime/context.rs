@@ -36,17 +36,23 @@ pub(crate) struct Entered {
 /// Makes a runtime current until the guard is dropped.
 #[track_caller]
 pub(crate) fn enter(handle: &Handle) -> Entered {
+    match try_enter(handle) {
+        Some(entered) => entered,
+        None => panic!("{}", TryCurrentError::destroyed()),
+    }
+}
+
+/// Like [`enter`], on a thread that may be ending: `None` there.
+pub(crate) fn try_enter(handle: &Handle) -> Option<Entered> {
     let before = CURRENT.try_with(|current| current.replace(Some(handle.clone())));
-    let Ok(before) = before else {
-        panic!("{}", TryCurrentError::destroyed());
-    };
+    let before = before.ok()?;
     let depth = DEPTH.get() + 1;
     DEPTH.set(depth);
-    Entered {
+    Some(Entered {
         before,
         depth,
         not_send: PhantomData,
-    }
+    })
 }
 
 impl Drop for Entered {

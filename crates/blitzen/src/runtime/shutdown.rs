@@ -78,8 +78,9 @@ pub(crate) enum Patience {
 /// work end, and joins the threads, as far as patience goes.
 pub(crate) fn shut_down(handle: &Handle, patience: Patience) -> Result<(), Stragglers> {
     let inner = &handle.inner;
-    // Destructors of futures run inside the runtime they lived in.
-    let runtime = context::enter(handle);
+    // Destructors of futures run inside the runtime they lived in, unless the
+    // thread is ending, and takes the runtime along with its thread-locals.
+    let runtime = context::try_enter(handle);
     inner.scheduler().close();
     if let Flavor::Seat(seat) = inner.flavor()
         && let Some(worker) = seat.take()

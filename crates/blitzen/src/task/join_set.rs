@@ -75,6 +75,21 @@ impl Shared {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Sets the waker to call when a task ends; false if one has.
+    fn register(&self, waker: &Waker) -> bool {
+        let mut ended = self.lock();
+        if !ended.keys.is_empty() {
+            return false;
+        }
+        let same = |old: &Waker| old.will_wake(waker);
+        if !ended.waker.as_ref().is_some_and(same) {
+            let old = ended.waker.replace(waker.clone());
+            drop(ended);
+            drop(old); // foreign code, so behind the lock
+        }
+        true
+    }
+
     fn add(&self, key: Key) {
         let mut ended = self.lock();
         ended.keys.push(key);
@@ -509,15 +524,8 @@ impl<T: 'static> JoinSet<T> {
             spent.made_progress();
             return Poll::Ready(Some(output(handle)));
         }
-        {
-            let mut shared = self.shared.lock();
-            if shared.keys.is_empty() {
-                match &shared.waker {
-                    Some(old) if old.will_wake(cx.waker()) => {}
-                    _ => shared.waker = Some(cx.waker().clone()),
-                }
-                return Poll::Pending;
-            }
+        if self.shared.register(cx.waker()) {
+            return Poll::Pending;
         }
         // One ended just now.
         drop(spent);

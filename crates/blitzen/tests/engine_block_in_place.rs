@@ -1,0 +1,73 @@
+//! A task that blocks in place hands its worker on, and everything ends.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use blitzen::runtime::Builder;
+use blitzen::task::{self, block_in_place};
+
+/// Long enough that only what never comes runs into it.
+const FOREVER: Duration = Duration::from_secs(20);
+
+#[test]
+fn the_worker_goes_on_while_its_thread_blocks() {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .build()
+        .unwrap();
+    let (send, receive) = mpsc::channel();
+    let task = runtime.spawn(async move {
+        let other = blitzen::spawn(async move { send.send(()).unwrap() });
+        block_in_place(|| receive.recv_timeout(FOREVER)).unwrap();
+        other.await.unwrap();
+    });
+    runtime.block_on(task).unwrap();
+}
+
+#[test]
+fn runtimes_end_after_workers_were_handed_on() {
+    for workers in [1, 2, 4] {
+        for round in 0..50 {
+            let runtime = Builder::new_multi_thread()
+                .worker_threads(workers)
+                .build()
+                .unwrap();
+            let tasks: Vec<_> = (0..8)
+                .map(|index| {
+                    runtime.spawn(async move {
+                        for _ in 0..index {
+                            block_in_place(std::thread::yield_now);
+                            task::yield_now().await;
+                        }
+                    })
+                })
+                .collect();
+            if round % 2 == 0 {
+                runtime.block_on(async {
+                    for task in tasks {
+                        task.await.unwrap();
+                    }
+                });
+            }
+            drop(runtime);
+        }
+    }
+}
+
+#[test]
+fn another_runtime_may_run_inside() {
+    let outer = Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap();
+    let task = outer.spawn(async {
+        let own = task::id();
+        let inner = block_in_place(|| {
+            let inner = Builder::new_current_thread().build().unwrap();
+            inner.block_on(inner.spawn(async { task::id() })).unwrap()
+        });
+        assert_ne!(own, inner);
+        assert_eq!(own, task::id());
+    });
+    outer.block_on(task).unwrap();
+}
