@@ -230,6 +230,8 @@ fn leave(barrier: &Barrier, waiter: &Waiter) {
 mod model {
     use super::*;
     use crate::permits::model::poll_once;
+    use blitzen_util::shim::atomic::AtomicU32;
+    use blitzen_util::shim::atomic::Ordering::{Acquire, Release};
     use blitzen_util::shim::cell::UnsafeCell as Watched;
     use blitzen_util::shim::{Arc, thread};
     use loom::future::block_on;
@@ -258,20 +260,27 @@ mod model {
     #[test]
     fn one_that_gives_up_does_not_count() {
         loom::model(|| {
-            let barrier = Arc::new(Barrier::new(2));
+            let shared = Arc::new((Barrier::new(2), AtomicU32::new(0)));
             let quitter = thread::spawn({
-                let barrier = barrier.clone();
-                move || poll_once(Box::pin(barrier.wait()).as_mut()).is_ready()
+                let shared = shared.clone();
+                move || {
+                    let met = poll_once(Box::pin(shared.0.wait()).as_mut()).is_ready();
+                    // Release, met by the Acquire below.
+                    shared.1.store(1, Release);
+                    met
+                }
             });
-            let mut stayer = Box::pin(barrier.wait());
+            let mut stayer = Box::pin(shared.0.wait());
+            // Acquire, met by the Release above.
+            let alone = shared.1.load(Acquire) == 1;
             let met_at_once = poll_once(stayer.as_mut()).is_ready();
+            assert!(!(alone && met_at_once), "nobody meets somebody who is gone");
             let quitter_met = quitter.join().unwrap();
             if !met_at_once {
-                let met = poll_once(stayer.as_mut()).is_ready();
-                assert_eq!(met, quitter_met, "nobody meets somebody who is gone");
+                assert_eq!(poll_once(stayer.as_mut()).is_ready(), quitter_met);
             }
             drop(stayer);
-            assert_eq!(barrier.queue.lock().state().arrived, 0);
+            assert_eq!(shared.0.queue.lock().state().arrived, 0);
         });
     }
 }

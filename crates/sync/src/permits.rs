@@ -705,6 +705,29 @@ pub(crate) mod model {
     }
 
     #[test]
+    fn what_a_giver_leaves_over_publishes_too() {
+        loom::model(|| {
+            let shared = Arc::new((Permits::new(0), Watched::new(0)));
+            let mut waiting = Box::pin(take(&shared.0, 1));
+            assert!(poll_once(waiting.as_mut()).is_pending());
+            let giver = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    // SAFETY: read only by who takes what it gives.
+                    shared.1.with_mut(|slot| unsafe { *slot = 1 });
+                    shared.0.release(2);
+                }
+            });
+            if shared.0.try_acquire(1).is_ok() {
+                // SAFETY: written before it was given.
+                assert_eq!(shared.1.with(|slot| unsafe { *slot }), 1);
+            }
+            giver.join().unwrap();
+            assert!(poll_once(waiting.as_mut()).is_ready());
+        });
+    }
+
+    #[test]
     fn a_big_waiter_that_gives_up_frees_what_was_gathered_for_it() {
         loom::model(|| {
             let permits = Arc::new(Permits::new(1));

@@ -274,25 +274,52 @@ impl<T: fmt::Debug> Error for SetOnceError<T> {}
 mod model {
     use super::*;
     use crate::permits::model::poll_once;
+    use blitzen_util::shim::cell::UnsafeCell as Watched;
     use blitzen_util::shim::{Arc, thread};
     use loom::future::block_on;
+
+    fn value(number: i32) -> Watched<i32> {
+        let value = Watched::new(0);
+        // SAFETY: nobody else has it; readers must come after, says loom.
+        value.with_mut(|value| unsafe { *value = number });
+        value
+    }
+
+    fn number(value: &Watched<i32>) -> i32 {
+        // SAFETY: nobody changes it any more; loom objects if it was not published.
+        value.with(|value| unsafe { *value })
+    }
 
     #[test]
     fn of_two_who_set_one_does_and_the_waiter_sees_it() {
         loom::model(|| {
             let cell = Arc::new(SetOnce::new());
-            let setter = |value: i32| {
+            let setter = |by: i32| {
                 let cell = cell.clone();
                 thread::spawn(move || {
-                    let set = cell.set(Box::new(value)).is_ok();
-                    assert!(cell.get().is_some(), "set, by this one or the other");
+                    let set = cell.set(value(by)).is_ok();
+                    let seen = cell.get().map(number);
+                    assert_eq!(seen == Some(by), set, "set, by this one or the other");
                     set
                 })
             };
             let setters = [setter(1), setter(2)];
-            let value = **block_on(cell.wait()); // or loom reports a deadlock
+            let seen = number(block_on(cell.wait())); // or loom reports a deadlock
             let set = setters.map(|setter| setter.join().unwrap());
-            assert_eq!(set, [value == 1, value == 2]);
+            assert_eq!(set, [seen == 1, seen == 2]);
+        });
+    }
+
+    #[test]
+    fn a_value_that_can_be_got_is_published() {
+        loom::model(|| {
+            let cell = Arc::new(SetOnce::new());
+            let setter = thread::spawn({
+                let cell = cell.clone();
+                move || assert!(cell.set(value(1)).is_ok())
+            });
+            assert!(matches!(cell.get().map(number), None | Some(1)));
+            setter.join().unwrap();
         });
     }
 

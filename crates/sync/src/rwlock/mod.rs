@@ -537,7 +537,25 @@ mod model {
             drop(downgraded);
             let seen = reader.join().unwrap();
             assert!(seen == 0 || seen == 1);
-            assert!(lock.try_write().is_ok());
+            assert_eq!(lock.permits.available(), lock.all());
+        });
+    }
+
+    #[test]
+    fn a_writer_that_goes_on_as_a_reader_keeps_other_writers_out() {
+        loom::model(|| {
+            let lock = Arc::new(RwLock::new(Watched::new(0)));
+            let writer = thread::spawn({
+                let lock = lock.clone();
+                // SAFETY: behind the lock; loom objects if it does not exclude.
+                move || block_on(lock.write()).with_mut(|slot| unsafe { *slot += 1 })
+            });
+            let reading = block_on(lock.write()).downgrade();
+            // SAFETY: as above.
+            reading.with(|slot| assert!(unsafe { *slot } < 2));
+            drop(reading);
+            writer.join().unwrap();
+            assert_eq!(lock.permits.available(), lock.all());
         });
     }
 
