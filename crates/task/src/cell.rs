@@ -29,6 +29,7 @@ pub(crate) enum Stage<F: Future> {
 impl<F: Future> Stage<F> {
     /// # Safety
     /// The stage has not moved since the future was first polled.
+    #[inline]
     pub(crate) unsafe fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
         match self {
             // SAFETY: pinned by the caller's word.

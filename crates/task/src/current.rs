@@ -32,6 +32,7 @@ thread_local_const! {
 pub(crate) struct Guard(Option<NonNull<Header>>);
 
 impl Drop for Guard {
+    #[inline]
     fn drop(&mut self) {
         CURRENT.with(|current| current.task.set(self.0));
     }

@@ -24,6 +24,7 @@ static NEXT_BATCH: AtomicU64 = AtomicU64::new(1);
 
 impl Id {
     /// A name that no task has yet.
+    #[inline]
     pub fn next() -> Self {
         let number = current::next_id(|| NEXT_BATCH.fetch_add(BATCH, Relaxed), BATCH);
         match NonZeroU64::new(number) {

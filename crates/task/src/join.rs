@@ -15,7 +15,7 @@ use crate::header::Header;
 use crate::id::Id;
 use crate::quiet::quietly;
 use crate::raw;
-use crate::state::Wake;
+use crate::state::{Leave, Wake};
 
 /// Waits for a task to end, and gives its output.
 ///
@@ -79,6 +79,7 @@ impl<T> JoinHandle<T> {
 
     /// Sets the waker to call when the task ends, replacing any other; true if
     /// it has ended already, and the waker was not needed.
+    #[inline]
     pub fn set_join_waker(&self, waker: &Waker) -> bool {
         let state = &self.header().state;
         let word = state.load();
@@ -99,11 +100,28 @@ impl<T> JoinHandle<T> {
                 return true;
             }
         }
-        let waker = waker.clone();
+        self.fill_join_waker(waker.clone())
+    }
+
+    /// Sets the waker of a handle that has none yet; true if the task has ended
+    /// already, and the waker was not needed.
+    ///
+    /// # Panics
+    /// If a waker was set before.
+    #[track_caller]
+    pub fn set_first_join_waker(&self, waker: Waker) -> bool {
+        let word = self.header().state.load();
+        assert!(!word.has_join_waker(), "the handle has a waker");
+        word.is_complete() || self.fill_join_waker(waker)
+    }
+
+    /// Fills the slot, which is not published, and publishes it; true if the
+    /// task has ended, and the slot was emptied again.
+    fn fill_join_waker(&self, waker: Waker) -> bool {
         // SAFETY: the slot is not published, so ours (T5).
         let old = unsafe { raw::with_join_waker(self.task, |slot| slot.replace(waker)) };
         drop(old);
-        if state.publish_join_waker() {
+        if self.header().state.publish_join_waker() {
             return false;
         }
         // SAFETY: it was not published, so it is still ours.
@@ -115,15 +133,34 @@ impl<T> JoinHandle<T> {
     ///
     /// # Panics
     /// If the output was taken before.
+    #[track_caller]
     pub fn try_take_output(&mut self) -> Option<Result<T, JoinError>> {
-        if !self.is_finished() {
+        let word = self.header().state.load();
+        if !word.is_complete() {
             return None;
         }
+        assert!(
+            word.is_join_interested(),
+            "JoinHandle polled after completion"
+        );
         let mut out: Option<Result<T, JoinError>> = None;
-        // SAFETY: complete, and while the handle is there the output is its own
+        // SAFETY: complete, and until it leaves the output is the handle's own
         // (T4); `T` is the output of the task this handle was made for.
         unsafe { raw::take_output(self.task, (&raw mut out).cast()) };
+        // Nothing is left to wait for.
+        let leave = self.header().state.drop_join_handle();
+        self.clear_join_waker(leave);
         out
+    }
+
+    fn clear_join_waker(&self, leave: Leave) {
+        if leave.drop_waker {
+            // SAFETY: ours (T5).
+            let waker = unsafe { raw::with_join_waker(self.task, Option::take) };
+            if waker.is_some() {
+                quietly(|| drop(waker)); // foreign code
+            }
+        }
     }
 }
 
@@ -147,14 +184,18 @@ impl<T> Future for JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        let leave = self.header().state.drop_join_handle();
-        if leave.drop_output {
-            // SAFETY: complete, and ours (T4).
-            quietly(|| unsafe { raw::drop_output(self.task) });
+        let state = &self.header().state;
+        if state.detach_new() {
+            return;
         }
-        if leave.drop_waker {
-            // SAFETY: ours (T5).
-            quietly(|| drop(unsafe { raw::with_join_waker(self.task, Option::take) }));
+        // Otherwise the output was taken, and the handle has left.
+        if state.load().is_join_interested() {
+            let leave = state.drop_join_handle();
+            if leave.drop_output {
+                // SAFETY: complete, and ours (T4).
+                quietly(|| unsafe { raw::drop_output(self.task) });
+            }
+            self.clear_join_waker(leave);
         }
         // SAFETY: the handle's reference, used no more.
         unsafe { raw::release(self.task) };

@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 use std::fmt;
 use std::future::Future;
-use std::mem::{ManuallyDrop, replace};
+use std::mem::{ManuallyDrop, needs_drop, replace};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
@@ -360,11 +360,15 @@ unsafe fn complete<F: Future + 'static, S: Schedule>(
     let _current = current::enter(task);
 
     // Before the outcome is in place, and where it was polled.
-    let dropped = catch(|| {
+    let consume = || {
         cell.stage
             // SAFETY: T2.
             .with_mut(|stage| unsafe { *stage = Stage::Consumed })
-    });
+    };
+    let dropped = match needs_drop::<F>() {
+        true => catch(consume),
+        false => None, // overwriting it is enough
+    };
     let outcome = match (dropped, outcome) {
         // The future's destructor panicked, and nothing worse happened before.
         (Some(payload), Ok(_) | Err(Failure::Cancelled)) => {

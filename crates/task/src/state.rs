@@ -28,7 +28,7 @@
 
 use blitzen_util::field::Field;
 use blitzen_util::shim::atomic::AtomicU64;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 const LIFECYCLE: Field = Field::new(16, 8);
 const SHIELD: Field = Field::new(32, 8);
@@ -181,8 +181,11 @@ impl State {
     /// Scheduled for its first poll, with the scheduler's reference and the
     /// join handle's.
     pub(crate) fn new() -> Self {
-        let word = REFERENCES.set(LIFECYCLE.set(0, SCHEDULED), 2);
-        Self(AtomicU64::new(word | JOIN_INTEREST))
+        Self(AtomicU64::new(Self::new_word()))
+    }
+
+    const fn new_word() -> u64 {
+        REFERENCES.set(LIFECYCLE.set(0, SCHEDULED), 2) | JOIN_INTEREST
     }
 
     /// The one compare-exchange loop: `step` sees the word and answers with
@@ -201,6 +204,7 @@ impl State {
     }
 
     /// The state as it is now. Acquire: who sees `COMPLETE` sees the output.
+    #[inline]
     pub(crate) fn load(&self) -> Word {
         Word(self.0.load(Acquire))
     }
@@ -315,6 +319,7 @@ impl State {
 
     /// The join handle filled the slot; false if the task is complete, and the
     /// slot still the handle's.
+    #[inline]
     pub(crate) fn publish_join_waker(&self) -> bool {
         self.update(|word| {
             debug_assert!(!word.has(JOIN_WAKER), "T5");
@@ -336,6 +341,7 @@ impl State {
 
     /// The completing side has read the slot; true if the join handle is gone,
     /// and the slot this side's to clear.
+    #[inline]
     pub(crate) fn return_join_waker(&self) -> bool {
         // AcqRel, met by `drop_join_handle`: whichever of the two comes second
         // clears the slot, and sees what the first did with it.
@@ -345,6 +351,7 @@ impl State {
     }
 
     /// The join handle goes away.
+    #[inline]
     pub(crate) fn drop_join_handle(&self) -> Leave {
         self.update(|word| {
             let gone = word.without(JOIN_INTEREST).with(DETACHED);
@@ -366,6 +373,18 @@ impl State {
                 }
             }
         })
+    }
+
+    /// The join handle of a task that nothing has happened to goes away, and
+    /// its reference with it, in one step; false if something has.
+    #[inline]
+    pub(crate) fn detach_new(&self) -> bool {
+        let new = Self::new_word();
+        let detached = (new & !JOIN_INTEREST | DETACHED) - REFERENCES.one();
+        // Release, met by the next transition. Nothing is read.
+        self.0
+            .compare_exchange(new, detached, Release, Relaxed)
+            .is_ok()
     }
 
     /// One more reference.
@@ -496,6 +515,17 @@ mod tests {
         assert_eq!(state.unreference(), Count::Some);
         assert_eq!(state.unreference(), Count::Some);
         assert_eq!(state.unreference(), Count::Zero);
+    }
+
+    #[test]
+    fn a_new_task_is_detached_in_one_step() {
+        let state = State::new();
+        assert!(state.detach_new());
+        assert!(!state.load().is_join_interested());
+        assert_eq!(state.start_poll(), Start::Poll);
+        assert!(!state.complete().is_join_interested());
+        assert_eq!(state.unreference(), Count::Zero);
+        assert!(!running().detach_new(), "something has happened to it");
     }
 
     #[test]
@@ -679,6 +709,31 @@ mod model {
             let woken = state.complete().has_join_waker();
             let published = handle.join().unwrap();
             assert_eq!(woken, published, "woken, or told that it is complete");
+        });
+    }
+
+    #[test]
+    fn detaching_a_new_task_against_its_first_poll_drops_the_output_once() {
+        loom::model(|| {
+            let state = Arc::new(State::new());
+            let worker = thread::spawn({
+                let state = state.clone();
+                move || {
+                    assert_eq!(state.start_poll(), Start::Poll);
+                    let output_here = !state.complete().is_join_interested();
+                    (output_here, state.unreference() == Count::Zero)
+                }
+            });
+            let (output_there, last_there) = match state.detach_new() {
+                true => (false, false),
+                false => {
+                    let leave = state.drop_join_handle();
+                    (leave.drop_output, state.unreference() == Count::Zero)
+                }
+            };
+            let (output_here, last_here) = worker.join().unwrap();
+            assert!(output_here ^ output_there);
+            assert!(last_here ^ last_there);
         });
     }
 

@@ -225,7 +225,7 @@ impl<T: 'static> JoinSet<T> {
             key,
             shared: self.shared.clone(),
         });
-        if handle.set_join_waker(&Waker::from(member)) {
+        if handle.set_first_join_waker(Waker::from(member)) {
             self.shared.add(key); // it has ended already
         }
         let SlotState::Free { next } = std::mem::replace(&mut slot.state, SlotState::Live(handle))
