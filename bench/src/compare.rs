@@ -1,7 +1,8 @@
 //! Runs contenders round by round and boils their samples down.
 //!
-//! C1. A round runs every contender of a row once, each round starting with the next
-//!     one, so that none always runs after the same neighbour.
+//! C1. A round runs every contender of a row once, every second round backwards and
+//!     every second one starting with the next contender, so that none is always
+//!     first or always after the same neighbour.
 //! C2. Round 0 counts allocations and is not timed; the rounds after it are timed
 //!     and count nothing (see [`alloc`]).
 //! C3. Ratios are taken within a round, never between rounds.
@@ -144,8 +145,7 @@ pub(crate) fn compare(row: &Row, plan: Plan) -> Outcome {
         .collect();
     alloc::count(false);
     for round in 0..plan.rounds {
-        for turn in 0..row.contenders.len() {
-            let index = (round + turn) % row.contenders.len();
+        for index in order(round, row.contenders.len()) {
             timed[index].push(once::sample(row, &row.contenders[index], ops));
         }
     }
@@ -158,6 +158,16 @@ pub(crate) fn compare(row: &Row, plan: Plan) -> Outcome {
         others_busy: crowd.and_then(Crowd::end),
         ..boil_down(row, ops, plan.rounds, &series)
     }
+}
+
+/// The order of `contenders` in a round: C1.
+fn order(round: usize, contenders: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..contenders).collect();
+    order.rotate_left(round / 2 % contenders);
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
 }
 
 fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
@@ -288,6 +298,7 @@ fn judge(targets: &[Target], own: &Standing) -> Vec<Verdict> {
 mod tests {
     use super::*;
     use crate::row::Contender;
+    use std::collections::HashSet;
 
     fn series(values: &[f64]) -> Series {
         let sample = |value: f64| Sample {
@@ -315,6 +326,30 @@ mod tests {
             .unit(unit)
             .target(Target::OverTokio(2.0))
             .target(Target::TimesFloor(1.5))
+    }
+
+    #[test]
+    fn everybody_is_first_in_turn_and_nobody_has_one_neighbour_only() {
+        for contenders in 1..7 {
+            let rounds: Vec<Vec<usize>> = (0..2 * contenders)
+                .map(|round| order(round, contenders))
+                .collect();
+            for one in 0..contenders {
+                assert!(rounds.iter().all(|round| round.contains(&one)));
+                assert!(rounds.iter().any(|round| round[0] == one));
+                let before = |round: &Vec<usize>| {
+                    let place = round.iter().position(|other| *other == one);
+                    place
+                        .and_then(|place| place.checked_sub(1))
+                        .map(|place| round[place])
+                };
+                let neighbours: HashSet<usize> = rounds.iter().filter_map(before).collect();
+                assert!(
+                    neighbours.len() >= 2.min(contenders - 1),
+                    "{contenders}: {one}"
+                );
+            }
+        }
     }
 
     #[test]
