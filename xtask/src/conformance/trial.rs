@@ -260,7 +260,7 @@ impl<'a> Trial<'a> {
         Ok(
             match sh::run_for(
                 command.args(["--exact", test, "--test-threads", "1"]),
-                limit,
+                TEST_LIMIT,
                 &log,
             )? {
                 Ended::TimedOut => Verdict::Hung,
