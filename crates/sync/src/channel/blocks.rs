@@ -9,18 +9,20 @@
 //! Whoever pushes has first claimed a position, by a read-modify-write on a
 //! word that is not kept here ([`Positions`]); positions are claimed in order.
 //!
-//! B1. Between its claim and the moment it sets its slot's `ready` bit, a
-//!     sender may touch every block from the one it found in `tail_block` up to
-//!     the one of its position; before and after, none.
+//! B1. Between its claim and the moment it stores its slot's mark, a sender may
+//!     touch every block from the one it found in `tail_block` up to the one of
+//!     its position; before and after, none.
 //! B2. `tail_block` moves forward only, and leaves a block only when all of its
-//!     slots are ready. So it never lies beyond a position not yet published.
+//!     slots are marked. So it never lies beyond a position not yet published.
 //! B3. Whoever moves `tail_block` away from a block then reads the claims made
 //!     so far, by a read-modify-write on the same word, and notes the number in
 //!     the block as `left_at`. A later claim sees the new `tail_block`, so every
 //!     sender that may touch the block has a position below `left_at`.
 //! B4. The receiver takes a block back once it has passed `left_at`: by B1 and
 //!     B3 nobody can touch it any more.
-//! B5. A slot is its claimer's until its bit is set, and the receiver's then.
+//! B5. A slot is its claimer's until it has the mark of its position, and the
+//!     receiver's then. Marks need not be cleared: a block that is used again
+//!     has other positions.
 
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
@@ -30,17 +32,20 @@ use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
 use blitzen_util::shim::cell::UnsafeCell;
 
-/// Slots in a block: as many as `ready` has bits; in a model as few as cross a
-/// border soon.
+/// Slots in a block; in a model as few as cross a border soon.
 const LEN: usize = if MODEL { 2 } else { 32 };
-
-/// All slots ready.
-const FULL: u32 = u32::MAX >> (u32::BITS as usize - LEN);
 
 /// `left_at` of a block in which the tail still is.
 const NOT_LEFT: usize = usize::MAX;
 
-const _: () = assert!(LEN.is_power_of_two() && LEN <= u32::BITS as usize);
+const _: () = assert!(LEN.is_power_of_two());
+
+/// What a slot holds when the value of `position` is in it. Never zero, which it
+/// holds at first.
+#[inline(always)]
+fn mark(position: usize) -> u32 {
+    (position as u32) << 1 | 1
+}
 
 /// Where senders claim their positions.
 pub(super) trait Positions {
@@ -68,8 +73,6 @@ pub(super) struct Head<T> {
     position: usize,
     /// The slot of `block` to look at next; `LEN` if that is in another block.
     index: usize,
-    /// The bits of `block` that are known to be set.
-    ready: u32,
     block: NonNull<Block<T>>,
     /// The first block that has not been taken back.
     oldest: NonNull<Block<T>>,
@@ -78,10 +81,14 @@ pub(super) struct Head<T> {
 struct Block<T> {
     /// The position of the first slot.
     start: UnsafeCell<usize>,
-    ready: AtomicU32,
     left_at: AtomicUsize,
     next: AtomicPtr<Block<T>>,
-    slots: [UnsafeCell<MaybeUninit<T>>; LEN],
+    slots: [Slot<T>; LEN],
+}
+
+struct Slot<T> {
+    mark: AtomicU32,
+    value: UnsafeCell<MaybeUninit<T>>,
 }
 
 // SAFETY: the queue hands a `T` from one thread to another and never lends it.
@@ -95,10 +102,12 @@ impl<T> Block<T> {
     fn new() -> NonNull<Self> {
         NonNull::from(Box::leak(Box::new(Self {
             start: UnsafeCell::new(0),
-            ready: AtomicU32::new(0),
             left_at: AtomicUsize::new(NOT_LEFT),
             next: AtomicPtr::new(ptr::null_mut()),
-            slots: std::array::from_fn(|_| UnsafeCell::new(MaybeUninit::uninit())),
+            slots: std::array::from_fn(|_| Slot {
+                mark: AtomicU32::new(0),
+                value: UnsafeCell::new(MaybeUninit::uninit()),
+            }),
         })))
     }
 
@@ -107,6 +116,17 @@ impl<T> Block<T> {
         // SAFETY: written before the block was linked, and by B4 not again
         // while anybody can reach it.
         self.start.with(|start| unsafe { *start })
+    }
+
+    /// Whether all slots have been published (B2).
+    fn is_full(&self) -> bool {
+        let marked = |(index, slot): (usize, &Slot<T>)| {
+            // Acquire, met by the Release in `push`: whoever is later told that
+            // the tail has left sees that the slots were published.
+            slot.mark.load(Acquire) == mark(self.start().wrapping_add(index))
+        };
+        // From the end: what is missing is most likely there.
+        self.slots.iter().enumerate().rev().all(marked)
     }
 
     fn next(&self) -> Option<NonNull<Self>> {
@@ -125,15 +145,13 @@ impl<T> Blocks<T> {
         let head = Head {
             position: 0,
             index: 0,
-            ready: 0,
             block,
             oldest: block,
         };
         (blocks, head)
     }
 
-    /// Stores a value where the receiver finds it. Ends with a
-    /// read-modify-write.
+    /// Stores a value where the receiver finds it.
     ///
     /// # Safety
     /// The caller has just claimed `position` from `positions`, and pushes there
@@ -150,10 +168,11 @@ impl<T> Blocks<T> {
             block = unsafe { self.walk(positions, block, index / LEN) };
             index %= LEN;
         }
+        let slot = &block.slots[index];
         // SAFETY: B5, the slot is ours.
-        block.slots[index].with_mut(|slot| unsafe { (*slot).write(value) });
-        // Release, met by the Acquire in `pop` and `walk`. The last touch: B1.
-        block.ready.fetch_or(1 << index, Release);
+        slot.value.with_mut(|slot| unsafe { (*slot).write(value) });
+        // Release, met by the Acquire in `pop` and `is_full`. The last touch: B1.
+        slot.mark.store(mark(position), Release);
     }
 
     /// Goes on by `steps` blocks, taking the tail along where B2 allows it.
@@ -169,14 +188,12 @@ impl<T> Blocks<T> {
         mut block: &'a Block<T>,
         steps: usize,
     ) -> &'a Block<T> {
-        let mut all_ready = true;
+        let mut all_full = true;
         for _ in 0..steps {
             // SAFETY: B1, both are in reach of an unpublished claim.
             let next = unsafe { self.follow(block) };
-            // Acquire, met by the Release in `push`: whoever is later told that
-            // the tail has left sees that the slots were published.
-            all_ready = all_ready && block.ready.load(Acquire) == FULL;
-            if all_ready {
+            all_full = all_full && block.is_full();
+            if all_full {
                 let from = ptr::from_ref(block).cast_mut();
                 // AcqRel: Release, met by the Acquire in `push`.
                 let moved = (self.tail_block)
@@ -249,17 +266,15 @@ impl<T> Blocks<T> {
             unsafe { self.enter_next::<P>(head)? };
         }
         // SAFETY: taken back by nobody but us.
-        let block = unsafe { head.block.as_ref() };
-        let bit = 1 << head.index;
-        if head.ready & bit == 0 {
-            // Acquire, met by the Release in `push`: the value is seen.
-            head.ready = block.ready.load(Acquire);
-            if head.ready & bit == 0 {
-                return None;
-            }
+        let slot = unsafe { &head.block.as_ref().slots[head.index] };
+        // Acquire, met by the Release in `push`: the value is seen.
+        if slot.mark.load(Acquire) != mark(head.position) {
+            return None;
         }
         // SAFETY: B5, and it is read once: the index moves on.
-        let value = block.slots[head.index].with(|slot| unsafe { (*slot).assume_init_read() });
+        let value = slot
+            .value
+            .with(|slot| unsafe { (*slot).assume_init_read() });
         head.index += 1;
         head.position = head.position.wrapping_add(1);
         Some(value)
@@ -273,7 +288,6 @@ impl<T> Blocks<T> {
         // SAFETY: taken back by nobody but us.
         head.block = unsafe { head.block.as_ref() }.next()?;
         head.index = 0;
-        head.ready = 0;
         while head.oldest != head.block {
             // SAFETY: as above.
             let block = unsafe { head.oldest.as_ref() };
@@ -286,7 +300,6 @@ impl<T> Blocks<T> {
                 unreachable!("the head is beyond this block")
             };
             // B4. Relaxed: `keep` releases them.
-            block.ready.store(0, Relaxed);
             block.left_at.store(NOT_LEFT, Relaxed);
             block.next.store(ptr::null_mut(), Relaxed);
             // SAFETY: B4.

@@ -230,8 +230,27 @@ impl<T> Cell<T> {
     /// Sets `bits`, unless one of `unless` is set already: then says so. First
     /// takes `theirs`, the waker of the other side, and drops `ours`, so that
     /// nothing is left to be done in the cell afterwards. Returns `theirs`.
-    #[inline]
+    #[inline(always)]
     fn settle(
+        &self,
+        bits: u8,
+        unless: u8,
+        ours: &Side,
+        theirs: &Side,
+    ) -> Result<Option<Waker>, u8> {
+        let state = self.state();
+        if state & unless != 0 {
+            return Err(state);
+        }
+        if state & (RX_WAITING | TX_WAITING) == 0 && self.step(state, state | bits).is_ok() {
+            return Ok(None);
+        }
+        self.settle_slowly(bits, unless, ours, theirs)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn settle_slowly(
         &self,
         bits: u8,
         unless: u8,
@@ -320,7 +339,7 @@ impl<T> Cell<T> {
 
     /// # Safety
     /// O3: the other handle is gone, and the caller does not come back.
-    #[inline]
+    #[inline(always)]
     unsafe fn free(cell: NonNull<Self>, state: u8) {
         // SAFETY: made by `channel`, and by O3 nobody else frees it.
         let cell = unsafe { Box::from_raw(cell.as_ptr()) };
@@ -397,6 +416,7 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.send(3), Ok(()));
     /// assert_eq!(rx.try_recv(), Ok(3));
     /// ```
+    #[inline]
     pub fn send(self, value: T) -> Result<(), T> {
         let sender = ManuallyDrop::new(self);
         let cell = sender.cell();
@@ -404,7 +424,9 @@ impl<T> Sender<T> {
         cell.value.with_mut(|slot| unsafe { (*slot).write(value) });
         match cell.settle(SENT | TX_GONE, CLOSED, &TX, &RX) {
             Ok(waker) => {
-                waker.into_iter().for_each(Waker::wake);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
                 Ok(())
             }
             Err(_closed) => {
@@ -612,8 +634,11 @@ fn leave<T>(cell: NonNull<Cell<T>>) {
 }
 
 impl<T> Drop for Receiver<T> {
+    #[inline]
     fn drop(&mut self) {
-        self.cell.take().into_iter().for_each(leave);
+        if let Some(cell) = self.cell.take() {
+            leave(cell);
+        }
     }
 }
 

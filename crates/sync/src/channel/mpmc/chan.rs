@@ -1,41 +1,37 @@
 //! The queue, and those who wait on either side of it.
 //!
-//! M1. A value or a free slot is announced after it is there: by an operation
-//!     that `fence_after_rmw` orders before the look at `waiting`. Who waits says
-//!     so in `waiting`, fences, and then looks at the queue once more. One of
-//!     the two sees the other:
-//!
-//! ```text
-//!   announce:  change the queue   fence   load waiting
-//!   wait:      set waiting        fence   try again
-//! ```
-//!
-//! M2. An announcement grants a turn to whoever has waited longest. A turn is
-//!     permission to try, not a value: if another was faster, one waits again.
+//! M1. Who waits stands in the line of its side, sets the side's bit in the
+//!     word that the other side moves on, and then tries once more. It sleeps
+//!     only if the queue really is empty, or full, by then. A value or a place
+//!     claimed later is claimed by somebody who has seen the bit; one claimed
+//!     before is there in an instant, for which the task comes back.
+//! M2. Whoever has seen the bit gives a turn to whoever has waited longest, once
+//!     the value or the place is there. A turn is permission to try: if another
+//!     was faster, one waits again.
 //! M3. A turn that is not used, because its future was dropped or had found a
 //!     value already, goes to the next.
-//! M4. Slots may become ready out of order, so a turn may come before its value
-//!     can be taken. Hence whoever takes a value and leaves more behind passes a
-//!     turn on; and likewise whoever fills a slot and leaves room.
+//! M4. The bit is set and cleared under the lock of the line, and is set while
+//!     somebody stands there.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
+use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use blitzen_util::shim::atomic::{AtomicU8, AtomicUsize, fence_after_rmw};
-use blitzen_util::shim::{hint, thread};
+use blitzen_util::shim::{MODEL, hint, thread};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use super::linked::Linked;
 use super::ring::Ring;
-use super::{Pop, Push};
+use super::{Pop, Push, Side};
 use crate::queue::{Queue, Status, Waiter};
+
+/// How often to look again for what another thread is just about to finish.
+const SPINS: u32 = if MODEL { 1 } else { 100 };
 
 pub(super) struct Chan<T> {
     buffer: Buffer<T>,
-    /// Which sides somebody waits on.
-    waiting: AtomicU8,
     receiving: Queue,
     sending: Queue,
     pub(super) senders: Handles,
@@ -51,12 +47,13 @@ enum Buffer<T> {
     Linked(Linked<T>),
 }
 
-/// A side of the channel; the number is its bit in `waiting`.
-#[derive(Clone, Copy)]
-#[repr(u8)]
-pub(super) enum Side {
-    Receiving = 1,
-    Sending = 2,
+/// How a try went.
+enum Tried<R> {
+    Done(R),
+    /// There is nothing to be had.
+    InVain,
+    /// Somebody is just about to finish.
+    TooSoon,
 }
 
 impl<T> Chan<T> {
@@ -72,7 +69,6 @@ impl<T> Chan<T> {
     fn new(buffer: Buffer<T>) -> Self {
         Self {
             buffer,
-            waiting: AtomicU8::new(0),
             receiving: Queue::new(()),
             sending: Queue::new(()),
             senders: Handles::new(),
@@ -88,49 +84,74 @@ impl<T> Chan<T> {
     }
 
     #[inline(always)]
-    pub(super) fn try_send(&self, value: T) -> Result<(), (Push, T)> {
-        match &self.buffer {
+    pub(super) fn push(&self, value: T) -> Result<(), (Push, T)> {
+        let receivers_wait = match &self.buffer {
             Buffer::Ring(ring) => ring.push(value)?,
             Buffer::Linked(linked) => linked.push(value)?,
+        };
+        if receivers_wait {
+            self.give_turn(Side::Receiving); // M2
         }
-        self.announce(Side::Receiving);
         Ok(())
     }
 
     #[inline(always)]
-    fn pop(&self) -> Result<T, Pop> {
-        let value = match &self.buffer {
-            Buffer::Ring(ring) => ring.pop()?,
-            Buffer::Linked(linked) => linked.pop()?,
-        };
-        self.announce(Side::Sending);
-        Ok(value)
+    pub(super) fn pop(&self) -> Result<T, Pop> {
+        match &self.buffer {
+            Buffer::Ring(ring) => {
+                let (value, senders_wait) = ring.pop()?;
+                if senders_wait {
+                    self.give_turn(Side::Sending); // M2
+                }
+                Ok(value)
+            }
+            Buffer::Linked(linked) => linked.pop(),
+        }
+    }
+
+    /// Adds a value, if there is room.
+    #[inline(always)]
+    pub(super) fn try_send(&self, value: T) -> Result<(), (Push, T)> {
+        match self.push(value) {
+            Err((Push::Emptying, value)) => self.send_soon(value),
+            pushed => pushed,
+        }
     }
 
     /// Takes a value, if one has been sent.
     #[inline(always)]
     pub(super) fn try_recv(&self) -> Result<T, Pop> {
         match self.pop() {
-            Err(Pop::OnItsWay) => self.wait_for_claimed(),
+            Err(Pop::Filling) => self.recv_soon(),
             popped => popped,
         }
     }
 
-    /// A sender is at work in the next slot, and ones after it may be done: it
-    /// is a few instructions away, unless the sender has just lost its core.
+    /// A receiver is at work in the next slot, and ones after it may be done: it
+    /// is a few instructions away, unless the receiver has just lost its core.
     #[cold]
-    fn wait_for_claimed(&self) -> Result<T, Pop> {
-        for turn in 0_u32.. {
+    fn send_soon(&self, mut value: T) -> Result<(), (Push, T)> {
+        let mut spins = 0;
+        loop {
+            match self.push(value) {
+                Err((Push::Emptying, unsent)) => value = unsent,
+                pushed => return pushed,
+            }
+            spin_or_yield(&mut spins);
+        }
+    }
+
+    /// As `send_soon`, for a sender at work in the next slot.
+    #[cold]
+    fn recv_soon(&self) -> Result<T, Pop> {
+        let mut spins = 0;
+        loop {
             match self.pop() {
-                Err(Pop::OnItsWay) => {}
+                Err(Pop::Filling) => {}
                 popped => return popped,
             }
-            match turn {
-                0..100 => hint::spin_loop(),
-                _ => thread::yield_now(),
-            }
+            spin_or_yield(&mut spins);
         }
-        unreachable!("the sender ran for a while")
     }
 
     pub(super) fn poll_recv(
@@ -140,9 +161,10 @@ impl<T> Chan<T> {
     ) -> Poll<Option<T>> {
         let spent = ready!(coop::poll_proceed(cx));
         let received = turn.poll(cx, || match self.pop() {
-            Ok(value) => Some(Some(value)),
-            Err(Pop::End) => Some(None),
-            Err(Pop::Empty | Pop::OnItsWay) => None,
+            Ok(value) => Tried::Done(Some(value)),
+            Err(Pop::End) => Tried::Done(None),
+            Err(Pop::Empty) => Tried::InVain,
+            Err(Pop::Filling) => Tried::TooSoon,
         });
         if received.is_ready() {
             spent.made_progress();
@@ -161,14 +183,14 @@ impl<T> Chan<T> {
             let Some(unsent) = value.take() else {
                 panic!("`send` polled after completion");
             };
-            match self.try_send(unsent) {
-                Ok(()) => Some(Ok(())),
-                Err((Push::Closed, unsent)) => Some(Err(unsent)),
-                Err((Push::Full, unsent)) => {
-                    *value = Some(unsent);
-                    None
-                }
-            }
+            let (tried, unsent) = match self.push(unsent) {
+                Ok(()) => return Tried::Done(Ok(())),
+                Err((Push::Closed, unsent)) => return Tried::Done(Err(unsent)),
+                Err((Push::Full, unsent)) => (Tried::InVain, unsent),
+                Err((Push::Emptying, unsent)) => (Tried::TooSoon, unsent),
+            };
+            *value = Some(unsent);
+            tried
         });
         if sent.is_ready() {
             spent.made_progress();
@@ -176,41 +198,25 @@ impl<T> Chan<T> {
         sent
     }
 
-    /// Something has been made ready for `side`.
-    #[inline(always)]
-    fn announce(&self, side: Side) {
-        fence_after_rmw(); // M1
-        let waiting = self.waiting.load(Relaxed);
-        if waiting != 0 {
-            self.give_turns(side, waiting);
-        }
-    }
-
+    /// To whoever has waited longest on `side`.
     #[cold]
     #[inline(never)]
-    fn give_turns(&self, side: Side, waiting: u8) {
-        if waiting & side as u8 != 0 {
-            self.give_turn(side); // M2
-        }
-        let (other, more) = match side {
-            Side::Receiving => (Side::Sending, !self.is_full()),
-            Side::Sending => (Side::Receiving, !self.is_empty()),
-        };
-        if waiting & other as u8 != 0 && more {
-            self.give_turn(other); // M4
-        }
-    }
-
     fn give_turn(&self, side: Side) {
         let mut batch = WakeBatch::new();
         let mut line = self.line(side).lock();
         line.settle_front(Status::Granted, &mut batch);
         if line.is_empty() {
-            // Relaxed: who sets it does so under this lock.
-            self.waiting.fetch_and(!(side as u8), Relaxed);
+            self.set_waiting(side, false); // M4
         }
         drop(line);
         batch.wake_all();
+    }
+
+    fn set_waiting(&self, side: Side, waits: bool) {
+        match &self.buffer {
+            Buffer::Ring(ring) => ring.set_waiting(side, waits),
+            Buffer::Linked(linked) => linked.set_waiting(waits),
+        }
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -232,14 +238,6 @@ impl<T> Chan<T> {
             Buffer::Ring(ring) => ring.len(),
             Buffer::Linked(linked) => linked.len(),
         }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        Some(self.len()) == self.capacity()
     }
 
     /// Refuses values from now on; true if it did not before.
@@ -279,6 +277,14 @@ impl<T> Chan<T> {
     }
 }
 
+fn spin_or_yield(spins: &mut u32) {
+    match *spins < SPINS {
+        true => hint::spin_loop(),
+        false => thread::yield_now(),
+    }
+    *spins += 1;
+}
+
 /// A future's place in line, and the turn it may have been given.
 pub(super) struct Turn<'a, T> {
     chan: &'a Chan<T>,
@@ -295,47 +301,55 @@ impl<'a, T> Turn<'a, T> {
         }
     }
 
-    /// Tries, and waits for a turn where that fails.
+    /// Tries, and waits for a turn where that is in vain.
     fn poll<R>(
         self: Pin<&Self>,
         cx: &Context<'_>,
-        mut attempt: impl FnMut() -> Option<R>,
+        mut attempt: impl FnMut() -> Tried<R>,
     ) -> Poll<R> {
         let turn = self.get_ref();
-        let mut in_line = match turn.waiter.status() {
-            Status::Queued => {
-                // SAFETY: it stands in this line or has been settled.
-                unsafe { turn.chan.line(turn.side).refresh(&turn.waiter, cx) }
-            }
-            _ => false,
-        };
+        if turn.waiter.status() == Status::Queued {
+            // SAFETY: it stands in this line or has been settled.
+            unsafe { turn.chan.line(turn.side).refresh(&turn.waiter, cx) };
+        }
+        let mut spins = 0;
         loop {
-            if !in_line {
-                // The turn, if it was one, is being used.
-                turn.waiter.settle_unqueued(Status::Idle);
+            // What is there before the try is used by it, or was for nothing;
+            // what comes during the try goes on to the next (M3).
+            let status = turn.waiter.status();
+            match attempt() {
+                Tried::Done(done) => {
+                    if status != Status::Queued {
+                        turn.waiter.settle_unqueued(Status::Idle);
+                    }
+                    return Poll::Ready(done);
+                }
+                Tried::InVain if status != Status::Queued => turn.get_in_line(cx),
+                Tried::InVain => {
+                    if turn.waiter.status() == Status::Queued {
+                        return Poll::Pending; // M1
+                    }
+                }
+                Tried::TooSoon if spins < SPINS => {
+                    hint::spin_loop();
+                    spins += 1;
+                }
+                Tried::TooSoon => {
+                    thread::yield_now(); // perhaps the other has lost its core
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
             }
-            if let Some(done) = attempt() {
-                return Poll::Ready(done);
-            }
-            if in_line && turn.waiter.status() == Status::Queued {
-                return Poll::Pending;
-            }
-            if !in_line {
-                turn.get_in_line(cx);
-            }
-            in_line = turn.waiter.status() == Status::Queued;
         }
     }
 
     fn get_in_line(&self, cx: &Context<'_>) {
+        self.waiter.settle_unqueued(Status::Idle);
         let waker = cx.waker().clone();
         let mut line = self.chan.line(self.side).lock();
         // SAFETY: idle, pinned, and removed by `drop`.
         unsafe { line.push(&self.waiter, 0, Some(waker)) };
-        // AcqRel for nothing but the fence behind it.
-        self.chan.waiting.fetch_or(self.side as u8, AcqRel);
-        drop(line);
-        fence_after_rmw(); // M1
+        self.chan.set_waiting(self.side, true); // M4
     }
 }
 
@@ -345,6 +359,9 @@ impl<T> Drop for Turn<'_, T> {
             let mut line = self.chan.line(self.side).lock();
             // SAFETY: it stands in this line or has been settled.
             unsafe { line.remove(&self.waiter) };
+            if line.is_empty() {
+                self.chan.set_waiting(self.side, false); // M4
+            }
         }
         if self.waiter.status() == Status::Granted {
             self.chan.give_turn(self.side); // M3
@@ -404,23 +421,26 @@ mod model {
         pin!(future).poll(&mut Context::from_waker(Waker::noop()))
     }
 
+    /// For three busy threads, of which two preemptions make too many cases.
+    fn with_one_preemption(model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(1);
+        builder.check(model);
+    }
+
     #[test]
-    fn senders_wait_for_room_and_lose_nothing() {
+    fn a_sender_waits_for_room_and_loses_nothing() {
         loom::model(|| {
             let (tx, rx) = bounded(1);
-            let senders = [1, 2].map(|value| {
-                let tx = tx.clone();
-                thread::spawn(move || block_on(tx.send(value)).unwrap())
+            let sender = thread::spawn(move || {
+                for value in 1..=2 {
+                    block_on(tx.send(value)).unwrap();
+                }
             });
-            drop(tx);
-            let mut sum = 0;
-            while let Some(value) = block_on(rx.recv()) {
-                sum += value;
+            for value in 1..=2 {
+                assert_eq!(block_on(rx.recv()), Some(value));
             }
-            assert_eq!(sum, 3);
-            senders
-                .into_iter()
-                .for_each(|sender| sender.join().unwrap());
+            sender.join().unwrap();
         });
     }
 
@@ -432,14 +452,11 @@ mod model {
                 let rx = rx.clone();
                 move || block_on(rx.recv()).unwrap()
             });
-            let sender = thread::spawn(move || {
-                tx.try_send(1).unwrap();
-                tx.try_send(2).unwrap();
-                tx // stays open: nobody is saved by the close
-            });
+            tx.try_send(1).unwrap();
+            tx.try_send(2).unwrap();
+            // The channel stays open: nobody is saved by the close.
             let sum = block_on(rx.recv()).unwrap() + receiver.join().unwrap();
             assert_eq!(sum, 3);
-            sender.join().unwrap();
         });
     }
 
@@ -487,7 +504,7 @@ mod model {
 
     #[test]
     fn a_send_given_up_passes_its_turn_on() {
-        loom::model(|| {
+        with_one_preemption(|| {
             let (tx, rx) = bounded(1);
             tx.try_send(1).unwrap();
             let waiting = thread::spawn({
@@ -538,14 +555,10 @@ mod model {
                 let rx = rx.clone();
                 move || block_on(rx.recv()).unwrap()
             });
-            let sender = thread::spawn(move || {
-                tx.try_send(1).unwrap();
-                tx.try_send(2).unwrap();
-                tx
-            });
+            tx.try_send(1).unwrap();
+            tx.try_send(2).unwrap();
             let sum = block_on(rx.recv()).unwrap() + receiver.join().unwrap();
             assert_eq!(sum, 3);
-            sender.join().unwrap();
         });
     }
 

@@ -2,10 +2,12 @@
 //! [`mpsc`](crate::channel::mpsc), and a lock for the receivers.
 //!
 //! ```text
-//!   word:  │ tail: all the rest │ CLOSED │
+//!   word:  │ tail: all the rest │ WAITING │ CLOSED │
 //! ```
 //!
 //! K1. `CLOSED` is set once, and `tail` does not move after it.
+//! K2. `WAITING` says that receivers wait: whoever claims a position learns from
+//!     it whom to wake.
 
 use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::AtomicUsize;
@@ -15,7 +17,8 @@ use super::{Pop, Push};
 use crate::channel::blocks::{Blocks, Head, Positions};
 
 const CLOSED: usize = 1;
-const ONE: usize = 2;
+const WAITING: usize = 2;
+const ONE: usize = 4;
 
 /// The bits of a position.
 const MASK: usize = usize::MAX / ONE;
@@ -55,9 +58,9 @@ impl<T> Linked<T> {
         }
     }
 
-    /// Adds a value. Ends with a read-modify-write if it has.
+    /// Adds a value; true if receivers wait for it.
     #[inline(always)]
-    pub(super) fn push(&self, value: T) -> Result<(), (Push, T)> {
+    pub(super) fn push(&self, value: T) -> Result<bool, (Push, T)> {
         let mut tail = self.tail.0.load(Relaxed);
         loop {
             if tail & CLOSED != 0 {
@@ -72,16 +75,16 @@ impl<T> Linked<T> {
         }
         // SAFETY: just claimed.
         unsafe { self.blocks.push(&self.tail, tail / ONE, value) };
-        Ok(())
+        Ok(tail & WAITING != 0)
     }
 
-    /// Takes a value. Ends with a read-modify-write if it has.
+    /// Takes a value.
     #[inline(always)]
     pub(super) fn pop(&self) -> Result<T, Pop> {
         let mut head = self.head.lock();
         // SAFETY: they came together, and the lock makes us the only one.
         match unsafe { self.blocks.pop::<Tail>(&mut head) } {
-            Some(value) => Ok(value), // unlocking is the operation at the end
+            Some(value) => Ok(value),
             None => {
                 let position = head.position() & MASK;
                 drop(head);
@@ -96,8 +99,17 @@ impl<T> Linked<T> {
         match (tail / ONE == head, tail & CLOSED != 0) {
             (true, true) => Pop::End, // K1
             (true, false) => Pop::Empty,
-            (false, _) => Pop::OnItsWay,
+            (false, _) => Pop::Filling,
         }
+    }
+
+    /// Says that receivers wait, or that none does.
+    pub(super) fn set_waiting(&self, waits: bool) {
+        // AcqRel, as for the ring.
+        match waits {
+            true => self.tail.0.fetch_or(WAITING, AcqRel),
+            false => self.tail.0.fetch_and(!WAITING, AcqRel),
+        };
     }
 
     /// Refuses values from now on; true if it did not before.

@@ -45,6 +45,8 @@ use blitzen_util::shim::Arc;
 /// Why a value was not added.
 enum Push {
     Full,
+    /// A receiver is just emptying the next slot.
+    Emptying,
     Closed,
 }
 
@@ -52,9 +54,16 @@ enum Push {
 enum Pop {
     Empty,
     /// A sender is just filling the next slot.
-    OnItsWay,
+    Filling,
     /// Empty and closed.
     End,
+}
+
+/// A side of the channel.
+#[derive(Clone, Copy)]
+enum Side {
+    Receiving,
+    Sending,
 }
 
 /// Makes a channel with room for `capacity` values, which is set aside at once.

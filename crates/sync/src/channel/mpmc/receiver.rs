@@ -10,8 +10,8 @@ use blitzen_util::coop;
 use blitzen_util::entered::assert_may_block;
 use blitzen_util::shim::Arc;
 
-use super::Pop;
-use super::chan::{Chan, Side, Turn};
+use super::chan::{Chan, Turn};
+use super::{Pop, Side};
 use crate::channel::error::TryRecvError;
 
 /// Receives from a [bounded](super::bounded) or [unbounded](super::unbounded)
@@ -73,7 +73,7 @@ impl<T> Receiver<T> {
     pub async fn recv(&self) -> Option<T> {
         let chan = &*self.chan;
         if coop::has_budget_remaining()
-            && let Ok(value) = chan.try_recv()
+            && let Ok(value) = chan.pop()
         {
             coop::try_spend(); // there is one: we have just looked
             return Some(value);
@@ -114,7 +114,7 @@ impl<T> Receiver<T> {
         buffer.push(first);
         let mut count = 1;
         while count < limit
-            && let Ok(value) = self.chan.try_recv()
+            && let Ok(value) = self.chan.pop()
         {
             buffer.push(value);
             count += 1;
@@ -140,7 +140,7 @@ impl<T> Receiver<T> {
         match self.chan.try_recv() {
             Ok(value) => Ok(value),
             Err(Pop::End) => Err(TryRecvError::Disconnected),
-            Err(Pop::Empty | Pop::OnItsWay) => Err(TryRecvError::Empty),
+            Err(Pop::Empty | Pop::Filling) => Err(TryRecvError::Empty),
         }
     }
 
@@ -235,7 +235,7 @@ impl<T> Receiver<T> {
     /// # drop((tx, rx));
     /// ```
     pub fn is_empty(&self) -> bool {
-        self.chan.is_empty()
+        self.chan.len() == 0
     }
 
     /// Whether there is no room. Never without a bound.
@@ -249,7 +249,7 @@ impl<T> Receiver<T> {
     /// # drop(rx);
     /// ```
     pub fn is_full(&self) -> bool {
-        self.chan.is_full()
+        self.chan.capacity() == Some(self.chan.len())
     }
 
     /// How many values there is room for now; `None` without a bound.

@@ -16,18 +16,27 @@
 //! S3. A lap counts more than there are slots, so that no two of these are equal.
 //! S4. The lowest bit of `tail` says closed. It is set once, and `tail` does not
 //!     move after it.
+//! S5. Another bit of `tail` says that receivers wait, and the lowest one of
+//!     `head` that senders do. Whoever moves the word on takes the bit along and
+//!     learns from it whom to wake.
 
 use std::mem::MaybeUninit;
 
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::atomic::AtomicUsize;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::shim::cell::UnsafeCell;
 
-use super::{Pop, Push};
+use super::{Pop, Push, Side};
 
+/// Bits of `tail`.
 const CLOSED: usize = 1;
-const SHIFT: u32 = 1;
+const RECEIVERS_WAIT: usize = 2;
+const TAIL_SHIFT: u32 = 2;
+
+/// Bits of `head`.
+const SENDERS_WAIT: usize = 1;
+const HEAD_SHIFT: u32 = 1;
 
 pub(super) struct Ring<T> {
     tail: Padded<AtomicUsize>,
@@ -87,32 +96,40 @@ impl<T> Ring<T> {
         let index = position & (self.lap - 1);
         match index + 1 < self.slots.len() {
             true => position + 1,
-            false => (position - index).wrapping_add(self.lap),
+            false => self.next_lap(position - index),
         }
     }
 
-    /// Adds a value. Ends with a read-modify-write if it has.
+    /// The same index a lap later, in the bits that `tail` has for it.
     #[inline(always)]
-    pub(super) fn push(&self, value: T) -> Result<(), (Push, T)> {
+    fn next_lap(&self, position: usize) -> usize {
+        position.wrapping_add(self.lap) & (usize::MAX >> TAIL_SHIFT)
+    }
+
+    /// Adds a value; true if receivers wait for it.
+    #[inline(always)]
+    pub(super) fn push(&self, value: T) -> Result<bool, (Push, T)> {
         let mut tail = self.tail.load(Relaxed);
         loop {
             if tail & CLOSED != 0 {
                 return Err((Push::Closed, value));
             }
-            let position = tail >> SHIFT;
+            let position = tail >> TAIL_SHIFT;
             let slot = self.slot(position);
             // Acquire, met by the Release in `pop`: the slot has been emptied.
             let sequence = slot.sequence.load(Acquire);
             if sequence == position {
-                let next = self.after(position) << SHIFT;
-                // Relaxed: the sequence orders what is in the slot.
+                let waits = tail & RECEIVERS_WAIT;
+                let next = self.after(position) << TAIL_SHIFT | waits;
+                // Relaxed: the sequence orders what is in the slot, and the lock
+                // of the line what concerns those who wait.
                 match (self.tail).compare_exchange_weak(tail, next, Relaxed, Relaxed) {
                     Ok(_) => {
                         // SAFETY: S1.
                         slot.value.with_mut(|slot| unsafe { (*slot).write(value) });
-                        // AcqRel: Release, met by the Acquire in `pop`.
-                        slot.sequence.swap(position.wrapping_add(1), AcqRel);
-                        return Ok(());
+                        // Release, met by the Acquire in `pop`.
+                        slot.sequence.store(position.wrapping_add(1), Release);
+                        return Ok(waits != 0);
                     }
                     Err(changed) => tail = changed,
                 }
@@ -120,52 +137,79 @@ impl<T> Ring<T> {
             }
             // If nobody has moved on, what was put there a lap ago still is.
             match self.tail.load(Relaxed) {
-                same if same == tail => return Err((Push::Full, value)),
+                same if same == tail => return Err((self.why_full(position), value)),
                 changed => tail = changed,
             }
         }
     }
 
-    /// Takes a value. Ends with a read-modify-write if it has.
+    #[cold]
+    fn why_full(&self, tail: usize) -> Push {
+        // Acquire: the receivers that have moved on are seen.
+        let head = self.head.load(Acquire) >> HEAD_SHIFT;
+        match head == tail.wrapping_sub(self.lap) & (usize::MAX >> TAIL_SHIFT) {
+            true => Push::Full,
+            false => Push::Emptying,
+        }
+    }
+
+    /// Takes a value; true if senders wait for its room.
     #[inline(always)]
-    pub(super) fn pop(&self) -> Result<T, Pop> {
+    pub(super) fn pop(&self) -> Result<(T, bool), Pop> {
         let mut head = self.head.load(Relaxed);
         loop {
-            let slot = self.slot(head);
+            let position = head >> HEAD_SHIFT;
+            let slot = self.slot(position);
             // Acquire, met by the Release in `push`: the value is seen.
             let sequence = slot.sequence.load(Acquire);
-            if sequence == head.wrapping_add(1) {
-                // Relaxed: the sequence orders what is in the slot.
-                match (self.head).compare_exchange_weak(head, self.after(head), Relaxed, Relaxed) {
+            if sequence == position.wrapping_add(1) {
+                let waits = head & SENDERS_WAIT;
+                let next = self.after(position) << HEAD_SHIFT | waits;
+                // Relaxed, as in `push`.
+                match (self.head).compare_exchange_weak(head, next, Relaxed, Relaxed) {
                     Ok(_) => {
                         // SAFETY: S2, and it is read once.
                         let value = slot
                             .value
                             .with(|slot| unsafe { (*slot).assume_init_read() });
-                        // AcqRel: Release, met by the Acquire in `push`.
-                        slot.sequence.swap(head.wrapping_add(self.lap), AcqRel);
-                        return Ok(value);
+                        // Release, met by the Acquire in `push`.
+                        (slot.sequence).store(self.next_lap(position), Release);
+                        return Ok((value, waits != 0));
                     }
                     Err(changed) => head = changed,
                 }
                 continue;
             }
             match self.head.load(Relaxed) {
-                same if same == head => return Err(self.why_empty(head)),
+                same if same == head => return Err(self.why_empty(position)),
                 changed => head = changed,
             }
         }
     }
 
-    #[inline(never)]
+    #[cold]
     fn why_empty(&self, head: usize) -> Pop {
         // Acquire, met by the Release in `close`.
         let tail = self.tail.load(Acquire);
-        match (tail >> SHIFT == head, tail & CLOSED != 0) {
+        match (tail >> TAIL_SHIFT == head, tail & CLOSED != 0) {
             (true, true) => Pop::End, // S4
             (true, false) => Pop::Empty,
-            (false, _) => Pop::OnItsWay,
+            (false, _) => Pop::Filling,
         }
+    }
+
+    /// Says that somebody waits on `side`, or that nobody does.
+    pub(super) fn set_waiting(&self, side: Side, waits: bool) {
+        let (word, bit) = match side {
+            Side::Receiving => (&self.tail, RECEIVERS_WAIT),
+            Side::Sending => (&self.head, SENDERS_WAIT),
+        };
+        // AcqRel: whoever moves the word on is ordered with this by the word
+        // itself; the rest is for the look that follows.
+        match waits {
+            true => word.fetch_or(bit, AcqRel),
+            false => word.fetch_and(!bit, AcqRel),
+        };
     }
 
     /// Refuses values from now on; true if it did not before.
@@ -181,9 +225,9 @@ impl<T> Ring<T> {
 
     pub(super) fn len(&self) -> usize {
         loop {
-            let tail = self.tail.load(Acquire) >> SHIFT;
-            let head = self.head.load(Acquire);
-            if self.tail.load(Acquire) >> SHIFT != tail {
+            let tail = self.tail.load(Acquire) >> TAIL_SHIFT;
+            let head = self.head.load(Acquire) >> HEAD_SHIFT;
+            if self.tail.load(Acquire) >> TAIL_SHIFT != tail {
                 continue; // they must belong together
             }
             let index = |position: usize| position & (self.lap - 1);

@@ -10,8 +10,8 @@ use blitzen_util::coop;
 use blitzen_util::entered::assert_may_block;
 use blitzen_util::shim::Arc;
 
-use super::Push;
-use super::chan::{Chan, Side, Turn};
+use super::chan::{Chan, Turn};
+use super::{Push, Side};
 use crate::channel::error::{SendError, TrySendError};
 
 /// Sends into a [bounded](super::bounded) or [unbounded](super::unbounded)
@@ -77,7 +77,7 @@ impl<T> Sender<T> {
         let chan = &*self.chan;
         let mut unsent = value;
         if coop::has_budget_remaining() {
-            match chan.try_send(unsent) {
+            match chan.push(unsent) {
                 Ok(()) => {
                     coop::try_spend(); // there is one: we have just looked
                     return Ok(());
@@ -109,7 +109,7 @@ impl<T> Sender<T> {
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         match self.chan.try_send(value) {
             Ok(()) => Ok(()),
-            Err((Push::Full, value)) => Err(TrySendError::Full(value)),
+            Err((Push::Full | Push::Emptying, value)) => Err(TrySendError::Full(value)),
             Err((Push::Closed, value)) => Err(TrySendError::Closed(value)),
         }
     }
@@ -190,7 +190,7 @@ impl<T> Sender<T> {
     /// # drop((tx, rx));
     /// ```
     pub fn is_empty(&self) -> bool {
-        self.chan.is_empty()
+        self.chan.len() == 0
     }
 
     /// Whether there is no room. Never without a bound.
@@ -204,7 +204,7 @@ impl<T> Sender<T> {
     /// # drop(rx);
     /// ```
     pub fn is_full(&self) -> bool {
-        self.chan.is_full()
+        self.chan.capacity() == Some(self.chan.len())
     }
 
     /// How many values there is room for now; `None` without a bound.

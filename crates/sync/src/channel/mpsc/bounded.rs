@@ -209,11 +209,11 @@ impl<T> Sender<T> {
     pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
         let chan = self.chan();
         if coop::has_budget_remaining()
-            && let Ok(position) = chan.flow.try_claim()
+            && let Ok(claim) = chan.flow.try_claim()
         {
             coop::try_spend(); // there is one: we have just looked
             // SAFETY: just claimed.
-            unsafe { chan.send_at(position, value) };
+            unsafe { chan.send_at(claim, value) };
             return Ok(());
         }
         match chan.flow.acquire(1).await {
@@ -294,9 +294,9 @@ impl<T> Sender<T> {
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         match self.room().try_claim() {
-            Ok(position) => {
+            Ok(claim) => {
                 // SAFETY: just claimed.
-                unsafe { self.chan().send_at(position, value) };
+                unsafe { self.chan().send_at(claim, value) };
                 Ok(())
             }
             Err(why) => Err(refused(why, value)),
@@ -955,9 +955,9 @@ impl<T> Permit<'_, T> {
     pub fn send(self, value: T) {
         let chan = self.chan;
         mem::forget(self); // the permit goes with the message
-        let position = chan.flow.claim();
+        let claim = chan.flow.claim();
         // SAFETY: just claimed.
-        unsafe { chan.send_at(position, value) };
+        unsafe { chan.send_at(claim, value) };
     }
 }
 

@@ -4,15 +4,18 @@
 //! C1. `head` is the receiver's, and after it the destructor's.
 //! C2. `senders` never rises from zero: then no message can come any more.
 //! C3. A sender publishes its message before it is uncounted.
+//! C4. The receiver sleeps only if nothing had been claimed when it said that it
+//!     waits. A claim after that sees it and wakes it; one before that will be
+//!     published in an instant, for which the receiver comes back.
 
 use std::mem;
 use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
-use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::shim::atomic::{AtomicUsize, fence_after_rmw};
 use blitzen_util::shim::cell::UnsafeCell;
-use blitzen_util::shim::{Arc, hint, thread};
+use blitzen_util::shim::{Arc, MODEL, hint, thread};
 
 use super::error::TryRecvError;
 use super::waker_cell::WakerCell;
@@ -20,10 +23,25 @@ use crate::channel::blocks::{Blocks, Head, Positions};
 use crate::channel::until::{dismiss_all, until};
 use crate::queue::Queue;
 
+/// How often to look for a message that a sender is just storing.
+const SPINS: u32 = if MODEL { 1 } else { 100 };
+
 /// Who may send, and where.
 pub(super) trait Flow: Positions {
     /// The waker of whoever receives.
     fn receiver(&self) -> &WakerCell;
+
+    /// The receiver has left its waker. Returns where the claims end; the later
+    /// ones will wake it.
+    fn wait(&self) -> usize;
+
+    /// The waker has been taken.
+    fn stop_waiting(&self);
+
+    /// Wakes the receiver after a rare change, made by a read-modify-write.
+    fn wake_after_rmw(&self) {
+        self.receiver().fire_after_rmw(|| self.stop_waiting());
+    }
 
     /// Whether the receiver takes no more messages than have been promised.
     fn is_closed(&self) -> bool;
@@ -39,6 +57,13 @@ pub(super) trait Flow: Positions {
 
     /// Refuses new messages.
     fn close(&self);
+}
+
+/// A place in the queue for one message.
+pub(super) struct Claim {
+    pub(super) position: usize,
+    /// The receiver waits for it: C4.
+    pub(super) wakes: bool,
 }
 
 pub(super) struct Chan<T, F: Flow> {
@@ -73,12 +98,14 @@ impl<T, F: Flow> Chan<T, F> {
     /// Stores a message and tells the receiver.
     ///
     /// # Safety
-    /// The caller has just claimed `position` from `flow`.
+    /// The caller has just made the claim on `flow`.
     #[inline(always)]
-    pub(super) unsafe fn send_at(&self, position: usize, value: T) {
+    pub(super) unsafe fn send_at(&self, claim: Claim, value: T) {
         // SAFETY: handed on.
-        unsafe { self.blocks.push(&self.flow, position, value) };
-        self.flow.receiver().wake();
+        unsafe { self.blocks.push(&self.flow, claim.position, value) };
+        if claim.wakes {
+            self.flow.receiver().fire(|| self.flow.stop_waiting());
+        }
     }
 
     pub(super) fn strong_count(&self) -> usize {
@@ -157,7 +184,7 @@ impl<T, F: Flow> Drop for Tx<T, F> {
     fn drop(&mut self) {
         // AcqRel: Release, met by the Acquire in `strong_count`: C3.
         if self.0.senders.fetch_sub(1, AcqRel) == 1 {
-            self.0.flow.receiver().wake();
+            self.0.flow.wake_after_rmw();
         }
     }
 }
@@ -256,14 +283,25 @@ impl<T, F: Flow> Rx<T, F> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        if coop::has_budget_remaining()
+            && let Some(value) = self.pop()
+        {
+            coop::try_spend(); // there is one: we have just looked
+            self.0.flow.taken(1);
+            return Poll::Ready(Some(value));
+        }
+        self.poll_recv_slowly(cx)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_recv_slowly(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let spent = ready!(coop::poll_proceed(cx));
         let mut next = self.next();
         if let Next::Empty = next {
-            // SAFETY: we are the receiver.
-            unsafe { self.0.flow.receiver().register(cx.waker()) };
-            next = self.next();
+            next = self.next_or_wait(cx);
         }
         let value = match next {
             Next::Value(value) => Some(value),
@@ -272,6 +310,30 @@ impl<T, F: Flow> Rx<T, F> {
         };
         spent.made_progress();
         Poll::Ready(value)
+    }
+
+    /// If there is nothing, the task will be woken.
+    fn next_or_wait(&mut self, cx: &mut Context<'_>) -> Next<T> {
+        // SAFETY: we are the receiver.
+        if unsafe { self.0.flow.receiver().register(cx.waker()) } {
+            let claimed = self.0.flow.wait();
+            fence_after_rmw(); // for `fire_after_rmw`
+            let next = self.next();
+            let nothing_claimed = F::distance(claimed, self.position()) == 0;
+            if nothing_claimed || !matches!(next, Next::Empty) {
+                return next; // C4
+            }
+        }
+        for _ in 0..SPINS {
+            hint::spin_loop();
+            match self.next() {
+                Next::Empty => {}
+                next => return next,
+            }
+        }
+        thread::yield_now(); // perhaps the sender has lost its core
+        cx.waker().wake_by_ref();
+        Next::Empty
     }
 
     pub(super) fn poll_recv_many(
@@ -316,17 +378,18 @@ impl<T, F: Flow> Rx<T, F> {
     /// lost its core.
     #[cold]
     fn wait_for_claimed(&mut self) -> T {
-        for turn in 0_u32.. {
+        let mut spins = 0;
+        loop {
             if let Some(value) = self.pop() {
                 self.0.flow.taken(1);
                 return value;
             }
-            match turn {
-                0..100 => hint::spin_loop(),
-                _ => thread::yield_now(),
+            match spins < SPINS {
+                true => hint::spin_loop(),
+                false => thread::yield_now(),
             }
+            spins += 1;
         }
-        unreachable!("the sender ran for a while")
     }
 
     pub(super) fn len(&self) -> usize {
@@ -392,9 +455,50 @@ mod model {
         future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
+    /// For three busy threads, of which two preemptions make too many cases.
+    fn with_one_preemption(model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(1);
+        builder.check(model);
+    }
+
+    #[test]
+    fn a_sender_waits_for_room_and_loses_nothing() {
+        loom::model(|| {
+            let (tx, mut rx) = channel(1);
+            let sender = thread::spawn(move || {
+                for value in 1..=2 {
+                    block_on(tx.send(value)).unwrap();
+                }
+            });
+            for value in 1..=2 {
+                assert_eq!(block_on(rx.recv()), Some(value));
+            }
+            sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn permits_gathered_for_many_reach_one_or_the_other() {
+        loom::model(|| {
+            let (tx, mut rx) = channel::<u32>(2);
+            let permit = tx.clone().try_reserve_owned().unwrap();
+            let other = thread::spawn({
+                let tx = tx.clone();
+                move || block_on(tx.reserve_many(2)).map(|permits| permits.count())
+            });
+            // Given up with one permit gathered, or never in line.
+            let _ = poll_once(pin!(tx.reserve_many(2)));
+            drop(permit);
+            assert_eq!(other.join().unwrap().unwrap(), 2);
+            drop(tx);
+            assert_eq!(block_on(rx.recv()), None);
+        });
+    }
+
     #[test]
     fn senders_in_line_and_a_receiver_all_get_on() {
-        loom::model(|| {
+        with_one_preemption(|| {
             let (tx, mut rx) = channel(1);
             let senders = [1, 2].map(|value| {
                 let tx = tx.clone();

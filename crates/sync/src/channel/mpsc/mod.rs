@@ -33,8 +33,8 @@
 //! # How it works
 //!
 //! Messages lie in linked blocks of 32 slots that are used again and again. A
-//! message that finds room costs two atomic operations to send and one to
-//! receive, and no lock; without a bound, two and none. Nothing is allocated
+//! message that finds room costs one atomic read-modify-write to send and one to
+//! receive, and no lock; without a bound, one and none. Nothing is allocated
 //! while waiting: whoever waits for room does so in its own future, and the
 //! receiver in the channel.
 

@@ -1,7 +1,7 @@
 //! How many messages a bounded channel still has room for, and whose turn it is.
 //!
 //! ```text
-//!   word:  │ tail: 32 │ permits: 30 │ QUEUED │ CLOSED │
+//!   word:  │ tail: 32 │ permits: 29 │ WAITING │ QUEUED │ CLOSED │
 //! ```
 //!
 //! A permit is room for one message. `tail` counts the messages claimed, so a
@@ -18,7 +18,10 @@
 //! F4. `CLOSED` is never cleared; from then on nobody gets a permit. What had
 //!     been gathered for the front goes with it, and comes back when it is told
 //!     of the close.
-//! F5. Every change of the word is a read-modify-write, so that an Acquire sees
+//! F5. `WAITING` is set by the receiver when it has left its waker, and cleared
+//!     by whoever takes that. A claim made while it is set wakes the receiver
+//!     when the message is there.
+//! F6. Every change of the word is a read-modify-write, so that an Acquire sees
 //!     all Releases before it.
 
 use std::future::Future;
@@ -30,15 +33,16 @@ use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
-use super::chan::Flow;
+use super::chan::{Claim, Flow};
 use super::waker_cell::WakerCell;
 use crate::channel::blocks::Positions;
 use crate::queue::{Line, Queue, Status, Waiter};
 
 const CLOSED: u64 = 1;
 const QUEUED: u64 = 2;
-const PERMIT: u64 = 4;
-const PERMIT_BITS: u32 = 30;
+const WAITING: u64 = 4;
+const PERMIT: u64 = 8;
+const PERMIT_BITS: u32 = 29;
 const TAIL: u64 = 1 << 32;
 
 const _: () = assert!(PERMIT << PERMIT_BITS == TAIL);
@@ -69,6 +73,14 @@ impl Word {
     #[inline(always)]
     fn tail(self) -> usize {
         (self.0 / TAIL) as usize
+    }
+
+    #[inline(always)]
+    fn claim(self) -> Claim {
+        Claim {
+            position: self.tail(),
+            wakes: self.0 & WAITING != 0, // F5
+        }
     }
 
     #[inline(always)]
@@ -135,6 +147,16 @@ impl Flow for Room {
     #[inline(always)]
     fn receiver(&self) -> &WakerCell {
         &self.receiver
+    }
+
+    fn wait(&self) -> usize {
+        // AcqRel: Release, met by the Acquire of every claim: it sees the waker.
+        Word(self.word.fetch_or(WAITING, AcqRel)).tail()
+    }
+
+    fn stop_waiting(&self) {
+        // Relaxed: F6, and what has to be seen is seen through the waker's state.
+        self.word.fetch_and(!WAITING, Relaxed);
     }
 
     #[inline(always)]
@@ -212,9 +234,9 @@ impl Room {
         Word(self.word.load(Acquire))
     }
 
-    /// Acquire: for permits, met by the Release in `release`; for positions, by
-    /// the one in `claimed`. Release for `close`, which others must see together
-    /// with what was done before.
+    /// Acquire: for permits, met by the Release in `taken`; for positions, by the
+    /// one in `claimed`; for the waker, by the one in `wait`. Release for `close`,
+    /// which others must see together with what was done before.
     #[inline(always)]
     fn change(&self, word: Word, next: u64) -> Result<(), Word> {
         (self.word)
@@ -244,11 +266,11 @@ impl Room {
 
     /// Takes a permit and spends it on a position.
     #[inline(always)]
-    pub(super) fn try_claim(&self) -> Result<usize, Refused> {
+    pub(super) fn try_claim(&self) -> Result<Claim, Refused> {
         let mut word = self.word();
         while word.can_give(1) {
             match self.change(word, word.0.wrapping_add(TAIL - PERMIT)) {
-                Ok(()) => return Ok(word.tail()),
+                Ok(()) => return Ok(word.claim()),
                 Err(changed) => word = changed,
             }
         }
@@ -257,9 +279,9 @@ impl Room {
 
     /// Spends a permit that the caller has on a position.
     #[inline(always)]
-    pub(super) fn claim(&self) -> usize {
-        // Acquire, met by the Release in `claimed`.
-        Word(self.word.fetch_add(TAIL, Acquire)).tail()
+    pub(super) fn claim(&self) -> Claim {
+        // Acquire, met by the Release in `claimed` and in `wait`.
+        Word(self.word.fetch_add(TAIL, Acquire)).claim()
     }
 
     /// Takes permits.
@@ -294,7 +316,7 @@ impl Room {
         }
         self.taken(count);
         if self.word_seen().is_idle(self.limit) {
-            self.receiver.wake();
+            self.wake_after_rmw();
         }
     }
 

@@ -1,21 +1,25 @@
 //! Positions of an unbounded channel.
 //!
 //! ```text
-//!   word:  │ tail: all the rest │ CLOSED │
+//!   word:  │ tail: all the rest │ WAITING │ CLOSED │
 //! ```
 //!
 //! T1. `CLOSED` is never cleared. A claim made after it is void: the sender
 //!     keeps its value, and the receiver stops at `closed_at`.
+//! T2. `WAITING` is set by the receiver when it has left its waker, and cleared
+//!     by whoever takes that. A claim made while it is set wakes the receiver
+//!     when the message is there.
 
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::chan::Flow;
+use super::chan::{Claim, Flow};
 use super::waker_cell::WakerCell;
 use crate::channel::blocks::Positions;
 
 const CLOSED: usize = 1;
-const ONE: usize = 2;
+const WAITING: usize = 2;
+const ONE: usize = 4;
 
 /// The bits of a position.
 const MASK: usize = usize::MAX / ONE;
@@ -36,12 +40,23 @@ impl Tail {
         }
     }
 
+    /// Where the messages end.
+    fn end_of(&self, word: usize) -> usize {
+        match word & CLOSED {
+            0 => word / ONE,
+            _ => self.closed_at.load(Relaxed), // T1
+        }
+    }
+
     /// A position, unless the channel is closed.
     #[inline(always)]
-    pub(super) fn claim(&self) -> Option<usize> {
-        // Acquire, met by the Release in `claimed`.
+    pub(super) fn claim(&self) -> Option<Claim> {
+        // Acquire, met by the Release in `claimed` and in `wait`.
         let word = self.word.fetch_add(ONE, Acquire);
-        (word & CLOSED == 0).then_some(word / ONE)
+        (word & CLOSED == 0).then_some(Claim {
+            position: word / ONE,
+            wakes: word & WAITING != 0,
+        })
     }
 }
 
@@ -68,6 +83,16 @@ impl Flow for Tail {
         &self.receiver
     }
 
+    fn wait(&self) -> usize {
+        // AcqRel: Release, met by the Acquire in `claim`: it sees the waker.
+        self.end_of(self.word.fetch_or(WAITING, AcqRel))
+    }
+
+    fn stop_waiting(&self) {
+        // Relaxed: what has to be seen is seen through the waker's state.
+        self.word.fetch_and(!WAITING, Relaxed);
+    }
+
     #[inline(always)]
     fn is_closed(&self) -> bool {
         // Acquire, met by the Release in `close`.
@@ -79,12 +104,7 @@ impl Flow for Tail {
     }
 
     fn len(&self, head: usize) -> usize {
-        let word = self.word.load(Acquire);
-        let end = match word & CLOSED {
-            0 => word / ONE,
-            _ => self.closed_at.load(Relaxed), // T1
-        };
-        Self::distance(end, head)
+        Self::distance(self.end_of(self.word.load(Acquire)), head)
     }
 
     #[inline(always)]

@@ -110,9 +110,9 @@ impl<T> UnboundedSender<T> {
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         let chan = self.chan();
         match chan.flow.claim() {
-            Some(position) => {
+            Some(claim) => {
                 // SAFETY: just claimed.
-                unsafe { chan.send_at(position, value) };
+                unsafe { chan.send_at(claim, value) };
                 Ok(())
             }
             None => Err(SendError(value)),

@@ -1,7 +1,7 @@
 //! The waker of a channel's only receiver.
 //!
 //! ```text
-//!   EMPTY ──register──► SET ──wake──► TAKING ──► EMPTY
+//!   EMPTY ──register──► SET ──fire──► TAKING ──► EMPTY
 //!     ▲                  │
 //!     └────withdraw──────┘
 //! ```
@@ -9,21 +9,13 @@
 //! W1. `waker` is the receiver's while `EMPTY`; nobody writes it otherwise.
 //! W2. Whoever moves `SET` to `TAKING` reads the waker out and then gives the
 //!     place back; the receiver has its own waker back by moving to `EMPTY`.
-//!
-//! The two sides meet like this, so that one of them sees the other:
-//!
-//! ```text
-//!   receiver:  swap SET        fence   look for a message
-//!   sender:    add a message   fence   load SET
-//! ```
 
 use std::mem::MaybeUninit;
 use std::task::Waker;
 
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicU8, fence_after_rmw};
 use blitzen_util::shim::cell::UnsafeCell;
-use blitzen_util::shim::hint;
 
 const EMPTY: u8 = 0;
 const SET: u8 = 1;
@@ -49,13 +41,13 @@ impl WakerCell {
         }
     }
 
-    /// Has `waker` fired by the next [`wake`](Self::wake). The caller looks
-    /// for a message once more afterwards.
+    /// Leaves `waker` to be fired. False if the one of an earlier poll is being
+    /// fired just now.
     ///
     /// # Safety
     /// One caller at a time: the receiver.
-    pub(super) unsafe fn register(&self, waker: &Waker) {
-        // Acquire, met by the Release in `wake`: the old waker has been read.
+    pub(super) unsafe fn register(&self, waker: &Waker) -> bool {
+        // Acquire, met by the Release in `fire`: the old waker has been read.
         match self.state.load(Acquire) {
             // SAFETY: W1, nobody writes it. Even if it has been taken by now,
             // its two words still can be compared.
@@ -64,19 +56,19 @@ impl WakerCell {
                     .with(|set| (*set).assume_init_ref().will_wake(waker))
             } =>
             {
-                return;
+                return true;
             }
             // SAFETY: we are the receiver.
-            SET if !unsafe { self.withdraw() } => return come_back(waker),
-            TAKING => return come_back(waker),
+            SET if !unsafe { self.withdraw() } => return false,
+            TAKING => return false,
             _ => {}
         }
         let waker = waker.clone();
         // SAFETY: W1, the state is `EMPTY` and only we leave it.
         self.waker.with_mut(|slot| unsafe { (*slot).write(waker) });
-        // AcqRel: Release, met by the Acquire in `wake`, shows the waker.
-        self.state.swap(SET, AcqRel);
-        fence_after_rmw(); // see the picture above
+        // Release, met by the Acquire in `fire`, shows the waker.
+        self.state.store(SET, Release);
+        true
     }
 
     /// Drops the waker; false if somebody is just firing it.
@@ -95,20 +87,24 @@ impl WakerCell {
         }
     }
 
-    /// Fires the waker if there is one. The caller has changed something by a
-    /// read-modify-write before.
-    #[inline(always)]
-    pub(super) fn wake(&self) {
-        fence_after_rmw(); // see the picture above
+    /// Fires the waker if there is one, after a rare change that was made by a
+    /// read-modify-write. The receiver looks for such changes after it has
+    /// registered, and after a fence of its own.
+    pub(super) fn fire_after_rmw(&self, taken: impl FnOnce()) {
+        fence_after_rmw();
         if self.state.load(Relaxed) == SET {
-            self.fire();
+            self.fire(taken);
         }
     }
 
+    /// Fires the waker if there is one. Calls `taken` when it is sure to, and
+    /// before the receiver can register again.
     #[cold]
-    fn fire(&self) {
+    #[inline(never)]
+    pub(super) fn fire(&self, taken: impl FnOnce()) {
         // Acquire, met by the Release in `register`.
         if (self.state.compare_exchange(SET, TAKING, Acquire, Relaxed)).is_ok() {
+            taken();
             // SAFETY: W2, it was `SET` and we moved it.
             let waker = unsafe { self.take() };
             // Release, met by the Acquire in `register` and `withdraw`.
@@ -131,11 +127,4 @@ impl Drop for WakerCell {
         // SAFETY: nobody else is left.
         unsafe { self.withdraw() };
     }
-}
-
-/// Somebody is firing the waker of an earlier poll: this one comes back too.
-#[cold]
-fn come_back(waker: &Waker) {
-    hint::spin_loop();
-    waker.wake_by_ref();
 }
