@@ -4,6 +4,8 @@
 //! it onto blitzen. A file here is a module of Tokio's, and lists what blitzen has of it.
 
 pub mod io;
+#[cfg(feature = "net")]
+pub mod net;
 #[cfg(feature = "rt")]
 pub mod runtime;
 #[cfg(feature = "sync")]

@@ -4,6 +4,7 @@ pub mod future;
 pub mod io;
 #[doc(hidden)]
 pub mod macros;
+pub mod net;
 pub mod runtime;
 pub mod task;
 pub mod time;

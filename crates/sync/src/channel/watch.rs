@@ -344,7 +344,7 @@ impl<T> Sender<T> {
     /// use blitzen_sync::channel::watch;
     ///
     /// let (tx, rx) = watch::channel(1);
-    /// let at_least = |least| {
+    /// let at_least = |least: i32| {
     ///     tx.send_if_modified(|value| {
     ///         let grows = *value < least;
     ///         *value = least.max(*value);

@@ -1,0 +1,259 @@
+//! Names and addresses of sockets.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use crate::task::{JoinHandle, spawn_blocking};
+
+/// What sockets can be bound and connected to: addresses, or a name and a port
+/// that are looked up.
+///
+/// ```
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use std::net::Ipv4Addr;
+/// use blitzen::net::UdpSocket;
+///
+/// UdpSocket::bind("127.0.0.1:0").await?;
+/// UdpSocket::bind(("localhost", 0)).await?;
+/// UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A name is looked up on the pool of threads for work that blocks; an address,
+/// also one that is written as text, is not. The trait is implemented for what
+/// it is meant for, and cannot be implemented elsewhere.
+pub trait ToSocketAddrs: sealed::Resolve {}
+
+mod sealed {
+    use super::{Future, SocketAddr, io};
+
+    pub trait Resolve {
+        type Iter: Iterator<Item = SocketAddr> + Send + 'static;
+        type Future: Future<Output = io::Result<Self::Iter>> + Send + 'static;
+
+        fn resolve(&self, private: Private) -> Self::Future;
+    }
+
+    /// Keeps others from calling what they can see.
+    #[allow(missing_debug_implementations)]
+    pub struct Private;
+}
+
+use sealed::{Private, Resolve};
+
+type Ready<T> = std::future::Ready<io::Result<T>>;
+
+/// Looks a name up, or takes an address as it is.
+///
+/// ```
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// for address in blitzen::net::lookup_host("localhost:80").await? {
+///     assert!(address.ip().is_loopback());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// What the system says, and if the runtime has been shut down.
+///
+/// # Cancel safety
+/// Dropping the future leaves the lookup to itself.
+pub async fn lookup_host<T: ToSocketAddrs>(
+    host: T,
+) -> io::Result<impl Iterator<Item = SocketAddr>> {
+    resolve(&host).await
+}
+
+/// The addresses of `addrs`.
+pub(super) fn resolve<A: ToSocketAddrs + ?Sized>(addrs: &A) -> <A as Resolve>::Future {
+    addrs.resolve(Private)
+}
+
+/// Tries one address after the other, until one will do; the last error if none
+/// does.
+pub(super) async fn first_that_does<A: ToSocketAddrs, R, F: Future<Output = io::Result<R>>>(
+    addrs: A,
+    mut attempt: impl FnMut(SocketAddr) -> F,
+) -> io::Result<R> {
+    let mut last = None;
+    for addr in resolve(&addrs).await? {
+        match attempt(addr).await {
+            Ok(done) => return Ok(done),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(no_address))
+}
+
+pub(super) fn no_address() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "could not resolve to any address",
+    )
+}
+
+impl<T: ToSocketAddrs + ?Sized> ToSocketAddrs for &T {}
+
+impl<T: ToSocketAddrs + ?Sized> Resolve for &T {
+    type Iter = T::Iter;
+    type Future = T::Future;
+
+    fn resolve(&self, private: Private) -> Self::Future {
+        (**self).resolve(private)
+    }
+}
+
+/// Implements the trait for what is one address already.
+macro_rules! one_address {
+    ($($addr:ty),*) => { $(
+        impl ToSocketAddrs for $addr {}
+
+        impl Resolve for $addr {
+            type Iter = std::option::IntoIter<SocketAddr>;
+            type Future = Ready<Self::Iter>;
+
+            fn resolve(&self, _: Private) -> Self::Future {
+                std::future::ready(Ok(Some(SocketAddr::from(*self)).into_iter()))
+            }
+        }
+    )* };
+}
+
+one_address!(
+    SocketAddr,
+    SocketAddrV4,
+    SocketAddrV6,
+    (IpAddr, u16),
+    (Ipv4Addr, u16),
+    (Ipv6Addr, u16)
+);
+
+impl ToSocketAddrs for &[SocketAddr] {}
+
+impl Resolve for &[SocketAddr] {
+    type Iter = std::vec::IntoIter<SocketAddr>;
+    type Future = Ready<Self::Iter>;
+
+    fn resolve(&self, _: Private) -> Self::Future {
+        std::future::ready(Ok(self.to_vec().into_iter()))
+    }
+}
+
+impl ToSocketAddrs for str {}
+
+impl Resolve for str {
+    type Iter = Found;
+    type Future = Lookup;
+
+    fn resolve(&self, _: Private) -> Lookup {
+        if let Ok(addr) = self.parse() {
+            return Lookup::known(addr);
+        }
+        let host = self.to_owned();
+        Lookup::on_pool(move || std::net::ToSocketAddrs::to_socket_addrs(&host))
+    }
+}
+
+impl ToSocketAddrs for String {}
+
+impl Resolve for String {
+    type Iter = Found;
+    type Future = Lookup;
+
+    fn resolve(&self, private: Private) -> Lookup {
+        self.as_str().resolve(private)
+    }
+}
+
+impl ToSocketAddrs for (&str, u16) {}
+
+impl Resolve for (&str, u16) {
+    type Iter = Found;
+    type Future = Lookup;
+
+    fn resolve(&self, _: Private) -> Lookup {
+        let (host, port) = *self;
+        if let Ok(ip) = host.parse::<IpAddr>() {
+            return Lookup::known((ip, port).into());
+        }
+        let host = host.to_owned();
+        Lookup::on_pool(move || std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port)))
+    }
+}
+
+impl ToSocketAddrs for (String, u16) {}
+
+impl Resolve for (String, u16) {
+    type Iter = Found;
+    type Future = Lookup;
+
+    fn resolve(&self, private: Private) -> Lookup {
+        (self.0.as_str(), self.1).resolve(private)
+    }
+}
+
+/// What a lookup found.
+#[derive(Debug)]
+pub enum Found {
+    One(Option<SocketAddr>),
+    Many(std::vec::IntoIter<SocketAddr>),
+}
+
+impl Iterator for Found {
+    type Item = SocketAddr;
+
+    fn next(&mut self) -> Option<SocketAddr> {
+        match self {
+            Found::One(addr) => addr.take(),
+            Found::Many(addrs) => addrs.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Found::One(addr) => addr.iter().size_hint(),
+            Found::Many(addrs) => addrs.size_hint(),
+        }
+    }
+}
+
+/// A lookup, or the address itself.
+#[derive(Debug)]
+pub enum Lookup {
+    Known(SocketAddr),
+    OnPool(JoinHandle<io::Result<std::vec::IntoIter<SocketAddr>>>),
+}
+
+impl Lookup {
+    fn known(addr: SocketAddr) -> Self {
+        Lookup::Known(addr)
+    }
+
+    fn on_pool(
+        look_up: impl FnOnce() -> io::Result<std::vec::IntoIter<SocketAddr>> + Send + 'static,
+    ) -> Self {
+        Lookup::OnPool(spawn_blocking(look_up))
+    }
+}
+
+impl Future for Lookup {
+    type Output = io::Result<Found>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match &mut *self {
+            Lookup::Known(addr) => Ok(Found::One(Some(*addr))),
+            Lookup::OnPool(job) => match ready!(Pin::new(job).poll(cx)) {
+                Ok(found) => found.map(Found::Many),
+                Err(error) if error.is_cancelled() => Err(blitzen_driver::gone()),
+                Err(error) => Err(io::Error::other(error)),
+            },
+        })
+    }
+}

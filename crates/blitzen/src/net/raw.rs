@@ -1,0 +1,79 @@
+//! Receiving into memory that need not be initialised.
+
+use std::io;
+use std::mem::MaybeUninit;
+
+use bytes::BufMut;
+use mio::event::Source;
+use socket2::{SockAddr, SockRef};
+
+use crate::io::{Evented, fill};
+
+/// A socket of mio's.
+pub(crate) trait Socket: Source {
+    /// Does something that may block with the bare socket, so that mio hears of
+    /// it where it has to ask for the next event.
+    fn with<R>(&self, operation: impl FnOnce(SockRef<'_>) -> io::Result<R>) -> io::Result<R>;
+}
+
+macro_rules! socket {
+    ($socket:ty) => {
+        impl Socket for $socket {
+            #[inline]
+            fn with<R>(
+                &self,
+                operation: impl FnOnce(SockRef<'_>) -> io::Result<R>,
+            ) -> io::Result<R> {
+                self.try_io(|| operation(SockRef::from(self)))
+            }
+        }
+    };
+}
+
+socket!(mio::net::TcpStream);
+socket!(mio::net::UdpSocket);
+#[cfg(unix)]
+socket!(mio::net::UnixStream);
+#[cfg(unix)]
+socket!(mio::net::UnixDatagram);
+
+/// One way of receiving: how many bytes there were, and what else is known.
+type Receive<R> = fn(&SockRef<'_>, &mut [MaybeUninit<u8>]) -> io::Result<(usize, R)>;
+
+#[inline]
+fn receive<S: Socket, B: BufMut + ?Sized, R>(
+    socket: &S,
+    buf: &mut B,
+    receive: Receive<R>,
+) -> io::Result<(usize, R)> {
+    // SAFETY: the functions below hand the answer of the system call on, and
+    // what that has counted it has written.
+    unsafe { fill(buf, |room| socket.with(|raw| receive(&raw, room))) }
+}
+
+impl<S: Socket> Evented<S> {
+    #[inline]
+    pub(crate) fn recv<B: BufMut + ?Sized>(&self, buf: &mut B) -> io::Result<usize> {
+        let (count, ()) = receive(&**self, buf, |raw, room| Ok((raw.recv(room)?, ())))?;
+        Ok(count)
+    }
+
+    pub(crate) fn peek<B: BufMut + ?Sized>(&self, buf: &mut B) -> io::Result<usize> {
+        let (count, ()) = receive(&**self, buf, |raw, room| Ok((raw.peek(room)?, ())))?;
+        Ok(count)
+    }
+
+    pub(crate) fn recv_from<B: BufMut + ?Sized>(
+        &self,
+        buf: &mut B,
+    ) -> io::Result<(usize, SockAddr)> {
+        receive(&**self, buf, |raw, room| raw.recv_from(room))
+    }
+
+    pub(crate) fn peek_from<B: BufMut + ?Sized>(
+        &self,
+        buf: &mut B,
+    ) -> io::Result<(usize, SockAddr)> {
+        receive(&**self, buf, |raw, room| raw.peek_from(room))
+    }
+}

@@ -1,0 +1,271 @@
+//! A connection on this machine.
+
+use std::io;
+use std::path::Path;
+use std::task::{Context, Poll};
+
+use super::addr::{SocketAddr, of_path};
+use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use super::ucred::UCred;
+use crate::io::{BOTH, Evented, ReadBuf, Ready};
+use crate::net::methods::expect_nonblocking;
+
+/// A Unix domain connection.
+///
+/// ```
+/// use blitzen::io::{AsyncReadExt, AsyncWriteExt};
+/// use blitzen::net::UnixStream;
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let (mut one, mut other) = UnixStream::pair()?;
+/// one.write_all(b"hello").await?;
+/// let mut bytes = [0; 5];
+/// other.read_exact(&mut bytes).await?;
+/// assert_eq!(&bytes, b"hello");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// [`shutdown`](crate::io::AsyncWriteExt::shutdown) ends the direction that is
+/// written; dropping the stream closes both.
+///
+/// # Cancel safety
+/// A read or write of some bytes that is dropped before it completes has moved
+/// none. `read_exact`, `write_all` and their like may have moved some.
+pub struct UnixStream {
+    io: Evented<mio::net::UnixStream>,
+}
+
+impl UnixStream {
+    /// Connects to a path. On Linux one that begins with a zero byte is a name
+    /// in the abstract namespace.
+    ///
+    /// ```
+    #[doc = unix_dir!()]
+    /// let listener = UnixListener::bind(dir.join("socket"))?;
+    /// let stream = UnixStream::connect(dir.join("socket")).await?;
+    /// # drop((listener, stream));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// What the system says, and if the runtime has been shut down.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection that was being made.
+    pub async fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
+        let addr = of_path(path.as_ref())?;
+        Self::connecting(mio::net::UnixStream::connect_addr(&addr)?).await
+    }
+
+    /// Connects to an address.
+    ///
+    /// ```
+    #[doc = unix_dir!()]
+    /// let listener = UnixListener::bind(dir.join("socket"))?;
+    /// let stream = UnixStream::connect_addr(&listener.local_addr()?).await?;
+    /// # drop(stream);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// What the system says, and if the runtime has been shut down.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection that was being made.
+    pub async fn connect_addr(addr: &SocketAddr) -> io::Result<UnixStream> {
+        Self::connecting(mio::net::UnixStream::connect_addr(&addr.0)?).await
+    }
+
+    /// Waits for the end of an attempt to connect.
+    pub(super) async fn connecting(stream: mio::net::UnixStream) -> io::Result<Self> {
+        let stream = Self::new(stream, Ready::EMPTY)?;
+        // Writable, when it is over, for better or worse.
+        stream.writable().await?;
+        match stream.io.take_error()? {
+            Some(error) => Err(error),
+            None => Ok(stream),
+        }
+    }
+
+    /// A connection that a listener got. Whoever connects has usually sent
+    /// something by then: both directions are worth a try.
+    pub(super) fn accepted(stream: mio::net::UnixStream) -> io::Result<Self> {
+        Self::new(stream, Ready::READABLE | Ready::WRITABLE)
+    }
+
+    #[track_caller]
+    fn new(stream: mio::net::UnixStream, initially: Ready) -> io::Result<Self> {
+        let io = Evented::new(stream, BOTH, initially)?;
+        Ok(Self { io })
+    }
+
+    /// Two streams connected to each other.
+    ///
+    /// ```
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (one, other) = blitzen::net::UnixStream::pair()?;
+    /// # drop((one, other));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What the system says, and if the runtime has been shut down.
+    ///
+    /// # Panics
+    /// Outside a runtime, and in one without I/O.
+    #[track_caller]
+    pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
+        let (one, other) = mio::net::UnixStream::pair()?;
+        // There is room in both, and nothing to read.
+        Ok((
+            Self::new(one, Ready::WRITABLE)?,
+            Self::new(other, Ready::WRITABLE)?,
+        ))
+    }
+
+    /// Takes over a stream of std's, which has to be in non-blocking mode.
+    ///
+    /// ```
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (one, _other) = std::os::unix::net::UnixStream::pair()?;
+    /// one.set_nonblocking(true)?;
+    /// let one = blitzen::net::UnixStream::from_std(one)?;
+    /// # drop(one);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What the system says, and if the runtime has been shut down.
+    ///
+    /// # Panics
+    /// Outside a runtime, and in one without I/O. With debug assertions, if the
+    /// stream is in blocking mode.
+    #[track_caller]
+    pub fn from_std(stream: std::os::unix::net::UnixStream) -> io::Result<UnixStream> {
+        expect_nonblocking(&stream);
+        Self::new(mio::net::UnixStream::from_std(stream), Ready::EMPTY)
+    }
+
+    /// Hands the stream over to std. It stays in non-blocking mode.
+    ///
+    /// ```
+    #[doc = unix_pair!()]
+    /// let stream: std::os::unix::net::UnixStream = socket.into_std()?;
+    /// stream.set_nonblocking(false)?;
+    /// # drop(peer);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn into_std(self) -> io::Result<std::os::unix::net::UnixStream> {
+        Ok(self.io.into_inner()?.into())
+    }
+
+    /// The address of this side.
+    ///
+    /// ```
+    #[doc = unix_dir!()]
+    /// let listener = UnixListener::bind(dir.join("socket"))?;
+    /// let stream = UnixStream::connect(dir.join("socket")).await?;
+    /// assert!(stream.local_addr()?.is_unnamed());
+    /// # drop(listener);
+    /// # Ok(()) }
+    /// ```
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.local_addr().map(SocketAddr)
+    }
+
+    /// The address of the other side.
+    ///
+    /// ```
+    #[doc = unix_dir!()]
+    /// let listener = UnixListener::bind(dir.join("socket"))?;
+    /// let stream = UnixStream::connect(dir.join("socket")).await?;
+    /// assert_eq!(stream.peer_addr()?.as_pathname(), Some(&*dir.join("socket")));
+    /// # drop(listener);
+    /// # Ok(()) }
+    /// ```
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.peer_addr().map(SocketAddr)
+    }
+
+    /// Who is at the other end.
+    ///
+    /// ```
+    #[doc = unix_pair!()]
+    /// let them = socket.peer_cred()?;
+    /// println!("user {}, process {:?}", them.uid(), them.pid());
+    /// # drop(peer);
+    /// # Ok(()) }
+    /// ```
+    pub fn peer_cred(&self) -> io::Result<UCred> {
+        UCred::of_peer(&*self.io)
+    }
+
+    readiness_methods!(unix_pair!(), poll_read_ready, poll_write_ready);
+    stream_methods!(unix_pair!());
+
+    pub(super) fn read_shared(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        // Not as a stream's: where descriptors are passed along, a read stops
+        // short although there is more.
+        let registration = self.io.registration();
+        let read = registration.poll_read_io(cx, || self.io.recv(buf));
+        read.map(|read| read.map(drop))
+    }
+
+    /// Borrows the stream as two halves, which can be used at the same time.
+    ///
+    /// ```
+    #[doc = unix_pair!()]
+    /// let (mut reader, mut writer) = socket.split();
+    /// writer.write_all(b"hello").await?;
+    /// let mut bytes = [0; 5];
+    /// peer.read_exact(&mut bytes).await?;
+    /// peer.write_all(&bytes).await?;
+    /// reader.read_exact(&mut bytes).await?;
+    /// assert_eq!(&bytes, b"hello");
+    /// # Ok(()) }
+    /// ```
+    // The lifetime is part of the signature that others name.
+    #[allow(clippy::needless_lifetimes)]
+    pub fn split<'a>(&'a mut self) -> (ReadHalf<'a>, WriteHalf<'a>) {
+        split::split(self)
+    }
+
+    /// Takes the stream apart into two halves, for two tasks. They can be put
+    /// together again with [`reunite`](OwnedReadHalf::reunite).
+    ///
+    /// ```
+    #[doc = unix_pair!()]
+    /// let (mut reader, mut writer) = socket.into_split();
+    /// let reading = blitzen::spawn(async move {
+    ///     let mut text = String::new();
+    ///     reader.read_to_string(&mut text).await.map(|_| text)
+    /// });
+    /// writer.write_all(b"hello").await?;
+    /// drop(writer); // the peer sees the end
+    /// # let mut text = String::new();
+    /// # peer.read_to_string(&mut text).await?;
+    /// # peer.write_all(text.as_bytes()).await?;
+    /// # drop(peer);
+    /// assert_eq!(reading.await??, "hello");
+    /// # Ok(()) }
+    /// ```
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        split::into_split(self)
+    }
+}
+
+stream_traits!(UnixStream);
+std_traits!(UnixStream, std::os::unix::net::UnixStream);
