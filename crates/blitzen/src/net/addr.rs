@@ -142,7 +142,8 @@ impl Resolve for &[SocketAddr] {
     type Future = Ready<Self::Iter>;
 
     fn resolve(&self, _: Private) -> Self::Future {
-        std::future::ready(Ok(self.to_vec().into_iter()))
+        let owned: Vec<_> = self.iter().copied().collect();
+        std::future::ready(Ok(owned.into_iter()))
     }
 }
 
