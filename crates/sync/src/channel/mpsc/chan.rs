@@ -12,13 +12,13 @@ use std::mem;
 use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
+use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use blitzen_util::shim::atomic::{AtomicUsize, fence_after_rmw};
 use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::{Arc, MODEL, hint, thread};
 
 use super::error::TryRecvError;
-use super::waker_cell::WakerCell;
+use super::waker_cell::{Registered, WakerCell};
 use crate::channel::blocks::{Blocks, Head, Positions};
 use crate::channel::until::{dismiss_all, until};
 use crate::queue::Queue;
@@ -31,16 +31,23 @@ pub(super) trait Flow: Positions {
     /// The waker of whoever receives.
     fn receiver(&self) -> &WakerCell;
 
-    /// The receiver has left its waker. Returns where the claims end; the later
-    /// ones will wake it.
+    /// Sets the bit: the receiver has left its waker. Returns where the claims
+    /// end; the later ones will wake it.
     fn wait(&self) -> usize;
 
-    /// The waker has been taken.
-    fn stop_waiting(&self);
+    /// Where the claims end, if the bit is set.
+    fn waits(&self) -> Option<usize>;
 
-    /// Wakes the receiver after a rare change, made by a read-modify-write.
-    fn wake_after_rmw(&self) {
-        self.receiver().fire_after_rmw(|| self.stop_waiting());
+    /// Clears the bit; true if it was set. A change made before is seen by a
+    /// receiver that sets it after this.
+    fn stop_waiting(&self) -> bool;
+
+    /// Has the receiver look again, if it waits.
+    fn wake_receiver(&self) {
+        if self.stop_waiting() {
+            // SAFETY: we have cleared the bit.
+            unsafe { self.receiver().take() }.wake();
+        }
     }
 
     /// Whether the receiver takes no more messages than have been promised.
@@ -62,7 +69,7 @@ pub(super) trait Flow: Positions {
 /// A place in the queue for one message.
 pub(super) struct Claim {
     pub(super) position: usize,
-    /// The receiver waits for it: C4.
+    /// The receiver waits for it (C4), and the claim has its waker.
     pub(super) wakes: bool,
 }
 
@@ -104,8 +111,15 @@ impl<T, F: Flow> Chan<T, F> {
         // SAFETY: handed on.
         unsafe { self.blocks.push(&self.flow, claim.position, value) };
         if claim.wakes {
-            self.flow.receiver().fire(|| self.flow.stop_waiting());
+            self.wake_claimed();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_claimed(&self) {
+        // SAFETY: the claim has cleared the bit.
+        unsafe { self.flow.receiver().take() }.wake();
     }
 
     pub(super) fn strong_count(&self) -> usize {
@@ -184,7 +198,7 @@ impl<T, F: Flow> Drop for Tx<T, F> {
     fn drop(&mut self) {
         // AcqRel: Release, met by the Acquire in `strong_count`: C3.
         if self.0.senders.fetch_sub(1, AcqRel) == 1 {
-            self.0.flow.wake_after_rmw();
+            self.0.flow.wake_receiver();
         }
     }
 }
@@ -314,10 +328,15 @@ impl<T, F: Flow> Rx<T, F> {
 
     /// If there is nothing, the task will be woken.
     fn next_or_wait(&mut self, cx: &mut Context<'_>) -> Next<T> {
+        let flow = &self.0.flow;
+        let withdraw = || flow.stop_waiting();
         // SAFETY: we are the receiver.
-        if unsafe { self.0.flow.receiver().register(cx.waker()) } {
-            let claimed = self.0.flow.wait();
-            fence_after_rmw(); // for `fire_after_rmw`
+        let waiting_since = match unsafe { flow.receiver().register(cx.waker(), withdraw) } {
+            Registered::Now => Some(flow.wait()),
+            Registered::Before => flow.waits(),
+            Registered::TooSoon => None,
+        };
+        if let Some(claimed) = waiting_since {
             let next = self.next();
             let nothing_claimed = F::distance(claimed, self.position()) == 0;
             if nothing_claimed || !matches!(next, Next::Empty) {
@@ -431,9 +450,10 @@ impl<T, F: Flow> Drop for Rx<T, F> {
 
         let mut rest = Rest(self);
         rest.0.close();
-        // SAFETY: we are the receiver. Should somebody be firing the waker, it
-        // is gone as well.
-        unsafe { rest.0.0.flow.receiver().withdraw() };
+        if rest.0.0.flow.stop_waiting() {
+            // SAFETY: we have cleared the bit.
+            drop(unsafe { rest.0.0.flow.receiver().take() });
+        }
         while rest.drop_next() {}
         mem::forget(rest);
     }

@@ -19,8 +19,8 @@
 //!     been gathered for the front goes with it, and comes back when it is told
 //!     of the close.
 //! F5. `WAITING` is set by the receiver when it has left its waker, and cleared
-//!     by whoever takes that. A claim made while it is set wakes the receiver
-//!     when the message is there.
+//!     by whoever takes that: by a claim, which fires it when the message is
+//!     there.
 //! F6. Every change of the word is a read-modify-write, so that an Acquire sees
 //!     all Releases before it.
 
@@ -154,9 +154,15 @@ impl Flow for Room {
         Word(self.word.fetch_or(WAITING, AcqRel)).tail()
     }
 
-    fn stop_waiting(&self) {
-        // Relaxed: F6, and what has to be seen is seen through the waker's state.
-        self.word.fetch_and(!WAITING, Relaxed);
+    fn waits(&self) -> Option<usize> {
+        let word = self.word_seen();
+        (word.0 & WAITING != 0).then(|| word.tail())
+    }
+
+    fn stop_waiting(&self) -> bool {
+        // AcqRel: Acquire, met by the Release in `wait`: the waker is seen.
+        // Release, met by the Acquire there: so is what the receiver missed.
+        self.word.fetch_and(!WAITING, AcqRel) & WAITING != 0
     }
 
     #[inline(always)]
@@ -269,7 +275,8 @@ impl Room {
     pub(super) fn try_claim(&self) -> Result<Claim, Refused> {
         let mut word = self.word();
         while word.can_give(1) {
-            match self.change(word, word.0.wrapping_add(TAIL - PERMIT)) {
+            let next = word.0.wrapping_add(TAIL - PERMIT) & !WAITING;
+            match self.change(word, next) {
                 Ok(()) => return Ok(word.claim()),
                 Err(changed) => word = changed,
             }
@@ -281,7 +288,9 @@ impl Room {
     #[inline(always)]
     pub(super) fn claim(&self) -> Claim {
         // Acquire, met by the Release in `claimed` and in `wait`.
-        Word(self.word.fetch_add(TAIL, Acquire)).claim()
+        let mut claim = Word(self.word.fetch_add(TAIL, Acquire)).claim();
+        claim.wakes = claim.wakes && self.stop_waiting();
+        claim
     }
 
     /// Takes permits.
@@ -316,7 +325,7 @@ impl Room {
         }
         self.taken(count);
         if self.word_seen().is_idle(self.limit) {
-            self.wake_after_rmw();
+            self.wake_receiver();
         }
     }
 

@@ -7,8 +7,8 @@
 //! T1. `CLOSED` is never cleared. A claim made after it is void: the sender
 //!     keeps its value, and the receiver stops at `closed_at`.
 //! T2. `WAITING` is set by the receiver when it has left its waker, and cleared
-//!     by whoever takes that. A claim made while it is set wakes the receiver
-//!     when the message is there.
+//!     by whoever takes that: by a claim, which fires it when the message is
+//!     there.
 
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -53,9 +53,9 @@ impl Tail {
     pub(super) fn claim(&self) -> Option<Claim> {
         // Acquire, met by the Release in `claimed` and in `wait`.
         let word = self.word.fetch_add(ONE, Acquire);
-        (word & CLOSED == 0).then_some(Claim {
+        (word & CLOSED == 0).then(|| Claim {
             position: word / ONE,
-            wakes: word & WAITING != 0,
+            wakes: word & WAITING != 0 && self.stop_waiting(),
         })
     }
 }
@@ -88,9 +88,16 @@ impl Flow for Tail {
         self.end_of(self.word.fetch_or(WAITING, AcqRel))
     }
 
-    fn stop_waiting(&self) {
-        // Relaxed: what has to be seen is seen through the waker's state.
-        self.word.fetch_and(!WAITING, Relaxed);
+    fn waits(&self) -> Option<usize> {
+        // Acquire, met by the Release of every change.
+        let word = self.word.load(Acquire);
+        (word & WAITING != 0).then(|| self.end_of(word))
+    }
+
+    fn stop_waiting(&self) -> bool {
+        // AcqRel: Acquire, met by the Release in `wait`: the waker is seen.
+        // Release, met by the Acquire there: so is what the receiver missed.
+        self.word.fetch_and(!WAITING, AcqRel) & WAITING != 0
     }
 
     #[inline(always)]
