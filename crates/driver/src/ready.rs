@@ -82,7 +82,8 @@ impl Ready {
     pub(crate) fn from_event(event: &mio::event::Event) -> Ready {
         let mut bits = 0;
         let mut add = |holds: bool, bit: u8| bits |= if holds { bit } else { 0 };
-        add(event.is_readable(), READABLE);
+        // An error is fetched by whoever reads, also where nothing else can come.
+        add(event.is_readable() || event.is_error(), READABLE);
         add(event.is_writable(), WRITABLE);
         add(event.is_read_closed(), READ_CLOSED);
         add(event.is_write_closed(), WRITE_CLOSED);

@@ -387,3 +387,22 @@ fn waits_may_move_to_any_thread() {
     assert_send_sync(io);
     assert_send_sync(poller);
 }
+
+#[test]
+fn an_error_of_an_earlier_datagram_wakes_who_waits_for_the_next() {
+    let poller = poller();
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket.connect(nobody.local_addr().unwrap()).unwrap();
+    drop(nobody);
+    let io = poller.register(&mut socket, BOTH, Ready::EMPTY).unwrap();
+    socket.send(b"is anybody there?").unwrap();
+    while io.ready_now(Interest::READABLE).ready().is_empty() {
+        poller.turn(None).unwrap();
+    }
+    let error = io.try_io(Interest::READABLE, || socket.recv(&mut [0; 8]));
+    assert_eq!(
+        error.unwrap_err().kind(),
+        std::io::ErrorKind::ConnectionRefused
+    );
+}

@@ -160,7 +160,8 @@ fn ready(bits: u32) -> Ready {
             ready |= what;
         }
     };
-    add(has(IN | PRI), Ready::READABLE);
+    // An error is fetched by whoever reads, also where nothing else can come.
+    add(has(IN | PRI | ERR), Ready::READABLE);
     add(has(OUT), Ready::WRITABLE);
     add(has(PRI), Ready::PRIORITY);
     add(has(ERR), Ready::ERROR);
@@ -203,7 +204,8 @@ mod tests {
         assert!(end.is_read_closed() && end & Ready::READABLE == Ready::READABLE);
         assert!(!end.is_write_closed());
         let broken = ready(libc::EPOLLERR as u32);
-        assert!(broken.is_write_closed() && broken.is_error() && !broken.is_readable());
+        assert!(broken.is_write_closed() && broken.is_error() && broken.is_readable());
+        assert!(!broken.is_read_closed());
         let urgent = ready(libc::EPOLLPRI as u32);
         assert!(urgent.is_priority() && urgent.is_readable());
     }
