@@ -4,11 +4,11 @@
 pub use blitzen::task::Builder;
 #[cfg(feature = "rt-multi-thread")]
 pub use blitzen::task::block_in_place;
-pub use blitzen::task::unconstrained;
 pub use blitzen::task::{
     AbortHandle, Id, JoinError, JoinHandle, JoinSet, LocalEnterGuard, LocalKey, LocalSet, id,
     spawn, spawn_blocking, spawn_local, try_id, yield_now,
 };
+pub use blitzen::task::{consume_budget, unconstrained};
 
 /// The budget of a task.
 pub mod coop {
