@@ -142,7 +142,7 @@ impl Resolve for &[SocketAddr] {
     type Future = Ready<Self::Iter>;
 
     fn resolve(&self, _: Private) -> Self::Future {
-        let owned: Vec<_> = self.iter().copied().collect();
+        let owned = self.to_vec();
         std::future::ready(Ok(owned.into_iter()))
     }
 }
