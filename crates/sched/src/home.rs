@@ -12,8 +12,7 @@ use std::ptr::NonNull;
 use blitzen_observe::Counter;
 use blitzen_task::{Header, Owned, Runnable, Schedule};
 use blitzen_util::shim::atomic::AtomicUsize;
-use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
-use blitzen_util::shim::atomic::fence;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Relaxed};
 use blitzen_util::shim::cell::UnsafeCell;
 use std::sync::Arc;
 
@@ -115,10 +114,9 @@ impl HomeRef {
 impl Drop for HomeRef {
     #[inline]
     fn drop(&mut self) {
-        // Release, met by the fence below: who drops the scheduler sees all
-        // that others did with it.
-        if self.references.fetch_sub(1, Release) == 1 {
-            fence(Acquire);
+        // AcqRel, met by itself: who drops the scheduler sees all that others
+        // did with it.
+        if self.references.fetch_sub(1, AcqRel) == 1 {
             // SAFETY: H2: nobody looks any more.
             let scheduler = self.scheduler.with_mut(|slot| unsafe { (*slot).take() });
             // Last: this may be what keeps the home itself in memory.
