@@ -66,7 +66,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "tsan",
-        ci: true,
+        ci: false,
         about: "thread sanitizer, standard library included",
         run: sanitize::tsan,
     },

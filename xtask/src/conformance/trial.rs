@@ -7,6 +7,8 @@
 //!     unmentioned, those it left are run again, each in a process of its own.
 //! T2. A test that is listed as failing always has a process of its own, so that it cannot
 //!     take others with it.
+//! T3. A test that failed in company is run once more alone, and that counts: several look
+//!     at the clock, and a file full of busy tests is no quiet place for it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, Permissions};
@@ -226,7 +228,11 @@ impl<'a> Trial<'a> {
             verdicts = self.run_together()?;
         }
         for test in &self.tests {
-            if !verdicts.contains_key(test) {
+            // T3.
+            if !verdicts
+                .get(test)
+                .is_some_and(|verdict| verdict.is_passed())
+            {
                 verdicts.insert(test.clone(), self.run_alone(test)?);
             }
         }
