@@ -314,9 +314,13 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     let waker = unsafe { waker::borrowed(task) };
     let mut cx = Context::from_waker(&waker);
     let polled = catch_unwind(AssertUnwindSafe(|| {
-        cell.stage
+        let panicking = DropWhileUnwinding(&cell.stage);
+        let polled = cell
+            .stage
             // SAFETY: T2; the cell never moves.
-            .with_mut(|stage| unsafe { (*stage).poll(&mut cx) })
+            .with_mut(|stage| unsafe { (*stage).poll(&mut cx) });
+        std::mem::forget(panicking);
+        polled
     }));
     let yielded = current::take_yielding();
     let outcome = match polled {
@@ -340,6 +344,21 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     // SAFETY: running (T2).
     unsafe { complete::<F, S>(task, outcome) };
     Ran::Complete
+}
+
+/// Drops a future whose poll panics, as the panic passes through: what it owns
+/// sees that the thread is panicking, as a function's locals would.
+struct DropWhileUnwinding<'a, F: Future>(&'a UnsafeCell<Stage<F>>);
+
+impl<F: Future> Drop for DropWhileUnwinding<'_, F> {
+    fn drop(&mut self) {
+        // A second panic here would abort; the first one is the one to report.
+        quietly(|| {
+            self.0
+                // SAFETY: T2, and the poll that panicked is over.
+                .with_mut(|stage| unsafe { *stage = Stage::Consumed })
+        });
+    }
 }
 
 unsafe fn cancel_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) {

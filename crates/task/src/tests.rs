@@ -283,6 +283,28 @@ fn a_destructor_that_panics_is_an_error_of_the_task() {
 }
 
 #[test]
+fn a_future_that_panics_is_dropped_as_the_panic_passes() {
+    struct Look(Arc<AtomicUsize>);
+    impl Drop for Look {
+        fn drop(&mut self) {
+            self.0
+                .fetch_add(if std::thread::panicking() { 1 } else { 100 }, Relaxed);
+        }
+    }
+    let queue = Queue::default();
+    let seen = counter();
+    let look = Look(seen.clone());
+    // Not an async block, which drops its locals by itself.
+    let mut handle = queue.spawn(poll_fn(move |_| -> Poll<()> {
+        let _owned = &look;
+        panic!("in poll")
+    }));
+    queue.run();
+    assert!(matches!(poll(&mut handle), Poll::Ready(Err(e)) if e.is_panic()));
+    assert_eq!(seen.load(Relaxed), 1);
+}
+
+#[test]
 fn closing_drops_every_future_once_in_whatever_state() {
     let queue = Queue::default();
     let drops = counter();
