@@ -6,6 +6,7 @@
 //! | [`field`] | named bit ranges of a packed word |
 //! | [`pad`] | cache-line padding |
 //! | [`list`] | intrusive doubly linked list |
+//! | [`lock`] | a lock of one word, for short stretches of work |
 //! | [`wake_batch`] | wakers gathered under a lock, fired after it |
 //! | [`wake_set`] | which of many members were woken |
 //! | [`rng`] | xorshift, unbiased range |
@@ -25,6 +26,7 @@ pub mod entered;
 pub mod field;
 pub mod futex;
 pub mod list;
+pub mod lock;
 pub mod pad;
 pub mod park;
 pub mod rng;

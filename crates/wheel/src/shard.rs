@@ -22,9 +22,9 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
+use blitzen_util::lock::{Lock, LockGuard};
 use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
-use blitzen_util::shim::{Mutex, MutexGuard};
 use blitzen_util::wake_batch;
 
 use crate::scale::Scale;
@@ -54,7 +54,7 @@ const NEVER: u64 = u64::MAX;
 pub struct Shard {
     /// S1.
     next_ns: AtomicU64,
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
 }
 
 struct Inner {
@@ -98,7 +98,7 @@ impl Shard {
     pub fn new() -> Self {
         Self {
             next_ns: AtomicU64::new(NEVER),
-            inner: Mutex::new(Inner {
+            inner: Lock::new(Inner {
                 wheel: Wheel::new(),
                 scale: Scale::new(0, u64::MAX),
                 owner: Owner::Awake,
@@ -270,7 +270,7 @@ impl Shard {
 /// A shard whose lock is held.
 pub(crate) struct Locked<'a> {
     next_ns: &'a AtomicU64,
-    inner: MutexGuard<'a, Inner>,
+    inner: LockGuard<'a, Inner>,
 }
 
 impl Locked<'_> {

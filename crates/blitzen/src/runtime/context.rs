@@ -7,6 +7,7 @@ use std::task::Waker;
 use blitzen_util::coop;
 
 use super::handle::{Handle, TryCurrentError};
+use super::timers::{self, Place};
 
 thread_local! {
     static CURRENT: RefCell<Option<Handle>> = const { RefCell::new(None) };
@@ -28,6 +29,7 @@ pub(crate) fn with_current<R>(visit: impl FnOnce(&Handle) -> R) -> Result<R, Try
 #[must_use]
 pub(crate) struct Entered {
     before: Option<Handle>,
+    timers_before: Option<Place>,
     depth: usize,
     /// The runtime is this thread's.
     not_send: PhantomData<*const ()>,
@@ -50,6 +52,7 @@ pub(crate) fn try_enter(handle: &Handle) -> Option<Entered> {
     DEPTH.set(depth);
     Some(Entered {
         before,
+        timers_before: timers::enter(timers::place_in(handle)),
         depth,
         not_send: PhantomData,
     })
@@ -68,6 +71,7 @@ impl Drop for Entered {
             return;
         }
         DEPTH.set(self.depth - 1);
+        timers::enter(self.timers_before);
         let own = CURRENT.replace(self.before.take());
         // Outside the cell: the last handle of a runtime runs foreign code.
         drop(own);

@@ -5,10 +5,11 @@
 //! nor dropping one touches a count that others write. A sleep that outlives
 //! its runtime finds the shard closed, or let to another.
 
+use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::Mutex;
@@ -17,6 +18,7 @@ use blitzen_wheel::{Scale, Shard};
 use super::clock::to_ns;
 use super::context;
 use super::handle::Handle;
+use super::world::Real;
 
 /// The length of a tick, unless the builder was told another: timers are late
 /// by half of it on average, and a worker wakes for them at most so often.
@@ -59,7 +61,7 @@ impl Timers {
     /// have armed.
     pub(crate) fn open(
         &self,
-        start: std::time::Instant,
+        start: Instant,
         resolution: Option<Duration>,
         bell: impl Fn(usize) -> Waker,
     ) {
@@ -73,6 +75,13 @@ impl Timers {
 
     pub(crate) fn shard(&self, worker: usize) -> &'static Shard {
         self.shards[worker]
+    }
+
+    fn place(&self, worker: usize) -> Place {
+        Place {
+            shard: self.shards[worker],
+            tenant: self.tenant,
+        }
     }
 
     pub(crate) fn shards(&self) -> impl Iterator<Item = &'static Shard> {
@@ -106,6 +115,30 @@ pub(crate) struct Place {
     pub(crate) tenant: u64,
 }
 
+thread_local! {
+    /// Where timers of the calling thread's runtime belong.
+    static HERE: Cell<Option<Place>> = const { Cell::new(None) };
+}
+
+/// The thread is in a runtime with timers, or in none; answers where it was.
+pub(crate) fn enter(place: Option<Place>) -> Option<Place> {
+    HERE.replace(place)
+}
+
+/// Where timers of a thread that enters a runtime belong: on its own shard if it
+/// is a worker, and else on any.
+pub(crate) fn place_in(handle: &Handle) -> Option<Place> {
+    let world = handle.inner.world();
+    let timers = world.timers()?;
+    let worker = handle.inner.scheduler().current_worker();
+    Some(timers.place(worker.unwrap_or_else(|| world.any_worker())))
+}
+
+/// The thread is about to be a worker.
+pub(crate) fn enter_worker(world: &Real, worker: usize) {
+    HERE.set(world.timers().map(|timers| timers.place(worker)));
+}
+
 /// Where a timer belongs that is made here.
 ///
 /// # Panics
@@ -113,9 +146,17 @@ pub(crate) struct Place {
 #[inline]
 #[track_caller]
 pub(crate) fn here() -> Place {
-    match context::with_current(place_in) {
-        Ok(Some(place)) => place,
-        Ok(None) => panic!(
+    match HERE.get() {
+        Some(place) => place,
+        None => nowhere(),
+    }
+}
+
+#[cold]
+#[track_caller]
+fn nowhere() -> ! {
+    match context::with_current(|_| ()) {
+        Ok(()) => panic!(
             "A Tokio 1.x context was found, but timers are disabled. Call `enable_time` on the \
              runtime builder to enable timers."
         ),
@@ -123,35 +164,28 @@ pub(crate) fn here() -> Place {
     }
 }
 
-fn place_in(handle: &Handle) -> Option<Place> {
-    let world = handle.inner.world();
-    let timers = world.timers()?;
-    let worker = handle.inner.scheduler().current_worker();
-    Some(Place {
-        shard: timers.shard(worker.unwrap_or_else(|| world.any_worker())),
-        tenant: timers.tenant,
-    })
+/// Where a timer is best armed by the calling thread, if it is in the runtime
+/// that the timer belongs to.
+#[inline]
+pub(crate) fn shard_here(tenant: u64) -> Option<&'static Shard> {
+    let place = HERE.get().filter(|place| place.tenant == tenant)?;
+    Some(place.shard)
 }
 
-/// The shard of the calling thread, if it is a worker of the runtime that a
-/// timer belongs to.
-#[inline]
-pub(crate) fn own_shard(tenant: u64) -> Option<&'static Shard> {
-    let shard = context::with_current(|handle| {
-        let timers = handle.inner.world().timers()?;
-        let worker = match timers.tenant == tenant {
-            true => handle.inner.scheduler().current_worker()?,
-            false => return None,
-        };
-        Some(timers.shard(worker))
+/// Whether the calling thread is a worker of the runtime that a timer belongs to.
+pub(crate) fn is_worker_of(tenant: u64) -> bool {
+    let is_worker = context::with_current(|handle| {
+        let timers = handle.inner.world().timers();
+        timers.is_some_and(|timers| timers.tenant == tenant)
+            && handle.inner.scheduler().current_worker().is_some()
     });
-    shard.ok().flatten()
+    is_worker.unwrap_or(false)
 }
 
 /// What time it is in the runtime that a timer belongs to, as far as the
 /// calling thread can know.
 #[cold]
-pub(crate) fn bent_now(tenant: u64) -> Option<std::time::Instant> {
+pub(crate) fn bent_now(tenant: u64) -> Option<Instant> {
     let now = context::with_current(|handle| {
         let world = handle.inner.world();
         let is_own = world.timers().is_some_and(|timers| timers.tenant == tenant);

@@ -22,7 +22,7 @@ use super::inner::Inner;
 use super::io::IoOptions;
 use super::lull::{self, Lull};
 use super::station::Station;
-use super::timers::{TimeOptions, Timers};
+use super::timers::{self, TimeOptions, Timers};
 
 /// The world of one runtime.
 pub(crate) struct Real {
@@ -290,6 +290,7 @@ pub(crate) fn give_way(world: &Real) {
 pub(crate) fn run_worker(worker: Worker, world: &Real) {
     let _deferring = context::defer_here();
     let _entered = blitzen_util::entered::enter();
+    timers::enter_worker(world, worker.index());
     worker.run();
     if GAVE_WAY.replace(false) {
         lull::vacate(world);

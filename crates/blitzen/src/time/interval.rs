@@ -172,9 +172,13 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(self.sleep.as_mut().poll(cx));
         let due = self.sleep.deadline();
-        let next = self.missed.next(due, Instant::now(), self.period);
+        let now = Instant::now();
+        let next = self.missed.next(due, now, self.period);
         let next = next.unwrap_or_else(Instant::far_future);
-        self.sleep.as_mut().reset(next);
+        match next > now {
+            true => self.sleep.as_mut().reset_ahead(next),
+            false => self.sleep.as_mut().reset(next),
+        }
         Poll::Ready(due)
     }
 

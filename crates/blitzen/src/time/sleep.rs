@@ -37,7 +37,7 @@ use crate::runtime::timers;
 #[inline]
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
-    Sleep::new(Instant::after(duration))
+    Sleep::after(duration)
 }
 
 /// Waits until `deadline`.
@@ -93,6 +93,9 @@ pin_project_lite::pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Sleep {
         deadline: Instant,
+        // The deadline was in the future a moment ago: not worth a look at the
+        // clock.
+        is_ahead: bool,
         #[pin]
         timer: Timer<&'static Shard>,
     }
@@ -101,10 +104,19 @@ pin_project_lite::pin_project! {
 impl Sleep {
     #[inline]
     #[track_caller]
+    pub(crate) fn after(duration: Duration) -> Self {
+        let mut sleep = Self::new(Instant::after(duration));
+        sleep.is_ahead = !duration.is_zero();
+        sleep
+    }
+
+    #[inline]
+    #[track_caller]
     pub(crate) fn new(deadline: Instant) -> Self {
         let place = timers::here();
         Self {
             deadline,
+            is_ahead: false,
             timer: Timer::new(place.shard, place.tenant),
         }
     }
@@ -159,10 +171,17 @@ impl Sleep {
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let mut this = self.project();
         let before = std::mem::replace(this.deadline, deadline);
+        *this.is_ahead = false;
         this.timer.as_mut().reset(to_ns(deadline.into_std()));
         if deadline < before && this.timer.state() == State::Armed {
             this.timer.expire_if_due(deadline);
         }
+    }
+
+    /// [`reset`](Self::reset) to a deadline that is in the future.
+    pub(crate) fn reset_ahead(mut self: Pin<&mut Self>, deadline: Instant) {
+        self.as_mut().reset(deadline);
+        *self.project().is_ahead = true;
     }
 }
 
@@ -205,10 +224,11 @@ impl Future for Sleep {
                 State::Armed if this.timer.as_mut().refresh(cx.waker()) => return Poll::Pending,
                 State::Armed => {} // it was just now
                 State::Idle => {
-                    if this.timer.as_mut().expire_if_due(*this.deadline) {
+                    let is_ahead = std::mem::replace(this.is_ahead, false) && !clock::any_bent();
+                    if !is_ahead && this.timer.as_mut().expire_if_due(*this.deadline) {
                         break;
                     }
-                    let shard = timers::own_shard(this.timer.tenant());
+                    let shard = timers::shard_here(this.timer.tenant());
                     let deadline_ns = to_ns(this.deadline.into_std());
                     if this
                         .timer
@@ -231,9 +251,9 @@ impl Future for Sleep {
 /// very suspension; anybody else would wait for ever.
 #[cold]
 fn poll_closed(timer: &Timer<&'static Shard>) -> Poll<()> {
-    match timers::own_shard(timer.tenant()) {
-        Some(_) => Poll::Pending,
-        None => panic!("A Tokio 1.x context was found, but it is being shutdown."),
+    match timers::is_worker_of(timer.tenant()) {
+        true => Poll::Pending,
+        false => panic!("A Tokio 1.x context was found, but it is being shutdown."),
     }
 }
 

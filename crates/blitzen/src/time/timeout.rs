@@ -38,7 +38,10 @@ pub fn timeout<F>(duration: Duration, future: F) -> Timeout<F::IntoFuture>
 where
     F: IntoFuture,
 {
-    timeout_at(Instant::after(duration), future)
+    Timeout {
+        value: future.into_future(),
+        limit: Sleep::after(duration),
+    }
 }
 
 /// Runs a future until `deadline` at the latest; see [`timeout`].
