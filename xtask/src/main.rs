@@ -60,7 +60,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "asan",
-        ci: true,
+        ci: false,
         about: "address and leak sanitizer over the library crates",
         run: sanitize::asan,
     },
