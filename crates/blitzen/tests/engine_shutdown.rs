@@ -148,15 +148,14 @@ fn a_deadline_that_passes_tells_who_is_still_at_work() {
     let (release, hold) = mpsc::channel::<()>();
     let (begun, beginning) = mpsc::channel();
     let also_begun = begun.clone();
-    let blocked = runtime.block_on(async {
-        blitzen::task::Builder::new()
-            .name("stubborn")
-            .spawn(async move {
-                begun.send(()).unwrap();
-                let _ = hold.recv();
-            })
-            .unwrap()
-    });
+    let stubborn = async move {
+        begun.send(()).unwrap();
+        let _ = hold.recv();
+    };
+    let blocked = blitzen::task::Builder::new()
+        .name("stubborn")
+        .spawn_on(stubborn, runtime.handle())
+        .unwrap();
     let (release_too, hold_too) = mpsc::channel::<()>();
     runtime.spawn_blocking(move || {
         also_begun.send(()).unwrap();
