@@ -463,7 +463,7 @@ impl<T, F: Flow> Drop for Rx<T, F> {
 mod model {
     use std::future::Future;
     use std::pin::{Pin, pin};
-    use std::task::{Context, Poll, Waker};
+    use std::task::{Context, Poll, Wake, Waker};
 
     use blitzen_util::shim::thread;
     use loom::future::block_on;
@@ -513,6 +513,56 @@ mod model {
             assert_eq!(other.join().unwrap().unwrap(), 2);
             drop(tx);
             assert_eq!(block_on(rx.recv()), None);
+        });
+    }
+
+    #[test]
+    fn whoever_is_behind_a_sender_that_gives_up_moves_on() {
+        loom::model(|| {
+            let (tx, _rx) = channel::<u32>(2);
+            let permit = tx.try_reserve().unwrap();
+            let other = thread::spawn({
+                let tx = tx.clone();
+                move || block_on(tx.reserve()).is_ok()
+            });
+            // One is there, which this gathers, and the other waits behind it.
+            let _ = poll_once(pin!(tx.reserve_many(2)));
+            assert!(other.join().unwrap());
+            drop(permit);
+        });
+    }
+
+    #[test]
+    fn a_waker_is_taken_once_however_often_it_is_left() {
+        struct Nothing;
+
+        impl Wake for Nothing {
+            fn wake(self: std::sync::Arc<Self>) {}
+        }
+
+        loom::model(|| {
+            let (tx, mut rx) = unbounded_channel();
+            let nothing = std::sync::Arc::new(Nothing);
+            let spare = [(); 4].map(|()| nothing.clone()); // should one be dropped twice
+            let waker = Waker::from(nothing.clone());
+            let mut cx = Context::from_waker(&waker);
+            let sender = thread::spawn(move || {
+                tx.send(1).unwrap();
+                tx.send(2).unwrap();
+            });
+            let mut got = 0;
+            for _ in 0..3 {
+                if let Poll::Ready(value) = rx.poll_recv(&mut cx) {
+                    got += value.unwrap_or(0); // none after the end
+                }
+            }
+            sender.join().unwrap();
+            while let Ok(value) = rx.try_recv() {
+                got += value;
+            }
+            assert_eq!(got, 3);
+            drop((rx, waker));
+            assert_eq!(std::sync::Arc::strong_count(&nothing), 1 + spare.len());
         });
     }
 
