@@ -16,7 +16,7 @@ use blitzen_sync::channel::{self, broadcast, mpsc, oneshot, watch};
 use blitzen_util::rng::Rng;
 use futures::executor::block_on;
 
-const MESSAGES: usize = 20_000;
+const MESSAGES: usize = if cfg!(miri) { 100 } else { 50_000 };
 const SEED: u64 = 0x5EED;
 
 /// A message that knows whether it was received, dropped, or twice either.
@@ -197,7 +197,7 @@ fn mpsc_with_much_room() {
 
 #[test]
 fn mpsc_closed_on_the_way_loses_nothing() {
-    for round in 0..50 {
+    for round in 0..if cfg!(miri) { 5 } else { 50 } {
         const COUNT: usize = 200;
         let fates = Fates::new(COUNT);
         let (tx, mut rx) = mpsc::channel(4);
@@ -345,7 +345,7 @@ fn mpmc_without_a_bound() {
 
 #[test]
 fn oneshots_between_threads() {
-    const COUNT: usize = 2_000;
+    const COUNT: usize = if cfg!(miri) { 50 } else { 5_000 };
     let fates = Fates::new(COUNT);
     let (tx, mut rx) = mpsc::unbounded_channel::<(usize, oneshot::Sender<Message>)>();
     let sender = thread::spawn({

@@ -221,8 +221,8 @@ impl<T> Cell<T> {
     /// Release, met by `state` and by the Acquire here: a set bit shows what it
     /// stands for, a cleared one that its waker has been read.
     #[inline(always)]
-    fn step(&self, state: u8, next: u8) -> Result<(), u8> {
-        self.state
+    fn step(place: &AtomicU8, state: u8, next: u8) -> Result<(), u8> {
+        place
             .compare_exchange_weak(state, next, AcqRel, Acquire)
             .map(drop)
     }
@@ -230,28 +230,40 @@ impl<T> Cell<T> {
     /// Sets `bits`, unless one of `unless` is set already: then says so. First
     /// takes `theirs`, the waker of the other side, and drops `ours`, so that
     /// nothing is left to be done in the cell afterwards. Returns `theirs`.
+    ///
+    /// A pointer, since the bits may allow the other side to free the cell before
+    /// this returns, and a reference promises that it is there until then.
+    ///
+    /// # Safety
+    /// O3: the caller is not gone.
     #[inline(always)]
-    fn settle(
-        &self,
+    unsafe fn settle(
+        cell: NonNull<Self>,
         bits: u8,
         unless: u8,
         ours: &Side,
         theirs: &Side,
     ) -> Result<Option<Waker>, u8> {
-        let state = self.state();
+        // SAFETY: by the caller's word it is there until the bits are set.
+        let place = unsafe { &(*cell.as_ptr()).state };
+        let state = place.load(Acquire); // as in `state`
         if state & unless != 0 {
             return Err(state);
         }
-        if state & (RX_WAITING | TX_WAITING) == 0 && self.step(state, state | bits).is_ok() {
+        let nobody_waits = state & (RX_WAITING | TX_WAITING) == 0;
+        if nobody_waits && Self::step(place, state, state | bits).is_ok() {
             return Ok(None);
         }
-        self.settle_slowly(bits, unless, ours, theirs)
+        // SAFETY: handed on.
+        unsafe { Self::settle_slowly(cell, bits, unless, ours, theirs) }
     }
 
+    /// # Safety
+    /// As for [`settle`](Self::settle).
     #[cold]
     #[inline(never)]
-    fn settle_slowly(
-        &self,
+    unsafe fn settle_slowly(
+        cell: NonNull<Self>,
         bits: u8,
         unless: u8,
         ours: &Side,
@@ -259,7 +271,9 @@ impl<T> Cell<T> {
     ) -> Result<Option<Waker>, u8> {
         let mut taken = None;
         let mut dropped = None;
-        let mut state = self.state();
+        // SAFETY: by the caller's word it is there until the bits are set.
+        let place = unsafe { &(*cell.as_ptr()).state };
+        let mut state = place.load(Acquire); // as in `state`
         loop {
             if state & unless != 0 {
                 return Err(state);
@@ -271,16 +285,16 @@ impl<T> Cell<T> {
             } else {
                 state | bits
             };
-            if let Err(changed) = self.step(state, next) {
+            if let Err(changed) = Self::step(place, state, next) {
                 state = changed;
                 continue;
             }
             if theirs.has_waker(state) {
                 // SAFETY: O2, we have marked it as taken.
-                taken = Some(unsafe { take(theirs.place(self)) });
+                taken = Some(unsafe { take(theirs.place(cell.as_ref())) });
             } else if ours.has_waker(state) {
                 // SAFETY: O2, we have cleared our bit.
-                dropped = Some(unsafe { take(ours.place(self)) });
+                dropped = Some(unsafe { take(ours.place(cell.as_ref())) });
             } else {
                 drop(dropped);
                 return Ok(taken);
@@ -303,7 +317,7 @@ impl<T> Cell<T> {
                 return true;
             }
             while ours.has_waker(state) {
-                match self.step(state, state & !ours.waiting) {
+                match Self::step(&self.state, state, state & !ours.waiting) {
                     Ok(()) => {
                         // SAFETY: O2, we have cleared our bit.
                         drop(unsafe { take(place) });
@@ -330,7 +344,7 @@ impl<T> Cell<T> {
                 drop(unsafe { take(place) });
                 return false;
             }
-            match self.step(state, state | ours.waiting) {
+            match Self::step(&self.state, state, state | ours.waiting) {
                 Ok(()) => return true,
                 Err(changed) => state = changed,
             }
@@ -422,7 +436,8 @@ impl<T> Sender<T> {
         let cell = sender.cell();
         // SAFETY: O1, nothing has been sent.
         cell.value.with_mut(|slot| unsafe { (*slot).write(value) });
-        match cell.settle(SENT | TX_GONE, CLOSED, &TX, &RX) {
+        // SAFETY: we are not gone.
+        match unsafe { Cell::settle(sender.cell, SENT | TX_GONE, CLOSED, &TX, &RX) } {
             Ok(waker) => {
                 if let Some(waker) = waker {
                     waker.wake();
@@ -500,7 +515,8 @@ impl<T> Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        match self.cell().settle(TX_GONE, RX_GONE, &TX, &RX) {
+        // SAFETY: we are not gone.
+        match unsafe { Cell::settle(self.cell, TX_GONE, RX_GONE, &TX, &RX) } {
             Ok(waker) => waker.into_iter().for_each(Waker::wake),
             // SAFETY: O3.
             Err(state) => unsafe { Cell::free(self.cell, state) },
@@ -525,9 +541,11 @@ impl<T> Receiver<T> {
     /// assert_eq!(tx.send(1), Err(1));
     /// ```
     pub fn close(&mut self) {
-        let Some(cell) = self.cell() else { return };
+        let Some(cell) = self.cell else { return };
+        // SAFETY: we are not gone.
+        let settled = unsafe { Cell::settle(cell, CLOSED, TX_GONE | CLOSED, &RX, &TX) };
         // An error says that there is nothing to close any more.
-        if let Ok(Some(waker)) = cell.settle(CLOSED, TX_GONE | CLOSED, &RX, &TX) {
+        if let Ok(Some(waker)) = settled {
             waker.wake();
         }
     }
@@ -624,8 +642,8 @@ impl<T> Receiver<T> {
 /// The receiver's last touch.
 #[inline]
 fn leave<T>(cell: NonNull<Cell<T>>) {
-    // SAFETY: O3, it is the receiver's until `RX_GONE` is set.
-    let settled = unsafe { cell.as_ref() }.settle(CLOSED | RX_GONE, TX_GONE, &RX, &TX);
+    // SAFETY: O3, we are not gone until `RX_GONE` is set.
+    let settled = unsafe { Cell::settle(cell, CLOSED | RX_GONE, TX_GONE, &RX, &TX) };
     match settled {
         Ok(waker) => waker.into_iter().for_each(Waker::wake),
         // SAFETY: O3.
