@@ -77,6 +77,11 @@ impl Pace {
             .unwrap_or(fitting.min(BUDGET_PER_TICK));
     }
 
+    /// How long so many tasks are likely to take.
+    pub(crate) fn expected_ns(&self, tasks: u32) -> u64 {
+        self.average_run_ns.saturating_mul(tasks.into())
+    }
+
     /// Polls between two looks at the injection queue.
     pub(crate) fn inject_interval(&self) -> u32 {
         self.inject_interval

@@ -31,6 +31,9 @@ use crate::watch::{PERIOD, Quiet};
 /// microsecond, in which a worker that is not stuck would have run it.
 const LOOKS_BEFORE_TAKING: u32 = 24;
 
+/// What waking a sleeper costs, and about the time until it runs.
+const WAKE_NS: u64 = 20_000;
+
 /// What a worker keeps for itself. It belongs to one thread at a time.
 pub struct Worker {
     scheduler: Arc<Scheduler>,
@@ -49,6 +52,9 @@ pub struct Worker {
     lifo_streak: Cell<u32>,
     lone: Lone,
     searching: Cell<Option<Searching>>,
+    /// The drivers are at it, and whether they have woken more than one task.
+    gathering: Cell<bool>,
+    gathered: Cell<bool>,
     /// Wakers to call after the next look at the drivers.
     deferred: RefCell<Vec<Waker>>,
     /// Whether a task yielded since the last look at the drivers, and how many
@@ -90,6 +96,8 @@ impl Worker {
             lifo_streak: Cell::new(0),
             lone: Lone::default(),
             searching: Cell::new(None),
+            gathering: Cell::new(false),
+            gathered: Cell::new(false),
             deferred: RefCell::new(Vec::new()),
             yielded: Cell::new(false),
             yield_round: Cell::new(0),
@@ -272,6 +280,7 @@ impl Worker {
             return None;
         }
         self.turn_drivers(Some(Duration::ZERO));
+        self.share_gathered();
         self.pop_local()
     }
 
@@ -423,7 +432,10 @@ impl Worker {
         };
         if let Some(older) = older {
             self.push_ring(older);
-            self.share();
+            match self.gathering.get() {
+                true => self.gathered.set(true),
+                false => self.share(),
+            }
         }
     }
 
@@ -486,11 +498,26 @@ impl Worker {
         }
     }
 
-    /// Turns the drivers, then wakes those that gave way to them.
+    /// Turns the drivers, then wakes those that gave way to them. Whether that
+    /// is more than this worker wants to do alone,
+    /// [`share_gathered`](Self::share_gathered) sees.
     fn turn_drivers(&self, max_wait: Option<Duration>) {
         self.yielded.set(false);
+        self.gathering.set(true);
         self.scheduler.world().turn(self.index, max_wait);
         self.wake_deferred();
+        self.gathering.set(false);
+    }
+
+    /// Wakes a sleeper for what the drivers have woken, if that takes longer
+    /// than a sleeper takes to come. If it does against all experience, the
+    /// watcher comes.
+    fn share_gathered(&self) {
+        if self.gathered.replace(false)
+            && self.pace.borrow().expected_ns(self.desk().ring.len()) > WAKE_NS
+        {
+            self.share();
+        }
     }
 
     fn wake_deferred(&self) {
@@ -554,6 +581,9 @@ impl Worker {
         counters
             .busy_ns
             .add(now.saturating_sub(self.busy_since_ns.get()));
+        let polls = self.tick.get().wrapping_sub(self.stretch_tick.get());
+        let elapsed = now.saturating_sub(self.stretch_ns.get());
+        self.pace.borrow_mut().sample(elapsed, polls);
         loop {
             let watching = self.watch_duty();
             let longest = match (watching, scheduler.config.park_timeout) {
@@ -572,6 +602,7 @@ impl Worker {
             }
         }
         self.woke();
+        self.share_gathered();
     }
 
     /// Nobody runs this worker for a while.
@@ -624,7 +655,10 @@ impl Worker {
         if scheduler.workers() > 1
             && let Some(watcher) = scheduler.watch.appoint(|| scheduler.idle.highest_parked())
         {
-            world.interrupt(watcher);
+            // One that wakes soon by itself watches then.
+            if !world.wakes_within(watcher, 2 * PERIOD) {
+                world.interrupt(watcher);
+            }
         }
         self.desk().counters.unpark_events.bump();
         let now = world.now_ns();
@@ -656,6 +690,17 @@ impl Worker {
         self.deferred.borrow_mut().clear();
         self.scheduler.cancel_idle();
         self.scheduler.world().left(self.index);
+    }
+}
+
+/// A worker that nobody will run any more, since the pool that was to go on with
+/// it has closed: it leaves like any other.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if self.begun.get() && !self.closing.get() {
+            self.close();
+            self.scheduler.leave();
+        }
     }
 }
 

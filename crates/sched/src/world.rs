@@ -23,6 +23,11 @@ pub trait World: Send + Sync + 'static {
     /// Makes the worker's turn that waits, or its next one, return at once.
     fn interrupt(&self, worker: usize);
 
+    /// Whether a worker that sleeps will wake by itself within `limit`.
+    fn wakes_within(&self, _worker: usize, _limit: Duration) -> bool {
+        false
+    }
+
     /// Nanoseconds since some moment in the past.
     fn now_ns(&self) -> u64;
 
