@@ -729,7 +729,8 @@ fn close_current() {
 /// with it while this one blocks. `None` if the thread has none.
 pub fn hand_over() -> Option<Worker> {
     let worker = current::with_worker(|worker| {
-        let worker = worker?;
+        // One that is leaving has nothing to hand on.
+        let worker = worker.filter(|worker| !worker.closing.get())?;
         worker.wake_deferred();
         worker.stop_searching();
         // This thread has a task in hand, and leaves on its own.
