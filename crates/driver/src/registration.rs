@@ -258,6 +258,10 @@ impl Registration {
     /// # Cancel safety
     /// Dropping the future ends the wait and takes nothing away.
     pub async fn readiness(&self, interest: Interest) -> io::Result<ReadyEvent> {
+        // A wait spends nothing, but who has nothing left to spend must yield
+        // here too: operations that answer `Pending` for that reason alone are
+        // often followed by a wait.
+        poll_fn(|cx| coop::poll_proceed(cx).map(drop)).await;
         let event = Wait::new(self.slot(), interest).await;
         match event.is_shutdown() {
             true => Err(gone()),

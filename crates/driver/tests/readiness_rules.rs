@@ -302,18 +302,17 @@ fn an_operation_spends_one_unit_of_the_budget_and_a_wait_none() {
     });
     assert_eq!(done, 128);
     let done = coop::with_budget(|| {
+        // Looking is free.
+        for _ in 0..1000 {
+            let look = io.readiness(Interest::WRITABLE);
+            assert!(pin!(look).poll(&mut cx).is_ready());
+        }
         let mut done = 0;
         let operation = || io.async_io(Interest::WRITABLE, || Ok(()));
         while pin!(operation()).poll(&mut cx).is_ready() {
             done += 1;
             assert!(done < 1000);
         }
-        // Looking is free.
-        assert!(
-            pin!(io.readiness(Interest::WRITABLE))
-                .poll(&mut cx)
-                .is_ready()
-        );
         done
     });
     assert_eq!(done, 128);
@@ -405,4 +404,23 @@ fn an_error_of_an_earlier_datagram_wakes_who_waits_for_the_next() {
         error.unwrap_err().kind(),
         std::io::ErrorKind::ConnectionRefused
     );
+}
+
+#[test]
+fn a_wait_yields_when_the_budget_is_spent() {
+    use blitzen_util::coop;
+    use std::task::{Context, Poll, Waker};
+
+    let poller = poller();
+    let (_ours, io, _theirs) = pair(&poller);
+    poller.turn(None).unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    coop::with_budget(|| {
+        for _ in 0..coop::BUDGET {
+            assert!(io.poll_write_ready(&mut cx).is_ready());
+        }
+        let mut wait = std::pin::pin!(io.readiness(Interest::WRITABLE));
+        assert!(matches!(wait.as_mut().poll(&mut cx), Poll::Pending));
+        coop::with_budget(|| assert!(wait.as_mut().poll(&mut cx).is_ready()));
+    });
 }
