@@ -41,6 +41,7 @@
 //! then. A runtime that goes away polls with [`u64::MAX`], which empties the wheel.
 
 mod entry;
+mod keeper;
 mod level;
 mod scale;
 mod shard;
@@ -48,6 +49,7 @@ mod timer;
 mod wheel;
 
 pub use entry::Entry;
+pub use keeper::Keeper;
 pub use scale::Scale;
 pub use shard::{Closed, Shard};
 pub use timer::{State, Timer};

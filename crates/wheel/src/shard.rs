@@ -6,8 +6,9 @@
 //!
 //! S1. `next_ns` is not later than the first moment at which something is due. It is stored under the
 //!     lock only; whoever reads it without learns whether taking the lock is worth while.
-//! S2. An owner that sleeps has said under the lock until when. Whoever arms something earlier
-//!     says so to its bell, once, after letting go of the lock.
+//! S2. An owner that sleeps has said under the lock until when it, or somebody on its behalf,
+//!     sleeps. Whoever arms something earlier says so to its bell, once, after letting go of the
+//!     lock.
 //! S3. Wakers are cloned, called and dropped without the lock: they are foreign code, and may
 //!     well arm or drop another timer of this shard.
 //! S4. A shard has one tenant at a time, or none. Without one nothing is armed, and closing takes
@@ -313,6 +314,10 @@ impl Locked<'_> {
         let next_tick = self.inner.wheel.next_expiry();
         let next_ns = next_tick.map_or(NEVER, |tick| self.inner.scale.begins_ns(tick));
         self.next_ns.store(next_ns, Relaxed);
+        // Whoever fires for a sleeper also tells on its behalf what it sleeps for now (S2).
+        if let Owner::Asleep(until_ns) = &mut self.inner.owner {
+            *until_ns = next_ns;
+        }
         (next_ns != NEVER).then_some(next_ns)
     }
 }
@@ -420,6 +425,19 @@ mod tests {
         let own = armed(&shard, 10, Waker::noop());
         assert_eq!(rung.get(), 2, "it is awake");
         drop((first, later, equal, earlier, own));
+    }
+
+    #[test]
+    fn a_sleeper_whose_timers_others_fire_hears_of_what_comes_next() {
+        let (rung, bell) = count();
+        let shard = open(bell);
+        shard.rouse();
+        let timers = [50, 100].map(|tick| armed(&shard, tick, Waker::noop()));
+        assert_eq!(shard.doze(), Some(50));
+        assert!(shard.fire(50), "by another");
+        let between = armed(&shard, 70, Waker::noop());
+        assert_eq!(rung.get(), 1);
+        drop((timers, between));
     }
 
     #[test]

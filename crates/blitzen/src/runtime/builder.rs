@@ -195,12 +195,13 @@ impl Builder {
         self
     }
 
-    /// How exact timers are: the time is counted in ticks of this length, and a
-    /// timer fires at the first tick after its deadline. An eighth of a
-    /// millisecond if not given, and a microsecond at the least.
+    /// How exact timers are where there are many: a worker that has woken for
+    /// timers does so again after this time at the earliest, and then fires
+    /// all that have become due. 250 µs if not given, and a microsecond at the
+    /// least.
     ///
-    /// All timers of a tick cost a worker one wake-up, so that finer ticks make
-    /// many timers dearer. See [`time`](crate::time) for how exact a sleep can be.
+    /// Each wake-up costs some processor time. See [`time`](crate::time) for how
+    /// exact a sleep can be.
     ///
     /// ```
     /// # use blitzen::runtime::Builder;
@@ -216,9 +217,9 @@ impl Builder {
     /// # Panics
     /// If it is zero.
     #[track_caller]
-    pub fn timer_resolution(&mut self, tick: Duration) -> &mut Self {
-        assert!(!tick.is_zero(), "timer_resolution must be non-zero");
-        self.timer_resolution = Some(tick);
+    pub fn timer_resolution(&mut self, resolution: Duration) -> &mut Self {
+        assert!(!resolution.is_zero(), "timer_resolution must be non-zero");
+        self.timer_resolution = Some(resolution);
         self
     }
 

@@ -27,6 +27,7 @@ pub(crate) mod io;
 mod local_runtime;
 mod lull;
 mod metrics;
+mod punctual;
 #[allow(clippy::module_inception)]
 mod runtime;
 mod seat;

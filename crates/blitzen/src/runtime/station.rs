@@ -1,12 +1,14 @@
 //! Where a worker sleeps, and what it serves there.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use blitzen_driver::Driver;
-use blitzen_wheel::Shard;
 
 use super::io::IoOptions;
 use super::lull::{self, Rest};
+use super::timers::{Looker, Timers};
 use super::world::Real;
 
 /// How long a worker that leaves waits for operations it has cancelled.
@@ -15,17 +17,19 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The drivers of one worker.
 pub(crate) struct Station {
     driver: Driver,
-    /// The worker's timers, if the runtime has any.
-    shard: Option<&'static Shard>,
+    worker: usize,
     rest: Rest,
+    /// When the owner last woke for timers. Its own.
+    woken_ns: AtomicU64,
 }
 
 impl Station {
-    pub(crate) fn new(io: &IoOptions, shard: Option<&'static Shard>) -> Self {
+    pub(crate) fn new(io: &IoOptions, worker: usize) -> Self {
         Self {
             driver: Driver::new(io.driver.clone()),
-            shard,
+            worker,
             rest: Rest::new(),
+            woken_ns: AtomicU64::new(0),
         }
     }
 
@@ -42,30 +46,44 @@ impl Station {
     /// Fires what is due and waits for more, at most `max_wait`. Owner only.
     pub(crate) fn turn(&self, world: &Real, max_wait: Option<Duration>) {
         // What has just been woken may be the owner's, who then must not sleep.
-        if self.fire(world) || max_wait == Some(Duration::ZERO) {
+        if self.fire_as(world, Looker::Awake) || max_wait == Some(Duration::ZERO) {
             must(self.driver.turn(Some(Duration::ZERO)));
             return;
         }
-        let next_ns = self.shard.and_then(Shard::doze);
+        let wakes_ns = world
+            .timers()
+            .and_then(|timers| timers.lie_down(self.worker));
         let is_undisturbed = self.rest.lie_down();
         match world.clock().is_frozen() {
             true => self.wait_frozen(world, max_wait, is_undisturbed),
-            false => self.wait(world, max_wait, next_ns),
+            false => self.wait(world, max_wait, wakes_ns),
         }
         self.rest.get_up();
-        self.shard.inspect(|shard| shard.rouse());
-        self.fire(world);
+        if let Some(timers) = world.timers() {
+            timers.get_up(self.worker);
+        }
+        if self.fire_as(world, Looker::Risen) {
+            self.woken_ns.store(world.clock().now_ns(), Relaxed);
+        }
     }
 
-    /// Waits, and no longer than until the next timer.
-    fn wait(&self, world: &Real, max_wait: Option<Duration>, next_ns: Option<u64>) {
-        let until_next = next_ns
-            .map(|next_ns| Duration::from_nanos(next_ns.saturating_sub(world.clock().now_ns())));
+    /// Waits, and not much longer than until the next timer.
+    fn wait(&self, world: &Real, max_wait: Option<Duration>, wakes_ns: Option<u64>) {
+        let until_next = wakes_ns.map(|wakes_ns| self.until(world, wakes_ns));
         let limit = match (max_wait, until_next) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
         must(self.driver.turn(limit));
+    }
+
+    /// The time until a timer: or longer, if the owner has just woken for others.
+    fn until(&self, world: &Real, wakes_ns: u64) -> Duration {
+        let resolution = world.timers().map_or(Duration::ZERO, Timers::resolution);
+        let resolution_ns = resolution.as_nanos().try_into().unwrap_or(u64::MAX);
+        let again_ns = self.woken_ns.load(Relaxed).saturating_add(resolution_ns);
+        let until_ns = wakes_ns.max(again_ns);
+        Duration::from_nanos(until_ns.saturating_sub(world.clock().now_ns()))
     }
 
     /// Waits for anything but timers; if there is nothing, moves the clock.
@@ -76,17 +94,28 @@ impl Station {
         }
     }
 
-    /// Fires the timers that are due; tells whether there was one.
+    /// Whether the owner, which sleeps, will wake by itself within `limit`.
+    pub(crate) fn wakes_within(&self, world: &Real, limit: Duration) -> bool {
+        let wakes_ns = world
+            .timers()
+            .and_then(|timers| timers.keeper().wakes_ns(self.worker));
+        wakes_ns.is_some_and(|wakes_ns| {
+            let left = wakes_ns.saturating_sub(world.clock().now_ns());
+            !world.clock().is_frozen() && Duration::from_nanos(left) <= limit
+        })
+    }
+
     #[inline]
-    pub(crate) fn fire(&self, world: &Real) -> bool {
-        self.shard
-            .is_some_and(|shard| shard.next_ns() != u64::MAX && shard.fire(world.clock().now_ns()))
+    fn fire_as(&self, world: &Real, looker: Looker) -> bool {
+        world
+            .timers()
+            .is_some_and(|timers| timers.fire(self.worker, looker, world.clock()))
     }
 
     /// Fires what is due, for an owner that is stuck; tells whether there was
     /// anything.
     pub(crate) fn serve(&self, world: &Real) -> bool {
-        self.fire(world) | (must(self.driver.serve()) > 0)
+        self.fire_as(world, Looker::Other) | (must(self.driver.serve()) > 0)
     }
 
     /// Ends a wait of the owner, or its next one.

@@ -21,6 +21,7 @@ use super::hooks::{Hooks, call};
 use super::inner::Inner;
 use super::io::IoOptions;
 use super::lull::{self, Lull};
+use super::punctual::Punctual;
 use super::station::Station;
 use super::timers::{self, TimeOptions, Timers};
 
@@ -56,17 +57,13 @@ impl Real {
         io: &IoOptions,
         time: &TimeOptions,
     ) -> Arc<Self> {
-        let timers = time.enabled.then(|| Timers::new(workers));
-        let station = |worker| {
-            let shard = timers.as_ref().map(|timers| timers.shard(worker));
-            Padded(Station::new(io, shard))
-        };
+        let station = |worker| Padded(Station::new(io, worker));
         let world = Arc::new(Self {
             stations: (0..workers).map(station).collect(),
             io_enabled: io.enabled,
             next_station: AtomicUsize::new(0),
             clock: Clock::new(time.start_paused),
-            timers,
+            timers: time.enabled.then(|| Timers::new(workers, time.resolution)),
             lull: Lull::new(),
             started: Instant::now(),
             seed,
@@ -77,7 +74,7 @@ impl Real {
             runtime: OnceLock::new(),
         });
         if let Some(timers) = &world.timers {
-            timers.open(world.clock.now(), time.resolution, |worker| {
+            timers.open(world.clock.now(), |worker| {
                 let world = Arc::downgrade(&world);
                 Waker::from(Arc::new(Bell { world, worker }))
             });
@@ -131,8 +128,9 @@ impl Real {
 
     /// Fires every timer that is due.
     pub(crate) fn fire_all(&self) {
-        for station in self.stations() {
-            station.fire(self);
+        let now_ns = self.clock.now_ns();
+        for shard in self.timers.iter().flat_map(Timers::shards) {
+            shard.fire(now_ns);
         }
     }
 
@@ -232,6 +230,10 @@ impl World for ForScheduler {
         self.0.stations[worker].interrupt();
     }
 
+    fn wakes_within(&self, worker: usize, limit: Duration) -> bool {
+        self.0.stations[worker].wakes_within(&self.0, limit)
+    }
+
     fn now_ns(&self) -> u64 {
         self.0.started.elapsed().as_nanos() as u64
     }
@@ -290,6 +292,7 @@ pub(crate) fn give_way(world: &Real) {
 pub(crate) fn run_worker(worker: Worker, world: &Real) {
     let _deferring = context::defer_here();
     let _entered = blitzen_util::entered::enter();
+    let _punctual = Punctual::begin();
     timers::enter_worker(world, worker.index());
     worker.run();
     if GAVE_WAY.replace(false) {

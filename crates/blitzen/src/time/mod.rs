@@ -25,18 +25,21 @@
 //!
 //! No timer is ever early. How late it is has two parts:
 //!
-//! * The runtime counts the time in ticks of 125 µs, and a timer fires at the
-//!   first tick after its deadline: up to 125 µs late, half of that on average.
-//!   So a sleep of 200 µs takes about that, and not a millisecond; and ten
-//!   thousand timers that are due within the same tick cost one wake-up.
-//! * The system takes its time to wake a sleeping thread, on Linux some 50 to
-//!   100 µs. A worker that is awake fires its timers between two tasks, at the
-//!   latest about a millisecond after their tick; those of a worker that is stuck
-//!   in a task are fired by others.
+//! * The runtime counts the time in ticks of 25 µs, and a timer fires at the
+//!   first tick after its deadline. So a sleep of 100 µs takes little more than
+//!   that, and not a millisecond. Where many timers are due one after another, a
+//!   worker wakes for them every 250 µs, and fires all at once: each is up to so
+//!   much late, half of it on average, and ten thousand a second cost hardly more
+//!   than a thousand.
+//! * The system takes its time to wake a sleeping thread, on Linux some 50 µs (and
+//!   50 µs more where the thread is not the runtime's own, but that of
+//!   `block_on`). A worker that is awake fires its timers between two tasks, at
+//!   the latest about a millisecond after they are due; those of a worker that is
+//!   stuck in a task are fired by others.
 //!
-//! [`timer_resolution`](crate::runtime::Builder::timer_resolution) makes ticks
-//! shorter, down to a microsecond, for programs that care more for exactness
-//! than for the cost of waking up more often.
+//! [`timer_resolution`](crate::runtime::Builder::timer_resolution) sets the
+//! 250 µs, and with them the ticks, which are a tenth: down to a microsecond each,
+//! for programs that care more for exactness than for the cost of waking up.
 //!
 //! Deadlines may be as far away as you like: one that lies beyond what the clock
 //! can say, such as that of `sleep(Duration::MAX)`, is some thirty years away.
