@@ -452,6 +452,9 @@ macro_rules! descriptor_traits {
     };
 }
 
+/// How many connections may wait to be accepted, unless the system allows fewer.
+pub(crate) const BACKLOG: i32 = 1024;
+
 /// Refuses a socket that would block its worker.
 ///
 /// # Panics

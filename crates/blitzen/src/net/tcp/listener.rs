@@ -4,10 +4,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll, ready};
 
+use socket2::SockRef;
+
 use super::TcpStream;
 use crate::io::{Evented, Interest, Ready};
 use crate::net::addr::{self, ToSocketAddrs};
-use crate::net::methods::expect_nonblocking;
+use crate::net::methods::{BACKLOG, expect_nonblocking};
 
 /// A socket that waits for TCP connections.
 ///
@@ -52,7 +54,10 @@ impl TcpListener {
     /// What the system says, and if the runtime has been shut down.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         addr::first_that_does(addr, |addr| async move {
-            Self::new(mio::net::TcpListener::bind(addr)?)
+            let listener = mio::net::TcpListener::bind(addr)?;
+            // More than mio lets wait; a storm of connections is no accident.
+            SockRef::from(&listener).listen(BACKLOG)?;
+            Self::new(listener)
         })
         .await
     }

@@ -4,10 +4,12 @@ use std::io;
 use std::path::Path;
 use std::task::{Context, Poll, ready};
 
+use socket2::SockRef;
+
 use super::addr::{SocketAddr, of_path};
 use super::stream::UnixStream;
 use crate::io::{Evented, Interest, Ready};
-use crate::net::methods::expect_nonblocking;
+use crate::net::methods::{BACKLOG, expect_nonblocking};
 
 /// A socket that waits for connections on this machine.
 ///
@@ -47,8 +49,7 @@ impl UnixListener {
     /// Outside a runtime, and in one without I/O.
     #[track_caller]
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixListener> {
-        let addr = of_path(path.as_ref())?;
-        Self::new(mio::net::UnixListener::bind_addr(&addr)?)
+        Self::bind_addr(&SocketAddr(of_path(path.as_ref())?))
     }
 
     /// Listens on an address.
@@ -68,7 +69,10 @@ impl UnixListener {
     /// Outside a runtime, and in one without I/O.
     #[track_caller]
     pub fn bind_addr(addr: &SocketAddr) -> io::Result<UnixListener> {
-        Self::new(mio::net::UnixListener::bind_addr(&addr.0)?)
+        let listener = mio::net::UnixListener::bind_addr(&addr.0)?;
+        // More than mio lets wait; a storm of connections is no accident.
+        SockRef::from(&listener).listen(BACKLOG)?;
+        Self::new(listener)
     }
 
     #[track_caller]
