@@ -273,6 +273,17 @@ impl Worker {
         }
     }
 
+    /// If all that was queued before a yield has run: lets the drivers have
+    /// their look now. Tells whether it was so.
+    #[inline]
+    fn end_yield_round(&self) -> bool {
+        let is_over = self.yielded.get() && self.yield_round.get() == 0;
+        if is_over {
+            self.turn_drivers(Some(Duration::ZERO));
+        }
+        is_over
+    }
+
     /// With nothing else to do, those that gave way get their turn, after a
     /// look at the drivers.
     fn finish_yields(&self) -> Option<Runnable> {
@@ -785,6 +796,10 @@ impl Seat {
                 }
                 left -= 1;
                 with_own(|worker| worker.scheduler.world().between_polls());
+                // The future has its turn among tasks that give way.
+                if with_own(Worker::end_yield_round) && woken.load(Relaxed) {
+                    break;
+                }
                 match with_own(Worker::next_beside) {
                     Some(task) => run_task(task),
                     None if woken.load(Relaxed) => break,
