@@ -10,6 +10,7 @@
 //! | [`wake_batch`] | wakers gathered under a lock, fired after it |
 //! | [`wake_set`] | which of many members were woken |
 //! | [`rng`] | xorshift, unbiased range |
+//! | [`flags`] | flags that a signal handler may raise |
 //! | [`futex`] | wait and wake on a word |
 //! | [`park`] | one-token thread parker |
 //! | [`block_on`] | run one future on the calling thread |
@@ -24,6 +25,7 @@ pub mod coop;
 pub mod delay;
 pub mod entered;
 pub mod field;
+pub mod flags;
 pub mod futex;
 pub mod list;
 pub mod lock;

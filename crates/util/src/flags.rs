@@ -1,0 +1,136 @@
+//! Flags that a signal handler may raise, collected by whoever is told.
+//!
+//! ```text
+//!   raise:    set the flag        swap rung to true; tell if it was not
+//!   collect:  swap rung to false  take the flags
+//! ```
+//!
+//! A raise that finds `rung` set comes before the collector's swap, which so
+//! sees its flag; one that comes after it tells again.
+//!
+//! F1. Raising takes no lock and no memory, and makes one atomic step a word.
+//! F2. Between two collections one raise at most has to tell, so that telling
+//!     through a pipe never fills it.
+
+use crate::shim::atomic::Ordering::{AcqRel, Relaxed};
+use crate::shim::atomic::{AtomicBool, AtomicU64};
+
+const PER_WORD: usize = u64::BITS as usize;
+
+/// A number of flags, all down at first.
+///
+/// ```
+/// use blitzen_util::flags::Flags;
+///
+/// let flags = Flags::new(100);
+/// assert!(flags.raise(70)); // somebody has to be told …
+/// assert!(!flags.raise(3)); // … which will do for this one too
+/// let mut raised = Vec::new();
+/// flags.collect(|index| raised.push(index));
+/// assert_eq!(raised, [3, 70]);
+/// ```
+#[derive(Debug)]
+pub struct Flags {
+    /// Whether a collector was told, and has not begun since.
+    rung: AtomicBool,
+    words: Box<[AtomicU64]>,
+}
+
+impl Flags {
+    /// Flags `0..count`.
+    pub fn new(count: usize) -> Self {
+        Self {
+            rung: AtomicBool::new(false),
+            words: (0..count.div_ceil(PER_WORD))
+                .map(|_| AtomicU64::new(0))
+                .collect(),
+        }
+    }
+
+    /// Raises a flag; true if the caller has to tell a collector.
+    ///
+    /// # Panics
+    /// If there is no such flag.
+    #[must_use = "nobody collects what nobody tells"]
+    pub fn raise(&self, index: usize) -> bool {
+        self.words[index / PER_WORD].fetch_or(1 << (index % PER_WORD), Relaxed);
+        // Release, met by the Acquire in `collect`: who finds the bell rung finds
+        // the flag raised. Acquire, met by its Release: what is told now comes
+        // after what the collector was told before, and may have thrown away.
+        !self.rung.swap(true, AcqRel)
+    }
+
+    /// Takes all flags down, and shows each that was up.
+    pub fn collect(&self, mut visit: impl FnMut(usize)) {
+        // Acquire and Release, met by those in `raise`. Before the flags are
+        // taken: one that is raised after it was looked at must tell again.
+        self.rung.swap(false, AcqRel);
+        for (word, base) in self.words.iter().zip((0..).step_by(PER_WORD)) {
+            let mut raised = word.swap(0, Relaxed);
+            while raised != 0 {
+                visit(base + raised.trailing_zeros() as usize);
+                raised &= raised - 1;
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flag_is_shown_once_for_any_number_of_raises() {
+        let flags = Flags::new(129);
+        assert!(flags.raise(128));
+        assert!(!flags.raise(128));
+        assert!(!flags.raise(0));
+        let collected = || {
+            let mut raised = Vec::new();
+            flags.collect(|index| raised.push(index));
+            raised
+        };
+        assert_eq!(collected(), [0, 128]);
+        assert_eq!(collected(), []);
+        assert!(flags.raise(64), "the bell is silent again");
+        assert_eq!(collected(), [64]);
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::shim::atomic::Ordering::{Acquire, Release};
+    use crate::shim::{Arc, thread};
+
+    #[test]
+    fn who_collects_when_told_misses_nothing() {
+        loom::model(|| {
+            let flags = Arc::new(Flags::new(2));
+            let told = Arc::new(AtomicBool::new(false));
+            let raise = {
+                let (flags, told) = (flags.clone(), told.clone());
+                move |index| {
+                    if flags.raise(index) {
+                        told.store(true, Release);
+                    }
+                }
+            };
+            let other = thread::spawn({
+                let raise = raise.clone();
+                move || raise(1)
+            });
+            raise(0);
+            let mut seen = [0; 2];
+            let mut collect_if_told = || {
+                if told.swap(false, Acquire) {
+                    flags.collect(|index| seen[index] += 1);
+                }
+            };
+            collect_if_told();
+            other.join().unwrap();
+            collect_if_told();
+            assert_eq!(seen, [1, 1]);
+        });
+    }
+}
