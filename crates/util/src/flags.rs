@@ -107,12 +107,13 @@ mod model {
     fn who_collects_when_told_misses_nothing() {
         loom::model(|| {
             let flags = Arc::new(Flags::new(2));
-            let told = Arc::new(AtomicBool::new(false));
+            // The bytes in the pipe.
+            let told = Arc::new(AtomicU64::new(0));
             let raise = {
                 let (flags, told) = (flags.clone(), told.clone());
                 move |index| {
                     if flags.raise(index) {
-                        told.store(true, Release);
+                        told.fetch_add(1, Release);
                     }
                 }
             };
@@ -123,7 +124,7 @@ mod model {
             raise(0);
             let mut seen = [0; 2];
             let mut collect_if_told = || {
-                if told.swap(false, Acquire) {
+                if told.swap(0, Acquire) > 0 {
                     flags.collect(|index| seen[index] += 1);
                 }
             };
