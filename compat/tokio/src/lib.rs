@@ -8,6 +8,8 @@ pub mod io;
 pub mod net;
 #[cfg(feature = "rt")]
 pub mod runtime;
+#[cfg(feature = "signal")]
+pub mod signal;
 #[cfg(feature = "sync")]
 pub mod sync;
 #[cfg(feature = "rt")]

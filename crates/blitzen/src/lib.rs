@@ -6,6 +6,7 @@ pub mod io;
 pub mod macros;
 pub mod net;
 pub mod runtime;
+pub mod signal;
 pub mod task;
 pub mod time;
 

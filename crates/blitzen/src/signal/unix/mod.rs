@@ -1,0 +1,224 @@
+//! Signals of Unix.
+//!
+//! ```
+//! use blitzen::signal::unix::{SignalKind, signal};
+//!
+//! # #[blitzen::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! let mut hangup = signal(SignalKind::hangup())?;
+//! # unsafe { libc::raise(libc::SIGHUP) };
+//! // … somebody sends SIGHUP …
+//! hangup.recv().await;
+//! println!("reading the configuration again");
+//! # Ok(())
+//! # }
+//! ```
+
+mod hub;
+mod watch;
+
+pub(crate) use hub::hub;
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use blitzen_util::coop;
+
+use super::board::Listener;
+use crate::runtime::Handle;
+use watch::Watch;
+
+/// Which signal.
+///
+/// ```
+/// use blitzen::signal::unix::SignalKind;
+///
+/// assert_eq!(SignalKind::terminate(), SignalKind::from_raw(libc::SIGTERM));
+/// ```
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub struct SignalKind(libc::c_int);
+
+macro_rules! kinds {
+    ($($(#[$attr:meta])* $name:ident $number:ident $about:literal;)*) => {$(
+        $(#[$attr])*
+        #[doc = concat!(stringify!($number), ": ", $about)]
+        ///
+        /// ```
+        /// # use blitzen::signal::unix::SignalKind;
+        #[doc = concat!(
+            "assert_eq!(SignalKind::", stringify!($name), "().as_raw_value(), libc::",
+            stringify!($number), ");"
+        )]
+        /// ```
+        pub const fn $name() -> Self {
+            Self(libc::$number)
+        }
+    )*};
+}
+
+impl SignalKind {
+    /// The signal with a number of the system's. Those between `SIGRTMIN` and
+    /// `SIGRTMAX` are welcome.
+    ///
+    /// ```
+    /// # use blitzen::signal::unix::SignalKind;
+    /// let kind = SignalKind::from_raw(libc::SIGPROF);
+    /// # assert_eq!(kind.as_raw_value(), libc::SIGPROF);
+    /// ```
+    pub const fn from_raw(signum: std::os::raw::c_int) -> Self {
+        Self(signum)
+    }
+
+    /// The system's number of the signal.
+    ///
+    /// ```
+    /// # use blitzen::signal::unix::SignalKind;
+    /// assert_eq!(SignalKind::interrupt().as_raw_value(), libc::SIGINT);
+    /// ```
+    pub const fn as_raw_value(&self) -> std::os::raw::c_int {
+        self.0
+    }
+
+    kinds! {
+        alarm SIGALRM "a timer of the process has expired.";
+        child SIGCHLD "a child has ended, stopped or continued.";
+        hangup SIGHUP "the terminal is gone; by custom, that a service read its configuration again.";
+        #[cfg(any(
+            target_os = "dragonfly", target_os = "freebsd", target_os = "macos",
+            target_os = "netbsd", target_os = "openbsd", target_os = "illumos"
+        ))]
+        info SIGINFO "somebody at the terminal asks how it goes.";
+        interrupt SIGINT "ctrl-c.";
+        io SIGIO "a descriptor can be read or written.";
+        pipe SIGPIPE "a pipe was written to that nobody reads.";
+        quit SIGQUIT "ctrl-\\\\: end, and leave a picture of the memory.";
+        terminate SIGTERM "the polite request to end.";
+        user_defined1 SIGUSR1 "what the program wants it to mean.";
+        user_defined2 SIGUSR2 "what the program wants it to mean.";
+        window_change SIGWINCH "the terminal has another size.";
+    }
+}
+
+impl From<std::os::raw::c_int> for SignalKind {
+    fn from(signum: std::os::raw::c_int) -> Self {
+        Self::from_raw(signum)
+    }
+}
+
+impl From<SignalKind> for std::os::raw::c_int {
+    fn from(kind: SignalKind) -> Self {
+        kind.as_raw_value()
+    }
+}
+
+/// A listener for one signal; see [`signal`].
+///
+/// Signals that come before the last one was taken in are one, as they are to
+/// the system. Every listener is told, in every runtime. It may be moved to
+/// another runtime, and outlive the one it was made in.
+///
+/// ```
+/// use blitzen::signal::unix::{SignalKind, signal};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let (mut one, mut other) = (signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined1())?);
+/// # unsafe { libc::raise(libc::SIGUSR1) };
+/// # unsafe { libc::raise(libc::SIGUSR1) };
+/// // … somebody sends SIGUSR1 …
+/// one.recv().await;
+/// other.recv().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a listener does nothing unless it is asked"]
+pub struct Signal {
+    listener: Listener,
+    watch: Arc<Watch>,
+}
+
+/// Listens for a signal from now on: what comes before the first
+/// [`recv`](Signal::recv) is not lost.
+///
+/// From the first listener on the signal does not do what it does by default,
+/// for as long as the process lives: SIGTERM no longer ends it.
+///
+/// ```
+/// use blitzen::signal::unix::{SignalKind, signal};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut terminate = signal(SignalKind::terminate())?;
+/// # unsafe { libc::raise(libc::SIGTERM) };
+/// terminate.recv().await;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// If it is no signal or cannot be caught (SIGKILL, SIGSTOP, and the faults
+/// SIGSEGV, SIGILL and SIGFPE); what the system says; and if the runtime has
+/// been shut down.
+///
+/// # Panics
+/// Outside a runtime, and in one without I/O.
+#[track_caller]
+pub fn signal(kind: SignalKind) -> io::Result<Signal> {
+    let watch = Watch::current()?;
+    let listener = hub()?.listen(kind.0)?;
+    Ok(Signal { listener, watch })
+}
+
+impl Signal {
+    /// Waits for the signal. `None` if the runtime that this listener relies on
+    /// is gone, and the caller is in no other.
+    ///
+    /// ```
+    /// # use blitzen::signal::unix::{SignalKind, signal};
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut signal = signal(SignalKind::user_defined2())?;
+    /// # unsafe { libc::raise(libc::SIGUSR2) };
+    /// assert_eq!(signal.recv().await, Some(()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait and takes nothing away.
+    pub async fn recv(&mut self) -> Option<()> {
+        std::future::poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// [`recv`](Self::recv) for a future of one's own.
+    ///
+    /// ```
+    /// # use blitzen::signal::unix::{SignalKind, signal};
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut signal = signal(SignalKind::user_defined2())?;
+    /// # unsafe { libc::raise(libc::SIGUSR2) };
+    /// assert_eq!(std::future::poll_fn(|cx| signal.poll_recv(cx)).await, Some(()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
+        let spent = ready!(coop::poll_proceed(cx));
+        loop {
+            if self.listener.poll(cx).is_ready() {
+                spent.made_progress();
+                return Poll::Ready(Some(()));
+            }
+            if !self.watch.is_over() {
+                return Poll::Pending;
+            }
+            // The runtime it was made in is gone; the one it is used in will do.
+            match Handle::try_current().map(|_| Watch::current()) {
+                Ok(Ok(watch)) => self.watch = watch,
+                Ok(Err(_)) | Err(_) => return Poll::Ready(None),
+            }
+        }
+    }
+}

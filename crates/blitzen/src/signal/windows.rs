@@ -1,0 +1,169 @@
+//! Console events of Windows.
+//!
+//! ```no_run
+//! # #[blitzen::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! let mut close = blitzen::signal::windows::ctrl_close()?;
+//! close.recv().await;
+//! println!("a few seconds are left");
+//! # Ok(())
+//! # }
+//! ```
+
+use std::io;
+use std::sync::OnceLock;
+use std::task::{Context, Poll, ready};
+
+use blitzen_util::coop;
+use windows_sys::Win32::System::Console::{
+    CTRL_BREAK_EVENT, CTRL_C_EVENT, CTRL_CLOSE_EVENT, CTRL_LOGOFF_EVENT, CTRL_SHUTDOWN_EVENT,
+    SetConsoleCtrlHandler,
+};
+use windows_sys::core::BOOL;
+
+use super::board::{Board, Listener};
+use crate::runtime::Handle;
+
+/// One kind of event, and whether anybody has ever listened for it.
+struct Kind {
+    board: Board,
+    wanted: OnceLock<()>,
+}
+
+impl Kind {
+    const fn new() -> Self {
+        Self {
+            board: Board::new(),
+            wanted: OnceLock::new(),
+        }
+    }
+}
+
+static C: Kind = Kind::new();
+static BREAK: Kind = Kind::new();
+static CLOSE: Kind = Kind::new();
+static LOGOFF: Kind = Kind::new();
+static SHUTDOWN: Kind = Kind::new();
+
+/// Runs on a thread that the system starts for the event.
+unsafe extern "system" fn handler(event: u32) -> BOOL {
+    let kind = match event {
+        CTRL_C_EVENT => &C,
+        CTRL_BREAK_EVENT => &BREAK,
+        CTRL_CLOSE_EVENT => &CLOSE,
+        CTRL_LOGOFF_EVENT => &LOGOFF,
+        CTRL_SHUTDOWN_EVENT => &SHUTDOWN,
+        _ => return 0,
+    };
+    if kind.wanted.get().is_none() {
+        return 0; // the next handler's, or the default
+    }
+    kind.board.announce();
+    if !matches!(event, CTRL_C_EVENT | CTRL_BREAK_EVENT) {
+        // The system ends the process when this returns; the program has the
+        // time until it loses patience.
+        loop {
+            std::thread::park();
+        }
+    }
+    1
+}
+
+#[track_caller]
+fn listen(kind: &'static Kind) -> io::Result<Listener> {
+    static INSTALLED: OnceLock<()> = OnceLock::new();
+    drop(Handle::current()); // as elsewhere: only inside a runtime
+    if INSTALLED.get().is_none() {
+        // SAFETY: the handler is a function, there for ever.
+        if unsafe { SetConsoleCtrlHandler(Some(handler), 1) } == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let _ = INSTALLED.set(()); // twice does no harm: the first answers
+    }
+    kind.wanted.get_or_init(|| ());
+    Ok(kind.board.listen())
+}
+
+macro_rules! events {
+    ($($function:ident $listener:ident $kind:ident $about:literal;)*) => {$(
+        #[doc = concat!("Listens from now on for ", $about)]
+        ///
+        /// ```no_run
+        /// # #[blitzen::main(flavor = "current_thread")]
+        /// # async fn main() -> std::io::Result<()> {
+        #[doc = concat!("let mut event = blitzen::signal::windows::", stringify!($function), "()?;")]
+        /// event.recv().await;
+        /// # Ok(())
+        /// # }
+        /// ```
+        ///
+        /// # Errors
+        /// What the system says.
+        ///
+        /// # Panics
+        /// Outside a runtime.
+        #[track_caller]
+        pub fn $function() -> io::Result<$listener> {
+            Ok($listener(listen(&$kind)?))
+        }
+
+        #[doc = concat!("A listener for ", $about)]
+        ///
+        /// ```no_run
+        /// # #[blitzen::main(flavor = "current_thread")]
+        /// # async fn main() -> std::io::Result<()> {
+        #[doc = concat!("let mut event: blitzen::signal::windows::", stringify!($listener))]
+        #[doc = concat!("    = blitzen::signal::windows::", stringify!($function), "()?;")]
+        /// event.recv().await;
+        /// # Ok(())
+        /// # }
+        /// ```
+        #[derive(Debug)]
+        #[must_use = "a listener does nothing unless it is asked"]
+        pub struct $listener(Listener);
+
+        impl $listener {
+            /// Waits for the event.
+            ///
+            /// ```no_run
+            /// # #[blitzen::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = concat!("# let mut event = blitzen::signal::windows::", stringify!($function), "()?;")]
+            /// event.recv().await;
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Cancel safety
+            /// Dropping the future ends the wait and takes nothing away.
+            pub async fn recv(&mut self) -> Option<()> {
+                std::future::poll_fn(|cx| self.poll_recv(cx)).await
+            }
+
+            /// [`recv`](Self::recv) for a future of one's own.
+            ///
+            /// ```no_run
+            /// # #[blitzen::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            #[doc = concat!("# let mut event = blitzen::signal::windows::", stringify!($function), "()?;")]
+            /// std::future::poll_fn(|cx| event.poll_recv(cx)).await;
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
+                let spent = ready!(coop::poll_proceed(cx));
+                ready!(self.0.poll(cx));
+                spent.made_progress();
+                Poll::Ready(Some(()))
+            }
+        }
+    )*};
+}
+
+events! {
+    ctrl_c CtrlC C "ctrl-c.";
+    ctrl_break CtrlBreak BREAK "ctrl-break.";
+    ctrl_close CtrlClose CLOSE "the closing of the console.";
+    ctrl_logoff CtrlLogoff LOGOFF "the user's logging off.";
+    ctrl_shutdown CtrlShutdown SHUTDOWN "the system's going down.";
+}
