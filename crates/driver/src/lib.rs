@@ -5,6 +5,7 @@
 //! | `driver` | everything one worker waits for, and the place where it does |
 //! | `poller` | one worker's sockets: waits for events and hands them out |
 //! | `readiness` | what is known of one source, and who waits to know more |
+//! | `now` | what the kernel can do at once (Linux) |
 //! | `registration` | what a socket keeps: readiness, waits, tries |
 //! | `ring` | one worker's io_uring (Linux): operations that own their buffers |
 //! | `ready`, `interest` | the sets of what can happen and what is wanted |
@@ -14,6 +15,8 @@
 mod driver;
 mod gone;
 mod interest;
+#[cfg(target_os = "linux")]
+pub mod now;
 mod poller;
 mod readiness;
 mod ready;

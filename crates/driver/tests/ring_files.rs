@@ -13,11 +13,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use blitzen_driver::now::Now;
 use blitzen_driver::ring::file::{
     Allocate, Close, Link, MakeDir, Open, Read, ReadVectored, Remove, Rename, SetLen, Stat,
-    Symlink, Sync, Write, WriteVectored, read_now,
+    Symlink, Sync, Write, WriteVectored,
 };
-use blitzen_driver::ring::{Flavour, Memory, Pieces, Ring};
+use blitzen_driver::ring::{Flavour, Memory, Operation, Pieces, Ring};
 use common::{ring, run};
 
 /// A directory of this test's own, removed at the end.
@@ -179,20 +180,37 @@ fn closing_really_closes() {
 }
 
 #[test]
-fn cached_bytes_are_read_on_the_spot() {
+fn a_transfer_needs_no_ring() {
     let dir = Dir::new("now");
     let path = dir.path("file");
     fs::write(&path, b"cached").unwrap();
-    let file = File::open(&path).unwrap();
-    let mut room = [0; 4];
+    let file = Arc::new(File::options().read(true).write(true).open(&path).unwrap());
+    let read = || Read::new(file.clone(), Memory::room(Vec::with_capacity(4)), 2);
     // Some file systems cannot tell; those that can have just got the bytes.
-    if let Some(read) = read_now(&file, &mut room, 2).unwrap() {
-        assert_eq!(&room[..read], b"ched");
-        assert_eq!(read_now(&file, &mut room, 6).unwrap(), Some(0));
+    let mut attempt = read();
+    if let Now::Done(done) = attempt.now() {
+        assert_eq!(attempt.finish(done).1, b"ched");
     }
+    assert_eq!(read().wait().1, b"ched");
+    let write = Write::new(file.clone(), Memory::bytes(b"more".to_vec()), 4);
+    assert_eq!(write.wait().0.unwrap(), 4);
+    let pieces = Pieces::bytes(vec![b"C".to_vec(), b"A".to_vec()]);
+    assert_eq!(
+        WriteVectored::new(file.clone(), pieces, 0)
+            .wait()
+            .0
+            .unwrap(),
+        2
+    );
+    let rooms = vec![Vec::with_capacity(3), Vec::with_capacity(16)];
+    let (read, bytes) = ReadVectored::new(file, Pieces::room(rooms), 0).wait();
+    assert_eq!((read.unwrap(), bytes.concat()), (8, b"CAchmore".to_vec()));
     let (reader, _writer) = std::io::pipe().unwrap();
-    assert!(
-        read_now(&reader, &mut room, 0).is_err(),
+    let room = Memory::room(Vec::with_capacity(4));
+    let error = Read::new(reader, room, 0).wait().0.unwrap_err();
+    assert_eq!(
+        error.kind(),
+        ErrorKind::NotSeekable,
         "a pipe has no offsets"
     );
 }

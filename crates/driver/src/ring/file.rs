@@ -3,16 +3,20 @@
 //! Every operation owns its file (or a reference to it, such as an
 //! `Arc<File>`), its path and its memory, from submission to the kernel's last
 //! word: a descriptor closed and used again in between would name another file.
+//!
+//! The transfers can be done without a ring as well: at once, if the kernel can
+//! (`now`), or by a thread that may wait (`wait`).
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
-use io_uring::squeue::Entry;
+use io_uring::squeue::{Entry, Flags};
 use io_uring::{opcode, types};
 
 use super::memory::{Memory, Pieces};
 use super::op::Operation;
+use crate::now::{Now, read_pieces, write_pieces};
 
 /// Something that holds a file open wherever it is moved.
 trait Holder: AsFd + Send + 'static {
@@ -27,6 +31,47 @@ const HERE: types::Fd = types::Fd(libc::AT_FDCWD);
 
 /// What the kernel says of a transfer, with the keeper of the memory.
 pub type Transfer<K> = (io::Result<usize>, K);
+
+/// The offset, unless the file's own place is meant.
+fn at(offset: u64) -> Option<u64> {
+    (offset != u64::MAX).then_some(offset)
+}
+
+type AtOffset = unsafe extern "C" fn(i32, *const libc::iovec, i32, libc::off_t) -> libc::ssize_t;
+type InPlace = unsafe extern "C" fn(i32, *const libc::iovec, i32) -> libc::ssize_t;
+
+/// A transfer that may wait, again if a signal comes in between.
+///
+/// # Safety
+/// As for the two system calls.
+unsafe fn wait_for(
+    at_offset: AtOffset,
+    in_place: InPlace,
+    file: std::os::fd::BorrowedFd<'_>,
+    pieces: &[libc::iovec],
+    offset: u64,
+) -> io::Result<u32> {
+    let (fd, list, count) = (file.as_raw_fd(), pieces.as_ptr(), pieces.len() as i32);
+    loop {
+        let done = match at(offset) {
+            // SAFETY: the caller's.
+            None => unsafe { in_place(fd, list, count) },
+            Some(offset) => {
+                let offset = libc::off_t::try_from(offset)
+                    .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+                // SAFETY: the caller's.
+                unsafe { at_offset(fd, list, count, offset) }
+            }
+        };
+        match u32::try_from(done) {
+            Ok(done) => return Ok(done),
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
+        }
+    }
+}
 
 /// Reads at an offset.
 ///
@@ -57,9 +102,29 @@ impl<F, K> Read<F, K> {
     }
 }
 
+impl<F: AsFd + Send + 'static, K: Send + 'static> Read<F, K> {
+    /// Does it if that needs no waiting; then [`finish`](Operation::finish) it.
+    pub fn now(&mut self) -> Now<u32> {
+        let (file, offset) = (self.file.as_fd(), at(self.offset));
+        // SAFETY: the memory is the operation's.
+        unsafe { read_pieces(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
+    }
+
+    /// Does it on a thread that may wait.
+    pub fn wait(self) -> Transfer<K> {
+        let done = {
+            let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
+            // SAFETY: the memory is the operation's.
+            unsafe { wait_for(libc::preadv, libc::readv, file, pieces, self.offset) }
+        };
+        self.finish(done)
+    }
+}
+
 // SAFETY: the file and the memory are owned, and stay where they are.
 unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Read<F, K> {
     type Output = Transfer<K>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
         opcode::Read::new(self.file.fd(), self.memory.start(), self.memory.len_u32())
@@ -104,9 +169,29 @@ impl<F, K> Write<F, K> {
     }
 }
 
+impl<F: AsFd + Send + 'static, K: Send + 'static> Write<F, K> {
+    /// Does it if that needs no waiting; then [`finish`](Operation::finish) it.
+    pub fn now(&mut self) -> Now<u32> {
+        let (file, offset) = (self.file.as_fd(), at(self.offset));
+        // SAFETY: the memory is the operation's.
+        unsafe { write_pieces(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
+    }
+
+    /// Does it on a thread that may wait.
+    pub fn wait(self) -> Transfer<K> {
+        let done = {
+            let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
+            // SAFETY: the memory is the operation's.
+            unsafe { wait_for(libc::pwritev, libc::writev, file, pieces, self.offset) }
+        };
+        self.finish(done)
+    }
+}
+
 // SAFETY: the file and the memory are owned, and stay where they are.
 unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Write<F, K> {
     type Output = Transfer<K>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
         opcode::Write::new(self.file.fd(), self.memory.start(), self.memory.len_u32())
@@ -148,10 +233,30 @@ impl<F, K> ReadVectored<F, K> {
     }
 }
 
+impl<F: AsFd + Send + 'static, K: Send + 'static> ReadVectored<F, K> {
+    /// Does it if that needs no waiting; then [`finish`](Operation::finish) it.
+    pub fn now(&mut self) -> Now<u32> {
+        let (file, offset) = (self.file.as_fd(), at(self.offset));
+        // SAFETY: the memory is the operation's.
+        unsafe { read_pieces(file, self.pieces.list(), offset) }.map(|n| n as u32)
+    }
+
+    /// Does it on a thread that may wait.
+    pub fn wait(self) -> Transfer<K> {
+        let done = {
+            let (file, pieces) = (self.file.as_fd(), self.pieces.list());
+            // SAFETY: the memory is the operation's.
+            unsafe { wait_for(libc::preadv, libc::readv, file, pieces, self.offset) }
+        };
+        self.finish(done)
+    }
+}
+
 // SAFETY: the file and the memory are owned, and stay where they are; so does
 // the list of pieces, which is on the heap.
 unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for ReadVectored<F, K> {
     type Output = Transfer<K>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
         let list = self.pieces.list();
@@ -196,9 +301,29 @@ impl<F, K> WriteVectored<F, K> {
     }
 }
 
+impl<F: AsFd + Send + 'static, K: Send + 'static> WriteVectored<F, K> {
+    /// Does it if that needs no waiting; then [`finish`](Operation::finish) it.
+    pub fn now(&mut self) -> Now<u32> {
+        let (file, offset) = (self.file.as_fd(), at(self.offset));
+        // SAFETY: the memory is the operation's.
+        unsafe { write_pieces(file, self.pieces.list(), offset) }.map(|n| n as u32)
+    }
+
+    /// Does it on a thread that may wait.
+    pub fn wait(self) -> Transfer<K> {
+        let done = {
+            let (file, pieces) = (self.file.as_fd(), self.pieces.list());
+            // SAFETY: the memory is the operation's.
+            unsafe { wait_for(libc::pwritev, libc::writev, file, pieces, self.offset) }
+        };
+        self.finish(done)
+    }
+}
+
 // SAFETY: as for `ReadVectored`.
 unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for WriteVectored<F, K> {
     type Output = Transfer<K>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
         let list = self.pieces.list();
@@ -245,6 +370,7 @@ impl<F> Sync<F> {
 // SAFETY: the file is owned.
 unsafe impl<F: AsFd + Send + 'static> Operation for Sync<F> {
     type Output = io::Result<()>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
         opcode::Fsync::new(self.file.fd()).flags(self.flags).build()
@@ -288,6 +414,7 @@ impl<F> Allocate<F> {
 // SAFETY: the file is owned.
 unsafe impl<F: AsFd + Send + 'static> Operation for Allocate<F> {
     type Output = io::Result<()>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
         opcode::Fallocate::new(self.file.fd(), self.len)
@@ -331,6 +458,7 @@ impl<F> SetLen<F> {
 // SAFETY: the file is owned.
 unsafe impl<F: AsFd + Send + 'static> Operation for SetLen<F> {
     type Output = io::Result<()>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
         opcode::Ftruncate::new(self.file.fd(), self.len).build()
@@ -368,12 +496,16 @@ impl Open {
 // SAFETY: the path is owned, and on the heap.
 unsafe impl Operation for Open {
     type Output = io::Result<OwnedFd>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
+        // By a thread of the kernel's: a try in passing would not wait for the
+        // other end of a named pipe, as opening one must.
         opcode::OpenAt::new(HERE, self.path.as_ptr())
             .flags(self.flags)
             .mode(self.mode)
             .build()
+            .flags(Flags::ASYNC)
     }
 
     fn finish(self, result: io::Result<u32>) -> io::Result<OwnedFd> {
@@ -490,6 +622,7 @@ impl<F> Stat<F> {
 // heap.
 unsafe impl<F: AsFd + Send + 'static> Operation for Stat<F> {
     type Output = io::Result<libc::statx>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
         let file = self.file.as_ref().map_or(HERE, Holder::fd);
@@ -529,6 +662,7 @@ impl Rename {
 // SAFETY: the paths are owned, and on the heap.
 unsafe impl Operation for Rename {
     type Output = io::Result<()>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
         opcode::RenameAt::new(HERE, self.from.as_ptr(), HERE, self.to.as_ptr()).build()
@@ -569,6 +703,7 @@ impl Remove {
 // SAFETY: the path is owned, and on the heap.
 unsafe impl Operation for Remove {
     type Output = io::Result<()>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
         opcode::UnlinkAt::new(HERE, self.path.as_ptr())
@@ -605,6 +740,7 @@ impl MakeDir {
 // SAFETY: the path is owned, and on the heap.
 unsafe impl Operation for MakeDir {
     type Output = io::Result<()>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
         opcode::MkDirAt::new(HERE, self.path.as_ptr())
@@ -641,6 +777,7 @@ impl Link {
 // SAFETY: the paths are owned, and on the heap.
 unsafe impl Operation for Link {
     type Output = io::Result<()>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
         opcode::LinkAt::new(HERE, self.original.as_ptr(), HERE, self.link.as_ptr()).build()
@@ -675,6 +812,7 @@ impl Symlink {
 // SAFETY: the paths are owned, and on the heap.
 unsafe impl Operation for Symlink {
     type Output = io::Result<()>;
+    const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
         opcode::SymlinkAt::new(HERE, self.original.as_ptr(), self.link.as_ptr()).build()
@@ -682,47 +820,5 @@ unsafe impl Operation for Symlink {
 
     fn finish(self, result: io::Result<u32>) -> io::Result<()> {
         result.map(drop)
-    }
-}
-
-/// Reads at an offset right now, if that needs no waiting: the bytes are in
-/// memory already. `None` if it would have to wait, or if the file's system
-/// cannot tell.
-///
-/// Ten times faster than asking a ring, and always worth the try.
-///
-/// ```
-/// use blitzen_driver::ring::file::read_now;
-///
-/// # let path = std::env::temp_dir().join(format!("blitzen-now-{}", std::process::id()));
-/// # std::fs::write(&path, b"cached")?;
-/// let file = std::fs::File::open(&path)?;
-/// let mut room = [0; 16];
-/// if let Some(read) = read_now(&file, &mut room, 0)? {
-///     assert_eq!(&room[..read], b"cached");
-/// }
-/// # std::fs::remove_file(&path)?;
-/// # Ok::<(), std::io::Error>(())
-/// ```
-///
-/// # Errors
-/// Those of the read itself.
-pub fn read_now(file: impl AsFd, room: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
-    let piece = libc::iovec {
-        iov_base: room.as_mut_ptr().cast(),
-        iov_len: room.len(),
-    };
-    let offset =
-        libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-    let fd = file.as_fd().as_raw_fd();
-    // SAFETY: one piece, which is the caller's slice.
-    let read = unsafe { libc::preadv2(fd, &piece, 1, offset, libc::RWF_NOWAIT) };
-    if let Ok(read) = usize::try_from(read) {
-        return Ok(Some(read));
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EOPNOTSUPP | libc::ENOSYS | libc::EINTR) => Ok(None),
-        _ => Err(error),
     }
 }

@@ -24,6 +24,8 @@ pub struct Memory<K> {
 
 // SAFETY: the memory belongs to the keeper alone, by the contract of `new`.
 unsafe impl<K: Send> Send for Memory<K> {}
+// SAFETY: a shared reference gives its length away, and nothing else.
+unsafe impl<K: Sync> Sync for Memory<K> {}
 
 impl<K> Memory<K> {
     /// `len` bytes at `start`, which `keeper` keeps alive. After a read of `n`
@@ -78,6 +80,13 @@ impl<K> Memory<K> {
         self.len
     }
 
+    pub(super) fn piece(&self) -> libc::iovec {
+        libc::iovec {
+            iov_base: self.start.cast(),
+            iov_len: self.len(),
+        }
+    }
+
     /// The keeper, after `len` bytes were written to the memory.
     pub(super) fn into_written(mut self, len: usize) -> K {
         (self.written)(&mut self.keeper, len);
@@ -101,9 +110,20 @@ impl Memory<Vec<u8>> {
     ///
     /// assert_eq!(Memory::room(Vec::with_capacity(64)).len(), 64);
     /// ```
-    pub fn room(mut bytes: Vec<u8>) -> Self {
+    pub fn room(bytes: Vec<u8>) -> Self {
+        Self::room_up_to(bytes, MOST)
+    }
+
+    /// A vector's free room, or `most` bytes of it.
+    ///
+    /// ```
+    /// use blitzen_driver::ring::Memory;
+    ///
+    /// assert_eq!(Memory::room_up_to(Vec::with_capacity(64), 16).len(), 16);
+    /// ```
+    pub fn room_up_to(mut bytes: Vec<u8>, most: usize) -> Self {
         let room = bytes.spare_capacity_mut();
-        let (start, len) = (room.as_mut_ptr().cast(), room.len());
+        let (start, len) = (room.as_mut_ptr().cast(), room.len().min(most));
         let written = |bytes: &mut Vec<u8>, more: usize| {
             // SAFETY: within the room that was offered, and initialised.
             unsafe { bytes.set_len(bytes.len() + more) }
@@ -137,6 +157,8 @@ pub struct Pieces<K> {
 
 // SAFETY: as for `Memory`.
 unsafe impl<K: Send> Send for Pieces<K> {}
+// SAFETY: a shared reference gives its count away, and nothing else.
+unsafe impl<K: Sync> Sync for Pieces<K> {}
 
 impl<K> Pieces<K> {
     /// Stretches that `keeper` keeps alive. After a read of `n` bytes in all
@@ -165,6 +187,16 @@ impl<K> Pieces<K> {
     /// The keeper, back.
     pub fn into_keeper(self) -> K {
         self.keeper
+    }
+
+    /// How many bytes in all.
+    pub fn len(&self) -> usize {
+        self.list.iter().map(|piece| piece.iov_len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     pub(super) fn list(&self) -> &[libc::iovec] {

@@ -9,21 +9,31 @@
 //! Any thread may submit, drop or poll an operation. The owner turns the ring:
 //! it moves what is pending into the submission queue, enters the kernel, and
 //! takes in what came back. While it sleeps in here the ring watches its poller
-//! as well, whose bell wakes it.
+//! as well, whose bell wakes it. If the owner is stuck elsewhere, any thread
+//! can do all that for it, except to sleep.
 //!
 //! R1. The lock guards the slab, the pending entries and both queues.
-//! R2. Only the owner enters the kernel with entries to submit. It does so
-//!     without the lock, `entered` being set; nobody else touches the queues
-//!     while it is.
+//! R2. The owner enters the kernel without the lock, `entered` being set;
+//!     nobody else touches the queues while it is. A rescuer enters with the
+//!     lock, and never waits there.
 //! R3. The owner marks the doze asleep under the lock and after its last look
 //!     at the pending entries: whoever adds one later sees it asleep.
 //! R4. Wakers and payloads are fired and dropped after the lock.
+//! R5. For the kernel an operation belongs to the thread that entered with it.
+//!     If that thread ends the kernel calls the operation off, with nothing
+//!     done: one that is [`REPEATABLE`](Operation::REPEATABLE) is asked again.
 
 pub mod file;
 mod memory;
 mod op;
 mod setup;
 mod slab;
+
+#[cfg(not(blitzen_loom))]
+mod port;
+#[cfg(blitzen_loom)]
+#[path = "port_model.rs"]
+mod port; // a kernel of our own making
 
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
@@ -36,7 +46,7 @@ use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::{Mutex, MutexGuard, hint};
 use io_uring::squeue::Entry;
-use io_uring::{IoUring, cqueue, opcode, types};
+use io_uring::{cqueue, opcode, types};
 
 pub use memory::{Memory, Pieces};
 pub use op::{Op, Operation};
@@ -46,6 +56,7 @@ use crate::poller::Doze;
 use crate::wakes::Wakes;
 use crate::{Poller, gone};
 use op::Left;
+use port::Port;
 use setup::Features;
 use slab::{Abandonment, Completion, Orphan, Slab, Token};
 
@@ -82,7 +93,7 @@ const RESCUE_LOOKS: u32 = 2000;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Ring {
-    uring: IoUring,
+    port: Port,
     core: Mutex<Core>,
     doze: Doze,
     poller: Arc<Poller>,
@@ -152,12 +163,9 @@ impl Ring {
     /// # Errors
     /// The system's refusal. Everything that a ring does can be done without.
     pub fn new(config: &RingConfig, poller: Arc<Poller>) -> Result<Self, Refusal> {
-        let (uring, features) = setup::build(config)?;
-        if config.flavour == Flavour::Shared {
-            barrier::announce();
-        }
+        let (port, features) = Port::open(config)?;
         Ok(Self {
-            uring,
+            port,
             core: Mutex::new(Core {
                 slab: Slab::default(),
                 pending: VecDeque::new(),
@@ -210,7 +218,12 @@ impl Ring {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn submit<T: Operation>(self: &Arc<Self>, mut operation: T) -> Op<T> {
-        let entry = operation.entry();
+        let token = self.ask(operation.entry());
+        Op::new(self.clone(), token, operation)
+    }
+
+    /// Queues a request for the owner's next turn.
+    fn ask(&self, entry: Entry) -> Token {
         let mut core = self.core.lock();
         let token = match core.shut {
             false => {
@@ -223,7 +236,7 @@ impl Ring {
         self.count(&core);
         drop(core);
         self.wake_sleeper();
-        Op::new(self.clone(), token, operation)
+        token
     }
 
     /// Operations that have not ended. A look without a lock.
@@ -338,10 +351,10 @@ impl Ring {
         (core, Ok(Entered::Done))
     }
 
-    /// Takes in the completions of an owner that is stuck, as far as they can
-    /// be had: of a [`Flavour::Shared`] ring all that the kernel has, of a
-    /// pinned one what its owner has brought in. Does nothing if the owner is
-    /// in the ring.
+    /// Does the work of an owner that is stuck. For a [`Flavour::Shared`] ring
+    /// that is all: what is pending goes to the kernel, and what the kernel has
+    /// done is taken in. For a pinned one it is only to take in what its owner
+    /// has fetched. Does nothing if the owner is in the ring.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -364,19 +377,9 @@ impl Ring {
         if core.entered {
             return Ok(0); // R2; and whoever sleeps here would miss its bell
         }
-        // SAFETY: R1, we hold the lock and the owner has not entered.
-        let waits_for_owner = unsafe { self.uring.submission_shared() }.taskrun();
-        if waits_for_owner && self.flavour == Flavour::Shared {
-            // The kernel has completions in store for when the owner comes by.
-            // Interrupting its processor makes it come by.
-            barrier::interrupt_everybody();
-            for _ in 0..RESCUE_LOOKS {
-                // SAFETY: as above.
-                if !unsafe { self.uring.completion_shared() }.is_empty() {
-                    break;
-                }
-                hint::spin_loop();
-            }
+        if self.flavour == Flavour::Shared {
+            self.send_for_owner(&mut core)?;
+            self.fetch_for_owner();
         }
         let harvest = self.reap(&mut core);
         drop(core);
@@ -385,6 +388,35 @@ impl Ring {
         match poller_has_events {
             true => Ok(taken + self.poller.try_turn()?),
             false => Ok(taken),
+        }
+    }
+
+    /// Sends what is pending, under the lock (R2).
+    fn send_for_owner(&self, core: &mut Core) -> io::Result<()> {
+        while !core.pending.is_empty() {
+            self.fill(core);
+            if judge(self.port.enter(None))? == Entered::Refused {
+                break; // the owner's next turn will see to it
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the kernel hand out completions that it has in store for when a
+    /// thread that has submitted comes by. Under the lock.
+    fn fetch_for_owner(&self) {
+        // SAFETY: R1, we hold the lock and the owner has not entered.
+        if !unsafe { self.port.waits_for_submitter() } {
+            return;
+        }
+        // Interrupting its processor makes it come by.
+        self.port.interrupt_submitters();
+        for _ in 0..RESCUE_LOOKS {
+            // SAFETY: as above.
+            if unsafe { self.port.has_completions() } {
+                break;
+            }
+            hint::spin_loop();
         }
     }
 
@@ -405,7 +437,7 @@ impl Ring {
     /// ```
     pub fn interrupt(&self) {
         if self.doze.give() {
-            self.poller.ring();
+            self.port.wake(&self.poller);
         }
     }
 
@@ -508,17 +540,15 @@ impl Ring {
 
     /// Moves pending entries into the submission queue.
     fn fill(&self, core: &mut Core) -> Filled {
-        // SAFETY: R1, R2: the owner, under the lock.
-        let mut queue = unsafe { self.uring.submission_shared() };
         while let Some(entry) = core.pending.front() {
             let token = Token::from_bits(entry.get_user_data());
             if token != Token::CANCEL && !core.slab.send(token) {
                 core.pending.pop_front(); // withdrawn
                 continue;
             }
-            // SAFETY: the slab keeps the payload, or its future does, until
-            // the kernel's last word (K1).
-            if unsafe { queue.push(entry) }.is_err() {
+            // SAFETY: R1, R2, under the lock. The slab keeps the payload, or
+            // its future does, until the kernel's last word (K1).
+            if !unsafe { self.port.push(entry) } {
                 return Filled::QueueIsFull;
             }
             core.pending.pop_front();
@@ -533,19 +563,17 @@ impl Ring {
         }
         let events = opcode::PollAdd::new(types::Fd(self.poller.as_raw_fd()), libc::POLLIN as u32);
         let entry = events.build().user_data(Token::WATCH.bits());
+        // Not full: `fill` has just made room, or the kernel has taken nothing
+        // and will not let us sleep.
         // SAFETY: R1, R2. The entry points to nothing, and the poller's
         // descriptor lives as long as the ring.
-        let mut queue = unsafe { self.uring.submission_shared() };
-        // SAFETY: as above. Not full: `fill` has just made room, or the
-        // kernel has taken nothing and will not let us sleep.
-        core.watching = unsafe { queue.push(&entry) }.is_ok();
+        core.watching = unsafe { self.port.push(&entry) };
     }
 
     /// Whether entering the kernel without waiting would do anything.
     fn has_business(&self) -> bool {
         // SAFETY: R1, R2: the owner, under the lock.
-        let queue = unsafe { self.uring.submission_shared() };
-        !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
+        unsafe { self.port.has_business() }
     }
 
     /// Enters the kernel without the lock (R2), waiting if there is a limit
@@ -559,50 +587,29 @@ impl Ring {
         // Without the poller's watch nobody could wake us.
         let may_wait = core.watching;
         drop(core);
-        let submitter = self.uring.submitter();
-        let entered = match wait {
-            Some(limit) if may_wait => {
-                let spec = limit.map(types::Timespec::from);
-                let args = types::SubmitArgs::new();
-                match &spec {
-                    Some(spec) => submitter.submit_with_args(1, &args.timespec(spec)),
-                    None => submitter.submit_with_args(1, &args),
-                }
-            }
-            _ => submitter.submit(),
-        };
+        let entered = judge(self.port.enter(wait.filter(|_| may_wait)));
         let mut core = self.core.lock();
         core.entered = false;
-        let entered = match entered {
-            Ok(_) => Ok(Entered::Done),
-            Err(error) => match error.raw_os_error() {
-                Some(libc::ETIME | libc::EINTR) => Ok(Entered::Done),
-                // Completions that did not fit have to be taken in first, or
-                // there is no memory just now: later.
-                Some(libc::EBUSY | libc::EAGAIN) => Ok(Entered::Refused),
-                _ => Err(error),
-            },
-        };
         (core, entered)
     }
 
     /// Takes completions in.
     fn reap(&self, core: &mut Core) -> Harvest {
         let mut harvest = Harvest::default();
-        // SAFETY: R1, R2: under the lock, and the owner has not entered, or
-        // is us.
-        let queue = unsafe { self.uring.completion_shared() };
-        for completion in queue.take(COMPLETIONS_PER_TURN) {
-            let more = cqueue::more(completion.flags());
-            match Token::from_bits(completion.user_data()) {
+        let take_in = |token, result, flags| {
+            let more = cqueue::more(flags);
+            match Token::from_bits(token) {
                 Token::CANCEL => {}
                 Token::WATCH => {
                     core.watching = more;
                     harvest.poller_has_events = true;
                 }
-                token => harvest.add(core.slab.complete(token, completion.result(), more)),
+                token => harvest.add(core.slab.complete(token, result, more)),
             }
-        }
+        };
+        // SAFETY: R1, R2: under the lock, and the owner has not entered, or
+        // is us.
+        unsafe { self.port.reap(COMPLETIONS_PER_TURN, take_in) };
         self.count(core);
         harvest
     }
@@ -648,6 +655,20 @@ impl fmt::Debug for Ring {
     }
 }
 
+/// What the kernel's answer to an entry means for the ring.
+fn judge(entered: io::Result<()>) -> io::Result<Entered> {
+    match entered {
+        Ok(()) => Ok(Entered::Done),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ETIME | libc::EINTR) => Ok(Entered::Done),
+            // Completions that did not fit have to be taken in first, or
+            // there is no memory just now: later.
+            Some(libc::EBUSY | libc::EAGAIN) => Ok(Entered::Refused),
+            _ => Err(error),
+        },
+    }
+}
+
 /// The kernel's number as a result.
 fn to_result(number: i32) -> io::Result<u32> {
     u32::try_from(number).map_err(|_| io::Error::from_raw_os_error(-number))
@@ -658,23 +679,149 @@ fn cancel(token: Token) -> Entry {
     request.build().user_data(Token::CANCEL.bits())
 }
 
-/// Interrupting all processors that run threads of this process.
-mod barrier {
-    const PRIVATE_EXPEDITED: i32 = 1 << 3;
-    const REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::shim::atomic::AtomicBool;
+    use blitzen_util::shim::atomic::Ordering::{Acquire, Release};
+    use blitzen_util::shim::thread;
+    use loom::sync::Arc as LoomArc;
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::task::Waker;
 
-    fn membarrier(command: i32) {
-        // SAFETY: takes numbers, and touches no memory of ours. Where it is
-        // not to be had, a rescue comes with the owner's next clock tick.
-        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
+    /// An operation whose memory the kernel uses when it does it.
+    struct Nothing(LoomArc<Life>);
+
+    #[derive(Default)]
+    struct Life {
+        freed: AtomicBool,
+        finished: AtomicBool,
     }
 
-    /// Says that this process will want to.
-    pub(super) fn announce() {
-        membarrier(REGISTER_PRIVATE_EXPEDITED);
+    impl Nothing {
+        fn new() -> (Self, LoomArc<Life>) {
+            let life = LoomArc::new(Life::default());
+            (Self(life.clone()), life)
+        }
     }
 
-    pub(super) fn interrupt_everybody() {
-        membarrier(PRIVATE_EXPEDITED);
+    impl Drop for Nothing {
+        fn drop(&mut self) {
+            assert!(!self.0.freed.swap(true, Release), "freed once");
+        }
+    }
+
+    // SAFETY: the entry points to nothing.
+    unsafe impl Operation for Nothing {
+        type Output = ();
+
+        fn entry(&mut self) -> Entry {
+            opcode::Nop::new().build()
+        }
+
+        fn finish(self, _: io::Result<u32>) {
+            self.0.finished.store(true, Release);
+        }
+    }
+
+    fn ring() -> Arc<Ring> {
+        let poller = Arc::new(Poller::new(1).unwrap());
+        Arc::new(Ring::new(&RingConfig::default(), poller).unwrap())
+    }
+
+    /// A ring whose kernel wants the memory of `life` when it works.
+    fn ring_for(life: &LoomArc<Life>) -> Arc<Ring> {
+        let (ring, life) = (ring(), life.clone());
+        let work = move || assert!(!life.freed.load(Acquire), "K1: the kernel still uses it");
+        ring.port.set_work(Box::new(work));
+        ring
+    }
+
+    fn poll(op: &mut Op<Nothing>) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        Pin::new(op).poll(&mut cx).is_ready()
+    }
+
+    #[test]
+    fn memory_outlives_the_kernels_use_although_the_future_is_dropped() {
+        loom::model(|| {
+            let (operation, life) = Nothing::new();
+            let ring = ring_for(&life);
+            let mut op = ring.submit(operation);
+            let dropper = thread::spawn(move || {
+                poll(&mut op);
+                drop(op);
+            });
+            ring.turn(Some(Duration::ZERO)).unwrap();
+            dropper.join().unwrap();
+            while ring.in_flight() > 0 {
+                ring.turn(Some(Duration::ZERO)).unwrap();
+            }
+            assert!(life.freed.load(Acquire));
+        });
+    }
+
+    #[test]
+    fn an_owner_asleep_wakes_for_what_another_thread_submits() {
+        loom::model(|| {
+            let (operation, life) = Nothing::new();
+            let ring = ring();
+            let other = thread::spawn({
+                let ring = ring.clone();
+                move || ring.submit(operation)
+            });
+            let mut taken = 0;
+            while taken == 0 {
+                taken = ring.turn(None).unwrap(); // sleeps for ever if it misses that
+            }
+            let mut op = other.join().unwrap();
+            assert!(poll(&mut op) && life.finished.load(Acquire));
+        });
+    }
+
+    #[test]
+    fn an_owner_and_a_rescuer_do_not_meet_in_the_queues() {
+        loom::model(|| {
+            let (operation, life) = Nothing::new();
+            let ring = ring_for(&life);
+            let mut op = ring.submit(operation);
+            let rescuer = thread::spawn({
+                let ring = ring.clone();
+                move || {
+                    let taken = ring.rescue().unwrap();
+                    ring.interrupt(); // as the task does that it has woken
+                    taken
+                }
+            });
+            let mut taken = ring.turn(None).unwrap();
+            taken += rescuer.join().unwrap();
+            while taken == 0 {
+                taken = ring.turn(None).unwrap();
+            }
+            assert_eq!((taken, ring.in_flight()), (1, 0), "taken in once");
+            assert!(poll(&mut op));
+        });
+    }
+
+    #[test]
+    fn a_stuck_owner_a_rescuer_and_a_dropped_future() {
+        loom::model(|| {
+            let (operation, life) = Nothing::new();
+            let ring = ring_for(&life);
+            let op = ring.submit(operation);
+            let dropper = thread::spawn(move || drop(op));
+            let rescuer = thread::spawn({
+                let ring = ring.clone();
+                move || ring.rescue().unwrap()
+            });
+            ring.turn(Some(Duration::ZERO)).unwrap(); // and then it is stuck
+            dropper.join().unwrap();
+            rescuer.join().unwrap();
+            while ring.in_flight() > 0 {
+                ring.rescue().unwrap();
+            }
+            assert!(life.freed.load(Acquire));
+        });
     }
 }

@@ -43,7 +43,11 @@ pub unsafe trait Operation: Send + 'static {
     /// What the future gives.
     type Output;
 
-    /// The request. Called once.
+    /// Whether it may be asked again if the kernel called it off, as it does
+    /// when the thread ends that asked. Then nothing of it was done.
+    const REPEATABLE: bool = false;
+
+    /// The request. Called once, and again each time that it is repeated.
     fn entry(&mut self) -> Entry;
 
     /// The end: the kernel is through with everything.
@@ -123,11 +127,26 @@ impl<T: Operation> Future for Op<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T::Output> {
         let this = self.get_mut();
         let spent = ready!(coop::poll_proceed(cx));
-        assert!(this.payload.is_some(), "polled after the operation's end");
-        let result = ready!(this.ring.poll_op(this.token, cx));
+        let result = loop {
+            let result = ready!(this.ring.poll_op(this.token, cx));
+            let payload = this.payload.as_mut();
+            let payload = payload.expect("not polled after the operation's end");
+            if !(T::REPEATABLE && was_called_off(&result)) {
+                break result;
+            }
+            this.token = this.ring.ask(payload.entry()); // R5
+        };
         spent.made_progress();
         let payload = this.payload.take().expect("it was there just now");
         Poll::Ready(payload.finish(result))
+    }
+}
+
+/// Whether the kernel has dropped a request, with nothing done.
+fn was_called_off(result: &io::Result<u32>) -> bool {
+    match result {
+        Ok(_) => false,
+        Err(error) => matches!(error.raw_os_error(), Some(libc::ECANCELED | libc::EINTR)),
     }
 }
 

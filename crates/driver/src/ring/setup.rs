@@ -131,6 +131,7 @@ impl From<Refusal> for io::Error {
 
 /// Operations every ring must know. All came before the flags that are asked
 /// for, so a kernel without one of them has been tampered with.
+#[cfg_attr(blitzen_loom, allow(dead_code))]
 const REQUIRED: [u8; 7] = [
     io_uring::opcode::AsyncCancel::CODE,
     io_uring::opcode::PollAdd::CODE,
@@ -145,12 +146,19 @@ const REQUIRED: [u8; 7] = [
 pub(super) struct Features(Probe);
 
 impl Features {
+    /// Of a kernel that is only a model.
+    #[cfg(blitzen_loom)]
+    pub(super) fn none() -> Self {
+        Self(Probe::new())
+    }
+
     pub(super) fn supports(&self, code: u8) -> bool {
         self.0.is_supported(code)
     }
 }
 
 /// Makes a ring and looks at what it can do.
+#[cfg_attr(blitzen_loom, allow(dead_code))]
 pub(super) fn build(config: &RingConfig) -> Result<(IoUring, Features), Refusal> {
     let mut builder = IoUring::builder();
     builder

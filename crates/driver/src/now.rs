@@ -1,0 +1,358 @@
+//! Asking the kernel for what it can do at once, and for nothing else.
+//!
+//! A read whose bytes are in memory, a path whose parts are: the kernel says
+//! which, and the answer is there ten times sooner than by way of a ring or of
+//! another thread.
+
+use std::ffi::CStr;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// The kernel's answer.
+///
+/// ```
+/// use blitzen_driver::now::{Now, read_now};
+///
+/// # let path = std::env::temp_dir().join(format!("blitzen-now-{}", std::process::id()));
+/// # std::fs::write(&path, b"cached")?;
+/// let file = std::fs::File::open(&path)?;
+/// let mut room = [std::mem::MaybeUninit::uninit(); 16];
+/// match read_now(&file, &mut room, Some(0)) {
+///     Now::Done(read) => assert_eq!(read?, 6),
+///     Now::MustWait => println!("a disk has to turn first"),
+///     Now::Unknown => println!("this file system cannot tell"),
+/// }
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub enum Now<T> {
+    /// It is done, or has failed for good.
+    Done(io::Result<T>),
+    /// It would have to wait for something.
+    MustWait,
+    /// It may or may not: here nobody can tell.
+    Unknown,
+}
+
+impl<T> Now<T> {
+    /// Another kind of answer.
+    ///
+    /// ```
+    /// # use blitzen_driver::now::Now;
+    /// assert!(matches!(Now::Done(Ok(2)).map(|n| n + 1), Now::Done(Ok(3))));
+    /// ```
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Now<U> {
+        match self {
+            Self::Done(result) => Now::Done(result.map(change)),
+            Self::MustWait => Now::MustWait,
+            Self::Unknown => Now::Unknown,
+        }
+    }
+
+    fn from_error(error: io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR) => Self::MustWait,
+            // EINVAL: flags that this kernel does not know; EPERM: a sandbox
+            // that does not know the call. The ordinary way will tell.
+            Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::EPERM) => Self::Unknown,
+            _ => Self::Done(Err(error)),
+        }
+    }
+}
+
+/// Where in the file: an offset, or where the file stands, which then moves.
+fn place(offset: Option<u64>) -> io::Result<libc::off_t> {
+    match offset {
+        None => Ok(-1),
+        Some(offset) => {
+            libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+        }
+    }
+}
+
+/// Reads at an offset, or where the file stands, into one or more pieces.
+///
+/// # Safety
+/// As for `preadv2(2)`: the pieces may be written to.
+pub(crate) unsafe fn read_pieces(
+    file: BorrowedFd<'_>,
+    pieces: &[libc::iovec],
+    offset: Option<u64>,
+) -> Now<usize> {
+    let count = pieces.len() as libc::c_int;
+    let at = match place(offset) {
+        Ok(at) => at,
+        Err(error) => return Now::Done(Err(error)),
+    };
+    let (fd, list) = (file.as_raw_fd(), pieces.as_ptr());
+    // SAFETY: the caller's pieces, as many as said.
+    let read = unsafe { libc::preadv2(fd, list, count, at, libc::RWF_NOWAIT) };
+    usize::try_from(read).map_or_else(
+        |_| Now::from_error(io::Error::last_os_error()),
+        |read| Now::Done(Ok(read)),
+    )
+}
+
+/// Writes at an offset, or where the file stands, from one or more pieces.
+///
+/// # Safety
+/// As for `pwritev2(2)`: the pieces may be read.
+pub(crate) unsafe fn write_pieces(
+    file: BorrowedFd<'_>,
+    pieces: &[libc::iovec],
+    offset: Option<u64>,
+) -> Now<usize> {
+    let count = pieces.len() as libc::c_int;
+    let at = match place(offset) {
+        Ok(at) => at,
+        Err(error) => return Now::Done(Err(error)),
+    };
+    let (fd, list) = (file.as_raw_fd(), pieces.as_ptr());
+    // SAFETY: the caller's pieces, as many as said.
+    let written = unsafe { libc::pwritev2(fd, list, count, at, libc::RWF_NOWAIT) };
+    usize::try_from(written).map_or_else(
+        |_| Now::from_error(io::Error::last_os_error()),
+        |written| Now::Done(Ok(written)),
+    )
+}
+
+/// Reads at an offset, or where the file stands, if that needs no waiting.
+///
+/// ```
+/// use blitzen_driver::now::{Now, read_now};
+///
+/// let file = std::fs::File::open("/dev/null")?;
+/// let mut room = [std::mem::MaybeUninit::uninit(); 16];
+/// if let Now::Done(read) = read_now(&file, &mut room, None) {
+///     assert_eq!(read?, 0);
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn read_now(file: impl AsFd, room: &mut [MaybeUninit<u8>], offset: Option<u64>) -> Now<usize> {
+    let piece = libc::iovec {
+        iov_base: room.as_mut_ptr().cast(),
+        iov_len: room.len(),
+    };
+    // SAFETY: one piece, which is the caller's slice.
+    unsafe { read_pieces(file.as_fd(), &[piece], offset) }
+}
+
+/// Writes at an offset, or where the file stands, if that needs no waiting.
+///
+/// ```
+/// use std::io::IoSlice;
+/// use blitzen_driver::now::{Now, write_now};
+///
+/// let file = std::fs::File::options().write(true).open("/dev/null")?;
+/// if let Now::Done(written) = write_now(&file, &[IoSlice::new(b"hello")], None) {
+///     assert_eq!(written?, 5);
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn write_now(file: impl AsFd, pieces: &[IoSlice<'_>], offset: Option<u64>) -> Now<usize> {
+    let pieces = &pieces[..pieces.len().min(libc::UIO_MAXIOV as usize)];
+    // SAFETY: an `IoSlice` has the layout of an `iovec`, by its documentation.
+    let list = unsafe { std::slice::from_raw_parts(pieces.as_ptr().cast(), pieces.len()) };
+    // SAFETY: the caller's slices, which are only read.
+    unsafe { write_pieces(file.as_fd(), list, offset) }
+}
+
+/// A file that was opened at once.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file.
+    pub file: OwnedFd,
+    /// How long it was a moment ago.
+    pub len: u64,
+}
+
+/// Opens a regular file or a directory with the flags of `open(2)`, if every
+/// part of its path is in memory.
+///
+/// Not one that has to be made or cut, which always may wait; nor a device or a
+/// named pipe: there opening is an act of its own, which may wait for somebody,
+/// and must not be done twice.
+///
+/// ```
+/// use blitzen_driver::now::{Now, open_now};
+///
+/// if let Now::Done(opened) = open_now(c"/etc/passwd", libc::O_RDONLY) {
+///     assert!(opened?.len > 0);
+/// }
+/// assert!(matches!(open_now(c"/dev/null", libc::O_RDONLY), Now::Unknown | Now::MustWait));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn open_now(path: &CStr, flags: i32) -> Now<Opened> {
+    if flags & (libc::O_CREAT | libc::O_TRUNC | libc::O_TMPFILE) != 0 {
+        return Now::MustWait;
+    }
+    let nofollow = flags & libc::O_NOFOLLOW;
+    // What it is has to be known before it is opened.
+    let found = match find_now(path, nofollow != 0) {
+        Now::Done(Ok(found)) => found,
+        Now::Done(Err(error)) => return Now::Done(Err(error)),
+        Now::MustWait => return Now::MustWait,
+        Now::Unknown => return Now::Unknown,
+    };
+    let len = match stat_now(found.as_fd()) {
+        Some(stat) if matches!(file_type(&stat), libc::S_IFREG | libc::S_IFDIR) => stat.stx_size,
+        _ => return Now::Unknown,
+    };
+    // A lease that somebody holds on it would have to be waited for: with
+    // O_NONBLOCK that is an error, EAGAIN.
+    let file = match open_cached(path, flags | libc::O_NONBLOCK) {
+        Ok(file) => file,
+        Err(error) => return Now::from_error(error),
+    };
+    if flags & libc::O_NONBLOCK == 0 {
+        // SAFETY: a flag of a descriptor that is ours. It cannot fail for one
+        // that takes no lock; the flag has no meaning for a regular file.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) };
+    }
+    Now::Done(Ok(Opened { file, len }))
+}
+
+/// Finds what a path names, if every part of it is in memory: a descriptor that
+/// stands for it, and with which nothing is opened.
+///
+/// ```
+/// use blitzen_driver::now::{Now, find_now};
+///
+/// if let Now::Done(found) = find_now(c"/dev/null", false) {
+///     println!("it is there: {:?}", found?);
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn find_now(path: &CStr, nofollow: bool) -> Now<OwnedFd> {
+    let flags = match nofollow {
+        true => libc::O_PATH | libc::O_NOFOLLOW,
+        false => libc::O_PATH,
+    };
+    open_cached(path, flags).map_or_else(Now::from_error, |found| Now::Done(Ok(found)))
+}
+
+fn open_cached(path: &CStr, flags: i32) -> io::Result<OwnedFd> {
+    // SAFETY: a structure of numbers, for which zero is a value.
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = (flags | libc::O_CLOEXEC) as u64;
+    how.resolve = libc::RESOLVE_CACHED;
+    let (how, size) = (&raw const how, size_of::<libc::open_how>());
+    // SAFETY: a path that ends with a zero, and a structure of the size said.
+    let fd = unsafe { libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, path.as_ptr(), how, size) };
+    match i32::try_from(fd) {
+        // SAFETY: the kernel has just opened it for us.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn file_type(stat: &libc::statx) -> u32 {
+    u32::from(stat.stx_mode) & libc::S_IFMT
+}
+
+/// What is known of an open file without asking anybody for it.
+fn stat_now(file: BorrowedFd<'_>) -> Option<libc::statx> {
+    // SAFETY: a structure of numbers, for which zero is a value.
+    let mut stat: libc::statx = unsafe { std::mem::zeroed() };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+    let mask = libc::STATX_TYPE | libc::STATX_SIZE;
+    // SAFETY: an empty path, and room for the answer.
+    let failed = unsafe { libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, mask, &mut stat) };
+    (failed == 0).then_some(stat)
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+    use std::io::{Read, Seek, Write};
+
+    struct Place(std::path::PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Self {
+            let name = format!("blitzen-now-{}-{name}", std::process::id());
+            Self(std::env::temp_dir().join(name))
+        }
+
+        fn c(&self) -> CString {
+            CString::new(self.0.to_str().unwrap()).unwrap()
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_cached_file_is_opened_as_asked() {
+        let place = Place::new("open");
+        std::fs::write(&place.0, b"hello").unwrap();
+        let flags = libc::O_WRONLY | libc::O_APPEND;
+        let Now::Done(opened) = open_now(&place.c(), flags) else {
+            return; // an old kernel
+        };
+        let opened = opened.unwrap();
+        assert_eq!(opened.len, 5);
+        // SAFETY: asks for a number.
+        let flags = unsafe { libc::fcntl(opened.file.as_raw_fd(), libc::F_GETFL) };
+        assert_eq!(flags & (libc::O_NONBLOCK | libc::O_APPEND), libc::O_APPEND);
+        std::fs::File::from(opened.file).write_all(b"!").unwrap();
+        assert_eq!(std::fs::read(&place.0).unwrap(), b"hello!");
+    }
+
+    #[test]
+    fn a_path_that_names_nothing_is_told_so() {
+        let place = Place::new("missing");
+        assert!(std::fs::metadata(&place.0).is_err()); // now it is known
+        if let Now::Done(opened) = open_now(&place.c(), libc::O_RDONLY) {
+            assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::NotFound);
+        }
+    }
+
+    #[test]
+    fn a_named_pipe_is_never_opened_here() {
+        let place = Place::new("fifo");
+        // SAFETY: a path that ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(place.c().as_ptr(), 0o600) }, 0);
+        // It would wait for a writer, and this test with it.
+        assert!(matches!(open_now(&place.c(), libc::O_RDONLY), Now::Unknown));
+    }
+
+    #[test]
+    fn a_read_without_an_offset_moves_the_file_and_one_with_does_not() {
+        let place = Place::new("moves");
+        std::fs::write(&place.0, b"hello").unwrap();
+        let mut file = std::fs::File::open(&place.0).unwrap();
+        let mut room = [MaybeUninit::uninit(); 2];
+        let Now::Done(read) = read_now(&file, &mut room, Some(1)) else {
+            return; // a file system that cannot tell
+        };
+        assert_eq!((read.unwrap(), file.stream_position().unwrap()), (2, 0));
+        assert!(matches!(read_now(&file, &mut room, None), Now::Done(Ok(2))));
+        let mut rest = String::new();
+        file.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "llo");
+    }
+
+    #[test]
+    fn an_empty_pipe_must_wait_and_an_offset_out_of_range_is_wrong() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut room = [MaybeUninit::uninit(); 8];
+        match read_now(&reader, &mut room, None) {
+            Now::MustWait => {}
+            other => return println!("not known here: {other:?}"),
+        }
+        writer.write_all(b"x").unwrap();
+        assert!(matches!(
+            read_now(&reader, &mut room, None),
+            Now::Done(Ok(1))
+        ));
+        let wrong = read_now(&reader, &mut room, Some(u64::MAX));
+        assert!(matches!(wrong, Now::Done(Err(_))));
+    }
+}

@@ -1,0 +1,139 @@
+//! The two queues that are shared with the kernel.
+//!
+//! Everything the ring asks of the kernel goes through here, so that its
+//! protocol between threads can be modelled with a kernel of our own making
+//! ([`model`](super)), which exports the same names.
+
+use std::io;
+use std::time::Duration;
+
+use io_uring::squeue::Entry;
+use io_uring::{IoUring, types};
+
+use super::setup::{self, Features, Flavour, Refusal, RingConfig};
+use crate::Poller;
+
+/// One end of an io_uring.
+///
+/// P1. The queues may be touched under the ring's lock only, and by nobody
+///     else while its owner is in the kernel.
+pub(super) struct Port(IoUring);
+
+impl Port {
+    pub(super) fn open(config: &RingConfig) -> Result<(Self, Features), Refusal> {
+        let (uring, features) = setup::build(config)?;
+        if config.flavour == Flavour::Shared {
+            barrier::announce();
+        }
+        Ok((Self(uring), features))
+    }
+
+    /// The io_uring itself, to register things with it.
+    #[allow(dead_code)] // for operations that need more than the queues
+    pub(super) fn uring(&self) -> &IoUring {
+        &self.0
+    }
+
+    /// Puts an entry into the submission queue; false if that is full.
+    ///
+    /// # Safety
+    /// P1; and what the entry points to lives until the kernel's last word on
+    /// it.
+    pub(super) unsafe fn push(&self, entry: &Entry) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.0.submission_shared().push(entry) }.is_ok()
+    }
+
+    /// Whether entering the kernel without waiting would do anything.
+    ///
+    /// # Safety
+    /// P1.
+    pub(super) unsafe fn has_business(&self) -> bool {
+        // SAFETY: the caller's.
+        let queue = unsafe { self.0.submission_shared() };
+        !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
+    }
+
+    /// Whether the kernel has completions in store for when a thread that has
+    /// submitted comes by.
+    ///
+    /// # Safety
+    /// P1.
+    pub(super) unsafe fn waits_for_submitter(&self) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.0.submission_shared() }.taskrun()
+    }
+
+    /// Whether there are completions to take in.
+    ///
+    /// # Safety
+    /// P1.
+    pub(super) unsafe fn has_completions(&self) -> bool {
+        // SAFETY: the caller's.
+        !unsafe { self.0.completion_shared() }.is_empty()
+    }
+
+    /// Takes completions in, `most` of them: what was given to the kernel to
+    /// keep, the result, and its flags.
+    ///
+    /// # Safety
+    /// P1.
+    pub(super) unsafe fn reap(&self, most: usize, mut visit: impl FnMut(u64, i32, u32)) {
+        // SAFETY: the caller's.
+        let queue = unsafe { self.0.completion_shared() };
+        for completion in queue.take(most) {
+            visit(
+                completion.user_data(),
+                completion.result(),
+                completion.flags(),
+            );
+        }
+    }
+
+    /// Enters the kernel: it takes what the submission queue holds, and, if
+    /// there is a limit for it, waits for a completion.
+    pub(super) fn enter(&self, wait: Option<Option<Duration>>) -> io::Result<()> {
+        let submitter = self.0.submitter();
+        let args = types::SubmitArgs::new();
+        let entered = match wait {
+            None => submitter.submit(),
+            Some(None) => submitter.submit_with_args(1, &args),
+            Some(Some(limit)) => {
+                let limit = types::Timespec::from(limit);
+                submitter.submit_with_args(1, &args.timespec(&limit))
+            }
+        };
+        entered.map(drop)
+    }
+
+    /// Makes all threads of this process that run come by in the kernel.
+    pub(super) fn interrupt_submitters(&self) {
+        barrier::interrupt_everybody();
+    }
+
+    /// Wakes an owner that waits in [`enter`](Self::enter).
+    pub(super) fn wake(&self, poller: &Poller) {
+        poller.ring();
+    }
+}
+
+/// Interrupting all processors that run threads of this process.
+mod barrier {
+    const PRIVATE_EXPEDITED: i32 = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
+
+    fn membarrier(command: i32) {
+        // SAFETY: takes numbers, and touches no memory of ours. Where it is
+        // not to be had, a rescue comes with the owner's next clock tick.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
+    }
+
+    /// Says that this process will want to.
+    pub(super) fn announce() {
+        membarrier(REGISTER_PRIVATE_EXPEDITED);
+    }
+
+    pub(super) fn interrupt_everybody() {
+        membarrier(PRIVATE_EXPEDITED);
+    }
+}
