@@ -27,7 +27,9 @@ pub use spin::SpinPermit;
 use crate::{Interest, Poller, Ready, Registration, gone};
 
 #[cfg(target_os = "linux")]
-use crate::ring::{Op, Operation, Refusal, Ring, RingConfig};
+use crate::ring::{Op, Operation, Refusal, Ring, RingConfig, socket};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd;
 
 /// What a [`Driver`] is made of.
 ///
@@ -307,7 +309,7 @@ impl Driver {
 
     /// The place for what there is to wait for now.
     fn place(&self) -> Place {
-        if self.has_operations() {
+        if self.is_ring_needed() {
             return Place::Ring;
         }
         match self.poller.get() {
@@ -471,7 +473,7 @@ impl Driver {
 
     fn turn_ring(&self, max_wait: Option<Duration>) -> io::Result<usize> {
         match self.made_ring() {
-            Some(ring) if max_wait.is_none_or(|wait| !wait.is_zero()) || ring.in_flight() > 0 => {
+            Some(ring) if max_wait.is_none_or(|wait| !wait.is_zero()) || ring.is_needed() => {
                 ring.turn(max_wait)
             }
             _ => Ok(0),
@@ -480,8 +482,92 @@ impl Driver {
 
     fn rescue_ring(&self) -> io::Result<usize> {
         match self.made_ring() {
-            Some(ring) if ring.in_flight() > 0 => ring.rescue(),
+            Some(ring) if ring.is_needed() => ring.rescue(),
             _ => Ok(0),
+        }
+    }
+
+    fn is_ring_needed(&self) -> bool {
+        self.made_ring().is_some_and(|ring| ring.is_needed())
+    }
+
+    /// Takes a connected socket into the worker's ring. Any thread may.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use blitzen_driver::{Driver, DriverConfig};
+    ///
+    /// let driver = Driver::new(DriverConfig::default());
+    /// let (ours, _theirs) = std::os::unix::net::UnixStream::pair()?;
+    /// ours.set_nonblocking(true)?;
+    /// match driver.open_stream(Arc::new(ours)) {
+    ///     Ok(stream) => assert_eq!(stream.unread(), 0),
+    ///     Err(refusal) => println!("by readiness, then: {refusal}"),
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`ring`](Self::ring).
+    pub fn open_stream<S>(&self, socket: Arc<S>) -> io::Result<socket::Stream>
+    where
+        S: AsFd + Send + Sync + 'static,
+    {
+        let stream = self.ring()?.open_stream(socket)?;
+        self.ring_is_needed();
+        Ok(stream)
+    }
+
+    /// Takes a listening socket into the worker's ring. Any thread may.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use blitzen_driver::{Driver, DriverConfig};
+    ///
+    /// let driver = Driver::new(DriverConfig::default());
+    /// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// match driver.open_listener(Arc::new(listener)) {
+    ///     Ok(listener) => assert_eq!(listener.waiting(), 0),
+    ///     Err(refusal) => println!("by readiness, then: {refusal}"),
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`ring`](Self::ring).
+    pub fn open_listener<S>(&self, socket: Arc<S>) -> io::Result<socket::Listener>
+    where
+        S: AsFd + Send + Sync + 'static,
+    {
+        let listener = self.ring()?.open_listener(socket)?;
+        self.ring_is_needed();
+        Ok(listener)
+    }
+
+    /// An owner that sleeps elsewhere has to move.
+    fn ring_is_needed(&self) {
+        let place = self.berth.place_after_change();
+        if matches!(place, Some(Place::Word | Place::Poller)) {
+            self.interrupt();
+        }
+    }
+
+    /// The owner leaves, and may not come back: what was taken over to be
+    /// sent goes out now, and nothing more is taken over for it.
+    ///
+    /// ```
+    /// # use blitzen_driver::{Driver, DriverConfig};
+    /// let driver = Driver::new(DriverConfig::default());
+    /// driver.leave()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What the system says of the ring itself.
+    pub fn leave(&self) -> io::Result<()> {
+        match self.made_ring() {
+            Some(ring) if ring.is_needed() => ring.leave_it(),
+            _ => Ok(()),
         }
     }
 
@@ -497,7 +583,7 @@ impl Driver {
         };
         ring.cancel_all();
         let end = Instant::now().checked_add(patience);
-        while ring.in_flight() > 0 {
+        while ring.is_at_work() {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 break;
@@ -518,6 +604,25 @@ impl Driver {
     /// assert!(!Driver::new(DriverConfig::default()).has_operations());
     /// ```
     pub fn has_operations(&self) -> bool {
+        false
+    }
+
+    /// The owner leaves, and may not come back.
+    ///
+    /// ```
+    /// # use blitzen_driver::{Driver, DriverConfig};
+    /// let driver = Driver::new(DriverConfig::default());
+    /// driver.leave()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// None.
+    pub fn leave(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn is_ring_needed(&self) -> bool {
         false
     }
 

@@ -12,7 +12,8 @@
 //! as well, whose bell wakes it. If the owner is stuck elsewhere, any thread
 //! can do all that for it, except to sleep.
 //!
-//! R1. The lock guards the slab, the pending entries and both queues.
+//! R1. The lock guards the slab, the sockets, the pending entries and both
+//!     queues.
 //! R2. The owner enters the kernel without the lock, `entered` being set;
 //!     nobody else touches the queues while it is. A rescuer enters with the
 //!     lock, and never waits there.
@@ -28,6 +29,7 @@ mod memory;
 mod op;
 mod setup;
 mod slab;
+pub mod socket;
 
 #[cfg(not(blitzen_loom))]
 mod port;
@@ -51,6 +53,7 @@ use io_uring::{cqueue, opcode, types};
 pub use memory::{Memory, Pieces};
 pub use op::{Op, Operation};
 pub use setup::{Flavour, Refusal, RingConfig};
+pub use socket::BufferConfig;
 
 use crate::poller::Doze;
 use crate::wakes::Wakes;
@@ -59,6 +62,7 @@ use op::Left;
 use port::Port;
 use setup::Features;
 use slab::{Abandonment, Completion, Orphan, Slab, Token};
+use socket::table::{self, Aftermath, Table};
 
 /// The most completions a turn takes in. What is left is found by the next
 /// one, which then does not sleep.
@@ -101,12 +105,21 @@ pub struct Ring {
     flavour: Flavour,
     /// `core.slab.live()`, for a look without the lock.
     in_flight: AtomicUsize,
+    /// What `core.sockets` counts, for a look without the lock.
+    sockets: socket::Counts,
+    /// Who turns the ring.
+    owner: socket::Owner,
+    buffers: BufferConfig,
 }
 
 /// What the lock guards, beside the queues.
 struct Core {
     slab: Slab,
+    sockets: Table,
     pending: VecDeque<Entry>,
+    /// Requests in the submission queue that the kernel answers at once, which
+    /// nobody expects: a sleeper waits for one completion more.
+    prompt: u32,
     /// The owner is in the kernel without the lock (R2).
     entered: bool,
     /// The kernel has been asked to say when the poller has events.
@@ -119,6 +132,7 @@ struct Core {
 struct Harvest {
     wakes: Wakes,
     orphans: Vec<(Box<dyn Orphan>, i32)>,
+    aftermath: Aftermath,
     taken: usize,
     poller_has_events: bool,
 }
@@ -137,6 +151,7 @@ impl Harvest {
         for (payload, result) in self.orphans.drain(..) {
             payload.finish(to_result(result));
         }
+        self.aftermath.finish();
         self.wakes.fire();
         self.taken
     }
@@ -168,7 +183,9 @@ impl Ring {
             port,
             core: Mutex::new(Core {
                 slab: Slab::default(),
+                sockets: Table::default(),
                 pending: VecDeque::new(),
+                prompt: 0,
                 entered: false,
                 watching: false,
                 shut: false,
@@ -178,6 +195,9 @@ impl Ring {
             features,
             flavour: config.flavour,
             in_flight: AtomicUsize::new(0),
+            sockets: socket::Counts::default(),
+            owner: socket::Owner::default(),
+            buffers: config.buffers,
         })
     }
 
@@ -282,6 +302,7 @@ impl Ring {
     /// # Errors
     /// What the kernel says of the ring itself; a signal is no error.
     pub fn turn(&self, timeout: Option<Duration>) -> io::Result<usize> {
+        self.owner.is_here();
         let core = self.core.lock();
         let sleeps = timeout != Some(Duration::ZERO) && self.doze.begin();
         let (mut core, entered) = match sleeps {
@@ -393,9 +414,10 @@ impl Ring {
 
     /// Sends what is pending, under the lock (R2).
     fn send_for_owner(&self, core: &mut Core) -> io::Result<()> {
-        while !core.pending.is_empty() {
+        while !core.pending.is_empty() || core.sockets.queued() > 0 {
             self.fill(core);
-            if judge(self.port.enter(None))? == Entered::Refused {
+            core.prompt = 0;
+            if judge(self.port.enter(None, 0))? == Entered::Refused {
                 break; // the owner's next turn will see to it
             }
         }
@@ -485,7 +507,11 @@ impl Ring {
         for token in unsure {
             core.pending.push_back(cancel(token));
         }
+        let mut aftermath = Aftermath::default();
+        core.sockets.shut(&mut aftermath);
+        self.count(&core);
         drop(core);
+        aftermath.finish();
         self.wake_sleeper();
     }
 
@@ -536,6 +562,7 @@ impl Ring {
 
     fn count(&self, core: &Core) {
         self.in_flight.store(core.slab.live(), Relaxed);
+        self.sockets.note(&core.sockets);
     }
 
     /// Moves pending entries into the submission queue.
@@ -553,7 +580,13 @@ impl Ring {
             }
             core.pending.pop_front();
         }
-        Filled::Everything
+        // SAFETY: R1, R2, under the lock. The table keeps descriptors and memory
+        // until the kernel's last word (S1).
+        let push = |entry: &Entry| unsafe { self.port.push(entry) };
+        match core.sockets.fill(push, &mut core.prompt) {
+            table::Filled::Everything => Filled::Everything,
+            table::Filled::QueueIsFull => Filled::QueueIsFull,
+        }
     }
 
     /// Asks to be told when the poller has events.
@@ -586,8 +619,9 @@ impl Ring {
         core.entered = true;
         // Without the poller's watch nobody could wake us.
         let may_wait = core.watching;
+        let prompt = std::mem::take(&mut core.prompt);
         drop(core);
-        let entered = judge(self.port.enter(wait.filter(|_| may_wait)));
+        let entered = judge(self.port.enter(wait.filter(|_| may_wait), prompt));
         let mut core = self.core.lock();
         core.entered = false;
         (core, entered)
@@ -604,12 +638,24 @@ impl Ring {
                     core.watching = more;
                     harvest.poller_has_events = true;
                 }
-                token => harvest.add(core.slab.complete(token, result, more)),
+                token => match table::Mark::from_bits(token.bits()) {
+                    None => harvest.add(core.slab.complete(token, result, more)),
+                    Some(mark) => {
+                        harvest.taken += 1;
+                        let word = table::Word {
+                            mark,
+                            result,
+                            flags,
+                        };
+                        core.sockets.complete(&word, &mut harvest.aftermath);
+                    }
+                },
             }
         };
         // SAFETY: R1, R2: under the lock, and the owner has not entered, or
         // is us.
         unsafe { self.port.reap(COMPLETIONS_PER_TURN, take_in) };
+        core.sockets.completed();
         self.count(core);
         harvest
     }
@@ -634,12 +680,12 @@ impl Drop for Ring {
     /// owner have gone without [`cancel_all`](Ring::cancel_all), they get a
     /// little time, and what then still runs is never freed.
     fn drop(&mut self) {
-        if self.in_flight() == 0 {
+        if !self.is_at_work() {
             return;
         }
         self.cancel_all();
         for _ in 0..100 {
-            if self.in_flight() == 0 || self.turn(Some(Duration::from_millis(10))).is_err() {
+            if !self.is_at_work() || self.turn(Some(Duration::from_millis(10))).is_err() {
                 return;
             }
         }

@@ -28,10 +28,16 @@ impl Port {
         Ok((Self(uring), features))
     }
 
-    /// The io_uring itself, to register things with it.
-    #[allow(dead_code)] // for operations that need more than the queues
-    pub(super) fn uring(&self) -> &IoUring {
-        &self.0
+    /// Tells the kernel of buffers to pick from: `count` entries at `address`,
+    /// known as `group`.
+    ///
+    /// # Safety
+    /// The entries, and the buffers they name, live as long as anything may be
+    /// received.
+    pub(super) unsafe fn provide(&self, address: u64, count: u16, group: u16) -> io::Result<()> {
+        let submitter = self.0.submitter();
+        // SAFETY: the caller's.
+        unsafe { submitter.register_buf_ring_with_flags(address, count, group, 0) }
     }
 
     /// Puts an entry into the submission queue; false if that is full.
@@ -91,16 +97,18 @@ impl Port {
     }
 
     /// Enters the kernel: it takes what the submission queue holds, and, if
-    /// there is a limit for it, waits for a completion.
-    pub(super) fn enter(&self, wait: Option<Option<Duration>>) -> io::Result<()> {
+    /// there is a limit for it, waits for a completion beside `prompt` others,
+    /// which come at once.
+    pub(super) fn enter(&self, wait: Option<Option<Duration>>, prompt: u32) -> io::Result<()> {
+        let want = prompt as usize + 1;
         let submitter = self.0.submitter();
         let args = types::SubmitArgs::new();
         let entered = match wait {
             None => submitter.submit(),
-            Some(None) => submitter.submit_with_args(1, &args),
+            Some(None) => submitter.submit_with_args(want, &args),
             Some(Some(limit)) => {
                 let limit = types::Timespec::from(limit);
-                submitter.submit_with_args(1, &args.timespec(&limit))
+                submitter.submit_with_args(want, &args.timespec(&limit))
             }
         };
         entered.map(drop)

@@ -60,6 +60,10 @@ impl Port {
         Ok((port, Features::none()))
     }
 
+    pub(super) unsafe fn provide(&self, _: u64, _: u16, _: u16) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Says what the kernel does for each operation.
     pub(super) fn set_work(&self, work: Work) {
         self.kernel.lock().work = Some(work);
@@ -107,7 +111,7 @@ impl Port {
         });
     }
 
-    pub(super) fn enter(&self, wait: Option<Option<Duration>>) -> io::Result<()> {
+    pub(super) fn enter(&self, wait: Option<Option<Duration>>, _prompt: u32) -> io::Result<()> {
         self.touch(|| {
             let mut kernel = self.kernel.lock();
             kernel.come_by();

@@ -5,6 +5,8 @@ use std::{fmt, io};
 
 use io_uring::{IoUring, Probe};
 
+use super::socket::BufferConfig;
+
 /// Who may touch a ring, and with it how its completions come in.
 ///
 /// Never a plain ring: there every completion interrupts its owner, which
@@ -45,6 +47,8 @@ pub struct RingConfig {
     pub completions: u32,
     /// Who may touch the ring.
     pub flavour: Flavour,
+    /// Buffers for what sockets receive, made with the first of them.
+    pub buffers: BufferConfig,
 }
 
 impl Default for RingConfig {
@@ -53,6 +57,7 @@ impl Default for RingConfig {
             entries: 256,
             completions: 4096,
             flavour: Flavour::Shared,
+            buffers: BufferConfig::default(),
         }
     }
 }

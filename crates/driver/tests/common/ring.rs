@@ -17,6 +17,7 @@ pub(crate) fn ring(entries: u32, completions: u32, flavour: Flavour) -> Option<A
         entries,
         completions,
         flavour,
+        ..RingConfig::default()
     };
     match Ring::new(&config, poller) {
         Ok(ring) => Some(Arc::new(ring)),

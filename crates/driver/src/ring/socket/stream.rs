@@ -1,0 +1,482 @@
+//! A connection on a ring, as a task has it.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::{fmt, thread};
+
+use blitzen_util::coop;
+
+use super::table::{Aftermath, Found, Key, Way};
+use crate::gone;
+use crate::ring::Ring;
+
+/// Writes up to here are copied and go out with the owner's next turn.
+const SMALL: usize = 2048;
+/// Room below this is not worth a system call for what may still be there.
+const WORTH_MORE: usize = 512;
+
+/// Whether something waits to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffered {
+    /// Yes.
+    Yes,
+    /// Not yet; the task will be woken.
+    Coming,
+    /// Nothing has been asked of the kernel: look at the socket itself.
+    Unknown,
+}
+
+/// A connection whose bytes come and go by way of a [`Ring`].
+///
+/// Made by [`Ring::open_stream`]. Dropping it closes the socket, once what was
+/// taken over to be sent is sent, unless others hold it too.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use std::sync::Arc;
+/// use std::task::{Context, Poll, Waker};
+/// use blitzen_driver::Poller;
+/// use blitzen_driver::ring::{Ring, RingConfig};
+///
+/// let poller = Arc::new(Poller::new(16)?);
+/// let Ok(ring) = Ring::new(&RingConfig::default(), poller) else { return Ok(()) };
+/// let ring = Arc::new(ring);
+/// let (ours, mut theirs) = std::os::unix::net::UnixStream::pair()?;
+/// ours.set_nonblocking(true)?;
+/// let stream = ring.open_stream(Arc::new(ours))?;
+///
+/// theirs.write_all(b"hello")?;
+/// let mut bytes = [std::mem::MaybeUninit::uninit(); 16];
+/// let mut cx = Context::from_waker(Waker::noop());
+/// let count = loop {
+///     match stream.poll_read(&mut cx, &mut bytes) {
+///         Poll::Ready(count) => break count?,
+///         Poll::Pending => ring.turn(None)?, // the owner's part
+///     };
+/// };
+/// assert_eq!(count, 5);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Stream {
+    ring: Arc<Ring>,
+    key: Key,
+    fd: RawFd,
+}
+
+impl Ring {
+    /// Takes a connected socket in, which has to be in non-blocking mode. From
+    /// now on it is read and written here only.
+    ///
+    /// # Errors
+    /// [`gone`] after [`cancel_all`](Ring::cancel_all), and of kind
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if the kernel cannot pick
+    /// buffers, which it can since 5.19.
+    pub fn open_stream<S>(self: &Arc<Self>, socket: Arc<S>) -> io::Result<Stream>
+    where
+        S: AsFd + Send + Sync + 'static,
+    {
+        let fd = socket.as_fd().as_raw_fd();
+        let key = self.with_sockets(|core, _| {
+            if core.sockets.is_shut() {
+                return Err(gone());
+            }
+            self.provide_buffers(core)?;
+            Ok(core.sockets.add_stream(fd, socket))
+        })?;
+        let ring = self.clone();
+        Ok(Stream { ring, key, fd })
+    }
+}
+
+impl Stream {
+    /// The socket's home.
+    pub fn ring(&self) -> &Arc<Ring> {
+        &self.ring
+    }
+
+    /// Reads what has come; waits if there is nothing. Of several tasks that
+    /// wait here the one that called last is woken.
+    ///
+    /// # Errors
+    /// What the system says, and [`gone`] if the ring was shut.
+    ///
+    /// # Cancel safety
+    /// Bytes that come when nobody waits are kept for the next call.
+    pub fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        let spent = ready!(coop::poll_proceed(cx));
+        loop {
+            match self.try_read(room) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => {
+                    spent.made_progress();
+                    return Poll::Ready(result);
+                }
+            }
+            let waker = cx.waker().clone(); // foreign code: before the lock
+            let waits = self.ring.with_sockets(|core, after| {
+                if core.sockets.is_shut() && core.sockets.unread(self.key) == 0 {
+                    return Err(gone());
+                }
+                Ok(core.sockets.wait_to_read(self.key, waker, after))
+            });
+            match waits {
+                Ok(true) => return Poll::Pending,
+                Ok(false) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Reads what has come.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and what
+    /// the system says.
+    pub fn try_read(&self, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        if room.is_empty() {
+            return Ok(0);
+        }
+        match self.with_table(|table, _| table.read(self.key, room)) {
+            Found::Bytes(count, more) => {
+                let rest = &mut room[count..];
+                match more && rest.len() >= WORTH_MORE {
+                    true => Ok(count + self.read_rest(rest)),
+                    false => Ok(count),
+                }
+            }
+            Found::End => Ok(0),
+            Found::Error(error) => Err(io::Error::from_raw_os_error(error)),
+            Found::Perhaps => {
+                let read = self.receive(room, 0);
+                if !matches!(read, Ok(count) if count == room.len()) {
+                    self.with_table(|table, _| table.calm(self.key));
+                }
+                read
+            }
+            Found::Nothing => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    /// Reads what the system has beyond what had come.
+    fn read_rest(&self, room: &mut [MaybeUninit<u8>]) -> usize {
+        match self.receive(room, 0) {
+            Ok(count) => {
+                if count < room.len() {
+                    self.with_table(|table, _| table.calm(self.key));
+                }
+                count
+            }
+            Err(error) => {
+                self.with_table(|table, _| {
+                    table.calm(self.key);
+                    if error.kind() != io::ErrorKind::WouldBlock
+                        && let Some(number) = error.raw_os_error()
+                    {
+                        // The system says it once; it is for the next read.
+                        table.note_error(self.key, number);
+                    }
+                });
+                0
+            }
+        }
+    }
+
+    /// Reads from the socket itself. Nothing is armed: bytes come in order.
+    fn receive(&self, room: &mut [MaybeUninit<u8>], flags: i32) -> io::Result<usize> {
+        let flags = flags | libc::MSG_DONTWAIT;
+        // SAFETY: the room is the caller's.
+        let read = unsafe { libc::recv(self.fd, room.as_mut_ptr().cast(), room.len(), flags) };
+        usize::try_from(read).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Reads without taking anything; waits if there is nothing.
+    ///
+    /// # Errors
+    /// As for [`poll_read`](Self::poll_read).
+    pub fn poll_peek(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        let spent = ready!(coop::poll_proceed(cx));
+        loop {
+            let found = match self.with_table(|table, _| table.peek(self.key, room)) {
+                Found::Bytes(count, _) => Some(Ok(count)),
+                Found::End => Some(Ok(0)),
+                Found::Error(error) => Some(Err(io::Error::from_raw_os_error(error))),
+                Found::Perhaps => match self.receive(room, libc::MSG_PEEK) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+                    result => Some(result),
+                },
+                Found::Nothing => None,
+            };
+            if let Some(result) = found {
+                spent.made_progress();
+                return Poll::Ready(result);
+            }
+            let waker = cx.waker().clone(); // foreign code: before the lock
+            let waits = self.ring.with_sockets(|core, after| {
+                if core.sockets.is_shut() {
+                    return Err(gone());
+                }
+                Ok(core.sockets.wait_to_read(self.key, waker, after))
+            });
+            match waits {
+                Ok(true) => return Poll::Pending,
+                Ok(false) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Whether something waits to be read, an end or an error included. Every
+    /// task that asks is woken.
+    pub fn poll_buffered(&self, cx: &mut Context<'_>) -> Buffered {
+        let waker = cx.waker().clone(); // foreign code: before the lock
+        match self.with_table(|table, after| table.watch(self.key, waker, after)) {
+            Some(true) => Buffered::Yes,
+            Some(false) => Buffered::Coming,
+            None => Buffered::Unknown,
+        }
+    }
+
+    /// How many bytes have come that nobody has read.
+    pub fn unread(&self) -> usize {
+        self.with_table(|table, _| table.unread(self.key))
+    }
+
+    /// Sends some bytes, of several parts; waits if there is no room. Of
+    /// several tasks that wait here the one that called last is woken.
+    ///
+    /// A few bytes, written by the thread that turns the ring, are taken over:
+    /// they go out with its next turn, and there is room for them. Should the
+    /// connection have failed by then, the next call says so.
+    ///
+    /// # Errors
+    /// What the system says, also of earlier bytes, and [`gone`] if the ring
+    /// was shut and there is no room.
+    ///
+    /// # Cancel safety
+    /// A call that has not answered has taken nothing.
+    pub fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let spent = ready!(coop::poll_proceed(cx));
+        loop {
+            let room = match self.send(parts) {
+                Ok(count) => {
+                    spent.made_progress();
+                    return Poll::Ready(Ok(count));
+                }
+                Err(Refused::Because(error)) => {
+                    spent.made_progress();
+                    return Poll::Ready(Err(error));
+                }
+                Err(Refused::NoRoom) => true,
+                Err(Refused::Busy) => false,
+            };
+            let waker = cx.waker().clone(); // foreign code: before the lock
+            let waits = self.ring.with_sockets(|core, after| {
+                if core.sockets.is_shut() && room {
+                    return Err(gone());
+                }
+                Ok(core.sockets.wait_to_write(self.key, waker, room, after))
+            });
+            match waits {
+                Ok(true) => return Poll::Pending,
+                Ok(false) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Sends some bytes, of several parts.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, or
+    /// something is under way; and what the system says, also of earlier bytes.
+    pub fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.send(parts).map_err(|refused| match refused {
+            Refused::Because(error) => error,
+            Refused::NoRoom | Refused::Busy => io::ErrorKind::WouldBlock.into(),
+        })
+    }
+
+    fn send(&self, parts: &[IoSlice<'_>]) -> Result<usize, Refused> {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let owner = len <= SMALL && self.ring.is_mine();
+        let mut measured = false;
+        loop {
+            let may_measure = owner && !measured;
+            match self.with_table(|table, _| table.write(self.key, parts, may_measure)) {
+                Way::Taken => return Ok(len),
+                Way::Failed(error) => {
+                    return Err(Refused::Because(io::Error::from_raw_os_error(error)));
+                }
+                Way::Wait => return Err(Refused::Busy),
+                Way::Measure => {
+                    let room = self.room();
+                    measured = !self.with_table(|table, _| table.credit(self.key, room, len));
+                }
+                Way::Direct => {
+                    return match self.send_now(parts) {
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                            Err(Refused::NoRoom)
+                        }
+                        result => result.map_err(Refused::Because),
+                    };
+                }
+            }
+        }
+    }
+
+    fn send_now(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        /// What the system takes at once.
+        const MOST_PARTS: usize = 1024;
+        let parts = &parts[..parts.len().min(MOST_PARTS)];
+        // SAFETY: a structure of numbers and pointers, for which zero is a value.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        // An `IoSlice` is an `iovec`, as std promises.
+        message.msg_iov = parts.as_ptr().cast_mut().cast();
+        message.msg_iovlen = parts.len() as _;
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the parts are the caller's, and are only read.
+        let sent = unsafe { libc::sendmsg(self.fd, &message, flags) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// How much room the socket has for what is sent: half of it, to be sure.
+    fn room(&self) -> u32 {
+        const SNDBUF: usize = 3;
+        const WMEM_ALLOC: usize = 2;
+        const WMEM_QUEUED: usize = 5;
+        let mut info = [0_u32; 16];
+        let mut len = size_of_val(&info) as libc::socklen_t;
+        // SAFETY: as much memory as is said.
+        let answer = unsafe {
+            let info = info.as_mut_ptr().cast();
+            libc::getsockopt(self.fd, libc::SOL_SOCKET, SO_MEMINFO, info, &mut len)
+        };
+        match answer {
+            0 => info[SNDBUF].saturating_sub(info[WMEM_ALLOC].max(info[WMEM_QUEUED])) / 2,
+            _ => 0,
+        }
+    }
+
+    /// Waits until everything that was taken over is out.
+    ///
+    /// # Errors
+    /// What the system said of it.
+    pub fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            if let Some(error) = self.with_table(|table, _| table.take_error(self.key)) {
+                return Poll::Ready(Err(io::Error::from_raw_os_error(error)));
+            }
+            if self.with_table(|table, _| table.is_sent(self.key)) {
+                return Poll::Ready(Ok(()));
+            }
+            let waker = cx.waker().clone(); // foreign code: before the lock
+            if self.with_table(|table, after| table.wait_to_write(self.key, waker, false, after)) {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// As [`poll_sent`](Self::poll_sent), for any number of tasks: whether
+    /// there is something to wait for.
+    pub fn watch_sent(&self, cx: &mut Context<'_>) -> bool {
+        let waker = cx.waker().clone(); // foreign code: before the lock
+        self.with_table(|table, after| table.watch_sent(self.key, waker, after))
+    }
+
+    /// The error of earlier bytes, if they could not be sent.
+    pub fn take_error(&self) -> Option<io::Error> {
+        let error = self.with_table(|table, _| table.take_error(self.key));
+        error.map(io::Error::from_raw_os_error)
+    }
+
+    /// Ends the direction that is written, now or when everything that was
+    /// taken over is out.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn end(&self) -> io::Result<()> {
+        if !self.with_table(|table, after| table.end(self.key, after)) {
+            return Ok(());
+        }
+        // SAFETY: the socket is open.
+        match unsafe { libc::shutdown(self.fd, libc::SHUT_WR) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Takes the socket out of the ring again: nothing is armed any more, and
+    /// everything is sent. Blocks for the moment that this takes.
+    ///
+    /// # Errors
+    /// The stream back, if there is something that nobody has read: it would
+    /// be lost.
+    pub fn take_out(self) -> Result<(), Self> {
+        while self.unread() == 0 {
+            if self.with_table(|table, _| table.disarm(self.key)) {
+                return match self.unread() {
+                    0 => Ok(()),
+                    _ => Err(self),
+                };
+            }
+            self.ring.push_on();
+            thread::yield_now(); // to whoever else is at it
+        }
+        Err(self)
+    }
+
+    /// Does something with the table that needs nothing of the kernel, or
+    /// tells the owner if it does.
+    fn with_table<R>(
+        &self,
+        visit: impl FnOnce(&mut super::table::Table, &mut Aftermath) -> R,
+    ) -> R {
+        self.ring
+            .with_sockets(|core, after| visit(&mut core.sockets, after))
+    }
+
+    pub(super) fn key(&self) -> Key {
+        self.key
+    }
+
+    pub(super) fn fd(&self) -> RawFd {
+        self.fd
+    }
+}
+
+/// Not in the `libc` crate for every target.
+const SO_MEMINFO: libc::c_int = 55;
+
+enum Refused {
+    NoRoom,
+    Busy,
+    Because(io::Error),
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.with_table(|table, after| table.close(self.key, after));
+        self.ring.push_on_if_unowned();
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("fd", &self.fd).finish()
+    }
+}

@@ -1,0 +1,1232 @@
+//! The sockets of one ring: what the kernel is doing for each, what has come,
+//! and what is to go out.
+//!
+//! ```text
+//!             wait             sent              the kernel's last word
+//!   Idle ───────────► Queued ────────► Armed ──────────────────────────► Idle
+//!                        ▲               │ too much unread, or closed      ▲
+//!        a buffer is back│               ▼                                 │
+//!                     Starved         Ending ──────────────────────────────╯
+//! ```
+//!
+//! S1. A socket's place, its descriptor and the bytes on their way out live
+//!     until the kernel has said its last word on everything it was asked for
+//!     that socket, whether or not the socket has been closed by then.
+//! S2. At most one receive, one send and one wait for room of a socket are
+//!     with the kernel. So bytes come and go in order.
+//! S3. What has been taken in is never given up while the socket is open.
+//! S4. Bytes taken over to be sent are sent, unless the connection fails.
+//! S5. `busy` counts what is queued for the kernel or with it.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::mem::{MaybeUninit, take};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::task::Waker;
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::{cqueue, opcode, types};
+
+use super::pool::{GROUP, Pieces, Pool};
+use crate::wakes::Wakes;
+
+/// Unread buffers of one socket before its receive is stopped.
+const MOST_UNREAD: u16 = 8;
+/// Connections nobody has asked for before a listener's accept is stopped.
+const MOST_WAITING: usize = 64;
+/// Short messages in a row, none of them left lying, before a socket's receive
+/// stays armed.
+const STREAK: u8 = 3;
+/// The most bytes that are gathered behind a send under way.
+const MOST_GATHERED: usize = 16 * 1024;
+/// Memory for sends that is kept for the next ones.
+const MOST_SPARE: usize = 64;
+/// What a send may cost of a socket's room beside its bytes.
+const SEND_COST: u32 = 2048;
+/// Not in the `io-uring` crate: wait for the socket before trying.
+const POLL_FIRST: u16 = 1;
+
+/// Keeps a descriptor open.
+pub(super) type Keeper = Arc<dyn Send + Sync>;
+
+/// Names a socket of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    index: u32,
+    generation: u32,
+}
+
+/// What the kernel was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ring) enum Task {
+    /// To receive, or to accept.
+    Receive = 0,
+    Send = 1,
+    /// To say when there is room to send.
+    Room = 2,
+}
+
+/// What the kernel keeps of a request for a socket. Bit 31 tells it from an
+/// operation's token, and the highest two are never both set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ring) struct Mark(u64);
+
+const IS_MARK: u64 = 1 << 31;
+const GENERATION_MASK: u32 = (1 << 30) - 1;
+
+impl Mark {
+    fn new(index: u32, generation: u32, task: Task) -> Self {
+        Self(u64::from(index) | IS_MARK | u64::from(generation) << 32 | (task as u64) << 62)
+    }
+
+    /// Unless the bits are those of an operation.
+    pub(in crate::ring) fn from_bits(bits: u64) -> Option<Self> {
+        (bits & IS_MARK != 0).then_some(Self(bits))
+    }
+
+    fn index(self) -> usize {
+        (self.0 & (IS_MARK - 1)) as usize
+    }
+
+    fn generation(self) -> u32 {
+        (self.0 >> 32) as u32 & GENERATION_MASK
+    }
+
+    fn task(self) -> Task {
+        match self.0 >> 62 {
+            0 => Task::Receive,
+            1 => Task::Send,
+            _ => Task::Room,
+        }
+    }
+}
+
+/// A word from the kernel.
+pub(in crate::ring) struct Word {
+    pub(in crate::ring) mark: Mark,
+    pub(in crate::ring) result: i32,
+    pub(in crate::ring) flags: u32,
+}
+
+/// What is left to do after the lock.
+#[derive(Default)]
+pub(in crate::ring) struct Aftermath {
+    pub(in crate::ring) wakes: Wakes,
+    /// To be dropped: wakers, descriptors.
+    wakers: Vec<Waker>,
+    keepers: Vec<Keeper>,
+    connections: Vec<OwnedFd>,
+    ends: Vec<(Keeper, RawFd)>,
+    /// Somebody expects an answer for which a sleeper may not get up.
+    pub(super) expected: bool,
+}
+
+impl Aftermath {
+    pub(in crate::ring) fn finish(mut self) {
+        for (_open, fd) in self.ends.drain(..) {
+            // SAFETY: the keeper has it open. A connection that is gone needs
+            // no end.
+            unsafe { libc::shutdown(fd, libc::SHUT_WR) };
+        }
+        drop((self.wakers, self.keepers, self.connections));
+        self.wakes.fire();
+    }
+}
+
+/// Who waits for one direction of a socket.
+#[derive(Default)]
+struct Waiters {
+    /// Of those that read or write, the one that called last.
+    last: Option<Waker>,
+    others: Vec<Waker>,
+}
+
+impl Waiters {
+    fn set_last(&mut self, waker: Waker, after: &mut Aftermath) {
+        after.wakers.extend(self.last.replace(waker));
+    }
+
+    fn add(&mut self, waker: Waker, after: &mut Aftermath) {
+        match self.others.iter().any(|other| other.will_wake(&waker)) {
+            true => after.wakers.push(waker),
+            false => self.others.push(waker),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.last.is_none() && self.others.is_empty()
+    }
+
+    fn wake(&mut self, after: &mut Aftermath) {
+        if let Some(waker) = self.last.take() {
+            after.wakes.push(waker);
+        }
+        for waker in self.others.drain(..) {
+            after.wakes.push(waker);
+        }
+    }
+
+    fn forget(&mut self, after: &mut Aftermath) {
+        after.wakers.extend(self.last.take());
+        after.wakers.append(&mut self.others);
+    }
+}
+
+/// Where a receive, or an accept, stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arm {
+    Idle,
+    /// On its way to the kernel; for many messages or for one.
+    Queued {
+        many: bool,
+    },
+    Armed {
+        many: bool,
+    },
+    /// The kernel has been asked to stop.
+    Ending,
+    /// There was no buffer.
+    Starved,
+}
+
+impl Arm {
+    /// Whether the kernel has it.
+    fn is_out(self) -> bool {
+        matches!(self, Arm::Armed { .. } | Arm::Ending)
+    }
+}
+
+/// What comes after the last byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Nothing, for good.
+    Closed,
+    /// An error, once.
+    Error(i32),
+}
+
+/// What comes in.
+struct Incoming {
+    arm: Arm,
+    /// Bytes that were copied out of the pool, older than its pieces.
+    spill: VecDeque<u8>,
+    pieces: Pieces,
+    end: Option<End>,
+    /// The kernel had more than fitted.
+    bulk: bool,
+    /// Short messages in a row; zero before the first one.
+    streak: u8,
+    waiters: Waiters,
+}
+
+impl Incoming {
+    fn has_news(&self) -> bool {
+        !self.spill.is_empty() || !self.pieces.is_empty() || self.end.is_some()
+    }
+}
+
+/// Where a send stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flight {
+    None,
+    Queued,
+    /// With the kernel, which answers at once, or which may wait for room.
+    Out,
+}
+
+/// What goes out.
+struct Outgoing {
+    flight: Flight,
+    /// The bytes under way, `sent` of which are with the peer.
+    flying: Vec<u8>,
+    sent: usize,
+    /// The kernel may wait for room: it has refused to do otherwise.
+    patient: bool,
+    /// The bytes that follow.
+    gathered: Vec<u8>,
+    /// So much room is known to be there.
+    credit: u32,
+    /// A buffer that is not ours is under way.
+    lent: bool,
+    error: Option<i32>,
+    /// Nothing follows: say so to the peer when everything is out.
+    then_end: bool,
+    room: Arm,
+    waiters: Waiters,
+}
+
+impl Outgoing {
+    fn is_idle(&self) -> bool {
+        self.flight == Flight::None && !self.lent
+    }
+}
+
+struct Stream {
+    fd: RawFd,
+    keeper: Keeper,
+    /// Somebody holds it.
+    open: bool,
+    receive: Incoming,
+    send: Outgoing,
+}
+
+struct Listener {
+    fd: RawFd,
+    keeper: Keeper,
+    open: bool,
+    arm: Arm,
+    waiting: VecDeque<OwnedFd>,
+    error: Option<i32>,
+    waiters: Waiters,
+}
+
+enum Place {
+    Free,
+    Stream(Box<Stream>),
+    Listener(Box<Listener>),
+}
+
+struct Slot {
+    generation: u32,
+    place: Place,
+}
+
+/// What a read found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// So many bytes; and the system has more, if that is true.
+    Bytes(usize, bool),
+    End,
+    Error(i32),
+    /// Nothing here, but the system may have some: nothing is armed.
+    Perhaps,
+    Nothing,
+}
+
+/// What to do with bytes that are to be sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// They were taken over.
+    Taken,
+    /// An earlier send failed with this.
+    Failed(i32),
+    /// They may go to the system straight away.
+    Direct,
+    /// They could be taken over if it were known that there is room.
+    Measure,
+    /// Not before what is under way.
+    Wait,
+}
+
+/// Whether all requests fitted into the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ring) enum Filled {
+    Everything,
+    QueueIsFull,
+}
+
+/// All sockets of one ring; behind its lock.
+#[derive(Default)]
+pub(in crate::ring) struct Table {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    queue: VecDeque<(u32, Task, Wish)>,
+    starved: VecDeque<u32>,
+    pool: Option<Pool>,
+    spare: Vec<Vec<u8>>,
+    open: usize,
+    busy: usize,
+    /// The kernel cannot receive many messages with one request.
+    only_single: bool,
+    shut: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Begin,
+    Cancel,
+}
+
+impl Table {
+    /// Sockets that somebody holds.
+    pub(in crate::ring) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Requests that are queued or with the kernel (S5).
+    pub(in crate::ring) fn busy(&self) -> usize {
+        self.busy
+    }
+
+    /// Requests that the kernel has not been told of.
+    pub(in crate::ring) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn has_pool(&self) -> bool {
+        self.pool.is_some()
+    }
+
+    pub(super) fn set_pool(&mut self, pool: Pool) {
+        self.pool = Some(pool);
+    }
+
+    pub(super) fn is_shut(&self) -> bool {
+        self.shut
+    }
+
+    pub(super) fn held_buffers(&self) -> usize {
+        self.pool.as_ref().map_or(0, Pool::held)
+    }
+
+    pub(super) fn add_stream(&mut self, fd: RawFd, keeper: Keeper) -> Key {
+        self.insert(Place::Stream(Box::new(Stream {
+            fd,
+            keeper,
+            open: true,
+            receive: Incoming {
+                arm: Arm::Idle,
+                spill: VecDeque::new(),
+                pieces: Pieces::default(),
+                end: None,
+                bulk: false,
+                streak: 0,
+                waiters: Waiters::default(),
+            },
+            send: Outgoing {
+                flight: Flight::None,
+                flying: Vec::new(),
+                sent: 0,
+                patient: false,
+                gathered: Vec::new(),
+                credit: 0,
+                lent: false,
+                error: None,
+                then_end: false,
+                room: Arm::Idle,
+                waiters: Waiters::default(),
+            },
+        })))
+    }
+
+    pub(super) fn add_listener(&mut self, fd: RawFd, keeper: Keeper) -> Key {
+        self.insert(Place::Listener(Box::new(Listener {
+            fd,
+            keeper,
+            open: true,
+            arm: Arm::Idle,
+            waiting: VecDeque::new(),
+            error: None,
+            waiters: Waiters::default(),
+        })))
+    }
+
+    fn insert(&mut self, place: Place) -> Key {
+        self.open += 1;
+        let index = self.free.pop().unwrap_or_else(|| {
+            let index = self.slots.len() as u32;
+            assert!(u64::from(index) < IS_MARK, "two thousand million sockets");
+            self.slots.push(Slot {
+                generation: 0,
+                place: Place::Free,
+            });
+            self.free.reserve(self.slots.len()); // closing one never allocates
+            index
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.place = place;
+        Key {
+            index,
+            generation: slot.generation,
+        }
+    }
+
+    fn stream(&mut self, key: Key) -> &mut Stream {
+        match &mut self.slots[key.index as usize] {
+            Slot {
+                generation,
+                place: Place::Stream(stream),
+            } if *generation == key.generation => stream,
+            _ => unreachable!("S1: a key names an open socket"),
+        }
+    }
+
+    fn listener(&mut self, key: Key) -> &mut Listener {
+        match &mut self.slots[key.index as usize] {
+            Slot {
+                generation,
+                place: Place::Listener(listener),
+            } if *generation == key.generation => listener,
+            _ => unreachable!("S1: a key names an open socket"),
+        }
+    }
+
+    // Reading.
+
+    /// Reads what has come into `room`.
+    pub(super) fn read(&mut self, key: Key, room: &mut [MaybeUninit<u8>]) -> Found {
+        let Place::Stream(stream) = &mut self.slots[key.index as usize].place else {
+            unreachable!("S1: a key names an open socket")
+        };
+        let receive = &mut stream.receive;
+        let mut filled = 0;
+        if !receive.spill.is_empty() {
+            let wanted = receive.spill.len().min(room.len());
+            for (place, byte) in room.iter_mut().zip(receive.spill.drain(..wanted)) {
+                place.write(byte);
+            }
+            filled = wanted;
+            if receive.spill.is_empty() {
+                receive.spill = VecDeque::new(); // spilling is rare
+            }
+        }
+        if let Some(pool) = &mut self.pool {
+            while filled < room.len()
+                && pool.read(&mut receive.pieces, |bytes| {
+                    let count = bytes.len().min(room.len() - filled);
+                    for (place, byte) in room[filled..].iter_mut().zip(&bytes[..count]) {
+                        place.write(*byte);
+                    }
+                    filled += count;
+                    count
+                })
+            {}
+        }
+        if filled > 0 {
+            let more = receive.bulk && receive.arm == Arm::Idle && !receive.has_news();
+            self.feed_starved();
+            return Found::Bytes(filled, more);
+        }
+        match receive.end {
+            Some(End::Closed) => Found::End,
+            Some(End::Error(error)) => {
+                receive.end = None;
+                Found::Error(error)
+            }
+            None if receive.arm == Arm::Idle && receive.bulk => Found::Perhaps,
+            None => Found::Nothing,
+        }
+    }
+
+    /// The bytes that have come and were not read.
+    pub(super) fn unread(&mut self, key: Key) -> usize {
+        let receive = &self.stream(key).receive;
+        let (spill, pieces) = (receive.spill.len(), receive.pieces);
+        spill + self.pool.as_ref().map_or(0, |pool| pool.unread(&pieces))
+    }
+
+    /// Copies the oldest unread bytes without taking them.
+    pub(super) fn peek(&mut self, key: Key, room: &mut [MaybeUninit<u8>]) -> Found {
+        let stream = self.stream(key);
+        if stream.receive.spill.is_empty() && !stream.receive.pieces.is_empty() {
+            self.spill(key.index);
+        }
+        let receive = &mut self.stream(key).receive;
+        let mut filled = 0;
+        for (place, byte) in room.iter_mut().zip(&receive.spill) {
+            place.write(*byte);
+            filled += 1;
+        }
+        match receive.end {
+            _ if filled > 0 => Found::Bytes(filled, false),
+            Some(End::Closed) => Found::End,
+            Some(End::Error(error)) => {
+                receive.end = None;
+                Found::Error(error)
+            }
+            None if receive.arm == Arm::Idle => Found::Perhaps,
+            None => Found::Nothing,
+        }
+    }
+
+    /// The system had no more, or less than was asked for.
+    pub(super) fn calm(&mut self, key: Key) {
+        self.stream(key).receive.bulk = false;
+    }
+
+    /// Something that the system said while nothing was armed.
+    pub(super) fn note_error(&mut self, key: Key, error: i32) {
+        self.stream(key).receive.end = Some(End::Error(error));
+    }
+
+    /// Waits for something to read; false if there is something now.
+    pub(super) fn wait_to_read(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> bool {
+        let receive = &mut self.stream(key).receive;
+        if receive.has_news() {
+            after.wakers.push(waker);
+            return false;
+        }
+        receive.waiters.set_last(waker, after);
+        if receive.arm == Arm::Idle {
+            self.arm(key.index);
+        }
+        true
+    }
+
+    /// For one that wants to know when there is something, without reading:
+    /// `Some(true)` now, `Some(false)` later, for something is armed and
+    /// `waker` will hear of it, `None` if nothing is armed.
+    pub(super) fn watch(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> Option<bool> {
+        let receive = &mut self.stream(key).receive;
+        if receive.has_news() || receive.arm == Arm::Idle {
+            after.wakers.push(waker);
+            return receive.has_news().then_some(true);
+        }
+        receive.waiters.add(waker, after);
+        Some(false)
+    }
+
+    /// Queues a receive for a socket that has none.
+    fn arm(&mut self, index: u32) {
+        let single = self.only_single;
+        if let Place::Stream(stream) = &mut self.slots[index as usize].place {
+            let many = stream.receive.streak >= STREAK && !single;
+            stream.receive.arm = Arm::Queued { many };
+            self.busy += 1;
+            self.queue.push_back((index, Task::Receive, Wish::Begin));
+        }
+    }
+
+    /// Buffers have come back: those that found none may try again.
+    fn feed_starved(&mut self) {
+        while let Some(index) = self.starved.pop_front() {
+            if let Place::Stream(stream) = &mut self.slots[index as usize].place
+                && stream.receive.arm == Arm::Starved
+            {
+                stream.receive.arm = Arm::Idle;
+                self.arm(index);
+            }
+        }
+    }
+
+    /// Copies what a socket has unread out of the pool.
+    fn spill(&mut self, index: u32) {
+        if let (Place::Stream(stream), Some(pool)) =
+            (&mut self.slots[index as usize].place, &mut self.pool)
+        {
+            let Incoming { pieces, spill, .. } = &mut stream.receive;
+            pool.drain(pieces, |bytes| spill.extend(bytes));
+        }
+    }
+
+    /// The pool has run dry: there must be buffers again, or whoever does not
+    /// read would hold up all others.
+    fn refill(&mut self) {
+        if self.starved.is_empty() {
+            return;
+        }
+        if !self.pool.as_mut().is_some_and(Pool::grow) {
+            for index in 0..self.slots.len() as u32 {
+                self.spill(index);
+            }
+        }
+        self.feed_starved();
+    }
+
+    // Writing.
+
+    /// Looks for a way for bytes that are to be sent, and takes them over if
+    /// that is possible. They can wait for the owner's next turn only if
+    /// `owner` is the caller.
+    pub(super) fn write(&mut self, key: Key, parts: &[IoSlice<'_>], owner: bool) -> Way {
+        let Place::Stream(stream) = &mut self.slots[key.index as usize].place else {
+            unreachable!("S1: a key names an open socket")
+        };
+        let send = &mut stream.send;
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        if let Some(error) = send.error.take() {
+            return Way::Failed(error);
+        }
+        if send.lent {
+            return Way::Wait;
+        }
+        let may_wait = owner && !self.shut;
+        let fits = send.gathered.len() + len <= MOST_GATHERED;
+        if may_wait && fits && cost(len) <= send.credit {
+            send.credit -= cost(len);
+            if send.gathered.capacity() == 0 {
+                send.gathered = self.spare.pop().unwrap_or_default();
+            }
+            for part in parts {
+                send.gathered.extend_from_slice(part);
+            }
+            if send.flight == Flight::None {
+                send.flight = Flight::Queued;
+                self.busy += 1;
+                self.queue.push_back((key.index, Task::Send, Wish::Begin));
+            }
+            return Way::Taken;
+        }
+        if send.flight != Flight::None {
+            return Way::Wait;
+        }
+        if may_wait && fits && send.room == Arm::Idle {
+            return Way::Measure;
+        }
+        send.credit = send.credit.saturating_sub(cost(len));
+        Way::Direct
+    }
+
+    /// So much room was found; whether it is enough for `len` bytes.
+    pub(super) fn credit(&mut self, key: Key, room: u32, len: usize) -> bool {
+        let send = &mut self.stream(key).send;
+        if send.flight != Flight::None {
+            return true; // somebody was faster: look again
+        }
+        send.credit = room;
+        cost(len) <= room
+    }
+
+    /// Waits until what is under way is out and, with `room`, the system has
+    /// room; false if nothing is under way and room was not asked for.
+    pub(super) fn wait_to_write(
+        &mut self,
+        key: Key,
+        waker: Waker,
+        room: bool,
+        after: &mut Aftermath,
+    ) -> bool {
+        let send = &mut self.stream(key).send;
+        if send.is_idle() && !room {
+            after.wakers.push(waker);
+            return false;
+        }
+        send.waiters.set_last(waker, after);
+        after.expected |= send.flight == Flight::Out;
+        if send.is_idle() && send.room == Arm::Idle {
+            send.room = Arm::Queued { many: false };
+            self.busy += 1;
+            self.queue.push_back((key.index, Task::Room, Wish::Begin));
+        }
+        true
+    }
+
+    /// As [`watch`](Self::watch): whether something is under way, of whose end
+    /// `waker` will hear.
+    pub(super) fn watch_sent(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> bool {
+        let send = &mut self.stream(key).send;
+        if send.is_idle() {
+            after.wakers.push(waker);
+            return false;
+        }
+        send.waiters.add(waker, after);
+        after.expected |= send.flight == Flight::Out;
+        true
+    }
+
+    pub(super) fn is_sent(&mut self, key: Key) -> bool {
+        self.stream(key).send.is_idle()
+    }
+
+    pub(super) fn take_error(&mut self, key: Key) -> Option<i32> {
+        self.stream(key).send.error.take()
+    }
+
+    /// Nothing more will be written: true if the peer may be told now,
+    /// otherwise it will be.
+    pub(super) fn end(&mut self, key: Key, after: &mut Aftermath) -> bool {
+        let send = &mut self.stream(key).send;
+        send.then_end = !send.is_idle();
+        after.expected |= send.flight == Flight::Out;
+        !send.then_end
+    }
+
+    /// A buffer of somebody else's goes out: nothing else may, until
+    /// [`give_back`](Self::give_back).
+    pub(super) fn lend(&mut self, key: Key) -> bool {
+        let send = &mut self.stream(key).send;
+        if !send.is_idle() {
+            return false;
+        }
+        send.lent = true;
+        send.credit = 0;
+        self.busy += 1;
+        true
+    }
+
+    /// That buffer is through.
+    pub(super) fn give_back(&mut self, key: Key, after: &mut Aftermath) {
+        self.busy -= 1;
+        let stream = self.stream(key);
+        stream.send.lent = false;
+        stream.send.waiters.wake(after);
+        if take(&mut stream.send.then_end) {
+            after.ends.push((stream.keeper.clone(), stream.fd));
+        }
+        self.release_if_done(key.index, after);
+    }
+
+    // Accepting.
+
+    /// A connection, an error, or neither.
+    pub(super) fn accept(&mut self, key: Key) -> Option<Result<OwnedFd, i32>> {
+        let listener = self.listener(key);
+        match listener.waiting.pop_front() {
+            Some(connection) => Some(Ok(connection)),
+            None => listener.error.take().map(Err),
+        }
+    }
+
+    /// Waits for a connection; false if there is one, or an error.
+    pub(super) fn wait_to_accept(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> bool {
+        let listener = self.listener(key);
+        if !listener.waiting.is_empty() || listener.error.is_some() {
+            after.wakers.push(waker);
+            return false;
+        }
+        listener.waiters.add(waker, after);
+        if listener.arm == Arm::Idle {
+            listener.arm = Arm::Queued { many: true };
+            self.busy += 1;
+            self.queue
+                .push_back((key.index, Task::Receive, Wish::Begin));
+        }
+        true
+    }
+
+    /// Connections that nobody has asked for.
+    pub(super) fn waiting(&mut self, key: Key) -> usize {
+        self.listener(key).waiting.len()
+    }
+
+    // Ending.
+
+    /// Stops what is armed for a socket that stays open; true if nothing is,
+    /// any more.
+    pub(super) fn disarm(&mut self, key: Key) -> bool {
+        self.stop(key.index);
+        match &self.slots[key.index as usize].place {
+            Place::Stream(stream) => {
+                !stream.receive.arm.is_out() && !stream.send.room.is_out() && stream.send.is_idle()
+            }
+            Place::Listener(listener) => !listener.arm.is_out(),
+            Place::Free => true,
+        }
+    }
+
+    /// Nobody holds the socket any more. What was to be sent is sent.
+    pub(super) fn close(&mut self, key: Key, after: &mut Aftermath) {
+        self.open -= 1;
+        self.stop(key.index);
+        match &mut self.slots[key.index as usize].place {
+            Place::Stream(stream) => {
+                stream.open = false;
+                after.expected |= stream.send.flight == Flight::Out;
+                stream.receive.waiters.forget(after);
+                stream.send.waiters.forget(after);
+                stream.receive.spill = VecDeque::new();
+                if let Some(pool) = &mut self.pool {
+                    pool.drain(&mut stream.receive.pieces, |_| {});
+                }
+            }
+            Place::Listener(listener) => {
+                listener.open = false;
+                listener.waiters.forget(after);
+                after.connections.extend(listener.waiting.drain(..));
+            }
+            Place::Free => unreachable!("S1: a key names an open socket"),
+        }
+        self.release_if_done(key.index, after);
+        self.feed_starved();
+    }
+
+    /// Withdraws what is queued to come in, and asks the kernel to stop what
+    /// it has.
+    fn stop(&mut self, index: u32) {
+        let arms = match &mut self.slots[index as usize].place {
+            Place::Stream(stream) => [
+                Some((Task::Receive, &mut stream.receive.arm)),
+                Some((Task::Room, &mut stream.send.room)),
+            ],
+            Place::Listener(listener) => [Some((Task::Receive, &mut listener.arm)), None],
+            Place::Free => return,
+        };
+        for (task, arm) in arms.into_iter().flatten() {
+            match *arm {
+                Arm::Queued { .. } => {
+                    *arm = Arm::Idle;
+                    self.busy -= 1;
+                }
+                Arm::Armed { .. } => {
+                    *arm = Arm::Ending;
+                    self.queue.push_back((index, task, Wish::Cancel));
+                }
+                Arm::Starved => *arm = Arm::Idle,
+                Arm::Idle | Arm::Ending => {}
+            }
+        }
+    }
+
+    /// Refuses to begin anything, and stops everything but sends.
+    pub(in crate::ring) fn shut(&mut self, after: &mut Aftermath) {
+        self.shut = true;
+        for index in 0..self.slots.len() as u32 {
+            self.stop(index);
+            match &mut self.slots[index as usize].place {
+                Place::Stream(stream) => {
+                    stream.receive.waiters.wake(after);
+                    stream.send.waiters.wake(after);
+                }
+                Place::Listener(listener) => listener.waiters.wake(after),
+                Place::Free => {}
+            }
+        }
+    }
+
+    /// S1: a closed socket of which the kernel has nothing any more goes.
+    fn release_if_done(&mut self, index: u32, after: &mut Aftermath) {
+        let slot = &mut self.slots[index as usize];
+        let done = match &slot.place {
+            Place::Free => false,
+            Place::Stream(stream) => {
+                !stream.open
+                    && !stream.receive.arm.is_out()
+                    && !stream.send.room.is_out()
+                    && stream.send.is_idle()
+            }
+            Place::Listener(listener) => !listener.open && !listener.arm.is_out(),
+        };
+        if !done {
+            return;
+        }
+        slot.generation = (slot.generation + 1) & GENERATION_MASK;
+        match std::mem::replace(&mut slot.place, Place::Free) {
+            Place::Stream(stream) => {
+                if self.spare.len() < MOST_SPARE {
+                    let send = stream.send;
+                    let buffers = [send.flying, send.gathered].into_iter();
+                    self.spare
+                        .extend(buffers.filter(|bytes| bytes.capacity() > 0).map(emptied));
+                }
+                after.keepers.push(stream.keeper);
+            }
+            Place::Listener(listener) => after.keepers.push(listener.keeper),
+            Place::Free => unreachable!("looked at just now"),
+        }
+        self.free.push(index);
+    }
+
+    // The kernel's side.
+
+    /// Tells the kernel what is queued, through `push`, which refuses when the
+    /// queue is full. Counts in `prompt` the requests whose answers come at once
+    /// and are expected by nobody.
+    pub(in crate::ring) fn fill(
+        &mut self,
+        mut push: impl FnMut(&Entry) -> bool,
+        prompt: &mut u32,
+    ) -> Filled {
+        while let Some(&(index, task, wish)) = self.queue.front() {
+            if let Some(entry) = self.entry(index, task, wish) {
+                if !push(&entry) {
+                    return Filled::QueueIsFull;
+                }
+                *prompt += u32::from(self.pushed(index, task, wish));
+            }
+            self.queue.pop_front();
+        }
+        Filled::Everything
+    }
+
+    /// The request, unless it was withdrawn.
+    fn entry(&mut self, index: u32, task: Task, wish: Wish) -> Option<Entry> {
+        let slot = &mut self.slots[index as usize];
+        let mark = Mark::new(index, slot.generation, task).0;
+        if wish == Wish::Cancel {
+            let is_ending = match &slot.place {
+                Place::Stream(stream) => match task {
+                    Task::Receive => stream.receive.arm == Arm::Ending,
+                    _ => stream.send.room == Arm::Ending,
+                },
+                Place::Listener(listener) => listener.arm == Arm::Ending,
+                Place::Free => false,
+            };
+            let cancel = opcode::AsyncCancel::new(mark).build();
+            return is_ending.then(|| cancel.user_data(crate::ring::slab::Token::CANCEL.bits()));
+        }
+        let entry = match (&mut slot.place, task) {
+            (Place::Stream(stream), Task::Receive) => match stream.receive.arm {
+                Arm::Queued { many: true } => {
+                    opcode::RecvMulti::new(types::Fd(stream.fd), GROUP).build()
+                }
+                Arm::Queued { many: false } => {
+                    let size = self.pool.as_ref().map_or(0, Pool::size);
+                    let first = match stream.receive.streak {
+                        0 => 0,
+                        _ => POLL_FIRST, // it has just been emptied
+                    };
+                    opcode::Recv::new(types::Fd(stream.fd), std::ptr::null_mut(), size)
+                        .buf_group(GROUP)
+                        .ioprio(first)
+                        .build()
+                        .flags(Flags::BUFFER_SELECT)
+                }
+                _ => return None,
+            },
+            (Place::Stream(stream), Task::Send) => {
+                let send = &mut stream.send;
+                if send.flight != Flight::Queued {
+                    return None;
+                }
+                if send.flying.is_empty() {
+                    std::mem::swap(&mut send.flying, &mut send.gathered);
+                    send.sent = 0;
+                }
+                let rest = &send.flying[send.sent..];
+                let wait = match send.patient {
+                    true => libc::MSG_WAITALL,
+                    false => libc::MSG_WAITALL | libc::MSG_DONTWAIT,
+                };
+                opcode::Send::new(types::Fd(stream.fd), rest.as_ptr(), rest.len() as u32)
+                    .flags(wait | libc::MSG_NOSIGNAL)
+                    .build()
+            }
+            (Place::Stream(stream), Task::Room) => match stream.send.room {
+                Arm::Queued { .. } => {
+                    opcode::PollAdd::new(types::Fd(stream.fd), libc::POLLOUT as u32).build()
+                }
+                _ => return None,
+            },
+            (Place::Listener(listener), Task::Receive) => match listener.arm {
+                Arm::Queued { .. } => opcode::AcceptMulti::new(types::Fd(listener.fd))
+                    .flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)
+                    .build(),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(entry.user_data(mark))
+    }
+
+    /// The request is with the kernel; true if it will be answered at once and
+    /// the answer can wait. Should somebody come to expect it, see
+    /// [`Aftermath::expected`].
+    fn pushed(&mut self, index: u32, task: Task, wish: Wish) -> bool {
+        if wish == Wish::Cancel {
+            return false;
+        }
+        let armed = |arm: &mut Arm| {
+            if let Arm::Queued { many } = *arm {
+                *arm = Arm::Armed { many };
+            }
+        };
+        match (&mut self.slots[index as usize].place, task) {
+            (Place::Stream(stream), Task::Receive) => armed(&mut stream.receive.arm),
+            (Place::Stream(stream), Task::Room) => armed(&mut stream.send.room),
+            (Place::Stream(stream), Task::Send) => {
+                let send = &mut stream.send;
+                send.flight = Flight::Out;
+                let is_expected = !send.waiters.is_empty()
+                    || !send.gathered.is_empty()
+                    || send.then_end
+                    || !stream.open;
+                return !send.patient && !is_expected;
+            }
+            (Place::Listener(listener), _) => armed(&mut listener.arm),
+            (Place::Free, _) => {}
+        }
+        false
+    }
+
+    /// Takes in a word from the kernel.
+    pub(in crate::ring) fn complete(&mut self, word: &Word, after: &mut Aftermath) {
+        let index = word.mark.index();
+        let slot = &self.slots[index];
+        assert!(
+            slot.generation == word.mark.generation(),
+            "S1: the kernel names a live socket"
+        );
+        let index = index as u32;
+        match (&slot.place, word.mark.task()) {
+            (Place::Stream(_), Task::Receive) => self.received(index, word, after),
+            (Place::Stream(_), Task::Send) => self.sent(index, word, after),
+            (Place::Stream(_), Task::Room) => self.has_room(index, word, after),
+            (Place::Listener(_), _) => self.accepted(index, word, after),
+            (Place::Free, _) => unreachable!("S1: the kernel names a live socket"),
+        }
+        self.release_if_done(index, after);
+    }
+
+    /// All words of this time were taken in.
+    pub(in crate::ring) fn completed(&mut self) {
+        self.refill();
+    }
+
+    fn received(&mut self, index: u32, word: &Word, after: &mut Aftermath) {
+        let (Place::Stream(stream), Some(pool)) =
+            (&mut self.slots[index as usize].place, &mut self.pool)
+        else {
+            unreachable!("something was received, into a buffer of the pool")
+        };
+        let receive = &mut stream.receive;
+        let before = receive.arm;
+        if !cqueue::more(word.flags) {
+            receive.arm = Arm::Idle;
+            self.busy -= 1;
+        }
+        if let Some(id) = cqueue::buffer_select(word.flags) {
+            match word.result > 0 && stream.open {
+                true => pool.hold(&mut receive.pieces, id, word.result as u32),
+                false => pool.give_back(id),
+            }
+        }
+        match word.result {
+            1.. => {
+                let full = word.result as u32 == pool.size();
+                receive.bulk = full || cqueue::sock_nonempty(word.flags);
+                receive.streak = match full || receive.pieces.count() >= MOST_UNREAD {
+                    false => receive.streak.saturating_add(1),
+                    true => 1,
+                };
+            }
+            0 => receive.end = Some(End::Closed),
+            error => match -error {
+                libc::ENOBUFS if before != Arm::Ending && stream.open && !self.shut => {
+                    receive.arm = Arm::Starved;
+                    self.starved.push_back(index);
+                }
+                libc::EINVAL if before == (Arm::Armed { many: true }) => self.only_single = true,
+                // Asked for, or the thread that had armed it has ended.
+                libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN => {}
+                error => receive.end = Some(End::Error(error)),
+            },
+        }
+        if receive.has_news() {
+            receive.waiters.wake(after);
+        }
+        let Place::Stream(stream) = &mut self.slots[index as usize].place else {
+            unreachable!("it was one just now")
+        };
+        let receive = &mut stream.receive;
+        match receive.arm {
+            // Too much that nobody reads; or too much for this way of reading.
+            Arm::Armed { many: true } if receive.streak <= 1 => {
+                receive.arm = Arm::Ending;
+                self.queue.push_back((index, Task::Receive, Wish::Cancel));
+            }
+            // Whoever waits has to be served.
+            Arm::Idle if !receive.waiters.is_empty() && stream.open && !self.shut => {
+                self.arm(index);
+            }
+            _ => {}
+        }
+    }
+
+    fn sent(&mut self, index: u32, word: &Word, after: &mut Aftermath) {
+        let Place::Stream(stream) = &mut self.slots[index as usize].place else {
+            unreachable!("something was sent")
+        };
+        let send = &mut stream.send;
+        let again = match word.result {
+            count @ 0.. => {
+                send.sent += count as usize;
+                send.sent < send.flying.len()
+            }
+            error => match -error {
+                libc::EAGAIN | libc::EINTR => true,
+                libc::ECANCELED if !self.shut => true,
+                error => {
+                    // What was to follow fails with it.
+                    send.error = Some(error);
+                    send.gathered.clear();
+                    false
+                }
+            },
+        };
+        if again {
+            send.patient = true;
+        } else {
+            send.patient = false;
+            let bytes = emptied(take(&mut send.flying));
+            if self.spare.len() < MOST_SPARE {
+                self.spare.push(bytes);
+            }
+        }
+        if again || !send.gathered.is_empty() {
+            send.flight = Flight::Queued;
+            self.queue.push_back((index, Task::Send, Wish::Begin));
+            return;
+        }
+        send.flight = Flight::None;
+        self.busy -= 1;
+        send.waiters.wake(after);
+        if take(&mut send.then_end) {
+            after.ends.push((stream.keeper.clone(), stream.fd));
+        }
+    }
+
+    fn has_room(&mut self, index: u32, word: &Word, after: &mut Aftermath) {
+        let Place::Stream(stream) = &mut self.slots[index as usize].place else {
+            unreachable!("somebody has waited for room")
+        };
+        if cqueue::more(word.flags) {
+            return;
+        }
+        // Whatever it says: a try tells more.
+        stream.send.room = Arm::Idle;
+        self.busy -= 1;
+        stream.send.waiters.wake(after);
+    }
+
+    fn accepted(&mut self, index: u32, word: &Word, after: &mut Aftermath) {
+        let Place::Listener(listener) = &mut self.slots[index as usize].place else {
+            unreachable!("a connection was accepted")
+        };
+        if !cqueue::more(word.flags) {
+            listener.arm = Arm::Idle;
+            self.busy -= 1;
+        }
+        match word.result {
+            fd @ 0.. => {
+                // SAFETY: the kernel has just opened it for us.
+                let connection = unsafe { OwnedFd::from_raw_fd(fd) };
+                match listener.open {
+                    true => listener.waiting.push_back(connection),
+                    false => after.connections.push(connection),
+                }
+                listener.waiters.wake(after);
+            }
+            error => match -error {
+                libc::ECANCELED | libc::EINTR | libc::EAGAIN => {}
+                error => {
+                    listener.error = Some(error);
+                    listener.waiters.wake(after);
+                }
+            },
+        }
+        match listener.arm {
+            Arm::Armed { .. } if listener.waiting.len() >= MOST_WAITING => {
+                listener.arm = Arm::Ending;
+                self.queue.push_back((index, Task::Receive, Wish::Cancel));
+            }
+            Arm::Idle if !listener.waiters.is_empty() && listener.open && !self.shut => {
+                listener.arm = Arm::Queued { many: true };
+                self.busy += 1;
+                self.queue.push_back((index, Task::Receive, Wish::Begin));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Table {
+    /// Memory that the kernel may still use is not given back, not even now:
+    /// better lost than shared.
+    fn drop(&mut self) {
+        if self.busy > 0 {
+            std::mem::forget(take(&mut self.slots));
+            std::mem::forget(self.pool.take());
+        }
+    }
+}
+
+fn emptied(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.clear();
+    bytes
+}
+
+/// The most that a send of `len` bytes takes of a socket's room.
+fn cost(len: usize) -> u32 {
+    (len as u32).saturating_add(SEND_COST)
+}

@@ -1,0 +1,636 @@
+//! Sockets on a ring, and their bad days: buffers run dry, queues run over,
+//! everything is dropped at every stage, and no byte is lost, repeated or out
+//! of order.
+
+#![cfg(all(target_os = "linux", not(blitzen_loom)))]
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use blitzen_driver::ring::socket::{Buffered, Listener, Stream};
+use blitzen_driver::ring::{BufferConfig, Memory, Ring, RingConfig};
+use blitzen_driver::{Poller, is_gone};
+use blitzen_util::rng::Rng;
+
+const NOW: Option<Duration> = Some(Duration::ZERO);
+
+fn ring_with(config: RingConfig) -> Option<Arc<Ring>> {
+    let poller = Arc::new(Poller::new(64).unwrap());
+    match Ring::new(&config, poller) {
+        Ok(ring) => Some(Arc::new(ring)),
+        Err(refusal) => {
+            eprintln!("not tested: {refusal}");
+            None
+        }
+    }
+}
+
+fn ring() -> Option<Arc<Ring>> {
+    ring_with(RingConfig::default())
+}
+
+fn few_buffers(most: u16) -> RingConfig {
+    RingConfig {
+        buffers: BufferConfig {
+            first: most.min(2),
+            most,
+            size: 64,
+        },
+        ..RingConfig::default()
+    }
+}
+
+/// A connection: our side on the ring, theirs blocking.
+fn pair(ring: &Arc<Ring>) -> (Stream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (ours, _) = listener.accept().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    theirs
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    (ring.open_stream(Arc::new(ours)).unwrap(), theirs)
+}
+
+/// Turns the ring until `poll` has answered.
+fn drive<T>(ring: &Ring, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+    loop {
+        if let Poll::Ready(output) = poll(&mut Context::from_waker(Waker::noop())) {
+            return output;
+        }
+        ring.turn(Some(Duration::from_secs(20))).unwrap();
+    }
+}
+
+fn read(stream: &Stream, most: usize) -> io::Result<Vec<u8>> {
+    let mut room = vec![MaybeUninit::uninit(); most];
+    let count = drive(stream.ring(), |cx| stream.poll_read(cx, &mut room))?;
+    Ok(initialised(&room[..count]))
+}
+
+fn initialised(room: &[MaybeUninit<u8>]) -> Vec<u8> {
+    // SAFETY: the callers pass what a read has filled.
+    room.iter()
+        .map(|byte| unsafe { byte.assume_init() })
+        .collect()
+}
+
+fn read_exact(stream: &Stream, count: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while bytes.len() < count {
+        let more = read(stream, count - bytes.len()).unwrap();
+        assert!(!more.is_empty(), "the end after {} bytes", bytes.len());
+        bytes.extend(more);
+    }
+    bytes
+}
+
+fn write_all(stream: &Stream, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let sent = drive(stream.ring(), |cx| {
+            stream.poll_write(cx, &[IoSlice::new(bytes)])
+        });
+        bytes = &bytes[sent.unwrap()..];
+    }
+}
+
+fn settle(ring: &Ring) {
+    while ring.is_at_work() {
+        ring.turn(Some(Duration::from_millis(100))).unwrap();
+    }
+}
+
+fn pattern(from: usize, len: usize) -> Vec<u8> {
+    let byte = |at: usize| ((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
+    (from..from + len).map(byte).collect()
+}
+
+fn open_descriptors() -> HashSet<String> {
+    std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|entry| Some(entry.ok()?.file_name().into_string().unwrap()))
+        .collect()
+}
+
+#[test]
+fn messages_go_to_and_fro() {
+    let Some(ring) = ring() else { return };
+    ring.turn(NOW).unwrap(); // this thread is its owner
+    let (ours, mut theirs) = pair(&ring);
+    for n in 0..100_usize {
+        let message = pattern(n, n % 50 + 1);
+        theirs.write_all(&message).unwrap();
+        assert_eq!(read_exact(&ours, message.len()), message);
+        write_all(&ours, &message);
+        ring.turn(NOW).unwrap();
+        let mut answer = vec![0; message.len()];
+        theirs.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, message);
+    }
+    drop(theirs);
+    assert_eq!(read(&ours, 10).unwrap(), b"");
+    assert_eq!(read(&ours, 10).unwrap(), b"", "the end is for good");
+    drop(ours);
+    settle(&ring);
+    assert_eq!(ring.sockets(), 0);
+}
+
+#[test]
+fn a_flood_comes_in_order_whatever_the_room() {
+    let Some(ring) = ring() else { return };
+    let (ours, mut theirs) = pair(&ring);
+    const TOTAL: usize = 4 << 20;
+    let writer = thread::spawn(move || {
+        let mut rng = Rng::new(7);
+        let mut sent = 0;
+        while sent < TOTAL {
+            let len = (rng.below(5000) as usize + 1).min(TOTAL - sent);
+            theirs.write_all(&pattern(sent, len)).unwrap();
+            sent += len;
+        }
+    });
+    let mut rng = Rng::new(8);
+    let mut received = 0;
+    while received < TOTAL {
+        let bytes = read(&ours, rng.below(20_000) as usize + 1).unwrap();
+        assert_eq!(bytes, pattern(received, bytes.len()), "at {received}");
+        received += bytes.len();
+    }
+    writer.join().unwrap();
+    assert_eq!(read(&ours, 1).unwrap(), b"");
+}
+
+#[test]
+fn what_nobody_reads_is_bounded_and_kept() {
+    let Some(ring) = ring() else { return };
+    let (ours, mut theirs) = pair(&ring);
+    theirs.set_nodelay(true).unwrap();
+    // Ping-pong first, so that the receive stays armed.
+    for _ in 0..10 {
+        theirs.write_all(b"ping").unwrap();
+        assert_eq!(read_exact(&ours, 4), b"ping");
+    }
+    theirs.set_nonblocking(true).unwrap();
+    let mut room = [MaybeUninit::uninit(); 1];
+    assert!(
+        ours.poll_read(&mut Context::from_waker(Waker::noop()), &mut room)
+            .is_pending()
+    );
+    let mut sent = 0;
+    while let Ok(count) = theirs.write(&pattern(sent, 100)) {
+        sent += count;
+        ring.turn(NOW).unwrap();
+    }
+    settle(&ring); // it has stopped
+    assert!(sent > 100_000, "the peer could go on: {sent}");
+    assert!(ours.unread() < 64 * 2048, "{} bytes", ours.unread());
+    let bytes = read_exact(&ours, sent);
+    assert_eq!(bytes, pattern(0, sent));
+}
+
+#[test]
+fn a_pool_that_has_run_dry_serves_everybody_all_the_same() {
+    for most in [1, 2, 4] {
+        let Some(ring) = ring_with(few_buffers(most)) else {
+            return;
+        };
+        let mut pairs: Vec<_> = (0..50).map(|_| pair(&ring)).collect();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut room = [MaybeUninit::uninit(); 16];
+        // All wait, then all have something: far more than there are buffers.
+        for (ours, _) in &pairs {
+            assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+        }
+        ring.turn(NOW).unwrap();
+        for (n, (_, theirs)) in pairs.iter_mut().enumerate() {
+            theirs.write_all(&pattern(n, 16)).unwrap();
+        }
+        // The last first: nobody depends on what others read.
+        for (n, (ours, _)) in pairs.iter().enumerate().rev() {
+            assert_eq!(read_exact(ours, 16), pattern(n, 16));
+        }
+        settle_held(&ring);
+    }
+}
+
+fn settle_held(ring: &Ring) {
+    assert_eq!(ring.buffers_held(), 0);
+}
+
+#[test]
+fn sockets_that_are_never_read_do_not_starve_others() {
+    let Some(ring) = ring_with(few_buffers(4)) else {
+        return;
+    };
+    let idle: Vec<_> = (0..20).map(|_| pair(&ring)).collect();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut room = [MaybeUninit::uninit(); 1];
+    for (ours, _) in &idle {
+        assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+    }
+    ring.turn(NOW).unwrap();
+    for (_, theirs) in &idle {
+        (&*theirs).write_all(b"never read").unwrap();
+    }
+    let (ours, mut theirs) = pair(&ring);
+    for n in 0..200 {
+        theirs.write_all(&pattern(n, 40)).unwrap();
+        assert_eq!(read_exact(&ours, 40), pattern(n, 40));
+    }
+    // And nothing of theirs was lost.
+    for (ours, _) in &idle {
+        assert_eq!(read_exact(ours, 10), b"never read");
+    }
+}
+
+#[test]
+fn a_completion_queue_that_overflows_loses_nothing() {
+    let config = RingConfig {
+        entries: 4,
+        completions: 4,
+        ..RingConfig::default()
+    };
+    let Some(ring) = ring_with(config) else {
+        return;
+    };
+    let mut pairs: Vec<_> = (0..100).map(|_| pair(&ring)).collect();
+    for round in 0..8 {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut room = [MaybeUninit::uninit(); 8];
+        for (ours, _) in &pairs {
+            assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+        }
+        ring.turn(NOW).unwrap();
+        for (n, (_, theirs)) in pairs.iter_mut().enumerate() {
+            theirs.write_all(&pattern(n + round, 8)).unwrap();
+        }
+        for (n, (ours, _)) in pairs.iter().enumerate() {
+            assert_eq!(read_exact(ours, 8), pattern(n + round, 8));
+        }
+    }
+}
+
+#[test]
+fn a_socket_is_closed_for_the_peer_whatever_is_armed() {
+    let Some(ring) = ring() else { return };
+    for waits in [false, true] {
+        for turns in [0, 1] {
+            let (ours, mut theirs) = pair(&ring);
+            if waits {
+                let mut cx = Context::from_waker(Waker::noop());
+                let mut room = [MaybeUninit::uninit(); 1];
+                assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+            }
+            for _ in 0..turns {
+                ring.turn(NOW).unwrap();
+            }
+            drop(ours);
+            settle(&ring);
+            assert_eq!(theirs.read(&mut [0; 8]).unwrap(), 0);
+        }
+    }
+    assert_eq!(ring.sockets(), 0);
+}
+
+#[test]
+fn what_was_taken_over_is_sent_although_the_stream_is_dropped() {
+    let Some(ring) = ring() else { return };
+    ring.turn(NOW).unwrap(); // this thread is its owner
+    for waits in [false, true] {
+        let (ours, mut theirs) = pair(&ring);
+        if waits {
+            let mut cx = Context::from_waker(Waker::noop());
+            let mut room = [MaybeUninit::uninit(); 1];
+            assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+            ring.turn(NOW).unwrap();
+        }
+        write_all(&ours, b"last ");
+        write_all(&ours, b"words");
+        drop(ours);
+        settle(&ring);
+        let mut text = String::new();
+        theirs.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "last words");
+    }
+}
+
+#[test]
+fn what_was_taken_over_is_sent_although_the_ring_is_shut() {
+    let Some(ring) = ring() else { return };
+    ring.turn(NOW).unwrap(); // this thread is its owner
+    let (ours, mut theirs) = pair(&ring);
+    write_all(&ours, b"hello");
+    ring.cancel_all();
+    settle(&ring);
+    let mut bytes = [0; 5];
+    theirs.read_exact(&mut bytes).unwrap();
+    // From then on there is nothing to wait for.
+    let mut cx = Context::from_waker(Waker::noop());
+    match ours.poll_read(&mut cx, &mut [MaybeUninit::uninit(); 4]) {
+        Poll::Ready(Err(error)) => assert!(is_gone(&error)),
+        other => panic!("{other:?}"),
+    }
+    // What needs no waiting is done.
+    write_all(&ours, b"still");
+    theirs.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"still");
+}
+
+#[test]
+fn the_end_comes_after_the_last_byte() {
+    let Some(ring) = ring() else { return };
+    ring.turn(NOW).unwrap(); // this thread is its owner
+    let (ours, mut theirs) = pair(&ring);
+    write_all(&ours, b"all of it");
+    ours.end().unwrap();
+    settle(&ring);
+    let mut text = String::new();
+    theirs.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "all of it");
+    // The other direction is open.
+    theirs.write_all(b"answer").unwrap();
+    assert_eq!(read_exact(&ours, 6), b"answer");
+}
+
+#[test]
+fn a_peer_that_never_reads_stops_the_writer_and_loses_nothing() {
+    let Some(ring) = ring() else { return };
+    ring.turn(NOW).unwrap(); // this thread is its owner
+    let (ours, mut theirs) = pair(&ring);
+    let mut sent = 0;
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        let bytes = pattern(sent, 1000);
+        match ours.poll_write(&mut cx, &[IoSlice::new(&bytes)]) {
+            Poll::Ready(count) => sent += count.unwrap(),
+            // What is under way has to end before it counts as full.
+            Poll::Pending if ring.turn(NOW).unwrap() > 0 => {}
+            Poll::Pending => break,
+        }
+        assert!(sent < 1 << 30, "no end to it");
+    }
+    assert!(sent > 1 << 16);
+    drop(ours); // everything that was answered for is with the kernel
+    settle(&ring);
+    let mut bytes = Vec::new();
+    theirs.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes.len(), sent);
+    assert!(bytes == pattern(0, sent));
+}
+
+#[test]
+fn an_error_of_bytes_taken_over_is_told_with_the_next_write() {
+    let Some(ring) = ring() else { return };
+    ring.turn(NOW).unwrap(); // this thread is its owner
+    let (ours, theirs) = pair(&ring);
+    // A peer that is gone, with something unread, resets the connection.
+    write_all(&ours, b"x");
+    ring.turn(NOW).unwrap();
+    theirs.shutdown(Shutdown::Both).unwrap();
+    let mut result = Ok(1);
+    for _ in 0..1000 {
+        result = ours.try_write(&[IoSlice::new(b"more")]);
+        ring.turn(NOW).unwrap();
+        if result.is_err() {
+            break;
+        }
+    }
+    let error = result.unwrap_err();
+    assert!(
+        matches!(
+            error.kind(),
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_stream_leaves_the_ring_unless_bytes_would_be_lost() {
+    let Some(ring) = ring() else { return };
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let ours = Arc::new(ours);
+    let stream = ring.open_stream(ours.clone()).unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut room = [MaybeUninit::uninit(); 8];
+    assert!(stream.poll_read(&mut cx, &mut room).is_pending());
+    ring.turn(NOW).unwrap(); // armed
+    stream.take_out().unwrap();
+    assert_eq!(Arc::strong_count(&ours), 1, "the ring has let go of it");
+    (&theirs).write_all(b"hello").unwrap();
+    ours.set_nonblocking(false).unwrap();
+    let mut bytes = [0; 5];
+    (&*ours).read_exact(&mut bytes).unwrap();
+
+    ours.set_nonblocking(true).unwrap();
+    let stream = ring.open_stream(ours.clone()).unwrap();
+    assert!(stream.poll_read(&mut cx, &mut room).is_pending());
+    ring.turn(NOW).unwrap();
+    (&theirs).write_all(b"hello").unwrap();
+    while stream.unread() == 0 {
+        ring.turn(None).unwrap();
+    }
+    let stream = stream.take_out().unwrap_err();
+    assert_eq!(read_exact(&stream, 5), b"hello");
+    stream.take_out().unwrap();
+}
+
+#[test]
+fn whoever_waits_without_reading_is_told() {
+    let Some(ring) = ring() else { return };
+    let (ours, mut theirs) = pair(&ring);
+    let mut cx = Context::from_waker(Waker::noop());
+    assert_eq!(ours.poll_buffered(&mut cx), Buffered::Unknown);
+    let mut room = [MaybeUninit::uninit(); 8];
+    assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+    assert_eq!(ours.poll_buffered(&mut cx), Buffered::Coming);
+    theirs.write_all(b"x").unwrap();
+    while ours.poll_buffered(&mut cx) == Buffered::Coming {
+        ring.turn(None).unwrap();
+    }
+    assert_eq!(ours.poll_buffered(&mut cx), Buffered::Yes);
+    let seen = drive(&ring, |cx| ours.poll_peek(cx, &mut room)).unwrap();
+    assert_eq!(initialised(&room[..seen]), b"x");
+    assert_eq!(read_exact(&ours, 1), b"x");
+}
+
+#[test]
+fn owned_buffers_go_out_in_order_and_come_back() {
+    let Some(ring) = ring() else { return };
+    ring.turn(NOW).unwrap(); // this thread is its owner
+    for zero_copy in [false, true] {
+        let (ours, mut theirs) = pair(&ring);
+        let reader = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            theirs.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        write_all(&ours, &pattern(0, 100));
+        let big = pattern(100, 300_000);
+        let mut sending = Box::pin(ours.send_owned(Memory::bytes(big), zero_copy));
+        let (sent, back) = drive(&ring, |cx| sending.as_mut().poll(cx));
+        drop(sending);
+        assert_eq!((sent.unwrap(), back.len()), (300_000, 300_000));
+        write_all(&ours, &pattern(300_100, 100));
+        // One that is dropped under way goes on to its end, and what follows
+        // comes after it.
+        {
+            let mut dropped =
+                Box::pin(ours.send_owned(Memory::bytes(pattern(300_200, 3_000_000)), zero_copy));
+            for _ in 0..3 {
+                let mut cx = Context::from_waker(Waker::noop());
+                if dropped.as_mut().poll(&mut cx).is_ready() {
+                    break; // a fast reader
+                }
+                ring.turn(NOW).unwrap();
+            }
+        }
+        write_all(&ours, &pattern(3_300_200, 100));
+        drop(ours);
+        settle(&ring);
+        let bytes = reader.join().unwrap();
+        assert_eq!(bytes.len(), 3_300_300);
+        assert!(bytes == pattern(0, 3_300_300));
+    }
+}
+
+#[test]
+fn connections_are_accepted_kept_and_closed() {
+    let Some(ring) = ring() else { return };
+    let before = open_descriptors().len();
+    let socket = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
+    let address = socket.local_addr().unwrap();
+    let listener = ring.open_listener(socket.clone()).unwrap();
+    let accept = |listener: &Listener| drive(&ring, |cx| listener.poll_accept(cx)).unwrap();
+    let client = TcpStream::connect(address).unwrap();
+    let server = TcpStream::from(accept(&listener));
+    assert_eq!(server.peer_addr().unwrap(), client.local_addr().unwrap());
+    // More than are kept: the others wait with the system.
+    let clients: Vec<_> = (0..100)
+        .map(|_| TcpStream::connect(address).unwrap())
+        .collect();
+    let mut addresses: HashSet<_> = clients.iter().map(|c| c.local_addr().unwrap()).collect();
+    for _ in 0..100 {
+        let server = TcpStream::from(accept(&listener));
+        assert!(addresses.remove(&server.peer_addr().unwrap()), "once each");
+    }
+    // Some that nobody asks for are closed with the listener.
+    let mut last = TcpStream::connect(address).unwrap();
+    while listener.waiting() == 0 {
+        ring.turn(None).unwrap();
+    }
+    let listener = listener.take_out().unwrap_err();
+    drop(listener);
+    settle(&ring);
+    assert_eq!(last.read(&mut [0; 1]).unwrap(), 0);
+    assert_eq!(Arc::strong_count(&socket), 1);
+    drop((socket, clients, client, server, last));
+    // Other tests' descriptors come and go; 200 leaked ones would show.
+    assert!(open_descriptors().len() < before + 150);
+}
+
+#[test]
+fn streams_dropped_at_random_lose_no_byte_and_leak_nothing() {
+    let Some(ring) = ring_with(few_buffers(16)) else {
+        return;
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let owner = thread::spawn({
+        let (ring, stop) = (ring.clone(), stop.clone());
+        move || {
+            while !stop.load(SeqCst) {
+                ring.turn(Some(Duration::from_millis(1))).unwrap();
+            }
+            ring.cancel_all();
+            settle(&ring);
+        }
+    });
+    let mut rng = Rng::new(0xD0_D0);
+    let mut streams: Vec<(Stream, TcpStream, usize, usize)> = Vec::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..20_000 {
+        let picked = rng.below(streams.len().max(1) as u32) as usize;
+        match rng.below(8) {
+            0 if streams.len() < 32 => {
+                let (ours, theirs) = pair(&ring);
+                theirs.set_nonblocking(true).unwrap();
+                streams.push((ours, theirs, 0, 0));
+            }
+            1 if streams.len() > 16 => drop(streams.swap_remove(picked)),
+            _ if streams.is_empty() => {}
+            2 | 3 => {
+                let (_, theirs, sent, _) = &mut streams[picked];
+                let len = rng.below(150) as usize;
+                // A full socket is no concern of ours.
+                *sent += theirs.write(&pattern(*sent, len)).unwrap_or(0);
+            }
+            _ => {
+                let (ours, _, sent, received) = &mut streams[picked];
+                let mut room = vec![MaybeUninit::uninit(); rng.below(100) as usize + 1];
+                if let Poll::Ready(count) = ours.poll_read(&mut cx, &mut room) {
+                    let bytes = initialised(&room[..count.unwrap()]);
+                    assert_eq!(bytes, pattern(*received, bytes.len()));
+                    *received += bytes.len();
+                    assert!(received <= sent);
+                }
+            }
+        }
+    }
+    drop(streams);
+    stop.store(true, SeqCst);
+    ring.interrupt();
+    owner.join().unwrap();
+    assert_eq!((ring.sockets(), ring.buffers_held()), (0, 0));
+}
+
+#[test]
+fn the_sockets_of_a_stuck_owner_are_served_by_another_thread() {
+    let Some(ring) = ring() else { return };
+    let (ours, mut theirs) = pair(&ring);
+    let (ready, stop) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let owner = thread::spawn({
+        let (ring, ready, stop) = (ring.clone(), ready.clone(), stop.clone());
+        move || {
+            ring.turn(NOW).unwrap();
+            ready.store(true, SeqCst);
+            while !stop.load(SeqCst) {
+                std::hint::spin_loop();
+            }
+        }
+    });
+    while !ready.load(SeqCst) {
+        std::hint::spin_loop();
+    }
+    // From the first receive on, everything is done by others.
+    let mut cx = Context::from_waker(Waker::noop());
+    for n in 0..20 {
+        theirs.write_all(&pattern(n, 30)).unwrap();
+        let mut room = [MaybeUninit::uninit(); 30];
+        let mut bytes = Vec::new();
+        while bytes.len() < 30 {
+            match ours.poll_read(&mut cx, &mut room) {
+                Poll::Ready(count) => bytes.extend(initialised(&room[..count.unwrap()])),
+                Poll::Pending => drop(ring.rescue().unwrap()),
+            }
+        }
+        assert_eq!(bytes, pattern(n, 30));
+        // Not the owner: straight to the system.
+        assert_eq!(ours.try_write(&[IoSlice::new(b"ok")]).unwrap(), 2);
+        theirs.read_exact(&mut [0; 2]).unwrap();
+    }
+    stop.store(true, SeqCst);
+    owner.join().unwrap();
+}
