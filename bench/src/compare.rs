@@ -74,8 +74,18 @@ pub(crate) struct Standing {
     /// Nothing where they would be the harness's.
     pub(crate) per_op: Option<PerOp>,
     pub(crate) cpu_over_tokio: Option<Ratio>,
+    pub(crate) notes: Vec<NoteStanding>,
     /// The median of each round, in the row's unit.
     pub(crate) by_round: Vec<f64>,
+}
+
+/// A time beside the value as it came out.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(crate) struct NoteStanding {
+    pub(crate) name: String,
+    pub(crate) median_ns: f64,
+    /// Above 1: ahead of Tokio.
+    pub(crate) over_tokio: Option<Ratio>,
 }
 
 /// Whether blitzen reached what it was to reach.
@@ -124,6 +134,17 @@ impl Series {
             cpu_ns: median(&self.cpu_by_round()?),
             ..self.counted.per_op?
         })
+    }
+
+    fn note_names(&self) -> Vec<String> {
+        let notes = &self.counted.notes;
+        notes.iter().map(|note| note.name.clone()).collect()
+    }
+
+    fn note_by_round(&self, name: &str) -> Vec<f64> {
+        let notes = self.timed.iter().flat_map(|sample| &sample.notes);
+        let named = notes.filter(|note| note.name == name);
+        named.map(|note| note.ns).collect()
     }
 
     fn points(&self) -> Vec<f64> {
@@ -204,6 +225,7 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
                 per_op: own.per_op(),
                 cpu_over_tokio: tokio
                     .and_then(|tokio| ahead(&own.cpu_by_round()?, &tokio.cpu_by_round()?, false)),
+                notes: note_standings(own, tokio),
                 by_round,
             }
         })
@@ -235,6 +257,19 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
         standings,
         verdicts,
     }
+}
+
+fn note_standings(own: &Series, tokio: Option<&Series>) -> Vec<NoteStanding> {
+    let standing = |name: String| {
+        let by_round = own.note_by_round(&name);
+        NoteStanding {
+            median_ns: median(&by_round),
+            over_tokio: tokio
+                .and_then(|tokio| ahead(&by_round, &tokio.note_by_round(&name), false)),
+            name,
+        }
+    };
+    own.note_names().into_iter().map(standing).collect()
 }
 
 /// The peer with the best median; Tokio is one of them.
@@ -275,6 +310,12 @@ fn judge(targets: &[Target], own: &Standing) -> Vec<Verdict> {
                 let aim = format!("CPU ≥ {bound} × Tokio");
                 verdict(aim, middle(own.cpu_over_tokio), at_least, bound)
             }
+            Target::NoteOverTokio(name, bound) => {
+                let aim = format!("{name} ≥ {bound} × Tokio");
+                let note = own.notes.iter().find(|note| note.name == name);
+                let ratio = note.and_then(|note| note.over_tokio);
+                verdict(aim, middle(ratio), at_least, bound)
+            }
             Target::OverBestPeer(bound) => {
                 let aim = format!("≥ {bound} × best peer");
                 verdict(aim, middle(own.over_best_peer), at_least, bound)
@@ -297,6 +338,7 @@ fn judge(targets: &[Target], own: &Standing) -> Vec<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::Note;
     use crate::row::Contender;
     use std::collections::HashSet;
 
@@ -308,6 +350,10 @@ mod tests {
                 allocations: 1.0,
                 bytes: 64.0,
             }),
+            notes: vec![Note {
+                name: "p99".into(),
+                ns: 2.0 * value,
+            }],
         };
         Series {
             timed: values.iter().copied().map(sample).collect(),
@@ -371,6 +417,19 @@ mod tests {
         let met: Vec<bool> = outcome.verdicts.iter().map(|one| one.is_met).collect();
         assert_eq!(met, [true, false], "3 × Tokio, but 2 × the floor");
         assert_eq!(outcome.verdicts[1].value, 2.0);
+    }
+
+    #[test]
+    fn what_stands_beside_the_value_is_compared_like_it() {
+        let series = [&[10.0][..], &[30.0], &[20.0], &[5.0]].map(series);
+        let row = row(Unit::Nanoseconds).target(Target::NoteOverTokio("p99", 3.5));
+        let outcome = boil_down(&row, 1, 1, &series);
+        let note = &outcome.standing(BLITZEN).unwrap().notes[0];
+        assert_eq!(
+            (note.median_ns, note.over_tokio.unwrap().median),
+            (20.0, 3.0)
+        );
+        assert!(!outcome.verdicts[2].is_met);
     }
 
     #[test]

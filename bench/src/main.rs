@@ -6,6 +6,7 @@ mod compare;
 mod crowd;
 mod instructions;
 mod kit;
+mod net;
 mod once;
 mod probe;
 mod report;
@@ -57,6 +58,9 @@ enum Mode {
         /// Seconds a sample may take
         #[arg(long, default_value_t = 120)]
         patience: u64,
+        /// Servers and clients run before everything else on the machine
+        #[arg(long)]
+        ahead: bool,
         /// Where to write the outcome as JSON
         #[arg(long)]
         json: Option<PathBuf>,
@@ -85,6 +89,12 @@ enum Mode {
     /// One sample of one contender, as JSON
     #[command(hide = true)]
     Once(once::Order),
+    /// Connects so often to an address, and holds on until the input ends
+    #[command(hide = true)]
+    Hold {
+        address: std::net::SocketAddr,
+        count: u64,
+    },
 }
 
 /// Which rows, and who takes part in them.
@@ -125,8 +135,12 @@ fn main() -> ExitCode {
             quick,
             ops,
             patience,
+            ahead,
             json,
         } => {
+            if ahead {
+                net::run_ahead();
+            }
             watchdog::set_patience(patience);
             let plan = Plan {
                 rounds: if quick { 2 } else { rounds },
@@ -144,6 +158,9 @@ fn main() -> ExitCode {
         Mode::List => {
             list();
             Ok(())
+        }
+        Mode::Hold { address, count } => {
+            net::hold(address, count).map_err(|error| error.to_string())
         }
         Mode::Once(order) => {
             watchdog::set_patience(600);

@@ -41,8 +41,21 @@ impl Cost {
         Cost { done, ..self }
     }
 
+    /// The same cost, with the CPU time of the threads that count.
+    pub(crate) fn with_cpu(mut self, cpu_ns: f64) -> Cost {
+        if let Some(used) = &mut self.used {
+            used.cpu_ns = cpu_ns;
+        }
+        self
+    }
+
     pub(crate) fn wall_ns(&self) -> f64 {
         self.wall_ns
+    }
+
+    /// What was spent, where that is known.
+    pub(crate) fn cpu_ns(&self) -> f64 {
+        self.used.map_or(f64::NAN, |used| used.cpu_ns)
     }
 }
 
@@ -133,6 +146,15 @@ pub(crate) struct Sample {
     pub(crate) points: Vec<f64>,
     /// Nothing where they would be the harness's.
     pub(crate) per_op: Option<PerOp>,
+    /// What else the run is judged by.
+    pub(crate) notes: Vec<Note>,
+}
+
+/// A time beside the value of a row.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Note {
+    pub(crate) name: String,
+    pub(crate) ns: f64,
 }
 
 #[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
@@ -202,6 +224,13 @@ impl Probe {
         self.keep(cost, vec![value]);
     }
 
+    /// A time beside the value, which has been reported.
+    pub(crate) fn note(&mut self, name: &str, ns: f64) {
+        let sample = self.sample.as_mut().expect("the value comes first");
+        let name = name.to_string();
+        sample.notes.push(Note { name, ns });
+    }
+
     fn keep(&mut self, cost: Cost, points: Vec<f64>) {
         cost.check(self.ops);
         let ops = self.ops as f64;
@@ -212,6 +241,7 @@ impl Probe {
                 allocations: used.allocated.allocations as f64 / ops,
                 bytes: used.allocated.bytes as f64 / ops,
             }),
+            notes: Vec::new(),
         });
         assert!(earlier.is_none(), "a workload reports once");
     }

@@ -73,10 +73,16 @@ pub(crate) fn row(outcome: &Outcome) -> String {
         .collect();
     let mut header = vec![String::new()];
     header.extend(columns.iter().map(|(name, _)| name.to_string()));
+    let first = outcome.standings.iter().take(1);
+    header.extend(first.flat_map(|one| one.notes.iter().map(|note| note.name.clone())));
     let mut lines = vec![header];
     for standing in &outcome.standings {
         let mut line = vec![standing.name.clone()];
         line.extend(columns.iter().map(|(_, cell)| cell(standing, outcome.unit)));
+        line.extend(standing.notes.iter().map(|note| {
+            let ratio = show_median(note.over_tokio);
+            format!("{} ({ratio})", show_ns(note.median_ns))
+        }));
         lines.push(line);
     }
     let mut text = format!(

@@ -33,6 +33,8 @@ pub(crate) enum Target {
     TimesFloor(f64),
     /// The best peer's cost is so many times blitzen's.
     OverBestPeer(f64),
+    /// Tokio's note of that name is so many times blitzen's.
+    NoteOverTokio(&'static str, f64),
 }
 
 /// Who a contender is to the report.
@@ -99,6 +101,8 @@ pub(crate) struct Row {
     /// For rows that keep one thread busy at a time, where a count of instructions
     /// means something: how many operations to count.
     pub(crate) counted_ops: Option<u64>,
+    /// System calls that only the harness makes.
+    pub(crate) untraced: &'static [&'static str],
     pub(crate) contenders: Vec<Contender>,
 }
 
@@ -119,6 +123,7 @@ impl Row {
             targets: Vec::new(),
             is_isolated: false,
             counted_ops: None,
+            untraced: &[],
             contenders,
         }
     }
@@ -150,6 +155,10 @@ impl Row {
         }
     }
 
+    pub(crate) fn untraced(self, untraced: &'static [&'static str]) -> Row {
+        Row { untraced, ..self }
+    }
+
     pub(crate) fn contender(&self, name: &str) -> Option<&Contender> {
         self.contenders
             .iter()
@@ -159,10 +168,11 @@ impl Row {
 
 /// Every row there is, by group.
 pub(crate) fn all() -> Vec<Row> {
-    let groups: [(&'static str, Vec<Row>); 3] = [
+    let groups: [(&'static str, Vec<Row>); 4] = [
         ("scheduler", crate::scheduler::rows()),
         ("sync", crate::sync::rows()),
         ("time", crate::time::rows()),
+        ("net", crate::net::rows()),
     ];
     groups
         .into_iter()

@@ -89,7 +89,9 @@ fn count(row: &Row, contender: &str, ops: u64) -> Result<BTreeMap<String, u64>, 
     let file = env::temp_dir().join(format!("blitzen-bench-{}.strace", process::id()));
     let program = env::current_exe().map_err(|error| error.to_string())?;
     let status = Command::new("strace")
-        .args(["-f", "-c", "-o"])
+        .args(["-f", "-c"])
+        .args(leaving_out(row.untraced))
+        .arg("-o")
         .arg(&file)
         .arg(program)
         .args(order.words())
@@ -107,6 +109,11 @@ fn count(row: &Row, contender: &str, ops: u64) -> Result<BTreeMap<String, u64>, 
         true => Err(format!("{order:?}: strace counted nothing")),
         false => Ok(calls),
     }
+}
+
+/// strace's word for all calls but some.
+fn leaving_out(calls: &[&str]) -> Option<String> {
+    (!calls.is_empty()).then(|| format!("-etrace=!{}", calls.join(",")))
 }
 
 /// Calls by name from strace's table: share, seconds, time a call, calls, perhaps

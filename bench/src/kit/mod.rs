@@ -5,6 +5,7 @@ mod burn;
 mod countdown;
 mod deal;
 mod futex;
+mod resident;
 mod signal;
 
 pub(crate) use asleep::wait_until_others_sleep;
@@ -12,4 +13,5 @@ pub(crate) use burn::Burn;
 pub(crate) use countdown::Countdown;
 pub(crate) use deal::deal;
 pub(crate) use futex::Futex;
+pub(crate) use resident::resident_bytes;
 pub(crate) use signal::Signal;

@@ -6,7 +6,6 @@
 //! slots are written before the first look), or if an earlier contender had left
 //! free memory behind: each sample is a process of its own.
 
-use std::fs;
 use std::future::Future;
 use std::hint::black_box;
 use std::pin::Pin;
@@ -14,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::task::{Context, Poll, Waker};
 
-use crate::kit::{Countdown, wait_until_others_sleep};
+use crate::kit::{Countdown, resident_bytes, wait_until_others_sleep};
 use crate::probe::{Cost, Probe};
 use crate::row::{
     Row,
@@ -137,13 +136,4 @@ fn measure<R: Rt, const LUGGAGE: usize>(probe: &mut Probe) {
         let woken = rt.block_on(dormitory.wake_all());
         (Cost::of_count(woken), bytes / n as f64)
     });
-}
-
-fn resident_bytes() -> f64 {
-    let statm = fs::read_to_string("/proc/self/statm").expect("the kernel tells our size");
-    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok());
-    let pages: u64 = pages.expect("the second field is the resident size in pages");
-    // SAFETY: no memory is passed.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    (pages * page as u64) as f64
 }

@@ -23,8 +23,12 @@ pub use blitzen_io::*;
 mod blocking;
 mod evented;
 mod fill;
+#[cfg(feature = "hyper")]
+pub mod hyper;
 mod stdio;
 
+#[cfg(windows)]
+pub(crate) use blocking::Blocking;
 pub(crate) use evented::{BOTH, Evented};
 pub(crate) use fill::fill;
 pub use stdio::{Stderr, Stdin, Stdout, stderr, stdin, stdout};

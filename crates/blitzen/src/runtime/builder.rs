@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blitzen_driver::DriverConfig;
+use blitzen_driver::{DriverConfig, SpinPermit};
 use blitzen_sched::{Config, Pool, Scheduler};
 use blitzen_util::rng;
 
@@ -599,6 +599,7 @@ impl Builder {
             driver: DriverConfig {
                 max_events: self.max_io_events_per_tick,
                 max_busy_events: self.max_io_events_per_busy_tick,
+                spin: Some(SpinPermit::new()),
                 ..DriverConfig::default()
             },
         }

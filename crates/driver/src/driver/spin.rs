@@ -42,7 +42,7 @@ impl SpinPermit {
     pub fn new() -> Self {
         Self {
             taken: Arc::default(),
-            is_useful: thread::available_parallelism().is_ok_and(|n| n.get() > 1),
+            is_useful: processors() > 1,
         }
     }
 
@@ -57,6 +57,20 @@ impl Default for SpinPermit {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// How many processors the machine has. Not those this process may use: whoever
+/// is to produce an event is often another one.
+fn processors() -> usize {
+    #[cfg(unix)]
+    {
+        // SAFETY: no memory is passed.
+        let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        if let Ok(online @ 1..) = usize::try_from(online) {
+            return online;
+        }
+    }
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
 struct Taken<'a>(&'a AtomicBool);

@@ -1,0 +1,69 @@
+//! A storm of connections that come and go at once.
+//!
+//! The client connects so many at a time, says that it has nothing to say, and waits
+//! until the server has closed each of them.
+
+use std::io::Read;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::thread;
+
+use super::cores::{Side, others_cpu_ns, pin};
+use super::server::Server;
+use super::{Net, each_net};
+use crate::probe::{Cost, Probe, Region};
+use crate::row::{Row, Target::OverTokio};
+
+/// Connections at a time.
+const BURST: u64 = 64;
+
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        Row::new(
+            "accept_storm",
+            "a connection accepted, found at its end and closed: server CPU",
+            (4_096, 128),
+            each_net!(storm),
+        )
+        .workers(1)
+        .target(OverTokio(1.0)),
+    ]
+}
+
+async fn serve<R: Net>(mut stream: R::Stream) {
+    R::read(&mut stream, &mut [0; 16]).await;
+}
+
+fn storm<R: Net>(probe: &mut Probe) {
+    let server = Server::start::<R, _>(probe.workers(), serve::<R>);
+    probe.derive(|n| {
+        let client = thread::spawn({
+            let address = server.address;
+            move || {
+                pin(Side::Client);
+                come_and_go(address, n)
+            }
+        });
+        let cost = client.join().expect("the client does not panic");
+        (cost, cost.cpu_ns() / n as f64)
+    });
+}
+
+fn come_and_go(address: SocketAddr, n: u64) -> Cost {
+    let mut gone = 0;
+    let cpu_ns = others_cpu_ns();
+    let region = Region::begin();
+    while gone < n {
+        let burst: Vec<TcpStream> = (0..BURST.min(n - gone))
+            .map(|_| TcpStream::connect(address).expect("the server listens"))
+            .collect();
+        for stream in &burst {
+            stream.shutdown(Shutdown::Write).expect("it is connected");
+        }
+        for mut stream in burst {
+            let count = stream.read(&mut [0; 16]).expect("the server closes");
+            assert_eq!(count, 0, "nobody said anything");
+            gone += 1;
+        }
+    }
+    region.end(gone).with_cpu(others_cpu_ns() - cpu_ns)
+}

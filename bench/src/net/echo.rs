@@ -1,0 +1,118 @@
+//! Echo servers: a task per connection reads what there is and writes it back.
+
+use super::client::{Client, Talk};
+use super::server::Server;
+use super::{CLIENT_CALLS, Net, each_net};
+use crate::probe::Probe;
+use crate::row::{
+    Row,
+    Target::{NoteOverTokio, OverTokio},
+};
+
+/// The usual buffer of such a server.
+const BUFFER: usize = 4096;
+
+macro_rules! echo_row {
+    ($name:literal, $connections:literal, $depth:literal, $ops:expr) => {
+        Row::new(
+            $name,
+            concat!(
+                "64 B echoed on ",
+                $connections,
+                " connections, ",
+                $depth,
+                " on their way on each: server CPU"
+            ),
+            $ops,
+            each_net!(echo, $connections, $depth),
+        )
+        .workers(1)
+        .untraced(CLIENT_CALLS)
+    };
+}
+
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        echo_row!("echo_1", 1, 1, (4_000, 64))
+            .target(OverTokio(1.15))
+            .target(NoteOverTokio("time", 1.7)),
+        echo_row!("echo_32", 32, 1, (20_000, 256)).target(OverTokio(1.05)),
+        echo_row!("echo_256", 256, 1, (20_000, 512)).target(OverTokio(1.05)),
+        echo_row!("echo_1024", 1024, 1, (30_000, 2_048))
+            .target(OverTokio(1.0))
+            .target(NoteOverTokio("p99", 3.0)),
+        echo_row!("echo_8192", 8192, 1, (60_000, 8_192))
+            .target(OverTokio(0.95))
+            .target(NoteOverTokio("p99", 1.8)),
+        echo_row!("echo16_1", 1, 16, (20_000, 64)).target(OverTokio(1.0)),
+        echo_row!("echo16_32", 32, 16, (60_000, 512)).target(OverTokio(1.05)),
+        echo_row!("echo16_256", 256, 16, (80_000, 4_096)).target(OverTokio(1.05)),
+        echo_row!("echo16_1024", 1024, 16, (160_000, 16_384)).target(OverTokio(1.05)),
+        echo_row!("echo16_8192", 8192, 16, (400_000, 16_384)).target(OverTokio(0.95)),
+        Row::new(
+            "copy_16k",
+            "16 KiB echoed by the library's copy, 32 connections: server CPU",
+            (8_000, 64),
+            each_net!(copy),
+        )
+        .workers(1)
+        .untraced(CLIENT_CALLS)
+        .target(OverTokio(1.5)),
+        Row::new(
+            "echo_16k",
+            "16 KiB echoed through a buffer of 4 KiB, 32 connections: server CPU",
+            (8_000, 64),
+            each_net!(echo_large),
+        )
+        .workers(1)
+        .untraced(CLIENT_CALLS)
+        .target(OverTokio(1.0)),
+    ]
+}
+
+async fn serve<R: Net>(mut stream: R::Stream) {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let count = R::read(&mut stream, &mut buffer).await;
+        if count == 0 || !R::write_all(&mut stream, &buffer[..count]).await {
+            return;
+        }
+    }
+}
+
+fn echo<R: Net, const CONNECTIONS: usize, const DEPTH: usize>(probe: &mut Probe) {
+    let server = Server::start::<R, _>(probe.workers(), serve::<R>);
+    let talk = Talk::echo(64, DEPTH);
+    measure(probe, Client::connect(server.address, CONNECTIONS, &talk));
+}
+
+fn echo_large<R: Net>(probe: &mut Probe) {
+    let server = Server::start::<R, _>(probe.workers(), serve::<R>);
+    let talk = Talk::echo(16 * 1024, 1);
+    measure(probe, Client::connect(server.address, 32, &talk));
+}
+
+fn copy<R: Net>(probe: &mut Probe) {
+    let server = Server::start::<R, _>(probe.workers(), R::copy_back);
+    let talk = Talk::echo(16 * 1024, 1);
+    measure(probe, Client::connect(server.address, 32, &talk));
+}
+
+/// Server CPU per request, and beside it the time and the latencies.
+pub(super) fn measure(probe: &mut Probe, mut client: Client) {
+    let mut notes = None;
+    probe.derive(|n| {
+        let run = client.run(n);
+        let per_request = |ns: f64| ns / n as f64;
+        notes = Some([
+            ("time", per_request(run.cost.wall_ns())),
+            ("p50", run.latency_ns(0.5)),
+            ("p99", run.latency_ns(0.99)),
+            ("longest", run.latency_ns(1.0)),
+        ]);
+        (run.cost, per_request(run.cost.cpu_ns()))
+    });
+    for (name, value) in notes.into_iter().flatten() {
+        probe.note(name, value);
+    }
+}

@@ -1,0 +1,132 @@
+//! Group `net`: what a request costs the server, and how long it takes.
+//!
+//! The server has one processor, the client another: both are threads of this
+//! process, pinned. A row's value is the server's CPU time for one operation, all of
+//! the process's but the client's, so a row's ratio is one of requests per server CPU
+//! second. Beside it stand the time per request and the quantiles of the latency.
+//!
+//! It would lie if the client were not the same for all (it is bare epoll, and knows
+//! no runtime), if a runtime were paid for connecting (connections are made, and
+//! tried, before the clocks start), or if a connection were left out: the client
+//! counts answers, byte by byte.
+
+mod accept;
+mod client;
+mod cores;
+mod echo;
+mod http;
+mod idle;
+mod server;
+mod stall;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::row::Row;
+use crate::rt::{Blitzen, Rt, Tokio};
+
+pub(crate) use cores::run_ahead;
+pub(crate) use idle::hold;
+
+pub(crate) fn rows() -> Vec<Row> {
+    [
+        echo::rows(),
+        accept::rows(),
+        http::rows(),
+        idle::rows(),
+        stall::rows(),
+    ]
+    .concat()
+}
+
+/// Calls only the client makes; a trace leaves them out.
+const CLIENT_CALLS: &[&str] = &["preadv2", "pwritev2", "epoll_pwait"];
+
+/// A runtime with sockets.
+pub(crate) trait Net: Rt {
+    type Listener: Send + Sync + 'static;
+    type Stream: Send + 'static;
+
+    /// Listens on a port of this machine that is free.
+    fn listen() -> impl Future<Output = (Self::Listener, SocketAddr)> + Send;
+    fn accept(listener: &Self::Listener) -> impl Future<Output = Self::Stream> + Send;
+    /// How many bytes; none at the end, and when the connection is broken.
+    fn read(stream: &mut Self::Stream, buf: &mut [u8]) -> impl Future<Output = usize> + Send;
+    /// Whether all of it was written.
+    fn write_all(stream: &mut Self::Stream, bytes: &[u8]) -> impl Future<Output = bool> + Send;
+    /// Echoes with the library's own `copy`.
+    fn copy_back(stream: Self::Stream) -> impl Future<Output = ()> + Send;
+    fn sleep(duration: Duration) -> impl Future<Output = ()> + Send;
+    /// Serves HTTP/1 with hyper until the client goes.
+    fn serve_http(stream: Self::Stream) -> impl Future<Output = ()> + Send;
+}
+
+macro_rules! tokio_like {
+    ($name:ident, $library:ident, $hyper_io:path) => {
+        impl Net for $name {
+            type Listener = $library::net::TcpListener;
+            type Stream = $library::net::TcpStream;
+
+            async fn listen() -> (Self::Listener, SocketAddr) {
+                let listener = $library::net::TcpListener::bind("127.0.0.1:0")
+                    .await
+                    .expect("there is a free port");
+                let address = listener.local_addr().expect("it was bound");
+                (listener, address)
+            }
+
+            async fn accept(listener: &Self::Listener) -> Self::Stream {
+                let (stream, _) = listener.accept().await.expect("descriptors are left");
+                // A peer that is gone already has no use for it.
+                let _ = stream.set_nodelay(true);
+                stream
+            }
+
+            async fn read(stream: &mut Self::Stream, buf: &mut [u8]) -> usize {
+                use $library::io::AsyncReadExt;
+                stream.read(buf).await.unwrap_or(0)
+            }
+
+            async fn write_all(stream: &mut Self::Stream, bytes: &[u8]) -> bool {
+                use $library::io::AsyncWriteExt;
+                stream.write_all(bytes).await.is_ok()
+            }
+
+            async fn copy_back(mut stream: Self::Stream) {
+                let (mut reader, mut writer) = stream.split();
+                // The client ends by a reset.
+                let _ = $library::io::copy(&mut reader, &mut writer).await;
+            }
+
+            async fn sleep(duration: Duration) {
+                $library::time::sleep(duration).await;
+            }
+
+            async fn serve_http(stream: Self::Stream) {
+                // The client ends by a reset.
+                let _ = hyper::server::conn::http1::Builder::new()
+                    .serve_connection($hyper_io(stream), hyper::service::service_fn(http::answer))
+                    .await;
+            }
+        }
+    };
+}
+
+tokio_like!(Tokio, tokio, hyper_util::rt::TokioIo::new);
+tokio_like!(Blitzen, blitzen, blitzen::io::hyper::HyperIo::new);
+
+/// A workload of sockets, for each runtime that takes part.
+macro_rules! each_net {
+    ($work:ident $(, $number:literal)*) => {
+        vec![
+            $crate::row::Contender::named(
+                "blitzen", $work::<$crate::rt::Blitzen $(, $number)*>
+            ),
+            $crate::row::Contender::named(
+                "tokio", $work::<$crate::rt::Tokio $(, $number)*>
+            ),
+        ]
+    };
+}
+use each_net;

@@ -1,0 +1,86 @@
+//! A server on a processor of its own, until it is told to stop.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use super::Net;
+use super::cores::{Side, pin};
+use crate::kit::Signal;
+
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
+    stop: Arc<Signal>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts a runtime where every connection is served by a task of its own.
+    pub(super) fn start<R: Net, F>(workers: usize, serve: fn(R::Stream) -> F) -> Server
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Server::start_with::<R, F>(workers, serve, || ())
+    }
+
+    /// The same, with something to do inside the runtime before it serves.
+    pub(super) fn start_with<R: Net, F>(
+        workers: usize,
+        serve: fn(R::Stream) -> F,
+        prepare: impl FnOnce() + Send + 'static,
+    ) -> Server
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Server::run(workers == 1, move |address, stop| {
+            let rt = R::start(workers);
+            rt.block_on(async {
+                let (listener, bound) = R::listen().await;
+                prepare();
+                R::detach(R::spawn(async move {
+                    loop {
+                        let stream = R::accept(&listener).await;
+                        R::detach(R::spawn(serve(stream)));
+                    }
+                }));
+                address.send(bound).expect("somebody waits for it");
+                stop.wait().await;
+            });
+        })
+    }
+
+    fn run(
+        is_pinned: bool,
+        main: impl FnOnce(mpsc::Sender<SocketAddr>, &Signal) + Send + 'static,
+    ) -> Server {
+        let stop = Arc::new(Signal::default());
+        let (sender, receiver) = mpsc::channel();
+        let thread = thread::spawn({
+            let stop = stop.clone();
+            move || {
+                // Workers that a sibling is to help need a processor each.
+                if is_pinned {
+                    pin(Side::Server);
+                }
+                main(sender, &stop);
+            }
+        });
+        Server {
+            address: receiver.recv().expect("the server starts"),
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.fire();
+        if let Some(Err(panic)) = self.thread.take().map(thread::JoinHandle::join)
+            && !thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
