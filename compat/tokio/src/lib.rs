@@ -6,6 +6,8 @@
 pub mod io;
 #[cfg(feature = "net")]
 pub mod net;
+#[cfg(feature = "process")]
+pub mod process;
 #[cfg(feature = "rt")]
 pub mod runtime;
 #[cfg(feature = "signal")]

@@ -1,10 +1,12 @@
 //! An async I/O runtime with the shape of Tokio.
 
+pub mod fs;
 pub mod future;
 pub mod io;
 #[doc(hidden)]
 pub mod macros;
 pub mod net;
+pub mod process;
 pub mod runtime;
 pub mod signal;
 pub mod task;

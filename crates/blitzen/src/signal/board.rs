@@ -53,6 +53,7 @@ impl Board {
     }
 
     /// Lets everybody who waits look again, although nothing has happened.
+    #[cfg(any(unix, test))]
     pub(crate) fn stir(&self) {
         wake_all(self.notes());
     }

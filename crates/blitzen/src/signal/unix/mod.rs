@@ -222,3 +222,16 @@ impl Signal {
         }
     }
 }
+
+/// SIGCHLDs, for a thread that belongs to no runtime and dispatches by itself.
+pub(crate) struct ChildSignals(Listener);
+
+impl ChildSignals {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self(hub()?.listen(libc::SIGCHLD)?))
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.poll(cx)
+    }
+}

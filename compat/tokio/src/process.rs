@@ -1,0 +1,3 @@
+//! Child processes.
+
+pub use blitzen::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
