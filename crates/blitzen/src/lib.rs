@@ -1,6 +1,5 @@
 //! An async I/O runtime with the shape of Tokio.
 
-pub mod fs;
 pub mod future;
 pub mod io;
 #[doc(hidden)]
