@@ -3,6 +3,8 @@
 //! Put in tokio's place by `[patch.crates-io]`, it moves a program and the libraries below
 //! it onto blitzen. A file here is a module of Tokio's, and lists what blitzen has of it.
 
+#[cfg(feature = "fs")]
+pub mod fs;
 pub mod io;
 #[cfg(feature = "net")]
 pub mod net;

@@ -1,5 +1,6 @@
 //! An async I/O runtime with the shape of Tokio.
 
+pub mod fs;
 pub mod future;
 pub mod io;
 #[doc(hidden)]

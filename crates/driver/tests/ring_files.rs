@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use blitzen_driver::now::Now;
 use blitzen_driver::ring::file::{
-    Allocate, Close, Link, MakeDir, Open, Read, ReadVectored, Remove, Rename, SetLen, Stat,
+    Allocate, Carry, Close, Link, MakeDir, Open, Read, ReadVectored, Remove, Rename, SetLen, Stat,
     Symlink, Sync, Write, WriteVectored,
 };
 use blitzen_driver::ring::{Flavour, Memory, Operation, Pieces, Ring};

@@ -5,7 +5,7 @@
 //! word: a descriptor closed and used again in between would name another file.
 //!
 //! The transfers can be done without a ring as well: at once, if the kernel can
-//! (`now`), or by a thread that may wait (`wait`).
+//! ([`Carry::now`]), or by a thread that may wait ([`Carry::wait`]).
 
 use std::ffi::CString;
 use std::io;
@@ -31,6 +31,33 @@ const HERE: types::Fd = types::Fd(libc::AT_FDCWD);
 
 /// What the kernel says of a transfer, with the keeper of the memory.
 pub type Transfer<K> = (io::Result<usize>, K);
+
+/// A transfer, which can be done without a ring as well.
+///
+/// ```
+/// use blitzen_driver::ring::Memory;
+/// use blitzen_driver::ring::file::{Carry, Read};
+///
+/// let file = std::fs::File::open("/dev/null")?;
+/// let read = Read::new(file, Memory::room(Vec::with_capacity(4096)), 0);
+/// assert_eq!(read.len(), 4096);
+/// assert_eq!(read.wait().0?, 0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[allow(clippy::len_without_is_empty)] // nothing is asked of an empty one
+pub trait Carry<K>: Operation<Output = Transfer<K>> {
+    /// Does it if that needs no waiting; then [`finish`](Operation::finish) it.
+    fn now(&mut self) -> Now<u32>;
+
+    /// Does it on a thread that may wait.
+    fn wait(self) -> Transfer<K>;
+
+    /// How many bytes it may move.
+    fn len(&self) -> usize;
+
+    /// The keeper of the memory, back: it shall not be done.
+    fn into_keeper(self) -> K;
+}
 
 /// The offset, unless the file's own place is meant.
 fn at(offset: u64) -> Option<u64> {
@@ -102,22 +129,28 @@ impl<F, K> Read<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Read<F, K> {
-    /// Does it if that needs no waiting; then [`finish`](Operation::finish) it.
-    pub fn now(&mut self) -> Now<u32> {
+impl<F: AsFd + Send + 'static, K: Send + 'static> Carry<K> for Read<F, K> {
+    fn now(&mut self) -> Now<u32> {
         let (file, offset) = (self.file.as_fd(), at(self.offset));
         // SAFETY: the memory is the operation's.
         unsafe { read_pieces(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
     }
 
-    /// Does it on a thread that may wait.
-    pub fn wait(self) -> Transfer<K> {
+    fn wait(self) -> Transfer<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
             // SAFETY: the memory is the operation's.
             unsafe { wait_for(libc::preadv, libc::readv, file, pieces, self.offset) }
         };
         self.finish(done)
+    }
+
+    fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    fn into_keeper(self) -> K {
+        self.memory.into_keeper()
     }
 }
 
@@ -169,22 +202,28 @@ impl<F, K> Write<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Write<F, K> {
-    /// Does it if that needs no waiting; then [`finish`](Operation::finish) it.
-    pub fn now(&mut self) -> Now<u32> {
+impl<F: AsFd + Send + 'static, K: Send + 'static> Carry<K> for Write<F, K> {
+    fn now(&mut self) -> Now<u32> {
         let (file, offset) = (self.file.as_fd(), at(self.offset));
         // SAFETY: the memory is the operation's.
         unsafe { write_pieces(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
     }
 
-    /// Does it on a thread that may wait.
-    pub fn wait(self) -> Transfer<K> {
+    fn wait(self) -> Transfer<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
             // SAFETY: the memory is the operation's.
             unsafe { wait_for(libc::pwritev, libc::writev, file, pieces, self.offset) }
         };
         self.finish(done)
+    }
+
+    fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    fn into_keeper(self) -> K {
+        self.memory.into_keeper()
     }
 }
 
@@ -233,22 +272,28 @@ impl<F, K> ReadVectored<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> ReadVectored<F, K> {
-    /// Does it if that needs no waiting; then [`finish`](Operation::finish) it.
-    pub fn now(&mut self) -> Now<u32> {
+impl<F: AsFd + Send + 'static, K: Send + 'static> Carry<K> for ReadVectored<F, K> {
+    fn now(&mut self) -> Now<u32> {
         let (file, offset) = (self.file.as_fd(), at(self.offset));
         // SAFETY: the memory is the operation's.
         unsafe { read_pieces(file, self.pieces.list(), offset) }.map(|n| n as u32)
     }
 
-    /// Does it on a thread that may wait.
-    pub fn wait(self) -> Transfer<K> {
+    fn wait(self) -> Transfer<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), self.pieces.list());
             // SAFETY: the memory is the operation's.
             unsafe { wait_for(libc::preadv, libc::readv, file, pieces, self.offset) }
         };
         self.finish(done)
+    }
+
+    fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn into_keeper(self) -> K {
+        self.pieces.into_keeper()
     }
 }
 
@@ -301,22 +346,28 @@ impl<F, K> WriteVectored<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> WriteVectored<F, K> {
-    /// Does it if that needs no waiting; then [`finish`](Operation::finish) it.
-    pub fn now(&mut self) -> Now<u32> {
+impl<F: AsFd + Send + 'static, K: Send + 'static> Carry<K> for WriteVectored<F, K> {
+    fn now(&mut self) -> Now<u32> {
         let (file, offset) = (self.file.as_fd(), at(self.offset));
         // SAFETY: the memory is the operation's.
         unsafe { write_pieces(file, self.pieces.list(), offset) }.map(|n| n as u32)
     }
 
-    /// Does it on a thread that may wait.
-    pub fn wait(self) -> Transfer<K> {
+    fn wait(self) -> Transfer<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), self.pieces.list());
             // SAFETY: the memory is the operation's.
             unsafe { wait_for(libc::pwritev, libc::writev, file, pieces, self.offset) }
         };
         self.finish(done)
+    }
+
+    fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn into_keeper(self) -> K {
+        self.pieces.into_keeper()
     }
 }
 

@@ -1,0 +1,184 @@
+//! Reading and writing at an offset, with buffers that the operation owns.
+//!
+//! These neither use nor move the file's position, need only a shared
+//! reference, and run beside each other.
+
+use std::io;
+
+use blitzen_io::owned::{IoBuf, IoBufMut, Outcome};
+
+use super::{File, doc, sys};
+
+impl File {
+    /// Reads from `offset` on, into `buf` from its first byte up to its capacity.
+    /// Returns how many bytes, zero at the end of the file, and the buffer.
+    ///
+    #[doc = "```"]
+    #[doc = doc::begin!()]
+    /// # fs::write(dir.join("file"), b"hello, world!").await?;
+    /// let file = File::open(dir.join("file")).await?;
+    /// let (read, word) = file.read_at(Vec::with_capacity(5), 7).await;
+    /// assert_eq!((read?, word), (5, b"world".to_vec()));
+    #[doc = doc::end!()]
+    #[doc = "```"]
+    ///
+    /// # Errors
+    /// That of an earlier write, or the disk's.
+    ///
+    /// # Cancel safety
+    /// A future that is dropped leaves the buffer to the operation, which frees
+    /// it at its end.
+    pub async fn read_at<B: IoBufMut + Send>(&self, buf: B, offset: u64) -> Outcome<B> {
+        match self.arrived().await {
+            Ok(()) => sys::read_at(self.std.clone(), buf, offset).await,
+            Err(error) => (Err(error), buf),
+        }
+    }
+
+    /// Fills `buf` from `offset` on.
+    ///
+    #[doc = "```"]
+    #[doc = doc::begin!()]
+    /// # fs::write(dir.join("file"), b"hello, world!").await?;
+    /// let file = File::open(dir.join("file")).await?;
+    /// let (read, word) = file.read_exact_at(Box::new([0; 5]), 7).await;
+    /// read?;
+    /// assert_eq!(&*word, b"world");
+    #[doc = doc::end!()]
+    #[doc = "```"]
+    ///
+    /// # Errors
+    /// As for [`read_at`](Self::read_at), and
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the file ends before.
+    pub async fn read_exact_at<B: IoBufMut + Send>(&self, mut buf: B, offset: u64) -> Outcome<B> {
+        let (len, mut done) = (buf.total_len(), 0);
+        while done < len {
+            let (read, part) = self
+                .read_at(buf.slice_mut(done..len), offset + done as u64)
+                .await;
+            buf = part.into_inner();
+            match read {
+                Ok(0) => {
+                    let error = io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        format!("the file ends {} bytes too soon", len - done),
+                    );
+                    return (Err(error), buf);
+                }
+                Ok(read) => done += read,
+                Err(error) => return (Err(error), buf),
+            }
+        }
+        (Ok(len), buf)
+    }
+
+    /// Writes the initialised bytes of `buf` from `offset` on, or as many as go
+    /// at once. Returns how many, and the buffer.
+    ///
+    #[doc = "```"]
+    #[doc = doc::begin!()]
+    /// let file = File::create_new(dir.join("file")).await?;
+    /// let (written, _buf) = file.write_at("world", 7).await;
+    /// assert_eq!(written?, 5);
+    #[doc = doc::end!()]
+    #[doc = "```"]
+    ///
+    /// # Errors
+    /// That of an earlier write, or the disk's.
+    ///
+    /// # Cancel safety
+    /// Whether anything has been written is not known if the future is dropped.
+    /// The buffer is left to the operation, which frees it at its end.
+    pub async fn write_at<B: IoBuf + Send>(&self, buf: B, offset: u64) -> Outcome<B> {
+        match self.arrived().await {
+            Ok(()) => sys::write_at(self.std.clone(), buf, offset).await,
+            Err(error) => (Err(error), buf),
+        }
+    }
+
+    /// Writes all the initialised bytes of `buf` from `offset` on.
+    ///
+    #[doc = "```"]
+    #[doc = doc::begin!()]
+    /// let file = File::create_new(dir.join("file")).await?;
+    /// file.write_all_at("hello", 0).await.0?;
+    /// file.write_all_at(vec![b'!'], 5).await.0?;
+    /// assert_eq!(fs::read(dir.join("file")).await?, b"hello!");
+    #[doc = doc::end!()]
+    #[doc = "```"]
+    ///
+    /// # Errors
+    /// As for [`write_at`](Self::write_at), and
+    /// [`WriteZero`](io::ErrorKind::WriteZero) if the file takes no more.
+    pub async fn write_all_at<B: IoBuf + Send>(&self, mut buf: B, offset: u64) -> Outcome<B> {
+        let (len, mut done) = (buf.init_len(), 0);
+        while done < len {
+            let (written, part) = self.write_at(buf.slice(done..), offset + done as u64).await;
+            buf = part.into_inner();
+            match written {
+                Ok(0) => {
+                    let error = io::Error::new(io::ErrorKind::WriteZero, "the file takes no more");
+                    return (Err(error), buf);
+                }
+                Ok(written) => done += written,
+                Err(error) => return (Err(error), buf),
+            }
+        }
+        (Ok(len), buf)
+    }
+
+    /// Reads from `offset` on, into one buffer after another.
+    ///
+    #[doc = "```"]
+    #[doc = doc::begin!()]
+    /// # fs::write(dir.join("file"), b"hello, world!").await?;
+    /// let file = File::open(dir.join("file")).await?;
+    /// let bufs = vec![Vec::with_capacity(5), Vec::with_capacity(16)];
+    /// let (read, bufs) = file.read_vectored_at(bufs, 0).await;
+    /// assert_eq!(read?, 13);
+    /// assert_eq!(bufs, [b"hello".to_vec(), b", world!".to_vec()]);
+    #[doc = doc::end!()]
+    #[doc = "```"]
+    ///
+    /// # Errors
+    /// That of an earlier write, or the disk's.
+    ///
+    /// # Cancel safety
+    /// As for [`read_at`](Self::read_at).
+    pub async fn read_vectored_at<B: IoBufMut + Send>(
+        &self,
+        bufs: Vec<B>,
+        offset: u64,
+    ) -> Outcome<Vec<B>> {
+        match self.arrived().await {
+            Ok(()) => sys::read_vectored_at(self.std.clone(), bufs, offset).await,
+            Err(error) => (Err(error), bufs),
+        }
+    }
+
+    /// Writes from `offset` on, from one buffer after another.
+    ///
+    #[doc = "```"]
+    #[doc = doc::begin!()]
+    /// let file = File::create_new(dir.join("file")).await?;
+    /// let (written, _bufs) = file.write_vectored_at(vec!["hello, ", "world!"], 0).await;
+    /// assert_eq!(written?, 13);
+    #[doc = doc::end!()]
+    #[doc = "```"]
+    ///
+    /// # Errors
+    /// That of an earlier write, or the disk's.
+    ///
+    /// # Cancel safety
+    /// As for [`write_at`](Self::write_at).
+    pub async fn write_vectored_at<B: IoBuf + Send>(
+        &self,
+        bufs: Vec<B>,
+        offset: u64,
+    ) -> Outcome<Vec<B>> {
+        match self.arrived().await {
+            Ok(()) => sys::write_vectored_at(self.std.clone(), bufs, offset).await,
+            Err(error) => (Err(error), bufs),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Where work on files is done that may have to wait: on the pool of threads
+//! for that.
+
+use std::io;
+
+use blitzen_task::{JoinHandle, Origin};
+
+use crate::runtime::{Handle, context};
+
+/// The most that is read or copied at once by a worker: some tens of
+/// microseconds' worth.
+pub(super) const MOST_AT_ONCE: usize = 256 * 1024;
+
+/// What an operation ends with whose job was refused, or has panicked.
+pub(super) fn failed() -> io::Error {
+    io::Error::other("background task failed")
+}
+
+/// Says that an operation begins: that takes a runtime, even if it can be done
+/// right here, so that nobody finds out only on the day when it cannot.
+///
+/// # Errors
+/// If the runtime has been shut down.
+///
+/// # Panics
+/// Outside a runtime.
+#[track_caller]
+pub(super) fn enter() -> io::Result<()> {
+    match context::with_current(|handle| handle.inner.scheduler().is_closed()) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(failed()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Starts a job; `mandatory` if it shall run although the runtime is shut down.
+#[track_caller]
+pub(super) fn start<T: Send + 'static>(
+    job: impl FnOnce() -> T + Send + 'static,
+    mandatory: bool,
+) -> JoinHandle<T> {
+    let inner = Handle::current().inner;
+    inner.spawn_blocking(job, mandatory, Origin::caller())
+}
+
+/// Does a job on the pool.
+pub(super) async fn job<T: Send + 'static>(
+    job: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    start(job, false).await.unwrap_or_else(|_| Err(failed()))
+}

@@ -1,0 +1,52 @@
+//! Files and directories.
+//!
+//! ```
+//! use blitzen::fs;
+//!
+//! # #[blitzen::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! # let path = std::env::temp_dir().join(format!("blitzen-fs-{}", std::process::id()));
+//! fs::write(&path, "hello").await?;
+//! assert_eq!(fs::read_to_string(&path).await?, "hello");
+//! fs::remove_file(&path).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is in memory is read at once, what is not by the kernel on behalf of
+//! the worker (io_uring), and what neither can do, or where there is no
+//! io_uring, is done by a thread of the blocking pool. Dropping a future does
+//! not undo what has begun.
+//!
+//! Beside Tokio's operations, [`File`] has positional ones on owned buffers:
+//! [`read_at`](File::read_at), [`write_at`](File::write_at) and their kin.
+//!
+//! # Panics
+//! Everything in here needs a runtime, and panics outside one.
+
+mod at;
+mod dir;
+mod doc;
+mod engine;
+mod file;
+mod intake;
+mod open;
+mod outbox;
+mod path;
+mod sys;
+mod times;
+
+pub use dir::{
+    DirBuilder, DirEntry, ReadDir, create_dir, create_dir_all, read_dir, remove_dir, remove_dir_all,
+};
+pub use file::File;
+pub use open::OpenOptions;
+#[cfg(unix)]
+pub use path::symlink;
+pub use path::{
+    canonicalize, copy, hard_link, metadata, read, read_link, read_to_string, remove_file, rename,
+    set_permissions, symlink_metadata, try_exists, write,
+};
+#[cfg(windows)]
+pub use path::{symlink_dir, symlink_file};
+pub use times::FileTimes;

@@ -1,0 +1,189 @@
+//! What was written to a file, and is on its way to it.
+//!
+//! ```text
+//!            write                    job takes it
+//!   task ───────────► filling bytes ────────────────► written by the job
+//!                        ▲  more, while the job writes  │
+//!                        └──────────────────────────────┘ again, until empty
+//! ```
+//!
+//! O1. There are bytes only while a job is at work, and there is one job at the
+//!     most: bytes go out in the order in which they came.
+//! O2. The job runs even if the file is dropped or the runtime shut down. A job
+//!     that is refused leaves an error.
+//! O3. An error ends the job and drops the bytes behind it. It is told once, to
+//!     the next operation on the file, of whatever kind.
+//! O4. Wakers are fired after the lock.
+
+use std::fs::File as StdFile;
+use std::io::{self, IoSlice, Write};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use blitzen_util::shim::Mutex;
+
+use super::engine;
+
+/// Memory that is kept when there is nothing to write.
+const KEPT: usize = 64 * 1024;
+
+/// Bytes on their way.
+#[derive(Default)]
+pub(super) struct Outbox(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    filling: Vec<u8>,
+    /// A job is at work, or has been asked for.
+    at_work: bool,
+    failed: Option<io::Error>,
+    waiting: Vec<Waker>,
+}
+
+impl State {
+    fn wait(&mut self, cx: &Context<'_>) {
+        if !self.waiting.iter().any(|other| other.will_wake(cx.waker())) {
+            self.waiting.push(cx.waker().clone());
+        }
+    }
+}
+
+impl Outbox {
+    /// Waits until everything is written.
+    pub(super) fn poll_idle(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.0.lock();
+        if state.at_work {
+            state.wait(cx);
+            return Poll::Pending;
+        }
+        Poll::Ready(state.failed.take().map_or(Ok(()), Err)) // O3
+    }
+
+    /// Whether there is something that has not been written yet.
+    pub(super) fn is_busy(&self) -> bool {
+        self.0.lock().at_work
+    }
+
+    /// Whether something is on its way, or an error waits to be told.
+    pub(super) fn has_news(&self) -> bool {
+        let state = self.0.lock();
+        state.at_work || state.failed.is_some()
+    }
+
+    /// Takes bytes to be written, no more than fit into `most`, and waits if
+    /// none do.
+    pub(super) fn poll_put(
+        self: &Arc<Self>,
+        cx: &Context<'_>,
+        file: &Arc<StdFile>,
+        pieces: &[IoSlice<'_>],
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        let mut state = self.0.lock();
+        if let Some(error) = state.failed.take() {
+            return Poll::Ready(Err(error)); // O3
+        }
+        let before = state.filling.len();
+        if before >= most {
+            state.wait(cx);
+            return Poll::Pending;
+        }
+        for piece in pieces {
+            let room = most - state.filling.len();
+            state
+                .filling
+                .extend_from_slice(&piece[..piece.len().min(room)]);
+        }
+        let count = state.filling.len() - before;
+        if state.at_work || count == 0 {
+            return Poll::Ready(Ok(count));
+        }
+        state.at_work = true;
+        drop(state);
+        let delivery = Delivery {
+            outbox: self.clone(),
+            file: Some(file.clone()),
+        };
+        drop(engine::start(move || delivery.run(), true)); // O2
+        // A job that was refused has said so by now.
+        match self.0.lock().failed.take() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => Poll::Ready(Ok(count)),
+        }
+    }
+
+    /// The job has nothing to do any more, or cannot go on.
+    fn end(&self, file: &mut Option<Arc<StdFile>>, failed: Option<io::Error>) {
+        let mut state = self.0.lock();
+        self.end_locked(&mut state, file, failed);
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake); // O4
+    }
+
+    fn end_locked(
+        &self,
+        state: &mut State,
+        file: &mut Option<Arc<StdFile>>,
+        failed: Option<io::Error>,
+    ) {
+        // Before it is known that the job is through: whoever then wants the
+        // file for itself gets it.
+        *file = None;
+        state.filling.clear();
+        if state.filling.capacity() > KEPT {
+            state.filling = Vec::new();
+        }
+        state.failed = failed;
+        state.at_work = false;
+    }
+}
+
+/// The job that writes.
+struct Delivery {
+    outbox: Arc<Outbox>,
+    /// `None` once it has ended.
+    file: Option<Arc<StdFile>>,
+}
+
+impl Delivery {
+    fn run(mut self) {
+        let mut bytes = Vec::new();
+        while self.take(&mut bytes) {
+            let written = match &self.file {
+                Some(file) => (&**file).write_all(&bytes),
+                None => unreachable!("it has taken bytes"),
+            };
+            if let Err(error) = written {
+                let Self { outbox, file } = &mut self;
+                return outbox.end(file, Some(error));
+            }
+        }
+    }
+
+    /// Takes what has come; false, and at its end, if there is nothing.
+    fn take(&mut self, bytes: &mut Vec<u8>) -> bool {
+        let mut state = self.outbox.0.lock();
+        let found = !state.filling.is_empty();
+        if found {
+            bytes.clear();
+            std::mem::swap(bytes, &mut state.filling);
+        } else {
+            self.outbox.end_locked(&mut state, &mut self.file, None);
+        }
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake); // O4: there is room, or quiet
+        found
+    }
+}
+
+impl Drop for Delivery {
+    /// A job that never ran (O2), or a waker that panicked in it.
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            let Self { outbox, file } = self;
+            outbox.end(file, Some(engine::failed()));
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Files on Linux: at once if everything is in memory, else on the worker's
+//! ring, else, where there is none, on the pool.
+
+use std::ffi::CString;
+use std::fs::File as StdFile;
+use std::future::Future;
+use std::io::{self, IoSlice, Seek};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use blitzen_driver::now;
+pub(crate) use blitzen_driver::now::Now;
+use blitzen_driver::ring::file::{
+    Allocate, Carry, Link, MakeDir, Open, Read, ReadVectored, Remove, Rename, SetLen, Symlink, Sync,
+    Transfer, Write, WriteVectored,
+};
+use blitzen_driver::ring::{Memory, Op, Operation, Pieces};
+use blitzen_io::owned::{IoBuf, IoBufMut, Outcome};
+use blitzen_util::shim::Mutex;
+
+use super::super::engine::{self, MOST_AT_ONCE};
+use super::super::open::Flags;
+use crate::runtime::context;
+
+/// More than this is read and written by a thread that has nothing else to do.
+const MOST_IN_RING: usize = 1024 * 1024;
+
+/// Hands an operation to the ring of this worker, or back if there is none.
+fn submit<T: Operation>(operation: T) -> Result<Op<T>, T> {
+    let mut operation = Some(operation);
+    let submitted = context::with_current(|handle| {
+        let inner = &handle.inner;
+        let worker = inner.scheduler().current_worker()?;
+        let driver = inner.world().station(worker).driver();
+        match driver.submit(operation.take()?) {
+            Ok(op) => Some(op),
+            Err((back, _why)) => {
+                operation = Some(back);
+                None
+            }
+        }
+    });
+    match submitted {
+        Ok(Some(op)) => Ok(op),
+        _ => match operation {
+            Some(operation) => Err(operation),
+            None => unreachable!("submitted, or not"),
+        },
+    }
+}
+
+/// Whether the ring of this worker knows an operation.
+fn ring_supports(code: u8) -> bool {
+    let known = context::with_current(|handle| {
+        let inner = &handle.inner;
+        let worker = inner.scheduler().current_worker()?;
+        let ring = inner.world().station(worker).driver().ring().ok()?;
+        Some(ring.supports(code))
+    });
+    matches!(known, Ok(Some(true)))
+}
+
+/// An operation on the ring, or else a job that does the same.
+async fn perform<T: Operation<Output = io::Result<R>>, R: Send + 'static>(
+    operation: T,
+    job: impl FnOnce() -> io::Result<R> + Send + 'static,
+) -> io::Result<R> {
+    match submit(operation) {
+        Ok(op) => told(op.await),
+        Err(_) => engine::job(job).await,
+    }
+}
+
+/// A ring that was shut down has the words of a job that was refused.
+fn told<R>(result: io::Result<R>) -> io::Result<R> {
+    result.map_err(|error| match blitzen_driver::is_gone(&error) {
+        true => engine::failed(),
+        false => error,
+    })
+}
+
+fn c_string(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "file name contained an unexpected NUL byte",
+        )
+    })
+}
+
+/// Reads where the file stands, if that needs no waiting.
+pub(crate) fn read_now(file: &StdFile, room: &mut [MaybeUninit<u8>]) -> Now<usize> {
+    now::read_now(file, room, None)
+}
+
+/// Writes where the file stands, if that needs no waiting.
+pub(crate) fn write_now(file: &StdFile, pieces: &[IoSlice<'_>]) -> Now<usize> {
+    now::write_now(file, pieces, None)
+}
+
+/// Bytes on their way into the cache; what comes of it is of no interest.
+pub(crate) struct Warming(Op<Read<Arc<StdFile>, Vec<u8>>>);
+
+impl Future for Warming {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let _outcome = ready!(Pin::new(&mut self.0).poll(cx));
+        Poll::Ready(())
+    }
+}
+
+/// Brings the bytes where the file stands into the cache, if there is a ring
+/// and the file stands anywhere.
+pub(crate) fn warm(file: &Arc<StdFile>, len: usize) -> Option<Warming> {
+    let offset = (&**file).stream_position().ok()?;
+    let room = Memory::room(Vec::with_capacity(len));
+    submit(Read::new(file.clone(), room, offset)).ok().map(Warming)
+}
+
+/// Opens a file, at once or otherwise.
+pub(crate) async fn open(path: &Path, flags: &Flags) -> Option<io::Result<StdFile>> {
+    let (open_flags, mode) = flags.for_open()?;
+    let path = match c_string(path) {
+        Ok(path) => path,
+        Err(error) => return Some(Err(error)),
+    };
+    if let Now::Done(opened) = now::open_now(&path, open_flags) {
+        return Some(opened.map(|opened| opened.file.into()));
+    }
+    let op = submit(Open::new(path, open_flags, mode)).ok()?;
+    Some(told(op.await).map(StdFile::from))
+}
+
+/// Whether there is something at a path, if that is known.
+pub(crate) fn exists_now(path: &Path) -> Option<io::Result<bool>> {
+    let path = c_string(path).ok()?;
+    match now::find_now(&path, false) {
+        Now::Done(Ok(_)) => Some(Ok(true)),
+        Now::Done(Err(error)) if error.kind() == io::ErrorKind::NotFound => Some(Ok(false)),
+        Now::Done(Err(error)) => Some(Err(error)),
+        Now::MustWait | Now::Unknown => None,
+    }
+}
+
+/// The whole of a file, if it can be opened at once; `None` if it cannot.
+pub(crate) async fn read_whole(path: &Path) -> Option<io::Result<Vec<u8>>> {
+    let path = c_string(path).ok()?;
+    match now::open_now(&path, libc::O_RDONLY) {
+        Now::Done(Ok(opened)) => {
+            let len = usize::try_from(opened.len).unwrap_or(0);
+            Some(read_to_end(Arc::new(opened.file.into()), len).await)
+        }
+        Now::Done(Err(error)) => Some(Err(error)),
+        Now::MustWait | Now::Unknown => None,
+    }
+}
+
+async fn read_to_end(file: Arc<StdFile>, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len.saturating_add(1))?;
+    loop {
+        if bytes.len() == bytes.capacity() {
+            bytes.try_reserve(bytes.len().max(32))?;
+        }
+        let offset = bytes.len();
+        let room = bytes.spare_capacity_mut();
+        let most = room.len().min(MOST_AT_ONCE);
+        let read = match now::read_now(&*file, &mut room[..most], Some(offset as u64)) {
+            Now::Done(read) => {
+                let read = read?;
+                // SAFETY: the kernel has just written them.
+                unsafe { bytes.set_len(offset + read) };
+                read
+            }
+            Now::MustWait => {
+                let room = Memory::room_up_to(bytes, most);
+                let read = Read::new(file.clone(), room, offset as u64);
+                let (read, back) = match submit(read) {
+                    Ok(op) => op.await,
+                    Err(read) => return rest_by_job(file, read.into_keeper()).await,
+                };
+                bytes = back;
+                told(read)?
+            }
+            Now::Unknown => return rest_by_job(file, bytes).await,
+        };
+        if read == 0 {
+            return Ok(bytes);
+        }
+        if read >= MOST_AT_ONCE / 2 {
+            crate::task::yield_now().await; // others wait as well
+        }
+    }
+}
+
+#[cold]
+async fn rest_by_job(file: Arc<StdFile>, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    engine::job(move || {
+        let mut file = &*file;
+        file.seek(io::SeekFrom::Start(bytes.len() as u64))?;
+        io::Read::read_to_end(&mut file, &mut bytes)?;
+        Ok(bytes)
+    })
+    .await
+}
+
+/// A transfer: at once, on the ring, or by a job.
+async fn transfer<T: Carry<K>, K: Send + 'static>(mut operation: T) -> Transfer<K> {
+    if let Err(error) = engine::enter() {
+        return (Err(error), operation.into_keeper());
+    }
+    crate::task::consume_budget().await;
+    if operation.len() > MOST_IN_RING {
+        return transfer_by_job(operation).await;
+    }
+    if let Now::Done(done) = operation.now() {
+        return operation.finish(done);
+    }
+    match submit(operation) {
+        Ok(op) => {
+            let (done, back) = op.await;
+            (told(done), back)
+        }
+        Err(operation) => transfer_by_job(operation).await,
+    }
+}
+
+#[cold]
+async fn transfer_by_job<T: Carry<K>, K: Send + 'static>(operation: T) -> Transfer<K> {
+    // Shared, to get it back from a job that is refused.
+    let slot = Arc::new(Mutex::new(Some(operation)));
+    let theirs = slot.clone();
+    let job = move || {
+        let operation = theirs.lock().take();
+        operation.map(Carry::wait)
+    };
+    if let Ok(Some(outcome)) = engine::start(job, false).await {
+        return outcome;
+    }
+    match slot.lock().take() {
+        Some(operation) => (Err(engine::failed()), operation.into_keeper()),
+        None => unreachable!("a job that has taken it returns it"),
+    }
+}
+
+fn room<B: IoBufMut>(mut buf: B) -> Memory<B> {
+    let (start, len) = (buf.stable_mut_ptr(), buf.total_len());
+    // SAFETY: O1 to O3 of the buffer; and what was read is initialised.
+    unsafe { Memory::new(buf, start, len, |buf, len| buf.set_init(len)) }
+}
+
+fn bytes<B: IoBuf>(buf: B) -> Memory<B> {
+    let (start, len) = (buf.stable_ptr().cast_mut(), buf.init_len());
+    // SAFETY: O1 and O2 of the buffer; it is only read.
+    unsafe { Memory::new(buf, start, len, |_, _| {}) }
+}
+
+/// Reads at an offset.
+pub(crate) async fn read_at<B: IoBufMut + Send>(
+    file: Arc<StdFile>,
+    buf: B,
+    offset: u64,
+) -> Outcome<B> {
+    transfer(Read::new(file, room(buf), offset)).await
+}
+
+/// Writes at an offset.
+pub(crate) async fn write_at<B: IoBuf + Send>(
+    file: Arc<StdFile>,
+    buf: B,
+    offset: u64,
+) -> Outcome<B> {
+    transfer(Write::new(file, bytes(buf), offset)).await
+}
+
+/// Reads at an offset, into one buffer after another.
+pub(crate) async fn read_vectored_at<B: IoBufMut + Send>(
+    file: Arc<StdFile>,
+    mut bufs: Vec<B>,
+    offset: u64,
+) -> Outcome<Vec<B>> {
+    let list = bufs
+        .iter_mut()
+        .take(libc::UIO_MAXIOV as usize)
+        .map(|buf| libc::iovec {
+            iov_base: buf.stable_mut_ptr().cast(),
+            iov_len: buf.total_len(),
+        })
+        .collect();
+    let written = |bufs: &mut Vec<B>, mut more: usize| {
+        for buf in bufs {
+            let here = more.min(buf.total_len());
+            // SAFETY: the kernel fills one after the other.
+            unsafe { buf.set_init(here) };
+            more -= here;
+        }
+    };
+    // SAFETY: O1 to O3 of each buffer; moving the vector leaves them as they are.
+    let pieces = unsafe { Pieces::new(bufs, list, written) };
+    transfer(ReadVectored::new(file, pieces, offset)).await
+}
+
+/// Writes at an offset, from one buffer after another.
+pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
+    file: Arc<StdFile>,
+    bufs: Vec<B>,
+    offset: u64,
+) -> Outcome<Vec<B>> {
+    let list = bufs
+        .iter()
+        .take(libc::UIO_MAXIOV as usize)
+        .map(|buf| libc::iovec {
+            iov_base: buf.stable_ptr().cast_mut().cast(),
+            iov_len: buf.init_len(),
+        })
+        .collect();
+    // SAFETY: O1 and O2 of each buffer; they are only read.
+    let pieces = unsafe { Pieces::new(bufs, list, |_, _| {}) };
+    transfer(WriteVectored::new(file, pieces, offset)).await
+}
+
+pub(crate) async fn sync_all(file: &Arc<StdFile>) -> io::Result<()> {
+    let by_job = file.clone();
+    perform(Sync::all(file.clone()), move || by_job.sync_all()).await
+}
+
+pub(crate) async fn sync_data(file: &Arc<StdFile>) -> io::Result<()> {
+    let by_job = file.clone();
+    perform(Sync::data(file.clone()), move || by_job.sync_data()).await
+}
+
+pub(crate) async fn set_len(file: &Arc<StdFile>, len: u64) -> io::Result<()> {
+    let by_job = file.clone();
+    let job = move || by_job.set_len(len);
+    if !ring_supports(SetLen::<StdFile>::CODE) || i64::try_from(len).is_err() {
+        return engine::job(job).await;
+    }
+    perform(SetLen::new(file.clone(), len), job).await
+}
+
+/// Sets room aside, so that later writes there do not run out of it.
+pub(crate) async fn allocate(file: &Arc<StdFile>, offset: u64, len: u64) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let by_job = file.clone();
+    let job = move || {
+        let range = (libc::off_t::try_from(offset), libc::off_t::try_from(len));
+        let (Ok(offset), Ok(len)) = range else {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        };
+        // SAFETY: a descriptor that is open, and numbers.
+        match unsafe { libc::fallocate(by_job.as_raw_fd(), 0, offset, len) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    perform(Allocate::new(file.clone(), 0, offset, len), job).await
+}
+
+pub(crate) async fn remove_file(path: PathBuf) -> io::Result<()> {
+    let operation = Remove::file(c_string(&path)?);
+    perform(operation, || std::fs::remove_file(path)).await
+}
+
+pub(crate) async fn remove_dir(path: PathBuf) -> io::Result<()> {
+    let operation = Remove::dir(c_string(&path)?);
+    perform(operation, || std::fs::remove_dir(path)).await
+}
+
+pub(crate) async fn create_dir(path: PathBuf) -> io::Result<()> {
+    let operation = MakeDir::new(c_string(&path)?, 0o777);
+    perform(operation, || std::fs::create_dir(path)).await
+}
+
+pub(crate) async fn rename(from: PathBuf, to: PathBuf) -> io::Result<()> {
+    let operation = Rename::new(c_string(&from)?, c_string(&to)?);
+    perform(operation, || std::fs::rename(from, to)).await
+}
+
+pub(crate) async fn hard_link(original: PathBuf, link: PathBuf) -> io::Result<()> {
+    let operation = Link::new(c_string(&original)?, c_string(&link)?);
+    perform(operation, || std::fs::hard_link(original, link)).await
+}
+
+pub(crate) async fn symlink(original: PathBuf, link: PathBuf) -> io::Result<()> {
+    let operation = Symlink::new(c_string(&original)?, c_string(&link)?);
+    perform(operation, || std::os::unix::fs::symlink(original, link)).await
+}
