@@ -411,8 +411,7 @@ impl Driver {
         Ok(op)
     }
 
-    /// The worker's ring, made now if there is none. A
-    /// [pinned](crate::ring::Flavour::Pinned) one has to be made by the owner.
+    /// The worker's ring, made now if there is none. Any thread may.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -5,6 +5,8 @@
 //! ([`model`](super)), which exports the same names.
 
 use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use io_uring::squeue::Entry;
@@ -17,7 +19,12 @@ use crate::Poller;
 ///
 /// P1. The queues may be touched under the ring's lock only, and by nobody
 ///     else while its owner is in the kernel.
-pub(super) struct Port(IoUring);
+pub(super) struct Port {
+    uring: IoUring,
+    /// The kernel knows whose the ring is, if that matters: the first who
+    /// enters.
+    is_owned: AtomicBool,
+}
 
 impl Port {
     pub(super) fn open(config: &RingConfig) -> Result<(Self, Features), Refusal> {
@@ -25,7 +32,8 @@ impl Port {
         if config.flavour == Flavour::Shared {
             barrier::announce();
         }
-        Ok((Self(uring), features))
+        let is_owned = AtomicBool::new(config.flavour == Flavour::Shared);
+        Ok((Self { uring, is_owned }, features))
     }
 
     /// Tells the kernel of buffers to pick from: `count` entries at `address`,
@@ -35,7 +43,7 @@ impl Port {
     /// The entries, and the buffers they name, live as long as anything may be
     /// received.
     pub(super) unsafe fn provide(&self, address: u64, count: u16, group: u16) -> io::Result<()> {
-        let submitter = self.0.submitter();
+        let submitter = self.uring.submitter();
         // SAFETY: the caller's.
         unsafe { submitter.register_buf_ring_with_flags(address, count, group, 0) }
     }
@@ -47,7 +55,7 @@ impl Port {
     /// it.
     pub(super) unsafe fn push(&self, entry: &Entry) -> bool {
         // SAFETY: the caller's.
-        unsafe { self.0.submission_shared().push(entry) }.is_ok()
+        unsafe { self.uring.submission_shared().push(entry) }.is_ok()
     }
 
     /// Whether entering the kernel without waiting would do anything.
@@ -56,7 +64,7 @@ impl Port {
     /// P1.
     pub(super) unsafe fn has_business(&self) -> bool {
         // SAFETY: the caller's.
-        let queue = unsafe { self.0.submission_shared() };
+        let queue = unsafe { self.uring.submission_shared() };
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
     }
 
@@ -67,7 +75,7 @@ impl Port {
     /// P1.
     pub(super) unsafe fn waits_for_submitter(&self) -> bool {
         // SAFETY: the caller's.
-        unsafe { self.0.submission_shared() }.taskrun()
+        unsafe { self.uring.submission_shared() }.taskrun()
     }
 
     /// Whether there are completions to take in.
@@ -76,7 +84,7 @@ impl Port {
     /// P1.
     pub(super) unsafe fn has_completions(&self) -> bool {
         // SAFETY: the caller's.
-        !unsafe { self.0.completion_shared() }.is_empty()
+        !unsafe { self.uring.completion_shared() }.is_empty()
     }
 
     /// Takes completions in, `most` of them: what was given to the kernel to
@@ -86,7 +94,7 @@ impl Port {
     /// P1.
     pub(super) unsafe fn reap(&self, most: usize, mut visit: impl FnMut(u64, i32, u32)) {
         // SAFETY: the caller's.
-        let queue = unsafe { self.0.completion_shared() };
+        let queue = unsafe { self.uring.completion_shared() };
         for completion in queue.take(most) {
             visit(
                 completion.user_data(),
@@ -101,7 +109,12 @@ impl Port {
     /// which come at once.
     pub(super) fn enter(&self, wait: Option<Option<Duration>>, prompt: u32) -> io::Result<()> {
         let want = prompt as usize + 1;
-        let submitter = self.0.submitter();
+        let submitter = self.uring.submitter();
+        // Relaxed: only one thread ever finds it false.
+        if !self.is_owned.load(Relaxed) {
+            submitter.register_enable_rings()?;
+            self.is_owned.store(true, Relaxed);
+        }
         let args = types::SubmitArgs::new();
         let entered = match wait {
             None => submitter.submit(),

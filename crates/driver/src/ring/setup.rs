@@ -26,7 +26,7 @@ pub enum Flavour {
     #[default]
     Shared,
     /// Completions come in only when the owner asks. For a ring whose owner is
-    /// one thread for good, the one that makes it; nobody can rescue it.
+    /// one thread for good, the first that turns it; nobody can rescue it.
     Pinned,
 }
 
@@ -173,7 +173,10 @@ pub(super) fn build(config: &RingConfig) -> Result<(IoUring, Features), Refusal>
         .setup_cqsize(config.completions.max(config.entries));
     match config.flavour {
         Flavour::Shared => builder.setup_coop_taskrun(),
-        Flavour::Pinned => builder.setup_defer_taskrun().setup_single_issuer(),
+        Flavour::Pinned => builder
+            .setup_defer_taskrun()
+            .setup_single_issuer()
+            .setup_r_disabled(), // until its owner comes
     };
     let uring = builder.build(config.entries).map_err(Refusal::from_error)?;
     let lacks = |what: &str| Refusal::TooOld(io::Error::other(format!("it lacks {what}")));
