@@ -9,6 +9,7 @@ use blitzen_driver::{DriverConfig, SpinPermit};
 use blitzen_sched::{Config, Pool, Scheduler};
 use blitzen_util::rng;
 
+use super::backend::IoBackend;
 use super::handle::Handle;
 use super::hooks::{Hook, Hooks};
 use super::inner::{Flavor, Inner};
@@ -59,6 +60,7 @@ pub struct Builder {
     park_timeout: Option<Duration>,
     seed: Option<u64>,
     enable_io: bool,
+    io_backend: Option<IoBackend>,
     enable_time: bool,
     start_paused: bool,
     timer_resolution: Option<Duration>,
@@ -116,6 +118,7 @@ impl Builder {
             park_timeout: None,
             seed: None,
             enable_io: false,
+            io_backend: None,
             enable_time: false,
             start_paused: false,
             timer_resolution: None,
@@ -163,6 +166,24 @@ impl Builder {
     /// ```
     pub fn enable_io(&mut self) -> &mut Self {
         self.enable_io = true;
+        self
+    }
+
+    /// How the runtime talks to the system: with io_uring where there is one,
+    /// if not said here or in the environment (`BLITZEN_IO`, which may be
+    /// `auto`, `epoll` or `uring`).
+    ///
+    /// ```
+    /// use blitzen::runtime::{Builder, IoBackend};
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .io_backend(IoBackend::Epoll)
+    ///     .build()
+    ///     .unwrap();
+    /// # drop(runtime);
+    /// ```
+    pub fn io_backend(&mut self, backend: IoBackend) -> &mut Self {
+        self.io_backend = Some(backend);
         self
     }
 
@@ -593,16 +614,22 @@ impl Builder {
         }
     }
 
-    fn io_options(&self) -> IoOptions {
-        IoOptions {
+    fn io_options(&self, is_local: bool) -> io::Result<IoOptions> {
+        let backend = match self.io_backend {
+            Some(backend) => backend,
+            None => IoBackend::from_environment()?,
+        };
+        let mut driver = DriverConfig {
+            max_events: self.max_io_events_per_tick,
+            max_busy_events: self.max_io_events_per_busy_tick,
+            spin: Some(SpinPermit::new()),
+            ..DriverConfig::default()
+        };
+        backend.apply(&mut driver, is_local)?;
+        Ok(IoOptions {
             enabled: self.enable_io,
-            driver: DriverConfig {
-                max_events: self.max_io_events_per_tick,
-                max_busy_events: self.max_io_events_per_busy_tick,
-                spin: Some(SpinPermit::new()),
-                ..DriverConfig::default()
-            },
-        }
+            driver,
+        })
     }
 
     #[track_caller]
@@ -614,7 +641,7 @@ impl Builder {
         config.park_timeout = self.park_timeout;
         let seed = self.seed.unwrap_or_else(rng::entropy);
         let stop_on_panic = self.unhandled_panic == UnhandledPanic::ShutdownRuntime;
-        let (io, time) = (self.io_options(), self.time_options());
+        let (io, time) = (self.io_options(is_local)?, self.time_options());
         if time.enabled {
             crate::time::install_delay();
         }

@@ -14,6 +14,7 @@
 //! the caller of `block_on` runs itself. Both serve timers, sockets and files,
 //! and both have a pool of threads for work that blocks.
 
+mod backend;
 mod block_on;
 mod blocking;
 mod builder;
@@ -36,6 +37,7 @@ mod station;
 pub(crate) mod timers;
 mod world;
 
+pub use backend::IoBackend;
 pub use builder::{Builder, UnhandledPanic};
 pub use handle::{EnterGuard, Handle, RuntimeFlavor, TryCurrentError};
 pub use id::Id;

@@ -1,0 +1,103 @@
+//! What the drivers of a runtime are made of.
+
+use std::io;
+
+use blitzen_driver::DriverConfig;
+
+/// What says it where the code does not.
+const VARIABLE: &str = "BLITZEN_IO";
+
+/// How a runtime talks to the system: see
+/// [`Builder::io_backend`](super::Builder::io_backend).
+///
+/// ```
+/// use blitzen::runtime::{Builder, IoBackend};
+///
+/// let runtime = Builder::new_multi_thread().io_backend(IoBackend::Epoll).build().unwrap();
+/// # drop(runtime);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IoBackend {
+    /// With io_uring where there is one, and without where it is missing, too
+    /// old or forbidden.
+    #[default]
+    Auto,
+    /// Without io_uring: sockets by readiness (epoll, or what the system has
+    /// instead), files on the blocking pool.
+    Epoll,
+    /// With io_uring; a runtime is not built where there is none.
+    Uring,
+}
+
+impl IoBackend {
+    /// What the environment says.
+    pub(super) fn from_environment() -> io::Result<Self> {
+        match std::env::var(VARIABLE) {
+            Err(std::env::VarError::NotPresent) => Ok(Self::default()),
+            Ok(text) => Self::parse(&text).ok_or_else(|| unknown(&text)),
+            Err(std::env::VarError::NotUnicode(text)) => Err(unknown(&text.to_string_lossy())),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "" | "auto" => Some(Self::Auto),
+            "epoll" => Some(Self::Epoll),
+            "uring" => Some(Self::Uring),
+            _ => None,
+        }
+    }
+
+    /// Chooses the rings of a runtime; `stays` if it never leaves its thread.
+    #[cfg(target_os = "linux")]
+    pub(super) fn apply(self, config: &mut DriverConfig, stays: bool) -> io::Result<()> {
+        use blitzen_driver::Poller;
+        use blitzen_driver::ring::{Flavour, Ring, RingConfig};
+
+        let ring = RingConfig {
+            flavour: match stays {
+                true => Flavour::Pinned,
+                // A worker's thread may change, and others do its work when it
+                // is stuck.
+                false => Flavour::Shared,
+            },
+            ..RingConfig::default()
+        };
+        if self == Self::Uring {
+            Ring::new(&ring, Poller::new(1)?.into())?;
+        }
+        config.ring = (self != Self::Epoll).then_some(ring);
+        Ok(())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn apply(self, _: &mut DriverConfig, _stays: bool) -> io::Result<()> {
+        match self {
+            Self::Auto | Self::Epoll => Ok(()),
+            Self::Uring => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "io_uring is a part of Linux",
+            )),
+        }
+    }
+}
+
+fn unknown(text: &str) -> io::Error {
+    let text = format!("{VARIABLE} must be `auto`, `epoll` or `uring`, not `{text}`");
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_backend_has_a_name_and_others_are_refused() {
+        assert_eq!(IoBackend::parse("epoll"), Some(IoBackend::Epoll));
+        assert_eq!(IoBackend::parse("uring"), Some(IoBackend::Uring));
+        assert_eq!(IoBackend::parse("auto"), Some(IoBackend::Auto));
+        assert_eq!(IoBackend::parse("io_uring"), None);
+        assert!(unknown("kqueue").to_string().contains("`kqueue`"));
+    }
+}
