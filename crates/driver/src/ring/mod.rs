@@ -160,7 +160,7 @@ impl Harvest {
 impl Ring {
     /// A ring that watches `poller` while its owner sleeps in it.
     ///
-    /// A [`Flavour::Pinned`] ring has to be made by the thread that turns it.
+    /// A [`Flavour::Pinned`] ring belongs to the first thread that turns it.
     ///
     /// ```
     /// # use std::sync::Arc;
