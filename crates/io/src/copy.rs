@@ -4,7 +4,9 @@
 //!     an error of the reader is reported.
 //! C2. Before waiting for the reader the writer is flushed: what it holds back
 //!     may be what the other side waits for before it sends more.
-//! C3. A round of reading and writing spends a unit of the task's budget, for
+//! C3. A buffer whose size nobody asked for grows when reads fill it: who sends
+//!     a lot at a time is served with fewer, larger reads and writes.
+//! C4. A round of reading and writing spends a unit of the task's budget, for
 //!     neither side need ever wait.
 
 use std::future::poll_fn;
@@ -16,6 +18,9 @@ use blitzen_util::coop;
 
 use crate::window::Window;
 use crate::{AsyncBufRead, AsyncRead, AsyncWrite, DEFAULT_CAPACITY};
+
+/// What a buffer may grow to (C3).
+const MAX_CAPACITY: usize = 64 * 1024;
 
 /// Copies everything from `reader` to `writer`, flushes, and returns how many
 /// bytes that was.
@@ -43,7 +48,7 @@ where
     R: AsyncRead + Unpin + ?Sized,
     W: AsyncWrite + Unpin + ?Sized,
 {
-    let mut transfer = Transfer::with_capacity(DEFAULT_CAPACITY);
+    let mut transfer = Transfer::growing();
     poll_fn(|cx| transfer.poll(Pin::new(&mut *reader), Pin::new(&mut *writer), cx)).await
 }
 
@@ -76,7 +81,7 @@ where
     let mut unflushed = false;
     poll_fn(|cx| {
         loop {
-            ready!(coop::poll_proceed(cx)).made_progress(); // C3
+            ready!(coop::poll_proceed(cx)).made_progress(); // C4
             let (mut reader, mut writer) = (Pin::new(&mut *reader), Pin::new(&mut *writer));
             let bytes = match reader.as_mut().poll_fill_buf(cx) {
                 Poll::Ready(Ok(bytes)) => bytes,
@@ -113,6 +118,10 @@ where
 pub(crate) struct Transfer {
     /// What was read and not yet written.
     window: Window,
+    /// How large the window may become.
+    most: usize,
+    /// Whether the last read filled it.
+    was_full: bool,
     source: Source,
     /// What was written and not yet flushed.
     unflushed: bool,
@@ -139,9 +148,21 @@ enum Fill {
 }
 
 impl Transfer {
+    /// One whose buffer is as large as asked.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
+        Self::with_capacities(capacity, capacity)
+    }
+
+    /// One whose buffer grows as needed (C3).
+    pub(crate) fn growing() -> Self {
+        Self::with_capacities(DEFAULT_CAPACITY, MAX_CAPACITY)
+    }
+
+    fn with_capacities(capacity: usize, most: usize) -> Self {
         Self {
             window: Window::uninit(capacity),
+            most,
+            was_full: false,
             source: Source::Open,
             unflushed: false,
             total: 0,
@@ -160,7 +181,7 @@ impl Transfer {
         W: AsyncWrite + ?Sized,
     {
         loop {
-            ready!(coop::poll_proceed(cx)).made_progress(); // C3
+            ready!(coop::poll_proceed(cx)).made_progress(); // C4
 
             if self.window.is_empty() {
                 match self.fill(reader.as_mut(), cx) {
@@ -203,10 +224,13 @@ impl Transfer {
         if !matches!(self.source, Source::Open) || !self.window.has_room() {
             return Fill::Idle;
         }
+        if self.was_full && self.window.is_empty() && self.window.capacity() < self.most {
+            self.window.grow(self.most.min(2 * self.window.capacity())); // C3
+        }
         match self.window.poll_fill(reader, cx) {
             Poll::Pending => return Fill::Waiting,
             Poll::Ready(Ok(0)) => self.source = Source::Ended,
-            Poll::Ready(Ok(_)) => {}
+            Poll::Ready(Ok(_)) => self.was_full = !self.window.has_room(),
             Poll::Ready(Err(error)) if is_interrupted(&error) => {}
             Poll::Ready(Err(error)) => self.source = Source::Failed(error),
         }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use crate::copy::Transfer;
-use crate::{AsyncRead, AsyncWrite, DEFAULT_CAPACITY};
+use crate::{AsyncRead, AsyncWrite};
 
 /// How far one direction has come.
 enum Direction {
@@ -85,7 +85,7 @@ where
     A: AsyncRead + AsyncWrite + Unpin + ?Sized,
     B: AsyncRead + AsyncWrite + Unpin + ?Sized,
 {
-    copy_bidirectional_with_sizes(a, b, DEFAULT_CAPACITY, DEFAULT_CAPACITY).await
+    both_ways(a, b, Transfer::growing(), Transfer::growing()).await
 }
 
 /// Like [`copy_bidirectional`], with buffers of the given sizes.
@@ -124,8 +124,23 @@ where
         b_to_a_buf_size > 0,
         "`b_to_a_buf_size` must be greater than 0"
     );
-    let mut a_to_b = Direction::Copying(Transfer::with_capacity(a_to_b_buf_size));
-    let mut b_to_a = Direction::Copying(Transfer::with_capacity(b_to_a_buf_size));
+    let a_to_b = Transfer::with_capacity(a_to_b_buf_size);
+    let b_to_a = Transfer::with_capacity(b_to_a_buf_size);
+    both_ways(a, b, a_to_b, b_to_a).await
+}
+
+async fn both_ways<A, B>(
+    a: &mut A,
+    b: &mut B,
+    a_to_b: Transfer,
+    b_to_a: Transfer,
+) -> io::Result<(u64, u64)>
+where
+    A: AsyncRead + AsyncWrite + Unpin + ?Sized,
+    B: AsyncRead + AsyncWrite + Unpin + ?Sized,
+{
+    let mut a_to_b = Direction::Copying(a_to_b);
+    let mut b_to_a = Direction::Copying(b_to_a);
     poll_fn(|cx| {
         // Both are polled, whatever the first one says.
         let there = a_to_b.poll(Pin::new(&mut *a), Pin::new(&mut *b), cx)?;

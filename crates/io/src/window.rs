@@ -68,6 +68,12 @@ impl Window {
         self.end < self.bytes.len()
     }
 
+    /// Exchanges an empty window for a larger one.
+    pub(crate) fn grow(&mut self, capacity: usize) {
+        debug_assert!(self.is_empty() && capacity >= self.capacity());
+        *self = Self::uninit(capacity);
+    }
+
     /// Uses up `amount` bytes, or all there are if that is less.
     #[inline]
     pub(crate) fn consume(&mut self, amount: usize) {

@@ -155,3 +155,37 @@ fn a_writer_that_takes_no_more_is_an_error() {
     is_write_zero(block_on(copy_buf(&mut &b"x"[..], &mut Full)));
     assert_eq!(block_on(copy(&mut &b""[..], &mut Full)).unwrap(), 0);
 }
+
+/// A reader that fills whatever it is given, and remembers the most it was given.
+struct Greedy {
+    left: usize,
+    most: usize,
+}
+
+impl AsyncRead for Greedy {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.most = self.most.max(buf.remaining());
+        let amount = buf.remaining().min(self.left);
+        buf.initialize_unfilled_to(amount).fill(7);
+        buf.advance(amount);
+        self.left -= amount;
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[test]
+fn a_buffer_grows_while_reads_fill_it_and_not_beyond_its_limit() {
+    let copied = |left: usize| {
+        let mut reader = Greedy { left, most: 0 };
+        let mut writer = Vec::new();
+        let copied = block_on(copy(&mut reader, &mut writer)).unwrap();
+        assert_eq!((copied as usize, writer.len()), (left, left));
+        reader.most
+    };
+    assert_eq!(copied(8_000), 8 * 1024);
+    assert_eq!(copied(1_000_000), 64 * 1024);
+}

@@ -5,7 +5,8 @@
 //! sleep at once: for some fifty microseconds it looks for events itself.
 //!
 //! One worker of a runtime at most does so at a time, and only if the machine
-//! has another processor for whoever is to produce the event.
+//! has another processor for whoever is to produce the event. Who looks in vain
+//! about every second time stops looking: that would cost more than sleeping.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -18,6 +19,9 @@ const LIMIT: Duration = Duration::from_micros(50);
 /// Waits that end within this are worth looking around for: what was looked
 /// for, and the time a wake would have taken.
 const SHORT_NS: u64 = 100_000;
+
+/// What a look around in vain counts for.
+const IN_VAIN_NS: u64 = SHORT_NS * 2;
 
 /// The leave to look around, shared by the workers of a runtime.
 ///
@@ -121,6 +125,7 @@ impl Spin {
                 return Some(found);
             }
             if begun.elapsed() >= limit {
+                self.note(IN_VAIN_NS);
                 return None;
             }
             std::hint::spin_loop();
@@ -132,7 +137,10 @@ impl Spin {
         let Some(begun) = begun else { return };
         let gap = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         // Capped, so that one long night does not outweigh many short naps.
-        let gap = gap.min(SHORT_NS * 8);
+        self.note(gap.min(SHORT_NS * 8));
+    }
+
+    fn note(&self, gap: u64) {
         let before = self.gap_ns.load(Relaxed);
         self.gap_ns.store((before * 3 + gap) / 4, Relaxed);
     }
@@ -197,6 +205,24 @@ mod tests {
         let start = Instant::now();
         assert!(spin.spin(spin.begin(), None, || None::<()>).is_none());
         assert!(start.elapsed() >= LIMIT);
+    }
+
+    #[test]
+    fn who_looks_in_vain_too_often_stops() {
+        let spin = Spin::new(Some(permit()));
+        naps(&spin, 20);
+        let in_vain = (0..100)
+            .take_while(|_| {
+                let mut has_looked = false;
+                let found = spin.spin(spin.begin(), None, || {
+                    has_looked = true;
+                    None::<()>
+                });
+                assert!(found.is_none());
+                has_looked
+            })
+            .count();
+        assert!((1..10).contains(&in_vain), "{in_vain}");
     }
 
     #[test]
