@@ -13,7 +13,8 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use blitzen_driver::{Interest, Ready, Registration};
 use mio::event::Source;
 
-use crate::runtime::io::register;
+use crate::runtime::Inner;
+use crate::runtime::io::{home, register};
 
 /// What a socket that is read and written waits for.
 pub(crate) const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
@@ -36,6 +37,21 @@ impl<S: Source> Evented<S> {
     #[track_caller]
     pub(crate) fn new(mut source: S, interest: Interest, initially: Ready) -> io::Result<Self> {
         let registration = register(&mut source, interest, initially)?;
+        Ok(Self {
+            source: Some(source),
+            registration,
+        })
+    }
+
+    /// The same, with a runtime that has I/O and need not be the current one.
+    pub(crate) fn new_in(
+        mut source: S,
+        interest: Interest,
+        initially: Ready,
+        runtime: &Inner,
+    ) -> io::Result<Self> {
+        let driver = home(runtime).driver();
+        let registration = driver.register(&mut source, interest, initially)?;
         Ok(Self {
             source: Some(source),
             registration,

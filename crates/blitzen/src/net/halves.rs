@@ -490,15 +490,15 @@ macro_rules! half_traits {
                 self: std::pin::Pin<&mut Self>,
                 _: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                std::task::Poll::Ready(Ok(())) // the kernel has it
+                std::task::Poll::Ready(self.stream().flush_shared())
             }
 
             fn poll_shutdown(
                 self: std::pin::Pin<&mut Self>,
-                _: &mut std::task::Context<'_>,
+                cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
                 let $this = self.get_mut();
-                let result = $this.stream().shut_down_writing();
+                let result = std::task::ready!($this.stream().shutdown_shared(cx));
                 if result.is_ok() {
                     $after_shutdown;
                 }

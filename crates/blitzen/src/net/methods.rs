@@ -1,7 +1,8 @@
 //! What all sockets have in common, written once.
 //!
-//! Each macro expects a field `io` that is an [`Evented`](crate::io::Evented),
-//! and the hidden beginning of its examples.
+//! Each macro expects a field `io` that is an [`Evented`](crate::io::Evented)
+//! or, for streams, a [`Link`](super::link::Link), and the hidden beginning of
+//! its examples.
 
 /// Waiting for readiness, and operations of one's own.
 macro_rules! readiness_methods {
@@ -28,8 +29,7 @@ macro_rules! readiness_methods {
             &self,
             interest: $crate::io::Interest,
         ) -> std::io::Result<$crate::io::Ready> {
-            let event = self.io.registration().readiness(interest).await?;
-            Ok(event.ready())
+            self.io.ready(interest).await
         }
 
         /// Waits until the socket can be read.
@@ -88,8 +88,7 @@ macro_rules! readiness_methods {
             &self,
             cx: &mut std::task::Context<'_>,
         ) -> std::task::Poll<std::io::Result<()>> {
-            let ready = self.io.registration().poll_read_ready(cx);
-            ready.map(|ready| ready.map(drop))
+            self.io.poll_read_ready(cx)
         }
 
         /// Waits until the socket can be written to. Of several tasks that wait
@@ -108,8 +107,7 @@ macro_rules! readiness_methods {
             &self,
             cx: &mut std::task::Context<'_>,
         ) -> std::task::Poll<std::io::Result<()>> {
-            let ready = self.io.registration().poll_write_ready(cx);
-            ready.map(|ready| ready.map(drop))
+            self.io.poll_write_ready(cx)
         }
 
         /// Tries an operation of one's own if the socket may be ready for it;
@@ -136,8 +134,7 @@ macro_rules! readiness_methods {
             interest: $crate::io::Interest,
             f: impl FnOnce() -> std::io::Result<R>,
         ) -> std::io::Result<R> {
-            let registration = self.io.registration();
-            registration.try_io(interest, || self.io.try_io(f))
+            self.io.attempt(interest, || self.io.try_io(f))
         }
 
         /// Tries an operation of one's own, again and again, until it does not
@@ -163,10 +160,7 @@ macro_rules! readiness_methods {
             interest: $crate::io::Interest,
             mut f: impl FnMut() -> std::io::Result<R>,
         ) -> std::io::Result<R> {
-            let registration = self.io.registration();
-            registration
-                .async_io(interest, || self.io.try_io(&mut f))
-                .await
+            self.io.attempts(interest, || self.io.try_io(&mut f)).await
         }
 
         /// Takes the error that is queued for the socket, if there is one.
@@ -178,7 +172,132 @@ macro_rules! readiness_methods {
         /// # Ok(()) }
         /// ```
         pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
-            self.io.take_error()
+            match self.io.late_error() {
+                Some(error) => Ok(Some(error)),
+                None => self.io.take_error(),
+            }
+        }
+    };
+}
+
+/// How a stream gets its bytes, and buffers that change hands.
+macro_rules! mode_methods {
+    ($example:expr) => {
+        /// Changes how the stream gets its bytes; see
+        /// [`SocketMode`]($crate::net::SocketMode). Nothing is changed if it
+        /// fails.
+        ///
+        /// ```
+        #[doc = $example]
+        /// use blitzen::net::SocketMode;
+        /// socket.set_mode(SocketMode::PreferCompletion)?;
+        /// socket.write_all(b"hello").await?;
+        /// assert_eq!(peer.read(&mut [0; 16]).await?, 5);
+        /// # Ok(()) }
+        /// ```
+        ///
+        /// # Errors
+        /// Of kind [`Unsupported`](std::io::ErrorKind::Unsupported) if there is
+        /// no io_uring; if bytes that were received by completion have not been
+        /// read; and what the system says.
+        ///
+        /// # Panics
+        /// Outside a runtime, and in one without I/O.
+        #[track_caller]
+        pub fn set_mode(&mut self, mode: $crate::net::SocketMode) -> std::io::Result<()> {
+            self.io.set_mode(mode, &$crate::runtime::io::current())
+        }
+
+        /// How the stream gets its bytes: by readiness or by completion.
+        ///
+        /// ```
+        #[doc = $example]
+        /// use blitzen::net::SocketMode;
+        /// assert_ne!(socket.mode(), SocketMode::PreferCompletion);
+        /// # drop(peer);
+        /// # Ok(()) }
+        /// ```
+        pub fn mode(&self) -> $crate::net::SocketMode {
+            self.io.mode()
+        }
+
+        /// Reads once into a buffer, from its first byte up to its capacity,
+        /// and gives it back; zero at the end, or if there is no room.
+        ///
+        /// ```
+        #[doc = $example]
+        /// peer.write_all(b"hello").await?;
+        /// let (result, bytes) = socket.read_owned(Vec::with_capacity(16)).await;
+        /// assert_eq!((result?, &bytes[..]), (5, &b"hello"[..]));
+        /// # Ok(()) }
+        /// ```
+        ///
+        /// # Errors
+        /// What the system says, and if the runtime has been shut down.
+        ///
+        /// # Cancel safety
+        /// A future that is dropped takes the buffer with it, and has read
+        /// nothing.
+        pub async fn read_owned<B>(&self, buf: B) -> (std::io::Result<usize>, B)
+        where
+            B: $crate::io::owned::IoBufMut,
+        {
+            self.io.read_owned(buf).await
+        }
+
+        /// Writes the initialised bytes of a buffer, or some of them, and gives
+        /// it back. By completion it is all of them.
+        ///
+        /// ```
+        #[doc = $example]
+        /// let (result, bytes) = socket.write_owned(b"hello".to_vec()).await;
+        /// assert_eq!((result?, bytes.len()), (5, 5));
+        /// assert_eq!(peer.read(&mut [0; 16]).await?, 5);
+        /// # Ok(()) }
+        /// ```
+        ///
+        /// # Errors
+        /// What the system says, and if the runtime has been shut down.
+        ///
+        /// # Cancel safety
+        /// A future that is dropped before its turn has come has written
+        /// nothing. By completion, one that is dropped later leaves the buffer
+        /// to the system, which writes all of it.
+        pub async fn write_owned<B>(&self, buf: B) -> (std::io::Result<usize>, B)
+        where
+            B: $crate::io::owned::IoBuf + Send,
+        {
+            self.io.write_owned(buf, false).await
+        }
+
+        /// Like [`write_owned`](Self::write_owned) but, by completion, without
+        /// a copy where the system can do that: the buffer comes back when the
+        /// network is through with it. Worth it for some tens of kilobytes.
+        ///
+        /// ```
+        #[doc = $example]
+        /// let reading = blitzen::spawn(async move {
+        ///     let mut bytes = Vec::new();
+        ///     peer.read_to_end(&mut bytes).await.map(|_| bytes.len())
+        /// });
+        /// let (result, bytes) = socket.send_zc(vec![7; 60_000]).await;
+        /// let sent = result?;
+        /// # drop(bytes);
+        /// drop(socket);
+        /// assert_eq!(reading.await??, sent);
+        /// # Ok(()) }
+        /// ```
+        ///
+        /// # Errors
+        /// What the system says, and if the runtime has been shut down.
+        ///
+        /// # Cancel safety
+        /// As for [`write_owned`](Self::write_owned).
+        pub async fn send_zc<B>(&self, buf: B) -> (std::io::Result<usize>, B)
+        where
+            B: $crate::io::owned::IoBuf + Send,
+        {
+            self.io.write_owned(buf, true).await
         }
     };
 }
@@ -206,9 +325,7 @@ macro_rules! stream_methods {
         /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, and
         /// what the system says.
         pub fn try_read(&self, buf: &mut [u8]) -> std::io::Result<usize> {
-            use std::io::Read;
-            let registration = self.io.registration();
-            registration.try_io($crate::io::Interest::READABLE, || (&*self.io).read(buf))
+            self.io.try_read(buf)
         }
 
         /// Reads what is there into several buffers, without waiting.
@@ -231,11 +348,7 @@ macro_rules! stream_methods {
             &self,
             bufs: &mut [std::io::IoSliceMut<'_>],
         ) -> std::io::Result<usize> {
-            use std::io::Read;
-            let registration = self.io.registration();
-            registration.try_io($crate::io::Interest::READABLE, || {
-                (&*self.io).read_vectored(bufs)
-            })
+            self.io.try_read_vectored(bufs)
         }
 
         /// Reads what is there, and appends it to `buf`, without waiting.
@@ -254,8 +367,7 @@ macro_rules! stream_methods {
         /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, and
         /// what the system says.
         pub fn try_read_buf<B: bytes::BufMut>(&self, buf: &mut B) -> std::io::Result<usize> {
-            let registration = self.io.registration();
-            registration.try_io($crate::io::Interest::READABLE, || self.io.recv(buf))
+            self.io.try_read_buf(buf)
         }
 
         /// Writes what there is room for, without waiting.
@@ -272,9 +384,7 @@ macro_rules! stream_methods {
         /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, and
         /// what the system says.
         pub fn try_write(&self, buf: &[u8]) -> std::io::Result<usize> {
-            use std::io::Write;
-            let registration = self.io.registration();
-            registration.try_io($crate::io::Interest::WRITABLE, || (&*self.io).write(buf))
+            self.io.try_write(buf)
         }
 
         /// Writes what there is room for of several buffers, without waiting.
@@ -292,17 +402,14 @@ macro_rules! stream_methods {
         /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, and
         /// what the system says.
         pub fn try_write_vectored(&self, bufs: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
-            use std::io::Write;
-            let registration = self.io.registration();
-            registration.try_io($crate::io::Interest::WRITABLE, || {
-                (&*self.io).write_vectored(bufs)
-            })
+            self.io.try_write_vectored(bufs)
         }
     };
 }
 
 /// The traits of a stream, through methods that need only a shared reference:
 /// `read_shared`, `write_shared`, `write_vectored_shared`, `shut_down_writing`.
+/// `Socket` names mio's socket in the field `io`.
 macro_rules! stream_traits {
     ($stream:ident) => {
         impl $crate::io::AsyncRead for $stream {
@@ -342,14 +449,14 @@ macro_rules! stream_traits {
                 self: std::pin::Pin<&mut Self>,
                 _: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                std::task::Poll::Ready(Ok(())) // the kernel has it
+                std::task::Poll::Ready(self.io.flush())
             }
 
             fn poll_shutdown(
                 self: std::pin::Pin<&mut Self>,
-                _: &mut std::task::Context<'_>,
+                cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                std::task::Poll::Ready(self.shut_down_writing())
+                self.shutdown_shared(cx)
             }
         }
 
@@ -359,9 +466,7 @@ macro_rules! stream_traits {
                 cx: &mut std::task::Context<'_>,
                 buf: &[u8],
             ) -> std::task::Poll<std::io::Result<usize>> {
-                use std::io::Write;
-                let registration = self.io.registration();
-                registration.poll_write_stream(cx, buf.len(), || (&*self.io).write(buf))
+                self.io.poll_write(cx, buf)
             }
 
             pub(crate) fn write_vectored_shared(
@@ -369,19 +474,26 @@ macro_rules! stream_traits {
                 cx: &mut std::task::Context<'_>,
                 bufs: &[std::io::IoSlice<'_>],
             ) -> std::task::Poll<std::io::Result<usize>> {
-                use std::io::Write;
-                // Not as a stream's: more buffers than the system takes at once
-                // make a short write that has not filled the socket.
-                let registration = self.io.registration();
-                registration.poll_write_io(cx, || (&*self.io).write_vectored(bufs))
+                self.io.poll_write_vectored(cx, bufs)
             }
 
             pub(crate) fn shut_down_writing(&self) -> std::io::Result<()> {
-                match self.io.shutdown(std::net::Shutdown::Write) {
-                    // The peer was faster: there is nothing left to shut down.
-                    Err(error) if error.kind() == std::io::ErrorKind::NotConnected => Ok(()),
-                    result => result,
-                }
+                let end = |socket: &Socket| socket.shutdown(std::net::Shutdown::Write);
+                $crate::net::methods::unless_unconnected(self.io.end(end))
+            }
+
+            /// The same, when everything that was written is out.
+            pub(crate) fn shutdown_shared(
+                &self,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                let end = |socket: &Socket| socket.shutdown(std::net::Shutdown::Write);
+                let ended = self.io.poll_end(cx, end);
+                ended.map($crate::net::methods::unless_unconnected)
+            }
+
+            pub(crate) fn flush_shared(&self) -> std::io::Result<()> {
+                self.io.flush()
             }
         }
 
@@ -450,6 +562,14 @@ macro_rules! descriptor_traits {
             }
         }
     };
+}
+
+/// The peer was faster: there is nothing left to shut down.
+pub(crate) fn unless_unconnected(result: std::io::Result<()>) -> std::io::Result<()> {
+    match result {
+        Err(error) if error.kind() == std::io::ErrorKind::NotConnected => Ok(()),
+        result => result,
+    }
 }
 
 /// How many connections may wait to be accepted, unless the system allows fewer.

@@ -43,9 +43,14 @@ mod methods;
 mod halves;
 
 mod addr;
+#[cfg_attr(not(target_os = "linux"), path = "completion/absent.rs")]
+mod completion;
+mod link;
+mod mode;
 mod raw;
 
 pub use addr::{ToSocketAddrs, lookup_host};
+pub use mode::SocketMode;
 
 pub mod tcp;
 pub use tcp::{TcpListener, TcpSocket, TcpStream};

@@ -19,6 +19,7 @@ use super::runtime::Runtime;
 use super::seat::SeatSlot;
 use super::timers::TimeOptions;
 use super::world::{ForPool, ForScheduler, Real};
+use crate::net::SocketMode;
 
 /// Threads of the blocking pool, at the most.
 const MAX_BLOCKING_THREADS: usize = 512;
@@ -61,6 +62,7 @@ pub struct Builder {
     seed: Option<u64>,
     enable_io: bool,
     io_backend: Option<IoBackend>,
+    socket_mode: Option<SocketMode>,
     enable_time: bool,
     start_paused: bool,
     timer_resolution: Option<Duration>,
@@ -119,6 +121,7 @@ impl Builder {
             seed: None,
             enable_io: false,
             io_backend: None,
+            socket_mode: None,
             enable_time: false,
             start_paused: false,
             timer_resolution: None,
@@ -166,6 +169,24 @@ impl Builder {
     /// ```
     pub fn enable_io(&mut self) -> &mut Self {
         self.enable_io = true;
+        self
+    }
+
+    /// How the runtime's sockets get their bytes: by readiness, if not said here
+    /// or in the environment (`BLITZEN_SOCKETS`). See [`SocketMode`].
+    ///
+    /// ```
+    /// use blitzen::net::SocketMode;
+    /// # use blitzen::runtime::Builder;
+    /// let runtime = Builder::new_multi_thread()
+    ///     .enable_io()
+    ///     .socket_mode(SocketMode::PreferCompletion)
+    ///     .build()
+    ///     .unwrap();
+    /// # drop(runtime);
+    /// ```
+    pub fn socket_mode(&mut self, mode: SocketMode) -> &mut Self {
+        self.socket_mode = Some(mode);
         self
     }
 
@@ -615,6 +636,10 @@ impl Builder {
     }
 
     fn io_options(&self, is_local: bool) -> io::Result<IoOptions> {
+        let sockets = match self.socket_mode {
+            Some(mode) => mode,
+            None => SocketMode::from_environment()?,
+        };
         let backend = match self.io_backend {
             Some(backend) => backend,
             None => IoBackend::from_environment()?,
@@ -627,6 +652,7 @@ impl Builder {
         };
         backend.apply(&mut driver, is_local)?;
         Ok(IoOptions {
+            sockets,
             enabled: self.enable_io,
             driver,
         })

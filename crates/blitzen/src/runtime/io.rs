@@ -5,16 +5,57 @@
 //! may run anywhere.
 
 use std::io;
+use std::sync::Arc;
 
 use blitzen_driver::{DriverConfig, Interest, Ready, Registration};
 use mio::event::Source;
 
 use super::handle::Handle;
+use super::inner::Inner;
+use super::station::Station;
+use crate::net::SocketMode;
 
 /// What the builder was told about I/O.
 pub(crate) struct IoOptions {
     pub(crate) enabled: bool,
     pub(crate) driver: DriverConfig,
+    pub(crate) sockets: SocketMode,
+}
+
+/// The current runtime, which has I/O.
+///
+/// # Panics
+/// Outside a runtime, and in one without I/O.
+#[track_caller]
+pub(crate) fn current() -> Arc<Inner> {
+    let inner = Handle::current().inner;
+    assert!(
+        inner.world().io_enabled,
+        "A Tokio 1.x context was found, but IO is disabled. Call `enable_io` on the runtime \
+         builder to enable IO."
+    );
+    inner
+}
+
+/// The mode of new sockets in the current runtime.
+///
+/// # Panics
+/// Outside a runtime, and in one without I/O.
+#[track_caller]
+pub(crate) fn socket_mode() -> SocketMode {
+    current().world().socket_mode()
+}
+
+/// A home for something new of a runtime: with the worker that this is.
+pub(crate) fn home(inner: &Inner) -> &Station {
+    match inner.scheduler().current_worker() {
+        Some(worker) => inner.world().station(worker),
+        None => {
+            // Somebody has to turn the drivers, and workers start lazily.
+            inner.scheduler().ensure_started();
+            inner.world().any_station()
+        }
+    }
 }
 
 /// Registers a source with the current runtime. It counts as `initially` ready
@@ -31,20 +72,6 @@ pub(crate) fn register(
     interest: Interest,
     initially: Ready,
 ) -> io::Result<Registration> {
-    let inner = Handle::current().inner;
-    let world = inner.world();
-    assert!(
-        world.io_enabled,
-        "A Tokio 1.x context was found, but IO is disabled. Call `enable_io` on the runtime \
-         builder to enable IO."
-    );
-    let station = match inner.scheduler().current_worker() {
-        Some(worker) => world.station(worker),
-        None => {
-            // Somebody has to turn the poller, and workers start lazily.
-            inner.scheduler().ensure_started();
-            world.any_station()
-        }
-    };
-    station.driver().register(source, interest, initially)
+    let inner = current();
+    home(&inner).driver().register(source, interest, initially)
 }

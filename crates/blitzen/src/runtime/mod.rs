@@ -41,6 +41,7 @@ pub use backend::IoBackend;
 pub use builder::{Builder, UnhandledPanic};
 pub use handle::{EnterGuard, Handle, RuntimeFlavor, TryCurrentError};
 pub use id::Id;
+pub(crate) use inner::Inner;
 pub use local_runtime::{LocalOptions, LocalRuntime};
 pub use metrics::{RuntimeMetrics, Stats, WorkerStats};
 pub use runtime::Runtime;

@@ -189,6 +189,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if let Some(seat) = self.seat.take() {
             let worker = seat.leave();
+            self.world.station(0).leave();
             self.world.station(0).rest().lie_down();
             let mut state = self.slot.state();
             state.worker = Some(worker);

@@ -124,6 +124,11 @@ impl Station {
         self.driver.interrupt();
     }
 
+    /// The owner goes, and may not come back for long.
+    pub(crate) fn leave(&self) {
+        must(self.driver.leave().map(|()| 0));
+    }
+
     /// Ends what waits here. Owner only, and the last thing it does.
     pub(crate) fn shut_down(&self) {
         // What has not ended by then is left to the system, with its memory.

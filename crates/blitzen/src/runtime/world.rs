@@ -24,12 +24,15 @@ use super::lull::{self, Lull};
 use super::punctual::Punctual;
 use super::station::Station;
 use super::timers::{self, TimeOptions, Timers};
+use crate::net::SocketMode;
 
 /// The world of one runtime.
 pub(crate) struct Real {
     stations: Box<[Padded<Station>]>,
     /// Whether sockets were asked for.
     pub(super) io_enabled: bool,
+    /// How new sockets wait.
+    socket_mode: SocketMode,
     /// Where the next source or timer goes that comes from outside the workers.
     next_station: AtomicUsize,
     clock: Clock,
@@ -61,6 +64,7 @@ impl Real {
         let world = Arc::new(Self {
             stations: (0..workers).map(station).collect(),
             io_enabled: io.enabled,
+            socket_mode: io.sockets,
             next_station: AtomicUsize::new(0),
             clock: Clock::new(time.start_paused),
             timers: time.enabled.then(|| Timers::new(workers, time.resolution)),
@@ -112,6 +116,10 @@ impl Real {
     /// A station for something that comes from outside the workers.
     pub(crate) fn any_station(&self) -> &Station {
         self.station(self.any_worker())
+    }
+
+    pub(crate) fn socket_mode(&self) -> SocketMode {
+        self.socket_mode
     }
 
     pub(crate) fn clock(&self) -> &Clock {

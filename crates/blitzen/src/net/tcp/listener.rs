@@ -1,5 +1,6 @@
 //! Waiting for connections.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll, ready};
@@ -7,9 +8,12 @@ use std::task::{Context, Poll, ready};
 use socket2::SockRef;
 
 use super::TcpStream;
-use crate::io::{Evented, Interest, Ready};
+use crate::io::Interest;
 use crate::net::addr::{self, ToSocketAddrs};
+use crate::net::link::{self, Gate};
 use crate::net::methods::{BACKLOG, expect_nonblocking};
+use crate::net::mode::SocketMode;
+use crate::runtime::io::current;
 
 /// A socket that waits for TCP connections.
 ///
@@ -32,7 +36,7 @@ use crate::net::methods::{BACKLOG, expect_nonblocking};
 /// the connection goes on waiting: whoever serves in a loop should wait a
 /// moment, or close something, before the next call.
 pub struct TcpListener {
-    io: Evented<mio::net::TcpListener>,
+    io: Gate<mio::net::TcpListener>,
 }
 
 impl TcpListener {
@@ -64,7 +68,7 @@ impl TcpListener {
 
     #[track_caller]
     pub(super) fn new(listener: mio::net::TcpListener) -> io::Result<Self> {
-        let io = Evented::new(listener, Interest::READABLE, Ready::EMPTY)?;
+        let io = Gate::new(listener)?;
         Ok(Self { io })
     }
 
@@ -92,11 +96,11 @@ impl TcpListener {
     /// A connection is accepted by a future that completes, or waits for the
     /// next one.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let registration = self.io.registration();
-        let (stream, from) = registration
-            .async_io(Interest::READABLE, || self.io.accept())
-            .await?;
-        Ok((TcpStream::accepted(stream)?, from))
+        let (stream, from) = match &self.io {
+            Gate::Ready(io) => io.attempts(Interest::READABLE, || io.accept()).await?,
+            _ => return poll_fn(|cx| self.poll_accept(cx)).await,
+        };
+        Ok((TcpStream::accepted(stream, self.io.mode())?, from))
     }
 
     /// Waits for a connection. Of several tasks that wait with this function,
@@ -118,9 +122,61 @@ impl TcpListener {
     /// # Errors
     /// What the system says, and if the runtime has been shut down.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let registration = self.io.registration();
-        let (stream, from) = ready!(registration.poll_read_io(cx, || self.io.accept()))?;
-        Poll::Ready(TcpStream::accepted(stream).map(|stream| (stream, from)))
+        let accepted = match &self.io {
+            Gate::Ready(io) => io.registration().poll_read_io(cx, || io.accept()),
+            Gate::Door(door) => door.poll_accept(cx),
+            Gate::Moving => Poll::Ready(Err(link::moving())),
+        };
+        let (stream, from) = ready!(accepted)?;
+        let stream = TcpStream::accepted(stream, self.io.mode())?;
+        Poll::Ready(Ok((stream, from)))
+    }
+
+    /// Changes how the listener gets its connections, and those their bytes; see
+    /// [`SocketMode`]. Nothing is changed if it fails.
+    ///
+    /// By completion, connections are accepted before anybody asks for them, up
+    /// to some tens.
+    ///
+    /// ```
+    /// # use blitzen::net::{SocketMode, TcpListener, TcpStream};
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// listener.set_mode(SocketMode::PreferCompletion)?;
+    /// let client = TcpStream::connect(listener.local_addr()?);
+    /// let (client, accepted) = blitzen::join!(client, listener.accept());
+    /// assert_eq!(accepted?.0.mode(), listener.mode());
+    /// # drop(client);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Of kind [`Unsupported`](io::ErrorKind::Unsupported) if there is no
+    /// io_uring; if connections were accepted that nobody has asked for; and
+    /// what the system says.
+    ///
+    /// # Panics
+    /// Outside a runtime, and in one without I/O.
+    #[track_caller]
+    pub fn set_mode(&mut self, mode: SocketMode) -> io::Result<()> {
+        self.io.set_mode(mode, &current())
+    }
+
+    /// How the listener gets its connections: by readiness or by completion.
+    ///
+    /// ```
+    /// # use blitzen::net::{SocketMode, TcpListener};
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// assert_ne!(listener.mode(), SocketMode::PreferCompletion);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn mode(&self) -> SocketMode {
+        self.io.mode()
     }
 
     /// Takes over a listener of std's, which has to be in non-blocking mode.

@@ -8,9 +8,15 @@ use std::time::Duration;
 use socket2::SockRef;
 
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
-use crate::io::{BOTH, Evented, Interest, ReadBuf, Ready};
+use crate::io::{ReadBuf, Ready};
 use crate::net::addr::{self, ToSocketAddrs};
+use crate::net::link::Link;
 use crate::net::methods::expect_nonblocking;
+use crate::net::mode::SocketMode;
+use crate::runtime::io::current;
+
+/// The bare socket.
+type Socket = mio::net::TcpStream;
 
 /// A TCP connection.
 ///
@@ -45,7 +51,7 @@ use crate::net::methods::expect_nonblocking;
 /// A read or write of some bytes that is dropped before it completes has moved
 /// none. `read_exact`, `write_all` and their like may have moved some.
 pub struct TcpStream {
-    io: Evented<mio::net::TcpStream>,
+    io: Link<Socket>,
 }
 
 impl TcpStream {
@@ -74,24 +80,32 @@ impl TcpStream {
 
     /// Waits for the end of an attempt to connect.
     pub(super) async fn connecting(stream: mio::net::TcpStream) -> io::Result<Self> {
-        let stream = Self::new(stream, Ready::EMPTY)?;
+        let runtime = current();
+        let io = Link::connecting(stream)?;
+        let mut stream = Self { io };
         // Writable, when it is over, for better or worse.
         stream.writable().await?;
         match stream.io.take_error()? {
             Some(error) => Err(error),
-            None => Ok(stream),
+            None => {
+                stream
+                    .io
+                    .set_mode(runtime.world().socket_mode(), &runtime)?;
+                Ok(stream)
+            }
         }
     }
 
     /// A connection that a listener got. Whoever connects has usually sent
     /// something by then: both directions are worth a try.
-    pub(super) fn accepted(stream: mio::net::TcpStream) -> io::Result<Self> {
-        Self::new(stream, Ready::READABLE | Ready::WRITABLE)
+    pub(super) fn accepted(stream: mio::net::TcpStream, mode: SocketMode) -> io::Result<Self> {
+        let io = Link::with_mode(stream, Ready::READABLE | Ready::WRITABLE, mode)?;
+        Ok(Self { io })
     }
 
     #[track_caller]
     fn new(stream: mio::net::TcpStream, initially: Ready) -> io::Result<Self> {
-        let io = Evented::new(stream, BOTH, initially)?;
+        let io = Link::new(stream, initially)?;
         Ok(Self { io })
     }
 
@@ -162,6 +176,7 @@ impl TcpStream {
 
     readiness_methods!(tcp_pair!(), poll_read_ready, poll_write_ready);
     stream_methods!(tcp_pair!());
+    mode_methods!(tcp_pair!());
 
     /// Waits for data and reads it, but leaves it there.
     ///
@@ -179,10 +194,7 @@ impl TcpStream {
     /// # Cancel safety
     /// Nothing is taken, so nothing is lost.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration
-            .async_io(Interest::READABLE, || self.io.peek(&mut &mut *buf))
-            .await
+        self.io.peek(buf).await
     }
 
     /// Waits for data and reads it, but leaves it there. Of several tasks that
@@ -205,8 +217,7 @@ impl TcpStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<usize>> {
-        let registration = self.io.registration();
-        registration.poll_read_io(cx, || self.io.peek(buf))
+        self.io.poll_peek(cx, buf)
     }
 
     pub(super) fn read_shared(
@@ -214,9 +225,7 @@ impl TcpStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let registration = self.io.registration();
-        let read = registration.poll_read_stream(cx, buf.remaining(), || self.io.recv(buf));
-        read.map(|read| read.map(drop))
+        self.io.poll_read(cx, buf, true)
     }
 
     /// Borrows the stream as two halves, which can be used at the same time.

@@ -7,8 +7,13 @@ use std::task::{Context, Poll};
 use super::addr::{SocketAddr, of_path};
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::ucred::UCred;
-use crate::io::{BOTH, Evented, ReadBuf, Ready};
+use crate::io::{ReadBuf, Ready};
+use crate::net::link::Link;
 use crate::net::methods::expect_nonblocking;
+use crate::runtime::io::current;
+
+/// The bare socket.
+type Socket = mio::net::UnixStream;
 
 /// A Unix domain connection.
 ///
@@ -34,7 +39,7 @@ use crate::net::methods::expect_nonblocking;
 /// A read or write of some bytes that is dropped before it completes has moved
 /// none. `read_exact`, `write_all` and their like may have moved some.
 pub struct UnixStream {
-    io: Evented<mio::net::UnixStream>,
+    io: Link<Socket>,
 }
 
 impl UnixStream {
@@ -80,12 +85,19 @@ impl UnixStream {
 
     /// Waits for the end of an attempt to connect.
     pub(super) async fn connecting(stream: mio::net::UnixStream) -> io::Result<Self> {
-        let stream = Self::new(stream, Ready::EMPTY)?;
+        let runtime = current();
+        let io = Link::connecting(stream)?;
+        let mut stream = Self { io };
         // Writable, when it is over, for better or worse.
         stream.writable().await?;
         match stream.io.take_error()? {
             Some(error) => Err(error),
-            None => Ok(stream),
+            None => {
+                stream
+                    .io
+                    .set_mode(runtime.world().socket_mode(), &runtime)?;
+                Ok(stream)
+            }
         }
     }
 
@@ -97,7 +109,7 @@ impl UnixStream {
 
     #[track_caller]
     fn new(stream: mio::net::UnixStream, initially: Ready) -> io::Result<Self> {
-        let io = Evented::new(stream, BOTH, initially)?;
+        let io = Link::new(stream, initially)?;
         Ok(Self { io })
     }
 
@@ -211,17 +223,16 @@ impl UnixStream {
 
     readiness_methods!(unix_pair!(), poll_read_ready, poll_write_ready);
     stream_methods!(unix_pair!());
+    mode_methods!(unix_pair!());
 
     pub(super) fn read_shared(
         &self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Not as a stream's: where descriptors are passed along, a read stops
-        // short although there is more.
-        let registration = self.io.registration();
-        let read = registration.poll_read_io(cx, || self.io.recv(buf));
-        read.map(|read| read.map(drop))
+        // Not plain: where descriptors are passed along, a read stops short
+        // although there is more.
+        self.io.poll_read(cx, buf, false)
     }
 
     /// Borrows the stream as two halves, which can be used at the same time.

@@ -112,7 +112,7 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
         loop {
-            match self.try_read(room) {
+            match self.look(room, false) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 result => {
                     spent.made_progress();
@@ -134,12 +134,17 @@ impl Stream {
         }
     }
 
-    /// Reads what has come.
+    /// Reads what has come, or what the system has, if it was not asked to
+    /// bring it.
     ///
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and what
     /// the system says.
     pub fn try_read(&self, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        self.look(room, true)
+    }
+
+    fn look(&self, room: &mut [MaybeUninit<u8>], eager: bool) -> io::Result<usize> {
         if room.is_empty() {
             return Ok(0);
         }
@@ -160,7 +165,8 @@ impl Stream {
                 }
                 read
             }
-            Found::Nothing => Err(io::ErrorKind::WouldBlock.into()),
+            Found::Unarmed if eager => self.receive(room, 0),
+            Found::Unarmed | Found::Nothing => Err(io::ErrorKind::WouldBlock.into()),
         }
     }
 
@@ -211,7 +217,7 @@ impl Stream {
                 Found::Bytes(count, _) => Some(Ok(count)),
                 Found::End => Some(Ok(0)),
                 Found::Error(error) => Some(Err(io::Error::from_raw_os_error(error))),
-                Found::Perhaps => match self.receive(room, libc::MSG_PEEK) {
+                Found::Perhaps | Found::Unarmed => match self.receive(room, libc::MSG_PEEK) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
                     result => Some(result),
                 },
@@ -427,17 +433,32 @@ impl Stream {
     /// The stream back, if there is something that nobody has read: it would
     /// be lost.
     pub fn take_out(self) -> Result<(), Self> {
-        while self.unread() == 0 {
-            if self.with_table(|table, _| table.disarm(self.key)) {
-                return match self.unread() {
-                    0 => Ok(()),
-                    _ => Err(self),
-                };
+        match self.stand_aside() {
+            0 => Ok(()),
+            _ => Err(self),
+        }
+    }
+
+    /// Lets others at the socket: nothing is armed any more and everything is
+    /// sent, unless there is something that nobody has read. Returns how much.
+    /// Blocks for the moment that this takes.
+    pub fn stand_aside(&self) -> usize {
+        loop {
+            let (is_aside, unread) = self.with_table(|table, _| {
+                let is_aside = table.disarm(self.key);
+                (is_aside, table.unread(self.key))
+            });
+            if is_aside || unread > 0 {
+                return unread;
             }
             self.ring.push_on();
             thread::yield_now(); // to whoever else is at it
         }
-        Err(self)
+    }
+
+    /// Whether everything that was taken over is out.
+    pub fn is_sent(&self) -> bool {
+        self.with_table(|table, _| table.is_sent(self.key))
     }
 
     /// Does something with the table that needs nothing of the kernel, or

@@ -250,7 +250,9 @@ struct Outgoing {
     /// A buffer that is not ours is under way.
     lent: bool,
     error: Option<i32>,
-    /// Nothing follows: say so to the peer when everything is out.
+    /// Nothing follows.
+    ended: bool,
+    /// Say so to the peer when everything is out.
     then_end: bool,
     room: Arm,
     waiters: Waiters,
@@ -299,8 +301,10 @@ pub(super) enum Found {
     Bytes(usize, bool),
     End,
     Error(i32),
-    /// Nothing here, but the system may have some: nothing is armed.
+    /// Nothing here, but the system may have some, and nothing is armed.
     Perhaps,
+    /// Nothing here, and nothing is armed.
+    Unarmed,
     Nothing,
 }
 
@@ -403,6 +407,7 @@ impl Table {
                 credit: 0,
                 lent: false,
                 error: None,
+                ended: false,
                 then_end: false,
                 room: Arm::Idle,
                 waiters: Waiters::default(),
@@ -504,7 +509,10 @@ impl Table {
                 receive.end = None;
                 Found::Error(error)
             }
-            None if receive.arm == Arm::Idle && receive.bulk => Found::Perhaps,
+            None if receive.arm == Arm::Idle => match receive.bulk {
+                true => Found::Perhaps,
+                false => Found::Unarmed,
+            },
             None => Found::Nothing,
         }
     }
@@ -535,7 +543,7 @@ impl Table {
                 receive.end = None;
                 Found::Error(error)
             }
-            None if receive.arm == Arm::Idle => Found::Perhaps,
+            None if receive.arm == Arm::Idle => Found::Unarmed,
             None => Found::Nothing,
         }
     }
@@ -641,7 +649,7 @@ impl Table {
         if send.lent {
             return Way::Wait;
         }
-        let may_wait = owner && !self.shut;
+        let may_wait = owner && !self.shut && !send.ended;
         let fits = send.gathered.len() + len <= MOST_GATHERED;
         if may_wait && fits && cost(len) <= send.credit {
             send.credit -= cost(len);
@@ -727,6 +735,7 @@ impl Table {
     /// otherwise it will be.
     pub(super) fn end(&mut self, key: Key, after: &mut Aftermath) -> bool {
         let send = &mut self.stream(key).send;
+        send.ended = true;
         send.then_end = !send.is_idle();
         after.expected |= send.flight == Flight::Out;
         !send.then_end

@@ -1,0 +1,170 @@
+//! Sockets by completion where there is no io_uring: nobody can have one.
+
+use std::convert::Infallible;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use blitzen_io::owned::{IoBuf, IoBufMut};
+use bytes::BufMut;
+use mio::event::Source;
+
+use crate::io::{Interest, ReadBuf, Ready};
+use crate::runtime::Inner;
+
+/// A socket that a ring could work on.
+pub(crate) trait Wired: Source + Send + Sync + 'static {}
+
+impl<S: Source + Send + Sync + 'static> Wired for S {}
+
+/// A stream that cannot be.
+pub(crate) struct Line<S>(Infallible, PhantomData<S>);
+
+/// A listener that cannot be.
+pub(crate) struct Door<S>(Infallible, PhantomData<S>);
+
+fn refuse<S>(socket: S) -> (S, io::Error) {
+    let text = "sockets by completion were asked for, but this system has no io_uring \
+                (`SocketMode::PreferCompletion`, or BLITZEN_SOCKETS=prefer-completion, goes on \
+                by readiness)";
+    (socket, io::Error::new(io::ErrorKind::Unsupported, text))
+}
+
+impl Door<mio::net::TcpListener> {
+    pub(crate) fn poll_accept(
+        &self,
+        _: &mut Context<'_>,
+    ) -> Poll<io::Result<(mio::net::TcpStream, SocketAddr)>> {
+        match self.0 {}
+    }
+}
+
+impl<S> Door<S> {
+    pub(crate) fn new(socket: S, _: &Arc<Inner>) -> Result<Self, (S, io::Error)> {
+        Err(refuse(socket))
+    }
+
+    pub(crate) fn socket(&self) -> &S {
+        match self.0 {}
+    }
+
+    pub(crate) fn detach(&mut self) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    pub(crate) fn into_socket(self) -> io::Result<S> {
+        match self.0 {}
+    }
+}
+
+impl<S> Line<S> {
+    pub(crate) fn new(socket: S, _: &Arc<Inner>) -> Result<Self, (S, io::Error)> {
+        Err(refuse(socket))
+    }
+
+    pub(crate) fn socket(&self) -> &S {
+        match self.0 {}
+    }
+
+    pub(crate) fn detach(&mut self) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    pub(crate) fn into_socket(self) -> io::Result<S> {
+        match self.0 {}
+    }
+
+    pub(crate) fn poll_read(
+        &self,
+        _: &mut Context<'_>,
+        _: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.0 {}
+    }
+
+    pub(crate) fn poll_peek<B: BufMut + ?Sized>(
+        &self,
+        _: &mut Context<'_>,
+        _: &mut B,
+    ) -> Poll<io::Result<usize>> {
+        match self.0 {}
+    }
+
+    pub(crate) fn try_read<B: BufMut + ?Sized>(&self, _: &mut B) -> io::Result<usize> {
+        match self.0 {}
+    }
+
+    pub(crate) fn try_read_vectored(&self, _: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self.0 {}
+    }
+
+    pub(crate) fn poll_write(
+        &self,
+        _: &mut Context<'_>,
+        _: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.0 {}
+    }
+
+    pub(crate) fn try_write(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self.0 {}
+    }
+
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    pub(crate) fn poll_shutdown(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.0 {}
+    }
+
+    pub(crate) fn end(&self) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        match self.0 {}
+    }
+
+    pub(crate) async fn ready(&self, _: Interest) -> io::Result<Ready> {
+        match self.0 {}
+    }
+
+    pub(crate) fn poll_read_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.0 {}
+    }
+
+    pub(crate) fn poll_write_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.0 {}
+    }
+
+    pub(crate) fn attempt<R>(
+        &self,
+        _: Interest,
+        _: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
+        match self.0 {}
+    }
+
+    pub(crate) async fn attempts<R>(
+        &self,
+        _: Interest,
+        _: impl FnMut() -> io::Result<R>,
+    ) -> io::Result<R> {
+        match self.0 {}
+    }
+
+    pub(crate) async fn read_owned<B: IoBufMut>(&self, _: B) -> (io::Result<usize>, B) {
+        match self.0 {}
+    }
+
+    pub(crate) async fn write_owned<B: IoBuf + Send>(
+        &self,
+        _: B,
+        _: bool,
+    ) -> (io::Result<usize>, B) {
+        match self.0 {}
+    }
+}
