@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use blitzen::channel::mpsc;
+use blitzen::io::{AsyncReadExt, AsyncWriteExt};
+use blitzen::net::{TcpListener, TcpStream};
 use blitzen::runtime::{Builder, RuntimeMetrics};
 use blitzen::task::{self, JoinSet};
 
@@ -20,6 +22,7 @@ fn main() {
             .await;
         table.row("one task feeds all workers", stealing()).await;
         table.row("a pipeline of channels", channels()).await;
+        table.row("1,000 echoes on 10 sockets", sockets()).await;
         table.row("100 blocking jobs", blocking()).await;
         table.row("10,000 tasks aborted", cancelling()).await;
         table.row("an abort waits for a shield", shielding()).await;
@@ -88,6 +91,34 @@ async fn channels() -> u64 {
     }
     assert_eq!(sum, VALUES * (VALUES - 1));
     VALUES
+}
+
+/// A task for each connection; while it waits for its peer, others run.
+async fn sockets() -> u64 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = blitzen::spawn(async move {
+        for _ in 0..10 {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            blitzen::spawn(async move {
+                let (mut reader, mut writer) = stream.split();
+                blitzen::io::copy(&mut reader, &mut writer).await.unwrap();
+            });
+        }
+    });
+    let mut clients = JoinSet::new();
+    for _ in 0..10 {
+        clients.spawn(async move {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            for round in 0..100_u64 {
+                stream.write_u64(round).await.unwrap();
+                assert_eq!(stream.read_u64().await.unwrap(), round);
+            }
+            100
+        });
+    }
+    server.await.unwrap();
+    clients.join_all().await.into_iter().sum()
 }
 
 /// Code that blocks goes to threads of its own, started when needed.
