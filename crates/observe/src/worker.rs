@@ -117,6 +117,9 @@ pub struct Stats {
     pub remote_submitted: u64,
     /// Tasks put into the injection queue from outside the workers.
     pub remote_schedules: u64,
+    /// Times a worker was stuck in a poll and served by none of the others, but
+    /// by the watchman.
+    pub watchman_rescues: u64,
     /// Tasks that are not complete.
     pub alive_tasks: usize,
     /// Tasks in the injection queue.

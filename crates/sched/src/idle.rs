@@ -102,13 +102,9 @@ impl Idle {
         self.parked[worker / 64].load(Relaxed) & bit(worker) != 0
     }
 
-    /// The sleeper with the highest index; a guess, as above.
-    pub(crate) fn highest_parked(&self) -> Option<usize> {
-        let words = self.parked.iter().enumerate().rev();
-        words
-            .map(|(index, word)| (index, word.load(Relaxed)))
-            .find(|(_, word)| *word != 0)
-            .map(|(index, word)| index * 64 + 63 - word.leading_zeros() as usize)
+    /// Whether some workers sleep and others do not; a guess, as above.
+    pub(crate) fn is_mixed(&self) -> bool {
+        (1..self.workers as usize).contains(&self.parked())
     }
 
     /// Wakes the lowest sleeper: whoever clears its bit.
@@ -212,7 +208,7 @@ mod tests {
         let idle = awake(130);
         let _ = idle.park(129, None);
         let _ = idle.park(70, None);
-        assert_eq!(idle.highest_parked(), Some(129));
+        assert!(idle.is_mixed());
         assert_eq!(idle.worker_to_notify(), Some(70));
         assert_eq!(idle.worker_to_notify(), None, "70 searches");
         assert_eq!(idle.retire(idle.searching_on_wake()), Retired::Last);

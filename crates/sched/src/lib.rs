@@ -22,5 +22,6 @@ mod world;
 
 pub use pool::{Job, Joiner, Member, Pool, Refused, Staff};
 pub use scheduler::{Config, Scheduler, Spawned};
+pub use watch::Watchman;
 pub use worker::{Seat, Step, Worker, current_index, defer, hand_over};
 pub use world::World;

@@ -32,7 +32,7 @@ use crate::idle::Idle;
 use crate::inject::{Inject, lane};
 use crate::lifo::Lifo;
 use crate::ring::Ring;
-use crate::watch::Watch;
+use crate::watch::{Watch, Watchman};
 use crate::worker::Worker;
 use crate::world::World;
 
@@ -254,6 +254,17 @@ impl Scheduler {
         !self.inject.is_empty() || self.desks.iter().any(|desk| !desk.ring.is_empty())
     }
 
+    /// Whether a worker could be stuck while others sleep.
+    pub(crate) fn needs_watching(&self) -> bool {
+        self.idle.is_mixed()
+    }
+
+    /// Changes with every poll of a worker; `None` while it sleeps.
+    pub(crate) fn tick_of_running(&self, worker: usize) -> Option<u32> {
+        let runs = !self.idle.is_parked(worker);
+        runs.then(|| self.desks[worker].tick.load(Relaxed))
+    }
+
     /// Whether the shutdown has begun.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Acquire)
@@ -283,9 +294,11 @@ impl Scheduler {
         if self.started.load(Relaxed) || self.is_closed() {
             return Ok(());
         }
+        let mut threads = 0;
         for index in 0..self.workers() {
             self.join();
             let Err(error) = self.world.start(Worker::new(self.clone(), index)) else {
+                threads += 1;
                 continue;
             };
             // Those that have none are not there to be woken.
@@ -297,6 +310,10 @@ impl Scheduler {
                 self.idle.claim(missing);
             }
             break;
+        }
+        if self.workers() > 1 && threads == self.workers() {
+            // Without one, a worker that is stuck is noticed by those that run.
+            let _ = self.world.start_watchman(Watchman::new(self.clone()));
         }
         // Release, met by the Acquire in `ensure_started`.
         self.started.store(true, Release);
@@ -321,6 +338,7 @@ impl Scheduler {
             self.idle.claim(worker);
             self.world.interrupt(worker);
         }
+        self.watch.call();
         drop(queued); // which cancels them
         self.leave();
     }
@@ -416,6 +434,7 @@ impl Scheduler {
         stats.workers = self.desks.iter().map(|desk| desk.counters.read()).collect();
         stats.remote_submitted = self.homes.iter().map(|home| home.submitted.get()).sum();
         stats.remote_schedules = self.homes.iter().map(|home| home.scheduled.get()).sum();
+        stats.watchman_rescues = self.watch.rescues.get();
         stats.alive_tasks = self.alive_tasks();
         stats.global_queue_depth = self.global_queue_depth();
         stats

@@ -3,83 +3,93 @@
 //! A task that blocks must not take along what waits behind it: the tasks in
 //! its worker's queue, and that worker's timers and sockets. So about once a
 //! millisecond somebody looks whether a worker's tick stands still, and serves
-//! what is due there. Busy workers do it in passing. When some workers sleep,
-//! one of them, the *watcher*, sleeps no longer than a millisecond at a time;
-//! when all of them have slept for a while, it sleeps without a limit too.
+//! what is due there. Workers that run do it in passing. While some run and
+//! others sleep, so does the *watchman*, on a thread of its own: it naps between
+//! its looks, and they sleep until they are woken. (To wake a thread whose sleep
+//! has an end takes the system several times as long, since it has a timer to
+//! take back first.)
 //!
-//! W1. While a worker runs, another one watches or runs. A worker that wakes
-//!     and finds no watcher appoints one.
+//! When there has been nothing to watch for a while, the watchman naps longer,
+//! and at last goes to bed.
+//!
+//! W1. While one worker runs and another sleeps, the watchman is up: whoever
+//!     brings that about calls it.
+//!
+//! ```text
+//!   watchman:  set in_bed      fence   look who sleeps
+//!   worker:    sleep, or wake  fence   load in_bed
+//! ```
 
-use blitzen_util::shim::Mutex;
-use blitzen_util::shim::atomic::Ordering::Relaxed;
-use blitzen_util::shim::atomic::{AtomicU64, AtomicUsize};
+use std::sync::Arc;
 use std::time::Duration;
 
+use blitzen_observe::Counter;
+use blitzen_util::park::Parker;
+use blitzen_util::shim::Mutex;
+use blitzen_util::shim::atomic::Ordering::Relaxed;
+use blitzen_util::shim::atomic::{AtomicBool, AtomicU64, fence};
+use std::sync::atomic::Ordering::SeqCst;
+
+use crate::scheduler::Scheduler;
+
 /// How long a task may wait behind a poll that does not end.
-pub(crate) const PERIOD: Duration = Duration::from_millis(1);
+const PERIOD: Duration = Duration::from_millis(1);
 const PERIOD_NS: u64 = PERIOD.as_nanos() as u64;
 
-/// Looks at a sleeping crew before the watcher goes to sleep as well.
-const LINGER: u32 = 50;
+/// Looks at nothing before the watchman goes to bed, and by how many doublings
+/// its naps have grown by then.
+const LINGER: u32 = 12;
+const MOST_DOUBLINGS: u32 = 3;
 
-/// No worker watches.
-const NOBODY: usize = usize::MAX;
-
-/// The duty roster.
+/// What the lookers share.
 pub(crate) struct Watch {
-    watcher: AtomicUsize,
+    in_bed: AtomicBool,
+    bed: Parker,
     /// When the next look is due.
     due_ns: AtomicU64,
     /// What the last look saw.
     seen: Mutex<Vec<Option<u32>>>,
+    /// Stuck workers that the watchman has served.
+    pub(crate) rescues: Counter,
 }
 
 impl Watch {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
-            watcher: AtomicUsize::new(NOBODY),
+            in_bed: AtomicBool::new(false),
+            bed: Parker::new(),
             due_ns: AtomicU64::new(0),
             seen: Mutex::new(vec![None; workers]),
+            rescues: Counter::default(),
         }
     }
 
-    /// A worker goes to sleep: whether it is, or becomes, the watcher. The
-    /// highest of the sleepers should be, since the lowest is woken first.
-    pub(crate) fn volunteer(&self, worker: usize) -> bool {
-        let watcher = self.watcher.load(Relaxed);
-        watcher == worker
-            || (watcher == NOBODY || watcher < worker)
-                && self
-                    .watcher
-                    .compare_exchange(watcher, worker, Relaxed, Relaxed)
-                    .is_ok()
-    }
-
-    /// A worker stops watching: it runs, or everybody has slept long enough.
-    pub(crate) fn resign(&self, worker: usize) {
-        // Fails if it was not the watcher.
-        let _ = self
-            .watcher
-            .compare_exchange(worker, NOBODY, Relaxed, Relaxed);
-    }
-
-    /// Whether this worker watches.
-    pub(crate) fn is_watcher(&self, worker: usize) -> bool {
-        self.watcher.load(Relaxed) == worker
-    }
-
-    /// A worker woke: makes the highest sleeper the watcher if there is none,
-    /// and returns it to be interrupted (W1).
+    /// A worker has gone to sleep or woken: calls the watchman if it is in bed
+    /// and there is something to watch (W1).
     #[inline]
-    pub(crate) fn appoint(&self, highest_sleeper: impl FnOnce() -> Option<usize>) -> Option<usize> {
-        if self.watcher.load(Relaxed) != NOBODY {
-            return None;
+    pub(crate) fn changed(&self, something_to_watch: impl FnOnce() -> bool) {
+        fence(SeqCst); // W1
+        if self.in_bed.load(Relaxed) && something_to_watch() {
+            self.call();
         }
-        let worker = highest_sleeper()?;
-        self.watcher
-            .compare_exchange(NOBODY, worker, Relaxed, Relaxed)
-            .is_ok()
-            .then_some(worker)
+    }
+
+    /// Gets the watchman up.
+    #[cold]
+    pub(crate) fn call(&self) {
+        self.in_bed.store(false, Relaxed);
+        self.bed.unpark();
+    }
+
+    /// The watchman sleeps until it is called, unless there is something to
+    /// watch.
+    fn go_to_bed(&self, something_to_watch: impl FnOnce() -> bool) {
+        self.in_bed.store(true, Relaxed);
+        fence(SeqCst); // W1
+        match something_to_watch() {
+            true => self.in_bed.store(false, Relaxed),
+            false => self.bed.park(),
+        }
     }
 
     /// Whether the caller should look now; then nobody else does for a while.
@@ -113,43 +123,61 @@ impl Watch {
     }
 }
 
-/// How long a watcher has seen everybody asleep.
-#[derive(Debug, Default)]
-pub(crate) struct Quiet(std::cell::Cell<u32>);
+/// Looks after the workers of a scheduler while some of them sleep.
+pub struct Watchman {
+    scheduler: Arc<Scheduler>,
+}
 
-impl Quiet {
-    /// Another look; true when it has been quiet for long enough.
-    pub(crate) fn still(&self, everybody_sleeps: bool) -> bool {
-        self.0.set(if everybody_sleeps {
-            self.0.get() + 1
-        } else {
-            0
-        });
-        self.0.get() >= LINGER
+impl Watchman {
+    pub(crate) fn new(scheduler: Arc<Scheduler>) -> Self {
+        Self { scheduler }
     }
 
-    /// Somebody woke.
-    pub(crate) fn reset(&self) {
-        self.0.set(0);
+    /// Watches on the calling thread until the scheduler closes.
+    pub fn run(self) {
+        let scheduler = &*self.scheduler;
+        let watch = &scheduler.watch;
+        let mut quiet = 0;
+        while !scheduler.is_closed() {
+            quiet = match self.look() {
+                true => 0,
+                false => quiet + 1,
+            };
+            if quiet <= LINGER {
+                let nap = PERIOD * (1 << quiet.min(MOST_DOUBLINGS));
+                watch.bed.park_timeout(nap);
+            } else {
+                watch.go_to_bed(|| scheduler.is_closed() || scheduler.needs_watching());
+                quiet = 0;
+            }
+        }
+    }
+
+    /// Serves the workers that are stuck; false if there is nothing to watch.
+    fn look(&self) -> bool {
+        let scheduler = &*self.scheduler;
+        if !scheduler.needs_watching() {
+            return false;
+        }
+        if scheduler.watch.is_due(scheduler.world().now_ns()) {
+            scheduler.watch.look(
+                |worker| scheduler.tick_of_running(worker),
+                |stuck| {
+                    scheduler.watch.rescues.add_shared(1);
+                    scheduler.world().serve(stuck);
+                    if scheduler.local_queue_depth(stuck) > 0 {
+                        scheduler.notify(); // a thief
+                    }
+                },
+            );
+        }
+        true
     }
 }
 
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_highest_sleeper_watches() {
-        let watch = Watch::new(4);
-        assert!(watch.volunteer(1));
-        assert!(watch.volunteer(3));
-        assert!(!watch.volunteer(2) && !watch.is_watcher(1));
-        watch.resign(1);
-        assert!(watch.is_watcher(3));
-        watch.resign(3);
-        assert_eq!(watch.appoint(|| Some(2)), Some(2));
-        assert_eq!(watch.appoint(|| Some(1)), None);
-    }
 
     #[test]
     fn a_look_is_due_once_a_period() {
@@ -171,5 +199,59 @@ mod tests {
         assert_eq!(look([Some(5), Some(8), None]), [0]);
         assert!(look([None, Some(9), Some(3)]).is_empty());
         assert!(look([Some(5), Some(10), None]).is_empty());
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::shim::{Arc, thread};
+
+    use crate::idle::Idle;
+
+    /// Two workers, one of them asleep.
+    fn crew() -> Arc<(Idle, Watch)> {
+        let idle = Idle::new(2);
+        assert!(idle.claim(0));
+        Arc::new((idle, Watch::new(2)))
+    }
+
+    /// The watchman goes to bed while `change` makes something to watch; it is
+    /// up again, or the model never ends.
+    fn goes_to_bed_against(
+        crew: Arc<(Idle, Watch)>,
+        change: impl FnOnce(&Idle, &Watch) + Send + 'static,
+    ) {
+        let other = crew.clone();
+        let worker = thread::spawn(move || change(&other.0, &other.1));
+        let (idle, watch) = &*crew;
+        while !idle.is_mixed() {
+            watch.go_to_bed(|| idle.is_mixed());
+        }
+        worker.join().unwrap();
+    }
+
+    #[test]
+    fn the_watchman_gets_up_for_a_worker_that_wakes() {
+        loom::model(|| {
+            let crew = crew();
+            let _ = crew.0.park(0, None);
+            goes_to_bed_against(crew, |idle, watch| {
+                assert!(idle.claim(1));
+                watch.changed(|| idle.is_mixed());
+            });
+        });
+    }
+
+    #[test]
+    fn the_watchman_gets_up_for_a_worker_that_goes_to_sleep() {
+        loom::model(|| {
+            let crew = crew();
+            assert!(crew.0.claim(1));
+            goes_to_bed_against(crew, |idle, watch| {
+                let _ = idle.park(0, None);
+                watch.changed(|| idle.is_mixed());
+            });
+        });
     }
 }

@@ -25,11 +25,11 @@ use crate::lone::Lone;
 use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
 use crate::ring::Overflow;
 use crate::scheduler::{Desk, Scheduler};
-use crate::watch::{PERIOD, Quiet};
 
-/// Looks at a newest task that does not move before a thief takes it: about a
-/// microsecond, in which a worker that is not stuck would have run it.
-const LOOKS_BEFORE_TAKING: u32 = 24;
+/// Looks at a newest task that does not move before a thief takes it: up to a
+/// microsecond (a processor pauses for 5 to 50 ns), in which a worker that is not
+/// stuck would have run it.
+const LOOKS_BEFORE_TAKING: u32 = 16;
 
 /// What waking a sleeper costs, and about the time until it runs.
 const WAKE_NS: u64 = 20_000;
@@ -61,7 +61,6 @@ pub struct Worker {
     /// of those that were queued before it are still to run.
     yielded: Cell<bool>,
     yield_round: Cell<u32>,
-    quiet: Quiet,
     /// It has had a thread before.
     begun: Cell<bool>,
     /// Leaving: what is woken now is cancelled by the last one out.
@@ -101,7 +100,6 @@ impl Worker {
             deferred: RefCell::new(Vec::new()),
             yielded: Cell::new(false),
             yield_round: Cell::new(0),
-            quiet: Quiet::default(),
             begun: Cell::new(false),
             closing: Cell::new(false),
         }
@@ -343,35 +341,39 @@ impl Worker {
         if workers == 1 || !self.start_searching() {
             return None;
         }
-        let desk = self.desk();
         let start = self.rng.borrow_mut().below(workers as u32) as usize;
         let victims = (0..workers)
             .map(|offset| (start + offset) % workers)
             .filter(|&victim| victim != self.index);
-        for victim in victims.clone() {
-            desk.counters.steal_attempts.bump();
-            if let Some(stolen) = scheduler.desks[victim].ring.steal_into(&desk.ring) {
-                desk.counters.steal_successes.bump();
-                desk.counters.tasks_stolen.add(stolen.count.into());
-                return Some(stolen.first);
-            }
-        }
-        victims
-            .filter(|&victim| !scheduler.idle.is_parked(victim))
-            .find_map(|victim| self.take_stale_newest(victim))
+        let oldest = |victim| self.steal_oldest(victim);
+        let newest = |victim| self.take_stale_newest(victim);
+        victims.clone().find_map(oldest).or_else(|| {
+            victims
+                .filter(|&victim| !scheduler.idle.is_parked(victim))
+                .find_map(newest)
+        })
     }
 
-    /// The newest task of a worker that has not moved for about a microsecond.
+    /// Half of the ring.
+    fn steal_oldest(&self, victim: usize) -> Option<Runnable> {
+        let desk = self.desk();
+        desk.counters.steal_attempts.bump();
+        let stolen = self.scheduler.desks[victim].ring.steal_into(&desk.ring)?;
+        desk.counters.steal_successes.bump();
+        desk.counters.tasks_stolen.add(stolen.count.into());
+        Some(stolen.first)
+    }
+
+    /// The newest task of a worker that has not moved for about a microsecond. If
+    /// it has been pushed into the ring meanwhile, from there.
     fn take_stale_newest(&self, victim: usize) -> Option<Runnable> {
         let desk = &self.scheduler.desks[victim];
         let seen = desk.lifo.peek()?;
         let tick = desk.tick.load(Relaxed);
         for _ in 0..LOOKS_BEFORE_TAKING {
-            for _ in 0..4 {
-                hint::spin_loop();
-            }
+            hint::spin_loop();
             if desk.lifo.peek() != Some(seen) || desk.tick.load(Relaxed) != tick {
-                return None;
+                return self.steal_oldest(victim);
             }
         }
         let task = desk.lifo.take_if(seen)?;
@@ -540,14 +542,13 @@ impl Worker {
         }
     }
 
-    /// Serves workers that are stuck in a poll; true if that gave this one
-    /// something to do.
-    fn look_after_siblings(&self) -> bool {
+    /// Serves workers that are stuck in a poll.
+    fn look_after_siblings(&self) {
         let scheduler = &*self.scheduler;
         scheduler.watch.look(
-            |worker| {
-                let runs = worker != self.index && !scheduler.idle.is_parked(worker);
-                runs.then(|| scheduler.desks[worker].tick.load(Relaxed))
+            |worker| match worker == self.index {
+                true => None,
+                false => scheduler.tick_of_running(worker),
             },
             |stuck| {
                 self.desk().counters.rescues.bump();
@@ -559,7 +560,6 @@ impl Worker {
                 tasks.for_each(|task| self.push_ring(task));
             },
         );
-        self.has_local_work()
     }
 
     fn has_local_work(&self) -> bool {
@@ -595,23 +595,8 @@ impl Worker {
         let polls = self.tick.get().wrapping_sub(self.stretch_tick.get());
         let elapsed = now.saturating_sub(self.stretch_ns.get());
         self.pace.borrow_mut().sample(elapsed, polls);
-        loop {
-            let watching = self.watch_duty();
-            let longest = match (watching, scheduler.config.park_timeout) {
-                (true, Some(limit)) => Some(limit.min(PERIOD)),
-                (true, None) => Some(PERIOD),
-                (false, limit) => limit,
-            };
-            self.turn_drivers(longest);
-            // Only who watches has woken for nothing, and sleeps on.
-            if !scheduler.watch.is_watcher(self.index)
-                || !scheduler.idle.is_parked(self.index)
-                || self.has_local_work()
-                || self.watched()
-            {
-                break;
-            }
-        }
+        scheduler.watch.changed(|| scheduler.needs_watching());
+        self.turn_drivers(scheduler.config.park_timeout);
         self.woke();
         self.share_gathered();
     }
@@ -627,34 +612,11 @@ impl Worker {
         let _ = self.scheduler.idle.park(self.index, self.searching.take());
     }
 
-    /// Whether this sleeper watches over those that run.
-    fn watch_duty(&self) -> bool {
-        let scheduler = &*self.scheduler;
-        let workers = scheduler.workers();
-        if workers == 1 {
-            return false;
-        }
-        let everybody_sleeps = scheduler.idle.parked() == workers;
-        if self.quiet.still(everybody_sleeps) {
-            scheduler.watch.resign(self.index);
-            return false;
-        }
-        scheduler.watch.volunteer(self.index)
-    }
-
-    /// A look of the watcher; true if it gave this worker something to do.
-    fn watched(&self) -> bool {
-        self.scheduler.watch.is_watcher(self.index)
-            && self.scheduler.watch.is_due(self.scheduler.world().now_ns())
-            && self.look_after_siblings()
-    }
-
     /// Awake again: by its own drivers, or by somebody that counted it as
     /// searching.
     fn woke(&self) {
         let scheduler = &*self.scheduler;
         let world = scheduler.world();
-        self.quiet.reset();
         if !scheduler.idle.claim(self.index) {
             let searching = match scheduler.is_closed() {
                 true => None, // woken to leave, and counted by nobody
@@ -662,15 +624,7 @@ impl Worker {
             };
             self.searching.set(searching);
         }
-        scheduler.watch.resign(self.index);
-        if scheduler.workers() > 1
-            && let Some(watcher) = scheduler.watch.appoint(|| scheduler.idle.highest_parked())
-        {
-            // One that wakes soon by itself watches then.
-            if !world.wakes_within(watcher, 2 * PERIOD) {
-                world.interrupt(watcher);
-            }
-        }
+        scheduler.watch.changed(|| scheduler.needs_watching());
         self.desk().counters.unpark_events.bump();
         let now = world.now_ns();
         self.busy_since_ns.set(now);

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use crate::watch::Watchman;
 use crate::worker::Worker;
 
 /// Drivers, clock, randomness and threads, as a scheduler sees them.
@@ -23,11 +24,6 @@ pub trait World: Send + Sync + 'static {
     /// Makes the worker's turn that waits, or its next one, return at once.
     fn interrupt(&self, worker: usize);
 
-    /// Whether a worker that sleeps will wake by itself within `limit`.
-    fn wakes_within(&self, _worker: usize, _limit: Duration) -> bool {
-        false
-    }
-
     /// Nanoseconds since some moment in the past.
     fn now_ns(&self) -> u64;
 
@@ -36,6 +32,12 @@ pub trait World: Send + Sync + 'static {
 
     /// Gives a worker a thread, which calls [`Worker::run`].
     fn start(&self, worker: Worker) -> io::Result<()>;
+
+    /// Gives the watchman a thread, which calls [`Watchman::run`]. Where workers
+    /// take turns on one thread, nobody needs watching.
+    fn start_watchman(&self, _watchman: Watchman) -> io::Result<()> {
+        Ok(())
+    }
 
     /// The worker is about to sleep, and may still be given work by this call.
     fn before_park(&self, _worker: usize) {}

@@ -94,17 +94,6 @@ impl Station {
         }
     }
 
-    /// Whether the owner, which sleeps, will wake by itself within `limit`.
-    pub(crate) fn wakes_within(&self, world: &Real, limit: Duration) -> bool {
-        let wakes_ns = world
-            .timers()
-            .and_then(|timers| timers.keeper().wakes_ns(self.worker));
-        wakes_ns.is_some_and(|wakes_ns| {
-            let left = wakes_ns.saturating_sub(world.clock().now_ns());
-            !world.clock().is_frozen() && Duration::from_nanos(left) <= limit
-        })
-    }
-
     #[inline]
     fn fire_as(&self, world: &Real, looker: Looker) -> bool {
         world

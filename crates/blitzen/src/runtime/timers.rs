@@ -104,10 +104,6 @@ impl Timers {
         self.resolution
     }
 
-    pub(crate) fn keeper(&self) -> &Keeper {
-        &self.keeper
-    }
-
     /// A worker is about to sleep: until when, if it has to wake for timers.
     pub(crate) fn lie_down(&self, worker: usize) -> Option<u64> {
         self.shards[worker].doze();

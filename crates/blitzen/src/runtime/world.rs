@@ -10,7 +10,7 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use blitzen_sched::{Joiner, Member, Pool, Staff, Worker, World};
+use blitzen_sched::{Joiner, Member, Pool, Staff, Watchman, Worker, World};
 use blitzen_util::pad::Padded;
 use blitzen_util::rng::Rng;
 
@@ -45,7 +45,7 @@ pub(crate) struct Real {
     /// A panic of a task is the runtime's.
     stop_on_panic: bool,
     task_panicked: AtomicBool,
-    /// The threads of the workers, until somebody joins them.
+    /// The threads of the workers and of the watchman, until somebody joins them.
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
     /// The runtime; set right after it was made.
     runtime: OnceLock<Weak<Inner>>,
@@ -181,6 +181,11 @@ impl Real {
         }
     }
 
+    fn keep_thread(&self, thread: thread::JoinHandle<()>) {
+        let mut threads = self.threads.lock().unwrap_or_else(|e| e.into_inner());
+        threads.push(thread);
+    }
+
     /// Waits for the threads of the workers, which are about to end.
     pub(crate) fn join_threads(&self) {
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(|e| e.into_inner()));
@@ -238,10 +243,6 @@ impl World for ForScheduler {
         self.0.stations[worker].interrupt();
     }
 
-    fn wakes_within(&self, worker: usize, limit: Duration) -> bool {
-        self.0.stations[worker].wakes_within(&self.0, limit)
-    }
-
     fn now_ns(&self) -> u64 {
         self.0.started.elapsed().as_nanos() as u64
     }
@@ -254,8 +255,18 @@ impl World for ForScheduler {
         self.0.station(worker.index()).rest().get_up();
         let world = self.0.clone();
         let thread = self.0.start_inside(move || run_worker(worker, &world))?;
-        let mut threads = self.0.threads.lock().unwrap_or_else(|e| e.into_inner());
-        threads.push(thread);
+        self.0.keep_thread(thread);
+        Ok(())
+    }
+
+    fn start_watchman(&self, watchman: Watchman) -> io::Result<()> {
+        let handle = self.0.runtime()?;
+        let thread = thread::Builder::new().name("blitzen-watch".into());
+        let thread = thread.spawn(move || {
+            let _runtime = context::enter(&handle);
+            watchman.run();
+        })?;
+        self.0.keep_thread(thread);
         Ok(())
     }
 
