@@ -60,7 +60,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "asan",
-        ci: false,
+        ci: true,
         about: "address and leak sanitizer over the library crates",
         run: sanitize::asan,
     },
