@@ -17,8 +17,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, ready};
 
 use blitzen_driver::ring::Memory;
-use blitzen_driver::ring::socket::{Buffered, Stream};
-use blitzen_driver::{Registration, gone};
+use blitzen_driver::ring::socket::{Buffered, Refused, Stream};
+use blitzen_driver::{ReadyEvent, Registration, gone};
 use blitzen_io::owned::{IoBuf, IoBufMut};
 use bytes::BufMut;
 use mio::unix::SourceFd;
@@ -117,9 +117,14 @@ impl<S: Wired> Line<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let known = self.known(Interest::READABLE);
         // SAFETY: the stream only writes initialised bytes into it.
         let room = unsafe { buf.unfilled_mut() };
-        let count = ready!(self.stream()?.poll_read(cx, room))?;
+        let read = self.stream()?.poll_read(cx, room);
+        if read.is_pending() {
+            self.refute(known);
+        }
+        let count = ready!(read)?;
         // SAFETY: so many have been written.
         unsafe { buf.assume_init(count) };
         buf.advance(count);
@@ -149,8 +154,11 @@ impl<S: Wired> Line<S> {
     }
 
     fn try_read_into(&self, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        let known = self.known(Interest::READABLE);
         let read = self.stream()?.try_read(room);
-        self.refute(Interest::READABLE, &read);
+        if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+            self.refute(known);
+        }
         read
     }
 
@@ -177,25 +185,35 @@ impl<S: Wired> Line<S> {
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.stream()?.poll_write(cx, parts)
-    }
-
-    pub(crate) fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let known = self.known(Interest::WRITABLE);
         let stream = self.stream()?;
-        let written = stream.try_write(parts);
-        if stream.is_sent() {
-            // There is no room, not just something under way.
-            self.refute(Interest::WRITABLE, &written);
+        let written = stream.poll_write(cx, parts);
+        if written.is_pending() && known.is_some() && stream.lacks_room() {
+            self.refute(known);
         }
         written
     }
 
-    /// An operation would have blocked: the selector's word is out of date.
-    fn refute<R>(&self, interest: Interest, result: &io::Result<R>) {
-        if matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-            && let Some(registration) = self.watched.registration.get()
-        {
-            let event = registration.ready_now(interest);
+    pub(crate) fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let known = self.known(Interest::WRITABLE);
+        self.stream()?.send(parts).map_err(|refused| {
+            if matches!(refused, Refused::NoRoom) {
+                self.refute(known);
+            }
+            refused.into()
+        })
+    }
+
+    /// What the selector has said, before an operation that may know better.
+    fn known(&self, interest: Interest) -> Option<ReadyEvent> {
+        let registration = self.watched.registration.get()?;
+        Some(registration.ready_now(interest))
+    }
+
+    /// An operation would have blocked, whatever the selector has said; not if
+    /// it has said something since.
+    fn refute(&self, known: Option<ReadyEvent>) {
+        if let (Some(registration), Some(event)) = (self.watched.registration.get(), known) {
             registration.clear_refuted(event);
         }
     }

@@ -21,7 +21,7 @@ pub(super) mod table;
 
 pub use listener::Listener;
 pub use pool::BufferConfig;
-pub use stream::{Buffered, Stream};
+pub use stream::{Buffered, Refused, Stream};
 
 use std::io;
 use std::time::Duration;

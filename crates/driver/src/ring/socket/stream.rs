@@ -311,13 +311,14 @@ impl Stream {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, or
     /// something is under way; and what the system says, also of earlier bytes.
     pub fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.send(parts).map_err(|refused| match refused {
-            Refused::Because(error) => error,
-            Refused::NoRoom | Refused::Busy => io::ErrorKind::WouldBlock.into(),
-        })
+        self.send(parts).map_err(Refused::into)
     }
 
-    fn send(&self, parts: &[IoSlice<'_>]) -> Result<usize, Refused> {
+    /// As [`try_write`](Self::try_write), telling one reason from another.
+    ///
+    /// # Errors
+    /// Why nothing was sent.
+    pub fn send(&self, parts: &[IoSlice<'_>]) -> Result<usize, Refused> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let owner = len <= SMALL && self.ring.is_mine();
         let mut measured = false;
@@ -376,6 +377,11 @@ impl Stream {
             0 => info[SNDBUF].saturating_sub(info[WMEM_ALLOC].max(info[WMEM_QUEUED])) / 2,
             _ => 0,
         }
+    }
+
+    /// Whether somebody waits for the system to have room.
+    pub fn lacks_room(&self) -> bool {
+        self.with_table(|table, _| table.lacks_room(self.key))
     }
 
     /// Waits until everything that was taken over is out.
@@ -483,10 +489,24 @@ impl Stream {
 /// Not in the `libc` crate for every target.
 const SO_MEMINFO: libc::c_int = 55;
 
-enum Refused {
+/// Why nothing was sent.
+#[derive(Debug)]
+pub enum Refused {
+    /// The system has no room.
     NoRoom,
+    /// What was taken over before goes first.
     Busy,
+    /// The system says so.
     Because(io::Error),
+}
+
+impl From<Refused> for io::Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Because(error) => error,
+            Refused::NoRoom | Refused::Busy => io::ErrorKind::WouldBlock.into(),
+        }
+    }
 }
 
 impl Drop for Stream {

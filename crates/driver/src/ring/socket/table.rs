@@ -723,6 +723,10 @@ impl Table {
         true
     }
 
+    pub(super) fn lacks_room(&mut self, key: Key) -> bool {
+        self.stream(key).send.room != Arm::Idle
+    }
+
     pub(super) fn is_sent(&mut self, key: Key) -> bool {
         self.stream(key).send.is_idle()
     }
