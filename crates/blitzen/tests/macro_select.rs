@@ -355,6 +355,34 @@ fn a_seed_determines_the_order() {
 }
 
 #[test]
+fn the_seed_of_a_runtime_determines_the_order_on_each_of_its_threads() {
+    use blitzen::runtime::Builder;
+    async fn draw() -> Vec<u32> {
+        let mut drawn = Vec::new();
+        for _ in 0..32 {
+            drawn.push(select! {
+                x = ready(0) => x,
+                x = ready(1) => x,
+                x = ready(2) => x,
+            });
+        }
+        drawn
+    }
+    let run = |mut builder: Builder, seed| {
+        let runtime = builder.worker_threads(1).seed(seed).build().unwrap();
+        let first = runtime.block_on(draw());
+        let task = runtime.block_on(async { blitzen::spawn(draw()).await.unwrap() });
+        assert_ne!(first, runtime.block_on(draw()), "it goes on, and not back");
+        (first, task)
+    };
+    for builder in [Builder::new_current_thread, Builder::new_multi_thread] {
+        assert_eq!(run(builder(), 1), run(builder(), 1));
+        let (one, other) = (run(builder(), 1), run(builder(), 2));
+        assert!(one.0 != other.0 && one.1 != other.1);
+    }
+}
+
+#[test]
 fn without_budget_nothing_is_polled_and_the_task_is_told_to_come_back() {
     let select_once = || async {
         select! {

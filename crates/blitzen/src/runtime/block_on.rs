@@ -9,6 +9,7 @@ use blitzen_util::coop;
 use blitzen_util::entered::{self, Guard};
 
 use super::context;
+use super::draws::Draws;
 use super::handle::Handle;
 use super::inner::Flavor;
 use super::lull::Bed;
@@ -36,6 +37,7 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
     let _entered = enter_runtime();
     let _runtime = context::enter(handle);
     let world = handle.inner.world();
+    let _drawing = world.draws().map(Draws::enter);
     let bed = Arc::new(Bed::new());
     let _counted = world.lull().enlist(bed.clone());
     let waker = Waker::from(bed.clone());
@@ -58,6 +60,7 @@ pub(crate) fn block_on_runtime<F: Future>(handle: &Handle, future: F) -> F::Outp
             let _entered = enter_runtime();
             let _runtime = context::enter(handle);
             let _deferring = context::defer_here();
+            let _drawing = handle.inner.world().draws().map(Draws::enter);
             seat.block_on(handle, pin!(future))
         }
     }

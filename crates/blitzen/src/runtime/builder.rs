@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use blitzen_driver::{DriverConfig, SpinPermit};
 use blitzen_sched::{Config, Pool, Scheduler};
-use blitzen_util::rng;
 
 use super::backend::IoBackend;
 use super::handle::Handle;
@@ -665,14 +664,13 @@ impl Builder {
         config.event_interval = self.event_interval;
         config.lifo = self.lifo_slot;
         config.park_timeout = self.park_timeout;
-        let seed = self.seed.unwrap_or_else(rng::entropy);
         let stop_on_panic = self.unhandled_panic == UnhandledPanic::ShutdownRuntime;
         let (io, time) = (self.io_options(is_local)?, self.time_options());
         if time.enabled {
             crate::time::install_delay();
         }
         let hooks = self.hooks.clone();
-        let world = Real::new(config.workers, seed, hooks, stop_on_panic, &io, &time);
+        let world = Real::new(config.workers, self.seed, hooks, stop_on_panic, &io, &time);
         let for_scheduler = Box::new(ForScheduler(world.clone()));
         let pool = Pool::new(
             Box::new(ForPool(world.clone())),

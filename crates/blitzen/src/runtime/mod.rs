@@ -20,6 +20,7 @@ mod blocking;
 mod builder;
 pub(crate) mod clock;
 pub(crate) mod context;
+mod draws;
 mod handle;
 mod hooks;
 mod id;

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use blitzen_sched::{Joiner, Member, Pool, Staff, Watchman, Worker, World};
 use blitzen_util::pad::Padded;
-use blitzen_util::rng::Rng;
+use blitzen_util::rng::{self, Rng};
 
 use super::clock::Clock;
 use super::context;
+use super::draws::Draws;
 use super::handle::Handle;
 use super::hooks::{Hooks, call};
 use super::inner::Inner;
@@ -41,6 +42,8 @@ pub(crate) struct Real {
     lull: Lull,
     started: Instant,
     seed: u64,
+    /// If a seed was asked for.
+    draws: Option<Draws>,
     hooks: Hooks,
     /// A panic of a task is the runtime's.
     stop_on_panic: bool,
@@ -54,7 +57,7 @@ pub(crate) struct Real {
 impl Real {
     pub(crate) fn new(
         workers: usize,
-        seed: u64,
+        seed: Option<u64>,
         hooks: Hooks,
         stop_on_panic: bool,
         io: &IoOptions,
@@ -70,7 +73,8 @@ impl Real {
             timers: time.enabled.then(|| Timers::new(workers, time.resolution)),
             lull: Lull::new(),
             started: Instant::now(),
-            seed,
+            seed: seed.unwrap_or_else(rng::entropy),
+            draws: seed.map(Draws::new),
             hooks,
             stop_on_panic,
             task_panicked: AtomicBool::new(false),
@@ -120,6 +124,11 @@ impl Real {
 
     pub(crate) fn socket_mode(&self) -> SocketMode {
         self.socket_mode
+    }
+
+    /// What threads draw from inside the runtime, if it has a seed.
+    pub(crate) fn draws(&self) -> Option<&Draws> {
+        self.draws.as_ref()
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -312,6 +321,9 @@ pub(crate) fn run_worker(worker: Worker, world: &Real) {
     let _deferring = context::defer_here();
     let _entered = blitzen_util::entered::enter();
     let _punctual = Punctual::begin();
+    let _drawing = world
+        .draws()
+        .map(|draws| draws.enter_worker(worker.index()));
     timers::enter_worker(world, worker.index());
     worker.run();
     if GAVE_WAY.replace(false) {
