@@ -22,3 +22,15 @@ pub mod unix {
         pub use blitzen::net::unix::pipe::{OpenOptions, Receiver, Sender, pipe};
     }
 }
+
+/// What only Windows has.
+#[cfg(windows)]
+pub mod windows {
+    /// Pipes with a name.
+    pub mod named_pipe {
+        pub use blitzen::net::windows::named_pipe::{
+            ClientOptions, NamedPipeClient, NamedPipeServer, PipeEnd, PipeInfo, PipeMode,
+            ServerOptions,
+        };
+    }
+}
