@@ -8,6 +8,7 @@ pub mod macros;
 pub mod net;
 pub mod process;
 pub mod runtime;
+pub mod shutdown;
 pub mod signal;
 pub mod task;
 pub mod time;

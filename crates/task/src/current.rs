@@ -8,6 +8,7 @@ use blitzen_util::thread_local_const;
 
 use crate::header::Header;
 use crate::id::Id;
+use crate::origin::Origin;
 use crate::waker;
 
 struct Current {
@@ -53,6 +54,13 @@ pub(crate) fn task() -> Option<NonNull<Header>> {
 pub fn id() -> Option<Id> {
     // SAFETY: a current task is alive.
     task().map(|task| unsafe { task.as_ref() }.id)
+}
+
+/// Shows the current task's name and where it was spawned.
+pub fn with_origin<R>(visit: impl FnOnce(Id, &Origin) -> R) -> Option<R> {
+    // SAFETY: a current task is alive, and stays so while its poll shows it.
+    let task = task().map(|task| unsafe { &*task.as_ptr() })?;
+    Some(visit(task.id, &task.origin))
 }
 
 /// Asks that the current task be queued again when its poll ends, behind the

@@ -1,0 +1,63 @@
+//! A future that counts as work.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::ledger::WorkGuard;
+
+pin_project! {
+    /// A future that counts as work until it has ended or is dropped; see
+    /// [`Shutdown::track`](super::Shutdown::track).
+    ///
+    /// ```
+    /// # #[blitzen::main]
+    /// # async fn main() {
+    /// let shutdown = blitzen::shutdown::Shutdown::new();
+    /// let tracked = shutdown.track(async { shutdown.at_work() });
+    /// assert_eq!(tracked.await, 1);
+    /// assert_eq!(shutdown.at_work(), 0);
+    /// # }
+    /// ```
+    #[must_use = "futures do nothing unless awaited"]
+    #[derive(Debug)]
+    pub struct Tracked<F> {
+        // Dropped before the guard: what it does on the way out is work too.
+        #[pin]
+        future: Option<F>,
+        guard: Option<WorkGuard>,
+        is_known: bool,
+    }
+}
+
+impl<F> Tracked<F> {
+    pub(super) fn new(future: F, guard: WorkGuard) -> Self {
+        Self {
+            future: Some(future),
+            guard: Some(guard),
+            is_known: false,
+        }
+    }
+}
+
+impl<F: Future> Future for Tracked<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut this = self.project();
+        if let Some(guard) = this.guard
+            && !std::mem::replace(this.is_known, true)
+        {
+            guard.hand_to_current_task();
+        }
+        let Some(future) = this.future.as_mut().as_pin_mut() else {
+            panic!("`Tracked` polled after completion");
+        };
+        let output = ready!(future.poll(cx));
+        this.future.set(None);
+        *this.guard = None;
+        Poll::Ready(output)
+    }
+}

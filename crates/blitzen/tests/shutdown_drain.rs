@@ -1,0 +1,365 @@
+//! A drain ends when the work does, or says what did not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use blitzen::runtime::{Builder, Runtime};
+use blitzen::shutdown::{Cause, Reason, Shutdown, WorkGuard};
+use blitzen::task;
+
+/// Far more than anything here takes, on the busiest machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn one_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn workers(count: usize) -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(count).enable_all().build().unwrap()
+}
+
+#[test]
+fn a_drain_waits_for_all_work_and_for_nothing_else() {
+    for runtime in [one_thread(), workers(2)] {
+        runtime.block_on(async {
+            let shutdown = Shutdown::new();
+            let mut tasks = task::JoinSet::new();
+            for _ in 0..1_000 {
+                let token = shutdown.token();
+                tasks.spawn(shutdown.track(async move {
+                    token.cancelled().await;
+                    task::yield_now().await;
+                }));
+            }
+            blitzen::spawn(std::future::pending::<()>()); // which does not count
+            assert_eq!(shutdown.at_work(), 1_000);
+            assert_eq!(shutdown.cause(), None);
+            shutdown.drain(PATIENCE).await.unwrap();
+            assert_eq!(shutdown.cause(), Some(Cause::Request));
+            assert_eq!(shutdown.at_work(), 0);
+            tasks.join_all().await;
+            // There is nothing left to wait for.
+            shutdown.drain(Duration::ZERO).await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_task_that_will_not_stop_is_named() {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let shutdown = Shutdown::new();
+        let line = line!() + 3;
+        task::Builder::new()
+            .name("stubborn")
+            .spawn(shutdown.track(std::future::pending::<()>()))
+            .unwrap();
+        blitzen::time::sleep(Duration::from_secs(5)).await;
+        let guard = shutdown.work();
+        let unfinished = shutdown.drain(Duration::from_secs(30)).await.unwrap_err();
+        assert_eq!(unfinished.reason, Reason::Deadline);
+        let [stubborn, outside] = &unfinished.work[..] else {
+            panic!("{unfinished}");
+        };
+        let task = stubborn.task.as_ref().unwrap();
+        assert_eq!(task.name.as_deref(), Some("stubborn"));
+        assert_eq!(
+            (task.spawned_at.file(), task.spawned_at.line()),
+            (file!(), line)
+        );
+        assert_eq!(stubborn.taken_at.line(), line);
+        assert_eq!(stubborn.age, Duration::from_secs(35));
+        assert!(outside.task.is_none());
+        assert_eq!(outside.age, Duration::from_secs(30));
+        let text = unfinished.to_string();
+        let place = format!("{}:{line}:", file!());
+        assert!(
+            text.contains("(stubborn) spawned at ") && text.contains(&place),
+            "{text}"
+        );
+        assert!(text.contains("for 35.0s since"), "{text}");
+        drop(guard);
+    });
+}
+
+#[test]
+fn a_task_that_does_not_even_yield_is_named() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let runtime = workers(2);
+    runtime.block_on(async {
+        let shutdown = Shutdown::new();
+        let busy = shutdown.track({
+            let stop = stop.clone();
+            async move {
+                while !stop.load(Relaxed) {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let busy = task::Builder::new().name("busy").spawn(busy).unwrap();
+        while shutdown.work_list()[0].task.is_none() {
+            task::yield_now().await;
+        }
+        let unfinished = shutdown.drain(Duration::from_millis(10)).await.unwrap_err();
+        let task = unfinished.work[0].task.as_ref().unwrap();
+        assert_eq!(task.name.as_deref(), Some("busy"));
+        assert_eq!(task.id, busy.id());
+        stop.store(true, Relaxed);
+        shutdown.drain(PATIENCE).await.unwrap();
+        busy.await.unwrap();
+    });
+}
+
+#[test]
+fn a_panic_gives_its_guards_back() {
+    for runtime in [one_thread(), workers(2)] {
+        runtime.block_on(async {
+            let shutdown = Shutdown::new();
+            let tracked = blitzen::spawn(shutdown.track(async { panic!("as planned") }));
+            let guard = shutdown.work();
+            let holding = blitzen::spawn(async move {
+                let _guard = guard;
+                panic!("as planned");
+            });
+            shutdown.drain(PATIENCE).await.unwrap();
+            assert!(tracked.await.unwrap_err().is_panic());
+            assert!(holding.await.unwrap_err().is_panic());
+        });
+    }
+}
+
+#[test]
+fn a_guard_that_a_panic_leaks_is_named_and_holds_nothing_up_for_ever() {
+    for runtime in [one_thread(), workers(2)] {
+        runtime.block_on(async {
+            let shutdown = Shutdown::new();
+            let other = shutdown.clone();
+            let leaking = async move {
+                let guard = std::mem::ManuallyDrop::new(other.work());
+                assert!(other.is_triggered(), "as planned");
+                drop(std::mem::ManuallyDrop::into_inner(guard));
+            };
+            let task = task::Builder::new().name("leaking").spawn(leaking).unwrap();
+            assert!(task.await.unwrap_err().is_panic());
+            let unfinished = shutdown.drain(Duration::from_millis(1)).await.unwrap_err();
+            let task = unfinished.work[0].task.as_ref().unwrap();
+            assert_eq!(task.name.as_deref(), Some("leaking"));
+            assert_eq!(unfinished.work.len(), 1);
+        });
+    }
+}
+
+#[test]
+fn tasks_that_are_aborted_or_never_polled_give_their_guards_back() {
+    for runtime in [one_thread(), workers(2)] {
+        runtime.block_on(async {
+            let shutdown = Shutdown::new();
+            drop(shutdown.track(async {}));
+            let task = blitzen::spawn(shutdown.track(std::future::pending::<()>()));
+            task.abort();
+            shutdown.drain(PATIENCE).await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn what_a_future_does_on_its_way_out_is_work() {
+    struct Slow(Shutdown);
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            assert_eq!(self.0.at_work(), 1, "the guard outlives the future");
+        }
+    }
+    one_thread().block_on(async {
+        let shutdown = Shutdown::new();
+        let slow = Slow(shutdown.clone());
+        shutdown.track(async move { drop(slow) }).await;
+        let slow = Slow(shutdown.clone());
+        drop(shutdown.track(async move {
+            let _slow = slow;
+            std::future::pending::<()>().await
+        }));
+        assert_eq!(shutdown.at_work(), 0);
+    });
+}
+
+#[test]
+fn work_that_is_handed_on_is_never_out_of_sight() {
+    const ROUNDS: usize = 10_000;
+    let shutdown = Shutdown::new();
+    // Two threads, so two shards, that pass the work to each other.
+    let (to_first, first) = std::sync::mpsc::channel();
+    let (to_second, second) = std::sync::mpsc::channel();
+    to_first.send(shutdown.work()).unwrap();
+    let hand_on = |from: Receiver<WorkGuard>, to: Sender<WorkGuard>, keeps_last: bool| {
+        let shutdown = shutdown.clone();
+        std::thread::spawn(move || {
+            for round in 1..=ROUNDS {
+                let held = from.recv().unwrap();
+                let taken = shutdown.work();
+                drop(held);
+                if keeps_last && round == ROUNDS {
+                    return Some(taken);
+                }
+                to.send(taken).unwrap();
+            }
+            None
+        })
+    };
+    let threads = [
+        hand_on(first, to_second, false),
+        hand_on(second, to_first, true),
+    ];
+    while threads.iter().any(|thread| !thread.is_finished()) {
+        assert!(shutdown.at_work() >= 1);
+    }
+    drop(threads.map(|thread| thread.join().unwrap()));
+    assert_eq!(shutdown.at_work(), 0);
+}
+
+#[test]
+fn hurry_ends_a_drain_that_is_under_way() {
+    for runtime in [one_thread(), workers(2)] {
+        runtime.block_on(async {
+            let shutdown = Shutdown::new();
+            let _guard = shutdown.work();
+            let other = shutdown.clone();
+            blitzen::spawn(async move {
+                other.triggered().await;
+                other.hurry();
+            });
+            let unfinished = shutdown.drain(PATIENCE).await.unwrap_err();
+            assert_eq!(unfinished.reason, Reason::Hurry);
+            assert_eq!(unfinished.work.len(), 1);
+        });
+    }
+}
+
+#[test]
+fn children_of_the_token_end_with_it_or_before() {
+    one_thread().block_on(async {
+        let shutdown = Shutdown::new();
+        let part = shutdown.token().child_token();
+        part.cancel();
+        assert!(!shutdown.is_triggered());
+        let other = shutdown.token().child_token();
+        shutdown.trigger();
+        assert!(other.is_cancelled());
+    });
+}
+
+#[cfg(unix)]
+mod signals {
+    use super::*;
+    use std::sync::{Mutex, MutexGuard};
+
+    /// Every test hears the signals of the others: one at a time.
+    fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn send(signal: i32) {
+        // SAFETY: a signal to ourselves, for which there is a handler.
+        unsafe { assert_eq!(libc::kill(libc::getpid(), signal), 0) };
+    }
+
+    #[test]
+    fn the_first_signal_triggers_and_the_second_ends_the_drain() {
+        let _alone = alone();
+        for runtime in [one_thread(), workers(2)] {
+            for (first, cause, second) in [
+                (libc::SIGINT, Cause::Interrupt, libc::SIGTERM),
+                (libc::SIGTERM, Cause::Terminate, libc::SIGTERM),
+            ] {
+                runtime.block_on(async {
+                    let shutdown = Shutdown::on_signals().unwrap();
+                    let _guard = shutdown.work();
+                    send(first);
+                    shutdown.triggered().await;
+                    assert_eq!(shutdown.cause(), Some(cause));
+                    let drain = shutdown.drain(PATIENCE);
+                    send(second);
+                    let unfinished = drain.await.unwrap_err();
+                    assert_eq!(unfinished.reason, Reason::Hurry);
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn a_signal_after_a_manual_trigger_ends_the_drain() {
+        let _alone = alone();
+        one_thread().block_on(async {
+            let shutdown = Shutdown::on_signals().unwrap();
+            let _guard = shutdown.work();
+            shutdown.trigger();
+            send(libc::SIGINT);
+            let unfinished = shutdown.drain(PATIENCE).await.unwrap_err();
+            assert_eq!(unfinished.reason, Reason::Hurry);
+            assert_eq!(shutdown.cause(), Some(Cause::Request));
+        });
+    }
+
+    #[test]
+    fn the_task_that_listens_ends_with_the_last_who_cares() {
+        let _alone = alone();
+        let runtime = one_thread();
+        runtime.block_on(async {
+            let shutdown = Shutdown::on_signals().unwrap();
+            let guard = shutdown.work();
+            drop(shutdown);
+            task::yield_now().await;
+            assert_eq!(runtime.metrics().num_alive_tasks(), 1);
+            drop(guard);
+            while runtime.metrics().num_alive_tasks() > 0 {
+                task::yield_now().await;
+            }
+        });
+    }
+
+    #[test]
+    fn signals_while_a_runtime_ends_do_no_harm() {
+        let _alone = alone();
+        // A handler is there before the first signal.
+        let keep = one_thread();
+        let watching = keep.block_on(async { Shutdown::on_signals().unwrap() });
+        let calm = Arc::new(AtomicBool::new(false));
+        let storm = std::thread::spawn({
+            let calm = calm.clone();
+            move || {
+                while !calm.load(Relaxed) {
+                    send(libc::SIGTERM);
+                    send(libc::SIGINT);
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for round in 0..30 {
+            let runtime = match round % 2 {
+                0 => one_thread(),
+                _ => workers(2),
+            };
+            let shutdown = runtime.block_on(async {
+                let shutdown = Shutdown::on_signals().unwrap();
+                let token = shutdown.token();
+                blitzen::spawn(shutdown.track(async move { token.cancelled().await }));
+                let done = blitzen::time::timeout(PATIENCE, shutdown.triggered()).await;
+                done.expect("a signal comes");
+                shutdown
+            });
+            drop(runtime);
+            assert_eq!(shutdown.at_work(), 0, "a runtime drops what it runs");
+        }
+        calm.store(true, Relaxed);
+        storm.join().unwrap();
+        drop((watching, keep));
+    }
+}
