@@ -9,6 +9,19 @@ use std::task::{Context, Poll};
 use blitzen::net::{TcpListener, TcpStream};
 use blitzen::runtime::{Builder, Runtime};
 
+/// Ends the program if a test does not end: longer than any takes on a machine
+/// that has a lot of other work.
+fn bound() {
+    static STARTED: std::sync::Once = std::sync::Once::new();
+    STARTED.call_once(|| {
+        std::thread::spawn(|| {
+            std::thread::sleep(std::time::Duration::from_secs(240));
+            eprintln!("a test of sockets hangs");
+            std::process::abort();
+        });
+    });
+}
+
 /// Each flavour of runtime in its turn.
 pub(crate) fn runtimes() -> impl Iterator<Item = Runtime> {
     [None, Some(1), Some(2), Some(4)]
@@ -20,11 +33,13 @@ pub(crate) fn runtimes() -> impl Iterator<Item = Runtime> {
 }
 
 pub(crate) fn one_thread() -> Runtime {
+    bound();
     let mut builder = Builder::new_current_thread();
     builder.enable_all().build().unwrap()
 }
 
 pub(crate) fn with_workers(workers: usize) -> Runtime {
+    bound();
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(workers);
     builder.enable_all().build().unwrap()
