@@ -440,6 +440,60 @@ mod model {
         });
     }
 
+    /// A waker that counts its calls. The model's threads are none of its
+    /// business, so its count is std's.
+    #[derive(Default)]
+    struct Count(std::sync::atomic::AtomicUsize);
+
+    impl std::task::Wake for Count {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn events_against_a_clearing_read_a_wait_and_the_end_of_the_source() {
+        loom::model(|| {
+            let socket = Socket::new();
+            let generation = socket.slot.now_generation();
+            let poller = thread::spawn({
+                let socket = socket.clone();
+                move || {
+                    for _ in 0..2 {
+                        socket.bytes.fetch_add(1, Relaxed);
+                        let mut wakes = Wakes::default();
+                        let is_current = |g| g == generation;
+                        socket.slot.post(is_current, Ready::READABLE, &mut wakes);
+                        wakes.fire();
+                    }
+                }
+            });
+            // The first byte is read, whatever the read clears on the way.
+            loom::future::block_on(socket.read_by_poll());
+            // A wait for the second one, cut short by the end of the source.
+            let first = std::sync::Arc::new(Count::default());
+            let waker = Waker::from(first.clone());
+            let _either = socket
+                .slot
+                .poll(&Context::from_waker(&waker), Direction::Read);
+            socket.slot.retire();
+            drop(waker);
+
+            // Whoever waits for the next source in the same place is left alone.
+            socket.slot.open(Ready::EMPTY);
+            let second = std::sync::Arc::new(Count::default());
+            let waker = Waker::from(second.clone());
+            let polled = socket
+                .slot
+                .poll(&Context::from_waker(&waker), Direction::Read);
+            assert!(polled.is_pending());
+            poller.join().unwrap();
+            assert_eq!(second.0.load(std::sync::atomic::Ordering::Relaxed), 0);
+            // And nobody keeps the waker of the one that is gone.
+            assert_eq!(std::sync::Arc::strong_count(&first), 1);
+        });
+    }
+
     #[test]
     fn shutting_against_a_wait_leaves_nobody_waiting() {
         loom::model(|| {
