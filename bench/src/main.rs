@@ -9,6 +9,7 @@ mod kit;
 mod net;
 mod once;
 mod probe;
+mod process;
 mod report;
 mod row;
 mod rt;

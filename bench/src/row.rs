@@ -168,11 +168,12 @@ impl Row {
 
 /// Every row there is, by group.
 pub(crate) fn all() -> Vec<Row> {
-    let groups: [(&'static str, Vec<Row>); 4] = [
+    let groups: [(&'static str, Vec<Row>); 5] = [
         ("scheduler", crate::scheduler::rows()),
         ("sync", crate::sync::rows()),
         ("time", crate::time::rows()),
         ("net", crate::net::rows()),
+        ("process", crate::process::rows()),
     ];
     groups
         .into_iter()
