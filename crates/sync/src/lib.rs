@@ -64,6 +64,8 @@ mod set_once;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use cancel::CancelToken;
+#[doc(no_inline)]
+pub use channel::{broadcast, mpsc, oneshot, watch}; // where Tokio has them
 pub use mutex::{
     MappedMutexGuard, Mutex, MutexGuard, OwnedMappedMutexGuard, OwnedMutexGuard, TryLockError,
 };

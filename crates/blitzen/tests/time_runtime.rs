@@ -1,0 +1,169 @@
+//! Timers on the real clock: never early, and at nobody's mercy.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use blitzen::runtime::{Builder, Runtime};
+use blitzen::sync::oneshot;
+use blitzen::time::{Instant, Sleep, interval, interval_at, sleep, sleep_until, timeout};
+use blitzen_util::block_on::block_on;
+use blitzen_util::rng::Rng;
+
+/// Longer than any of these tests takes.
+const LONG: Duration = Duration::from_secs(3_600);
+/// How long to wait for what must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn two_workers() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().unwrap()
+}
+
+fn alone() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Polls once, so that the timer is on the wheel of the worker this runs on.
+fn arm(sleep: &mut Pin<Box<Sleep>>) {
+    let poll = sleep.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll.is_pending());
+}
+
+#[test]
+fn a_timer_of_a_blocked_worker_is_fired_by_others() {
+    let runtime = two_workers();
+    let (pass, passed) = oneshot::channel::<Pin<Box<Sleep>>>();
+    let (report, reported) = mpsc::channel();
+    runtime.spawn(async move {
+        passed.await.unwrap().await;
+        report.send(()).unwrap();
+    });
+    let blocked = runtime.spawn(async move {
+        let mut timer = Box::pin(sleep(Duration::from_millis(20)));
+        arm(&mut timer);
+        pass.send(timer).unwrap();
+        // Blocks this worker, on whose wheel the timer is.
+        reported.recv_timeout(PATIENCE)
+    });
+    assert_eq!(runtime.block_on(blocked).unwrap(), Ok(()));
+}
+
+#[test]
+fn a_timer_armed_on_a_thread_that_is_no_worker_fires() {
+    let runtime = two_workers();
+    let timer = {
+        let _inside = runtime.enter();
+        let mut timer = Box::pin(sleep(Duration::from_millis(5)));
+        arm(&mut timer);
+        timer
+    };
+    let deadline = timer.deadline();
+    block_on(timer);
+    assert!(Instant::now() >= deadline);
+}
+
+#[test]
+fn a_sleeping_runtime_wakes_for_a_timer_that_is_earlier_than_the_one_it_sleeps_for() {
+    for runtime in [two_workers(), alone()] {
+        let handle = runtime.handle().clone();
+        let (done, is_done) = oneshot::channel();
+        let late = runtime.spawn(async { sleep(LONG).await });
+        // From a thread of its own, while the runtime sleeps for the late one.
+        let outside = std::thread::spawn(move || {
+            handle.spawn(async move {
+                sleep(Duration::from_millis(5)).await;
+                done.send(()).unwrap();
+            });
+        });
+        runtime.block_on(async {
+            timeout(PATIENCE, is_done).await.unwrap().unwrap();
+        });
+        outside.join().unwrap();
+        late.abort();
+    }
+}
+
+#[test]
+fn no_sleep_ends_early() {
+    let runtime = two_workers();
+    let woken = Arc::new(AtomicUsize::new(0));
+    runtime.block_on(async {
+        let mut rng = Rng::new(5);
+        let tasks: Vec<_> = (0..2_000)
+            .map(|_| {
+                let span = Duration::from_micros(rng.below(40_000).into());
+                let woken = woken.clone();
+                blitzen::spawn(async move {
+                    let begun = std::time::Instant::now();
+                    sleep(span).await;
+                    assert!(begun.elapsed() >= span);
+                    woken.fetch_add(1, Relaxed);
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    assert_eq!(woken.load(Relaxed), 2_000);
+}
+
+#[test]
+fn deadlines_beyond_all_clocks_are_waited_for() {
+    for runtime in [two_workers(), alone()] {
+        runtime.block_on(async {
+            let soon = Duration::from_millis(2);
+            let end_of_time = sleep(Duration::MAX);
+            assert!(end_of_time.deadline() > Instant::now() + LONG);
+            assert!(timeout(soon, end_of_time).await.is_err());
+            assert_eq!(timeout(Duration::MAX, async { 5 }).await, Ok(5));
+
+            // Beyond the levels of the wheel.
+            let next_year = Instant::now() + Duration::from_secs(400 * 86_400);
+            assert!(timeout(soon, sleep_until(next_year)).await.is_err());
+
+            let mut timer = std::pin::pin!(sleep(Duration::MAX));
+            assert!(timeout(soon, timer.as_mut()).await.is_err());
+            timer.as_mut().reset(Instant::now() + soon);
+            timer.await;
+
+            let mut ticks = interval(Duration::MAX);
+            ticks.tick().await;
+            assert!(timeout(soon, ticks.tick()).await.is_err());
+        });
+    }
+}
+
+#[test]
+#[should_panic(expected = "`period` must be non-zero.")]
+fn an_interval_without_a_period_is_refused() {
+    alone().block_on(async {
+        let _ = interval_at(Instant::now(), Duration::ZERO);
+    });
+}
+
+#[test]
+fn a_runtime_that_goes_leaves_no_timer_behind() {
+    for runtime in [two_workers(), alone()] {
+        let kept = Arc::new(());
+        for _ in 0..100 {
+            let kept = kept.clone();
+            runtime.spawn(async move {
+                sleep(LONG).await;
+                drop(kept);
+            });
+        }
+        runtime.block_on(async {
+            for _ in 0..10 {
+                blitzen::task::yield_now().await;
+            }
+        });
+        drop(runtime);
+        assert_eq!(Arc::strong_count(&kept), 1);
+    }
+}
