@@ -4,6 +4,9 @@
 mod net_common;
 
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
 use blitzen::io::{AsyncReadExt, AsyncWriteExt};
 use net_common::{pattern, poll_once, runtimes, tcp_pair};
@@ -46,6 +49,44 @@ fn writing_to_a_peer_that_never_reads_waits() {
             };
             let (written, ()) = blitzen::join!(waiting, reading);
             written.unwrap();
+        });
+    }
+}
+
+#[test]
+fn whoever_waits_for_room_is_left_alone() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let (mut ours, theirs) = tcp_pair().await.unwrap();
+            let polls = Arc::new(AtomicU32::new(0));
+            let writing = blitzen::spawn({
+                let polls = polls.clone();
+                async move {
+                    let bytes = vec![1; 64 << 20];
+                    let mut writing = pin!(ours.write_all(&bytes));
+                    std::future::poll_fn(|cx| {
+                        polls.fetch_add(1, Relaxed);
+                        writing.as_mut().poll(cx)
+                    })
+                    .await
+                }
+            });
+            // It takes a while until the system has taken all it will; then nobody
+            // has a reason to try again.
+            let mut before = u32::MAX;
+            for _ in 0..200 {
+                blitzen::time::sleep(Duration::from_millis(20)).await;
+                let now = polls.load(Relaxed);
+                if now > 0 && now == before {
+                    break;
+                }
+                before = now;
+            }
+            assert_eq!(polls.load(Relaxed), before, "it tries again and again");
+            assert!(before > 0);
+            writing.abort();
+            assert!(writing.await.unwrap_err().is_cancelled());
+            drop(theirs);
         });
     }
 }
