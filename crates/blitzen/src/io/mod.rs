@@ -29,8 +29,6 @@ mod stdio;
 
 #[cfg(windows)]
 pub(crate) use blocking::Blocking;
-#[cfg(windows)]
-pub(crate) use blocking::Blocking;
 pub(crate) use evented::{BOTH, Evented};
 pub(crate) use fill::fill;
 pub use stdio::{Stderr, Stdin, Stdout, stderr, stdin, stdout};
