@@ -52,13 +52,17 @@ impl Known {
         }
     }
 
-    pub(super) fn read() -> Outcome<Self> {
+    pub(super) fn read(completion: bool) -> Outcome<Self> {
         let read = |path: PathBuf| -> Outcome<Vec<Row>> {
             parse(&std::fs::read_to_string(&path).context(path.display())?)
         };
+        let mut deviations = read(sh::root().join("compat/deviations.txt"))?;
+        if completion {
+            deviations.extend(read(sh::root().join("compat/completion-deviations.txt"))?);
+        }
         Ok(Self {
             failures: read(failures_path())?,
-            deviations: read(sh::root().join("compat/deviations.txt"))?,
+            deviations,
         })
     }
 

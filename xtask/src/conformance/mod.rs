@@ -7,7 +7,8 @@
 //!   counts as so many failures.
 //! * `known-failures.txt`: what does not pass yet and why. It may only shrink: a failure
 //!   outside it is an error, and so is a listed test that passes.
-//! * `deviations.txt`: tests that fail because blitzen means to differ, and why.
+//! * `deviations.txt`: tests that fail because blitzen means to differ, and why;
+//!   `completion-deviations.txt`: those that do so when sockets go by completion.
 
 mod build;
 mod known;
@@ -21,11 +22,13 @@ use crate::sh::{Failure, Outcome, Tally};
 use build::{Engine, Workshop};
 use known::Known;
 use table::Table;
+use trial::Manner;
 use verdict::Score;
 
 const USAGE: &str = "\
 cargo xtask conformance [--group <name>]… [--file <name>]… [options]
   --real       run on the real tokio: shows what this machine lets pass at all
+  --completion sockets by completion; the groups io and net if none is named
   --per-test   a process per test, even where a whole file could share one
   --update     take what passes now off compat/known-failures.txt
   --verbose    print each failure's reason
@@ -36,6 +39,7 @@ struct Options {
     groups: Vec<String>,
     files: Vec<String>,
     per_test: bool,
+    completion: bool,
     update: bool,
     verbose: bool,
 }
@@ -47,6 +51,7 @@ impl Options {
             groups: Vec::new(),
             files: Vec::new(),
             per_test: false,
+            completion: false,
             update: false,
             verbose: false,
         };
@@ -62,10 +67,14 @@ impl Options {
                 "--file" => options.files.push(value()?),
                 "--real" => options.engine = Engine::Real,
                 "--per-test" => options.per_test = true,
+                "--completion" => options.completion = true,
                 "--update" => options.update = true,
                 "--verbose" => options.verbose = true,
                 _ => return Err(format!("unknown option {arg}\n{USAGE}").into()),
             }
+        }
+        if options.completion && options.groups.is_empty() && options.files.is_empty() {
+            options.groups = vec!["io".to_owned(), "net".to_owned()];
         }
         Ok(options)
     }
@@ -75,7 +84,7 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     let options = Options::parse(args)?;
     let table = Table::read()?.select(&options.groups, &options.files)?;
     let known = match options.engine {
-        Engine::Facade => Known::read()?,
+        Engine::Facade => Known::read(options.completion)?,
         Engine::Real => Known::nothing(),
     };
 
@@ -90,7 +99,11 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     );
 
     let start = Instant::now();
-    let results = trial::run_all(&workshop, &table, &built, &known, options.per_test)?;
+    let how = Manner {
+        per_test: options.per_test,
+        completion: options.completion,
+    };
+    let results = trial::run_all(&workshop, &table, &built, &known, how)?;
     println!(
         "ran them in {:.0} s; logs in {}",
         start.elapsed().as_secs_f64(),

@@ -63,9 +63,9 @@ pub(super) fn run_all(
     table: &Table,
     built: &Built,
     known: &Known,
-    per_test: bool,
+    how: Manner,
 ) -> Outcome<Results> {
-    let stage = Stage::set(workshop)?;
+    let stage = Stage::set(workshop, how)?;
     let queue: Mutex<VecDeque<&Entry>> = Mutex::new(table.files().collect());
     let results = Mutex::new(Results::new());
     let crew = thread::available_parallelism().map_or(2, |cores| cores.get());
@@ -78,7 +78,7 @@ pub(super) fn run_all(
                 let result = match built.of(&entry.file) {
                     Ok(executable) => {
                         let trial = Trial::new(&stage, workshop, entry, executable, known)?;
-                        FileResult::Ran(trial.run(per_test)?)
+                        FileResult::Ran(trial.run(how.per_test)?)
                     }
                     Err(why) => FileResult::NotBuilt(why.to_owned()),
                 };
@@ -95,18 +95,29 @@ pub(super) fn run_all(
     Ok(results.into_inner().expect("no worker panics"))
 }
 
+/// How tests are run.
+#[derive(Clone, Copy)]
+pub(super) struct Manner {
+    /// A process per test.
+    pub(super) per_test: bool,
+    /// With sockets by completion.
+    pub(super) completion: bool,
+}
+
 /// A folder that nobody can reach: executables, a temporary folder, a manifest.
 struct Stage {
     dir: PathBuf,
     as_nobody: bool,
+    how: Manner,
 }
 
 impl Stage {
-    fn set(workshop: &Workshop) -> Outcome<Self> {
+    fn set(workshop: &Workshop, how: Manner) -> Outcome<Self> {
         let dir = std::env::temp_dir().join(format!("blitzen-conformance-{}", std::process::id()));
         let stage = Self {
             dir,
             as_nobody: toolchain::is_root(),
+            how,
         };
         fs::create_dir_all(stage.temporary()).context(stage.dir.display())?;
         fs::set_permissions(&stage.dir, Permissions::from_mode(0o755))
@@ -154,6 +165,9 @@ impl Stage {
             .env("TMPDIR", &temporary)
             .env("HOME", temporary)
             .env_remove("RUST_BACKTRACE");
+        if self.how.completion {
+            command.env("BLITZEN_SOCKETS", "completion");
+        }
         command
     }
 }

@@ -84,7 +84,7 @@ impl<S: Source + Wired> Link<S> {
     pub(crate) fn with_mode(socket: S, initially: Ready, mode: SocketMode) -> io::Result<Self> {
         let socket = match mode {
             SocketMode::Readiness => socket,
-            _ => match Line::new(socket, &current()) {
+            _ => match Line::new(socket, initially, &current()) {
                 Ok(line) => return Ok(Self::Line(Box::new(line))),
                 Err((socket, _)) if mode == SocketMode::PreferCompletion => socket,
                 Err((_, error)) => return Err(error),
@@ -116,15 +116,17 @@ impl<S: Source + Wired> Link<S> {
             line.detach()?; // refuses if bytes would be lost
         }
         match std::mem::replace(self, Self::Moving) {
-            Self::Ready(evented) => match Line::new(evented.into_inner()?, runtime) {
-                Ok(line) => *self = Self::Line(Box::new(line)),
-                Err((socket, error)) => {
-                    *self = Self::Ready(Evented::new_in(socket, BOTH, Ready::EMPTY, runtime)?);
-                    if mode == SocketMode::Completion {
-                        return Err(error);
+            Self::Ready(evented) => {
+                match Line::new(evented.into_inner()?, Ready::WRITABLE, runtime) {
+                    Ok(line) => *self = Self::Line(Box::new(line)),
+                    Err((socket, error)) => {
+                        *self = Self::Ready(Evented::new_in(socket, BOTH, Ready::EMPTY, runtime)?);
+                        if mode == SocketMode::Completion {
+                            return Err(error);
+                        }
                     }
                 }
-            },
+            }
             Self::Line(line) => {
                 let socket = line.into_socket()?;
                 *self = Self::Ready(Evented::new_in(socket, BOTH, Ready::EMPTY, runtime)?);

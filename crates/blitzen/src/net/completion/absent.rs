@@ -60,7 +60,7 @@ impl<S> Door<S> {
 }
 
 impl<S> Line<S> {
-    pub(crate) fn new(socket: S, _: &Arc<Inner>) -> Result<Self, (S, io::Error)> {
+    pub(crate) fn new(socket: S, _: Ready, _: &Arc<Inner>) -> Result<Self, (S, io::Error)> {
         Err(refuse(socket))
     }
 

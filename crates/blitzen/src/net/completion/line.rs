@@ -13,15 +13,17 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, ready};
 
 use blitzen_driver::ring::Memory;
 use blitzen_driver::ring::socket::{Buffered, Refused, Stream};
-use blitzen_driver::{ReadyEvent, Registration, gone};
+use blitzen_driver::{ReadyEvent, Registration, gone, is_gone};
 use blitzen_io::owned::{IoBuf, IoBufMut};
 use bytes::BufMut;
 use mio::unix::SourceFd;
+use socket2::SockRef;
 
 use super::{Wired, unavailable};
 use crate::io::{BOTH, Interest, ReadBuf, Ready};
@@ -40,7 +42,45 @@ pub(crate) struct Line<S: Wired> {
 /// selector (L2), which it leaves before it is closed or handed out.
 struct Watched<S: Wired> {
     socket: Arc<S>,
+    /// What the socket counts as ready for until tried: the selector is told.
+    initially: Initially,
     registration: OnceLock<Registration>,
+}
+
+/// Readiness that is assumed, in a form that several threads can take back.
+struct Initially {
+    readable: AtomicBool,
+    writable: AtomicBool,
+}
+
+impl Initially {
+    fn new(ready: Ready) -> Self {
+        Self {
+            readable: AtomicBool::new(ready.is_readable()),
+            writable: AtomicBool::new(ready.is_writable()),
+        }
+    }
+
+    /// Relaxed, here and below: an assumption that is wrong costs a try.
+    fn ready(&self) -> Ready {
+        let mut ready = Ready::EMPTY;
+        if self.readable.load(Relaxed) {
+            ready |= Ready::READABLE;
+        }
+        if self.writable.load(Relaxed) {
+            ready |= Ready::WRITABLE;
+        }
+        ready
+    }
+
+    fn refute(&self, interest: Interest) {
+        if interest.is_readable() {
+            self.readable.store(false, Relaxed);
+        }
+        if interest.is_writable() {
+            self.writable.store(false, Relaxed);
+        }
+    }
 }
 
 impl<S: Wired> Drop for Watched<S> {
@@ -55,13 +95,18 @@ impl<S: Wired> Drop for Watched<S> {
 
 impl<S: Wired> Line<S> {
     /// Takes a socket over; gives it back if the runtime has no ring.
-    pub(crate) fn new(socket: S, runtime: &Arc<Inner>) -> Result<Self, (S, io::Error)> {
+    pub(crate) fn new(
+        socket: S,
+        initially: Ready,
+        runtime: &Arc<Inner>,
+    ) -> Result<Self, (S, io::Error)> {
         match home(runtime).driver().ring() {
             Ok(_) => Ok(Self {
                 stream: OnceLock::new(),
                 runtime: Arc::downgrade(runtime),
                 watched: Watched {
                     socket: Arc::new(socket),
+                    initially: Initially::new(initially),
                     registration: OnceLock::new(),
                 },
             }),
@@ -88,6 +133,9 @@ impl<S: Wired> Line<S> {
         let stream = home(&inner)
             .driver()
             .open_stream(self.watched.socket.clone())?;
+        if self.watched.initially.ready().is_readable() {
+            stream.expect();
+        }
         // Another task may have been faster; then this one was never used.
         Ok(self.stream.get_or_init(|| stream))
     }
@@ -105,7 +153,8 @@ impl<S: Wired> Line<S> {
         let inner = self.runtime.upgrade().ok_or_else(gone)?;
         let fd = self.watched.socket.as_fd().as_raw_fd();
         let driver = home(&inner).driver();
-        match driver.register(&mut SourceFd(&fd), BOTH, Ready::EMPTY) {
+        let initially = self.watched.initially.ready();
+        match driver.register(&mut SourceFd(&fd), BOTH, initially) {
             Ok(registration) => Ok(self.watched.registration.get_or_init(|| registration)),
             // Another task was faster, in the same selector.
             Err(error) => self.watched.registration.get().ok_or(error),
@@ -120,9 +169,14 @@ impl<S: Wired> Line<S> {
         let known = self.known(Interest::READABLE);
         // SAFETY: the stream only writes initialised bytes into it.
         let room = unsafe { buf.unfilled_mut() };
-        let read = self.stream()?.poll_read(cx, room);
+        let stream = self.stream()?;
+        let read = match known.is_some_and(|event| !event.ready().is_empty()) {
+            // For somebody who asks for readiness the socket is tried first.
+            true => stream.poll_try_read(cx, room),
+            false => stream.poll_read(cx, room),
+        };
         if read.is_pending() {
-            self.refute(known);
+            self.refute(Interest::READABLE, known);
         }
         let count = ready!(read)?;
         // SAFETY: so many have been written.
@@ -155,9 +209,14 @@ impl<S: Wired> Line<S> {
 
     fn try_read_into(&self, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         let known = self.known(Interest::READABLE);
-        let read = self.stream()?.try_read(room);
+        let read = match self.stream() {
+            Ok(stream) => stream.try_read(room),
+            // Without a runtime there is still the socket.
+            Err(error) if is_gone(&error) => SockRef::from(self.socket()).recv(room),
+            Err(error) => Err(error),
+        };
         if matches!(&read, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
-            self.refute(known);
+            self.refute(Interest::READABLE, known);
         }
         read
     }
@@ -188,17 +247,24 @@ impl<S: Wired> Line<S> {
         let known = self.known(Interest::WRITABLE);
         let stream = self.stream()?;
         let written = stream.poll_write(cx, parts);
-        if written.is_pending() && known.is_some() && stream.lacks_room() {
-            self.refute(known);
+        if written.is_pending() && stream.lacks_room() {
+            self.refute(Interest::WRITABLE, known);
         }
         written
     }
 
     pub(crate) fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let known = self.known(Interest::WRITABLE);
-        self.stream()?.send(parts).map_err(|refused| {
+        let stream = match self.stream() {
+            // Without a runtime there is still the socket.
+            Err(error) if is_gone(&error) => {
+                return SockRef::from(self.socket()).send_vectored(parts);
+            }
+            stream => stream?,
+        };
+        stream.send(parts).map_err(|refused| {
             if matches!(refused, Refused::NoRoom) {
-                self.refute(known);
+                self.refute(Interest::WRITABLE, known);
             }
             refused.into()
         })
@@ -212,7 +278,8 @@ impl<S: Wired> Line<S> {
 
     /// An operation would have blocked, whatever the selector has said; not if
     /// it has said something since.
-    fn refute(&self, known: Option<ReadyEvent>) {
+    fn refute(&self, interest: Interest, known: Option<ReadyEvent>) {
+        self.watched.initially.refute(interest);
         if let (Some(registration), Some(event)) = (self.watched.registration.get(), known) {
             registration.clear_refuted(event);
         }

@@ -97,6 +97,12 @@ impl Stream {
         &self.ring
     }
 
+    /// Says that the socket may have something to read already, so that the
+    /// first read tries.
+    pub fn expect(&self) {
+        self.with_table(|table, _| table.expect(self.key));
+    }
+
     /// Reads what has come; waits if there is nothing. Of several tasks that
     /// wait here the one that called last is woken.
     ///
@@ -110,9 +116,31 @@ impl Stream {
         cx: &mut Context<'_>,
         room: &mut [MaybeUninit<u8>],
     ) -> Poll<io::Result<usize>> {
+        self.poll_look(cx, room, false)
+    }
+
+    /// As [`poll_read`](Self::poll_read), but looks at the socket first, if the
+    /// system was not asked to bring anything.
+    ///
+    /// # Errors
+    /// As for [`poll_read`](Self::poll_read).
+    pub fn poll_try_read(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_look(cx, room, true)
+    }
+
+    fn poll_look(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut [MaybeUninit<u8>],
+        eager: bool,
+    ) -> Poll<io::Result<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
         loop {
-            match self.look(room, false) {
+            match self.look(room, eager) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 result => {
                     spent.made_progress();
@@ -321,7 +349,7 @@ impl Stream {
     pub fn send(&self, parts: &[IoSlice<'_>]) -> Result<usize, Refused> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let owner = len <= SMALL && self.ring.is_mine();
-        let mut measured = false;
+        let (mut measured, mut pushed) = (false, false);
         loop {
             let may_measure = owner && !measured;
             match self.with_table(|table, _| table.write(self.key, parts, may_measure)) {
@@ -329,7 +357,11 @@ impl Stream {
                 Way::Failed(error) => {
                     return Err(Refused::Because(io::Error::from_raw_os_error(error)));
                 }
-                Way::Wait => return Err(Refused::Busy),
+                Way::Push if !pushed => {
+                    self.ring.push_on();
+                    pushed = true;
+                }
+                Way::Push | Way::Wait => return Err(Refused::Busy),
                 Way::Measure => {
                     let room = self.room();
                     measured = !self.with_table(|table, _| table.credit(self.key, room, len));
@@ -403,8 +435,8 @@ impl Stream {
         }
     }
 
-    /// As [`poll_sent`](Self::poll_sent), for any number of tasks: whether
-    /// there is something to wait for.
+    /// Whether something is under way that holds up what follows, such as a
+    /// buffer of somebody's. Every task that asks is woken at its end.
     pub fn watch_sent(&self, cx: &mut Context<'_>) -> bool {
         let waker = cx.waker().clone(); // foreign code: before the lock
         self.with_table(|table, after| table.watch_sent(self.key, waker, after))
@@ -462,9 +494,13 @@ impl Stream {
         }
     }
 
-    /// Whether everything that was taken over is out.
+    /// Whether everything that was taken over is out, after a push.
     pub fn is_sent(&self) -> bool {
-        self.with_table(|table, _| table.is_sent(self.key))
+        let is_sent = || self.with_table(|table, _| table.is_sent(self.key));
+        is_sent() || {
+            self.ring.push_on();
+            is_sent()
+        }
     }
 
     /// Does something with the table that needs nothing of the kernel, or

@@ -319,6 +319,9 @@ pub(super) enum Way {
     Direct,
     /// They could be taken over if it were known that there is room.
     Measure,
+    /// Not before what is under way, which would be out by now if the kernel
+    /// had been told.
+    Push,
     /// Not before what is under way.
     Wait,
 }
@@ -341,6 +344,8 @@ pub(in crate::ring) struct Table {
     spare: Vec<Vec<u8>>,
     open: usize,
     busy: usize,
+    /// Something was sent since the kernel was last told of everything.
+    has_sent: bool,
     /// The kernel cannot receive many messages with one request.
     only_single: bool,
     shut: bool,
@@ -548,6 +553,11 @@ impl Table {
         }
     }
 
+    /// There may be something to read already.
+    pub(super) fn expect(&mut self, key: Key) {
+        self.stream(key).receive.bulk = true;
+    }
+
     /// The system had no more, or less than was asked for.
     pub(super) fn calm(&mut self, key: Key) {
         self.stream(key).receive.bulk = false;
@@ -649,7 +659,10 @@ impl Table {
         if send.lent {
             return Way::Wait;
         }
-        let may_wait = owner && !self.shut && !send.ended;
+        // The first write of a turn goes out at once: there may be no other,
+        // and its task may have something to wait for.
+        let is_first = send.flight == Flight::None && !std::mem::replace(&mut self.has_sent, true);
+        let may_wait = owner && !is_first && !self.shut && !send.ended;
         let fits = send.gathered.len() + len <= MOST_GATHERED;
         if may_wait && fits && cost(len) <= send.credit {
             send.credit -= cost(len);
@@ -667,7 +680,10 @@ impl Table {
             return Way::Taken;
         }
         if send.flight != Flight::None {
-            return Way::Wait;
+            return match send.patient {
+                true => Way::Wait,
+                false => Way::Push,
+            };
         }
         if may_wait && fits && send.room == Arm::Idle {
             return Way::Measure;
@@ -710,16 +726,15 @@ impl Table {
         true
     }
 
-    /// As [`watch`](Self::watch): whether something is under way, of whose end
-    /// `waker` will hear.
+    /// As [`watch`](Self::watch): whether something is under way that takes its
+    /// time, of whose end `waker` will hear.
     pub(super) fn watch_sent(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> bool {
         let send = &mut self.stream(key).send;
-        if send.is_idle() {
+        if !send.lent && !send.patient {
             after.wakers.push(waker);
             return false;
         }
         send.waiters.add(waker, after);
-        after.expected |= send.flight == Flight::Out;
         true
     }
 
@@ -939,6 +954,7 @@ impl Table {
             }
             self.queue.pop_front();
         }
+        self.has_sent = false;
         Filled::Everything
     }
 
