@@ -11,6 +11,7 @@
 //! at that moment is woken, so that it turns in again in the right one.
 
 mod berth;
+mod habit;
 mod spin;
 
 use std::io;
@@ -21,8 +22,8 @@ use blitzen_util::shim::Mutex;
 use mio::event::Source;
 
 use berth::{Berth, Place};
-use spin::Spin;
 pub use spin::SpinPermit;
+use spin::{Begun, Spin};
 
 use crate::{Interest, Poller, Ready, Registration, gone};
 
@@ -194,11 +195,11 @@ impl Driver {
         if max_wait == Some(Duration::ZERO) {
             return self.look();
         }
-        let begun = match self.place() {
+        let mut begun = match self.place() {
             Place::Word => None, // nobody is in a hurry
             _ => self.spin.begin(),
         };
-        if let Some(found) = self.spin.spin(begun, max_wait, || self.glance()) {
+        if let Some(found) = self.spin.spin(&mut begun, max_wait, || self.glance()) {
             self.spin.end(begun);
             return found;
         }
@@ -341,7 +342,7 @@ impl Driver {
         }
     }
 
-    fn sleep(&self, max_wait: Option<Duration>, begun: Option<Instant>) -> io::Result<usize> {
+    fn sleep(&self, max_wait: Option<Duration>, begun: Option<Begun>) -> io::Result<usize> {
         /// Whatever happens: an owner that is up must not be woken.
         struct Up<'a>(&'a Berth);
         impl Drop for Up<'_> {

@@ -5,23 +5,18 @@
 //! sleep at once: for some fifty microseconds it looks for events itself.
 //!
 //! One worker of a runtime at most does so at a time, and only if the machine
-//! has another processor for whoever is to produce the event. Who looks in vain
-//! about every second time stops looking: that would cost more than sleeping.
+//! has another processor for whoever is to produce the event. Whether it pays is
+//! for the [`Habit`] to say.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::habit::Habit;
+
 /// How long to look around: twice what a wake costs.
 const LIMIT: Duration = Duration::from_micros(50);
-
-/// Waits that end within this are worth looking around for: what was looked
-/// for, and the time a wake would have taken.
-const SHORT_NS: u64 = 100_000;
-
-/// What a look around in vain counts for.
-const IN_VAIN_NS: u64 = SHORT_NS * 2;
 
 /// The leave to look around, shared by the workers of a runtime.
 ///
@@ -85,47 +80,62 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// One worker's habits. Only its owner uses it.
+/// A wait that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    at: Instant,
+    has_looked: bool,
+}
+
+impl Begun {
+    pub(super) fn elapsed(&self) -> Duration {
+        self.at.elapsed()
+    }
+}
+
+/// One worker's looking around. Only its owner uses it.
 #[derive(Debug)]
 pub(super) struct Spin {
     permit: Option<SpinPermit>,
-    /// How long the last waits took, the later ones counting more.
-    gap_ns: AtomicU64,
+    habit: Habit,
 }
 
 impl Spin {
     pub(super) fn new(permit: Option<SpinPermit>) -> Self {
         Self {
             permit,
-            gap_ns: AtomicU64::new(SHORT_NS * 8),
+            habit: Habit::new(),
         }
     }
 
-    /// The moment a wait begins; `None` if nobody wants to know.
-    pub(super) fn begin(&self) -> Option<Instant> {
-        self.permit.as_ref().map(|_| Instant::now())
+    /// A wait begins; `None` if nobody wants to know.
+    pub(super) fn begin(&self) -> Option<Begun> {
+        self.permit.as_ref().map(|_| Begun {
+            at: Instant::now(),
+            has_looked: false,
+        })
     }
 
     /// Looks around, if that is worth it, until `look` has found something or
     /// it has been long enough, `max_wait` at the most.
     pub(super) fn spin<T>(
         &self,
-        begun: Option<Instant>,
+        begun: &mut Option<Begun>,
         max_wait: Option<Duration>,
         mut look: impl FnMut() -> Option<T>,
     ) -> Option<T> {
-        let (permit, begun) = (self.permit.as_ref()?, begun?);
-        if self.gap_ns.load(Relaxed) > SHORT_NS {
+        let (permit, begun) = (self.permit.as_ref()?, begun.as_mut()?);
+        if !self.habit.wants_to_look() {
             return None;
         }
         let _taken = permit.take()?;
+        begun.has_looked = true;
         let limit = max_wait.map_or(LIMIT, |wait| wait.min(LIMIT));
         loop {
             if let Some(found) = look() {
                 return Some(found);
             }
             if begun.elapsed() >= limit {
-                self.note(IN_VAIN_NS);
                 return None;
             }
             std::hint::spin_loop();
@@ -133,16 +143,11 @@ impl Spin {
     }
 
     /// The wait is over, and something has come.
-    pub(super) fn end(&self, begun: Option<Instant>) {
-        let Some(begun) = begun else { return };
-        let gap = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        // Capped, so that one long night does not outweigh many short naps.
-        self.note(gap.min(SHORT_NS * 8));
-    }
-
-    fn note(&self, gap: u64) {
-        let before = self.gap_ns.load(Relaxed);
-        self.gap_ns.store((before * 3 + gap) / 4, Relaxed);
+    pub(super) fn end(&self, begun: Option<Begun>) {
+        if let Some(begun) = begun {
+            let wait_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.habit.learn(begun.has_looked, wait_ns);
+        }
     }
 }
 
@@ -158,77 +163,53 @@ mod tests {
         }
     }
 
-    /// Waits that were over at once.
-    fn naps(spin: &Spin, count: usize) {
-        for _ in 0..count {
-            spin.end(Some(Instant::now()));
+    /// After waits that were over at once.
+    fn busy(permit: &SpinPermit) -> Spin {
+        let spin = Spin::new(Some(permit.clone()));
+        for _ in 0..20 {
+            spin.end(spin.begin());
         }
+        // A busy machine may have made long ones of them.
+        for _ in 0..20 {
+            spin.habit.learn(false, 50_000);
+        }
+        spin
+    }
+
+    fn look_for<T>(spin: &Spin, look: impl FnMut() -> Option<T>) -> Option<T> {
+        spin.spin(&mut spin.begin(), None, look)
     }
 
     #[test]
     fn a_worker_looks_around_only_after_short_waits() {
-        let spin = Spin::new(Some(permit()));
-        let mut looks = 0;
-        let mut look = || {
-            looks += 1;
-            Some(())
-        };
-        assert!(spin.spin(spin.begin(), None, &mut look).is_none());
-        naps(&spin, 20);
-        assert!(spin.spin(spin.begin(), None, &mut look).is_some());
-        let long_ago = Instant::now() - Duration::from_secs(1);
-        spin.end(Some(long_ago));
-        assert!(spin.spin(spin.begin(), None, &mut look).is_none());
-        assert_eq!(looks, 1);
+        assert!(look_for(&Spin::new(Some(permit())), || Some(())).is_none());
+        let spin = busy(&permit());
+        assert!(look_for(&spin, || Some(())).is_some());
+        spin.habit.learn(true, 1_000_000_000);
+        assert!(look_for(&spin, || Some(())).is_none());
     }
 
     #[test]
     fn one_worker_at_a_time() {
         let permit = permit();
-        let (first, second) = (
-            Spin::new(Some(permit.clone())),
-            Spin::new(Some(permit.clone())),
-        );
-        naps(&first, 20);
-        naps(&second, 20);
-        let both = first.spin(first.begin(), None, || {
-            Some(second.spin(second.begin(), None, || Some(())).is_some())
-        });
+        let (first, second) = (busy(&permit), busy(&permit));
+        let both = look_for(&first, || Some(look_for(&second, || Some(())).is_some()));
         assert_eq!(both, Some(false));
-        assert!(second.spin(second.begin(), None, || Some(())).is_some());
+        assert!(look_for(&second, || Some(())).is_some());
     }
 
     #[test]
     fn the_search_ends_when_it_has_been_long_enough() {
-        let spin = Spin::new(Some(permit()));
-        naps(&spin, 20);
+        let spin = busy(&permit());
         let start = Instant::now();
-        assert!(spin.spin(spin.begin(), None, || None::<()>).is_none());
+        assert!(look_for(&spin, || None::<()>).is_none());
         assert!(start.elapsed() >= LIMIT);
-    }
-
-    #[test]
-    fn who_looks_in_vain_too_often_stops() {
-        let spin = Spin::new(Some(permit()));
-        naps(&spin, 20);
-        let in_vain = (0..100)
-            .take_while(|_| {
-                let mut has_looked = false;
-                let found = spin.spin(spin.begin(), None, || {
-                    has_looked = true;
-                    None::<()>
-                });
-                assert!(found.is_none());
-                has_looked
-            })
-            .count();
-        assert!((1..10).contains(&in_vain), "{in_vain}");
     }
 
     #[test]
     fn without_a_permit_nothing_is_measured() {
         let spin = Spin::new(None);
         assert!(spin.begin().is_none());
-        assert!(spin.spin(None, None, || Some(())).is_none());
+        assert!(look_for(&spin, || Some(())).is_none());
     }
 }
