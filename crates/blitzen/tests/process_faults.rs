@@ -253,6 +253,26 @@ fn a_hundred_children_dropped_at_once_are_all_collected() {
     }
 }
 
+#[test]
+fn a_child_that_is_dropped_while_another_lives_on_is_collected() {
+    everywhere(|| async {
+        let start = || {
+            let (reader, writer) = std::io::pipe().unwrap();
+            let child = Command::new("cat").stdin(reader).spawn().unwrap();
+            (child.id().unwrap(), writer) // and dropped
+        };
+        let (old, kept) = start();
+        for _ in 0..5 {
+            let (young, writer) = start();
+            drop(writer);
+            until("the young one is collected", || !exists(young));
+            assert!(exists(old));
+        }
+        drop(kept);
+        until("the old one is collected", || !exists(old));
+    });
+}
+
 #[cfg(target_os = "linux")]
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()

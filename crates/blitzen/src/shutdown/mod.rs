@@ -306,8 +306,12 @@ impl Shutdown {
     ///
     /// ```
     /// let shutdown = blitzen::shutdown::Shutdown::new();
-    /// let _guard = shutdown.work();
-    /// assert_eq!(shutdown.work_list()[0].taken_at.line(), 3);
+    /// let guard = shutdown.work();
+    /// for work in shutdown.work_list() {
+    ///     println!("{work}"); // who, for how long, since which line
+    /// }
+    /// # assert_eq!(shutdown.work_list().len(), 1);
+    /// # drop(guard);
     /// ```
     pub fn work_list(&self) -> Vec<Work> {
         self.0.ledger.lock().list()

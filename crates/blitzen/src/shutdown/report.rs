@@ -51,7 +51,7 @@ pub enum Reason {
 /// let guard = shutdown.work();
 /// let work = &shutdown.work_list()[0];
 /// assert!(work.task.is_none()); // not in a task
-/// assert_eq!(work.taken_at.line(), 3);
+/// println!("since {}, for {:?}", work.taken_at, work.age);
 /// # drop(guard);
 /// ```
 #[derive(Clone, Debug)]
