@@ -10,6 +10,18 @@ use blitzen_io::owned::{IoBuf, IoBufMut, Outcome};
 use super::{File, doc, sys};
 
 impl File {
+    /// Waits until what was written has arrived, and looks at the offset.
+    async fn ready_at(&self, offset: u64) -> io::Result<()> {
+        self.arrived().await?;
+        match i64::try_from(offset) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("no file reaches as far as {offset}"),
+            )),
+        }
+    }
+
     /// Reads from `offset` on, into `buf` from its first byte up to its capacity.
     /// Returns how many bytes, zero at the end of the file, and the buffer.
     ///
@@ -29,8 +41,8 @@ impl File {
     /// A future that is dropped leaves the buffer to the operation, which frees
     /// it at its end.
     pub async fn read_at<B: IoBufMut + Send>(&self, buf: B, offset: u64) -> Outcome<B> {
-        match self.arrived().await {
-            Ok(()) => sys::read_at(self.std.clone(), buf, offset).await,
+        match self.ready_at(offset).await {
+            Ok(()) => sys::read_at(self.std.clone(), buf, offset, &self.temper).await,
             Err(error) => (Err(error), buf),
         }
     }
@@ -90,8 +102,8 @@ impl File {
     /// Whether anything has been written is not known if the future is dropped.
     /// The buffer is left to the operation, which frees it at its end.
     pub async fn write_at<B: IoBuf + Send>(&self, buf: B, offset: u64) -> Outcome<B> {
-        match self.arrived().await {
-            Ok(()) => sys::write_at(self.std.clone(), buf, offset).await,
+        match self.ready_at(offset).await {
+            Ok(()) => sys::write_at(self.std.clone(), buf, offset, &self.temper).await,
             Err(error) => (Err(error), buf),
         }
     }
@@ -150,8 +162,8 @@ impl File {
         bufs: Vec<B>,
         offset: u64,
     ) -> Outcome<Vec<B>> {
-        match self.arrived().await {
-            Ok(()) => sys::read_vectored_at(self.std.clone(), bufs, offset).await,
+        match self.ready_at(offset).await {
+            Ok(()) => sys::read_vectored_at(self.std.clone(), bufs, offset, &self.temper).await,
             Err(error) => (Err(error), bufs),
         }
     }
@@ -176,8 +188,8 @@ impl File {
         bufs: Vec<B>,
         offset: u64,
     ) -> Outcome<Vec<B>> {
-        match self.arrived().await {
-            Ok(()) => sys::write_vectored_at(self.std.clone(), bufs, offset).await,
+        match self.ready_at(offset).await {
+            Ok(()) => sys::write_vectored_at(self.std.clone(), bufs, offset, &self.temper).await,
             Err(error) => (Err(error), bufs),
         }
     }

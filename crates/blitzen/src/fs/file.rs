@@ -22,7 +22,7 @@ use blitzen_util::shim::Mutex;
 
 use super::intake::Intake;
 use super::outbox::Outbox;
-use super::sys::{self, Now};
+use super::sys::{self, Now, Temper};
 use super::{FileTimes, OpenOptions, doc, engine};
 
 /// The most bytes that are on their way at once, unless told otherwise.
@@ -62,6 +62,8 @@ pub struct File {
     max_buf_size: usize,
     /// Whether the kernel can tell which writes it can do at once.
     writes_at_once: bool,
+    /// Whether it is worth asking, for positional operations.
+    pub(super) temper: Temper,
 }
 
 enum SeekState {
@@ -156,6 +158,7 @@ impl File {
             seek: SeekState::Done(0),
             max_buf_size: MAX_BUF_SIZE,
             writes_at_once: true,
+            temper: Temper::new(),
         }
     }
 

@@ -36,8 +36,6 @@ pub(super) struct Flags {
     create: bool,
     create_new: bool,
     #[cfg(unix)]
-    mode: Option<u32>,
-    #[cfg(unix)]
     custom_flags: i32,
     /// Something was said that is not kept here.
     #[cfg(windows)]
@@ -46,9 +44,9 @@ pub(super) struct Flags {
 
 #[cfg(target_os = "linux")]
 impl Flags {
-    /// For `open(2)`, with the mode of a new file; `None` if they make no sense
-    /// together, which std says best.
-    pub(super) fn for_open(&self) -> Option<(i32, u32)> {
+    /// For `open(2)`; `None` if they make no sense together, which std says
+    /// best.
+    pub(super) fn for_open(&self) -> Option<i32> {
         let access = match (self.read, self.write, self.append) {
             (true, false, false) => libc::O_RDONLY,
             (false, true, false) => libc::O_WRONLY,
@@ -66,11 +64,11 @@ impl Flags {
         let creation = match (self.create, self.truncate, self.create_new) {
             (_, _, true) => libc::O_CREAT | libc::O_EXCL,
             (create, truncate, false) => {
-                libc::O_CREAT * i32::from(create) | libc::O_TRUNC * i32::from(truncate)
+                (libc::O_CREAT * i32::from(create)) | (libc::O_TRUNC * i32::from(truncate))
             }
         };
         let custom = self.custom_flags & !libc::O_ACCMODE;
-        Some((access | creation | custom, self.mode.unwrap_or(0o666)))
+        Some(access | creation | custom)
     }
 }
 
@@ -205,8 +203,9 @@ impl OpenOptions {
     pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
         engine::enter()?;
         let path = path.as_ref().to_owned();
+        crate::task::consume_budget().await;
         if let Some(flags) = &self.flags
-            && let Some(opened) = sys::open(&path, flags).await
+            && let Some(opened) = sys::open_now(&path, flags)
         {
             return opened.map(File::from_std);
         }
@@ -231,9 +230,6 @@ impl OpenOptions {
     pub fn mode(&mut self, mode: u32) -> &mut Self {
         use std::os::unix::fs::OpenOptionsExt;
         self.std.mode(mode);
-        if let Some(flags) = &mut self.flags {
-            flags.mode = Some(mode);
-        }
         self
     }
 

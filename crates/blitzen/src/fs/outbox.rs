@@ -24,8 +24,12 @@ use blitzen_util::shim::Mutex;
 
 use super::engine;
 
+/// So many bytes have to wait for the job that is at work: enough to keep it
+/// busy, and few enough to stay in the processor's cache.
+const ENOUGH: usize = 256 * 1024;
+
 /// Memory that is kept when there is nothing to write.
-const KEPT: usize = 64 * 1024;
+const KEPT: usize = 2 * ENOUGH;
 
 /// Bytes on their way.
 #[derive(Default)]
@@ -34,6 +38,8 @@ pub(super) struct Outbox(Mutex<State>);
 #[derive(Default)]
 struct State {
     filling: Vec<u8>,
+    /// Memory of the last job, for the next.
+    spare: Vec<u8>,
     /// A job is at work, or has been asked for.
     at_work: bool,
     failed: Option<io::Error>,
@@ -71,7 +77,7 @@ impl Outbox {
     }
 
     /// Takes bytes to be written, no more than fit into `most`, and waits if
-    /// none do.
+    /// there are enough already.
     pub(super) fn poll_put(
         self: &Arc<Self>,
         cx: &Context<'_>,
@@ -84,7 +90,7 @@ impl Outbox {
             return Poll::Ready(Err(error)); // O3
         }
         let before = state.filling.len();
-        if before >= most {
+        if before >= most.min(ENOUGH) {
             state.wait(cx);
             return Poll::Pending;
         }
@@ -130,9 +136,9 @@ impl Outbox {
         // Before it is known that the job is through: whoever then wants the
         // file for itself gets it.
         *file = None;
-        state.filling.clear();
-        if state.filling.capacity() > KEPT {
-            state.filling = Vec::new();
+        for memory in [&mut state.filling, &mut state.spare] {
+            memory.clear();
+            memory.shrink_to(KEPT);
         }
         state.failed = failed;
         state.at_work = false;
@@ -148,7 +154,7 @@ struct Delivery {
 
 impl Delivery {
     fn run(mut self) {
-        let mut bytes = Vec::new();
+        let mut bytes = std::mem::take(&mut self.outbox.0.lock().spare);
         while self.take(&mut bytes) {
             let written = match &self.file {
                 Some(file) => (&**file).write_all(&bytes),
@@ -169,6 +175,7 @@ impl Delivery {
             bytes.clear();
             std::mem::swap(bytes, &mut state.filling);
         } else {
+            state.spare = std::mem::take(bytes);
             self.outbox.end_locked(&mut state, &mut self.file, None);
         }
         let waiting = std::mem::take(&mut state.waiting);

@@ -10,12 +10,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
 use blitzen_driver::now;
 pub(crate) use blitzen_driver::now::Now;
 use blitzen_driver::ring::file::{
-    Allocate, Carry, Link, MakeDir, Open, Read, ReadVectored, Remove, Rename, SetLen, Symlink, Sync,
+    Allocate, Carry, Link, MakeDir, Read, ReadVectored, Remove, Rename, SetLen, Symlink, Sync,
     Transfer, Write, WriteVectored,
 };
 use blitzen_driver::ring::{Memory, Op, Operation, Pieces};
@@ -122,18 +124,16 @@ pub(crate) fn warm(file: &Arc<StdFile>, len: usize) -> Option<Warming> {
     submit(Read::new(file.clone(), room, offset)).ok().map(Warming)
 }
 
-/// Opens a file, at once or otherwise.
-pub(crate) async fn open(path: &Path, flags: &Flags) -> Option<io::Result<StdFile>> {
-    let (open_flags, mode) = flags.for_open()?;
-    let path = match c_string(path) {
-        Ok(path) => path,
-        Err(error) => return Some(Err(error)),
-    };
-    if let Now::Done(opened) = now::open_now(&path, open_flags) {
-        return Some(opened.map(|opened| opened.file.into()));
+/// Opens a file, if that needs no waiting.
+///
+/// Otherwise not on the ring but by a job: whoever opens a named pipe waits for
+/// the other end, perhaps for ever, and the kernel has few threads for a ring.
+pub(crate) fn open_now(path: &Path, flags: &Flags) -> Option<io::Result<StdFile>> {
+    let path = c_string(path).ok()?;
+    match now::open_now(&path, flags.for_open()?) {
+        Now::Done(opened) => Some(opened.map(|opened| opened.file.into())),
+        Now::MustWait | Now::Unknown => None,
     }
-    let op = submit(Open::new(path, open_flags, mode)).ok()?;
-    Some(told(op.await).map(StdFile::from))
 }
 
 /// Whether there is something at a path, if that is known.
@@ -210,7 +210,10 @@ async fn rest_by_job(file: Arc<StdFile>, mut bytes: Vec<u8>) -> io::Result<Vec<u
 }
 
 /// A transfer: at once, on the ring, or by a job.
-async fn transfer<T: Carry<K>, K: Send + 'static>(mut operation: T) -> Transfer<K> {
+async fn transfer<T: Carry<K>, K: Send + 'static>(
+    mut operation: T,
+    temper: &Temper,
+) -> Transfer<K> {
     if let Err(error) = engine::enter() {
         return (Err(error), operation.into_keeper());
     }
@@ -218,9 +221,13 @@ async fn transfer<T: Carry<K>, K: Send + 'static>(mut operation: T) -> Transfer<
     if operation.len() > MOST_IN_RING {
         return transfer_by_job(operation).await;
     }
-    if let Now::Done(done) = operation.now() {
+    if temper.is_worth_a_try()
+        && let Now::Done(done) = operation.now()
+    {
+        temper.note(false);
         return operation.finish(done);
     }
+    temper.note(true);
     match submit(operation) {
         Ok(op) => {
             let (done, back) = op.await;
@@ -260,13 +267,50 @@ fn bytes<B: IoBuf>(buf: B) -> Memory<B> {
     unsafe { Memory::new(buf, start, len, |_, _| {}) }
 }
 
+/// Whether the kernel may be asked at once: not where it had to wait again and
+/// again, except now and then.
+pub(crate) struct Temper {
+    /// How often in a row it had to wait.
+    waits: AtomicU8,
+}
+
+/// In a row, before the ring is asked at once.
+const FEW: u8 = 4;
+/// Of so many, one is tried nevertheless.
+const ONE_OF: u8 = 16;
+
+impl Temper {
+    pub(crate) const fn new() -> Self {
+        Self {
+            waits: AtomicU8::new(0),
+        }
+    }
+
+    fn is_worth_a_try(&self) -> bool {
+        // Relaxed, here and below: a guess.
+        let waits = self.waits.load(Relaxed);
+        waits < FEW || waits.is_multiple_of(ONE_OF)
+    }
+
+    fn note(&self, had_to_wait: bool) {
+        let waits = self.waits.load(Relaxed);
+        match had_to_wait {
+            // Round and round, without the few at the beginning.
+            true => self.waits.store(waits.checked_add(1).unwrap_or(FEW), Relaxed),
+            false if waits > 0 => self.waits.store(0, Relaxed),
+            false => {}
+        }
+    }
+}
+
 /// Reads at an offset.
 pub(crate) async fn read_at<B: IoBufMut + Send>(
     file: Arc<StdFile>,
     buf: B,
     offset: u64,
+    temper: &Temper,
 ) -> Outcome<B> {
-    transfer(Read::new(file, room(buf), offset)).await
+    transfer(Read::new(file, room(buf), offset), temper).await
 }
 
 /// Writes at an offset.
@@ -274,8 +318,9 @@ pub(crate) async fn write_at<B: IoBuf + Send>(
     file: Arc<StdFile>,
     buf: B,
     offset: u64,
+    temper: &Temper,
 ) -> Outcome<B> {
-    transfer(Write::new(file, bytes(buf), offset)).await
+    transfer(Write::new(file, bytes(buf), offset), temper).await
 }
 
 /// Reads at an offset, into one buffer after another.
@@ -283,6 +328,7 @@ pub(crate) async fn read_vectored_at<B: IoBufMut + Send>(
     file: Arc<StdFile>,
     mut bufs: Vec<B>,
     offset: u64,
+    temper: &Temper,
 ) -> Outcome<Vec<B>> {
     let list = bufs
         .iter_mut()
@@ -302,7 +348,7 @@ pub(crate) async fn read_vectored_at<B: IoBufMut + Send>(
     };
     // SAFETY: O1 to O3 of each buffer; moving the vector leaves them as they are.
     let pieces = unsafe { Pieces::new(bufs, list, written) };
-    transfer(ReadVectored::new(file, pieces, offset)).await
+    transfer(ReadVectored::new(file, pieces, offset), temper).await
 }
 
 /// Writes at an offset, from one buffer after another.
@@ -310,6 +356,7 @@ pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
     file: Arc<StdFile>,
     bufs: Vec<B>,
     offset: u64,
+    temper: &Temper,
 ) -> Outcome<Vec<B>> {
     let list = bufs
         .iter()
@@ -321,7 +368,7 @@ pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
         .collect();
     // SAFETY: O1 and O2 of each buffer; they are only read.
     let pieces = unsafe { Pieces::new(bufs, list, |_, _| {}) };
-    transfer(WriteVectored::new(file, pieces, offset)).await
+    transfer(WriteVectored::new(file, pieces, offset), temper).await
 }
 
 pub(crate) async fn sync_all(file: &Arc<StdFile>) -> io::Result<()> {
@@ -389,4 +436,222 @@ pub(crate) async fn hard_link(original: PathBuf, link: PathBuf) -> io::Result<()
 pub(crate) async fn symlink(original: PathBuf, link: PathBuf) -> io::Result<()> {
     let operation = Symlink::new(c_string(&original)?, c_string(&link)?);
     perform(operation, || std::os::unix::fs::symlink(original, link)).await
+}
+
+/// The ring in a runtime. Pipes stand for disks, since they can be made to take
+/// their time.
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::runtime::{Builder, IoBackend, Runtime, worker_index};
+    use std::io::{PipeWriter, Write as _};
+    use std::os::fd::OwnedFd;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// Long enough that only what never happens runs into it.
+    const FOREVER: Duration = Duration::from_secs(30);
+
+    fn with_workers(workers: usize) -> Option<Runtime> {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(workers).enable_all();
+        let built = builder.io_backend(IoBackend::Uring).build();
+        built.inspect_err(|error| eprintln!("not tested: {error}")).ok()
+    }
+
+    fn current_thread() -> Option<Runtime> {
+        let mut builder = Builder::new_current_thread();
+        let built = builder.enable_all().io_backend(IoBackend::Uring).build();
+        built.inspect_err(|error| eprintln!("not tested: {error}")).ok()
+    }
+
+    type PipeRead = Op<Read<OwnedFd, Vec<u8>>>;
+
+    /// A read that ends when something is written.
+    fn pipe_read() -> (PipeRead, PipeWriter) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let room = Memory::room(Vec::with_capacity(8));
+        let read = Read::new(OwnedFd::from(reader), room, u64::MAX);
+        (submit(read).expect("there is a ring"), writer)
+    }
+
+    #[test]
+    fn what_a_blocked_worker_has_not_sent_is_sent_by_another() {
+        for workers in [2, 4] {
+            let Some(runtime) = with_workers(workers) else {
+                return;
+            };
+            let blocked = runtime.spawn(async {
+                for _ in 0..20 {
+                    let (read, mut writer) = pipe_read(); // not sent yet
+                    let (done, wait) = mpsc::channel();
+                    crate::spawn(async move {
+                        writer.write_all(b"x").unwrap();
+                        done.send(read.await.0.unwrap()).unwrap();
+                    });
+                    // Blocks the worker until its operation is through.
+                    assert_eq!(wait.recv_timeout(FOREVER).unwrap(), 1);
+                }
+            });
+            runtime.block_on(blocked).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_has_done_for_a_blocked_worker_is_taken_in_by_another() {
+        let Some(runtime) = with_workers(2) else {
+            return;
+        };
+        let blocked = runtime.spawn(async {
+            let mut rounds = 0;
+            while rounds < 20 {
+                let (mut read, mut writer) = pipe_read();
+                let here = worker_index();
+                // Goes to the kernel with the next turn.
+                std::future::poll_fn(|cx| {
+                    assert!(Pin::new(&mut read).poll(cx).is_pending());
+                    Poll::Ready(())
+                })
+                .await;
+                crate::time::sleep(Duration::from_millis(1)).await;
+                if worker_index() != here {
+                    continue; // it was sent by another worker than this
+                }
+                rounds += 1;
+                let (done, wait) = mpsc::channel();
+                crate::spawn(async move {
+                    done.send(read.await.0.unwrap()).unwrap();
+                });
+                writer.write_all(b"x").unwrap();
+                // Busy, and never in the kernel: nothing comes in by itself but
+                // with a tick of the clock.
+                let end = std::time::Instant::now() + FOREVER;
+                while wait.try_recv().is_err() {
+                    assert!(std::time::Instant::now() < end, "nobody came");
+                }
+            }
+        });
+        runtime.block_on(blocked).unwrap();
+    }
+
+    #[test]
+    fn a_current_thread_runtime_moves_with_its_operations() {
+        let Some(runtime) = current_thread() else {
+            return;
+        };
+        let runtime = Arc::new(runtime);
+        for _ in 0..5 {
+            let (answer, answered) = mpsc::channel();
+            // Begun on a thread that ends: the kernel then calls it off (R5).
+            let mut writer = std::thread::spawn({
+                let runtime = runtime.clone();
+                move || {
+                    runtime.block_on(async {
+                        let (read, writer) = pipe_read();
+                        crate::spawn(async move {
+                            let (read, bytes) = read.await;
+                            answer.send((read.unwrap(), bytes)).unwrap();
+                        });
+                        // Sent, and taken by the kernel.
+                        crate::time::sleep(Duration::from_millis(2)).await;
+                        writer
+                    })
+                }
+            })
+            .join()
+            .unwrap();
+            // Goes on, on another.
+            runtime.block_on(async {
+                writer.write_all(b"x").unwrap();
+                let end = std::time::Instant::now() + FOREVER;
+                loop {
+                    match answered.try_recv() {
+                        Ok(answer) => break assert_eq!(answer, (1, b"x".to_vec())),
+                        Err(_) => assert!(std::time::Instant::now() < end, "it was lost"),
+                    }
+                    crate::time::sleep(Duration::from_millis(1)).await;
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_worker_that_moves_to_another_thread_takes_its_operations_along() {
+        let Some(runtime) = with_workers(1) else {
+            return;
+        };
+        runtime.block_on(async {
+            let task = crate::spawn(async {
+                for _ in 0..20 {
+                    let (read, mut writer) = pipe_read();
+                    let task = crate::spawn(async move { read.await.0.unwrap() });
+                    crate::time::sleep(Duration::from_millis(1)).await; // sent
+                    // The worker goes on elsewhere, and this thread ends.
+                    crate::task::block_in_place(|| ());
+                    crate::task::yield_now().await;
+                    writer.write_all(b"x").unwrap();
+                    assert_eq!(task.await.unwrap(), 1);
+                }
+            });
+            crate::time::timeout(FOREVER, task).await.unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_local_runtime_has_a_ring_of_its_own() {
+        let mut builder = Builder::new_current_thread();
+        builder.enable_all().io_backend(IoBackend::Uring);
+        let Ok(runtime) = builder.build_local(Default::default()) else {
+            return;
+        };
+        // Somebody else makes the ring; it is the owner's nevertheless.
+        let handle = runtime.handle().clone();
+        std::thread::spawn(move || {
+            let driver = handle.inner.world().station(0).driver();
+            assert!(driver.ring().is_ok());
+        })
+        .join()
+        .unwrap();
+        let read = runtime.block_on(async {
+            let (read, mut writer) = pipe_read();
+            let writer = crate::task::spawn_local(async move {
+                writer.write_all(b"x").unwrap();
+            });
+            let (read, _) = read.await;
+            writer.await.unwrap();
+            read.unwrap()
+        });
+        assert_eq!(read, 1);
+    }
+
+    #[test]
+    fn a_runtime_goes_with_hundreds_of_operations_in_the_kernel() {
+        for runtime in [with_workers(2), current_thread()] {
+            let Some(runtime) = runtime else {
+                return;
+            };
+            let (told, tells) = mpsc::channel();
+            let _writers = runtime.block_on(async {
+                crate::spawn(async move {
+                    let mut writers = Vec::new();
+                    for _ in 0..200 {
+                        let (read, writer) = pipe_read();
+                        writers.push(writer);
+                        let told = told.clone();
+                        crate::spawn(async move {
+                            let (read, _) = read.await;
+                            // Only if the future lives longer than its runtime.
+                            let _ = told.send(read);
+                        });
+                    }
+                    crate::time::sleep(Duration::from_millis(2)).await;
+                    writers
+                })
+                .await
+                .unwrap()
+            });
+            drop(runtime); // hangs, or leaks what it must not, if they do not end
+            assert!(tells.try_iter().all(|read| read.is_err()));
+        }
+    }
 }

@@ -47,8 +47,17 @@ pub(crate) fn warm(_: &Arc<StdFile>, _: usize) -> Option<Warming> {
     None
 }
 
-pub(crate) async fn open(_: &Path, _: &Flags) -> Option<io::Result<StdFile>> {
+pub(crate) fn open_now(_: &Path, _: &Flags) -> Option<io::Result<StdFile>> {
     None
+}
+
+/// Whether the system may be asked at once: it cannot.
+pub(crate) struct Temper;
+
+impl Temper {
+    pub(crate) const fn new() -> Self {
+        Self
+    }
 }
 
 pub(crate) fn exists_now(_: &Path) -> Option<io::Result<bool>> {
@@ -132,6 +141,7 @@ pub(crate) async fn read_at<B: IoBufMut + Send>(
     file: Arc<StdFile>,
     buf: B,
     offset: u64,
+    _: &Temper,
 ) -> Outcome<B> {
     transfer(buf, move |buf| read_into(&file, buf, offset)).await
 }
@@ -140,6 +150,7 @@ pub(crate) async fn write_at<B: IoBuf + Send>(
     file: Arc<StdFile>,
     buf: B,
     offset: u64,
+    _: &Temper,
 ) -> Outcome<B> {
     let act = move |buf: &mut B| undisturbed(|| write_once(&file, buf.as_init(), offset));
     transfer(buf, act).await
@@ -149,6 +160,7 @@ pub(crate) async fn read_vectored_at<B: IoBufMut + Send>(
     file: Arc<StdFile>,
     bufs: Vec<B>,
     offset: u64,
+    _: &Temper,
 ) -> Outcome<Vec<B>> {
     let act = move |bufs: &mut Vec<B>| {
         let mut done = 0;
@@ -172,6 +184,7 @@ pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
     file: Arc<StdFile>,
     bufs: Vec<B>,
     offset: u64,
+    _: &Temper,
 ) -> Outcome<Vec<B>> {
     let act = move |bufs: &mut Vec<B>| {
         let mut done = 0;

@@ -1,0 +1,90 @@
+//! A directory of one's own, and runtimes of every kind.
+
+#![allow(dead_code)] // each test file uses its own part
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use blitzen::runtime::{Builder, IoBackend, Runtime};
+
+/// Long enough that only what never happens runs into it.
+pub(crate) const FOREVER: Duration = Duration::from_secs(30);
+
+/// A directory that is removed at the end.
+pub(crate) struct Dir(PathBuf);
+
+impl Dir {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let own = NEXT.fetch_add(1, Relaxed);
+        let name = format!("blitzen-test-{}-{own}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Every kind of runtime: three with io_uring if there is one, three without.
+pub(crate) fn runtimes() -> Vec<Runtime> {
+    let mut runtimes = Vec::new();
+    for backend in [IoBackend::Auto, IoBackend::Epoll] {
+        let mut one = Builder::new_current_thread();
+        runtimes.push(one.enable_all().io_backend(backend).build().unwrap());
+        for workers in [1, 2] {
+            let mut many = Builder::new_multi_thread();
+            many.worker_threads(workers).enable_all();
+            runtimes.push(many.io_backend(backend).build().unwrap());
+        }
+    }
+    runtimes
+}
+
+/// Whether there is an io_uring to be had.
+pub(crate) fn has_ring() -> bool {
+    let mut with = Builder::new_current_thread();
+    with.io_backend(IoBackend::Uring).build().is_ok()
+}
+
+/// Runs a test on every kind of runtime: on a worker, where there is a ring, and
+/// beside the workers, where there is none.
+pub(crate) fn on_each<F: Future<Output = ()> + Send + 'static>(test: impl Fn() -> F) {
+    for runtime in runtimes() {
+        runtime.block_on(async { blitzen::spawn(test()).await.unwrap() });
+        runtime.block_on(test());
+    }
+}
+
+/// Waits until `is_so`, a look at a time.
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + FOREVER;
+    while !is_so() {
+        assert!(std::time::Instant::now() < end, "{what}");
+        blitzen::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+pub(crate) fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+#[cfg(unix)]
+pub(crate) fn make_fifo(path: &Path) {
+    let path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: a path that ends with a zero.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+}
