@@ -2,7 +2,7 @@
 
 use super::client::{Client, Talk};
 use super::server::Server;
-use super::{CLIENT_CALLS, Net, each_net};
+use super::{CLIENT_CALLS, Net, each_net, each_net_alone_too};
 use crate::probe::Probe;
 use crate::row::{
     Row,
@@ -13,7 +13,7 @@ use crate::row::{
 const BUFFER: usize = 4096;
 
 macro_rules! echo_row {
-    ($name:literal, $connections:literal, $depth:literal, $ops:expr) => {
+    ($name:literal, $connections:literal, $depth:literal, $ops:expr, $contenders:ident) => {
         Row::new(
             $name,
             concat!(
@@ -24,7 +24,7 @@ macro_rules! echo_row {
                 " on their way on each: server CPU"
             ),
             $ops,
-            each_net!(echo, $connections, $depth),
+            $contenders!(echo, $connections, $depth),
         )
         .workers(1)
         .untraced(CLIENT_CALLS)
@@ -33,22 +33,22 @@ macro_rules! echo_row {
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
-        echo_row!("echo_1", 1, 1, (4_000, 64))
+        echo_row!("echo_1", 1, 1, (4_000, 64), each_net_alone_too)
             .target(OverTokio(1.15))
             .target(NoteOverTokio("time", 1.7)),
-        echo_row!("echo_32", 32, 1, (20_000, 256)).target(OverTokio(1.05)),
-        echo_row!("echo_256", 256, 1, (20_000, 512)).target(OverTokio(1.05)),
-        echo_row!("echo_1024", 1024, 1, (30_000, 2_048))
+        echo_row!("echo_32", 32, 1, (20_000, 256), each_net_alone_too).target(OverTokio(1.05)),
+        echo_row!("echo_256", 256, 1, (20_000, 512), each_net).target(OverTokio(1.05)),
+        echo_row!("echo_1024", 1024, 1, (30_000, 2_048), each_net)
             .target(OverTokio(1.0))
             .target(NoteOverTokio("p99", 3.0)),
-        echo_row!("echo_8192", 8192, 1, (60_000, 8_192))
+        echo_row!("echo_8192", 8192, 1, (60_000, 8_192), each_net)
             .target(OverTokio(0.95))
             .target(NoteOverTokio("p99", 1.8)),
-        echo_row!("echo16_1", 1, 16, (20_000, 64)).target(OverTokio(1.0)),
-        echo_row!("echo16_32", 32, 16, (60_000, 512)).target(OverTokio(1.05)),
-        echo_row!("echo16_256", 256, 16, (80_000, 4_096)).target(OverTokio(1.05)),
-        echo_row!("echo16_1024", 1024, 16, (160_000, 16_384)).target(OverTokio(1.05)),
-        echo_row!("echo16_8192", 8192, 16, (400_000, 16_384)).target(OverTokio(0.95)),
+        echo_row!("echo16_1", 1, 16, (20_000, 64), each_net).target(OverTokio(1.0)),
+        echo_row!("echo16_32", 32, 16, (60_000, 512), each_net).target(OverTokio(1.05)),
+        echo_row!("echo16_256", 256, 16, (80_000, 4_096), each_net).target(OverTokio(1.05)),
+        echo_row!("echo16_1024", 1024, 16, (160_000, 16_384), each_net).target(OverTokio(1.05)),
+        echo_row!("echo16_8192", 8192, 16, (400_000, 16_384), each_net).target(OverTokio(0.95)),
         Row::new(
             "copy_16k",
             "16 KiB echoed by the library's copy, 32 connections: server CPU",

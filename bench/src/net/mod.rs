@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::row::Row;
-use crate::rt::{Blitzen, Rt, Tokio};
+use crate::rt::{Blitzen, BlitzenAlone, Rt, Tokio, TokioAlone};
 
 pub(crate) use cores::run_ahead;
 pub(crate) use idle::hold;
@@ -115,6 +115,8 @@ macro_rules! tokio_like {
 
 tokio_like!(Tokio, tokio, hyper_util::rt::TokioIo::new);
 tokio_like!(Blitzen, blitzen, blitzen::io::hyper::HyperIo::new);
+tokio_like!(TokioAlone, tokio, hyper_util::rt::TokioIo::new);
+tokio_like!(BlitzenAlone, blitzen, blitzen::io::hyper::HyperIo::new);
 
 /// A workload of sockets, for each runtime that takes part.
 macro_rules! each_net {
@@ -130,3 +132,22 @@ macro_rules! each_net {
     };
 }
 use each_net;
+
+/// The same, and beside them those on one thread.
+macro_rules! each_net_alone_too {
+    ($work:ident $(, $number:literal)*) => {
+        [
+            $crate::net::each_net!($work $(, $number)*),
+            vec![
+                $crate::row::Contender::named(
+                    "blitzen-alone", $work::<$crate::rt::BlitzenAlone $(, $number)*>
+                ),
+                $crate::row::Contender::named(
+                    "tokio-alone", $work::<$crate::rt::TokioAlone $(, $number)*>
+                ),
+            ],
+        ]
+        .concat()
+    };
+}
+use each_net_alone_too;

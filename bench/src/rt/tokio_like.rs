@@ -1,7 +1,7 @@
 //! Tokio and blitzen, which have the same names: one text for both.
 
 macro_rules! tokio_like {
-    ($name:ident, $join:ident, $library:ident) => {
+    ($name:ident, $join:ident, $library:ident, $flavour:ident) => {
         pub(crate) struct $name {
             runtime: $library::runtime::Runtime,
         }
@@ -26,7 +26,7 @@ macro_rules! tokio_like {
             type Join<T: Send + 'static> = $join<T>;
 
             fn start(workers: usize) -> Self {
-                let runtime = $library::runtime::Builder::new_multi_thread()
+                let runtime = $library::runtime::Builder::$flavour()
                     .worker_threads(workers)
                     .enable_all()
                     .build()
@@ -88,5 +88,9 @@ macro_rules! tokio_like {
     };
 }
 
-tokio_like!(Tokio, TokioJoin, tokio);
-tokio_like!(Blitzen, BlitzenJoin, blitzen);
+tokio_like!(Tokio, TokioJoin, tokio, new_multi_thread);
+tokio_like!(Blitzen, BlitzenJoin, blitzen, new_multi_thread);
+
+// One thread, which is the one in `block_on`: for workloads that spawn all they do.
+tokio_like!(TokioAlone, TokioAloneJoin, tokio, new_current_thread);
+tokio_like!(BlitzenAlone, BlitzenAloneJoin, blitzen, new_current_thread);

@@ -59,11 +59,11 @@ impl Habit {
         average(&self.recent_ns, wait_ns.min(LONG_NS), 4);
         // A long one says nothing about which is the better way to spend short ones.
         if wait_ns <= SHORT_NS * 2 {
-            let way = match has_looked {
-                true => &self.looking_ns,
-                false => &self.asleep_ns,
-            };
-            average(way, wait_ns, 4);
+            match has_looked {
+                // Slower: a peer that was held up once is no reason to change.
+                true => average(&self.looking_ns, wait_ns, 16),
+                false => average(&self.asleep_ns, wait_ns, 4),
+            }
         }
     }
 }
@@ -100,7 +100,12 @@ mod tests {
         let habit = Habit::new();
         let looks = wait(&habit, 1000, 20_000, 45_000);
         assert!(looks > 950, "{looks}");
-        // One long wait interrupts the habit for a moment.
+        // A peer that is slow now and then does not end the habit.
+        for _ in 0..10 {
+            habit.learn(true, 150_000);
+            assert!(wait(&habit, 100, 20_000, 45_000) > 90);
+        }
+        // One long wait interrupts it for a moment.
         habit.learn(true, 1_000_000_000);
         assert!(!habit.wants_to_look());
         assert!(wait(&habit, 100, 20_000, 45_000) > 90);
