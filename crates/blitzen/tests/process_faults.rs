@@ -157,36 +157,49 @@ fn a_child_that_is_killed_on_drop_leaves_no_zombie() {
 fn children_whose_runtime_is_gone_leave_no_zombies() {
     for runtime in runtimes() {
         let (reader, writer) = std::io::pipe().unwrap();
-        let (send, receive) = std::sync::mpsc::channel();
-        let waited = runtime.block_on(async {
-            for kill_on_drop in [true, false] {
+        let pids = runtime.block_on(async {
+            let start = |kill_on_drop| {
                 let mut child = Command::new("cat")
                     .stdin(reader.try_clone().unwrap())
                     .kill_on_drop(kill_on_drop)
                     .spawn()
                     .unwrap();
-                let send = send.clone();
-                blitzen::spawn(async move {
-                    send.send(child.id().unwrap()).unwrap();
-                    child.wait().await
-                });
-            }
-            blitzen::task::yield_now().await;
-            let child = Command::new("cat")
-                .stdin(reader.try_clone().unwrap())
-                .spawn();
-            child.unwrap()
+                let pid = child.id().unwrap();
+                blitzen::spawn(async move { child.wait().await });
+                pid
+            };
+            let pids = [true, false].map(start);
+            blitzen::task::yield_now().await; // they are waited for, most likely
+            pids
         });
-        let pids: Vec<u32> = receive.iter().take(2).collect();
-        runtime.shutdown_timeout(PATIENCE);
-        drop((reader, writer)); // which ends those that were not killed
-        for pid in pids {
-            until("it is collected", || !exists(pid));
-        }
-        // One that somebody still has can be waited for elsewhere.
-        let mut waited = waited;
-        let [elsewhere, _] = runtimes();
-        assert!(elsewhere.block_on(waited.wait()).unwrap().success());
+        drop(runtime);
+        until("the one is killed", || !exists(pids[0]));
+        assert!(exists(pids[1]), "the other goes on");
+        drop((reader, writer));
+        until("the other is collected", || !exists(pids[1]));
+    }
+}
+
+#[test]
+fn a_child_outlives_its_runtime_in_another() {
+    for (runtime, elsewhere) in runtimes().into_iter().zip(runtimes()) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut child = runtime.block_on(async {
+            let mut child = Command::new("cat").stdin(reader).spawn().unwrap();
+            let wait = blitzen::time::timeout(Duration::from_millis(1), child.wait());
+            assert!(wait.await.is_err());
+            child
+        });
+        drop(runtime);
+        let status = elsewhere.block_on(async {
+            let end_it = async {
+                blitzen::task::yield_now().await;
+                drop(writer);
+            };
+            let wait = blitzen::time::timeout(PATIENCE, child.wait());
+            blitzen::join!(wait, end_it).0
+        });
+        assert!(status.expect("it is told").unwrap().success());
     }
 }
 
@@ -203,9 +216,21 @@ fn a_child_that_is_only_held_waits_for_its_owner() {
     });
 }
 
+/// As many as the system lets us have: each child that is waited for has one.
+fn allow_many_descriptors() {
+    // SAFETY: reads and writes a limit of ours.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
+        limit.rlim_cur = limit.rlim_cur.max(limit.rlim_max.min(4 * 1024));
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
+    }
+}
+
 #[test]
 fn a_thousand_children_at_once_are_all_told() {
     const CHILDREN: usize = 1_000;
+    allow_many_descriptors();
     let [_, runtime] = runtimes();
     runtime.block_on(async {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -352,6 +377,18 @@ fn a_pipeline_hands_its_pipes_on() {
 }
 
 #[test]
+fn an_input_that_nobody_writes_is_closed_before_the_wait() {
+    everywhere(|| async {
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        assert!(command.spawn().unwrap().wait().await.unwrap().success());
+        let output = command.spawn().unwrap().wait_with_output().await.unwrap();
+        assert!(output.status.success() && output.stdout.is_empty());
+        assert!(command.status().await.unwrap().success());
+    });
+}
+
+#[test]
 fn a_wait_that_was_dropped_can_be_made_again() {
     everywhere(|| async {
         let mut child = sh("read line; exit 5")
@@ -383,6 +420,27 @@ fn much_output_on_both_streams_is_collected() {
     });
 }
 
+/// A signal for the process would nearly always go to the same thread.
+#[cfg(target_os = "linux")]
+fn send_to_every_thread(signal: i32) -> u64 {
+    let mut count = 0;
+    for thread in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
+        let id: libc::pid_t = thread.file_name().to_str().unwrap().parse().unwrap();
+        // SAFETY: a signal to a thread of ours, for which there is a handler; to
+        // none, if it has ended.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, signal) };
+        count += 1;
+    }
+    count
+}
+
+#[cfg(not(target_os = "linux"))]
+fn send_to_every_thread(signal: i32) -> u64 {
+    // SAFETY: a signal to ourselves, for which there is a handler.
+    unsafe { libc::kill(libc::getpid(), signal) };
+    1
+}
+
 #[test]
 fn calls_that_signals_interrupt_are_made_again() {
     extern "C" fn ignore(_: libc::c_int) {}
@@ -400,9 +458,7 @@ fn calls_that_signals_interrupt_are_made_again() {
     let storm = std::thread::spawn(|| {
         let mut count = 0_u64;
         while !CALM.load(Relaxed) {
-            // SAFETY: a signal to ourselves, which somebody handles.
-            unsafe { libc::kill(libc::getpid(), libc::SIGUSR2) };
-            count += 1;
+            count += send_to_every_thread(libc::SIGUSR2);
             std::thread::sleep(Duration::from_micros(50));
         }
         count
@@ -442,16 +498,17 @@ fn all_of_it_holds_when_sigchld_tells() {
     if std::env::var_os("BLITZEN_CHILD").is_some() {
         return;
     }
-    let again = std::process::Command::new(std::env::current_exe().unwrap())
-        .env("BLITZEN_CHILD", "sigchld")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&again.stdout);
-    assert!(
-        again.status.success(),
-        "{said}{}",
-        String::from_utf8_lossy(&again.stderr)
-    );
+    // All at once; and one alone, where no other test's runtime dispatches.
+    let alone = ["children_whose_runtime_is_gone_leave_no_zombies", "--exact"];
+    for chosen in [&[][..], &alone] {
+        let again = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(chosen)
+            .env("BLITZEN_CHILD", "sigchld")
+            .output()
+            .unwrap();
+        let said = [again.stdout, again.stderr].concat();
+        assert!(again.status.success(), "{}", String::from_utf8_lossy(&said));
+    }
 }
 
 /// In a process of its own, where nobody else opens descriptors.

@@ -47,14 +47,32 @@ fn a_drain_waits_for_all_work_and_for_nothing_else() {
     }
 }
 
+/// A runtime in which time passes only when there is nothing else to do.
+fn paused() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap()
+}
+
+#[test]
+fn a_drain_ends_with_the_work_and_not_with_the_deadline() {
+    paused().block_on(async {
+        let shutdown = Shutdown::new();
+        for seconds in [1, 3, 2] {
+            let token = shutdown.token();
+            blitzen::spawn(shutdown.track(async move {
+                token.cancelled().await;
+                blitzen::time::sleep(Duration::from_secs(seconds)).await;
+            }));
+        }
+        let start = blitzen::time::Instant::now();
+        shutdown.drain(PATIENCE).await.unwrap();
+        assert_eq!(start.elapsed().as_secs(), 3);
+    });
+}
+
 #[test]
 fn a_task_that_will_not_stop_is_named() {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    paused().block_on(async {
         let shutdown = Shutdown::new();
         let line = line!() + 3;
         task::Builder::new()

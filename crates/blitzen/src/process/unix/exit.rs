@@ -19,6 +19,7 @@ use std::process::{Child, ExitStatus};
 use std::task::{Context, Poll};
 
 use super::pidfd::Pidfd;
+use super::reaper;
 use crate::io::{Evented, Interest, Ready};
 use crate::runtime::{Handle, is_rt_shutdown_err};
 use crate::signal::unix::{Signal, SignalKind, signal};
@@ -40,6 +41,8 @@ enum Way {
 
 impl Exit {
     pub(crate) fn new(home: Handle) -> Self {
+        // A good moment: it comes again, and is nothing beside starting a child.
+        reaper::tend();
         Self {
             home,
             way: Way::Unasked,
@@ -112,5 +115,76 @@ impl Exit {
             },
             done => done,
         }
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::process::Command;
+    use std::time::Duration;
+
+    /// Waits until a child has ended, and leaves it to others to collect.
+    fn await_end(child: &Child) {
+        // SAFETY: a place for the answer; plain numbers otherwise.
+        let answer = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let flags = libc::WEXITED | libc::WNOWAIT;
+            libc::waitid(libc::P_PID, child.id(), &mut info, flags)
+        };
+        assert_eq!(answer, 0);
+    }
+
+    #[test]
+    fn an_end_before_anybody_asked_to_be_told_is_seen() {
+        let mut builder = crate::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut told = signal(SignalKind::child()).unwrap();
+            let mut child = Command::new("true").spawn().unwrap();
+            await_end(&child);
+            told.recv().await;
+            // Whoever listens from now on hears nothing of this child.
+            let late = signal(SignalKind::child()).unwrap();
+            let mut exit = Exit::new(Handle::current());
+            exit.way = Way::Sigchld(late);
+            let end = poll_fn(|cx| exit.poll(&mut child, cx));
+            let end = crate::time::timeout(Duration::from_secs(60), end).await;
+            assert!(end.expect("it is seen").unwrap().success());
+        });
+    }
+
+    #[test]
+    fn a_pidfd_that_speaks_too_early_is_not_the_last_word() {
+        let mut builder = crate::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build().unwrap();
+        runtime.block_on(async {
+            // As with a child that is traced: the pidfd is of another, which has
+            // ended, and this one has not.
+            let mut other = Command::new("true").spawn().unwrap();
+            let pidfd = Pidfd::of(&other);
+            assert!(other.wait().unwrap().success());
+            let Some(pidfd) = pidfd else {
+                return; // there is no such thing here
+            };
+            let mut child = Command::new("cat")
+                .stdin(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut exit = Exit::new(Handle::current());
+            let early = Evented::new(pidfd, Interest::READABLE, Ready::EMPTY).unwrap();
+            exit.way = Way::Pidfd(early);
+            let mut stdin = child.stdin.take();
+            let end = poll_fn(|cx| {
+                let end = exit.poll(&mut child, cx);
+                if matches!(exit.way, Way::Sigchld(_)) {
+                    drop(stdin.take()); // it has turned to SIGCHLD, and the child ends
+                }
+                end
+            });
+            let end = crate::time::timeout(Duration::from_secs(60), end).await;
+            assert!(end.expect("it is told").unwrap().success());
+        });
     }
 }

@@ -51,9 +51,16 @@ fn adopt(child: Child) {
     home.arrivals.push(child);
     match &home.bell {
         Some(bell) => bell.ring(),
-        // Without descriptors or threads to be had it stays an arrival, until the
-        // next one.
+        // Without descriptors or threads to be had it stays an arrival.
         None => home.bell = start().ok(),
+    }
+}
+
+/// Takes care of arrivals for whom there was no thread to be had.
+pub(crate) fn tend() {
+    let mut home = home();
+    if home.bell.is_none() && !home.arrivals.is_empty() {
+        home.bell = start().ok();
     }
 }
 
