@@ -16,10 +16,12 @@ const HOST: &str = "x86_64-unknown-linux-gnu";
 /// The lints of another toolchain are not what is asked about here.
 const CAPPED: &str = "--cap-lints=warn";
 
-/// Tests that measure memory: a sanitizer adds its own.
-const MEASURING: [&str; 2] = [
+/// Tests that measure memory, of which a sanitizer adds some, and one that closes a
+/// descriptor under its user, which is a race in the sanitizer's eyes.
+const UNFIT: [&str; 3] = [
     "operations_are_a_few_words",
     "ten_thousand_idle_connections_cost_little_and_are_all_served_in_the_end",
+    "a_descriptor_closed_while_a_task_waits_on_it_harms_nobody_else",
 ];
 
 /// Address sanitizer, which looks for leaks at exit as well.
@@ -111,7 +113,7 @@ fn sanitize(
         command.args(["-p", &package.name]);
     }
     command.arg("--").args(args);
-    for test in MEASURING {
+    for test in UNFIT {
         command.args(["--skip", test]);
     }
     sh::run_tests(&mut command)
