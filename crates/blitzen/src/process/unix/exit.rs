@@ -123,7 +123,14 @@ mod tests {
     use super::*;
     use std::future::poll_fn;
     use std::process::Command;
+    use std::sync::{Mutex, MutexGuard};
     use std::time::Duration;
+
+    /// One test at a time: each would hear of the other's children.
+    fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(|e| e.into_inner())
+    }
 
     /// Waits until a child has ended, and leaves it to others to collect.
     fn await_end(child: &Child) {
@@ -138,6 +145,7 @@ mod tests {
 
     #[test]
     fn an_end_before_anybody_asked_to_be_told_is_seen() {
+        let _alone = alone();
         let mut builder = crate::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().build().unwrap();
         runtime.block_on(async {
@@ -157,6 +165,7 @@ mod tests {
 
     #[test]
     fn a_pidfd_that_speaks_too_early_is_not_the_last_word() {
+        let _alone = alone();
         let mut builder = crate::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().build().unwrap();
         runtime.block_on(async {
