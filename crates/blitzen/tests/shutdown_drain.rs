@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender};
+use std::task::Poll;
 use std::time::Duration;
 
 use blitzen::runtime::{Builder, Runtime};
@@ -198,7 +199,12 @@ fn what_a_future_does_on_its_way_out_is_work() {
     one_thread().block_on(async {
         let shutdown = Shutdown::new();
         let slow = Slow(shutdown.clone());
-        shutdown.track(async move { drop(slow) }).await;
+        // Has it until it is dropped, after its end.
+        let ready = std::future::poll_fn(move |_| {
+            let _held = &slow;
+            Poll::Ready(())
+        });
+        shutdown.track(ready).await;
         let slow = Slow(shutdown.clone());
         drop(shutdown.track(async move {
             let _slow = slow;
