@@ -29,6 +29,13 @@ const THREAD_NAME: &str = "blitzen-worker";
 /// thread does everything.
 const CURRENT_THREAD_EVENT_INTERVAL: u32 = 61;
 const CURRENT_THREAD_INJECT_INTERVAL: u32 = 31;
+/// Events that a worker takes at once: half of what its queue has room for, since
+/// a look at the drivers in passing may follow at once. Tasks for which there is no
+/// room go to the common queue, behind whatever comes later.
+const MAX_IO_EVENTS_PER_TICK: usize = 128;
+/// Events that it takes in passing: no more than it has dealt with by its next look,
+/// so that its queue does not fill.
+const MAX_IO_EVENTS_PER_BUSY_TICK: usize = 64;
 /// Overrides the number of workers where the code does not say it.
 const WORKER_THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
 
@@ -113,7 +120,7 @@ impl Builder {
             },
             global_queue_interval: None,
             event_interval: None,
-            max_io_events_per_tick: 1024,
+            max_io_events_per_tick: MAX_IO_EVENTS_PER_TICK,
             max_io_events_per_busy_tick: None,
             lifo_slot: true,
             park_timeout: None,
@@ -485,7 +492,7 @@ impl Builder {
         self
     }
 
-    /// How many events of sockets a worker takes at once.
+    /// How many events of sockets a worker takes at once: 128 if not given.
     ///
     /// ```
     /// # use blitzen::runtime::Builder;
@@ -503,7 +510,7 @@ impl Builder {
     }
 
     /// How many events of sockets a worker takes at once while it has tasks to
-    /// run.
+    /// run: 64 if not given.
     ///
     /// ```
     /// # use blitzen::runtime::Builder;
@@ -643,9 +650,10 @@ impl Builder {
             Some(backend) => backend,
             None => IoBackend::from_environment()?,
         };
+        let busy = MAX_IO_EVENTS_PER_BUSY_TICK.min(self.max_io_events_per_tick);
         let mut driver = DriverConfig {
             max_events: self.max_io_events_per_tick,
-            max_busy_events: self.max_io_events_per_busy_tick,
+            max_busy_events: Some(self.max_io_events_per_busy_tick.unwrap_or(busy)),
             spin: Some(SpinPermit::new()),
             ..DriverConfig::default()
         };
