@@ -4,6 +4,7 @@ mod alloc;
 mod baseline;
 mod compare;
 mod crowd;
+mod fs;
 mod instructions;
 mod kit;
 mod net;
@@ -21,7 +22,6 @@ mod time;
 mod valgrind;
 mod watchdog;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -259,5 +259,5 @@ fn list() {
 fn write_json(path: Option<&Path>, value: &impl serde::Serialize) -> Result<(), String> {
     let Some(path) = path else { return Ok(()) };
     let text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
-    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -168,11 +168,12 @@ impl Row {
 
 /// Every row there is, by group.
 pub(crate) fn all() -> Vec<Row> {
-    let groups: [(&'static str, Vec<Row>); 5] = [
+    let groups: [(&'static str, Vec<Row>); 6] = [
         ("scheduler", crate::scheduler::rows()),
         ("sync", crate::sync::rows()),
         ("time", crate::time::rows()),
         ("net", crate::net::rows()),
+        ("fs", crate::fs::rows()),
         ("process", crate::process::rows()),
     ];
     groups
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn an_unknown_group_is_an_error() {
-        assert!(select(sample_rows(), &["fs".to_string()], &[]).is_err());
+        assert!(select(sample_rows(), &["nothing".to_string()], &[]).is_err());
         assert_eq!(
             select(sample_rows(), &["scheduler".to_string()], &[])
                 .unwrap()

@@ -1,0 +1,128 @@
+//! Small files: an operation makes one with 1 KiB in it, reads it and removes it.
+//!
+//! The file system's own work, which nobody can avoid, is most of it: see the floor.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::{Files, WORKS};
+use crate::probe::{Probe, Region};
+use crate::row::{Contender, Row, Target};
+use crate::rt::{Blitzen, Tokio, run_inside};
+
+const CONTENTS: [u8; 1024] = [7; 1024];
+
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        Row::new(
+            "fs_small_16",
+            "make, write, read and remove a file of 1 KiB, 16 tasks",
+            (3_200, 160),
+            vec![
+                Contender::named("blitzen", many::<Blitzen>),
+                Contender::named("tokio", many::<Tokio>),
+                Contender::floor("std", by_std),
+            ],
+        )
+        .target(Target::OverTokio(3.0)),
+        Row::new(
+            "fs_small_one",
+            "make, write, read and remove a file of 1 KiB, one after another",
+            (800, 50),
+            vec![
+                Contender::named("blitzen", one::<Blitzen>),
+                Contender::named("tokio", one::<Tokio>),
+                Contender::floor("std", by_std),
+            ],
+        )
+        .target(Target::OverTokio(1.0)),
+    ]
+}
+
+/// A directory that goes with its value.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("blitzen-bench-d-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect(WORKS);
+        Self(path)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        // What is left behind is the next sample's to overwrite.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+async fn life<R: Files>(path: PathBuf) {
+    R::write_file(&path, &CONTENTS).await;
+    let read = R::read_file(&path).await;
+    assert_eq!(read.len(), CONTENTS.len());
+    R::remove_file(&path).await;
+}
+
+fn one<R: Files>(probe: &mut Probe) {
+    let dir = Dir::new();
+    let rt = R::start(probe.workers());
+    probe.time(|n| {
+        let path = dir.0.clone();
+        run_inside(&rt, async move {
+            let mut done = 0;
+            let region = Region::begin();
+            for file in 0..n {
+                life::<R>(path.join(file.to_string())).await;
+                done += 1;
+            }
+            region.end(done)
+        })
+    });
+}
+
+fn many<R: Files>(probe: &mut Probe) {
+    const TASKS: u64 = 16;
+    let dir = Dir::new();
+    let rt = R::start(probe.workers());
+    probe.time(|n| {
+        let path = dir.0.clone();
+        run_inside(&rt, async move {
+            let done = Arc::new(AtomicU64::new(0));
+            let region = Region::begin();
+            let tasks: Vec<_> = (0..TASKS)
+                .map(|task| {
+                    let (path, done) = (path.clone(), done.clone());
+                    R::spawn(async move {
+                        for file in (task..n).step_by(TASKS as usize) {
+                            life::<R>(path.join(file.to_string())).await;
+                            done.fetch_add(1, Relaxed);
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await;
+            }
+            region.end(done.load(Relaxed))
+        })
+    });
+}
+
+fn by_std(probe: &mut Probe) {
+    let dir = Dir::new();
+    probe.time(|n| {
+        let mut done = 0;
+        let region = Region::begin();
+        for file in 0..n {
+            let path = dir.0.join(file.to_string());
+            std::fs::write(&path, CONTENTS).expect(WORKS);
+            let read = std::fs::read(&path).expect(WORKS);
+            assert_eq!(read.len(), CONTENTS.len());
+            std::fs::remove_file(&path).expect(WORKS);
+            done += 1;
+        }
+        region.end(done)
+    });
+}
