@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::row::Row;
-use crate::rt::{Blitzen, BlitzenAlone, Rt, Tokio, TokioAlone};
+use crate::rt::{Blitzen, BlitzenAlone, BlitzenCompletion, Rt, Tokio, TokioAlone};
 
 pub(crate) use cores::run_ahead;
 pub(crate) use idle::hold;
@@ -117,6 +117,7 @@ tokio_like!(Tokio, tokio, hyper_util::rt::TokioIo::new);
 tokio_like!(Blitzen, blitzen, blitzen::io::hyper::HyperIo::new);
 tokio_like!(TokioAlone, tokio, hyper_util::rt::TokioIo::new);
 tokio_like!(BlitzenAlone, blitzen, blitzen::io::hyper::HyperIo::new);
+tokio_like!(BlitzenCompletion, blitzen, blitzen::io::hyper::HyperIo::new);
 
 /// A workload of sockets, for each runtime that takes part.
 macro_rules! each_net {
@@ -127,6 +128,9 @@ macro_rules! each_net {
             ),
             $crate::row::Contender::named(
                 "tokio", $work::<$crate::rt::Tokio $(, $number)*>
+            ),
+            $crate::row::Contender::named(
+                "blitzen-completion", $work::<$crate::rt::BlitzenCompletion $(, $number)*>
             ),
         ]
     };

@@ -14,7 +14,7 @@ use std::future::{Future, poll_fn};
 use std::task::{Context, Poll};
 
 pub(crate) use smol::{Smol, SmolStatic};
-pub(crate) use tokio_like::{Blitzen, BlitzenAlone, Tokio, TokioAlone};
+pub(crate) use tokio_like::{Blitzen, BlitzenAlone, BlitzenCompletion, Tokio, TokioAlone};
 
 /// Runs tasks on worker threads.
 pub(crate) trait Rt: Sized + 'static {

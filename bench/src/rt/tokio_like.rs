@@ -1,7 +1,7 @@
 //! Tokio and blitzen, which have the same names: one text for both.
 
 macro_rules! tokio_like {
-    ($name:ident, $join:ident, $library:ident, $flavour:ident) => {
+    ($name:ident, $join:ident, $library:ident, $flavour:ident, |$builder:ident| $told:expr) => {
         pub(crate) struct $name {
             runtime: $library::runtime::Runtime,
         }
@@ -26,11 +26,9 @@ macro_rules! tokio_like {
             type Join<T: Send + 'static> = $join<T>;
 
             fn start(workers: usize) -> Self {
-                let runtime = $library::runtime::Builder::$flavour()
-                    .worker_threads(workers)
-                    .enable_all()
-                    .build()
-                    .expect("a runtime starts");
+                let mut builder = $library::runtime::Builder::$flavour();
+                let $builder = builder.worker_threads(workers).enable_all();
+                let runtime = $told.build().expect("a runtime starts");
                 $name { runtime }
             }
 
@@ -88,9 +86,32 @@ macro_rules! tokio_like {
     };
 }
 
-tokio_like!(Tokio, TokioJoin, tokio, new_multi_thread);
-tokio_like!(Blitzen, BlitzenJoin, blitzen, new_multi_thread);
+tokio_like!(Tokio, TokioJoin, tokio, new_multi_thread, |builder| builder);
+tokio_like!(Blitzen, BlitzenJoin, blitzen, new_multi_thread, |builder| {
+    builder
+});
 
 // One thread, which is the one in `block_on`: for workloads that spawn all they do.
-tokio_like!(TokioAlone, TokioAloneJoin, tokio, new_current_thread);
-tokio_like!(BlitzenAlone, BlitzenAloneJoin, blitzen, new_current_thread);
+tokio_like!(
+    TokioAlone,
+    TokioAloneJoin,
+    tokio,
+    new_current_thread,
+    |builder| builder
+);
+tokio_like!(
+    BlitzenAlone,
+    BlitzenAloneJoin,
+    blitzen,
+    new_current_thread,
+    |builder| builder
+);
+
+// Blitzen with sockets by completion.
+tokio_like!(
+    BlitzenCompletion,
+    BlitzenCompletionJoin,
+    blitzen,
+    new_multi_thread,
+    |builder| builder.socket_mode(blitzen::net::SocketMode::Completion)
+);

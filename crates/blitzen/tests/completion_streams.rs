@@ -33,7 +33,8 @@ fn echoes_of_every_size_come_back() {
                     let (mut reader, mut writer) = client.split();
                     let (sent, received) =
                         blitzen::join!(writer.write_all(&message), reader.read_exact(&mut answer));
-                    (sent.unwrap(), received.unwrap());
+                    sent.unwrap();
+                    received.unwrap();
                     assert_eq!(answer, message);
                 }
             }

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -58,6 +59,25 @@ fn pair(ring: &Arc<Ring>) -> (Stream, TcpStream) {
     theirs
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
+    (ring.open_stream(Arc::new(ours)).unwrap(), theirs)
+}
+
+/// The same with little room on the way.
+fn narrow_pair(ring: &Arc<Ring>) -> (Stream, TcpStream) {
+    let narrow = |socket: &dyn AsRawFd, option| {
+        let size: libc::c_int = 64 * 1024;
+        let (start, len) = ((&raw const size).cast(), size_of_val(&size) as u32);
+        // SAFETY: a number, and its size.
+        let set =
+            unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, start, len) };
+        assert_eq!(set, 0);
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (ours, _) = listener.accept().unwrap();
+    narrow(&ours, libc::SO_SNDBUF);
+    narrow(&theirs, libc::SO_RCVBUF);
+    ours.set_nonblocking(true).unwrap();
     (ring.open_stream(Arc::new(ours)).unwrap(), theirs)
 }
 
@@ -186,7 +206,7 @@ fn what_nobody_reads_is_bounded_and_kept() {
             .is_pending()
     );
     let mut sent = 0;
-    while let Ok(count) = theirs.write(&pattern(sent, 100)) {
+    while let Ok(count) = theirs.write(&pattern(sent, 1000)) {
         sent += count;
         ring.turn(NOW).unwrap();
     }
@@ -328,11 +348,13 @@ fn what_was_taken_over_is_sent_although_the_ring_is_shut() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
     let (ours, mut theirs) = pair(&ring);
-    write_all(&ours, b"hello");
+    write_all(&ours, b"he"); // the first of a turn goes out at once
+    write_all(&ours, b"llo");
     ring.cancel_all();
     settle(&ring);
     let mut bytes = [0; 5];
     theirs.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"hello");
     // From then on there is nothing to wait for.
     let mut cx = Context::from_waker(Waker::noop());
     match ours.poll_read(&mut cx, &mut [MaybeUninit::uninit(); 4]) {
@@ -350,7 +372,8 @@ fn the_end_comes_after_the_last_byte() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
     let (ours, mut theirs) = pair(&ring);
-    write_all(&ours, b"all of it");
+    write_all(&ours, b"all "); // the first of a turn goes out at once
+    write_all(&ours, b"of it");
     ours.end().unwrap();
     settle(&ring);
     let mut text = String::new();
@@ -397,12 +420,15 @@ fn an_error_of_bytes_taken_over_is_told_with_the_next_write() {
     ring.turn(NOW).unwrap();
     theirs.shutdown(Shutdown::Both).unwrap();
     let mut result = Ok(1);
+    let (other, _other_peer) = pair(&ring);
     for _ in 0..1000 {
+        // Another's is the first of the turn, so ours are taken over.
+        write_all(&other, b"x");
         result = ours.try_write(&[IoSlice::new(b"more")]);
-        ring.turn(NOW).unwrap();
         if result.is_err() {
             break;
         }
+        ring.turn(NOW).unwrap();
     }
     let error = result.unwrap_err();
     assert!(
@@ -469,9 +495,12 @@ fn owned_buffers_go_out_in_order_and_come_back() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
     for zero_copy in [false, true] {
-        let (ours, mut theirs) = pair(&ring);
+        let (ours, mut theirs) = narrow_pair(&ring);
+        let (go_on, may_go_on) = std::sync::mpsc::channel();
         let reader = thread::spawn(move || {
-            let mut bytes = Vec::new();
+            let mut bytes = vec![0; 300_200];
+            theirs.read_exact(&mut bytes).unwrap();
+            may_go_on.recv().unwrap();
             theirs.read_to_end(&mut bytes).unwrap();
             bytes
         });
@@ -484,23 +513,28 @@ fn owned_buffers_go_out_in_order_and_come_back() {
         write_all(&ours, &pattern(300_100, 100));
         // One that is dropped under way goes on to its end, and what follows
         // comes after it.
+        const BIG: usize = 3_000_000; // more than the sockets take
+        let big = Memory::bytes(pattern(300_200, BIG));
+        let mut cx = Context::from_waker(Waker::noop());
         {
-            let mut dropped =
-                Box::pin(ours.send_owned(Memory::bytes(pattern(300_200, 3_000_000)), zero_copy));
+            let mut dropped = Box::pin(ours.send_owned(big, zero_copy));
             for _ in 0..3 {
-                let mut cx = Context::from_waker(Waker::noop());
-                if dropped.as_mut().poll(&mut cx).is_ready() {
-                    break; // a fast reader
-                }
+                assert!(dropped.as_mut().poll(&mut cx).is_pending());
                 ring.turn(NOW).unwrap();
             }
         }
-        write_all(&ours, &pattern(3_300_200, 100));
+        let after = pattern(300_200 + BIG, 100);
+        assert!(
+            ours.poll_write(&mut cx, &[IoSlice::new(&after)])
+                .is_pending()
+        );
+        go_on.send(()).unwrap();
+        write_all(&ours, &after);
         drop(ours);
         settle(&ring);
         let bytes = reader.join().unwrap();
-        assert_eq!(bytes.len(), 3_300_300);
-        assert!(bytes == pattern(0, 3_300_300));
+        assert_eq!(bytes.len(), 300_300 + BIG);
+        assert!(bytes == pattern(0, 300_300 + BIG));
     }
 }
 

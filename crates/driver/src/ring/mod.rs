@@ -641,13 +641,13 @@ impl Ring {
                 token => match table::Mark::from_bits(token.bits()) {
                     None => harvest.add(core.slab.complete(token, result, more)),
                     Some(mark) => {
-                        harvest.taken += 1;
                         let word = table::Word {
                             mark,
                             result,
                             flags,
                         };
-                        core.sockets.complete(&word, &mut harvest.aftermath);
+                        let is_news = core.sockets.complete(&word, &mut harvest.aftermath);
+                        harvest.taken += usize::from(is_news);
                     }
                 },
             }

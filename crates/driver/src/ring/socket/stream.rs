@@ -180,7 +180,7 @@ impl Stream {
             Found::Bytes(count, more) => {
                 let rest = &mut room[count..];
                 match more && rest.len() >= WORTH_MORE {
-                    true => Ok(count + self.read_rest(rest)),
+                    true => Ok(count + self.read_rest(rest, count)),
                     false => Ok(count),
                 }
             }
@@ -188,8 +188,9 @@ impl Stream {
             Found::Error(error) => Err(io::Error::from_raw_os_error(error)),
             Found::Perhaps => {
                 let read = self.receive(room, 0);
-                if !matches!(read, Ok(count) if count == room.len()) {
-                    self.with_table(|table, _| table.calm(self.key));
+                let count = *read.as_ref().unwrap_or(&0);
+                if count < room.len() {
+                    self.with_table(|table, _| table.calm(self.key, count, 0));
                 }
                 read
             }
@@ -199,17 +200,17 @@ impl Stream {
     }
 
     /// Reads what the system has beyond what had come.
-    fn read_rest(&self, room: &mut [MaybeUninit<u8>]) -> usize {
+    fn read_rest(&self, room: &mut [MaybeUninit<u8>], before: usize) -> usize {
         match self.receive(room, 0) {
             Ok(count) => {
                 if count < room.len() {
-                    self.with_table(|table, _| table.calm(self.key));
+                    self.with_table(|table, _| table.calm(self.key, count, before));
                 }
                 count
             }
             Err(error) => {
                 self.with_table(|table, _| {
-                    table.calm(self.key);
+                    table.calm(self.key, 0, before);
                     if error.kind() != io::ErrorKind::WouldBlock
                         && let Some(number) = error.raw_os_error()
                     {

@@ -41,7 +41,9 @@ const STREAK: u8 = 3;
 /// The most bytes that are gathered behind a send under way.
 const MOST_GATHERED: usize = 16 * 1024;
 /// Memory for sends that is kept for the next ones.
-const MOST_SPARE: usize = 64;
+const MOST_SPARE: usize = 1024;
+/// More than that is given back instead.
+const LARGE_SPARE: usize = 4096;
 /// What a send may cost of a socket's room beside its bytes.
 const SEND_COST: u32 = 2048;
 /// Not in the `io-uring` crate: wait for the socket before trying.
@@ -177,23 +179,30 @@ impl Waiters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arm {
     Idle,
-    /// On its way to the kernel; for many messages or for one.
-    Queued {
-        many: bool,
-    },
-    Armed {
-        many: bool,
-    },
+    /// On its way to the kernel.
+    Queued(How),
+    Armed(How),
     /// The kernel has been asked to stop.
     Ending,
     /// There was no buffer.
     Starved,
 }
 
+/// What the kernel was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// One message, or to say once that there is room.
+    Once,
+    /// All that come.
+    Always,
+    /// To say when there is something; it is read from the socket itself.
+    Tell,
+}
+
 impl Arm {
     /// Whether the kernel has it.
     fn is_out(self) -> bool {
-        matches!(self, Arm::Armed { .. } | Arm::Ending)
+        matches!(self, Arm::Armed(_) | Arm::Ending)
     }
 }
 
@@ -213,8 +222,10 @@ struct Incoming {
     spill: VecDeque<u8>,
     pieces: Pieces,
     end: Option<End>,
-    /// The kernel had more than fitted.
+    /// The kernel has more, as far as is known.
     bulk: bool,
+    /// Messages are larger than a buffer.
+    large: bool,
     /// Short messages in a row; zero before the first one.
     streak: u8,
     waiters: Waiters,
@@ -344,8 +355,10 @@ pub(in crate::ring) struct Table {
     spare: Vec<Vec<u8>>,
     open: usize,
     busy: usize,
-    /// Something was sent since the kernel was last told of everything.
-    has_sent: bool,
+    /// How much was written since the kernel was last told of everything.
+    writes: u32,
+    /// There were several writes in the turn before.
+    is_busy: bool,
     /// The kernel cannot receive many messages with one request.
     only_single: bool,
     shut: bool,
@@ -400,6 +413,7 @@ impl Table {
                 pieces: Pieces::default(),
                 end: None,
                 bulk: false,
+                large: false,
                 streak: 0,
                 waiters: Waiters::default(),
             },
@@ -558,9 +572,15 @@ impl Table {
         self.stream(key).receive.bulk = true;
     }
 
-    /// The system had no more, or less than was asked for.
-    pub(super) fn calm(&mut self, key: Key) {
-        self.stream(key).receive.bulk = false;
+    /// The system had `count` bytes and has no more; of the message they belong
+    /// to it had given `before`.
+    pub(super) fn calm(&mut self, key: Key, count: usize, before: usize) {
+        let size = self.pool.as_ref().map_or(0, Pool::size) as usize;
+        let receive = &mut self.stream(key).receive;
+        receive.bulk = false;
+        if count > 0 && count + before < size {
+            receive.large = false;
+        }
     }
 
     /// Something that the system said while nothing was armed.
@@ -599,8 +619,12 @@ impl Table {
     fn arm(&mut self, index: u32) {
         let single = self.only_single;
         if let Place::Stream(stream) = &mut self.slots[index as usize].place {
-            let many = stream.receive.streak >= STREAK && !single;
-            stream.receive.arm = Arm::Queued { many };
+            let how = match stream.receive.streak >= STREAK && !single {
+                _ if stream.receive.large => How::Tell,
+                true => How::Always,
+                false => How::Once,
+            };
+            stream.receive.arm = Arm::Queued(how);
             self.busy += 1;
             self.queue.push_back((index, Task::Receive, Wish::Begin));
         }
@@ -659,9 +683,11 @@ impl Table {
         if send.lent {
             return Way::Wait;
         }
-        // The first write of a turn goes out at once: there may be no other,
-        // and its task may have something to wait for.
-        let is_first = send.flight == Flight::None && !std::mem::replace(&mut self.has_sent, true);
+        // The first write of a turn goes out at once, unless there were several
+        // in the last one: there may be no other, and its task may have
+        // something to wait for.
+        self.writes += 1;
+        let is_first = self.writes == 1 && !self.is_busy && send.flight == Flight::None;
         let may_wait = owner && !is_first && !self.shut && !send.ended;
         let fits = send.gathered.len() + len <= MOST_GATHERED;
         if may_wait && fits && cost(len) <= send.credit {
@@ -719,7 +745,7 @@ impl Table {
         send.waiters.set_last(waker, after);
         after.expected |= send.flight == Flight::Out;
         if send.is_idle() && send.room == Arm::Idle {
-            send.room = Arm::Queued { many: false };
+            send.room = Arm::Queued(How::Once);
             self.busy += 1;
             self.queue.push_back((key.index, Task::Room, Wish::Begin));
         }
@@ -805,7 +831,7 @@ impl Table {
         }
         listener.waiters.add(waker, after);
         if listener.arm == Arm::Idle {
-            listener.arm = Arm::Queued { many: true };
+            listener.arm = Arm::Queued(How::Always);
             self.busy += 1;
             self.queue
                 .push_back((key.index, Task::Receive, Wish::Begin));
@@ -872,11 +898,11 @@ impl Table {
         };
         for (task, arm) in arms.into_iter().flatten() {
             match *arm {
-                Arm::Queued { .. } => {
+                Arm::Queued(_) => {
                     *arm = Arm::Idle;
                     self.busy -= 1;
                 }
-                Arm::Armed { .. } => {
+                Arm::Armed(_) => {
                     *arm = Arm::Ending;
                     self.queue.push_back((index, task, Wish::Cancel));
                 }
@@ -921,12 +947,6 @@ impl Table {
         slot.generation = (slot.generation + 1) & GENERATION_MASK;
         match std::mem::replace(&mut slot.place, Place::Free) {
             Place::Stream(stream) => {
-                if self.spare.len() < MOST_SPARE {
-                    let send = stream.send;
-                    let buffers = [send.flying, send.gathered].into_iter();
-                    self.spare
-                        .extend(buffers.filter(|bytes| bytes.capacity() > 0).map(emptied));
-                }
                 after.keepers.push(stream.keeper);
             }
             Place::Listener(listener) => after.keepers.push(listener.keeper),
@@ -954,7 +974,10 @@ impl Table {
             }
             self.queue.pop_front();
         }
-        self.has_sent = false;
+        if self.writes > 0 {
+            self.is_busy = self.writes > 1;
+            self.writes = 0;
+        }
         Filled::Everything
     }
 
@@ -976,10 +999,13 @@ impl Table {
         }
         let entry = match (&mut slot.place, task) {
             (Place::Stream(stream), Task::Receive) => match stream.receive.arm {
-                Arm::Queued { many: true } => {
+                Arm::Queued(How::Tell) => {
+                    opcode::PollAdd::new(types::Fd(stream.fd), libc::POLLIN as u32).build()
+                }
+                Arm::Queued(How::Always) => {
                     opcode::RecvMulti::new(types::Fd(stream.fd), GROUP).build()
                 }
-                Arm::Queued { many: false } => {
+                Arm::Queued(How::Once) => {
                     let size = self.pool.as_ref().map_or(0, Pool::size);
                     let first = match stream.receive.streak {
                         0 => 0,
@@ -1012,13 +1038,13 @@ impl Table {
                     .build()
             }
             (Place::Stream(stream), Task::Room) => match stream.send.room {
-                Arm::Queued { .. } => {
+                Arm::Queued(_) => {
                     opcode::PollAdd::new(types::Fd(stream.fd), libc::POLLOUT as u32).build()
                 }
                 _ => return None,
             },
             (Place::Listener(listener), Task::Receive) => match listener.arm {
-                Arm::Queued { .. } => opcode::AcceptMulti::new(types::Fd(listener.fd))
+                Arm::Queued(_) => opcode::AcceptMulti::new(types::Fd(listener.fd))
                     .flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)
                     .build(),
                 _ => return None,
@@ -1036,8 +1062,8 @@ impl Table {
             return false;
         }
         let armed = |arm: &mut Arm| {
-            if let Arm::Queued { many } = *arm {
-                *arm = Arm::Armed { many };
+            if let Arm::Queued(how) = *arm {
+                *arm = Arm::Armed(how);
             }
         };
         match (&mut self.slots[index as usize].place, task) {
@@ -1058,8 +1084,8 @@ impl Table {
         false
     }
 
-    /// Takes in a word from the kernel.
-    pub(in crate::ring) fn complete(&mut self, word: &Word, after: &mut Aftermath) {
+    /// Takes in a word from the kernel; true if somebody hears of it.
+    pub(in crate::ring) fn complete(&mut self, word: &Word, after: &mut Aftermath) -> bool {
         let index = word.mark.index();
         let slot = &self.slots[index];
         assert!(
@@ -1075,6 +1101,7 @@ impl Table {
             (Place::Free, _) => unreachable!("S1: the kernel names a live socket"),
         }
         self.release_if_done(index, after);
+        !after.wakes.is_empty()
     }
 
     /// All words of this time were taken in.
@@ -1101,9 +1128,14 @@ impl Table {
             }
         }
         match word.result {
+            1.. if before == Arm::Armed(How::Tell) => {
+                receive.bulk = true; // to be read from the socket
+                receive.waiters.wake(after);
+            }
             1.. => {
                 let full = word.result as u32 == pool.size();
                 receive.bulk = full || cqueue::sock_nonempty(word.flags);
+                receive.large |= full;
                 receive.streak = match full || receive.pieces.count() >= MOST_UNREAD {
                     false => receive.streak.saturating_add(1),
                     true => 1,
@@ -1115,7 +1147,7 @@ impl Table {
                     receive.arm = Arm::Starved;
                     self.starved.push_back(index);
                 }
-                libc::EINVAL if before == (Arm::Armed { many: true }) => self.only_single = true,
+                libc::EINVAL if before == Arm::Armed(How::Always) => self.only_single = true,
                 // Asked for, or the thread that had armed it has ended.
                 libc::ENOBUFS | libc::ECANCELED | libc::EINTR | libc::EAGAIN => {}
                 error => receive.end = Some(End::Error(error)),
@@ -1130,7 +1162,7 @@ impl Table {
         let receive = &mut stream.receive;
         match receive.arm {
             // Too much that nobody reads; or too much for this way of reading.
-            Arm::Armed { many: true } if receive.streak <= 1 => {
+            Arm::Armed(How::Always) if receive.streak <= 1 => {
                 receive.arm = Arm::Ending;
                 self.queue.push_back((index, Task::Receive, Wish::Cancel));
             }
@@ -1167,9 +1199,9 @@ impl Table {
             send.patient = true;
         } else {
             send.patient = false;
-            let bytes = emptied(take(&mut send.flying));
-            if self.spare.len() < MOST_SPARE {
-                self.spare.push(bytes);
+            let bytes = take(&mut send.flying);
+            if self.spare.len() < MOST_SPARE && bytes.capacity() <= LARGE_SPARE {
+                self.spare.push(emptied(bytes));
             }
         }
         if again || !send.gathered.is_empty() {
@@ -1225,12 +1257,12 @@ impl Table {
             },
         }
         match listener.arm {
-            Arm::Armed { .. } if listener.waiting.len() >= MOST_WAITING => {
+            Arm::Armed(_) if listener.waiting.len() >= MOST_WAITING => {
                 listener.arm = Arm::Ending;
                 self.queue.push_back((index, Task::Receive, Wish::Cancel));
             }
             Arm::Idle if !listener.waiters.is_empty() && listener.open && !self.shut => {
-                listener.arm = Arm::Queued { many: true };
+                listener.arm = Arm::Queued(How::Always);
                 self.busy += 1;
                 self.queue.push_back((index, Task::Receive, Wish::Begin));
             }
