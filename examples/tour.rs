@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use blitzen::channel::mpsc;
+use blitzen::fs;
 use blitzen::io::{AsyncReadExt, AsyncWriteExt};
 use blitzen::net::{TcpListener, TcpStream};
 use blitzen::runtime::{Builder, RuntimeMetrics};
@@ -23,6 +24,7 @@ fn main() {
         table.row("one task feeds all workers", stealing()).await;
         table.row("a pipeline of channels", channels()).await;
         table.row("1,000 echoes on 10 sockets", sockets()).await;
+        table.row("100 files, 10,000 reads", files()).await;
         table.row("100 blocking jobs", blocking()).await;
         table.row("10,000 tasks aborted", cancelling()).await;
         table.row("an abort waits for a shield", shielding()).await;
@@ -119,6 +121,30 @@ async fn sockets() -> u64 {
     }
     server.await.unwrap();
     clients.join_all().await.into_iter().sum()
+}
+
+/// What is in memory is read on the spot; a disk is waited for by the kernel.
+async fn files() -> u64 {
+    let dir = std::env::temp_dir().join(format!("blitzen-tour-{}", std::process::id()));
+    fs::create_dir_all(&dir).await.unwrap();
+    let mut tasks = JoinSet::new();
+    for n in 0..100_u64 {
+        let path = dir.join(n.to_string());
+        tasks.spawn(async move {
+            fs::write(&path, vec![n as u8; 4_096]).await.unwrap();
+            let file = fs::File::open(&path).await.unwrap();
+            let mut block = vec![0; 16];
+            for read in 0..100 {
+                let (count, back) = file.read_exact_at(block, 16 * read).await;
+                assert_eq!((count.unwrap(), back[0]), (16, n as u8));
+                block = back;
+            }
+            100
+        });
+    }
+    let reads = tasks.join_all().await.into_iter().sum();
+    fs::remove_dir_all(&dir).await.unwrap();
+    reads
 }
 
 /// Code that blocks goes to threads of its own, started when needed.
