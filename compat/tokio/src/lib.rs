@@ -31,3 +31,11 @@ pub use blitzen::{spawn, task_local};
 pub use blitzen_macros::{tokio_main as main, tokio_test as test};
 #[cfg(all(feature = "macros", feature = "rt", not(feature = "rt-multi-thread")))]
 pub use blitzen_macros::{tokio_main_rt as main, tokio_test_rt as test};
+
+/// What code that Tokio's macros have expanded to may name.
+#[doc(hidden)]
+pub mod macros {
+    pub mod support {
+        pub use std::future::poll_fn;
+    }
+}

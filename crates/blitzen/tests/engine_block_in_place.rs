@@ -71,3 +71,17 @@ fn another_runtime_may_run_inside() {
     });
     outer.block_on(task).unwrap();
 }
+
+#[test]
+fn who_only_waits_beside_a_current_thread_runtime_may_block() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let _inside = runtime.enter();
+    let handle = runtime.handle();
+    let value = handle.block_on(async {
+        block_in_place(|| handle.block_on(async { blitzen::task::yield_now().await }));
+        5
+    });
+    assert_eq!(value, 5);
+    let refused = std::panic::catch_unwind(|| runtime.block_on(async { block_in_place(|| ()) }));
+    assert!(refused.is_err(), "its only thread would be blocked");
+}

@@ -338,12 +338,12 @@ impl Pool {
     }
 
     /// Takes the jobs that `wanted` picks out of the queues.
-    fn drain(&self, wanted: impl Fn(&Job) -> bool) -> Vec<Job> {
+    fn drain(&self, mut wanted: impl FnMut(&Job) -> bool) -> Vec<Job> {
         let mut taken = Vec::new();
         for shard in &self.shards {
             let mut queue = shard.queue.lock();
             let jobs = std::mem::take(&mut queue.jobs);
-            let (out, stay) = jobs.into_iter().partition::<Vec<_>, _>(&wanted);
+            let (out, stay) = jobs.into_iter().partition::<Vec<_>, _>(&mut wanted);
             taken.extend(out);
             queue.jobs = stay.into();
             shard.len.store(queue.jobs.len(), Relaxed);
@@ -352,12 +352,15 @@ impl Pool {
     }
 
     /// Takes no more jobs. What is queued is dropped, which cancels its tasks,
-    /// except what must run. Returns how many were dropped.
+    /// except what must run, and what a thread is already coming for. Returns how
+    /// many were dropped.
     pub fn close(self: &Arc<Self>) -> usize {
         for shard in &self.shards {
             shard.queue.lock().closed = true;
         }
-        let dropped = self.drain(|job| !job.mandatory);
+        // If it has come meanwhile, it runs one more.
+        let mut spared = self.coming.load(Relaxed);
+        let dropped = self.drain(|job| !(job.mandatory || std::mem::take(&mut spared)));
         let mut control = self.control.lock();
         let first = !std::mem::replace(&mut control.closed, true);
         let idle = std::mem::take(&mut control.idle);

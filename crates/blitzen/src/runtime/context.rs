@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::sync::MutexGuard;
 use std::task::Waker;
 
 use blitzen_util::coop;
@@ -31,8 +32,8 @@ pub(crate) struct Entered {
     before: Option<Handle>,
     timers_before: Option<Place>,
     depth: usize,
-    /// The runtime is this thread's.
-    not_send: PhantomData<*const ()>,
+    /// The runtime is this thread's: as a lock's guard, it cannot leave it.
+    not_send: PhantomData<MutexGuard<'static, ()>>,
 }
 
 /// Makes a runtime current until the guard is dropped.

@@ -55,11 +55,12 @@ where
         // Outside a runtime, or on a thread that may block anyway.
         return code();
     }
-    let multi_thread = context::with_current(|handle| {
-        handle.runtime_flavor() == RuntimeFlavor::MultiThread && !super::local::is_inside()
-    });
+    let has_multi_thread =
+        context::with_current(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    // A caller of `block_on` that runs no tasks stops nobody but itself.
+    let may_block = has_multi_thread.unwrap_or(false) || blitzen_sched::current_index().is_none();
     assert!(
-        multi_thread.unwrap_or(false),
+        may_block && !super::local::is_inside(),
         "can call blocking only when running on the multi-threaded runtime"
     );
     if let Some(worker) = blitzen_sched::hand_over() {
