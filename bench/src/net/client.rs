@@ -76,6 +76,7 @@ struct Connection {
 impl Client {
     /// Connects, and sees one answer on each connection.
     pub(super) fn connect(address: SocketAddr, count: usize, talk: &Talk) -> Client {
+        allow_descriptors(2 * count as u64 + 100); // both ends are in this process
         let mut answer_len = None;
         let mut streams: Vec<TcpStream> = Vec::with_capacity(count);
         while streams.len() < count {
@@ -250,6 +251,26 @@ pub(super) fn reset_when_closed(stream: &TcpStream) {
         )
     };
     assert_eq!(failed, 0, "a socket has options");
+}
+
+/// Lets this process have as many descriptors as the system allows it.
+pub(super) fn allow_descriptors(needed: u64) {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is a valid rlimit to write to.
+    let failed = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    assert_eq!(failed, 0, "a process has limits");
+    assert!(
+        limit.rlim_max >= needed,
+        "the row needs {needed} descriptors, and `ulimit -Hn` allows {}",
+        limit.rlim_max
+    );
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the limit is valid, and not above the one it was given.
+    let failed = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+    assert_eq!(failed, 0, "a limit may be raised to its bound");
 }
 
 /// Waits for the first answer on a connection.

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
-use super::client::reset_when_closed;
+use super::client::{allow_descriptors, reset_when_closed};
 use super::server::Server;
 use super::{Net, each_net};
 use crate::kit::resident_bytes;
@@ -39,6 +39,7 @@ async fn serve<R: Net>(mut stream: R::Stream) {
 }
 
 fn idle<R: Net>(probe: &mut Probe) {
+    allow_descriptors(10_100); // the other process has its own
     let server = Server::start::<R, _>(probe.workers(), serve::<R>);
     probe.derive_once(|n| {
         // One that comes first brings whatever is made once.
@@ -81,6 +82,7 @@ impl Drop for Holder {
 /// The hidden command: connects so often, sees one answer on each connection, says so,
 /// and holds them until its input ends.
 pub(crate) fn hold(address: SocketAddr, count: u64) -> std::io::Result<()> {
+    allow_descriptors(count + 100);
     let mut streams = Vec::new();
     for _ in 0..count {
         let mut stream = TcpStream::connect(address)?;
