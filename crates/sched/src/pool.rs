@@ -511,4 +511,64 @@ mod model {
     fn two_jobs_that_wait_for_each_other_both_get_a_thread() {
         check(2, 1, 2, true);
     }
+
+    /// Counts how it ends.
+    struct Errand {
+        ends: Arc<[AtomicUsize; 2]>,
+        has_run: bool,
+    }
+
+    impl Drop for Errand {
+        fn drop(&mut self) {
+            self.ends[usize::from(self.has_run)].fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A close against a job on its way in: whatever was accepted runs or is
+    /// dropped once, and every thread goes home.
+    fn check_close(mandatory: bool) {
+        loom::model(move || {
+            let threads = Arc::new(Threads(Mutex::new(Vec::new())));
+            let pool = Pool::new(Box::new(Hire(threads.clone())), 1, Duration::MAX);
+            let ends = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+            let mut errand = Errand {
+                ends: ends.clone(),
+                has_run: false,
+            };
+            let sender = thread::spawn({
+                let pool = pool.clone();
+                move || {
+                    let task = Tasks::job(move || {
+                        errand.has_run = true;
+                        drop(errand);
+                    });
+                    pool.submit(Job { task, mandatory }).is_ok()
+                }
+            });
+            let dropped = pool.close();
+            let accepted = sender.join().unwrap();
+            loop {
+                let thread = threads.0.lock().pop();
+                match thread {
+                    Some(thread) => thread.join().unwrap(),
+                    None => break,
+                }
+            }
+            let [lost, ran] = [0, 1].map(|end| ends[end].load(Relaxed));
+            assert_eq!(lost + ran, 1);
+            assert!(!mandatory || !accepted || ran == 1);
+            assert_eq!(lost, dropped + usize::from(!accepted));
+            assert_eq!((pool.threads(), pool.queued()), (0, 0));
+        });
+    }
+
+    #[test]
+    fn a_job_against_a_close_runs_or_is_dropped() {
+        check_close(false);
+    }
+
+    #[test]
+    fn a_job_that_must_run_does_so_against_a_close() {
+        check_close(true);
+    }
 }
