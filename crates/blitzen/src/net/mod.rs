@@ -34,6 +34,9 @@
 //!
 //! A socket is watched by the worker on which it was made, while the task that
 //! uses it may run anywhere.
+//!
+//! On Linux, streams and listeners may go by completion instead: see
+//! [`SocketMode`].
 
 #[macro_use]
 mod doc;

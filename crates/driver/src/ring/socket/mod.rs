@@ -94,7 +94,8 @@ impl Ring {
 
     /// Whether the caller is the thread that turns this ring, and will again.
     fn is_mine(&self) -> bool {
-        self.owner.0.load(Relaxed) == Owner::mark()
+        let mark = Owner::mark();
+        mark != 0 && self.owner.0.load(Relaxed) == mark
     }
 
     /// The owner goes, and may not come back: what is queued goes out now.
@@ -113,6 +114,9 @@ impl Ring {
     /// Does something with the sockets, under the lock; an owner asleep is
     /// woken if that has left something for the kernel, or if somebody expects
     /// an answer that the owner does not wait for.
+    ///
+    /// R3 holds for both: the owner settles under the lock what it waits for, and
+    /// whether it sleeps.
     fn with_sockets<R>(&self, visit: impl FnOnce(&mut Core, &mut Aftermath) -> R) -> R {
         let mut after = Aftermath::default();
         let mut core = self.core.lock();

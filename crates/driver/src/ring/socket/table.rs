@@ -125,14 +125,22 @@ pub(in crate::ring) struct Aftermath {
 }
 
 impl Aftermath {
+    #[inline]
     pub(in crate::ring) fn finish(mut self) {
+        if !self.ends.is_empty() {
+            self.say_ends();
+        }
+        // What else there is is dropped after the wakes.
+        self.wakes.fire();
+    }
+
+    #[cold]
+    fn say_ends(&mut self) {
         for (_open, fd) in self.ends.drain(..) {
             // SAFETY: the keeper has it open. A connection that is gone needs
             // no end.
             unsafe { libc::shutdown(fd, libc::SHUT_WR) };
         }
-        drop((self.wakers, self.keepers, self.connections));
-        self.wakes.fire();
     }
 }
 
