@@ -39,7 +39,7 @@ fn big_file() -> &'static File {
         let mut file = options.open(&path).expect("there is room for a file");
         std::fs::remove_file(&path).expect("it has just been made");
         let chunk: Vec<u8> = (0..1 << 20).map(|byte| byte as u8).collect();
-        for _ in 0..FILE_BLOCKS * BLOCK as u64 >> 20 {
+        for _ in 0..(FILE_BLOCKS * BLOCK as u64) >> 20 {
             file.write_all(&chunk).expect("there is room on the disk");
         }
         file.sync_all().expect("the disk works");
