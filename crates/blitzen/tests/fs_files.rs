@@ -283,6 +283,18 @@ fn a_file_that_the_kernel_knows_nothing_of_beforehand_is_read_all_the_same() {
         file.flush().await.unwrap();
         assert_eq!(fs::read(&path).await.unwrap().len(), 300_000);
         let mut file = File::open(&path).await.unwrap();
+        // What is read for nobody is given back.
+        for _ in 0..10 {
+            file.rewind().await.unwrap();
+            let ended = {
+                let mut room = [0; 64];
+                let mut read = pin!(file.read(&mut room));
+                poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx).is_ready())).await
+            };
+            let position = file.stream_position().await.unwrap();
+            assert_eq!(position, if ended { 64 } else { 0 });
+        }
+        file.rewind().await.unwrap();
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).await.unwrap();
         assert_eq!(bytes.len(), 300_000);
