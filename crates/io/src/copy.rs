@@ -118,8 +118,8 @@ where
 pub(crate) struct Transfer {
     /// What was read and not yet written.
     window: Window,
-    /// How large the window may become.
-    most: usize,
+    /// Whether the window may become larger.
+    grows: bool,
     /// Whether the last read filled it.
     was_full: bool,
     source: Source,
@@ -150,18 +150,18 @@ enum Fill {
 impl Transfer {
     /// One whose buffer is as large as asked.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self::with_capacities(capacity, capacity)
+        Self::new(capacity, false)
     }
 
     /// One whose buffer grows as needed (C3).
     pub(crate) fn growing() -> Self {
-        Self::with_capacities(DEFAULT_CAPACITY, MAX_CAPACITY)
+        Self::new(DEFAULT_CAPACITY, true)
     }
 
-    fn with_capacities(capacity: usize, most: usize) -> Self {
+    fn new(capacity: usize, grows: bool) -> Self {
         Self {
             window: Window::uninit(capacity),
-            most,
+            grows,
             was_full: false,
             source: Source::Open,
             unflushed: false,
@@ -224,8 +224,10 @@ impl Transfer {
         if !matches!(self.source, Source::Open) || !self.window.has_room() {
             return Fill::Idle;
         }
-        if self.was_full && self.window.is_empty() && self.window.capacity() < self.most {
-            self.window.grow(self.most.min(2 * self.window.capacity())); // C3
+        if self.was_full && self.grows && self.window.is_empty() {
+            self.window
+                .grow(MAX_CAPACITY.min(2 * self.window.capacity())); // C3
+            self.grows = self.window.capacity() < MAX_CAPACITY;
         }
         match self.window.poll_fill(reader, cx) {
             Poll::Pending => return Fill::Waiting,

@@ -1,6 +1,6 @@
 //! Moves bytes between two streams, both ways at once.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -124,28 +124,32 @@ where
         b_to_a_buf_size > 0,
         "`b_to_a_buf_size` must be greater than 0"
     );
-    let a_to_b = Transfer::with_capacity(a_to_b_buf_size);
-    let b_to_a = Transfer::with_capacity(b_to_a_buf_size);
-    both_ways(a, b, a_to_b, b_to_a).await
+    both_ways(
+        a,
+        b,
+        Transfer::with_capacity(a_to_b_buf_size),
+        Transfer::with_capacity(b_to_a_buf_size),
+    )
+    .await
 }
 
-async fn both_ways<A, B>(
+/// Not an `async fn`: its future would hold the buffers twice.
+fn both_ways<A, B>(
     a: &mut A,
     b: &mut B,
     a_to_b: Transfer,
     b_to_a: Transfer,
-) -> io::Result<(u64, u64)>
+) -> impl Future<Output = io::Result<(u64, u64)>>
 where
     A: AsyncRead + AsyncWrite + Unpin + ?Sized,
     B: AsyncRead + AsyncWrite + Unpin + ?Sized,
 {
     let mut a_to_b = Direction::Copying(a_to_b);
     let mut b_to_a = Direction::Copying(b_to_a);
-    poll_fn(|cx| {
+    poll_fn(move |cx| {
         // Both are polled, whatever the first one says.
         let there = a_to_b.poll(Pin::new(&mut *a), Pin::new(&mut *b), cx)?;
         let back = b_to_a.poll(Pin::new(&mut *b), Pin::new(&mut *a), cx)?;
         Poll::Ready(Ok((ready!(there), ready!(back))))
     })
-    .await
 }
