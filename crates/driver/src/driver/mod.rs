@@ -16,7 +16,7 @@ mod spin;
 
 use std::io;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use blitzen_util::shim::Mutex;
 use mio::event::Source;
@@ -31,6 +31,8 @@ use crate::{Interest, Poller, Ready, Registration, gone};
 use crate::ring::{Op, Operation, Refusal, Ring, RingConfig, socket};
 #[cfg(target_os = "linux")]
 use std::os::fd::AsFd;
+#[cfg(target_os = "linux")]
+use std::time::Instant;
 
 /// What a [`Driver`] is made of.
 ///
