@@ -286,15 +286,25 @@ mod signals {
     use super::*;
     use std::sync::MutexGuard;
 
-    /// Every test hears the signals of the others: one at a time.
+    /// Every test hears the signals of the others: one at a time, and none hears
+    /// what another has left behind.
     fn alone() -> MutexGuard<'static, ()> {
         static ALONE: Mutex<()> = Mutex::new(());
-        ALONE.lock().unwrap_or_else(|e| e.into_inner())
+        let alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+        one_thread().block_on(async {
+            use blitzen::signal::unix::{SignalKind, signal};
+            // What came before this one is announced with it.
+            let mut marker = signal(SignalKind::user_defined1()).unwrap();
+            send(libc::SIGUSR1);
+            marker.recv().await;
+        });
+        alone
     }
 
     fn send(signal: i32) {
+        // To this thread, so that it has been handled when this returns.
         // SAFETY: a signal to ourselves, for which there is a handler.
-        unsafe { assert_eq!(libc::kill(libc::getpid(), signal), 0) };
+        unsafe { assert_eq!(libc::raise(signal), 0) };
     }
 
     #[test]
