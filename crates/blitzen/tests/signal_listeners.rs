@@ -23,8 +23,9 @@ fn workers(count: usize) -> Runtime {
 }
 
 fn send(kind: SignalKind) {
+    // To this thread, so that it has been handled when this returns.
     // SAFETY: a signal to ourselves, for which there is a handler.
-    unsafe { assert_eq!(libc::kill(libc::getpid(), kind.as_raw_value()), 0) };
+    unsafe { assert_eq!(libc::raise(kind.as_raw_value()), 0) };
 }
 
 async fn receive(listener: &mut Signal) -> Option<()> {
