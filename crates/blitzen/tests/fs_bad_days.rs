@@ -144,15 +144,34 @@ fn what_is_not_ours_is_denied() {
         is_denied(File::create(&path).await.unwrap_err());
         is_denied(fs::read(&path).await.unwrap_err());
         is_denied(fs::write(&path, b"").await.unwrap_err());
-        is_denied(fs::remove_file("/etc/passwd").await.unwrap_err());
-        is_denied(fs::create_dir("/etc/blitzen").await.unwrap_err());
-        is_denied(fs::rename("/etc/passwd", "/etc/nobody").await.unwrap_err());
+
+        let kept = dir.join("kept");
+        fs::create_dir(&kept).await.unwrap();
+        fs::write(kept.join("file"), b"").await.unwrap();
+        permissions.set_mode(0o555);
+        fs::set_permissions(&kept, permissions.clone())
+            .await
+            .unwrap();
+        is_denied(fs::remove_file(kept.join("file")).await.unwrap_err());
+        is_denied(fs::create_dir(kept.join("dir")).await.unwrap_err());
+        let elsewhere = dir.join("elsewhere");
+        is_denied(fs::rename(kept.join("file"), elsewhere).await.unwrap_err());
+
+        permissions.set_mode(0o000);
         let closed = dir.join("closed");
         fs::create_dir(&closed).await.unwrap();
-        fs::set_permissions(&closed, permissions).await.unwrap();
+        fs::set_permissions(&closed, permissions.clone())
+            .await
+            .unwrap();
         is_denied(fs::try_exists(closed.join("file")).await.unwrap_err());
         is_denied(fs::read_dir(&closed).await.unwrap_err());
         is_denied(fs::metadata(closed.join("file")).await.unwrap_err());
+
+        // So that they can be removed.
+        permissions.set_mode(0o755);
+        for dir in [kept, closed] {
+            fs::set_permissions(dir, permissions.clone()).await.unwrap();
+        }
     });
 }
 
