@@ -83,6 +83,12 @@ const STEPS: &[Step] = &[
         run: conformance::run,
     },
     Step {
+        name: "epoll",
+        ci: true,
+        about: "the same without io_uring",
+        run: conformance::run_on_epoll,
+    },
+    Step {
         name: "api",
         ci: false,
         about: "which of Tokio's public items the façade lacks",

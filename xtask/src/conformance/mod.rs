@@ -28,17 +28,19 @@ use verdict::Score;
 const USAGE: &str = "\
 cargo xtask conformance [--group <name>]… [--file <name>]… [options]
   --real       run on the real tokio: shows what this machine lets pass at all
+  --epoll      without io_uring
   --completion sockets by completion; the groups io and net if none is named
   --per-test   a process per test, even where a whole file could share one
   --update     take what passes now off compat/known-failures.txt
   --verbose    print each failure's reason
-The environment reaches the tests: BLITZEN_IO=epoll cargo xtask conformance";
+The environment reaches the tests: BLITZEN_CHILD=sigchld cargo xtask conformance";
 
 struct Options {
     engine: Engine,
     groups: Vec<String>,
     files: Vec<String>,
     per_test: bool,
+    epoll: bool,
     completion: bool,
     update: bool,
     verbose: bool,
@@ -51,6 +53,7 @@ impl Options {
             groups: Vec::new(),
             files: Vec::new(),
             per_test: false,
+            epoll: false,
             completion: false,
             update: false,
             verbose: false,
@@ -67,6 +70,7 @@ impl Options {
                 "--file" => options.files.push(value()?),
                 "--real" => options.engine = Engine::Real,
                 "--per-test" => options.per_test = true,
+                "--epoll" => options.epoll = true,
                 "--completion" => options.completion = true,
                 "--update" => options.update = true,
                 "--verbose" => options.verbose = true,
@@ -78,6 +82,12 @@ impl Options {
         }
         Ok(options)
     }
+}
+
+/// All of it without io_uring.
+pub(crate) fn run_on_epoll(args: &[String]) -> Outcome<Tally> {
+    let epoll = ["--epoll".to_owned()];
+    run(&[&epoll, args].concat())
 }
 
 pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
@@ -101,6 +111,7 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     let start = Instant::now();
     let how = Manner {
         per_test: options.per_test,
+        epoll: options.epoll,
         completion: options.completion,
     };
     let results = trial::run_all(&workshop, &table, &built, &known, how)?;

@@ -100,6 +100,8 @@ pub(super) fn run_all(
 pub(super) struct Manner {
     /// A process per test.
     pub(super) per_test: bool,
+    /// Without io_uring.
+    pub(super) epoll: bool,
     /// With sockets by completion.
     pub(super) completion: bool,
 }
@@ -165,6 +167,9 @@ impl Stage {
             .env("TMPDIR", &temporary)
             .env("HOME", temporary)
             .env_remove("RUST_BACKTRACE");
+        if self.how.epoll {
+            command.env("BLITZEN_IO", "epoll");
+        }
         if self.how.completion {
             command.env("BLITZEN_SOCKETS", "completion");
         }
