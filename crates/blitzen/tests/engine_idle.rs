@@ -55,11 +55,11 @@ fn an_idle_runtime_is_never_switched_to() {
     // polled on a timer would have none. A blocking thread ends after 10 s.
     for _ in 0..60 {
         let before = switches(&all);
-        assert!(before.len() > 4, "{before:?}");
         std::thread::sleep(Duration::from_millis(300));
-        if switches(&all) == before {
+        // Threads name themselves, a moment after they have been started.
+        if before.len() > 4 && switches(&all) == before {
             return;
         }
     }
-    panic!("a worker keeps waking");
+    panic!("a worker keeps waking: {:?}", switches(&all));
 }
