@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -51,6 +51,58 @@ fn a_timer_of_a_blocked_worker_is_fired_by_others() {
         reported.recv_timeout(PATIENCE)
     });
     assert_eq!(runtime.block_on(blocked).unwrap(), Ok(()));
+}
+
+/// One sleeper wakes for the timers of all; if a task blocks that one, the timers of
+/// those that sleep and trust in it must be fired all the same.
+#[test]
+fn timers_of_sleeping_workers_fire_although_who_wakes_for_them_is_blocked() {
+    let started = AtomicUsize::new(0);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name_fn(move || format!("worker-{}", started.fetch_add(1, Relaxed)))
+        .enable_all()
+        .build()
+        .unwrap();
+    let metrics = runtime.metrics();
+    let wait_until_parked = move |worker| {
+        while metrics.worker_park_unpark_count(worker) % 2 == 0 {
+            std::thread::yield_now();
+        }
+    };
+    let meeting = Arc::new(Barrier::new(2));
+    let (report, reported) = mpsc::channel();
+    // One on each worker, since each blocks until the other is there.
+    let armed = [(); 2].map(|()| {
+        let (meeting, report) = (meeting.clone(), report.clone());
+        let wait_until_parked = wait_until_parked.clone();
+        runtime.spawn(async move {
+            meeting.wait();
+            // So that the second finds the first asleep, and trusts in it.
+            if std::thread::current().name() != Some("worker-0") {
+                wait_until_parked(0);
+            }
+            let mut timer = Box::pin(sleep(Duration::from_millis(200)));
+            arm(&mut timer);
+            // Awaited on a thread that is none of the runtime's.
+            std::thread::spawn(move || {
+                block_on(timer);
+                report.send(()).unwrap();
+            })
+        })
+    });
+    let waiting = armed.map(|task| runtime.block_on(task).unwrap());
+    wait_until_parked(0);
+    wait_until_parked(1);
+    // The lowest sleeper gets it, which is the one that wakes for both timers.
+    let blocked = runtime.spawn(async move {
+        let one = reported.recv_timeout(PATIENCE);
+        one.and(reported.recv_timeout(PATIENCE))
+    });
+    assert_eq!(runtime.block_on(blocked).unwrap(), Ok(()));
+    for thread in waiting {
+        thread.join().unwrap();
+    }
 }
 
 #[test]

@@ -123,8 +123,8 @@ impl Keeper {
         (until_ns != AWAKE && until_ns != ENDLESS).then_some(until_ns)
     }
 
-    /// Whether a worker is to fire the timers of those that sleep: the keeper, and anybody who
-    /// has slept (and so may have watched over it) while the keeper was awake.
+    /// Whether a worker, or who looks on its behalf, is to fire the timers of those that sleep:
+    /// the keeper, and anybody who has slept, if the keeper is awake and may be stuck.
     ///
     /// ```
     /// # use blitzen_wheel::Keeper;

@@ -121,9 +121,8 @@ impl Timers {
     /// up to it; tells whether there was one.
     #[inline]
     pub(crate) fn fire(&self, worker: usize, looker: Looker, clock: &Clock) -> bool {
-        let is_on_duty =
-            looker != Looker::Other && self.keeper.is_on_duty(worker, looker == Looker::Risen);
-        match is_on_duty {
+        // Who looks on behalf of a keeper that is stuck has all of its duties.
+        match self.keeper.is_on_duty(worker, looker == Looker::Risen) {
             true => self.fire_for_sleepers(worker, clock),
             false => {
                 let shard = self.shards[worker];
