@@ -32,14 +32,15 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use crate::scheduler::Scheduler;
 
-/// How long a task may wait behind a poll that does not end.
+/// How far apart looks are: a task waits for one or two of them behind a poll
+/// that does not end.
 const PERIOD: Duration = Duration::from_millis(1);
 const PERIOD_NS: u64 = PERIOD.as_nanos() as u64;
 
-/// Looks at nothing before the watchman goes to bed, and by how many doublings
-/// its naps have grown by then.
-const LINGER: u32 = 12;
-const MOST_DOUBLINGS: u32 = 3;
+/// Looks at nothing before the watchman goes to bed; meanwhile its naps are twice
+/// as long. Not longer: a poll that gets stuck then is noticed so much later.
+const LINGER: u32 = 20;
+const QUIET_NAP: Duration = PERIOD.saturating_mul(2);
 
 /// What the lookers share.
 pub(crate) struct Watch {
@@ -144,7 +145,7 @@ impl Watchman {
                 false => quiet + 1,
             };
             if quiet <= LINGER {
-                let nap = PERIOD * (1 << quiet.min(MOST_DOUBLINGS));
+                let nap = if quiet == 0 { PERIOD } else { QUIET_NAP };
                 watch.bed.park_timeout(nap);
             } else {
                 watch.go_to_bed(|| scheduler.is_closed() || scheduler.needs_watching());
