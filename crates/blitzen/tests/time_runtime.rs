@@ -66,7 +66,7 @@ fn timers_of_sleeping_workers_fire_although_who_wakes_for_them_is_blocked() {
         .unwrap();
     let metrics = runtime.metrics();
     let wait_until_parked = move |worker| {
-        while metrics.worker_park_unpark_count(worker) % 2 == 0 {
+        while metrics.worker_park_unpark_count(worker).is_multiple_of(2) {
             std::thread::yield_now();
         }
     };

@@ -6,9 +6,7 @@
 //! I2. A closed shard forgets what is pushed: whoever closed the scheduler
 //!     cancels those tasks through the list of live ones.
 
-use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicUsize as PlainUsize;
 
 use blitzen_task::{Header, Runnable};
 use blitzen_util::pad::Padded;
@@ -72,25 +70,6 @@ impl Queue {
             Some(task)
         }
     }
-}
-
-thread_local! {
-    /// Which shard this thread uses, the same one each time so that what it
-    /// spawns is served in order.
-    static LANE: Cell<Option<usize>> = const { Cell::new(None) };
-}
-
-/// A number of the calling thread, spread evenly over threads.
-pub(crate) fn lane() -> usize {
-    // Not loom's: which lane a thread gets is no part of any protocol.
-    static NEXT: PlainUsize = PlainUsize::new(0);
-    LANE.with(|lane| {
-        lane.get().unwrap_or_else(|| {
-            let next = NEXT.fetch_add(1, Relaxed);
-            lane.set(Some(next));
-            next
-        })
-    })
 }
 
 impl Inject {

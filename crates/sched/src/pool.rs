@@ -23,13 +23,12 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use blitzen_task::Runnable;
+use blitzen_util::lane::lane;
 use blitzen_util::pad::Padded;
 use blitzen_util::park::{Parker, Wakeup};
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::atomic::{AtomicBool, AtomicUsize, fence};
 use blitzen_util::shim::{Condvar, Mutex};
-
-use crate::inject::lane;
 
 /// Queues, so that senders on different threads need not share a lock.
 #[cfg(not(blitzen_loom))]

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use blitzen_observe::{Stats, WorkerCounters};
 use blitzen_task::{Header, Id, JoinHandle, Origin, Runnable, Schedule};
+use blitzen_util::lane::lane;
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicBool, AtomicU32, AtomicUsize};
@@ -29,7 +30,7 @@ use blitzen_util::shim::{Condvar, Mutex};
 use crate::current;
 use crate::home::Home;
 use crate::idle::Idle;
-use crate::inject::{Inject, lane};
+use crate::inject::Inject;
 use crate::lifo::Lifo;
 use crate::ring::Ring;
 use crate::watch::{Watch, Watchman};

@@ -5,6 +5,7 @@
 //! | [`shim`] | std or loom: atomics, cells, locks, threads |
 //! | [`field`] | named bit ranges of a packed word |
 //! | [`pad`] | cache-line padding |
+//! | [`lane`] | a number for every thread, to choose among shards by |
 //! | [`list`] | intrusive doubly linked list |
 //! | [`lock`] | a lock of one word, for short stretches of work |
 //! | [`wake_batch`] | wakers gathered under a lock, fired after it |
@@ -27,6 +28,7 @@ pub mod entered;
 pub mod field;
 pub mod flags;
 pub mod futex;
+pub mod lane;
 pub mod list;
 pub mod lock;
 pub mod pad;

@@ -8,13 +8,11 @@
 //!     then looks whether it is time to end. Both use the shard's lock: if the
 //!     drain had it first, the guard knows, and tells of the progress.
 
-use std::cell::Cell;
 use std::fmt;
 use std::panic::Location;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use blitzen_util::lane::lane;
 use blitzen_util::pad::Padded;
 
 use super::Shared;
@@ -77,23 +75,6 @@ impl Ledger {
     }
 }
 
-/// The shard of the calling thread.
-fn shard_here() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static HERE: Cell<Option<usize>> = const { Cell::new(None) };
-    }
-    let assigned = HERE.try_with(|here| match here.get() {
-        Some(shard) => shard,
-        None => {
-            let shard = NEXT.fetch_add(1, Relaxed) % SHARDS;
-            here.set(Some(shard));
-            shard
-        }
-    });
-    assigned.unwrap_or(0) // a thread that is ending
-}
-
 /// A ledger that is held still.
 pub(super) struct Still<'a>([MutexGuard<'a, Shard>; SHARDS]);
 
@@ -145,7 +126,7 @@ pub struct WorkGuard {
 
 impl WorkGuard {
     pub(super) fn new(shared: Arc<Shared>, taken_at: &'static Location<'static>) -> Self {
-        let shard = shard_here();
+        let shard = lane() % SHARDS;
         let entry = Entry {
             task: WorkingTask::current(),
             taken_at,
