@@ -11,7 +11,8 @@ use crate::alloc;
 use crate::crowd::Crowd;
 use crate::once;
 use crate::probe::{PerOp, Sample};
-use crate::row::{BLITZEN, Role, Row, TOKIO, Target, Unit};
+use crate::report;
+use crate::row::{BLITZEN, Goal, Role, Row, TOKIO, Target, Unit};
 use crate::stats::{Ratio, ahead, median, quantile};
 
 /// What all rows of a run have in common.
@@ -50,6 +51,7 @@ pub(crate) struct Outcome {
     pub(crate) is_in_mean: bool,
     pub(crate) best_peer: Option<String>,
     pub(crate) standings: Vec<Standing>,
+    /// By contender, in the order of the row's goals.
     pub(crate) verdicts: Vec<Verdict>,
 }
 
@@ -88,9 +90,10 @@ pub(crate) struct NoteStanding {
     pub(crate) over_tokio: Option<Ratio>,
 }
 
-/// Whether blitzen reached what it was to reach.
+/// Whether one of blitzen's forms reached what it was to reach.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(crate) struct Verdict {
+    pub(crate) of: String,
     pub(crate) aim: String,
     pub(crate) value: f64,
     pub(crate) is_met: bool,
@@ -102,6 +105,25 @@ impl Outcome {
         let is_subject = |standing: &&Standing| standing.role == Role::Subject;
         self.standing(BLITZEN)
             .or_else(|| self.standings.iter().find(is_subject))
+    }
+
+    /// The subject, and whoever else has targets of its own.
+    pub(crate) fn judged(&self) -> Vec<&Standing> {
+        let mut judged: Vec<&Standing> = self.subject().into_iter().collect();
+        for verdict in &self.verdicts {
+            if let Some(standing) = self.standing(&verdict.of)
+                && judged.iter().all(|one| one.name != standing.name)
+            {
+                judged.push(standing);
+            }
+        }
+        judged
+    }
+
+    /// What one contender was to reach.
+    pub(crate) fn verdicts_of(&self, name: &str) -> Vec<&Verdict> {
+        let verdicts = self.verdicts.iter();
+        verdicts.filter(|verdict| verdict.of == name).collect()
     }
 
     pub(crate) fn standing(&self, name: &str) -> Option<&Standing> {
@@ -231,16 +253,7 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
         })
         .collect();
 
-    let subject = index_of(BLITZEN).or_else(|| {
-        let contenders = row.contenders.iter();
-        contenders
-            .map(|one| one.role)
-            .position(|role| role == Role::Subject)
-    });
-    let verdicts =
-        subject.map_or_else(Vec::new, |subject| judge(&row.targets, &standings[subject]));
-
-    Outcome {
+    let mut outcome = Outcome {
         group: row.group.to_string(),
         row: row.name.to_string(),
         what: row.what.to_string(),
@@ -250,13 +263,16 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
         rounds,
         others_busy: None,
         is_in_mean: row
-            .targets
+            .goals
             .iter()
-            .any(|target| matches!(target, Target::OverTokio(_))),
+            .any(|goal| matches!(goal.target, Target::OverTokio(_))),
         best_peer: best.map(|index| row.contenders[index].name.to_string()),
         standings,
-        verdicts,
-    }
+        verdicts: Vec::new(),
+    };
+    let goals = row.goals.iter();
+    outcome.verdicts = goals.filter_map(|goal| judge(goal, &outcome)).collect();
+    outcome
 }
 
 fn note_standings(own: &Series, tokio: Option<&Series>) -> Vec<NoteStanding> {
@@ -286,60 +302,65 @@ fn best_peer(row: &Row, series: &[Series]) -> Option<usize> {
         .min_by(|left, right| value(left).total_cmp(&value(right)))
 }
 
-/// A target that cannot be judged in this run (its opponent did not take part) is
-/// left out.
-fn judge(targets: &[Target], own: &Standing) -> Vec<Verdict> {
-    let verdict = |aim: String, value: Option<f64>, is_met: fn(f64, f64) -> bool, bound: f64| {
-        value.map(|value| Verdict {
-            aim,
-            value,
-            is_met: is_met(value, bound),
-        })
-    };
-    let at_least = |value: f64, bound: f64| value >= bound;
-    let at_most = |value: f64, bound: f64| value <= bound;
+/// Nothing for a target that cannot be judged in this run: who is to reach it, or its
+/// opponent, did not take part.
+fn judge(goal: &Goal, outcome: &Outcome) -> Option<Verdict> {
+    let own = match goal.of {
+        BLITZEN => outcome.subject(),
+        form => outcome.standing(form),
+    }?;
     let middle = |ratio: Option<Ratio>| ratio.map(|ratio| ratio.median);
-    targets
-        .iter()
-        .filter_map(|target| match *target {
-            Target::OverTokio(bound) => {
-                let aim = format!("≥ {bound} × Tokio");
-                verdict(aim, middle(own.over_tokio), at_least, bound)
-            }
-            Target::CpuOverTokio(bound) => {
-                let aim = format!("CPU ≥ {bound} × Tokio");
-                verdict(aim, middle(own.cpu_over_tokio), at_least, bound)
-            }
-            Target::NoteOverTokio(name, bound) => {
-                let aim = format!("{name} ≥ {bound} × Tokio");
-                let note = own.notes.iter().find(|note| note.name == name);
-                let ratio = note.and_then(|note| note.over_tokio);
-                verdict(aim, middle(ratio), at_least, bound)
-            }
-            Target::OverBestPeer(bound) => {
-                let aim = format!("≥ {bound} × best peer");
-                verdict(aim, middle(own.over_best_peer), at_least, bound)
-            }
-            Target::TimesFloor(bound) => {
-                let aim = format!("≤ {bound} × floor");
-                let times = own.over_floor.map(|ahead| 1.0 / ahead.median);
-                verdict(aim, times, at_most, bound)
-            }
-            Target::AtMost(bound) => {
-                verdict(format!("≤ {bound}"), Some(own.median), at_most, bound)
-            }
-            Target::AtLeast(bound) => {
-                verdict(format!("≥ {bound}"), Some(own.median), at_least, bound)
-            }
-        })
-        .collect()
+    let note = |name: &str| own.notes.iter().find(|note| note.name == name);
+    let at_least = |value: Option<f64>, bound: f64| Some((value?, value? >= bound));
+    let at_most = |value: Option<f64>, bound: f64| Some((value?, value? <= bound));
+    let (aim, judged) = match goal.target {
+        Target::OverTokio(bound) => (
+            format!("≥ {bound} × Tokio"),
+            at_least(middle(own.over_tokio), bound),
+        ),
+        Target::CpuOverTokio(bound) => (
+            format!("CPU ≥ {bound} × Tokio"),
+            at_least(middle(own.cpu_over_tokio), bound),
+        ),
+        Target::NoteOverTokio(name, bound) => (
+            format!("{name} ≥ {bound} × Tokio"),
+            at_least(middle(note(name).and_then(|note| note.over_tokio)), bound),
+        ),
+        Target::NoteAtMost(name, bound) => (
+            format!("{name} ≤ {}", report::show_ns(bound)),
+            at_most(note(name).map(|note| note.median_ns), bound),
+        ),
+        Target::OverBestPeer(bound) => (
+            format!("≥ {bound} × best peer"),
+            at_least(middle(own.over_best_peer), bound),
+        ),
+        Target::TimesFloor(bound) => (
+            format!("≤ {bound} × floor"),
+            at_most(own.over_floor.map(|ahead| 1.0 / ahead.median), bound),
+        ),
+        Target::AtMost(bound) => (
+            format!("≤ {}", report::show(bound, outcome.unit)),
+            at_most(Some(own.median), bound),
+        ),
+        Target::AtLeast(bound) => (
+            format!("≥ {}", report::show(bound, outcome.unit)),
+            at_least(Some(own.median), bound),
+        ),
+    };
+    let (value, is_met) = judged?;
+    Some(Verdict {
+        of: own.name.clone(),
+        aim,
+        value,
+        is_met,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::probe::Note;
-    use crate::row::Contender;
+    use crate::row::{COMPLETION, Contender};
     use std::collections::HashSet;
 
     fn series(values: &[f64]) -> Series {
@@ -417,6 +438,36 @@ mod tests {
         let met: Vec<bool> = outcome.verdicts.iter().map(|one| one.is_met).collect();
         assert_eq!(met, [true, false], "3 × Tokio, but 2 × the floor");
         assert_eq!(outcome.verdicts[1].value, 2.0);
+    }
+
+    #[test]
+    fn each_form_of_blitzen_is_judged_by_its_own_targets() {
+        let contenders = vec![
+            Contender::named(BLITZEN, |_| ()),
+            Contender::named(TOKIO, |_| ()),
+            Contender::named(COMPLETION, |_| ()),
+        ];
+        let row = Row::new("row", "", (1, 1), contenders)
+            .target(Target::OverTokio(2.0))
+            .target_of(COMPLETION, Target::OverTokio(3.0))
+            .target_of(COMPLETION, Target::NoteAtMost("p99", 25.0));
+        let outcome = boil_down(&row, 1, 1, &[&[10.0][..], &[30.0], &[12.0]].map(series));
+        let met: Vec<(&str, bool)> = outcome
+            .verdicts
+            .iter()
+            .map(|one| (one.of.as_str(), one.is_met))
+            .collect();
+        assert_eq!(
+            met,
+            [(BLITZEN, true), (COMPLETION, false), (COMPLETION, true)]
+        );
+        let judged: Vec<&str> = outcome
+            .judged()
+            .iter()
+            .map(|one| one.name.as_str())
+            .collect();
+        assert_eq!(judged, [BLITZEN, COMPLETION]);
+        assert_eq!(outcome.verdicts_of(COMPLETION).len(), 2);
     }
 
     #[test]

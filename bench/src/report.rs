@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::compare::{Outcome, Standing};
 use crate::probe::PerOp;
-use crate::row::{Role, TOKIO, Unit};
+use crate::row::{BLITZEN, COMPLETION, Role, TOKIO, Unit};
 use crate::stats::{Ratio, geometric_mean};
 
 /// A value of `unit`, in a width that fits the tables.
@@ -100,8 +100,8 @@ pub(crate) fn row(outcome: &Outcome) -> String {
         let word = if verdict.is_met { "met" } else { "MISSED" };
         writeln!(
             text,
-            "  target {}: {:.2}, {word}",
-            verdict.aim, verdict.value
+            "  target of {}, {}: {:.2}, {word}",
+            verdict.of, verdict.aim, verdict.value
         )
         .expect("a string takes everything");
     }
@@ -136,7 +136,7 @@ fn per_op(standing: &Standing, show: fn(PerOp) -> String) -> String {
     standing.per_op.map_or("–".into(), show)
 }
 
-/// All rows in a line each, and each group's mean.
+/// All rows in a line for each form of blitzen that is judged, and each group's mean.
 pub(crate) fn summary(outcomes: &[Outcome]) -> String {
     let header = [
         "row",
@@ -151,39 +151,47 @@ pub(crate) fn summary(outcomes: &[Outcome]) -> String {
     ];
     let mut lines = vec![header.map(String::from).to_vec()];
     for outcome in outcomes {
-        let value = |name: &str| {
-            outcome
-                .standing(name)
-                .map_or("–".into(), |one| show(one.median, outcome.unit))
-        };
-        let best = outcome.best_peer.as_deref().unwrap_or("–");
-        let blitzen = outcome.subject();
-        let ratio = |pick: fn(&Standing) -> Option<Ratio>| show_median(blitzen.and_then(pick));
-        let aims: Vec<&str> = outcome
-            .verdicts
-            .iter()
-            .map(|one| one.aim.as_str())
-            .collect();
-        let word = match outcome.verdicts.iter().all(|one| one.is_met) {
-            _ if aims.is_empty() => "",
-            true => "met",
-            false => "MISSED",
-        };
-        lines.push(vec![
-            outcome.row.clone(),
-            value(TOKIO),
-            value(best),
-            best.to_string(),
-            blitzen.map_or("–".into(), |one| show(one.median, outcome.unit)),
-            ratio(|one| one.over_tokio),
-            ratio(|one| one.over_best_peer),
-            aims.join(", "),
-            word.to_string(),
-        ]);
+        let judged = outcome.judged();
+        match judged.is_empty() {
+            true => lines.push(summary_line(outcome, None)),
+            false => lines.extend(judged.iter().map(|one| summary_line(outcome, Some(*one)))),
+        }
     }
     let mut text = table(&lines);
     text.push_str(&group_means(outcomes));
     text
+}
+
+fn summary_line(outcome: &Outcome, judged: Option<&Standing>) -> Vec<String> {
+    let value = |name: &str| {
+        outcome
+            .standing(name)
+            .map_or("–".into(), |one| show(one.median, outcome.unit))
+    };
+    let best = outcome.best_peer.as_deref().unwrap_or("–");
+    let ratio = |pick: fn(&Standing) -> Option<Ratio>| show_median(judged.and_then(pick));
+    let verdicts = judged.map_or(Vec::new(), |one| outcome.verdicts_of(&one.name));
+    let aims: Vec<&str> = verdicts.iter().map(|one| one.aim.as_str()).collect();
+    let word = match verdicts.iter().all(|one| one.is_met) {
+        _ if aims.is_empty() => "",
+        true => "met",
+        false => "MISSED",
+    };
+    let name = match judged {
+        Some(one) if one.name != BLITZEN => format!("{} ({})", outcome.row, one.name),
+        _ => outcome.row.clone(),
+    };
+    vec![
+        name,
+        value(TOKIO),
+        value(best),
+        best.to_string(),
+        judged.map_or("–".into(), |one| show(one.median, outcome.unit)),
+        ratio(|one| one.over_tokio),
+        ratio(|one| one.over_best_peer),
+        aims.join(", "),
+        word.to_string(),
+    ]
 }
 
 fn group_means(outcomes: &[Outcome]) -> String {
@@ -191,32 +199,49 @@ fn group_means(outcomes: &[Outcome]) -> String {
     let mut groups: Vec<&str> = outcomes.iter().map(|one| one.group.as_str()).collect();
     groups.dedup();
     for group in groups {
-        let rows: Vec<&Outcome> = outcomes.iter().filter(|one| one.group == group).collect();
-        let over_tokio = medians(&rows, |one| one.over_tokio);
-        let over_best = medians(&rows, |one| one.over_best_peer);
-        let in_mean: Vec<&Outcome> = rows.into_iter().filter(|one| one.is_in_mean).collect();
-        let Some(mean) = geometric_mean(&medians(&in_mean, |one| one.over_tokio)) else {
-            continue;
-        };
-        let slower = over_tokio.iter().filter(|ratio| **ratio < 1.0).count();
-        let level = over_best.iter().filter(|ratio| **ratio >= 1.0).count();
-        writeln!(
-            text,
-            "{group}: geometric mean {mean:.2} × tokio in the {} rows that aim at a multiple; \
-             {slower} of {} slower than tokio; {level} of {} level with the best peer or ahead",
-            in_mean.len(),
-            over_tokio.len(),
-            over_best.len(),
-        )
-        .expect("a string takes everything");
+        let rows = || outcomes.iter().filter(|one| one.group == group);
+        let mut forms = vec![BLITZEN];
+        if rows().any(|row| !row.verdicts_of(COMPLETION).is_empty()) {
+            forms.push(COMPLETION);
+        }
+        for form in forms {
+            let standings: Vec<(&Outcome, &Standing)> = rows()
+                .filter_map(|row| Some((row, standing_of(row, form)?)))
+                .collect();
+            let over_tokio = medians(&standings, |one| one.over_tokio);
+            let over_best = medians(&standings, |one| one.over_best_peer);
+            let mut in_mean = standings;
+            in_mean.retain(|(row, _)| row.is_in_mean);
+            let Some(mean) = geometric_mean(&medians(&in_mean, |one| one.over_tokio)) else {
+                continue;
+            };
+            let slower = over_tokio.iter().filter(|ratio| **ratio < 1.0).count();
+            let level = over_best.iter().filter(|ratio| **ratio >= 1.0).count();
+            writeln!(
+                text,
+                "{group}, {form}: geometric mean {mean:.2} × tokio in the {} rows that aim at a \
+                 multiple; {slower} of {} slower than tokio; {level} of {} level with the best \
+                 peer or ahead",
+                in_mean.len(),
+                over_tokio.len(),
+                over_best.len(),
+            )
+            .expect("a string takes everything");
+        }
     }
     text
 }
 
-/// blitzen's ratios in these rows, where there are any.
-fn medians(rows: &[&Outcome], pick: fn(&Standing) -> Option<Ratio>) -> Vec<f64> {
-    let subjects = rows.iter().filter_map(|row| row.subject());
-    let ratios = subjects.filter_map(pick);
+fn standing_of<'a>(row: &'a Outcome, form: &str) -> Option<&'a Standing> {
+    match form {
+        BLITZEN => row.subject(),
+        form => row.standing(form),
+    }
+}
+
+/// These ratios, where there are any.
+fn medians(rows: &[(&Outcome, &Standing)], pick: fn(&Standing) -> Option<Ratio>) -> Vec<f64> {
+    let ratios = rows.iter().filter_map(|(_, standing)| pick(standing));
     ratios.map(|ratio| ratio.median).collect()
 }
 

@@ -35,6 +35,15 @@ pub(crate) enum Target {
     OverBestPeer(f64),
     /// Tokio's note of that name is so many times blitzen's.
     NoteOverTokio(&'static str, f64),
+    /// The note of that name, in nanoseconds.
+    NoteAtMost(&'static str, f64),
+}
+
+/// A target, and which of blitzen's forms is to reach it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Goal {
+    pub(crate) of: &'static str,
+    pub(crate) target: Target,
 }
 
 /// Who a contender is to the report.
@@ -75,8 +84,10 @@ impl Contender {
 
 /// Whose ratio every other is compared with.
 pub(crate) const TOKIO: &str = "tokio";
-/// Whose targets are judged.
+/// Whose targets are judged, unless another form of it is named.
 pub(crate) const BLITZEN: &str = "blitzen";
+/// blitzen with sockets by completion, which has targets of its own.
+pub(crate) const COMPLETION: &str = "blitzen-completion";
 
 /// How many operations make a sample of a tenth of a second or less, and how many
 /// are enough to see that the count is right.
@@ -95,7 +106,7 @@ pub(crate) struct Row {
     pub(crate) unit: Unit,
     pub(crate) ops: Ops,
     pub(crate) workers: usize,
-    pub(crate) targets: Vec<Target>,
+    pub(crate) goals: Vec<Goal>,
     /// Each sample in a process of its own.
     pub(crate) is_isolated: bool,
     /// For rows that keep one thread busy at a time, where a count of instructions
@@ -120,7 +131,7 @@ impl Row {
             unit: Unit::Nanoseconds,
             ops: Ops { full, quick },
             workers: 2,
-            targets: Vec::new(),
+            goals: Vec::new(),
             is_isolated: false,
             counted_ops: None,
             untraced: &[],
@@ -136,8 +147,13 @@ impl Row {
         Row { workers, ..self }
     }
 
-    pub(crate) fn target(mut self, target: Target) -> Row {
-        self.targets.push(target);
+    pub(crate) fn target(self, target: Target) -> Row {
+        self.target_of(BLITZEN, target)
+    }
+
+    /// A target of one of blitzen's other forms.
+    pub(crate) fn target_of(mut self, of: &'static str, target: Target) -> Row {
+        self.goals.push(Goal { of, target });
         self
     }
 
@@ -272,6 +288,13 @@ mod tests {
                 );
             }
             assert!(row.ops.quick <= row.ops.full, "{}", row.name);
+            for goal in &row.goals {
+                let is_known = goal.of == BLITZEN || row.contender(goal.of).is_some();
+                assert!(is_known, "{}: {} does not take part", row.name, goal.of);
+            }
+            let completes = row.contender(COMPLETION).is_some();
+            let is_judged = row.goals.iter().any(|goal| goal.of == COMPLETION);
+            assert_eq!(completes, is_judged, "{}: {COMPLETION}'s target", row.name);
         }
     }
 }

@@ -35,7 +35,8 @@ impl Signal {
         .await
     }
 
-    fn take(&self) -> bool {
+    /// Clears the flag; whether it was set.
+    pub(crate) fn take(&self) -> bool {
         self.is_set.load(Relaxed) && self.is_set.swap(false, AcqRel)
     }
 }

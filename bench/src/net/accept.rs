@@ -9,9 +9,9 @@ use std::thread;
 
 use super::cores::{Side, others_cpu_ns, pin};
 use super::server::Server;
-use super::{Net, each_net};
+use super::{Sockets, each_server};
 use crate::probe::{Cost, Probe, Region};
-use crate::row::{Row, Target::OverTokio};
+use crate::row::{COMPLETION, Row, Target::OverTokio};
 
 /// Connections at a time.
 const BURST: u64 = 64;
@@ -22,19 +22,19 @@ pub(crate) fn rows() -> Vec<Row> {
             "accept_storm",
             "a connection accepted, found at its end and closed: server CPU",
             (4_096, 128),
-            each_net!(storm),
+            each_server!(storm, serve),
         )
         .workers(1)
-        .target(OverTokio(1.0)),
+        .target(OverTokio(1.0))
+        .target_of(COMPLETION, OverTokio(1.0)),
     ]
 }
 
-async fn serve<R: Net>(mut stream: R::Stream) {
-    R::read(&mut stream, &mut [0; 16]).await;
+async fn serve<R: Sockets>(mut connection: R::Connection) {
+    R::receive(&mut connection, vec![0; 16]).await;
 }
 
-fn storm<R: Net>(probe: &mut Probe) {
-    let server = Server::start::<R, _>(probe.workers(), serve::<R>);
+fn storm(probe: &mut Probe, server: &Server) {
     probe.derive(|n| {
         let client = thread::spawn({
             let address = server.address;

@@ -2,10 +2,10 @@
 
 use super::client::{Client, Talk};
 use super::server::Server;
-use super::{CLIENT_CALLS, Net, each_net, each_net_alone_too};
+use super::{CLIENT_CALLS, Sockets, each_server, each_server_and_current_thread};
 use crate::probe::Probe;
 use crate::row::{
-    Row,
+    COMPLETION, Row,
     Target::{NoteOverTokio, OverTokio},
 };
 
@@ -24,7 +24,7 @@ macro_rules! echo_row {
                 " on their way on each: server CPU"
             ),
             $ops,
-            $contenders!(echo, $connections, $depth),
+            $contenders!(echo::<$connections, $depth>, serve),
         )
         .workers(1)
         .untraced(CLIENT_CALLS)
@@ -33,67 +33,96 @@ macro_rules! echo_row {
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
-        echo_row!("echo_1", 1, 1, (4_000, 64), each_net_alone_too)
+        echo_row!("echo_1", 1, 1, (4_000, 64), each_server_and_current_thread)
             .target(OverTokio(1.15))
-            .target(NoteOverTokio("time", 1.7)),
-        echo_row!("echo_32", 32, 1, (20_000, 256), each_net_alone_too).target(OverTokio(1.05)),
-        echo_row!("echo_256", 256, 1, (20_000, 512), each_net).target(OverTokio(1.05)),
-        echo_row!("echo_1024", 1024, 1, (30_000, 2_048), each_net)
+            .target(NoteOverTokio("time", 1.7))
+            .target_of(COMPLETION, OverTokio(1.15))
+            .target_of(COMPLETION, NoteOverTokio("time", 1.7)),
+        echo_row!(
+            "echo_32",
+            32,
+            1,
+            (20_000, 256),
+            each_server_and_current_thread
+        )
+        .target(OverTokio(1.05))
+        .target_of(COMPLETION, OverTokio(1.12)),
+        echo_row!("echo_256", 256, 1, (20_000, 512), each_server)
+            .target(OverTokio(1.05))
+            .target_of(COMPLETION, OverTokio(1.12)),
+        echo_row!("echo_1024", 1024, 1, (30_000, 2_048), each_server)
             .target(OverTokio(1.0))
-            .target(NoteOverTokio("p99", 3.0)),
-        echo_row!("echo_8192", 8192, 1, (60_000, 8_192), each_net)
+            .target(NoteOverTokio("p99", 3.0))
+            .target_of(COMPLETION, OverTokio(1.08))
+            .target_of(COMPLETION, NoteOverTokio("p99", 3.0)),
+        echo_row!("echo_8192", 8192, 1, (60_000, 8_192), each_server)
             .target(OverTokio(0.95))
-            .target(NoteOverTokio("p99", 1.8)),
-        echo_row!("echo16_1", 1, 16, (20_000, 64), each_net).target(OverTokio(1.0)),
-        echo_row!("echo16_32", 32, 16, (60_000, 512), each_net).target(OverTokio(1.05)),
-        echo_row!("echo16_256", 256, 16, (80_000, 4_096), each_net).target(OverTokio(1.05)),
-        echo_row!("echo16_1024", 1024, 16, (160_000, 16_384), each_net).target(OverTokio(1.05)),
-        echo_row!("echo16_8192", 8192, 16, (400_000, 16_384), each_net).target(OverTokio(0.95)),
+            .target(NoteOverTokio("p99", 1.8))
+            .target_of(COMPLETION, OverTokio(0.95))
+            .target_of(COMPLETION, NoteOverTokio("p99", 1.8)),
+        echo_row!("echo16_1", 1, 16, (20_000, 64), each_server)
+            .target(OverTokio(1.0))
+            .target_of(COMPLETION, OverTokio(1.0)),
+        echo_row!("echo16_32", 32, 16, (60_000, 512), each_server)
+            .target(OverTokio(1.05))
+            .target_of(COMPLETION, OverTokio(1.12)),
+        echo_row!("echo16_256", 256, 16, (80_000, 4_096), each_server)
+            .target(OverTokio(1.05))
+            .target_of(COMPLETION, OverTokio(1.12)),
+        echo_row!("echo16_1024", 1024, 16, (160_000, 16_384), each_server)
+            .target(OverTokio(1.05))
+            .target_of(COMPLETION, OverTokio(1.12)),
+        echo_row!("echo16_8192", 8192, 16, (400_000, 16_384), each_server)
+            .target(OverTokio(0.95))
+            .target_of(COMPLETION, OverTokio(0.95)),
         Row::new(
             "copy_16k",
             "16 KiB echoed by the library's copy, 32 connections: server CPU",
             (8_000, 64),
-            each_net!(copy),
+            each_server!(echo_large, copy),
         )
         .workers(1)
         .untraced(CLIENT_CALLS)
-        .target(OverTokio(1.5)),
+        .target(OverTokio(1.5))
+        .target_of(COMPLETION, OverTokio(1.5)),
         Row::new(
             "echo_16k",
             "16 KiB echoed through a buffer of 4 KiB, 32 connections: server CPU",
             (8_000, 64),
-            each_net!(echo_large),
+            each_server!(echo_large, serve),
         )
         .workers(1)
         .untraced(CLIENT_CALLS)
-        .target(OverTokio(1.0)),
+        .target(OverTokio(1.0))
+        .target_of(COMPLETION, OverTokio(1.0)),
     ]
 }
 
-async fn serve<R: Net>(mut stream: R::Stream) {
+async fn serve<R: Sockets>(mut connection: R::Connection) {
     let mut buffer = vec![0; BUFFER];
     loop {
-        let count = R::read(&mut stream, &mut buffer).await;
-        if count == 0 || !R::write_all(&mut stream, &buffer[..count]).await {
+        let (count, received) = R::receive(&mut connection, buffer).await;
+        if count == 0 {
             return;
         }
+        let (is_sent, sent) = R::send_all(&mut connection, received, count).await;
+        if !is_sent {
+            return;
+        }
+        buffer = sent;
     }
 }
 
-fn echo<R: Net, const CONNECTIONS: usize, const DEPTH: usize>(probe: &mut Probe) {
-    let server = Server::start::<R, _>(probe.workers(), serve::<R>);
+async fn copy<R: Sockets>(connection: R::Connection) {
+    R::copy_all_back(connection).await;
+}
+
+fn echo<const CONNECTIONS: usize, const DEPTH: usize>(probe: &mut Probe, server: &Server) {
     let talk = Talk::echo(64, DEPTH);
     measure(probe, Client::connect(server.address, CONNECTIONS, &talk));
 }
 
-fn echo_large<R: Net>(probe: &mut Probe) {
-    let server = Server::start::<R, _>(probe.workers(), serve::<R>);
-    let talk = Talk::echo(16 * 1024, 1);
-    measure(probe, Client::connect(server.address, 32, &talk));
-}
-
-fn copy<R: Net>(probe: &mut Probe) {
-    let server = Server::start::<R, _>(probe.workers(), R::copy_back);
+fn echo_large(probe: &mut Probe, server: &Server) {
     let talk = Talk::echo(16 * 1024, 1);
     measure(probe, Client::connect(server.address, 32, &talk));
 }

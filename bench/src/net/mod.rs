@@ -9,8 +9,12 @@
 //! no runtime), if a runtime were paid for connecting (connections are made, and
 //! tried, before the clocks start), or if a connection were left out: the client
 //! counts answers, byte by byte.
+//!
+//! monoio and compio have one thread, which accepts and serves; the others have a
+//! worker beside a thread that sleeps.
 
 mod accept;
+mod alone;
 mod client;
 mod cores;
 mod echo;
@@ -119,6 +123,45 @@ tokio_like!(TokioAlone, tokio, hyper_util::rt::TokioIo::new);
 tokio_like!(BlitzenAlone, blitzen, blitzen::io::hyper::HyperIo::new);
 tokio_like!(BlitzenCompletion, blitzen, blitzen::io::hyper::HyperIo::new);
 
+/// What an echo needs. Buffers go along and come back, and futures may stay on their
+/// thread, so that runtimes which want it so can take part.
+pub(crate) trait Sockets: 'static {
+    type Connection: 'static;
+
+    /// How many bytes, at the beginning of the buffer; none at the end, and when the
+    /// connection is broken.
+    fn receive(
+        connection: &mut Self::Connection,
+        buf: Vec<u8>,
+    ) -> impl Future<Output = (usize, Vec<u8>)>;
+    /// Writes the first `count` bytes, which were received last; whether all went.
+    fn send_all(
+        connection: &mut Self::Connection,
+        buf: Vec<u8>,
+        count: usize,
+    ) -> impl Future<Output = (bool, Vec<u8>)>;
+    /// Echoes with the library's own `copy`.
+    fn copy_all_back(connection: Self::Connection) -> impl Future<Output = ()>;
+}
+
+impl<R: Net> Sockets for R {
+    type Connection = R::Stream;
+
+    async fn receive(stream: &mut R::Stream, mut buf: Vec<u8>) -> (usize, Vec<u8>) {
+        let count = R::read(stream, &mut buf).await;
+        (count, buf)
+    }
+
+    async fn send_all(stream: &mut R::Stream, buf: Vec<u8>, count: usize) -> (bool, Vec<u8>) {
+        let done = R::write_all(stream, &buf[..count]).await;
+        (done, buf)
+    }
+
+    async fn copy_all_back(stream: R::Stream) {
+        R::copy_back(stream).await;
+    }
+}
+
 /// A workload of sockets, for each runtime that takes part.
 macro_rules! each_net {
     ($work:ident $(, $number:literal)*) => {
@@ -137,21 +180,54 @@ macro_rules! each_net {
 }
 use each_net;
 
-/// The same, and beside them those on one thread.
-macro_rules! each_net_alone_too {
-    ($work:ident $(, $number:literal)*) => {
+/// A client's work against a server that serves every connection so, for each runtime
+/// that takes part, those of one thread included.
+macro_rules! each_server {
+    ($work:expr, $serve:ident) => {
+        vec![
+            $crate::net::server_of!("blitzen", Blitzen, $work, $serve),
+            $crate::net::server_of!("tokio", Tokio, $work, $serve),
+            $crate::net::server_of!("blitzen-completion", BlitzenCompletion, $work, $serve),
+            $crate::net::server_alone!("monoio", Monoio, $work, $serve),
+            $crate::net::server_alone!("compio", Compio, $work, $serve),
+        ]
+    };
+}
+use each_server;
+
+macro_rules! server_of {
+    ($name:literal, $rt:ident, $work:expr, $serve:ident) => {
+        $crate::row::Contender::named($name, |probe| {
+            type R = $crate::rt::$rt;
+            let server = $crate::net::server::Server::start::<R, _>(probe.workers(), $serve::<R>);
+            $work(probe, &server);
+        })
+    };
+}
+use server_of;
+
+macro_rules! server_alone {
+    ($name:literal, $rt:ident, $work:expr, $serve:ident) => {
+        $crate::row::Contender::named($name, |probe| {
+            type R = $crate::rt::$rt;
+            let server = $crate::net::server::Server::start_alone::<R, _>($serve::<R>);
+            $work(probe, &server);
+        })
+    };
+}
+use server_alone;
+
+/// The same, and beside them the forms of Tokio and blitzen on one thread.
+macro_rules! each_server_and_current_thread {
+    ($work:expr, $serve:ident) => {
         [
-            $crate::net::each_net!($work $(, $number)*),
+            $crate::net::each_server!($work, $serve),
             vec![
-                $crate::row::Contender::named(
-                    "blitzen-alone", $work::<$crate::rt::BlitzenAlone $(, $number)*>
-                ),
-                $crate::row::Contender::named(
-                    "tokio-alone", $work::<$crate::rt::TokioAlone $(, $number)*>
-                ),
+                $crate::net::server_of!("blitzen-alone", BlitzenAlone, $work, $serve),
+                $crate::net::server_of!("tokio-alone", TokioAlone, $work, $serve),
             ],
         ]
         .concat()
     };
 }
-use each_net_alone_too;
+use each_server_and_current_thread;

@@ -1,17 +1,20 @@
 //! A server on a processor of its own, until it is told to stop.
 
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
 use super::Net;
+use super::alone::LocalNet;
 use super::cores::{Side, pin};
 use crate::kit::Signal;
 
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     stop: Arc<Signal>,
+    /// A connection makes it look whether it is to stop.
+    waits_in_accept: bool,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -50,6 +53,29 @@ impl Server {
         })
     }
 
+    /// Starts a runtime of one thread, where every connection is served by a task of
+    /// its own.
+    pub(super) fn start_alone<R: LocalNet, F>(serve: fn(R::Connection) -> F) -> Server
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let mut server = Server::run(true, move |address, stop| {
+            R::run(async {
+                let (listener, bound) = R::listen_here().await;
+                address.send(bound).expect("somebody waits for it");
+                loop {
+                    let connection = R::accept_here(&listener).await;
+                    if stop.take() {
+                        return; // it came to say so
+                    }
+                    R::spawn_local(serve(connection));
+                }
+            });
+        });
+        server.waits_in_accept = true;
+        server
+    }
+
     fn run(
         is_pinned: bool,
         main: impl FnOnce(mpsc::Sender<SocketAddr>, &Signal) + Send + 'static,
@@ -69,6 +95,7 @@ impl Server {
         Server {
             address: receiver.recv().expect("the server starts"),
             stop,
+            waits_in_accept: false,
             thread: Some(thread),
         }
     }
@@ -77,6 +104,10 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.fire();
+        if self.waits_in_accept {
+            // Refused by a server that has ended in a panic, which is told below.
+            let _ = TcpStream::connect(self.address);
+        }
         if let Some(Err(panic)) = self.thread.take().map(thread::JoinHandle::join)
             && !thread::panicking()
         {

@@ -14,11 +14,16 @@ use std::time::{Duration, Instant};
 use super::server::Server;
 use super::{Net, each_net};
 use crate::probe::{Cost, Probe};
-use crate::row::{Row, Target::AtMost};
+use crate::row::{
+    COMPLETION, Row,
+    Target::{AtMost, NoteAtMost},
+};
 
 const BLOCK: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(5);
 const CONNECTIONS: usize = 8;
+/// What nobody should wait longer than.
+const LIMIT_NS: f64 = 20e6;
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -28,7 +33,12 @@ pub(crate) fn rows() -> Vec<Row> {
             (4, 1),
             each_net!(stall),
         )
-        .target(AtMost(20e6)),
+        .target(AtMost(LIMIT_NS))
+        .target(NoteAtMost("timer", LIMIT_NS))
+        .target(NoteAtMost("spawn", LIMIT_NS))
+        .target_of(COMPLETION, AtMost(LIMIT_NS))
+        .target_of(COMPLETION, NoteAtMost("timer", LIMIT_NS))
+        .target_of(COMPLETION, NoteAtMost("spawn", LIMIT_NS)),
     ]
 }
 

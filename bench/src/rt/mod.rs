@@ -7,12 +7,16 @@
 //! A3. An adapter adds nothing a user of that library would not write: at most a
 //!     poll that unwraps a `Result`.
 
+mod compio;
+mod monoio;
 mod smol;
 mod tokio_like;
 
 use std::future::{Future, poll_fn};
 use std::task::{Context, Poll};
 
+pub(crate) use compio::Compio;
+pub(crate) use monoio::Monoio;
 pub(crate) use smol::{Smol, SmolStatic};
 pub(crate) use tokio_like::{Blitzen, BlitzenAlone, BlitzenCompletion, Tokio, TokioAlone};
 
@@ -36,6 +40,15 @@ pub(crate) trait Rt: Sized + 'static {
     fn detach<T: Send + 'static>(join: Self::Join<T>);
 
     fn yield_now() -> impl Future<Output = ()> + Send;
+}
+
+/// A runtime of one thread, which is the one that starts it, for tasks that stay there.
+pub(crate) trait Alone: 'static {
+    /// Starts, runs `future` to its end, and ends; tasks that are left go with it.
+    fn run<F: Future>(future: F) -> F::Output;
+
+    /// Spawns on the runtime of this thread, and lets the task run on its own.
+    fn spawn_local(future: impl Future<Output = ()> + 'static);
 }
 
 /// Runs a task on a worker and hands its output to this thread.
