@@ -15,6 +15,7 @@ use bytes::BufMut;
 use mio::event::Source;
 
 use super::completion::{Door, Line, Wired};
+use super::into_std::Kept;
 use super::mode::SocketMode;
 use super::raw::Socket;
 use crate::io::{BOTH, Evented, Interest, ReadBuf, Ready};
@@ -136,16 +137,17 @@ impl<S: Source + Wired> Link<S> {
         Ok(())
     }
 
-    /// Gives the socket back.
-    pub(crate) fn into_inner(self) -> io::Result<S> {
-        match self {
+    /// Gives the socket back; or itself, if something would be lost.
+    pub(crate) fn into_inner(self) -> Result<S, Kept<Self>> {
+        let socket = match self {
             Self::Ready(evented) => evented.into_inner(),
-            Self::Line(mut line) => {
-                line.detach()?;
-                line.into_socket()
-            }
+            Self::Line(mut line) => match line.detach() {
+                Ok(()) => line.into_socket(),
+                Err(error) => return Err((Some(Self::Line(line)), error)),
+            },
             Self::Moving => Err(moving()),
-        }
+        };
+        socket.map_err(|error| (None, error))
     }
 
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
@@ -484,16 +486,17 @@ impl<S: Source + Wired> Gate<S> {
         Ok(())
     }
 
-    /// Gives the socket back.
-    pub(crate) fn into_inner(self) -> io::Result<S> {
-        match self {
+    /// Gives the socket back; or itself, if something would be lost.
+    pub(crate) fn into_inner(self) -> Result<S, Kept<Self>> {
+        let socket = match self {
             Self::Ready(evented) => evented.into_inner(),
-            Self::Door(mut door) => {
-                door.detach()?;
-                door.into_socket()
-            }
+            Self::Door(mut door) => match door.detach() {
+                Ok(()) => door.into_socket(),
+                Err(error) => return Err((Some(Self::Door(door)), error)),
+            },
             Self::Moving => Err(moving()),
-        }
+        };
+        socket.map_err(|error| (None, error))
     }
 }
 

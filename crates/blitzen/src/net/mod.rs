@@ -48,11 +48,13 @@ mod halves;
 mod addr;
 #[cfg_attr(not(target_os = "linux"), path = "completion/absent.rs")]
 mod completion;
+mod into_std;
 mod link;
 mod mode;
 mod raw;
 
 pub use addr::{ToSocketAddrs, lookup_host};
+pub use into_std::IntoStdError;
 pub use mode::SocketMode;
 
 pub mod tcp;

@@ -17,7 +17,9 @@ const VARIABLE: &str = "BLITZEN_SOCKETS";
 /// what a worker sends goes out in batches: fewer system calls, for many
 /// connections with small messages. What was received and not yet read is then
 /// in the runtime's hands, so a stream that has some is not handed out:
-/// `into_std`, and `try_io` for reading, answer with an error. UDP sockets,
+/// `into_std` answers with an error that [gives it back](super::IntoStdError), and
+/// `try_io` for reading with one that says how much there is to read first. Who
+/// reads from the descriptor itself (`AsFd`) misses those bytes. UDP sockets,
 /// datagrams and pipes always go by readiness.
 ///
 /// A small write that has answered goes to the kernel when its worker next

@@ -46,7 +46,7 @@ use std::{fmt, io};
 
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
-use blitzen_util::shim::{Mutex, MutexGuard, hint};
+use blitzen_util::shim::{Condvar, Mutex, MutexGuard, hint};
 use io_uring::squeue::Entry;
 use io_uring::{cqueue, opcode, types};
 
@@ -109,6 +109,9 @@ pub struct Ring {
     sockets: socket::Counts,
     /// Who turns the ring.
     owner: socket::Owner,
+    /// Completions were taken in, or the owner has left: for
+    /// [`onlookers`](Core::onlookers).
+    turned: Condvar,
     buffers: BufferConfig,
 }
 
@@ -124,6 +127,8 @@ struct Core {
     entered: bool,
     /// The kernel has been asked to say when the poller has events.
     watching: bool,
+    /// Threads that wait for the owner to get something done.
+    onlookers: usize,
     shut: bool,
 }
 
@@ -188,6 +193,7 @@ impl Ring {
                 prompt: 0,
                 entered: false,
                 watching: false,
+                onlookers: 0,
                 shut: false,
             }),
             doze: Doze::new(),
@@ -197,6 +203,7 @@ impl Ring {
             in_flight: AtomicUsize::new(0),
             sockets: socket::Counts::default(),
             owner: socket::Owner::default(),
+            turned: Condvar::new(),
             buffers: config.buffers,
         })
     }
@@ -657,7 +664,14 @@ impl Ring {
         unsafe { self.port.reap(COMPLETIONS_PER_TURN, take_in) };
         core.sockets.completed();
         self.count(core);
+        self.tell_onlookers(core);
         harvest
+    }
+
+    fn tell_onlookers(&self, core: &Core) {
+        if core.onlookers > 0 {
+            self.turned.notify_all();
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! ([`model`](super)), which exports the same names.
 
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -21,10 +21,14 @@ use crate::Poller;
 ///     else while its owner is in the kernel.
 pub(super) struct Port {
     uring: IoUring,
-    /// The kernel knows whose the ring is, if that matters: the first who
-    /// enters.
-    is_owned: AtomicBool,
+    /// The thread whose the ring is, for the kernel: the first that enters.
+    owner: AtomicI32,
 }
+
+/// The ring obeys nobody yet.
+const NOBODY: i32 = 0;
+/// The ring obeys all threads.
+const EVERYBODY: i32 = -1;
 
 impl Port {
     pub(super) fn open(config: &RingConfig) -> Result<(Self, Features), Refusal> {
@@ -32,8 +36,20 @@ impl Port {
         if config.flavour == Flavour::Shared {
             barrier::announce();
         }
-        let is_owned = AtomicBool::new(config.flavour == Flavour::Shared);
-        Ok((Self { uring, is_owned }, features))
+        let owner = AtomicI32::new(match config.flavour {
+            Flavour::Shared => EVERYBODY,
+            Flavour::Pinned => NOBODY,
+        });
+        Ok((Self { uring, owner }, features))
+    }
+
+    /// Whether the kernel would let the calling thread enter.
+    pub(super) fn obeys_us(&self) -> bool {
+        // Relaxed: what matters is only whether this thread has written it.
+        match self.owner.load(Relaxed) {
+            EVERYBODY => true,
+            owner => owner == this_thread(),
+        }
     }
 
     /// Tells the kernel of buffers to pick from: `count` entries at `address`,
@@ -110,10 +126,10 @@ impl Port {
     pub(super) fn enter(&self, wait: Option<Option<Duration>>, prompt: u32) -> io::Result<()> {
         let want = prompt as usize + 1;
         let submitter = self.uring.submitter();
-        // Relaxed: only one thread ever finds it false.
-        if !self.is_owned.load(Relaxed) {
+        // Relaxed: only one thread ever finds nobody.
+        if self.owner.load(Relaxed) == NOBODY {
             submitter.register_enable_rings()?;
-            self.is_owned.store(true, Relaxed);
+            self.owner.store(this_thread(), Relaxed);
         }
         let args = types::SubmitArgs::new();
         let entered = match wait {
@@ -136,6 +152,12 @@ impl Port {
     pub(super) fn wake(&self, poller: &Poller) {
         poller.ring();
     }
+}
+
+/// The kernel's name of the calling thread.
+fn this_thread() -> i32 {
+    // SAFETY: no memory is passed.
+    unsafe { libc::gettid() }
 }
 
 /// Interrupting all processors that run threads of this process.

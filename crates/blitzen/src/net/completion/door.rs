@@ -62,14 +62,11 @@ impl<S: Wired> Door<S> {
     /// Takes the socket out of the ring.
     pub(crate) fn detach(&mut self) -> io::Result<()> {
         if let Some(listener) = self.listener.take()
-            && let Err(listener) = listener.take_out()
+            && let Err((listener, error)) = listener.take_out()
         {
-            let waiting = listener.waiting();
+            let error = error.unwrap_or_else(|| has_waiting(listener.waiting()));
             self.listener = OnceLock::from(listener);
-            return Err(io::Error::other(format!(
-                "{waiting} connections that were accepted have not been asked for: they would be \
-                 lost if the listener were used by others now"
-            )));
+            return Err(error);
         }
         Ok(())
     }
@@ -80,4 +77,11 @@ impl<S: Wired> Door<S> {
         drop(self);
         Arc::into_inner(socket).ok_or_else(|| io::Error::other("the socket is in use"))
     }
+}
+
+fn has_waiting(count: usize) -> io::Error {
+    io::Error::other(format!(
+        "{count} connections that were accepted have not been asked for: they would be lost if \
+         the listener were used by others now"
+    ))
 }

@@ -407,9 +407,12 @@ impl<S: Wired> Line<S> {
         if interest.is_writable() && !stream.is_sent() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        match interest.is_readable().then(|| stream.stand_aside()) {
-            None | Some(0) => Ok(()),
-            Some(unread) => Err(has_unread(unread)),
+        if !interest.is_readable() {
+            return Ok(());
+        }
+        match stream.stand_aside()? {
+            0 => Ok(()),
+            unread => Err(has_unread(unread)),
         }
     }
 
@@ -456,9 +459,9 @@ impl<S: Wired> Line<S> {
     /// Takes the socket out of the ring.
     pub(crate) fn detach(&mut self) -> io::Result<()> {
         if let Some(stream) = self.stream.take()
-            && let Err(stream) = stream.take_out()
+            && let Err((stream, error)) = stream.take_out()
         {
-            let error = has_unread(stream.unread());
+            let error = error.unwrap_or_else(|| has_unread(stream.unread()));
             self.stream = OnceLock::from(stream);
             return Err(error);
         }

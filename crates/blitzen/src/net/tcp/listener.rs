@@ -10,6 +10,7 @@ use socket2::SockRef;
 use super::TcpStream;
 use crate::io::Interest;
 use crate::net::addr::{self, ToSocketAddrs};
+use crate::net::into_std::refused;
 use crate::net::link::{self, Gate};
 use crate::net::methods::{BACKLOG, expect_nonblocking};
 use crate::net::mode::SocketMode;
@@ -218,9 +219,15 @@ impl TcpListener {
     /// ```
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says. Of a listener
+    /// [by completion](crate::net::SocketMode) also if a connection waits that nobody has asked for:
+    /// it would be lost: then the error gives the listener back, as an
+    /// [`IntoStdError`](crate::net::IntoStdError).
     pub fn into_std(self) -> io::Result<std::net::TcpListener> {
-        Ok(self.io.into_inner()?.into())
+        match self.io.into_inner() {
+            Ok(socket) => Ok(socket.into()),
+            Err(kept) => Err(refused(kept, |io| Self { io })),
+        }
     }
 
     /// The address it listens on.

@@ -10,6 +10,7 @@ use socket2::SockRef;
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use crate::io::{ReadBuf, Ready};
 use crate::net::addr::{self, ToSocketAddrs};
+use crate::net::into_std::refused;
 use crate::net::link::Link;
 use crate::net::methods::expect_nonblocking;
 use crate::net::mode::SocketMode;
@@ -147,9 +148,15 @@ impl TcpStream {
     /// ```
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says. Of a stream
+    /// [by completion](crate::net::SocketMode) also if it has received what nobody has read, for
+    /// it would be lost: then the error gives the stream back, as an
+    /// [`IntoStdError`](crate::net::IntoStdError).
     pub fn into_std(self) -> io::Result<std::net::TcpStream> {
-        Ok(self.io.into_inner()?.into())
+        match self.io.into_inner() {
+            Ok(socket) => Ok(socket.into()),
+            Err(kept) => Err(refused(kept, |io| Self { io })),
+        }
     }
 
     /// The address of this side.

@@ -3,11 +3,11 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::{fmt, io, thread};
+use std::{fmt, io};
 
 use blitzen_util::coop;
 
-use super::table::Key;
+use super::table::{Key, Table};
 use crate::gone;
 use crate::ring::Ring;
 
@@ -103,27 +103,20 @@ impl Listener {
             .with_sockets(|core, _| core.sockets.waiting(self.key))
     }
 
-    /// Takes the socket out of the ring again. Blocks for the moment that this
-    /// takes.
+    /// Takes the socket out of the ring again. Blocks as
+    /// [`Stream::take_out`](super::Stream::take_out) does.
     ///
     /// # Errors
-    /// The listener back, if connections were accepted that nobody has asked
-    /// for: they would be lost.
-    pub fn take_out(self) -> Result<(), Self> {
-        while self.waiting() == 0 {
-            if self
-                .ring
-                .with_sockets(|core, _| core.sockets.disarm(self.key))
-            {
-                return match self.waiting() {
-                    0 => Ok(()),
-                    _ => Err(self),
-                };
-            }
-            self.ring.push_on();
-            thread::yield_now(); // to whoever else is at it
+    /// The listener back: if connections were accepted that nobody has asked
+    /// for, which would be lost; and with an error, of kind
+    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy), if the ring obeys only a
+    /// thread that does not turn it.
+    pub fn take_out(self) -> Result<(), (Self, Option<io::Error>)> {
+        match self.ring.stand_aside(self.key, Table::waiting) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err((self, None)),
+            Err(error) => Err((self, Some(error))),
         }
-        Err(self)
     }
 }
 

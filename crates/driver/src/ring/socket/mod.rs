@@ -7,6 +7,7 @@
 //! | `stream` | a connection, as a task has it |
 //! | `listener` | a socket that accepts, as a task has it |
 //! | `lend` | sending from a buffer that is owned by the operation |
+//! | `model` | all of it, between threads, with a kernel of our own making |
 //!
 //! A socket has a home: the ring that it was opened in, where it stays. The
 //! task that uses it may run anywhere. Reading takes what the ring has brought;
@@ -15,6 +16,8 @@
 
 mod lend;
 mod listener;
+#[cfg(all(test, blitzen_loom))]
+mod model;
 pub(super) mod pool;
 mod stream;
 pub(super) mod table;
@@ -28,10 +31,11 @@ use std::time::Duration;
 
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
+use blitzen_util::shim::{MutexGuard, thread};
 
 use super::{Core, Harvest, Ring};
 use pool::{GROUP, Pool};
-use table::{Aftermath, Table};
+use table::{Aftermath, Key, Table};
 
 /// What a ring's table counts, for looks without the lock.
 #[derive(Debug, Default)]
@@ -55,7 +59,9 @@ pub(super) struct Owner(AtomicUsize);
 
 impl Owner {
     fn mark() -> usize {
-        thread_local!(static MARK: u8 = const { 0 });
+        blitzen_util::thread_local_const!(
+            static MARK: u8 = 0;
+        );
         // On a thread that is ending, nobody's.
         MARK.try_with(|mark| &raw const *mark as usize).unwrap_or(0)
     }
@@ -69,6 +75,15 @@ impl Owner {
             self.0.store(mark, Relaxed);
         }
     }
+}
+
+/// Only the thread of the socket's runtime can do it, and it does not run that.
+fn not_run() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ResourceBusy,
+        "the kernel works on this socket for a runtime that stays on its thread, and which is \
+         not running now: do this on that thread, or while it runs",
+    )
 }
 
 impl Ring {
@@ -108,6 +123,7 @@ impl Ring {
             self.turn(Some(Duration::ZERO))?;
             self.owner.0.store(0, Relaxed);
         }
+        self.tell_onlookers(&self.core.lock());
         Ok(())
     }
 
@@ -166,7 +182,7 @@ impl Ring {
 
     fn push_on_locked(&self, core: &mut Core) -> Harvest {
         // A ring that does not obey us obeys its owner, who will be here.
-        if self.send_for_owner(core).is_ok() {
+        if self.port.obeys_us() && self.send_for_owner(core).is_ok() {
             // SAFETY: R1, R2: under the lock, and nobody is in the kernel.
             if unsafe { self.port.has_business() } {
                 let _ = self.port.enter(None, 0);
@@ -174,6 +190,55 @@ impl Ring {
             self.fetch_for_owner();
         }
         self.reap(core)
+    }
+
+    /// Lets others at a socket: nothing is armed any more and everything is
+    /// sent, unless something is `left` that they would miss. Returns how much.
+    /// Blocks for the moment that this takes; what only the owner can do is waited
+    /// for.
+    ///
+    /// # Errors
+    /// [`not_run`] if only the owner can do it and does not turn the ring.
+    fn stand_aside(&self, key: Key, left: fn(&mut Table, Key) -> usize) -> io::Result<usize> {
+        let mut core = self.core.lock();
+        core.sockets.set_aside(key);
+        let found = loop {
+            let is_aside = core.sockets.disarm(key);
+            let left = left(&mut core.sockets, key);
+            self.count(&core);
+            if is_aside || left > 0 {
+                break Ok(left);
+            }
+            if core.entered {
+                self.interrupt(); // before we wait: it comes round, and tells us
+                core = self.look_on(core);
+            } else if self.port.obeys_us() {
+                let harvest = self.push_on_locked(&mut core);
+                drop(core);
+                harvest.finish();
+                thread::yield_now(); // to whoever else is at it
+                core = self.core.lock();
+            } else if self.owner.0.load(Relaxed) == 0 {
+                break Err(not_run());
+            } else {
+                // It turns the ring again before it sleeps, and says when it
+                // leaves instead.
+                core = self.look_on(core);
+            }
+        };
+        let mut after = Aftermath::default();
+        core.sockets.resume(key, &mut after);
+        drop(core);
+        after.finish();
+        found
+    }
+
+    /// Waits for the next time that completions are taken in.
+    fn look_on<'a>(&'a self, mut core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
+        core.onlookers += 1;
+        let mut core = self.turned.wait(core);
+        core.onlookers -= 1;
+        core
     }
 
     /// The same, for what cannot wait, if nobody turns the ring.

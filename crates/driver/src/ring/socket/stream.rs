@@ -1,15 +1,15 @@
 //! A connection on a ring, as a task has it.
 
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::{fmt, thread};
 
 use blitzen_util::coop;
 
-use super::table::{Aftermath, Found, Key, Way};
+use super::table::{Aftermath, Found, Key, Table, Way};
 use crate::gone;
 use crate::ring::Ring;
 
@@ -466,33 +466,31 @@ impl Stream {
     }
 
     /// Takes the socket out of the ring again: nothing is armed any more, and
-    /// everything is sent. Blocks for the moment that this takes.
+    /// everything is sent. Blocks for the moment that this takes, which on
+    /// another thread than that of a [`Pinned`](crate::ring::Flavour::Pinned)
+    /// ring is until its owner looks up.
     ///
     /// # Errors
-    /// The stream back, if there is something that nobody has read: it would
-    /// be lost.
-    pub fn take_out(self) -> Result<(), Self> {
+    /// The stream back: if there is something that nobody has read, which would
+    /// be lost; and with an error, of kind
+    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy), if that owner does not
+    /// turn its ring.
+    pub fn take_out(self) -> Result<(), (Self, Option<io::Error>)> {
         match self.stand_aside() {
-            0 => Ok(()),
-            _ => Err(self),
+            Ok(0) => Ok(()),
+            Ok(_) => Err((self, None)),
+            Err(error) => Err((self, Some(error))),
         }
     }
 
     /// Lets others at the socket: nothing is armed any more and everything is
     /// sent, unless there is something that nobody has read. Returns how much.
-    /// Blocks for the moment that this takes.
-    pub fn stand_aside(&self) -> usize {
-        loop {
-            let (is_aside, unread) = self.with_table(|table, _| {
-                let is_aside = table.disarm(self.key);
-                (is_aside, table.unread(self.key))
-            });
-            if is_aside || unread > 0 {
-                return unread;
-            }
-            self.ring.push_on();
-            thread::yield_now(); // to whoever else is at it
-        }
+    /// Blocks as [`take_out`](Self::take_out) does.
+    ///
+    /// # Errors
+    /// As for [`take_out`](Self::take_out), if nobody turns the ring.
+    pub fn stand_aside(&self) -> io::Result<usize> {
+        self.ring.stand_aside(self.key, Table::unread)
     }
 
     /// Whether everything that was taken over is out, after a push.
@@ -506,10 +504,7 @@ impl Stream {
 
     /// Does something with the table that needs nothing of the kernel, or
     /// tells the owner if it does.
-    fn with_table<R>(
-        &self,
-        visit: impl FnOnce(&mut super::table::Table, &mut Aftermath) -> R,
-    ) -> R {
+    fn with_table<R>(&self, visit: impl FnOnce(&mut Table, &mut Aftermath) -> R) -> R {
         self.ring
             .with_sockets(|core, after| visit(&mut core.sockets, after))
     }

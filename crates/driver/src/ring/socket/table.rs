@@ -226,6 +226,8 @@ enum End {
 /// What comes in.
 struct Incoming {
     arm: Arm,
+    /// So many want the socket for themselves: nothing is armed meanwhile.
+    aside: u32,
     /// Bytes that were copied out of the pool, older than its pieces.
     spill: VecDeque<u8>,
     pieces: Pieces,
@@ -297,6 +299,8 @@ struct Listener {
     keeper: Keeper,
     open: bool,
     arm: Arm,
+    /// As a stream's.
+    aside: u32,
     waiting: VecDeque<OwnedFd>,
     error: Option<i32>,
     waiters: Waiters,
@@ -417,6 +421,7 @@ impl Table {
             open: true,
             receive: Incoming {
                 arm: Arm::Idle,
+                aside: 0,
                 spill: VecDeque::new(),
                 pieces: Pieces::default(),
                 end: None,
@@ -448,6 +453,7 @@ impl Table {
             keeper,
             open: true,
             arm: Arm::Idle,
+            aside: 0,
             waiting: VecDeque::new(),
             error: None,
             waiters: Waiters::default(),
@@ -604,7 +610,7 @@ impl Table {
             return false;
         }
         receive.waiters.set_last(waker, after);
-        if receive.arm == Arm::Idle {
+        if receive.arm == Arm::Idle && receive.aside == 0 {
             self.arm(key.index);
         }
         true
@@ -838,7 +844,7 @@ impl Table {
             return false;
         }
         listener.waiters.add(waker, after);
-        if listener.arm == Arm::Idle {
+        if listener.arm == Arm::Idle && listener.aside == 0 {
             listener.arm = Arm::Queued(How::Always);
             self.busy += 1;
             self.queue
@@ -853,6 +859,36 @@ impl Table {
     }
 
     // Ending.
+
+    /// Others want the socket: from now on nothing is armed, whoever waits,
+    /// until [`resume`](Self::resume).
+    pub(super) fn set_aside(&mut self, key: Key) {
+        *self.aside(key) += 1;
+    }
+
+    /// They have had it, or do not want it any more: whoever waits may ask for
+    /// something again.
+    pub(super) fn resume(&mut self, key: Key, after: &mut Aftermath) {
+        *self.aside(key) -= 1;
+        match &mut self.slots[key.index as usize].place {
+            Place::Stream(stream) if stream.receive.arm == Arm::Idle => {
+                stream.receive.waiters.wake(after);
+            }
+            Place::Listener(listener) if listener.arm == Arm::Idle => {
+                listener.waiters.wake(after);
+            }
+            // The kernel's last word finds them.
+            _ => {}
+        }
+    }
+
+    fn aside(&mut self, key: Key) -> &mut u32 {
+        match &mut self.slots[key.index as usize].place {
+            Place::Stream(stream) => &mut stream.receive.aside,
+            Place::Listener(listener) => &mut listener.aside,
+            Place::Free => unreachable!("S1: a key names an open socket"),
+        }
+    }
 
     /// Stops what is armed for a socket that stays open; true if nothing is,
     /// any more.
@@ -1174,6 +1210,7 @@ impl Table {
                 receive.arm = Arm::Ending;
                 self.queue.push_back((index, Task::Receive, Wish::Cancel));
             }
+            Arm::Idle if receive.aside > 0 => {}
             // Whoever waits has to be served.
             Arm::Idle if !receive.waiters.is_empty() && stream.open && !self.shut => {
                 self.arm(index);
@@ -1269,6 +1306,7 @@ impl Table {
                 listener.arm = Arm::Ending;
                 self.queue.push_back((index, Task::Receive, Wish::Cancel));
             }
+            Arm::Idle if listener.aside > 0 => {}
             Arm::Idle if !listener.waiters.is_empty() && listener.open && !self.shut => {
                 listener.arm = Arm::Queued(How::Always);
                 self.busy += 1;

@@ -1,0 +1,114 @@
+//! What comes back when a socket cannot be handed out.
+
+use std::error::Error;
+use std::{fmt, io};
+
+/// Why `into_std` has failed, with the socket: nothing is lost by asking.
+///
+/// A stream [by completion](super::SocketMode) that has received what nobody has
+/// read is not handed out, for those bytes would be lost; nor is a listener with
+/// connections that nobody has asked for. The [`io::Error`] then carries this.
+///
+/// ```
+/// use blitzen::io::AsyncReadExt;
+/// use blitzen::net::{IntoStdError, TcpStream};
+///
+/// /// Reads on until there is nothing that would be lost.
+/// async fn hand_out(mut stream: TcpStream) -> std::io::Result<(Vec<u8>, std::net::TcpStream)> {
+///     let mut unread = Vec::new();
+///     loop {
+///         let error = match stream.into_std() {
+///             Ok(stream) => return Ok((unread, stream)),
+///             Err(error) => error,
+///         };
+///         stream = error.downcast::<IntoStdError<TcpStream>>()?.into_socket();
+///         stream.read_buf(&mut unread).await?;
+///     }
+/// }
+/// # use blitzen::net::{SocketMode, TcpListener};
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// # let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// # let connect = TcpStream::connect(listener.local_addr()?);
+/// # let (mut stream, accepted) = blitzen::try_join!(connect, listener.accept())?;
+/// # stream.set_mode(SocketMode::PreferCompletion)?;
+/// # let (mut byte, moment) = ([0], std::time::Duration::ZERO);
+/// # let waiting = blitzen::time::timeout(moment, stream.read(&mut byte)).await;
+/// # assert!(waiting.is_err()); // the kernel has been asked to bring bytes
+/// # accepted.0.writable().await?;
+/// # accepted.0.try_write(b"hello")?;
+/// # stream.readable().await?;
+/// # let (unread, stream) = hand_out(stream).await?;
+/// # stream.set_nonblocking(false)?;
+/// # let mut rest = vec![0; 5 - unread.len()];
+/// # std::io::Read::read_exact(&mut &stream, &mut rest)?;
+/// # assert_eq!([unread, rest].concat(), b"hello");
+/// # Ok(())
+/// # }
+/// ```
+pub struct IntoStdError<S> {
+    socket: S,
+    reason: io::Error,
+}
+
+impl<S> IntoStdError<S> {
+    /// The socket, as it was.
+    ///
+    /// ```
+    /// # use blitzen::net::{IntoStdError, TcpListener};
+    /// fn get_back(error: IntoStdError<TcpListener>) -> TcpListener {
+    ///     eprintln!("not yet: {error}");
+    ///     error.into_socket()
+    /// }
+    /// ```
+    pub fn into_socket(self) -> S {
+        self.socket
+    }
+
+    /// A look at the socket.
+    ///
+    /// ```
+    /// # use blitzen::net::{IntoStdError, TcpStream};
+    /// fn log(error: &IntoStdError<TcpStream>) -> std::io::Result<()> {
+    ///     eprintln!("{}: {error}", error.socket().peer_addr()?);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn socket(&self) -> &S {
+        &self.socket
+    }
+}
+
+impl<S> fmt::Display for IntoStdError<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for IntoStdError<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntoStdError")
+            .field("socket", &self.socket)
+            .field("reason", &self.reason)
+            .finish()
+    }
+}
+
+impl<S: fmt::Debug> Error for IntoStdError<S> {}
+
+/// A socket that could not be handed out: what is left of it, and why.
+pub(super) type Kept<T> = (Option<T>, io::Error);
+
+/// The error of `into_std`, with the socket that is made of what is left.
+pub(super) fn refused<T, S>((kept, reason): Kept<T>, wrap: impl FnOnce(T) -> S) -> io::Error
+where
+    S: fmt::Debug + Send + Sync + 'static,
+{
+    match kept {
+        Some(kept) => {
+            let (kind, socket) = (reason.kind(), wrap(kept));
+            io::Error::new(kind, IntoStdError { socket, reason })
+        }
+        None => reason,
+    }
+}

@@ -1,0 +1,436 @@
+//! Models of a socket between the threads that have to do with it: the owner of
+//! its ring, a task that runs elsewhere, and a peer.
+//!
+//! The owner sleeps when it has nothing to do, and so do readers: a wake that is
+//! lost is a deadlock, which loom reports.
+
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use blitzen_util::shim::atomic::AtomicBool;
+use blitzen_util::shim::atomic::Ordering::{Acquire, Release};
+use blitzen_util::shim::thread;
+use blitzen_util::shim::{Condvar, Mutex};
+
+use super::Stream;
+use crate::Poller;
+use crate::ring::{BufferConfig, Memory, Ring, RingConfig};
+
+const NOW: Option<Duration> = Some(Duration::ZERO);
+
+/// The ring, and whether its owner may stop turning it.
+struct Home {
+    ring: Arc<Ring>,
+    is_over: AtomicBool,
+}
+
+impl Home {
+    /// With as many buffers, of eight bytes.
+    fn new(buffers: u16) -> Arc<Self> {
+        let config = RingConfig {
+            buffers: BufferConfig {
+                first: buffers,
+                most: buffers,
+                size: 8,
+            },
+            ..RingConfig::default()
+        };
+        let poller = Arc::new(Poller::new(1).unwrap());
+        Arc::new(Self {
+            ring: Arc::new(Ring::new(&config, poller).unwrap()),
+            is_over: AtomicBool::new(false),
+        })
+    }
+
+    /// A connection: our side on the ring, theirs never waits.
+    fn open(&self) -> (Stream, Peer) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let stream = self.ring.open_stream(Arc::new(ours)).unwrap();
+        let ring = self.ring.clone();
+        (stream, Peer { ring, theirs })
+    }
+
+    /// The owner's part: turns the ring, asleep most of the time.
+    fn serve(&self) {
+        // Acquire, met by the Release in `stop`.
+        while !self.is_over.load(Acquire) {
+            self.ring.turn(None).unwrap();
+        }
+    }
+
+    /// Lets the owner go.
+    fn stop(&self) {
+        // Release, met by the Acquire in `serve`.
+        self.is_over.store(true, Release);
+        self.ring.interrupt();
+    }
+
+    /// The owner's part when all others are through: nothing is left behind.
+    fn settle(&self) {
+        while self.ring.is_at_work() {
+            self.ring.turn(NOW).unwrap();
+        }
+        assert_eq!(self.ring.buffers_held(), 0, "every buffer is back");
+    }
+}
+
+/// The other side of a connection.
+struct Peer {
+    ring: Arc<Ring>,
+    theirs: UnixStream,
+}
+
+impl Peer {
+    fn say(&self, bytes: &[u8]) {
+        assert_eq!((&self.theirs).write(bytes).unwrap(), bytes.len());
+        self.ring.port.network();
+    }
+
+    /// Everything that has come, and whether that was all.
+    fn hear(&self) -> (Vec<u8>, bool) {
+        let mut bytes = Vec::new();
+        let end = (&self.theirs).read_to_end(&mut bytes);
+        (bytes, end.is_ok())
+    }
+}
+
+/// A thread that waits for a future.
+#[derive(Default)]
+struct Sleeper {
+    woken: Mutex<bool>,
+    heard: Condvar,
+}
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        *self.woken.lock() = true;
+        self.heard.notify_one();
+    }
+}
+
+fn wait_for<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+    let sleeper = Arc::new(Sleeper::default());
+    let waker = Waker::from(sleeper.clone());
+    loop {
+        if let Poll::Ready(output) = poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        let mut woken = sleeper.woken.lock();
+        while !*woken {
+            woken = sleeper.heard.wait(woken);
+        }
+        *woken = false;
+    }
+}
+
+fn read(stream: &Stream) -> Vec<u8> {
+    let mut room = [MaybeUninit::uninit(); 16];
+    let count = wait_for(|cx| stream.poll_read(cx, &mut room)).unwrap();
+    initialised(&room[..count])
+}
+
+fn initialised(room: &[MaybeUninit<u8>]) -> Vec<u8> {
+    let byte = |byte: &MaybeUninit<u8>| {
+        // SAFETY: the callers pass what a read has filled.
+        unsafe { byte.assume_init() }
+    };
+    room.iter().map(byte).collect()
+}
+
+/// Asks the kernel for what comes, and does not wait.
+fn arm(stream: &Stream) {
+    let mut cx = Context::from_waker(Waker::noop());
+    let read = stream.poll_read(&mut cx, &mut [MaybeUninit::uninit(); 16]);
+    assert!(read.is_pending());
+}
+
+/// Writes so that the bytes wait for the owner's next turn. For the owner.
+fn write_behind(ring: &Ring, stream: &Stream, bytes: &[u8]) {
+    ring.turn(NOW).unwrap(); // whose ring it is
+    let (first, rest) = bytes.split_at(1);
+    assert_eq!(stream.try_write(&[IoSlice::new(first)]).unwrap(), 1);
+    for byte in rest {
+        assert_eq!(stream.try_write(&[IoSlice::new(&[*byte])]).unwrap(), 1);
+    }
+    assert!(ring.sockets.queued.load(Acquire) > 0, "taken over");
+}
+
+#[test]
+fn a_reader_on_another_thread_gets_what_comes() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (stream, peer) = home.open();
+        let reader = thread::spawn({
+            let home = home.clone();
+            move || {
+                assert_eq!(read(&stream), b"x");
+                drop(stream);
+                home.stop();
+            }
+        });
+        let talker = thread::spawn(move || {
+            peer.say(b"x");
+            peer
+        });
+        home.serve();
+        reader.join().unwrap();
+        drop(talker.join().unwrap());
+        home.settle();
+    });
+}
+
+#[test]
+fn a_reader_that_goes_away_takes_nothing_with_it() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (stream, peer) = home.open();
+        arm(&stream);
+        let dropper = thread::spawn(move || drop(stream));
+        let talker = thread::spawn(move || {
+            let _ = (&peer.theirs).write(b"x"); // nobody may be there any more
+            peer.ring.port.network();
+            peer
+        });
+        home.ring.turn(NOW).unwrap();
+        dropper.join().unwrap();
+        let peer = talker.join().unwrap();
+        home.settle();
+        assert_eq!(home.ring.port.buffers_left(), 1, "the kernel has it again");
+        let closed = (&peer.theirs).read(&mut [0; 1]);
+        let is_open =
+            matches!(&closed, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock);
+        assert!(!is_open, "the descriptor is closed: {closed:?}");
+    });
+}
+
+#[test]
+fn whoever_finds_no_buffer_is_served_when_one_comes_back() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (full, full_peer) = home.open();
+        let (hungry, hungry_peer) = home.open();
+        arm(&full);
+        full_peer.say(b"full");
+        home.ring.turn(NOW).unwrap();
+        home.ring.turn(NOW).unwrap();
+        assert_eq!(home.ring.port.buffers_left(), 0);
+        hungry_peer.say(b"hungry");
+        let giver = thread::spawn(move || assert_eq!(read(&full), b"full"));
+        let waiter = thread::spawn({
+            let home = home.clone();
+            move || {
+                assert_eq!(read(&hungry), b"hungry");
+                home.stop();
+            }
+        });
+        home.serve();
+        giver.join().unwrap();
+        waiter.join().unwrap();
+        home.settle();
+        assert_eq!(home.ring.port.buffers_left(), 1);
+    });
+}
+
+#[test]
+fn what_was_taken_over_is_out_once_when_a_flush_has_ended() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (stream, peer) = home.open();
+        write_behind(&home.ring, &stream, b"abc");
+        home.ring.port.cut_sends(1);
+        let flusher = thread::spawn({
+            let home = home.clone();
+            move || {
+                wait_for(|cx| stream.poll_sent(cx)).unwrap();
+                assert_eq!(peer.hear().0, b"abc", "all of it, once, in order");
+                drop(stream);
+                home.stop();
+            }
+        });
+        home.serve();
+        flusher.join().unwrap();
+        home.settle();
+    });
+}
+
+#[test]
+fn a_shutdown_and_a_drop_come_after_what_was_taken_over() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (stream, peer) = home.open();
+        write_behind(&home.ring, &stream, b"abc");
+        home.ring.port.cut_sends(1);
+        let ender = thread::spawn(move || {
+            stream.end().unwrap();
+            drop(stream);
+        });
+        home.ring.turn(NOW).unwrap();
+        ender.join().unwrap();
+        home.settle();
+        assert_eq!(peer.hear(), (b"abc".to_vec(), true));
+    });
+}
+
+#[test]
+fn an_owner_asleep_ends_what_is_ended_elsewhere() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (stream, peer) = home.open();
+        write_behind(&home.ring, &stream, b"ab");
+        let ender = thread::spawn({
+            let home = home.clone();
+            move || {
+                stream.end().unwrap();
+                wait_for(|cx| stream.poll_sent(cx)).unwrap();
+                home.stop();
+                stream
+            }
+        });
+        home.serve();
+        let stream = ender.join().unwrap();
+        assert_eq!(peer.hear(), (b"ab".to_vec(), true), "the end was said");
+        drop(stream);
+        home.settle();
+    });
+}
+
+#[test]
+fn a_stream_that_is_taken_out_leaves_no_byte_behind() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let socket = Arc::new(ours);
+        let stream = home.ring.open_stream(socket.clone()).unwrap();
+        let (ring, theirs) = (home.ring.clone(), theirs);
+        let peer = Peer { ring, theirs };
+        arm(&stream);
+        home.ring.turn(NOW).unwrap();
+        let taker = thread::spawn({
+            let home = home.clone();
+            move || {
+                let taken = match stream.take_out() {
+                    Ok(()) => Vec::new(),
+                    Err((stream, error)) => {
+                        assert!(error.is_none(), "the ring obeys everybody");
+                        let bytes = read(&stream);
+                        drop(stream);
+                        bytes
+                    }
+                };
+                home.stop();
+                taken
+            }
+        });
+        let talker = thread::spawn(move || {
+            peer.say(b"x");
+            peer
+        });
+        home.serve();
+        let mut bytes = taker.join().unwrap();
+        let _peer = talker.join().unwrap();
+        home.settle();
+        // The rest is where others find it.
+        let end = (&*socket).read_to_end(&mut bytes).unwrap_err();
+        assert_eq!(end.kind(), std::io::ErrorKind::WouldBlock);
+        assert_eq!(bytes, b"x", "once");
+    });
+}
+
+#[test]
+fn a_reader_goes_on_after_others_have_had_the_socket() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (stream, peer) = home.open();
+        let stream = Arc::new(stream);
+        let other = thread::spawn({
+            let stream = stream.clone();
+            move || {
+                // What has come is the reader's.
+                stream.stand_aside().unwrap();
+                peer.say(b"x");
+                peer
+            }
+        });
+        let reader = thread::spawn({
+            let home = home.clone();
+            move || {
+                assert_eq!(read(&stream), b"x");
+                home.stop();
+            }
+        });
+        home.serve();
+        reader.join().unwrap();
+        drop(other.join().unwrap());
+        home.settle();
+    });
+}
+
+#[test]
+fn a_reader_is_served_by_a_sibling_of_a_stuck_owner() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (stream, peer) = home.open();
+        arm(&stream);
+        peer.say(b"x");
+        let rescuer = thread::spawn({
+            let home = home.clone();
+            move || home.ring.rescue().unwrap()
+        });
+        let reader = thread::spawn({
+            let home = home.clone();
+            move || {
+                assert_eq!(read(&stream), b"x");
+                drop(stream);
+                home.stop();
+            }
+        });
+        rescuer.join().unwrap();
+        home.serve(); // it was stuck until now
+        reader.join().unwrap();
+        home.settle();
+    });
+}
+
+/// A buffer that says when it is freed.
+struct Buffer(Arc<AtomicBool>, Vec<u8>);
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.1.fill(b'-'); // a kernel that still uses it would send that
+        assert!(!self.0.swap(true, Release), "freed once");
+    }
+}
+
+#[test]
+fn a_lent_buffer_goes_out_whole_although_its_future_is_dropped() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (stream, peer) = home.open();
+        let freed = Arc::new(AtomicBool::new(false));
+        let mut buffer = Buffer(freed.clone(), b"lent".to_vec());
+        let (start, len) = (buffer.1.as_mut_ptr(), buffer.1.len());
+        // SAFETY: the buffer's own bytes, which stay where they are.
+        let memory = unsafe { Memory::new(buffer, start, len, |_, _| {}) };
+        let sender = thread::spawn(move || {
+            {
+                let mut send = pin!(stream.send_owned(memory, false));
+                let mut cx = Context::from_waker(Waker::noop());
+                let _ = send.as_mut().poll(&mut cx);
+            }
+            drop(stream);
+        });
+        home.ring.turn(NOW).unwrap();
+        sender.join().unwrap();
+        home.settle();
+        assert!(freed.load(Acquire));
+        assert_eq!(peer.hear(), (b"lent".to_vec(), true));
+    });
+}
