@@ -9,6 +9,7 @@ mod home;
 mod idle;
 mod inject;
 mod lifo;
+mod loan;
 mod lone;
 mod pace;
 mod pool;
@@ -21,7 +22,7 @@ mod worker;
 mod world;
 
 pub use pool::{Job, Joiner, Member, Pool, Refused, Staff};
-pub use scheduler::{Config, Scheduler, Spawned};
+pub use scheduler::{Config, Errand, Scheduler, Spawned, Vacancy};
 pub use watch::Watchman;
 pub use worker::{Seat, Step, Worker, current_index, defer, hand_over};
 pub use world::World;

@@ -32,8 +32,9 @@ use crate::home::Home;
 use crate::idle::Idle;
 use crate::inject::Inject;
 use crate::lifo::Lifo;
+use crate::loan::{Loan, Ticket};
 use crate::ring::Ring;
-use crate::watch::{Watch, Watchman};
+use crate::watch::{Mark, Watch, Watchman};
 use crate::worker::Worker;
 use crate::world::World;
 
@@ -73,6 +74,8 @@ pub(crate) struct Desk {
     /// Changes with every poll: a worker whose tick stands still is stuck in one.
     pub(crate) tick: AtomicU32,
     pub(crate) counters: WorkerCounters,
+    /// The worker itself, while its thread is on an errand.
+    loan: Loan<Worker>,
 }
 
 /// A work-stealing scheduler.
@@ -86,6 +89,8 @@ pub struct Scheduler {
     /// One for each worker, then one for each lane.
     homes: Box<[Padded<Home>]>,
     closed: AtomicBool,
+    /// Whoever blocks on it runs its worker, which can go nowhere else.
+    has_seat: bool,
     /// Whether the workers have threads, or need none.
     started: AtomicBool,
     start: Mutex<()>,
@@ -127,6 +132,7 @@ impl Scheduler {
                 lifo: Lifo::new(),
                 tick: AtomicU32::new(0),
                 counters: WorkerCounters::default(),
+                loan: Loan::new(),
             })
         };
         let scheduler = Arc::new(Self {
@@ -137,6 +143,7 @@ impl Scheduler {
             watch: Watch::new(workers),
             homes: (0..homes).map(|_| Padded(Home::new())).collect(),
             closed: AtomicBool::new(false),
+            has_seat: started,
             started: AtomicBool::new(started),
             start: Mutex::new(()),
             present: AtomicUsize::new(1),
@@ -255,15 +262,55 @@ impl Scheduler {
         !self.inject.is_empty() || self.desks.iter().any(|desk| !desk.ring.is_empty())
     }
 
-    /// Whether a worker could be stuck while others sleep.
+    /// Whether a worker could be stuck while others sleep, or is on an errand.
     pub(crate) fn needs_watching(&self) -> bool {
-        self.idle.is_mixed()
+        self.idle.is_mixed() || self.desks.iter().any(|desk| desk.loan.ticket().is_some())
     }
 
     /// Changes with every poll of a worker; `None` while it sleeps.
-    pub(crate) fn tick_of_running(&self, worker: usize) -> Option<u32> {
+    pub(crate) fn mark_of_running(&self, worker: usize) -> Option<Mark> {
         let runs = !self.idle.is_parked(worker);
-        runs.then(|| self.desks[worker].tick.load(Relaxed))
+        let desk = &self.desks[worker];
+        runs.then(|| Mark {
+            tick: desk.tick.load(Relaxed),
+            errand: desk.loan.ticket(),
+        })
+    }
+
+    /// Does something that should be short, and may turn out to be long, on the
+    /// thread of a worker: in that case another thread goes on with the worker,
+    /// and only the task waits that the thread is at.
+    ///
+    /// # Errors
+    /// The code, unless the calling thread is one of the workers, and somebody
+    /// looks after them.
+    pub fn errand<R, F: FnOnce() -> R>(self: &Arc<Self>, code: F) -> Result<(R, Errand), F> {
+        let Some(out) = Out::go(self) else {
+            return Err(code);
+        };
+        let output = code();
+        Ok((output, out.come_back()))
+    }
+
+    /// A worker that is alone needs no watchman before its first errand.
+    #[cold]
+    fn man_watch(self: &Arc<Self>) {
+        if self.workers() == 1 && !self.has_seat && self.watch.hire() {
+            // Without one, there are no errands.
+            let _ = self.world.start_watchman(Watchman::new(self.clone()));
+        }
+    }
+
+    /// Sends another thread to a worker whose own is on a long errand.
+    pub(crate) fn relieve(self: &Arc<Self>, worker: usize, errand: Option<Ticket>) {
+        if let Some(errand) = errand {
+            let scheduler = self.clone();
+            self.world.relieve(Vacancy {
+                scheduler,
+                worker,
+                errand,
+            });
+        }
     }
 
     /// Whether the shutdown has begun.
@@ -439,6 +486,90 @@ impl Scheduler {
         stats.alive_tasks = self.alive_tasks();
         stats.global_queue_depth = self.global_queue_depth();
         stats
+    }
+}
+
+/// How an errand ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// The thread has its worker again.
+    Short,
+    /// The worker goes on elsewhere, as after [`hand_over`](crate::hand_over).
+    Long,
+}
+
+/// A thread that is on an errand, without its worker.
+struct Out<'a> {
+    loan: &'a Loan<Worker>,
+    worker: *mut Worker,
+    errand: Ticket,
+}
+
+impl<'a> Out<'a> {
+    fn go(scheduler: &'a Arc<Scheduler>) -> Option<Self> {
+        if !scheduler.watch.is_manned() {
+            scheduler.man_watch();
+            return None;
+        }
+        let (index, errand) = current::with_worker_of(scheduler, |worker| {
+            let worker = worker?;
+            Some((worker.index(), worker.next_errand()?))
+        })?;
+        let worker = Box::into_raw(current::remove()?);
+        let loan = &scheduler.desks[index].loan;
+        loan.leave(worker, errand);
+        scheduler.watch.changed(|| true);
+        Some(Self {
+            loan,
+            worker,
+            errand,
+        })
+    }
+
+    fn come_back(self) -> Errand {
+        let errand = self.take_up();
+        std::mem::forget(self);
+        errand
+    }
+
+    fn take_up(&self) -> Errand {
+        match self.loan.take_up(self.errand) {
+            true => {
+                // SAFETY: from a box, and this thread's own again (N2).
+                current::install(unsafe { Box::from_raw(self.worker) });
+                Errand::Short
+            }
+            false => Errand::Long,
+        }
+    }
+}
+
+impl Drop for Out<'_> {
+    /// The code has panicked.
+    fn drop(&mut self) {
+        let _short_or_long = self.take_up();
+    }
+}
+
+/// A worker whose thread is on an errand.
+pub struct Vacancy {
+    scheduler: Arc<Scheduler>,
+    worker: usize,
+    errand: Ticket,
+}
+
+impl Vacancy {
+    /// The worker, unless its thread is back; the caller runs it.
+    pub fn fill(self) -> Option<Worker> {
+        let scheduler = &self.scheduler;
+        // The thread leaves on its own, as after `hand_over`. It is present while
+        // its worker is, which nobody else can end now.
+        let count = || scheduler.join();
+        let worker = scheduler.desks[self.worker]
+            .loan
+            .claim(self.errand, count)?;
+        // SAFETY: from a box, and the caller's by N2.
+        Some(*unsafe { Box::from_raw(worker) })
     }
 }
 

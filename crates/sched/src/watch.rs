@@ -9,15 +9,18 @@
 //! has an end takes the system several times as long, since it has a timer to
 //! take back first.)
 //!
+//! A worker whose thread is on an [errand](crate::loan), and has been at the last
+//! look, is given to another thread.
+//!
 //! When there has been nothing to watch for a while, the watchman naps longer,
 //! and at last goes to bed.
 //!
-//! W1. While one worker runs and another sleeps, the watchman is up: whoever
-//!     brings that about calls it.
+//! W1. While one worker runs and another sleeps, or one is on an errand, the
+//!     watchman is up: whoever brings that about calls it.
 //!
 //! ```text
-//!   watchman:  set in_bed      fence   look who sleeps
-//!   worker:    sleep, or wake  fence   load in_bed
+//!   watchman:  set in_bed              fence   look who sleeps, or is out
+//!   worker:    sleep, wake, or go out  fence   load in_bed
 //! ```
 
 use std::sync::Arc;
@@ -30,6 +33,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::atomic::{AtomicBool, AtomicU64, fence};
 use std::sync::atomic::Ordering::SeqCst;
 
+use crate::loan::Ticket;
 use crate::scheduler::Scheduler;
 
 /// How far apart looks are: a task waits for one or two of them behind a poll
@@ -45,19 +49,33 @@ const QUIET_NAP: Duration = PERIOD.saturating_mul(2);
 /// What the lookers share.
 pub(crate) struct Watch {
     in_bed: AtomicBool,
+    /// There is a watchman; and somebody has called for one.
+    manned: AtomicBool,
+    hired: AtomicBool,
     bed: Parker,
     /// When the next look is due.
     due_ns: AtomicU64,
     /// What the last look saw.
-    seen: Mutex<Vec<Option<u32>>>,
+    seen: Mutex<Vec<Option<Mark>>>,
     /// Stuck workers that the watchman has served.
     pub(crate) rescues: Counter,
+}
+
+/// Where a worker that runs has got to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Changes with every poll.
+    pub(crate) tick: u32,
+    /// The errand that its thread is on.
+    pub(crate) errand: Option<Ticket>,
 }
 
 impl Watch {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
             in_bed: AtomicBool::new(false),
+            manned: AtomicBool::new(false),
+            hired: AtomicBool::new(false),
             bed: Parker::new(),
             due_ns: AtomicU64::new(0),
             seen: Mutex::new(vec![None; workers]),
@@ -65,7 +83,7 @@ impl Watch {
         }
     }
 
-    /// A worker has gone to sleep or woken: calls the watchman if it is in bed
+    /// A worker has gone to sleep, woken or gone out: calls the watchman if it is in bed
     /// and there is something to watch (W1).
     #[inline]
     pub(crate) fn changed(&self, something_to_watch: impl FnOnce() -> bool) {
@@ -73,6 +91,17 @@ impl Watch {
         if self.in_bed.load(Relaxed) && something_to_watch() {
             self.call();
         }
+    }
+
+    /// Whether there is a watchman.
+    #[inline]
+    pub(crate) fn is_manned(&self) -> bool {
+        self.manned.load(Relaxed)
+    }
+
+    /// Whether the caller is the first that wants a watchman.
+    pub(crate) fn hire(&self) -> bool {
+        !self.hired.swap(true, Relaxed)
     }
 
     /// Gets the watchman up.
@@ -105,20 +134,22 @@ impl Watch {
     }
 
     /// Calls `stuck` for every worker that runs and whose tick is the same as
-    /// at the last look.
+    /// at the last look, with its errand if that is the same too.
     pub(crate) fn look(
         &self,
-        tick_of_running: impl Fn(usize) -> Option<u32>,
-        mut stuck: impl FnMut(usize),
+        mark_of_running: impl Fn(usize) -> Option<Mark>,
+        mut stuck: impl FnMut(usize, Option<Ticket>),
     ) {
         // Somebody else is looking: that will do.
         let Some(mut seen) = self.seen.try_lock() else {
             return;
         };
         for (worker, seen) in seen.iter_mut().enumerate() {
-            let tick = tick_of_running(worker);
-            if std::mem::replace(seen, tick) == tick && tick.is_some() {
-                stuck(worker);
+            let mark = mark_of_running(worker);
+            if let (Some(before), Some(mark)) = (std::mem::replace(seen, mark), mark)
+                && before.tick == mark.tick
+            {
+                stuck(worker, mark.errand.filter(|_| before.errand == mark.errand));
             }
         }
     }
@@ -138,6 +169,7 @@ impl Watchman {
     pub fn run(self) {
         let scheduler = &*self.scheduler;
         let watch = &scheduler.watch;
+        watch.manned.store(true, Relaxed);
         let mut quiet = 0;
         while !scheduler.is_closed() {
             quiet = match self.look() {
@@ -162,9 +194,10 @@ impl Watchman {
         }
         if scheduler.watch.is_due(scheduler.world().now_ns()) {
             scheduler.watch.look(
-                |worker| scheduler.tick_of_running(worker),
-                |stuck| {
+                |worker| scheduler.mark_of_running(worker),
+                |stuck, errand| {
                     scheduler.watch.rescues.add_shared(1);
+                    self.scheduler.relieve(stuck, errand);
                     scheduler.world().serve(stuck);
                     if scheduler.local_queue_depth(stuck) > 0 {
                         scheduler.notify(); // a thief
@@ -193,13 +226,35 @@ mod tests {
         let watch = Watch::new(3);
         let look = |ticks: [Option<u32>; 3]| {
             let mut stuck = Vec::new();
-            watch.look(|worker| ticks[worker], |worker| stuck.push(worker));
+            let mark = |tick| Mark { tick, errand: None };
+            watch.look(
+                |worker| ticks[worker].map(mark),
+                |worker, _| stuck.push(worker),
+            );
             stuck
         };
         assert!(look([Some(5), Some(7), None]).is_empty());
         assert_eq!(look([Some(5), Some(8), None]), [0]);
         assert!(look([None, Some(9), Some(3)]).is_empty());
         assert!(look([Some(5), Some(10), None]).is_empty());
+    }
+
+    #[test]
+    fn only_an_errand_that_lasts_from_one_look_to_the_next_is_long() {
+        let watch = Watch::new(1);
+        let first = Ticket::NONE.next();
+        let look = |errand| {
+            let mut long = None;
+            watch.look(
+                |_| Some(Mark { tick: 7, errand }),
+                |_, errand| long = Some(errand),
+            );
+            long
+        };
+        assert_eq!(look(Some(first)), None);
+        assert_eq!(look(Some(first.next())), Some(None));
+        assert_eq!(look(Some(first.next())), Some(Some(first.next())));
+        assert_eq!(look(None), Some(None));
     }
 }
 
@@ -209,6 +264,7 @@ mod model {
     use blitzen_util::shim::{Arc, thread};
 
     use crate::idle::Idle;
+    use crate::loan::Loan;
 
     /// Two workers, one of them asleep.
     fn crew() -> Arc<(Idle, Watch)> {
@@ -241,6 +297,23 @@ mod model {
                 assert!(idle.claim(1));
                 watch.changed(|| idle.is_mixed());
             });
+        });
+    }
+
+    #[test]
+    fn the_watchman_gets_up_for_a_worker_whose_thread_goes_on_an_errand() {
+        loom::model(|| {
+            let place = Arc::new((Loan::<()>::new(), Watch::new(1)));
+            let other = place.clone();
+            let worker = thread::spawn(move || {
+                other.0.leave(std::ptr::null_mut(), Ticket::NONE.next());
+                other.1.changed(|| true);
+            });
+            let (loan, watch) = &*place;
+            while loan.ticket().is_none() {
+                watch.go_to_bed(|| loan.ticket().is_some());
+            }
+            worker.join().unwrap();
         });
     }
 

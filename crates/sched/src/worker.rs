@@ -21,6 +21,7 @@ use blitzen_util::shim::hint;
 
 use crate::current;
 use crate::idle::{Retired, Searching};
+use crate::loan::Ticket;
 use crate::lone::Lone;
 use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
 use crate::ring::Overflow;
@@ -61,6 +62,8 @@ pub struct Worker {
     /// of those that were queued before it are still to run.
     yielded: Cell<bool>,
     yield_round: Cell<u32>,
+    /// Its thread's last errand.
+    errand: Cell<Ticket>,
     /// It has had a thread before.
     begun: Cell<bool>,
     /// Leaving: what is woken now is cancelled by the last one out.
@@ -100,6 +103,7 @@ impl Worker {
             deferred: RefCell::new(Vec::new()),
             yielded: Cell::new(false),
             yield_round: Cell::new(0),
+            errand: Cell::new(Ticket::NONE),
             begun: Cell::new(false),
             closing: Cell::new(false),
         }
@@ -548,10 +552,11 @@ impl Worker {
         scheduler.watch.look(
             |worker| match worker == self.index {
                 true => None,
-                false => scheduler.tick_of_running(worker),
+                false => scheduler.mark_of_running(worker),
             },
-            |stuck| {
+            |stuck, errand| {
                 self.desk().counters.rescues.bump();
+                self.scheduler.relieve(stuck, errand);
                 scheduler.world().serve(stuck);
                 let desk = &scheduler.desks[stuck];
                 let newest = desk.lifo.take();
@@ -560,6 +565,17 @@ impl Worker {
                 tasks.for_each(|task| self.push_ring(task));
             },
         );
+    }
+
+    /// The next errand of its thread; `None` if it is leaving, and has nothing
+    /// to leave behind.
+    pub(crate) fn next_errand(&self) -> Option<Ticket> {
+        if self.closing.get() {
+            return None;
+        }
+        let errand = self.errand.get().next();
+        self.errand.set(errand);
+        Some(errand)
     }
 
     fn has_local_work(&self) -> bool {

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use crate::scheduler::Vacancy;
 use crate::watch::Watchman;
 use crate::worker::Worker;
 
@@ -38,6 +39,10 @@ pub trait World: Send + Sync + 'static {
     fn start_watchman(&self, _watchman: Watchman) -> io::Result<()> {
         Ok(())
     }
+
+    /// A worker's thread does not come back from its errand: sends another one,
+    /// which goes on with the worker if [`Vacancy::fill`] says so.
+    fn relieve(&self, _vacancy: Vacancy) {}
 
     /// The worker is about to sleep, and may still be given work by this call.
     fn before_park(&self, _worker: usize) {}

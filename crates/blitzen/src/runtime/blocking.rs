@@ -1,15 +1,16 @@
 //! Work that blocks, as tasks on the pool of threads for it.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use blitzen_sched::{Job, Refused, Worker};
+use blitzen_sched::{Errand, Job, Refused, Vacancy, Worker};
 use blitzen_task::{Header, Id as TaskId, Origin, Runnable, Schedule};
 
 use super::inner::Inner;
 use super::lull;
-use super::world::{give_way, run_worker};
+use super::world::{gave_way, run_worker};
 use crate::task::JoinHandle;
 
 /// A closure as a future that ends with its first poll.
@@ -55,18 +56,39 @@ impl Inner {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
+        match self.try_spawn_blocking(code, mandatory, origin) {
+            Ok(handle) => handle,
+            Err(error) => panic!("OS can't spawn worker thread: {error}"),
+        }
+    }
+
+    /// Like [`spawn_blocking`](Self::spawn_blocking), and drops the code if there
+    /// is no thread to be had.
+    fn try_spawn_blocking<F, R>(
+        &self,
+        code: F,
+        mandatory: bool,
+        origin: Origin,
+    ) -> io::Result<JoinHandle<R>>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
         let future = Blocking(Some(code));
         let (task, handle) = blitzen_task::spawn(future, Once, TaskId::next(), origin);
         self.world().lull().occupy();
         match self.pool().submit(Job { task, mandatory }) {
-            Ok(()) => {}
+            Ok(()) => Ok(handle),
             Err(Refused::Closed(job)) => {
                 drop(job); // which cancels it
                 lull::vacate(self.world());
+                Ok(handle)
             }
-            Err(Refused::NoThread(error)) => panic!("OS can't spawn worker thread: {error}"),
+            Err(Refused::NoThread(error)) => {
+                lull::vacate(self.world());
+                Err(error)
+            }
         }
-        handle
     }
 }
 
@@ -74,7 +96,8 @@ impl Inner {
     /// Lets a thread of the pool go on with a worker whose own thread blocks.
     #[track_caller]
     pub(crate) fn go_on_elsewhere(&self, worker: Worker) {
-        give_way(self.world());
+        self.world().lull().occupy();
+        gave_way();
         let world = self.world().clone();
         let run = move || {
             let worker = worker;
@@ -85,5 +108,205 @@ impl Inner {
         };
         // Mandatory: somebody has to run its tasks, or cancel them.
         drop(self.spawn_blocking(run, true, Origin::caller()));
+    }
+
+    /// Lets a thread of the pool go on with a worker whose own does not come
+    /// back, if it is not back by then.
+    pub(crate) fn fill(&self, vacancy: Vacancy) {
+        let world = self.world().clone();
+        let run = move || {
+            world.lull().occupy(); // for the thread that is away, before it can end
+            match vacancy.fill() {
+                Some(worker) => {
+                    lull::vacate(&world); // as above
+                    run_worker(worker, &world);
+                    world.lull().occupy();
+                }
+                None => lull::vacate(&world),
+            }
+        };
+        // A pool without a thread, which gets none, leaves things as they are.
+        let _ = self.try_spawn_blocking(run, false, Origin::caller());
+    }
+
+    /// Does something that should be short, and may turn out to be long, on the
+    /// worker whose thread this is. In that case the worker goes on elsewhere.
+    ///
+    /// # Errors
+    /// The code, if this thread is no worker, or one that cannot go elsewhere.
+    pub(crate) fn errand<R, F: FnOnce() -> R>(&self, code: F) -> Result<(R, Errand), F> {
+        let (output, errand) = self.scheduler().errand(code)?;
+        if errand == Errand::Long {
+            gave_way();
+        }
+        Ok((output, errand))
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::runtime::{Builder, Runtime, context};
+    use std::sync::mpsc::{self, Receiver, Sender};
+    use std::time::Duration;
+
+    /// Long enough that only what never happens runs into it.
+    const FOREVER: Duration = Duration::from_secs(30);
+
+    fn with_workers(workers: usize) -> Runtime {
+        let mut builder = Builder::new_multi_thread();
+        builder
+            .worker_threads(workers)
+            .enable_all()
+            .build()
+            .unwrap()
+    }
+
+    /// An errand of the worker whose thread this is.
+    fn errand<R>(code: impl FnOnce() -> R) -> Option<(R, Errand)> {
+        context::with_current(|handle| handle.inner.errand(code).ok()).unwrap()
+    }
+
+    /// Tries until there is a watchman.
+    async fn long_errand(wait: Receiver<()>) -> Errand {
+        let mut wait = Some(wait);
+        loop {
+            let blocked = errand(|| wait.take().unwrap().recv_timeout(FOREVER));
+            match blocked {
+                Some((received, errand)) => {
+                    received.expect("somebody went on with the worker");
+                    return errand;
+                }
+                None => crate::time::sleep(Duration::from_millis(1)).await,
+            }
+        }
+    }
+
+    #[test]
+    fn workers_whose_threads_are_all_on_long_errands_go_on_elsewhere() {
+        for workers in [1, 2, 3] {
+            let runtime = with_workers(workers);
+            runtime.block_on(async {
+                let (ends, waits): (Vec<Sender<()>>, Vec<_>) =
+                    (0..workers).map(|_| mpsc::channel()).unzip();
+                let away: Vec<_> = waits
+                    .into_iter()
+                    .map(|wait| {
+                        crate::spawn(async move {
+                            let errand = long_errand(wait).await;
+                            // What is left of the poll, and the polls after it,
+                            // have all there is in a runtime.
+                            crate::time::sleep(Duration::from_millis(1)).await;
+                            crate::spawn(async {}).await.unwrap();
+                            errand
+                        })
+                    })
+                    .collect();
+                // Needs a worker, and there is none but those that are away.
+                let others = crate::spawn(async move {
+                    crate::time::sleep(Duration::from_millis(5)).await;
+                    for end in ends {
+                        end.send(()).unwrap();
+                        crate::task::yield_now().await;
+                    }
+                });
+                others.await.unwrap();
+                let mut long = 0;
+                for task in away {
+                    long += usize::from(task.await.unwrap() == Errand::Long);
+                }
+                assert!(long > 0, "nobody was relieved");
+            });
+            // All of them are there again.
+            runtime.block_on(async {
+                let tasks = [(); 100].map(|()| crate::spawn(crate::task::yield_now()));
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn short_errands_leave_the_worker_where_it_is() {
+        let runtime = with_workers(2);
+        let task = async {
+            let mut done = 0;
+            while done < 1000 {
+                let before = crate::runtime::worker_index();
+                match errand(crate::runtime::worker_index) {
+                    Some((during, Errand::Short)) => {
+                        assert_eq!(during, None);
+                        assert_eq!(crate::runtime::worker_index(), before);
+                        done += 1;
+                    }
+                    // On a machine that is very busy.
+                    Some((_, Errand::Long)) => crate::task::yield_now().await,
+                    None => crate::time::sleep(Duration::from_millis(1)).await,
+                }
+            }
+        };
+        runtime.block_on(async { crate::spawn(task).await.unwrap() });
+    }
+
+    #[test]
+    fn a_panic_on_an_errand_takes_nothing_along() {
+        let runtime = with_workers(2);
+        runtime.block_on(async {
+            for _ in 0..20 {
+                let task = crate::spawn(async {
+                    while errand::<()>(|| panic!("on an errand")).is_none() {
+                        crate::time::sleep(Duration::from_millis(1)).await;
+                    }
+                });
+                assert!(task.await.unwrap_err().is_panic());
+            }
+        });
+    }
+
+    #[test]
+    fn a_runtime_goes_while_a_thread_is_on_an_errand() {
+        for relieved in [false, true] {
+            let runtime = with_workers(2);
+            let (end, wait) = mpsc::channel();
+            let (begun, has_begun) = mpsc::channel();
+            runtime.spawn(async move {
+                let mut wait = Some(wait);
+                loop {
+                    let blocked = errand(|| {
+                        begun.send(()).unwrap();
+                        wait.take().unwrap().recv_timeout(FOREVER).unwrap();
+                    });
+                    match blocked {
+                        Some(_) => return crate::task::yield_now().await,
+                        None => crate::time::sleep(Duration::from_millis(1)).await,
+                    }
+                }
+            });
+            has_begun.recv_timeout(FOREVER).unwrap();
+            if relieved {
+                let both = runtime.block_on(async {
+                    [(); 2].map(|()| crate::spawn(crate::time::sleep(Duration::from_millis(10))))
+                });
+                for task in both {
+                    runtime.block_on(task).unwrap();
+                }
+            }
+            let ender = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(5));
+                end.send(()).unwrap();
+            });
+            drop(runtime); // waits for what runs, and hangs if somebody is lost
+            ender.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn who_cannot_go_elsewhere_goes_on_no_errand() {
+        assert!(context::with_current(|_| ()).is_err());
+        let current = Builder::new_current_thread().build().unwrap();
+        assert!(current.block_on(async { errand(|| ()) }).is_none());
+        let runtime = with_workers(2);
+        assert!(runtime.block_on(async { errand(|| ()) }).is_none());
     }
 }

@@ -10,7 +10,7 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use blitzen_sched::{Joiner, Member, Pool, Staff, Watchman, Worker, World};
+use blitzen_sched::{Joiner, Member, Pool, Staff, Vacancy, Watchman, Worker, World};
 use blitzen_util::pad::Padded;
 use blitzen_util::rng::{self, Rng};
 
@@ -279,6 +279,13 @@ impl World for ForScheduler {
         Ok(())
     }
 
+    fn relieve(&self, vacancy: Vacancy) {
+        // A runtime that goes away does not go on with anything.
+        if let Ok(runtime) = self.0.runtime() {
+            runtime.inner.fill(vacancy);
+        }
+    }
+
     fn before_park(&self, _worker: usize) {
         call(&self.0.hooks.on_park);
     }
@@ -310,9 +317,9 @@ thread_local! {
     static GAVE_WAY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The calling thread's worker goes on elsewhere, while it is blocked itself.
-pub(crate) fn give_way(world: &Real) {
-    world.lull.occupy();
+/// The calling thread's worker goes on elsewhere, while it is blocked itself. It
+/// counts as [occupied](Lull::occupy) until its end.
+pub(crate) fn gave_way() {
     GAVE_WAY.set(true);
 }
 
