@@ -105,8 +105,10 @@ fn operations(dir: &Dir, alive: &Arc<AtomicUsize>) -> Vec<(&'static str, Boxed)>
     let (one, two) = (counted(), counted());
     let (three, four) = (vec![counted(), counted()], vec![counted(), counted()]);
     let (five, fifo) = (counted(), dir.join("fifo"));
-    let [p1, p2, p3, p4, p5, p6, p7] = [(); 7].map(|()| path.clone());
-    let [d1, d2, d3, d4, d5] = ["d1", "d2", "d3", "d4", "d5"].map(|name| dir.join(name));
+    let [p1, p2, p3, p4, p5, p6, p7, p8, p9] = [(); 9].map(|()| path.clone());
+    let [d1, d2, d3, d4, d5, d6] =
+        ["d1", "d2", "d3", "d4", "d5", "empty"].map(|name| dir.join(name));
+    let fifo_to_write = fifo.clone();
     let whole = dir.path().to_owned();
     vec![
         operation!("open", File::open(p1)),
@@ -114,7 +116,11 @@ fn operations(dir: &Dir, alive: &Arc<AtomicUsize>) -> Vec<(&'static str, Boxed)>
         operation!("create", File::create(d1)),
         operation!("read", fs::read(p2)),
         operation!("write", fs::write(d2, b"hello")),
+        operation!("write to a named pipe", fs::write(fifo_to_write, b"hello")),
         operation!("create_dir", fs::create_dir(d3)),
+        operation!("remove_dir", fs::remove_dir(d6)),
+        operation!("symlink_metadata", fs::symlink_metadata(p8)),
+        operation!("try_exists", fs::try_exists(p9)),
         operation!("symlink", fs::symlink("x", d4)),
         operation!("hard_link", fs::hard_link(p3, d5)),
         operation!("rename", fs::rename(p4, p5)),
@@ -160,11 +166,12 @@ async fn drop_at_every_stage(alive: Arc<AtomicUsize>) {
         for number in 0..count {
             let dir = Dir::new();
             std::fs::write(dir.join("file"), vec![1; 10_000]).unwrap();
+            std::fs::create_dir(dir.join("empty")).unwrap();
             make_fifo(&dir.join("fifo"));
             let (name, mut future) = operations(&dir, &alive).swap_remove(number);
             poll_times(&mut future, polls).await;
             drop(future);
-            if name == "open a named pipe" {
+            if name.ends_with("a named pipe") {
                 // A thread of the pool may wait for it, or is about to. It finds
                 // the other end, or no pipe any more.
                 let path = dir.join("fifo");

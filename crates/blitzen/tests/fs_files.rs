@@ -419,3 +419,32 @@ fn paths_with_a_zero_in_them_are_refused() {
         }
     });
 }
+
+/// Nobody may be held up by it, not even the task: it can be given up.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_waits_for_another_program_can_be_given_up() {
+    use blitzen::time::timeout;
+    use std::time::Duration;
+    on_each(async || {
+        let dir = Dir::new();
+        let [to_read, to_write] = ["to-read", "to-write"].map(|name| dir.join(name));
+        make_fifo(&to_read);
+        make_fifo(&to_write);
+        let short = Duration::from_millis(5);
+        assert!(timeout(short, fs::read(&to_read)).await.is_err());
+        assert!(timeout(short, File::open(&to_read)).await.is_err());
+        assert!(timeout(short, fs::write(&to_write, b"x")).await.is_err());
+        assert!(timeout(short, File::create(&to_write)).await.is_err());
+        for pipe in [to_read, to_write] {
+            // What only names it does not wait.
+            assert_eq!(fs::metadata(&pipe).await.unwrap().len(), 0);
+            let other = dir.join("other");
+            fs::rename(&pipe, &other).await.unwrap();
+            // Lets the threads go that wait for the other end.
+            let both = std::fs::File::options().read(true).write(true).open(&other);
+            let _both = both.unwrap();
+            fs::remove_file(&other).await.unwrap();
+        }
+    });
+}

@@ -6,6 +6,7 @@
 //! | `poller` | one worker's sockets: waits for events and hands them out |
 //! | `readiness` | what is known of one source, and who waits to know more |
 //! | `now` | what the kernel can do at once (Linux) |
+//! | `soon` | what it is likely to do soon (Linux) |
 //! | `registration` | what a socket keeps: readiness, waits, tries |
 //! | `ring` | one worker's io_uring (Linux): operations that own their buffers |
 //! | `ready`, `interest` | the sets of what can happen and what is wanted |
@@ -23,6 +24,8 @@ mod ready;
 mod registration;
 #[cfg(target_os = "linux")]
 pub mod ring;
+#[cfg(target_os = "linux")]
+pub mod soon;
 mod wakes;
 
 pub use driver::{Driver, DriverConfig, SpinPermit};

@@ -248,12 +248,17 @@ fn open_cached(path: &CStr, flags: i32) -> io::Result<OwnedFd> {
     }
 }
 
+/// Whether it is a regular file.
+pub(crate) fn is_regular(stat: &libc::statx) -> bool {
+    file_type(stat) == libc::S_IFREG
+}
+
 fn file_type(stat: &libc::statx) -> u32 {
     u32::from(stat.stx_mode) & libc::S_IFMT
 }
 
 /// What is known of an open file without asking anybody for it.
-fn stat_now(file: BorrowedFd<'_>) -> Option<libc::statx> {
+pub(crate) fn stat_now(file: BorrowedFd<'_>) -> Option<libc::statx> {
     // SAFETY: a structure of numbers, for which zero is a value.
     let mut stat: libc::statx = unsafe { std::mem::zeroed() };
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;

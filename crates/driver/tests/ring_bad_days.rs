@@ -333,3 +333,32 @@ fn a_ring_that_is_just_dropped_frees_what_was_left_to_it() {
     drop(ring);
     assert_eq!(alive.load(SeqCst), 0);
 }
+
+#[test]
+fn a_waker_that_panics_leaves_the_ring_and_the_result_intact() {
+    struct Panics;
+
+    impl std::task::Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker's panic");
+        }
+    }
+
+    let Some(ring) = ring(8, 16, Flavour::Shared) else {
+        return;
+    };
+    let panics = Waker::from(Arc::new(Panics));
+    let mut one = ring.submit(Stat::path(c"/".into(), 0));
+    let mut other = ring.submit(Stat::path(c"/".into(), 0));
+    let polled = Pin::new(&mut one).poll(&mut Context::from_waker(&panics));
+    assert!(polled.is_pending() && poll(&mut other).is_pending());
+    let mut panicked = false;
+    while ring.in_flight() > 0 {
+        let turn = std::panic::AssertUnwindSafe(|| ring.turn(None).unwrap());
+        panicked |= std::panic::catch_unwind(turn).is_err();
+    }
+    assert!(panicked);
+    assert!(matches!(poll(&mut one), Poll::Ready(Ok(_))));
+    assert!(matches!(poll(&mut other), Poll::Ready(Ok(_))));
+    assert!(run(&ring, ring.submit(Stat::path(c"/".into(), 0))).is_ok());
+}

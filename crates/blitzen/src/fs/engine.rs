@@ -1,10 +1,12 @@
-//! Where work on files is done that may have to wait: on the pool of threads
-//! for that.
+//! Where work on files is done that may have to wait: on the spot if it is likely
+//! not to, and else on the pool of threads for that.
 
 use std::io;
+use std::path::Path;
 
 use blitzen_task::{JoinHandle, Origin};
 
+use super::{spot, sys};
 use crate::runtime::{Handle, context};
 
 /// The most that is read or copied at once by a worker: some tens of
@@ -48,4 +50,19 @@ pub(super) async fn job<T: Send + 'static>(
     job: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     start(job, false).await.unwrap_or_else(|_| Err(failed()))
+}
+
+/// Does something with what a path names: on the spot, or on the pool.
+pub(super) async fn path_job<T: Send + 'static>(
+    path: &Path,
+    act: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    crate::task::consume_budget().await;
+    if !sys::is_near(path) {
+        return job(act).await;
+    }
+    match spot::on_the_spot(&spot::PATHS, act) {
+        Ok(done) => done,
+        Err(act) => job(act).await,
+    }
 }

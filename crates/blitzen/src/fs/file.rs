@@ -9,10 +9,10 @@
 use std::fmt;
 use std::fs::{File as StdFile, Metadata, Permissions};
 use std::future::poll_fn;
-use std::io::{self, IoSlice, Seek, SeekFrom};
+use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::SystemTime;
 
@@ -22,6 +22,7 @@ use blitzen_util::shim::Mutex;
 
 use super::intake::Intake;
 use super::outbox::Outbox;
+use super::spot::{Patience, on_the_spot};
 use super::sys::{self, Now, Temper};
 use super::{FileTimes, OpenOptions, doc, engine};
 
@@ -60,10 +61,23 @@ pub struct File {
     intake: Mutex<Intake>,
     seek: SeekState,
     max_buf_size: usize,
-    /// Whether the kernel can tell which writes it can do at once.
-    writes_at_once: bool,
+    writing: Writing,
+    /// Whether it is a regular one, of this machine; once that is known.
+    is_near: OnceLock<bool>,
+    patience: Patience,
     /// Whether it is worth asking, for positional operations.
     pub(super) temper: Temper,
+}
+
+/// How bytes are written.
+#[derive(Clone, Copy)]
+enum Writing {
+    /// At once: the kernel can tell what needs no waiting.
+    AtOnce,
+    /// It cannot, but it is likely.
+    OnTheSpot,
+    /// By a job.
+    Elsewhere,
 }
 
 enum SeekState {
@@ -157,7 +171,9 @@ impl File {
             intake: Mutex::new(Intake::new()),
             seek: SeekState::Done(0),
             max_buf_size: MAX_BUF_SIZE,
-            writes_at_once: true,
+            writing: Writing::AtOnce,
+            is_near: OnceLock::new(),
+            patience: Patience::new(),
             temper: Temper::new(),
         }
     }
@@ -224,7 +240,7 @@ impl File {
         engine::enter()?;
         self.arrived().await?;
         self.give_back();
-        sys::set_len(&self.std, size).await
+        sys::set_len(&self.std, size, self.is_near().then_some(&self.patience)).await
     }
 
     /// Sets room aside for `len` bytes from `offset` on, so that writes there do
@@ -263,8 +279,34 @@ impl File {
     pub async fn metadata(&self) -> io::Result<Metadata> {
         engine::enter()?;
         self.arrived().await?;
+        if self.is_near() {
+            crate::task::consume_budget().await;
+            return self.std.metadata(); // in memory, as long as it is open
+        }
         let std = self.std.clone();
         engine::job(move || std.metadata()).await
+    }
+
+    fn is_near(&self) -> bool {
+        *self.is_near.get_or_init(|| sys::is_near_file(&self.std))
+    }
+
+    /// Does something on the spot, if that is likely to take no waiting; or else
+    /// by a job.
+    async fn act<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&StdFile) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        crate::task::consume_budget().await;
+        let std = self.std.clone();
+        let act = move || act(&std);
+        match self.is_near() {
+            true => match on_the_spot(&self.patience, act) {
+                Ok(done) => done,
+                Err(act) => engine::job(act).await,
+            },
+            false => engine::job(act).await,
+        }
     }
 
     /// Another handle to the same file, with the same position.
@@ -361,8 +403,7 @@ impl File {
     /// The system's: it may not be ours to change.
     pub async fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
         engine::enter()?;
-        let std = self.std.clone();
-        engine::job(move || std.set_permissions(permissions)).await
+        self.act(|std| std.set_permissions(permissions)).await
     }
 
     /// Sets when the file was last used.
@@ -383,8 +424,7 @@ impl File {
     pub async fn set_times(&self, times: FileTimes) -> io::Result<()> {
         engine::enter()?;
         self.arrived().await?; // or that would change them once more
-        let std = self.std.clone();
-        engine::job(move || std.set_times(times.0)).await
+        self.act(move |std| std.set_times(times.0)).await
     }
 
     /// Sets when the file was last written.
@@ -471,7 +511,7 @@ impl File {
         engine::enter()?;
         ready!(self.poll_seek(cx))?;
         ready!(self.intake.get_mut().poll_settle(cx, &self.std))?;
-        let written = match self.write_at_once(pieces) {
+        let written = match self.write_here(pieces) {
             Some(written) => written,
             None => {
                 let most = self.max_buf_size;
@@ -482,20 +522,39 @@ impl File {
         Poll::Ready(written)
     }
 
-    /// Writes if that needs no waiting.
-    fn write_at_once(&mut self, pieces: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
+    /// Writes if that needs no waiting, or is likely not to.
+    fn write_here(&mut self, pieces: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         let most = self.max_buf_size.min(engine::MOST_AT_ONCE);
-        if !self.writes_at_once || len > most || self.outbox.has_news() {
+        if len > most || self.outbox.has_news() {
             return None;
         }
-        match sys::write_now(&self.std, pieces) {
-            Now::Done(written) => Some(written),
-            Now::MustWait => None,
-            Now::Unknown => {
-                self.writes_at_once = false;
-                None
+        if let Writing::AtOnce = self.writing {
+            match sys::write_now(&self.std, pieces) {
+                Now::Done(written) => return Some(written),
+                Now::MustWait => return None,
+                Now::Unknown => {}
             }
+            self.writing = match self.is_near() {
+                true => Writing::OnTheSpot,
+                false => Writing::Elsewhere,
+            };
+        }
+        match self.writing {
+            Writing::OnTheSpot => {
+                on_the_spot(&self.patience, || write_some(&self.std, pieces)).ok()
+            }
+            Writing::AtOnce | Writing::Elsewhere => None,
+        }
+    }
+}
+
+/// One write, again if a signal comes in between.
+fn write_some(mut file: &StdFile, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    loop {
+        match file.write_vectored(pieces) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            written => return written,
         }
     }
 }

@@ -18,6 +18,12 @@
 //! io_uring, is done by a thread of the blocking pool. Dropping a future does
 //! not undo what has begun.
 //!
+//! In a multi-thread runtime on Linux, what is likely to take microseconds (to
+//! make, open, rename or remove a file, to write some bytes, on a disk of this
+//! machine) is done on the spot by the worker's thread. Should it take longer, the
+//! worker goes on on another thread, and only the task waits, as with
+//! [`block_in_place`](crate::task::block_in_place).
+//!
 //! Beside Tokio's operations, [`File`] has positional ones on owned buffers:
 //! [`read_at`](File::read_at), [`write_at`](File::write_at) and their kin.
 //!
@@ -33,6 +39,7 @@ mod intake;
 mod open;
 mod outbox;
 mod path;
+mod spot;
 mod sys;
 mod times;
 

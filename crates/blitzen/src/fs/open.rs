@@ -37,6 +37,9 @@ pub(super) struct Flags {
     create_new: bool,
     #[cfg(unix)]
     custom_flags: i32,
+    /// Of a file that is made, if not as usual.
+    #[cfg(unix)]
+    mode: Option<u32>,
     /// Something was said that is not kept here.
     #[cfg(windows)]
     more: bool,
@@ -69,6 +72,11 @@ impl Flags {
         };
         let custom = self.custom_flags & !libc::O_ACCMODE;
         Some(access | creation | custom)
+    }
+
+    /// The permissions of a file that is made.
+    pub(super) fn mode(&self) -> libc::mode_t {
+        self.mode.unwrap_or(0o666)
     }
 }
 
@@ -202,14 +210,14 @@ impl OpenOptions {
     /// dropped. It does not stay open.
     pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
         engine::enter()?;
-        let path = path.as_ref().to_owned();
+        let path = path.as_ref();
         crate::task::consume_budget().await;
         if let Some(flags) = &self.flags
-            && let Some(opened) = sys::open_now(&path, flags)
+            && let Some(opened) = sys::open_here(path, flags)
         {
             return opened.map(File::from_std);
         }
-        let options = self.std.clone();
+        let (options, path) = (self.std.clone(), path.to_owned());
         engine::job(move || options.open(path))
             .await
             .map(File::from_std)
@@ -230,6 +238,9 @@ impl OpenOptions {
     pub fn mode(&mut self, mode: u32) -> &mut Self {
         use std::os::unix::fs::OpenOptionsExt;
         self.std.mode(mode);
+        if let Some(flags) = &mut self.flags {
+            flags.mode = Some(mode);
+        }
         self
     }
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use blitzen_io::AsyncWriteExt;
 
-use super::{File, doc, engine, sys};
+use super::engine::{self, MOST_AT_ONCE};
+use super::{File, doc, sys};
 
 /// Contents up to this size are copied and written by one job, which makes the
 /// file as well.
@@ -26,10 +27,13 @@ const MOST_IN_ONE_JOB: usize = 2 * 1024 * 1024;
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     engine::enter()?;
     crate::task::consume_budget().await;
-    let path = path.as_ref().to_owned();
-    match sys::read_whole(&path).await {
+    let path = path.as_ref();
+    match sys::read_whole(path).await {
         Some(contents) => contents,
-        None => engine::job(|| std::fs::read(path)).await,
+        None => {
+            let path = path.to_owned();
+            engine::job(|| std::fs::read(path)).await
+        }
     }
 }
 
@@ -71,7 +75,13 @@ pub async fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
 /// What has been written is not known if the future is dropped.
 pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
     engine::enter()?;
+    crate::task::consume_budget().await;
     let (path, contents) = (path.as_ref(), contents.as_ref());
+    if contents.len() <= MOST_AT_ONCE
+        && let Some(written) = sys::write_whole(path, contents)
+    {
+        return written;
+    }
     if contents.len() <= MOST_IN_ONE_JOB {
         let (path, contents) = (path.to_owned(), contents.to_owned());
         return engine::job(|| std::fs::write(path, contents)).await;
@@ -202,8 +212,9 @@ pub async fn symlink_file(original: impl AsRef<Path>, link: impl AsRef<Path>) ->
 /// It is not there, or is no link.
 pub async fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     engine::enter()?;
-    let path = path.as_ref().to_owned();
-    engine::job(|| std::fs::read_link(path)).await
+    let path = path.as_ref();
+    let owned = path.to_owned();
+    engine::path_job(path, || std::fs::read_link(owned)).await
 }
 
 /// The path from the root on, without links and dots.
@@ -219,8 +230,9 @@ pub async fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// There is nothing there, or a part of the path is no directory.
 pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     engine::enter()?;
-    let path = path.as_ref().to_owned();
-    engine::job(|| std::fs::canonicalize(path)).await
+    let path = path.as_ref();
+    let owned = path.to_owned();
+    engine::path_job(path, || std::fs::canonicalize(owned)).await
 }
 
 /// What is known of a file or a directory. Links are followed.
@@ -235,8 +247,9 @@ pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// There is nothing there, or it may not be looked at.
 pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     engine::enter()?;
-    let path = path.as_ref().to_owned();
-    engine::job(|| std::fs::metadata(path)).await
+    let path = path.as_ref();
+    let owned = path.to_owned();
+    engine::path_job(path, || std::fs::metadata(owned)).await
 }
 
 /// What is known of a file, a directory or a link itself.
@@ -254,8 +267,9 @@ pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 /// There is nothing there, or it may not be looked at.
 pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     engine::enter()?;
-    let path = path.as_ref().to_owned();
-    engine::job(|| std::fs::symlink_metadata(path)).await
+    let path = path.as_ref();
+    let owned = path.to_owned();
+    engine::path_job(path, || std::fs::symlink_metadata(owned)).await
 }
 
 /// Sets the permissions of a file or a directory.
@@ -273,8 +287,9 @@ pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 /// There is nothing there, or it is not ours to change.
 pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -> io::Result<()> {
     engine::enter()?;
-    let path = path.as_ref().to_owned();
-    engine::job(|| std::fs::set_permissions(path, permissions)).await
+    let path = path.as_ref();
+    let owned = path.to_owned();
+    engine::path_job(path, || std::fs::set_permissions(owned, permissions)).await
 }
 
 /// Whether there is something at a path. Links are followed.

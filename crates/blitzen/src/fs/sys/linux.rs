@@ -21,11 +21,14 @@ use blitzen_driver::ring::file::{
     Transfer, Write, WriteVectored,
 };
 use blitzen_driver::ring::{Memory, Op, Operation, Pieces};
+use blitzen_driver::soon;
+pub(crate) use blitzen_driver::soon::{is_near, is_near_file};
 use blitzen_io::owned::{IoBuf, IoBufMut, Outcome};
 use blitzen_util::shim::Mutex;
 
 use super::super::engine::{self, MOST_AT_ONCE};
 use super::super::open::Flags;
+use super::super::spot::{self, Patience, on_the_spot};
 use crate::runtime::context;
 
 /// More than this is read and written by a thread that has nothing else to do.
@@ -64,6 +67,22 @@ fn ring_supports(code: u8) -> bool {
         Some(ring.supports(code))
     });
     matches!(known, Ok(Some(true)))
+}
+
+/// Something done with names: on the spot, on the ring, or else by a job.
+async fn by_name<T: Operation<Output = io::Result<R>>, R: Send + 'static>(
+    is_near: bool,
+    operation: T,
+    job: impl FnOnce() -> io::Result<R> + Send + 'static,
+) -> io::Result<R> {
+    crate::task::consume_budget().await;
+    if !is_near {
+        return perform(operation, job).await;
+    }
+    match on_the_spot(&spot::PATHS, job) {
+        Ok(done) => done,
+        Err(job) => perform(operation, job).await,
+    }
 }
 
 /// An operation on the ring, or else a job that does the same.
@@ -124,16 +143,39 @@ pub(crate) fn warm(file: &Arc<StdFile>, len: usize) -> Option<Warming> {
     submit(Read::new(file.clone(), room, offset)).ok().map(Warming)
 }
 
-/// Opens a file, if that needs no waiting.
+/// Opens a file, if that needs no waiting, or is likely not to.
 ///
 /// Otherwise not on the ring but by a job: whoever opens a named pipe waits for
 /// the other end, perhaps for ever, and the kernel has few threads for a ring.
-pub(crate) fn open_now(path: &Path, flags: &Flags) -> Option<io::Result<StdFile>> {
-    let path = c_string(path).ok()?;
-    match now::open_now(&path, flags.for_open()?) {
+pub(crate) fn open_here(path: &Path, flags: &Flags) -> Option<io::Result<StdFile>> {
+    let (is_near, path) = (is_near(path), c_string(path).ok()?);
+    let (mode, flags) = (flags.mode(), flags.for_open()?);
+    let open = || {
+        let opened = soon::open_soon(&path, flags, mode)?;
+        soon::unmark(&opened.file, flags);
+        Some(StdFile::from(opened.file))
+    };
+    if is_near && let Ok(Some(opened)) = on_the_spot(&spot::PATHS, open) {
+        return Some(Ok(opened));
+    }
+    match now::open_now(&path, flags) {
         Now::Done(opened) => Some(opened.map(|opened| opened.file.into())),
         Now::MustWait | Now::Unknown => None,
     }
+}
+
+/// Writes a whole file on the spot, if that is likely to take no waiting.
+pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Option<io::Result<()>> {
+    if !is_near(path) {
+        return None;
+    }
+    let path = c_string(path).ok()?;
+    let write = || {
+        let making = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
+        let opened = soon::open_soon(&path, making, 0o666)?;
+        Some(io::Write::write_all(&mut StdFile::from(opened.file), contents))
+    };
+    on_the_spot(&spot::PATHS, write).ok().flatten()
 }
 
 /// Whether there is something at a path, if that is known.
@@ -149,7 +191,14 @@ pub(crate) fn exists_now(path: &Path) -> Option<io::Result<bool>> {
 
 /// The whole of a file, if it can be opened at once; `None` if it cannot.
 pub(crate) async fn read_whole(path: &Path) -> Option<io::Result<Vec<u8>>> {
-    let path = c_string(path).ok()?;
+    let (is_near, path) = (is_near(path), c_string(path).ok()?);
+    if is_near
+        && let Ok(Some(opened)) =
+            on_the_spot(&spot::PATHS, || soon::open_soon(&path, libc::O_RDONLY, 0))
+    {
+        let len = usize::try_from(opened.len).unwrap_or(0);
+        return Some(read_to_end(Arc::new(opened.file.into()), len).await);
+    }
     match now::open_now(&path, libc::O_RDONLY) {
         Now::Done(Ok(opened)) => {
             let len = usize::try_from(opened.len).unwrap_or(0);
@@ -189,7 +238,8 @@ async fn read_to_end(file: Arc<StdFile>, len: usize) -> io::Result<Vec<u8>> {
             }
             Now::Unknown => return rest_by_job(file, bytes).await,
         };
-        if read == 0 {
+        // What is less than was asked for, and as much as the file had, is all.
+        if read == 0 || read < most && bytes.len() == len {
             return Ok(bytes);
         }
         if read >= MOST_AT_ONCE / 2 {
@@ -381,7 +431,18 @@ pub(crate) async fn sync_data(file: &Arc<StdFile>) -> io::Result<()> {
     perform(Sync::data(file.clone()), move || by_job.sync_data()).await
 }
 
-pub(crate) async fn set_len(file: &Arc<StdFile>, len: u64) -> io::Result<()> {
+/// Cuts a file, or adds to it; with `patience` on the spot.
+pub(crate) async fn set_len(
+    file: &Arc<StdFile>,
+    len: u64,
+    patience: Option<&Patience>,
+) -> io::Result<()> {
+    crate::task::consume_budget().await;
+    if let Some(patience) = patience
+        && let Ok(set) = on_the_spot(patience, || file.set_len(len))
+    {
+        return set;
+    }
     let by_job = file.clone();
     let job = move || by_job.set_len(len);
     if !ring_supports(SetLen::<StdFile>::CODE) || i64::try_from(len).is_err() {
@@ -410,32 +471,34 @@ pub(crate) async fn allocate(file: &Arc<StdFile>, offset: u64, len: u64) -> io::
 
 pub(crate) async fn remove_file(path: PathBuf) -> io::Result<()> {
     let operation = Remove::file(c_string(&path)?);
-    perform(operation, || std::fs::remove_file(path)).await
+    by_name(is_near(&path), operation, || std::fs::remove_file(path)).await
 }
 
 pub(crate) async fn remove_dir(path: PathBuf) -> io::Result<()> {
     let operation = Remove::dir(c_string(&path)?);
-    perform(operation, || std::fs::remove_dir(path)).await
+    by_name(is_near(&path), operation, || std::fs::remove_dir(path)).await
 }
 
 pub(crate) async fn create_dir(path: PathBuf) -> io::Result<()> {
     let operation = MakeDir::new(c_string(&path)?, 0o777);
-    perform(operation, || std::fs::create_dir(path)).await
+    by_name(is_near(&path), operation, || std::fs::create_dir(path)).await
 }
 
 pub(crate) async fn rename(from: PathBuf, to: PathBuf) -> io::Result<()> {
     let operation = Rename::new(c_string(&from)?, c_string(&to)?);
-    perform(operation, || std::fs::rename(from, to)).await
+    let is_near = is_near(&from) && is_near(&to);
+    by_name(is_near, operation, || std::fs::rename(from, to)).await
 }
 
 pub(crate) async fn hard_link(original: PathBuf, link: PathBuf) -> io::Result<()> {
     let operation = Link::new(c_string(&original)?, c_string(&link)?);
-    perform(operation, || std::fs::hard_link(original, link)).await
+    let is_near = is_near(&original) && is_near(&link);
+    by_name(is_near, operation, || std::fs::hard_link(original, link)).await
 }
 
 pub(crate) async fn symlink(original: PathBuf, link: PathBuf) -> io::Result<()> {
     let operation = Symlink::new(c_string(&original)?, c_string(&link)?);
-    perform(operation, || std::os::unix::fs::symlink(original, link)).await
+    by_name(is_near(&link), operation, || std::os::unix::fs::symlink(original, link)).await
 }
 
 /// The ring in a runtime. Pipes stand for disks, since they can be made to take

@@ -14,6 +14,7 @@ use blitzen_util::shim::Mutex;
 
 use super::super::engine;
 use super::super::open::Flags;
+use super::super::spot::Patience;
 
 /// What can be done at once: here nobody can tell.
 pub(crate) enum Now<T> {
@@ -47,7 +48,7 @@ pub(crate) fn warm(_: &Arc<StdFile>, _: usize) -> Option<Warming> {
     None
 }
 
-pub(crate) fn open_now(_: &Path, _: &Flags) -> Option<io::Result<StdFile>> {
+pub(crate) fn open_here(_: &Path, _: &Flags) -> Option<io::Result<StdFile>> {
     None
 }
 
@@ -62,6 +63,19 @@ impl Temper {
 
 pub(crate) fn exists_now(_: &Path) -> Option<io::Result<bool>> {
     None
+}
+
+pub(crate) fn write_whole(_: &Path, _: &[u8]) -> Option<io::Result<()>> {
+    None
+}
+
+/// What nobody can tell is not.
+pub(crate) fn is_near(_: &Path) -> bool {
+    false
+}
+
+pub(crate) fn is_near_file(_: &StdFile) -> bool {
+    false
 }
 
 pub(crate) async fn read_whole(_: &Path) -> Option<io::Result<Vec<u8>>> {
@@ -216,7 +230,11 @@ pub(crate) async fn sync_data(file: &Arc<StdFile>) -> io::Result<()> {
     engine::job(move || file.sync_data()).await
 }
 
-pub(crate) async fn set_len(file: &Arc<StdFile>, len: u64) -> io::Result<()> {
+pub(crate) async fn set_len(
+    file: &Arc<StdFile>,
+    len: u64,
+    _: Option<&Patience>,
+) -> io::Result<()> {
     let file = file.clone();
     engine::job(move || file.set_len(len)).await
 }
