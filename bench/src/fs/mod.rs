@@ -3,6 +3,7 @@
 //! The floors are the system calls themselves, made by one thread (`std`) that has
 //! nothing else to do and so may wait.
 
+mod alone;
 mod random;
 mod sequential;
 mod small;

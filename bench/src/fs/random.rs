@@ -9,13 +9,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{BLOCK, Files, Offsets, WORKS, chill, reopened, warm};
+use super::{BLOCK, Files, Offsets, WORKS, alone, chill, reopened, warm};
 use crate::probe::{Cost, Probe, Region};
 use crate::row::{Contender, Row, Target};
-use crate::rt::{Blitzen, Tokio, run_inside};
+use crate::rt::{Blitzen, Compio, Monoio, Tokio, run_inside};
 
 /// Reads at once in the rows that have several.
-const DEPTH: u64 = 32;
+pub(super) const DEPTH: u64 = 32;
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -26,7 +26,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", read_one::<Blitzen>),
                 Contender::named("tokio", read_one::<Tokio>),
-                Contender::named("monoio", by_monoio::read_one),
+                Contender::named("monoio", alone::read_one::<Monoio>),
+                Contender::named("compio", alone::read_one::<Compio>),
                 Contender::floor("std", std_warm),
             ],
         )
@@ -49,7 +50,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", read_warm::<Blitzen>),
                 Contender::named("tokio", read_warm::<Tokio>),
-                Contender::named("monoio", by_monoio::read_warm),
+                Contender::named("monoio", alone::read_warm::<Monoio>),
+                Contender::named("compio", alone::read_warm::<Compio>),
                 Contender::floor("std", std_warm),
             ],
         )
@@ -62,7 +64,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", read_cold::<Blitzen>),
                 Contender::named("tokio", read_cold::<Tokio>),
-                Contender::named("monoio", by_monoio::read_cold),
+                Contender::named("monoio", alone::read_cold::<Monoio>),
+                Contender::named("compio", alone::read_cold::<Compio>),
                 Contender::floor("std", std_cold),
             ],
         )
@@ -163,81 +166,4 @@ fn by_std(n: u64) -> Cost {
         done += 1;
     }
     region.end(done)
-}
-
-/// One thread, and a ring.
-mod by_monoio {
-    use std::cell::Cell;
-    use std::rc::Rc;
-
-    use monoio::fs::File;
-    use monoio::{IoUringDriver, RuntimeBuilder};
-
-    use super::*;
-
-    fn run<F: Future>(future: impl FnOnce() -> F) -> F::Output {
-        let mut runtime = RuntimeBuilder::<IoUringDriver>::new()
-            .with_entries(256)
-            .build()
-            .expect("there is an io_uring");
-        runtime.block_on(async { future().await })
-    }
-
-    async fn read(file: &File, buf: Vec<u8>, offset: u64) -> Vec<u8> {
-        let (read, buf) = file.read_at(buf, offset).await;
-        assert_eq!(read.expect(WORKS), BLOCK);
-        buf
-    }
-
-    pub(super) fn read_one(probe: &mut Probe) {
-        warm();
-        probe.time(|n| {
-            run(async || {
-                let file = File::from_std(reopened()).expect(WORKS);
-                let (mut offsets, mut buf, mut done) = (Offsets::new(7), vec![0; BLOCK], 0);
-                let region = Region::begin();
-                for _ in 0..n {
-                    buf = read(&file, buf, offsets.next()).await;
-                    done += 1;
-                }
-                region.end(done)
-            })
-        });
-    }
-
-    pub(super) fn read_warm(probe: &mut Probe) {
-        warm();
-        read_many(probe, || {});
-    }
-
-    pub(super) fn read_cold(probe: &mut Probe) {
-        read_many(probe, chill);
-    }
-
-    fn read_many(probe: &mut Probe, prepare: fn()) {
-        probe.time(|n| {
-            prepare();
-            run(async || {
-                let file = Rc::new(File::from_std(reopened()).expect(WORKS));
-                let done = Rc::new(Cell::new(0));
-                let region = Region::begin();
-                let tasks: Vec<_> = (0..DEPTH)
-                    .map(|task| {
-                        let (file, done) = (file.clone(), done.clone());
-                        monoio::spawn(async move {
-                            let (mut offsets, mut buf) = (Offsets::new(task), vec![0; BLOCK]);
-                            for _ in (task..n).step_by(DEPTH as usize) {
-                                buf = read(&file, buf, offsets.next()).await;
-                                done.set(done.get() + 1);
-                            }
-                        })
-                    })
-                    .collect();
-                for task in tasks {
-                    task.await;
-                }
-                region.end(done.get())
-            })
-        });
-    }
 }

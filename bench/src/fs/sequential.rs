@@ -8,12 +8,12 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 
-use super::{Files, WORKS, reopened, warm};
+use super::{Files, WORKS, alone, reopened, warm};
 use crate::probe::{Probe, Region};
 use crate::row::{Contender, Row, Target};
-use crate::rt::{Blitzen, Tokio, run_inside};
+use crate::rt::{Blitzen, Compio, Monoio, Tokio, run_inside};
 
-const PIECE: usize = 64 * 1024;
+pub(super) const PIECE: usize = 64 * 1024;
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -24,6 +24,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", read_through::<Blitzen>),
                 Contender::named("tokio", read_through::<Tokio>),
+                Contender::named("monoio", alone::read_through::<Monoio>),
+                Contender::named("compio", alone::read_through::<Compio>),
                 Contender::floor("std", std_read),
             ],
         )
@@ -36,6 +38,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", write_through::<Blitzen>),
                 Contender::named("tokio", write_through::<Tokio>),
+                Contender::named("monoio", alone::write_through::<Monoio>),
+                Contender::named("compio", alone::write_through::<Compio>),
                 Contender::floor("std", std_write),
             ],
         )
@@ -78,7 +82,7 @@ fn std_read(probe: &mut Probe) {
 }
 
 /// An empty file without a name.
-fn empty() -> File {
+pub(super) fn empty() -> File {
     let path = std::env::temp_dir().join(format!("blitzen-bench-w-{}", std::process::id()));
     let file = File::options()
         .read(true)
@@ -92,7 +96,7 @@ fn empty() -> File {
 }
 
 /// How many pieces a file has.
-fn pieces(mut file: File) -> u64 {
+pub(super) fn pieces(mut file: File) -> u64 {
     file.seek(SeekFrom::End(0)).expect(WORKS) / PIECE as u64
 }
 

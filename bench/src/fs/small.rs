@@ -2,16 +2,19 @@
 //!
 //! The file system's own work, which nobody can avoid, is most of it: see the floor.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{Files, WORKS};
+use super::{Files, WORKS, alone};
 use crate::probe::{Probe, Region};
 use crate::row::{Contender, Row, Target};
-use crate::rt::{Blitzen, Tokio, run_inside};
+use crate::rt::{Blitzen, Compio, Monoio, Tokio, run_inside};
 
-const CONTENTS: [u8; 1024] = [7; 1024];
+pub(super) const CONTENTS: [u8; 1024] = [7; 1024];
+
+/// Files at once in the row that has several.
+pub(super) const TASKS: u64 = 16;
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -22,6 +25,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", many::<Blitzen>),
                 Contender::named("tokio", many::<Tokio>),
+                Contender::named("monoio", alone::small_many::<Monoio>),
+                Contender::named("compio", alone::small_many::<Compio>),
                 Contender::floor("std", by_std),
             ],
         )
@@ -33,6 +38,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", one::<Blitzen>),
                 Contender::named("tokio", one::<Tokio>),
+                Contender::named("monoio", alone::small_one::<Monoio>),
+                Contender::named("compio", alone::small_one::<Compio>),
                 Contender::floor("std", by_std),
             ],
         )
@@ -41,13 +48,17 @@ pub(crate) fn rows() -> Vec<Row> {
 }
 
 /// A directory that goes with its value.
-struct Dir(PathBuf);
+pub(super) struct Dir(PathBuf);
 
 impl Dir {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let path = std::env::temp_dir().join(format!("blitzen-bench-d-{}", std::process::id()));
         std::fs::create_dir_all(&path).expect(WORKS);
         Self(path)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
     }
 }
 
@@ -83,7 +94,6 @@ fn one<R: Files>(probe: &mut Probe) {
 }
 
 fn many<R: Files>(probe: &mut Probe) {
-    const TASKS: u64 = 16;
     let dir = Dir::new();
     let rt = R::start(probe.workers());
     probe.time(|n| {
