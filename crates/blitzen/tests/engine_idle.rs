@@ -35,7 +35,7 @@ fn switches(names: &[&str]) -> BTreeMap<u32, u64> {
 #[test]
 fn an_idle_runtime_is_never_switched_to() {
     const NAME: &str = "idle-probe";
-    let all = [NAME, "blitzen-watch"];
+    let all = [NAME, "blitzen-watch", "blitzen-steward"];
     let runtime = Builder::new_multi_thread()
         .worker_threads(4)
         .thread_name(NAME)
@@ -52,7 +52,8 @@ fn an_idle_runtime_is_never_switched_to() {
     });
     // It takes a moment until the watchman has gone to sleep as well, and longer
     // on a busy machine. One quiet stretch is enough: a thread that
-    // polled on a timer would have none. A blocking thread ends after 10 s.
+    // polled on a timer would have none. A blocking thread ends after 10 s, and
+    // with it whoever keeps the time for it.
     for _ in 0..60 {
         let before = switches(&all);
         std::thread::sleep(Duration::from_millis(300));

@@ -14,13 +14,24 @@
 //!
 //! One fence is first. If `submit`'s, the thread that arrives or rests sees the
 //! job; otherwise `submit` sees nobody coming, and summons somebody.
+//!
+//! A thread that rests sleeps without an end: to wake one whose sleep has an end
+//! takes the system several times as long, since it has a timer to take back
+//! first. The *steward* keeps the time for all of them, on a thread of its own.
+//!
+//! B3. While somebody rests without an end the steward is there, and looks
+//!     again before any of them has rested for longer than the keep-alive.
+//!     Whoever lies down sees to it that there is one, which goes when it finds
+//!     nobody resting.
+//! B4. Who is taken off the idle list is woken, once, by the one who took it
+//!     off: for a job, or to go home. It looks into the queues before it goes.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use blitzen_task::Runnable;
 use blitzen_util::lane::lane;
@@ -28,7 +39,7 @@ use blitzen_util::pad::Padded;
 use blitzen_util::park::{Parker, Wakeup};
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::atomic::{AtomicBool, AtomicUsize, fence};
-use blitzen_util::shim::{Condvar, Mutex};
+use blitzen_util::shim::{Condvar, Mutex, MutexGuard};
 
 /// Queues, so that senders on different threads need not share a lock.
 #[cfg(not(blitzen_loom))]
@@ -36,11 +47,19 @@ const SHARDS: usize = 8;
 #[cfg(blitzen_loom)]
 const SHARDS: usize = 1;
 
+/// A steward is hired once in a keep-alive at the most. If that is often, it costs
+/// more than it saves.
+const WORTH_A_STEWARD: Duration = Duration::from_millis(100);
+
 /// Where threads come from.
 pub trait Staff: Send + Sync + 'static {
     /// Starts a thread that calls [`Pool::work`] with `member`; the pool wants
     /// to be able to join it.
     fn hire(&self, pool: Arc<Pool>, member: Member) -> io::Result<Joiner>;
+
+    /// Starts a thread that calls [`Pool::keep_time`]. Without one, the threads
+    /// of the pool keep the time themselves.
+    fn hire_steward(&self, pool: Arc<Pool>) -> io::Result<Joiner>;
 
     /// A job has run to its end, and whoever waits for it is woken.
     fn job_ended(&self) {}
@@ -89,6 +108,8 @@ pub struct Pool {
     coming: Padded<AtomicBool>,
     control: Mutex<Control>,
     nobody_left: Condvar,
+    /// The pool has closed: for the steward.
+    on_closed: Condvar,
     /// Of `control`, for those who only want to know.
     threads: AtomicUsize,
     idle: AtomicUsize,
@@ -107,12 +128,40 @@ struct Queue {
 struct Control {
     threads: usize,
     next_member: usize,
-    /// Those that rest, the last to come first to go.
-    idle: Vec<(usize, Arc<Parker>)>,
+    /// Those that rest, the last to come first to be summoned, and last to be
+    /// sent home.
+    idle: Vec<Resting>,
     joiners: HashMap<usize, Joiner>,
+    /// Of the steward, while there is one.
+    steward: Option<Joiner>,
     /// Of a thread that went home: the next one to go joins it.
     leaving: Option<Joiner>,
     closed: bool,
+}
+
+/// A thread that rests.
+struct Resting {
+    member: usize,
+    bed: Arc<Bed>,
+    /// When it has rested for long enough, if ever.
+    end: Option<Instant>,
+}
+
+/// Where a thread rests, and what it is woken for (B4).
+struct Bed {
+    parker: Parker,
+    dismissed: AtomicBool,
+}
+
+impl Bed {
+    fn summon(&self) {
+        self.parker.unpark();
+    }
+
+    fn dismiss(&self) {
+        self.dismissed.store(true, Relaxed); // published by the token
+        self.parker.unpark();
+    }
 }
 
 impl Pool {
@@ -138,10 +187,12 @@ impl Pool {
                 next_member: 0,
                 idle: Vec::new(),
                 joiners: HashMap::new(),
+                steward: None,
                 leaving: None,
                 closed: false,
             }),
             nobody_left: Condvar::new(),
+            on_closed: Condvar::new(),
             threads: AtomicUsize::new(0),
             idle: AtomicUsize::new(0),
         })
@@ -189,11 +240,11 @@ impl Pool {
         if self.coming.load(Relaxed) || control.closed {
             return Ok(());
         }
-        if let Some((_, parker)) = control.idle.pop() {
+        if let Some(resting) = control.idle.pop() {
             self.idle.store(control.idle.len(), Relaxed);
             self.coming.store(true, Relaxed);
             drop(control);
-            parker.unpark();
+            resting.bed.summon();
             return Ok(());
         }
         if control.threads == self.most_threads {
@@ -228,7 +279,10 @@ impl Pool {
     /// A thread of the pool: works until there was nothing to do for a while,
     /// or the pool closes.
     pub fn work(self: &Arc<Self>, member: Member) {
-        let parker = Arc::new(Parker::new());
+        let bed = Arc::new(Bed {
+            parker: Parker::new(),
+            dismissed: AtomicBool::new(false),
+        });
         let mut just_came = true;
         loop {
             let job = self.take();
@@ -245,7 +299,7 @@ impl Pool {
                     drop(job.task.run());
                     self.staff.job_ended();
                 }
-                None => match self.rest(&member, &parker) {
+                None => match self.rest(&member, &bed) {
                     Rested::Summoned => just_came = true,
                     Rested::Anyway => {}
                     Rested::GoHome => return,
@@ -271,48 +325,101 @@ impl Pool {
         None
     }
 
-    fn rest(&self, member: &Member, parker: &Arc<Parker>) -> Rested {
+    fn rest(self: &Arc<Self>, member: &Member, bed: &Arc<Bed>) -> Rested {
         let mut control = self.control.lock();
         if control.closed {
-            return match self.queued() {
-                0 => self.go_home(control, member),
-                _ => Rested::Anyway,
-            };
+            return self.leave_or_stay(control, member);
         }
-        control.idle.push((member.0, parker.clone()));
+        let end = Instant::now().checked_add(self.keep_alive);
+        control.idle.push(Resting {
+            member: member.0,
+            bed: bed.clone(),
+            end,
+        });
         self.idle.store(control.idle.len(), Relaxed);
+        let limit = match end.is_none() || self.has_steward(&mut control) {
+            true => Duration::MAX,
+            false => self.keep_alive,
+        };
         drop(control);
         fence(SeqCst);
         let wakeup = match self.queued() {
-            0 => parker.park_timeout(self.keep_alive),
-            _ => parker.park_timeout(Duration::ZERO),
+            0 => bed.parker.park_timeout(limit),
+            _ => bed.parker.park_timeout(Duration::ZERO),
         };
-        if wakeup == Wakeup::Notified {
-            return Rested::Summoned;
-        }
-        let mut control = self.control.lock();
-        let idle = control
-            .idle
-            .iter()
-            .position(|(number, _)| *number == member.0);
-        let Some(idle) = idle else {
+        if wakeup == Wakeup::TimedOut {
+            let mut control = self.control.lock();
+            let resting = |one: &Resting| one.member == member.0;
+            if let Some(index) = control.idle.iter().position(resting) {
+                control.idle.remove(index);
+                self.idle.store(control.idle.len(), Relaxed);
+                return self.leave_or_stay(control, member);
+            }
             drop(control);
-            parker.park(); // somebody has just summoned it: the token comes
-            return Rested::Summoned;
-        };
-        control.idle.remove(idle);
-        self.idle.store(control.idle.len(), Relaxed);
+            bed.parker.park(); // B4: the token comes
+        }
+        match bed.dismissed.load(Relaxed) {
+            true => {
+                bed.dismissed.store(false, Relaxed);
+                self.leave_or_stay(self.control.lock(), member)
+            }
+            false => Rested::Summoned,
+        }
+    }
+
+    /// A thread that nobody has summoned goes home, unless there is work: who
+    /// has queued it may have found nobody to come for it but this one.
+    fn leave_or_stay(&self, control: MutexGuard<'_, Control>, member: &Member) -> Rested {
         match self.queued() {
             0 => self.go_home(control, member),
             _ => Rested::Anyway,
         }
     }
 
-    fn go_home(
-        &self,
-        mut control: blitzen_util::shim::MutexGuard<'_, Control>,
-        member: &Member,
-    ) -> Rested {
+    /// Sees to it that somebody keeps the time for those that rest (B3); false
+    /// if they have to do it themselves.
+    fn has_steward(self: &Arc<Self>, control: &mut Control) -> bool {
+        if control.steward.is_none() && self.keep_alive >= WORTH_A_STEWARD {
+            // Under the lock, so that the steward, when it leaves, finds its
+            // joiner. Where the system gives no thread, a wake takes longer.
+            control.steward = self.staff.hire_steward(self.clone()).ok();
+        }
+        control.steward.is_some()
+    }
+
+    /// The steward's thread: sends those home that have rested for long enough,
+    /// until nobody rests or the pool closes.
+    pub fn keep_time(&self) {
+        let mut control = self.control.lock();
+        while !control.closed {
+            let now = Instant::now();
+            let Some(next) = self.dismiss(&mut control, now) else {
+                // B3: who rests next hires another.
+                let own = control.steward.take();
+                let previous = std::mem::replace(&mut control.leaving, own);
+                drop(control);
+                previous.into_iter().for_each(|join| join());
+                return;
+            };
+            let left = next.saturating_duration_since(now);
+            control = self.on_closed.wait_timeout(control, left).0;
+        }
+    }
+
+    /// Sends those home that have rested for long enough at `now`; tells when
+    /// the next one will have, if anybody is left.
+    fn dismiss(&self, control: &mut Control, now: Instant) -> Option<Instant> {
+        let is_over = |resting: &Resting| resting.end.is_some_and(|end| end <= now);
+        // The list is in the order in which they lay down.
+        let due = control.idle.partition_point(is_over);
+        for resting in control.idle.drain(..due) {
+            resting.bed.dismiss();
+        }
+        self.idle.store(control.idle.len(), Relaxed);
+        control.idle.first().and_then(|resting| resting.end)
+    }
+
+    fn go_home(&self, mut control: MutexGuard<'_, Control>, member: &Member) -> Rested {
         control.threads -= 1;
         self.threads.store(control.threads, Relaxed);
         let own = control.joiners.remove(&member.0);
@@ -367,7 +474,8 @@ impl Pool {
         let nobody = control.threads == 0;
         drop(control);
         if first {
-            idle.iter().for_each(|(_, parker)| parker.unpark());
+            idle.iter().for_each(|resting| resting.bed.summon());
+            self.on_closed.notify_all();
         }
         if nobody {
             // What must run, and has no thread to run on, runs here.
@@ -381,13 +489,13 @@ impl Pool {
     /// Waits until every thread has gone home, `timeout` at the most; returns
     /// how many have not. The pool is closed.
     pub fn wait(&self, timeout: Option<Duration>) -> usize {
-        let deadline = timeout.and_then(|timeout| std::time::Instant::now().checked_add(timeout));
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut control = self.control.lock();
         while control.threads > 0 {
             control = match deadline {
                 None => self.nobody_left.wait(control),
                 Some(end) => {
-                    let left = end.saturating_duration_since(std::time::Instant::now());
+                    let left = end.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         return control.threads;
                     }
@@ -396,9 +504,10 @@ impl Pool {
             };
         }
         let joiners = std::mem::take(&mut control.joiners);
-        let leaving = control.leaving.take();
+        let others = [control.leaving.take(), control.steward.take()];
         drop(control);
-        joiners.into_values().chain(leaving).for_each(|join| join());
+        let joiners = joiners.into_values().chain(others.into_iter().flatten());
+        joiners.for_each(|join| join());
         0
     }
 }
@@ -429,6 +538,23 @@ mod model {
             let thread = thread::spawn(move || pool.work(member));
             self.0.0.lock().push(thread);
             Ok(Box::new(|| ()))
+        }
+
+        /// The model keeps the time.
+        fn hire_steward(&self, _: Arc<Pool>) -> io::Result<Joiner> {
+            Ok(Box::new(|| ()))
+        }
+    }
+
+    impl Threads {
+        fn join(&self) {
+            loop {
+                let thread = self.0.lock().pop();
+                match thread {
+                    Some(thread) => thread.join().unwrap(),
+                    None => break,
+                }
+            }
         }
     }
 
@@ -480,13 +606,7 @@ mod model {
                 done.1.park();
             }
             pool.close();
-            loop {
-                let thread = threads.0.lock().pop();
-                match thread {
-                    Some(thread) => thread.join().unwrap(),
-                    None => break,
-                }
-            }
+            threads.join();
             assert_eq!((pool.threads(), pool.queued()), (0, 0));
         });
     }
@@ -509,6 +629,49 @@ mod model {
     #[test]
     fn two_jobs_that_wait_for_each_other_both_get_a_thread() {
         check(2, 1, 2, true);
+    }
+
+    /// A job that counts itself, and gives a token when it has.
+    fn counting(done: &Arc<(AtomicUsize, Parker)>) -> Job {
+        let done = done.clone();
+        let task = Tasks::job(move || {
+            done.0.fetch_add(1, Relaxed);
+            done.1.unpark();
+        });
+        Job {
+            task,
+            mandatory: true,
+        }
+    }
+
+    #[test]
+    fn a_job_against_the_end_of_a_rest_runs_and_then_everybody_goes_home() {
+        loom::model(|| {
+            let threads = Arc::new(Threads(Mutex::new(Vec::new())));
+            let keep_alive = Duration::from_secs(1);
+            let pool = Pool::new(Box::new(Hire(threads.clone())), 1, keep_alive);
+            let done = Arc::new((AtomicUsize::new(0), Parker::new()));
+            let late = Instant::now() + 1_000 * keep_alive;
+            let steward = thread::spawn({
+                let pool = pool.clone();
+                move || {
+                    pool.dismiss(&mut pool.control.lock(), late);
+                }
+            });
+            for count in 1..=2 {
+                pool.submit(counting(&done)).unwrap();
+                while done.0.load(Relaxed) < count {
+                    done.1.park();
+                }
+            }
+            steward.join().unwrap();
+            while pool.threads() > 0 {
+                pool.dismiss(&mut pool.control.lock(), late);
+                thread::yield_now();
+            }
+            pool.close();
+            threads.join();
+        });
     }
 
     /// Counts how it ends.
@@ -546,13 +709,7 @@ mod model {
             });
             let dropped = pool.close();
             let accepted = sender.join().unwrap();
-            loop {
-                let thread = threads.0.lock().pop();
-                match thread {
-                    Some(thread) => thread.join().unwrap(),
-                    None => break,
-                }
-            }
+            threads.join();
             let [lost, ran] = [0, 1].map(|end| ends[end].load(Relaxed));
             assert_eq!(lost + ran, 1);
             assert!(!mandatory || !accepted || ran == 1);

@@ -350,6 +350,15 @@ impl Staff for ForPool {
         }))
     }
 
+    fn hire_steward(&self, pool: Arc<Pool>) -> io::Result<Joiner> {
+        let thread = thread::Builder::new().name("blitzen-steward".into());
+        let thread = thread.spawn(move || pool.keep_time())?;
+        Ok(Box::new(move || {
+            // It has nothing to panic about.
+            let _ = thread.join();
+        }))
+    }
+
     fn job_ended(&self) {
         lull::vacate(&self.0);
     }
