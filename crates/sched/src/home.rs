@@ -1,5 +1,6 @@
-//! Where a task is registered: one home for each worker and for each lane of
-//! the injection queue, so that spawning touches no line that all workers write.
+//! Where a task is registered: some homes for each worker and for each lane of
+//! the injection queue, so that spawning touches no line that all workers write,
+//! and seldom one that whoever has stolen from the worker writes.
 //!
 //! H1. A home counts its tasks' references to it, and one more until the
 //!     scheduler has shut down. While the count is not zero it holds one strong

@@ -38,6 +38,14 @@ use crate::watch::{Mark, Watch, Watchman};
 use crate::worker::Worker;
 use crate::world::World;
 
+/// How many homes a worker has, or a lane, and how many tasks in a row it spawns
+/// into the same one: about as many as a thief takes.
+#[cfg(not(blitzen_loom))]
+const HOMES_EACH: usize = 8;
+#[cfg(blitzen_loom)]
+const HOMES_EACH: usize = 1;
+const NEIGHBOURS: usize = 64;
+
 /// How a scheduler is to work.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -86,7 +94,7 @@ pub struct Scheduler {
     pub(crate) inject: Inject,
     pub(crate) idle: Idle,
     pub(crate) watch: Watch,
-    /// One for each worker, then one for each lane.
+    /// Some for each worker, then some for each lane.
     homes: Box<[Padded<Home>]>,
     closed: AtomicBool,
     /// Whoever blocks on it runs its worker, which can go nowhere else.
@@ -125,7 +133,7 @@ impl Scheduler {
         assert!(config.workers > 0, "a scheduler needs at least one worker");
         let workers = config.workers;
         let inject = Inject::new(workers);
-        let homes = workers + inject.shards();
+        let homes = (workers + inject.shards()) * HOMES_EACH;
         let desk = |_| {
             Padded(Desk {
                 ring: Ring::new(),
@@ -208,7 +216,7 @@ impl Scheduler {
     {
         current::with_worker_of(self, |worker| {
             let index = worker.map_or_else(|| self.workers() + self.lane(), Worker::index);
-            let home = &self.homes[index];
+            let home = self.home_of(index, id);
             let Some(reference) = home.reference() else {
                 return refuse(future, id, origin);
             };
@@ -230,6 +238,15 @@ impl Scheduler {
         })
     }
 
+    /// Where a task lives that a worker or a lane has spawned: together with
+    /// its neighbours, but not with all of them, so that who spawns and those
+    /// who run what was spawned before need not share a lock.
+    #[inline]
+    fn home_of(&self, index: usize, id: Id) -> &Home {
+        let turn = id.as_u64() as usize / NEIGHBOURS;
+        &self.homes[index * HOMES_EACH + turn % HOMES_EACH]
+    }
+
     fn lane(&self) -> usize {
         lane() & (self.inject.shards() - 1)
     }
@@ -244,7 +261,7 @@ impl Scheduler {
     }
 
     fn push_outside(&self, lane: usize, task: Runnable) {
-        let home = &self.homes[self.workers() + lane];
+        let home = &self.homes[(self.workers() + lane) * HOMES_EACH];
         home.scheduled.add_shared(1);
         self.inject.push(lane, task);
         self.notify();

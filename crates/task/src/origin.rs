@@ -1,18 +1,25 @@
 //! Where a task was spawned, and what it is called: one word.
+//!
+//! Nearly every task has no name, so that the word is the address of its line;
+//! with its lowest bit set it is that of a [`Named`].
 
+use std::fmt;
 use std::panic::Location;
+use std::ptr::NonNull;
+
+/// The bit that tells a [`Named`] from a [`Location`].
+const NAMED: usize = 1;
+
+const _: () = assert!(align_of::<Location>() > NAMED && align_of::<Named>() > NAMED);
 
 /// The spawning line, and a name if one was given.
-#[derive(Clone, Debug)]
-pub struct Origin(Kind);
+pub struct Origin(NonNull<()>);
 
-#[derive(Clone, Debug)]
-enum Kind {
-    Anonymous(&'static Location<'static>),
-    Named(Box<Named>),
-}
+// SAFETY: it is a static reference, or a box of what is `Send` and `Sync`.
+unsafe impl Send for Origin {}
+// SAFETY: as above.
+unsafe impl Sync for Origin {}
 
-#[derive(Clone, Debug)]
 struct Named {
     location: &'static Location<'static>,
     name: Box<str>,
@@ -21,7 +28,7 @@ struct Named {
 impl Origin {
     /// A task spawned at `location`.
     pub fn new(location: &'static Location<'static>) -> Self {
-        Self(Kind::Anonymous(location))
+        Self(NonNull::from(location).cast())
     }
 
     /// A task spawned by the caller.
@@ -32,26 +39,65 @@ impl Origin {
 
     /// The same place, with a name.
     pub fn named(self, name: &str) -> Self {
-        Self(Kind::Named(Box::new(Named {
+        let named = Box::new(Named {
             location: self.location(),
             name: name.into(),
-        })))
+        });
+        let named = NonNull::from(Box::leak(named)).cast();
+        Self(named.map_addr(|address| address | NAMED))
     }
 
     /// The line that spawned the task.
     pub fn location(&self) -> &'static Location<'static> {
-        match &self.0 {
-            Kind::Anonymous(location) => location,
-            Kind::Named(named) => named.location,
+        match self.as_named() {
+            Some(named) => named.location,
+            // SAFETY: without the bit it is the reference given to `new`.
+            None => unsafe { self.0.cast().as_ref() },
         }
     }
 
     /// The task's name, if it was given one.
     pub fn name(&self) -> Option<&str> {
-        match &self.0 {
-            Kind::Anonymous(_) => None,
-            Kind::Named(named) => Some(&named.name),
+        self.as_named().map(|named| &*named.name)
+    }
+
+    fn as_named(&self) -> Option<&Named> {
+        // SAFETY: from the box leaked in `named`, which `drop` takes back.
+        self.named_ptr().map(|named| unsafe { &*named })
+    }
+
+    fn named_ptr(&self) -> Option<*mut Named> {
+        let word = self.0.as_ptr();
+        (word.addr() & NAMED != 0).then(|| word.map_addr(|address| address & !NAMED).cast())
+    }
+}
+
+impl Drop for Origin {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(named) = self.named_ptr() {
+            // SAFETY: leaked in `named`, and not used again.
+            drop(unsafe { Box::from_raw(named) });
         }
+    }
+}
+
+impl Clone for Origin {
+    fn clone(&self) -> Self {
+        let plain = Self::new(self.location());
+        match self.name() {
+            Some(name) => plain.named(name),
+            None => plain,
+        }
+    }
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Origin")
+            .field("location", self.location())
+            .field("name", &self.name())
+            .finish()
     }
 }
 
@@ -67,5 +113,14 @@ mod tests {
         let named = plain.clone().named("reader");
         assert_eq!(named.name(), Some("reader"));
         assert_eq!(named.location(), plain.location());
+        let other = named.clone().named("writer");
+        drop(named);
+        assert_eq!(other.clone().name(), Some("writer"));
+        assert_eq!(other.location(), plain.location());
+    }
+
+    #[test]
+    fn an_origin_is_a_word() {
+        assert_eq!(size_of::<Origin>(), size_of::<usize>());
     }
 }

@@ -374,7 +374,7 @@ fn a_task_knows_its_name_while_it_runs_and_while_it_is_dropped() {
 }
 
 #[test]
-fn a_small_task_takes_at_most_112_bytes() {
+fn a_small_task_takes_at_most_104_bytes() {
     type Small = crate::cell::Cell<std::future::Ready<()>, Queue>;
-    assert!(size_of::<Small>() <= 112, "{}", size_of::<Small>());
+    assert!(size_of::<Small>() <= 104, "{}", size_of::<Small>());
 }
