@@ -1,11 +1,10 @@
 //! Work that blocks, as tasks on the pool of threads for it.
 
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use blitzen_sched::{Errand, Job, Refused, Vacancy, Worker};
+use blitzen_sched::{Errand, Job, Refused, Worker};
 use blitzen_task::{Header, Id as TaskId, Origin, Runnable, Schedule};
 
 use super::inner::Inner;
@@ -56,39 +55,18 @@ impl Inner {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        match self.try_spawn_blocking(code, mandatory, origin) {
-            Ok(handle) => handle,
-            Err(error) => panic!("OS can't spawn worker thread: {error}"),
-        }
-    }
-
-    /// Like [`spawn_blocking`](Self::spawn_blocking), and drops the code if there
-    /// is no thread to be had.
-    fn try_spawn_blocking<F, R>(
-        &self,
-        code: F,
-        mandatory: bool,
-        origin: Origin,
-    ) -> io::Result<JoinHandle<R>>
-    where
-        F: FnOnce() -> R + Send + 'static,
-        R: Send + 'static,
-    {
         let future = Blocking(Some(code));
         let (task, handle) = blitzen_task::spawn(future, Once, TaskId::next(), origin);
         self.world().lull().occupy();
         match self.pool().submit(Job { task, mandatory }) {
-            Ok(()) => Ok(handle),
+            Ok(()) => {}
             Err(Refused::Closed(job)) => {
                 drop(job); // which cancels it
                 lull::vacate(self.world());
-                Ok(handle)
             }
-            Err(Refused::NoThread(error)) => {
-                lull::vacate(self.world());
-                Err(error)
-            }
+            Err(Refused::NoThread(error)) => panic!("OS can't spawn worker thread: {error}"),
         }
+        handle
     }
 }
 
@@ -108,25 +86,6 @@ impl Inner {
         };
         // Mandatory: somebody has to run its tasks, or cancel them.
         drop(self.spawn_blocking(run, true, Origin::caller()));
-    }
-
-    /// Lets a thread of the pool go on with a worker whose own does not come
-    /// back, if it is not back by then.
-    pub(crate) fn fill(&self, vacancy: Vacancy) {
-        let world = self.world().clone();
-        let run = move || {
-            world.lull().occupy(); // for the thread that is away, before it can end
-            match vacancy.fill() {
-                Some(worker) => {
-                    lull::vacate(&world); // as above
-                    run_worker(worker, &world);
-                    world.lull().occupy();
-                }
-                None => lull::vacate(&world),
-            }
-        };
-        // A pool without a thread, which gets none, leaves things as they are.
-        let _ = self.try_spawn_blocking(run, false, Origin::caller());
     }
 
     /// Does something that should be short, and may turn out to be long, on the
@@ -225,6 +184,24 @@ mod tests {
                 }
             });
         }
+    }
+
+    #[test]
+    fn a_long_errand_takes_no_thread_of_the_pool() {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(1).max_blocking_threads(1);
+        let runtime = builder.enable_all().build().unwrap();
+        let (end, wait) = mpsc::channel();
+        runtime.block_on(async {
+            let away = crate::spawn(long_errand(wait));
+            let other = crate::spawn(async move {
+                crate::time::sleep(Duration::from_millis(5)).await; // on the worker
+                crate::task::spawn_blocking(|| ()).await.unwrap();
+                end.send(()).unwrap();
+            });
+            crate::time::timeout(FOREVER, other).await.unwrap().unwrap();
+            away.await.unwrap();
+        });
     }
 
     #[test]

@@ -192,6 +192,7 @@ impl Real {
 
     fn keep_thread(&self, thread: thread::JoinHandle<()>) {
         let mut threads = self.threads.lock().unwrap_or_else(|e| e.into_inner());
+        threads.retain(|thread| !thread.is_finished());
         threads.push(thread);
     }
 
@@ -280,9 +281,18 @@ impl World for ForScheduler {
     }
 
     fn relieve(&self, vacancy: Vacancy) {
-        // A runtime that goes away does not go on with anything.
-        if let Ok(runtime) = self.0.runtime() {
-            runtime.inner.fill(vacancy);
+        let world = self.0.clone();
+        let run = move || {
+            world.lull.occupy(); // for the thread that is away, before it can end
+            match vacancy.fill() {
+                Some(worker) => run_worker(worker, &world),
+                None => lull::vacate(&world),
+            }
+        };
+        // Not of the pool, whose threads are for blocking work. Without another
+        // thread, or in a runtime that goes away, things stay as they are.
+        if let Ok(thread) = self.0.start_inside(run) {
+            self.0.keep_thread(thread);
         }
     }
 
