@@ -45,8 +45,9 @@ pub async fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
 /// Something on the way is no directory, or one may not be made.
 pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     engine::enter()?;
-    let path = path.as_ref().to_owned();
-    engine::job(|| std::fs::create_dir_all(path)).await
+    let path = path.as_ref();
+    let owned = path.to_owned();
+    engine::path_job(path, || std::fs::create_dir_all(owned)).await
 }
 
 /// Removes an empty directory.
@@ -143,14 +144,15 @@ impl DirBuilder {
     /// As for [`create_dir`] and [`create_dir_all`].
     pub async fn create(&self, path: impl AsRef<Path>) -> io::Result<()> {
         engine::enter()?;
-        let path = path.as_ref().to_owned();
+        let path = path.as_ref();
+        let owned = path.to_owned();
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(self.recursive);
         #[cfg(unix)]
         if let Some(mode) = self.mode {
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, mode);
         }
-        engine::job(move || builder.create(path)).await
+        engine::path_job(path, move || builder.create(owned)).await
     }
 }
 
@@ -170,8 +172,9 @@ impl DirBuilder {
 /// It is not there, no directory, or may not be looked into.
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     engine::enter()?;
-    let path = path.as_ref().to_owned();
-    let batch = engine::job(|| Ok(Batch::read(std::fs::read_dir(path)?))).await?;
+    let path = path.as_ref();
+    let owned = path.to_owned();
+    let batch = engine::path_job(path, || Ok(Batch::read(std::fs::read_dir(owned)?))).await?;
     Ok(ReadDir(State::Batch(batch)))
 }
 
@@ -361,7 +364,7 @@ impl DirEntry {
     pub async fn metadata(&self) -> io::Result<Metadata> {
         engine::enter()?;
         let std = self.std.clone();
-        engine::job(move || std.metadata()).await
+        engine::path_job(&self.path(), move || std.metadata()).await
     }
 
     /// Whether it is a file, a directory, a link. Links are not followed.
