@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use blitzen_driver::is_gone;
-use blitzen_driver::ring::file::{Open, Read, Stat, Write};
+use blitzen_driver::ring::file::{Close, Open, Read, Stat, Write};
 use blitzen_driver::ring::{Flavour, Memory, Op, Operation, Ring};
 use blitzen_util::rng::Rng;
 use common::{Counted, RingOwner, ring, run};
@@ -361,4 +361,102 @@ fn a_waker_that_panics_leaves_the_ring_and_the_result_intact() {
     assert!(matches!(poll(&mut one), Poll::Ready(Ok(_))));
     assert!(matches!(poll(&mut other), Poll::Ready(Ok(_))));
     assert!(run(&ring, ring.submit(Stat::path(c"/".into(), 0))).is_ok());
+}
+
+/// Done by the kernel as soon as it sees it.
+struct Nothing;
+
+// SAFETY: the entry points to nothing.
+unsafe impl Operation for Nothing {
+    type Output = std::io::Result<()>;
+
+    fn entry(&mut self) -> io_uring::squeue::Entry {
+        io_uring::opcode::Nop::new().build()
+    }
+
+    fn finish(self, result: std::io::Result<u32>) -> Self::Output {
+        result.map(drop)
+    }
+}
+
+#[test]
+fn an_owner_that_never_sleeps_fetches_what_did_not_fit_into_the_queue() {
+    for flavour in [Flavour::Shared, Flavour::Pinned] {
+        let Some(ring) = ring(4, 4, flavour) else {
+            return;
+        };
+        let mut ops: Vec<_> = (0..100).map(|_| ring.submit(Nothing)).collect();
+        // Each turn takes in as many as the queue holds; the others are with the
+        // kernel, and nothing but a flag says so.
+        let mut turns = 0;
+        while ring.in_flight() > 0 {
+            ring.turn(NOW).unwrap();
+            turns += 1;
+            assert!(turns < 10_000, "{} are never fetched", ring.in_flight());
+        }
+        assert!(turns > 1, "they did not fit");
+        for op in &mut ops {
+            assert!(matches!(poll(op), Poll::Ready(Ok(()))));
+        }
+    }
+}
+
+#[test]
+fn a_number_that_was_closed_is_not_closed_again() {
+    let Some(ring) = ring(8, 16, Flavour::Shared) else {
+        return;
+    };
+    let other = std::fs::File::open("/dev/null").unwrap();
+    // Another test may be quicker to take the number.
+    for _ in 0..100 {
+        let file: OwnedFd = std::fs::File::open("/dev/null").unwrap().into();
+        let number = file.as_raw_fd();
+        let mut close = ring.submit(Close::new(file));
+        settle(&ring);
+        // SAFETY: a descriptor that is open, and a number.
+        let again = unsafe { libc::fcntl(other.as_raw_fd(), libc::F_DUPFD_CLOEXEC, number) };
+        assert!(matches!(poll(&mut close), Poll::Ready(Ok(()))));
+        // SAFETY: just made, and nobody else's.
+        let closed = unsafe { libc::close(again) };
+        if again == number {
+            return assert_eq!(closed, 0, "somebody has closed it");
+        }
+    }
+}
+
+#[test]
+fn what_was_not_closed_by_the_kernel_is_closed_all_the_same() {
+    let Some(ring) = ring(8, 16, Flavour::Shared) else {
+        return;
+    };
+    ring.cancel_all();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let late = block_on(ring.submit(Close::new(writer.into())));
+    assert!(is_gone(&late.unwrap_err()));
+    // SAFETY: a flag of a descriptor that is open.
+    unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+    let end = std::io::Read::read(&mut &reader, &mut [0; 8]);
+    assert_eq!(end.expect("nobody has it open"), 0);
+}
+
+#[test]
+fn opening_a_named_pipe_waits_for_the_other_end() {
+    let Some(ring) = ring(8, 16, Flavour::Shared) else {
+        return;
+    };
+    let name = format!("blitzen-ring-pipe-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let c_path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: a path that ends with a zero.
+    assert_eq!(unsafe { libc::mkfifo(c_path.as_ptr(), 0o600) }, 0);
+    let mut open = ring.submit(Open::new(c_path, libc::O_RDONLY, 0));
+    for _ in 0..10 {
+        ring.turn(Some(Duration::from_millis(1))).unwrap();
+        assert!(poll(&mut open).is_pending(), "there is nobody yet");
+    }
+    let mut writer = std::fs::File::options().write(true).open(&path).unwrap();
+    writer.write_all(b"x").unwrap();
+    let opened = std::fs::File::from(run(&ring, open).unwrap());
+    assert_eq!(std::io::Read::read(&mut &opened, &mut [0; 8]).unwrap(), 1);
+    std::fs::remove_file(&path).unwrap();
 }
