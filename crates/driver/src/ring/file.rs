@@ -16,6 +16,7 @@ use io_uring::{opcode, types};
 
 use super::memory::{Memory, Pieces};
 use super::op::Operation;
+use crate::is_gone;
 use crate::now::{Now, read_pieces, write_pieces};
 
 /// Something that holds a file open wherever it is moved.
@@ -600,8 +601,10 @@ unsafe impl Operation for Close {
     }
 
     fn finish(mut self, result: io::Result<u32>) -> io::Result<()> {
-        let cancelled =
-            matches!(&result, Err(error) if error.raw_os_error() == Some(libc::ECANCELED));
+        // By the kernel, or by a ring that was shut before it was sent.
+        let was_cancelled =
+            |error: &io::Error| error.raw_os_error() == Some(libc::ECANCELED) || is_gone(error);
+        let cancelled = result.as_ref().is_err_and(was_cancelled);
         if !cancelled && let Some(file) = self.file.take() {
             // Closed, whatever the kernel said about it: the number may be
             // somebody else's by now.
