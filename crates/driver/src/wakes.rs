@@ -1,7 +1,14 @@
 //! Any number of wakers, gathered under a lock and fired after it.
 
+use std::cell::Cell;
+use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
+
+thread_local! {
+    /// Empty; its memory is for the next wakers this thread gathers.
+    static SPARE: Cell<Vec<Waker>> = const { Cell::new(Vec::new()) };
+}
 
 /// Wakers to be fired.
 ///
@@ -12,6 +19,10 @@ pub(crate) struct Wakes(Vec<Waker>);
 
 impl Wakes {
     pub(crate) fn push(&mut self, waker: Waker) {
+        if self.0.capacity() == 0 {
+            // A thread that is ending has none.
+            self.0 = SPARE.try_with(Cell::take).unwrap_or_default();
+        }
         self.0.push(waker);
     }
 
@@ -24,6 +35,9 @@ impl Wakes {
         self.0.reverse();
         while let Some(waker) = self.0.pop() {
             waker.wake();
+        }
+        if self.0.capacity() > 0 {
+            let _ = SPARE.try_with(|spare| spare.set(take(&mut self.0)));
         }
     }
 }

@@ -190,6 +190,85 @@ fn a_flood_comes_in_order_whatever_the_room() {
 }
 
 #[test]
+fn messages_larger_than_a_buffer_and_small_ones_take_turns() {
+    let Some(ring) = ring() else { return };
+    let (ours, mut theirs) = pair(&ring);
+    let sizes = [64, 10_000, 10_000, 10_000, 64, 64, 64, 64, 10_000, 2048, 1];
+    let mut from = 0;
+    for (turn, size) in sizes.into_iter().cycle().take(66).enumerate() {
+        let message = pattern(from, size);
+        from += size;
+        let waits = |cx: &mut Context<'_>| {
+            let mut room = [MaybeUninit::uninit(); 1];
+            match turn % 2 {
+                0 => ours.poll_read(cx, &mut room).map(drop),
+                _ => ours.poll_peek(cx, &mut room).map(drop),
+            }
+        };
+        assert!(waits(&mut Context::from_waker(Waker::noop())).is_pending());
+        theirs.write_all(&message).unwrap();
+        // A look takes nothing; and one that finds nothing is told of the rest.
+        let mut first = [MaybeUninit::uninit(); 1];
+        drive(&ring, |cx| ours.poll_peek(cx, &mut first)).unwrap();
+        assert_eq!(initialised(&first), message[..1]);
+        assert!(
+            read_exact(&ours, size) == message,
+            "turn {turn}, {size} bytes"
+        );
+    }
+    settle_down(theirs, &ours);
+}
+
+/// The end is told as often as one asks.
+fn settle_down(theirs: TcpStream, ours: &Stream) {
+    drop(theirs);
+    for _ in 0..3 {
+        assert_eq!(read(ours, 100).unwrap(), b"");
+    }
+}
+
+#[test]
+fn the_end_of_a_stream_of_large_messages_is_told_again_and_again() {
+    let Some(ring) = ring() else { return };
+    let (ours, mut theirs) = pair(&ring);
+    for _ in 0..3 {
+        theirs.write_all(&pattern(0, 50_000)).unwrap();
+        assert!(read_exact(&ours, 50_000) == pattern(0, 50_000));
+    }
+    settle_down(theirs, &ours);
+
+    // Also if it has come together with the last bytes.
+    let (ours, mut theirs) = pair(&ring);
+    for last in [false, false, true] {
+        theirs.write_all(&pattern(0, 50_000)).unwrap();
+        if last {
+            theirs.shutdown(Shutdown::Write).unwrap();
+        }
+        assert!(read_exact(&ours, 40_000) == pattern(0, 40_000));
+        assert!(read(&ours, 20_000).unwrap() == pattern(40_000, 10_000));
+    }
+    settle_down(theirs, &ours);
+
+    // After a reset the error comes once, then the end.
+    let (ours, mut theirs) = pair(&ring);
+    for _ in 0..3 {
+        theirs.write_all(&pattern(0, 50_000)).unwrap();
+        assert!(read_exact(&ours, 50_000) == pattern(0, 50_000));
+    }
+    write_all(&ours, b"never read");
+    let mut one = [0];
+    theirs.read_exact(&mut one).unwrap();
+    drop(theirs); // with something unread, which is a reset
+    assert_eq!(
+        read(&ours, 100).unwrap_err().kind(),
+        io::ErrorKind::ConnectionReset
+    );
+    for _ in 0..3 {
+        assert_eq!(read(&ours, 100).unwrap(), b"");
+    }
+}
+
+#[test]
 fn what_nobody_reads_is_bounded_and_kept() {
     let Some(ring) = ring() else { return };
     let (ours, mut theirs) = pair(&ring);

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
 
-use super::table::{Aftermath, Found, Key, Table, Way};
+use super::table::{Aftermath, Found, Key, Table, Told, Way};
 use crate::gone;
 use crate::ring::Ring;
 
@@ -179,19 +179,16 @@ impl Stream {
         match self.with_table(|table, _| table.read(self.key, room)) {
             Found::Bytes(count, more) => {
                 let rest = &mut room[count..];
-                match more && rest.len() >= WORTH_MORE {
-                    true => Ok(count + self.read_rest(rest, count)),
-                    false => Ok(count),
+                match more.filter(|_| rest.len() >= WORTH_MORE) {
+                    Some(told) => Ok(count + self.read_rest(rest, count, told)),
+                    None => Ok(count),
                 }
             }
             Found::End => Ok(0),
             Found::Error(error) => Err(io::Error::from_raw_os_error(error)),
-            Found::Perhaps => {
+            Found::Perhaps(told) => {
                 let read = self.receive(room, 0);
-                let count = *read.as_ref().unwrap_or(&0);
-                if count < room.len() {
-                    self.with_table(|table, _| table.calm(self.key, count, 0));
-                }
+                self.learn(&read, room.len(), 0, told);
                 read
             }
             Found::Unarmed if eager => self.receive(room, 0),
@@ -200,30 +197,37 @@ impl Stream {
     }
 
     /// Reads what the system has beyond what had come.
-    fn read_rest(&self, room: &mut [MaybeUninit<u8>], before: usize) -> usize {
-        match self.receive(room, 0) {
-            Ok(count) => {
-                if count < room.len() {
-                    self.with_table(|table, _| table.calm(self.key, count, before));
-                }
-                count
-            }
+    fn read_rest(&self, room: &mut [MaybeUninit<u8>], before: usize, told: Told) -> usize {
+        let read = self.receive(room, 0);
+        self.learn(&read, room.len(), before, told);
+        match read {
+            Ok(count) => count,
             Err(error) => {
-                self.with_table(|table, _| {
-                    table.calm(self.key, 0, before);
-                    if error.kind() != io::ErrorKind::WouldBlock
-                        && let Some(number) = error.raw_os_error()
-                    {
-                        // The system says it once; it is for the next read.
-                        table.note_error(self.key, number);
-                    }
-                });
+                if error.kind() != io::ErrorKind::WouldBlock
+                    && let Some(number) = error.raw_os_error()
+                {
+                    // The system says it once; it is for the next read.
+                    self.with_table(|table, _| table.note_error(self.key, number));
+                }
                 0
             }
         }
     }
 
-    /// Reads from the socket itself. Nothing is armed: bytes come in order.
+    /// Tells the table what a read of the socket itself has shown.
+    fn learn(&self, read: &io::Result<usize>, room: usize, before: usize, told: Told) {
+        match read {
+            Ok(0) => {} // the end is there for everybody who asks
+            Ok(count) if *count == room => {}
+            Ok(count) => self.with_table(|table, _| table.calm(self.key, *count, before, told)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.with_table(|table, _| table.calm(self.key, 0, before, told));
+            }
+            Err(_) => {} // something follows an error: the end, at least
+        }
+    }
+
+    /// Reads from the socket itself. Nobody else does, so bytes come in order.
     fn receive(&self, room: &mut [MaybeUninit<u8>], flags: i32) -> io::Result<usize> {
         let flags = flags | libc::MSG_DONTWAIT;
         // SAFETY: the room is the caller's.
@@ -242,19 +246,26 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
         loop {
-            let found = match self.with_table(|table, _| table.peek(self.key, room)) {
-                Found::Bytes(count, _) => Some(Ok(count)),
-                Found::End => Some(Ok(0)),
-                Found::Error(error) => Some(Err(io::Error::from_raw_os_error(error))),
-                Found::Perhaps | Found::Unarmed => match self.receive(room, libc::MSG_PEEK) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-                    result => Some(result),
-                },
-                Found::Nothing => None,
+            let peeked = match self.with_table(|table, _| table.peek(self.key, room)) {
+                Found::Bytes(count, _) => Ok(count),
+                Found::End => Ok(0),
+                Found::Error(error) => Err(io::Error::from_raw_os_error(error)),
+                Found::Unarmed => self.receive(room, libc::MSG_PEEK),
+                Found::Perhaps(told) => {
+                    let peeked = self.receive(room, libc::MSG_PEEK);
+                    if peeked.is_err() {
+                        self.learn(&peeked, room.len(), 0, told);
+                    }
+                    peeked
+                }
+                Found::Nothing => Err(io::ErrorKind::WouldBlock.into()),
             };
-            if let Some(result) = found {
-                spent.made_progress();
-                return Poll::Ready(result);
+            match peeked {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => {
+                    spent.made_progress();
+                    return Poll::Ready(result);
+                }
             }
             let waker = cx.waker().clone(); // foreign code: before the lock
             let waits = self.ring.with_sockets(|core, after| {
@@ -382,13 +393,18 @@ impl Stream {
     fn send_now(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         /// What the system takes at once.
         const MOST_PARTS: usize = 1024;
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        if let [part] = parts {
+            // SAFETY: the part is the caller's, and is only read.
+            let sent = unsafe { libc::send(self.fd, part.as_ptr().cast(), part.len(), flags) };
+            return usize::try_from(sent).map_err(|_| io::Error::last_os_error());
+        }
         let parts = &parts[..parts.len().min(MOST_PARTS)];
         // SAFETY: a structure of numbers and pointers, for which zero is a value.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         // An `IoSlice` is an `iovec`, as std promises.
         message.msg_iov = parts.as_ptr().cast_mut().cast();
         message.msg_iovlen = parts.len() as _;
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the parts are the caller's, and are only read.
         let sent = unsafe { libc::sendmsg(self.fd, &message, flags) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())

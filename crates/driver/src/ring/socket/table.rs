@@ -46,6 +46,8 @@ const MOST_SPARE: usize = 1024;
 const LARGE_SPARE: usize = 4096;
 /// What a send may cost of a socket's room beside its bytes.
 const SEND_COST: u32 = 2048;
+/// The peer has ended its side, or the connection is broken.
+const ENDING: libc::c_short = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
 /// Not in the `io-uring` crate: wait for the socket before trying.
 const POLL_FIRST: u16 = 1;
 
@@ -203,7 +205,7 @@ enum How {
     Once,
     /// All that come.
     Always,
-    /// To say when there is something; it is read from the socket itself.
+    /// To say whenever there is something; it is read from the socket itself.
     Tell,
 }
 
@@ -211,6 +213,14 @@ impl Arm {
     /// Whether the kernel has it.
     fn is_out(self) -> bool {
         matches!(self, Arm::Armed(_) | Arm::Ending)
+    }
+
+    /// Whether nobody but the reader takes bytes from the socket.
+    fn is_hands_off(self) -> bool {
+        matches!(
+            self,
+            Arm::Idle | Arm::Queued(How::Tell) | Arm::Armed(How::Tell)
+        )
     }
 }
 
@@ -234,6 +244,11 @@ struct Incoming {
     end: Option<End>,
     /// The kernel has more, as far as is known.
     bulk: bool,
+    /// How often it has said so.
+    told: Told,
+    /// It has said that the end, or an error, comes next: that it does not say
+    /// again.
+    ending: bool,
     /// Messages are larger than a buffer.
     large: bool,
     /// Short messages in a row; zero before the first one.
@@ -244,6 +259,15 @@ struct Incoming {
 impl Incoming {
     fn has_news(&self) -> bool {
         !self.spill.is_empty() || !self.pieces.is_empty() || self.end.is_some()
+    }
+
+    /// Where bytes are, if they are not here.
+    fn found_nothing(&self) -> Found {
+        match self.arm.is_hands_off() {
+            true if self.bulk => Found::Perhaps(self.told),
+            true => Found::Unarmed,
+            false => Found::Nothing,
+        }
     }
 }
 
@@ -317,16 +341,22 @@ struct Slot {
     place: Place,
 }
 
+/// How often the kernel has said that it has something: whoever then finds
+/// nothing says what it had heard by then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told(u32);
+
 /// What a read found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// So many bytes; and the system has more, if that is true.
-    Bytes(usize, bool),
+    /// So many bytes; and the system has more, if it has said so.
+    Bytes(usize, Option<Told>),
     End,
     Error(i32),
-    /// Nothing here, but the system may have some, and nothing is armed.
-    Perhaps,
-    /// Nothing here, and nothing is armed.
+    /// Nothing here, but the system may have some, for the reader to take.
+    Perhaps(Told),
+    /// Nothing here, as far as is known, and what comes is for the reader to
+    /// take.
     Unarmed,
     Nothing,
 }
@@ -426,6 +456,8 @@ impl Table {
                 pieces: Pieces::default(),
                 end: None,
                 bulk: false,
+                told: Told::default(),
+                ending: false,
                 large: false,
                 streak: 0,
                 waiters: Waiters::default(),
@@ -532,7 +564,8 @@ impl Table {
             {}
         }
         if filled > 0 {
-            let more = receive.bulk && receive.arm == Arm::Idle && !receive.has_news();
+            let more = receive.bulk && receive.arm.is_hands_off() && !receive.has_news();
+            let more = more.then_some(receive.told);
             self.feed_starved();
             return Found::Bytes(filled, more);
         }
@@ -542,11 +575,7 @@ impl Table {
                 receive.end = None;
                 Found::Error(error)
             }
-            None if receive.arm == Arm::Idle => match receive.bulk {
-                true => Found::Perhaps,
-                false => Found::Unarmed,
-            },
-            None => Found::Nothing,
+            None => receive.found_nothing(),
         }
     }
 
@@ -570,14 +599,13 @@ impl Table {
             filled += 1;
         }
         match receive.end {
-            _ if filled > 0 => Found::Bytes(filled, false),
+            _ if filled > 0 => Found::Bytes(filled, None),
             Some(End::Closed) => Found::End,
             Some(End::Error(error)) => {
                 receive.end = None;
                 Found::Error(error)
             }
-            None if receive.arm == Arm::Idle => Found::Unarmed,
-            None => Found::Nothing,
+            None => receive.found_nothing(),
         }
     }
 
@@ -586,14 +614,20 @@ impl Table {
         self.stream(key).receive.bulk = true;
     }
 
-    /// The system had `count` bytes and has no more; of the message they belong
-    /// to it had given `before`.
-    pub(super) fn calm(&mut self, key: Key, count: usize, before: usize) {
+    /// The system had `count` bytes and has no more, unless it has said so since
+    /// `told`; of the message they belong to it had given `before`.
+    pub(super) fn calm(&mut self, key: Key, count: usize, before: usize, told: Told) {
         let size = self.pool.as_ref().map_or(0, Pool::size) as usize;
         let receive = &mut self.stream(key).receive;
-        receive.bulk = false;
-        if count > 0 && count + before < size {
-            receive.large = false;
+        if receive.told == told {
+            receive.bulk = receive.ending;
+        }
+        if count > 0 {
+            receive.streak = match count + before < size {
+                true => receive.streak.saturating_add(1),
+                false => 1,
+            };
+            receive.large &= receive.streak < STREAK;
         }
     }
 
@@ -605,23 +639,31 @@ impl Table {
     /// Waits for something to read; false if there is something now.
     pub(super) fn wait_to_read(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> bool {
         let receive = &mut self.stream(key).receive;
-        if receive.has_news() {
+        let is_told = receive.bulk && receive.arm == Arm::Armed(How::Tell);
+        if receive.has_news() || is_told {
             after.wakers.push(waker);
             return false;
         }
         receive.waiters.set_last(waker, after);
-        if receive.arm == Arm::Idle && receive.aside == 0 {
-            self.arm(key.index);
+        match receive.arm {
+            Arm::Idle if receive.aside == 0 => self.arm(key.index),
+            // Small ones come again, for which there is a better way.
+            Arm::Armed(How::Tell) if !receive.large => {
+                receive.arm = Arm::Ending;
+                let task = (key.index, Task::Receive, Wish::Cancel);
+                self.queue.push_back(task);
+            }
+            _ => {}
         }
         true
     }
 
     /// For one that wants to know when there is something, without reading:
     /// `Some(true)` now, `Some(false)` later, for something is armed and
-    /// `waker` will hear of it, `None` if nothing is armed.
+    /// `waker` will hear of it, `None` if nothing is, that would bring bytes.
     pub(super) fn watch(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> Option<bool> {
         let receive = &mut self.stream(key).receive;
-        if receive.has_news() || receive.arm == Arm::Idle {
+        if receive.has_news() || receive.arm.is_hands_off() {
             after.wakers.push(waker);
             return receive.has_news().then_some(true);
         }
@@ -1044,7 +1086,9 @@ impl Table {
         let entry = match (&mut slot.place, task) {
             (Place::Stream(stream), Task::Receive) => match stream.receive.arm {
                 Arm::Queued(How::Tell) => {
-                    opcode::PollAdd::new(types::Fd(stream.fd), libc::POLLIN as u32).build()
+                    opcode::PollAdd::new(types::Fd(stream.fd), (libc::POLLIN | ENDING) as u32)
+                        .multi(true)
+                        .build()
                 }
                 Arm::Queued(How::Always) => {
                     opcode::RecvMulti::new(types::Fd(stream.fd), GROUP).build()
@@ -1165,15 +1209,18 @@ impl Table {
             receive.arm = Arm::Idle;
             self.busy -= 1;
         }
-        if let Some(id) = cqueue::buffer_select(word.flags) {
+        let buffer = cqueue::buffer_select(word.flags);
+        if let Some(id) = buffer {
             match word.result > 0 && stream.open {
                 true => pool.hold(&mut receive.pieces, id, word.result as u32),
                 false => pool.give_back(id),
             }
         }
         match word.result {
-            1.. if before == Arm::Armed(How::Tell) => {
+            1.. if buffer.is_none() => {
                 receive.bulk = true; // to be read from the socket
+                receive.told.0 = receive.told.0.wrapping_add(1);
+                receive.ending |= word.result & i32::from(ENDING) != 0;
                 receive.waiters.wake(after);
             }
             1.. => {
@@ -1336,4 +1383,90 @@ fn emptied(mut bytes: Vec<u8>) -> Vec<u8> {
 /// The most that a send of `len` bytes takes of a socket's room.
 fn cost(len: usize) -> u32 {
     (len as u32).saturating_add(SEND_COST)
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::ring::BufferConfig;
+
+    const MORE: u32 = 1 << 1;
+
+    /// A socket of which the kernel says when there is something to read.
+    fn told_table() -> (Table, Key) {
+        let mut table = Table::default();
+        table.set_pool(Pool::new(BufferConfig::default()));
+        let key = table.add_stream(-1, Arc::new(()));
+        table.stream(key).receive.large = true;
+        assert!(wait(&mut table, key));
+        assert_eq!(table.fill(|_| true, &mut 0), Filled::Everything);
+        assert_eq!(table.stream(key).receive.arm, Arm::Armed(How::Tell));
+        (table, key)
+    }
+
+    fn wait(table: &mut Table, key: Key) -> bool {
+        table.wait_to_read(key, Waker::noop().clone(), &mut Aftermath::default())
+    }
+
+    /// The kernel says that there is something.
+    fn tell(table: &mut Table, key: Key, events: libc::c_short) {
+        let word = Word {
+            mark: Mark::new(key.index, key.generation, Task::Receive),
+            result: i32::from(events),
+            flags: MORE,
+        };
+        table.complete(&word, &mut Aftermath::default());
+    }
+
+    fn look(table: &mut Table, key: Key) -> Found {
+        table.read(key, &mut [MaybeUninit::uninit(); 8])
+    }
+
+    #[test]
+    fn what_is_told_while_a_reader_finds_nothing_is_not_missed() {
+        let (mut table, key) = told_table();
+        assert_eq!(look(&mut table, key), Found::Unarmed);
+        tell(&mut table, key, libc::POLLIN);
+        let Found::Perhaps(told) = look(&mut table, key) else {
+            panic!("it was told")
+        };
+        // It finds the socket empty; before it can say so it is told again.
+        tell(&mut table, key, libc::POLLIN);
+        table.calm(key, 0, 0, told);
+        let Found::Perhaps(told) = look(&mut table, key) else {
+            panic!("it was told again")
+        };
+        table.calm(key, 0, 0, told);
+        assert_eq!(look(&mut table, key), Found::Unarmed);
+        // And once more, before it waits.
+        tell(&mut table, key, libc::POLLIN);
+        assert!(!wait(&mut table, key), "there is something now");
+    }
+
+    #[test]
+    fn the_end_is_told_once_and_known_for_ever() {
+        let (mut table, key) = told_table();
+        tell(&mut table, key, libc::POLLIN | libc::POLLRDHUP);
+        for _ in 0..3 {
+            let Found::Perhaps(told) = look(&mut table, key) else {
+                panic!("the end is still to be read")
+            };
+            table.calm(key, 4, 0, told);
+            assert!(!wait(&mut table, key));
+        }
+    }
+    #[test]
+    fn after_some_small_messages_they_are_brought_again() {
+        let (mut table, key) = told_table();
+        for streak in 1..=STREAK {
+            tell(&mut table, key, libc::POLLIN);
+            let Found::Perhaps(told) = look(&mut table, key) else {
+                panic!("it was told")
+            };
+            table.calm(key, 4, 0, told);
+            assert!(wait(&mut table, key));
+            let is_over = table.stream(key).receive.arm == Arm::Ending;
+            assert_eq!(is_over, streak == STREAK);
+        }
+    }
 }
