@@ -83,6 +83,26 @@ fn writes_arrive_in_order_however_many_are_under_way() {
 }
 
 #[test]
+fn a_small_write_does_not_overtake_a_large_one() {
+    // One that goes to a job, and one that could be done on the spot.
+    const LARGE: usize = 400_000;
+    on_each(async || {
+        let dir = Dir::new();
+        for round in 0..20_u8 {
+            let path = dir.join(round.to_string());
+            let mut file = File::create_new(&path).await.unwrap();
+            file.write_all(&[1]).await.unwrap();
+            assert_eq!(file.write(&[2; LARGE]).await.unwrap(), LARGE);
+            file.write_all(&[3; 10]).await.unwrap();
+            file.flush().await.unwrap();
+            let written = std::fs::read(&path).unwrap();
+            assert_eq!(written.len(), LARGE + 11);
+            assert_eq!((written[0], &written[LARGE + 1..]), (1, &[3; 10][..]));
+        }
+    });
+}
+
+#[test]
 fn what_was_written_arrives_although_the_file_is_dropped() {
     on_each(async || {
         let dir = Dir::new();
