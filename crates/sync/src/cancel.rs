@@ -388,7 +388,7 @@ impl<N: Deref<Target = Node>> Listening<N> {
         }
         // C2: ready only when closed, since there are no permits.
         // SAFETY: used with this gate only; `drop` abandons it.
-        unsafe { gate.poll_acquire(&self.waiter, 1, cx) }.map(|_closed| ())
+        unsafe { gate.poll_acquire(&self.waiter, 1, 0, cx) }.map(|_closed| ())
     }
 }
 

@@ -209,7 +209,9 @@ impl Notify {
 
     #[inline(always)]
     fn notify(&self, turn: Turn) {
-        let mut word = self.word();
+        // A guess, and right where nobody calls `notify_waiters`: looking first
+        // would cost as much again as the exchange.
+        let mut word = Word(0);
         while !word.has_waiters() {
             match self.store_permit(word) {
                 Ok(()) => return,
@@ -366,8 +368,9 @@ impl fmt::Debug for Notify {
 /// What both futures are.
 struct Listening<N: Deref<Target = Notify>> {
     notify: N,
-    /// When it began to listen.
-    generation: usize,
+    /// When it began to listen: its generation counts, the rest is what was
+    /// there.
+    since: Word,
     /// Dismissed once the future has completed: nothing to pass on.
     waiter: Waiter,
 }
@@ -378,10 +381,10 @@ impl<N: Deref<Target = Notify>> Listening<N> {
         // Acquire, met by the Release in `notify_waiters`: one that this
         // generation already counts must not be waited for, and what was done
         // before it can be seen instead.
-        let generation = Word(notify.word.peek(Acquire)).generation();
+        let since = Word(notify.word.peek(Acquire));
         Self {
             notify,
-            generation,
+            since,
             waiter: Waiter::new(),
         }
     }
@@ -391,10 +394,15 @@ impl<N: Deref<Target = Notify>> Listening<N> {
     #[inline(always)]
     unsafe fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.waiter.status() == Status::Idle {
-            // Acquire, met by the Release in `notify_waiters`.
-            let word = Word(self.notify.word.peek(Acquire));
-            if word.generation() != self.generation {
-                return self.complete();
+            // A permit that was there may still be, in the same generation: it is
+            // taken without looking again.
+            let mut word = self.since;
+            if !word.has_permit() || !coop::has_budget_remaining() {
+                // Acquire, met by the Release in `notify_waiters`.
+                word = Word(self.notify.word.peek(Acquire));
+                if word.generation() != self.since.generation() {
+                    return self.complete();
+                }
             }
             if word.has_permit() {
                 let Poll::Ready(spent) = coop::poll_proceed(cx) else {
@@ -441,6 +449,7 @@ impl<N: Deref<Target = Notify>> Listening<N> {
                     Some(cx) => self.within_budget(cx),
                 },
                 Status::Dismissed => Poll::Ready(()),
+                Status::Left => unreachable!("it leaves when it is dropped"),
             };
         }
     }
@@ -455,7 +464,7 @@ impl<N: Deref<Target = Notify>> Listening<N> {
         // Acquire, met by the Release in `notify_waiters`.
         let mut word = Word(self.notify.word.peek(Acquire));
         loop {
-            if word.generation() != self.generation {
+            if word.generation() != self.since.generation() {
                 self.waiter.settle_unqueued(Status::Dismissed);
                 return false;
             }
@@ -484,7 +493,7 @@ impl<N: Deref<Target = Notify>> Listening<N> {
                 }
             }
             // SAFETY: idle, and in place until `drop` takes it out.
-            unsafe { line.push(&self.waiter, self.generation, waker) };
+            unsafe { line.push(&self.waiter, self.since.generation(), waker) };
             return true;
         }
     }
@@ -522,7 +531,7 @@ impl<N: Deref<Target = Notify>> Listening<N> {
         match self.waiter.status() {
             Status::Granted => self.notify.notify(Turn::First),
             Status::GrantedLast => self.notify.notify(Turn::Last),
-            Status::Idle | Status::Queued | Status::Dismissed => {}
+            Status::Idle | Status::Queued | Status::Dismissed | Status::Left => {}
         }
     }
 }

@@ -316,7 +316,7 @@ impl<'a, T> Filling<'a, T> {
 impl<T> Drop for Filling<'_, T> {
     /// The value was not made: the next one tries.
     fn drop(&mut self) {
-        self.0.permit.release_all(1);
+        self.0.permit.release(1);
     }
 }
 
@@ -335,6 +335,11 @@ impl<'a, T> Claim for Beginning<'a, T> {
     }
 
     fn count(&self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn free(&self) -> usize {
         1
     }
 

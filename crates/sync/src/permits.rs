@@ -6,7 +6,8 @@
 //! ```
 //!
 //! P1. `WAITERS` is set and cleared under the queue's lock, and while it is set
-//!     the whole word is written under that lock only.
+//!     permits leave the word under that lock only. They may come in at any time;
+//!     whoever brings some and finds it set serves the line.
 //! P2. While `WAITERS` is set, the permits in the word are being gathered for
 //!     the front of the queue: nobody takes them past it. So permits are given
 //!     in the order of arrival, however many each one wants.
@@ -14,10 +15,15 @@
 //!     which clears it and then dismisses whoever is left.
 //! P4. `CLOSED` is never cleared, and from then on nobody gets a permit.
 //!
-//! Without waiters, taking and giving back are one compare-and-swap each, and
-//! the lock is not touched. A releaser that overlooks a waiter is impossible:
+//! Without waiters, taking is one compare-and-swap and giving back one addition,
+//! and the lock is not touched. A releaser that overlooks a waiter is impossible:
 //! the waiter's `WAITERS` and the releaser's permits are written to the same
-//! word, so one of them fails and looks again.
+//! word, so either the waiter's exchange fails and it looks again, or the
+//! releaser has added to a word that says so.
+//!
+//! The word is changed by read-modify-writes only, each of which goes on with the
+//! release sequences of those before: whoever acquires it sees what every giver
+//! did.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,7 +31,7 @@ use std::task::{Context, Poll};
 
 use blitzen_util::coop;
 use blitzen_util::shim::Peek;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicUsize, fence};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
@@ -38,6 +44,9 @@ const SHIFT: u32 = 2;
 
 /// The most permits there can be.
 pub(crate) const MAX: usize = usize::MAX >> 3;
+
+/// The greatest word there can be.
+const FULL: usize = MAX << SHIFT | WAITERS | CLOSED;
 
 #[derive(Clone, Copy)]
 struct Word(usize);
@@ -121,14 +130,23 @@ impl Permits {
 
     #[inline(always)]
     pub(crate) fn try_acquire(&self, count: usize) -> Result<(), TryAcquireError> {
-        let mut word = self.word();
+        match self.take_while_any(self.word(), count) {
+            Ok(()) => Ok(()),
+            Err(word) => refusal(word, count),
+        }
+    }
+
+    /// Takes permits for as long as there are enough, if the word is this one or
+    /// another. Else says what it is.
+    #[inline(always)]
+    fn take_while_any(&self, mut word: Word, count: usize) -> Result<(), Word> {
         while word.can_give(count) {
             match self.take(word, count) {
                 Ok(()) => return Ok(()),
                 Err(changed) => word = changed,
             }
         }
-        refusal(word, count)
+        Err(word)
     }
 
     #[inline(always)]
@@ -145,7 +163,8 @@ impl Permits {
         }
     }
 
-    /// Takes the permits, or gets in line for them.
+    /// Takes the permits, or gets in line for them. There are `free` permits, as
+    /// far as the caller knows, while nobody has any.
     ///
     /// # Safety
     /// `waiter` belongs to the caller, is used with no other permits, and stays
@@ -155,17 +174,25 @@ impl Permits {
         &self,
         waiter: &Waiter,
         count: usize,
+        free: usize,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), AcquireError>> {
         if waiter.status() == Status::Idle {
-            let word = self.word();
+            // A guess, and right where nobody else is. Looking at a word that has
+            // just been exchanged costs as much again as the exchange; and where
+            // others write it too, an exchange that fails has at least fetched it
+            // for the next one.
+            let mut word = Word::new(free);
+            if !word.can_give(count) || !coop::has_budget_remaining() {
+                word = self.word();
+            }
             if word.can_give(count) {
                 // A task that has to yield does not take permits along: others
                 // would queue behind a task that is not running.
                 let Poll::Ready(spent) = coop::poll_proceed(cx) else {
                     return Poll::Pending;
                 };
-                if self.take(word, count).is_ok() {
+                if self.take_while_any(word, count).is_ok() {
                     spent.made_progress();
                     return Poll::Ready(Ok(()));
                 }
@@ -199,6 +226,7 @@ impl Permits {
                 }
                 Status::Granted | Status::GrantedLast => within_budget(waiter, cx),
                 Status::Dismissed => Poll::Ready(Err(AcquireError::closed())),
+                Status::Left => unreachable!("it leaves when it is dropped"),
             };
         }
     }
@@ -234,13 +262,12 @@ impl Permits {
                 continue;
             }
             if !word.has_waiters() {
-                // AcqRel: Acquire, met by the Release in `release`, for the
-                // permits already in the word, which P1 will store rather than
-                // swap from here on. Release for nothing but symmetry.
+                // Relaxed: the lock tells of who waits, and `serve_some` acquires
+                // what the givers did.
                 let waiting = word.0 | WAITERS;
                 let set = self
                     .word
-                    .compare_exchange_weak(word.0, waiting, AcqRel, Relaxed);
+                    .compare_exchange_weak(word.0, waiting, Relaxed, Relaxed);
                 if let Err(changed) = set {
                     word = Word(changed);
                     continue;
@@ -278,10 +305,10 @@ impl Permits {
         let word = self.word();
         match line.front() {
             // Whoever is at the front now may want less.
-            Some(wanted) if word.has_waiters() && wanted <= word.permits() => self.serve(line, 0),
+            Some(wanted) if word.has_waiters() && wanted <= word.permits() => self.serve(line),
             Some(_) => {}
-            // P1 allows a store. Release, as in `give`.
-            None if word.has_waiters() => self.word.store(word.0 & !WAITERS, Release),
+            // Relaxed: it tells nobody anything.
+            None if word.has_waiters() => drop(self.word.fetch_sub(WAITERS, Relaxed)),
             None => {}
         }
     }
@@ -293,92 +320,73 @@ impl Permits {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn release(&self, count: usize) {
-        let mut word = self.word();
-        while !word.has_waiters() {
-            check_sum(word, count);
-            let sum = word.0 + (count << SHIFT);
-            // Release, met by the Acquire in `take`.
-            match self
-                .word
-                .compare_exchange_weak(word.0, sum, Release, Relaxed)
-            {
-                Ok(_) => return,
-                Err(changed) => word = Word(changed),
-            }
-        }
-        self.release_to_line(count);
-    }
-
-    /// [`release`](Self::release) for the holder of all there are.
-    #[inline(always)]
-    pub(crate) fn release_all(&self, count: usize) {
         // Release, met by the Acquire in `take`.
-        let released = self
-            .word
-            .compare_exchange(0, Word::new(count).0, Release, Relaxed);
-        if released.is_err() {
-            self.release_to_line(count);
+        let before = Word(self.word.fetch_add(count << SHIFT, Release));
+        if before.has_waiters() || before.0 > FULL - (count << SHIFT) {
+            self.release_to_line(before, count);
         }
     }
 
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn release_to_line(&self, count: usize) {
-        self.serve(self.queue.lock(), count);
+    fn release_to_line(&self, before: Word, count: usize) {
+        let line = self.queue.lock();
+        if before.permits() + count > MAX {
+            self.take_back(count);
+            drop(line);
+            panic!("number of added permits ({count}) would overflow MAX_PERMITS ({MAX})");
+        }
+        self.serve(line);
+    }
+
+    /// Undoes a release, under the lock as P1 wants it; as far as nobody has
+    /// taken the permits yet.
+    fn take_back(&self, count: usize) {
+        let less = |word: usize| Some(word - (Word(word).permits().min(count) << SHIFT));
+        // Relaxed: nobody learns anything from it.
+        let _ = self.word.fetch_update(Relaxed, Relaxed, less);
     }
 
     #[inline(always)]
-    #[track_caller]
-    fn serve(&self, line: Line<'_>, mut count: usize) {
+    fn serve(&self, line: Line<'_>) {
         let mut line = Some(line);
         wake_batch::in_rounds(|batch| {
             let mut line = line.take().unwrap_or_else(|| self.queue.lock());
-            self.give(&mut line, std::mem::take(&mut count), batch)
+            self.serve_some(&mut line, batch)
         });
     }
 
-    /// Adds permits and serves the line until they or the room in the batch run
-    /// out. True if there is more to serve.
-    #[track_caller]
-    fn give(&self, line: &mut Line<'_>, count: usize, batch: &mut WakeBatch) -> bool {
-        let mut word = self.word();
-        while !word.has_waiters() {
-            // The line has been served, or closed, and under its lock it stays
-            // so; but others may take and release: P1.
-            check_sum(word, count);
-            let sum = word.0 + (count << SHIFT);
-            // Release, met by the Acquire in `take`.
-            match self
-                .word
-                .compare_exchange_weak(word.0, sum, Release, Relaxed)
-            {
-                Ok(_) => return false,
-                Err(changed) => word = Word(changed),
-            }
+    /// Serves the line until the permits or the room in the batch run out. True
+    /// if there is more to serve.
+    fn serve_some(&self, line: &mut Line<'_>, batch: &mut WakeBatch) -> bool {
+        // Acquire, met by the Release in `release`: what the givers did is handed
+        // on with the grant.
+        let word = Word(self.word.peek(Acquire));
+        if !word.has_waiters() {
+            return false; // served by somebody else, or closed
         }
-        check_sum(word, count);
-        let mut permits = word.permits() + count;
+        let mut given = 0;
         let mut more = false;
         while let Some(wanted) = line.front() {
-            if wanted > permits {
+            if wanted > word.permits() - given {
                 break;
             }
             if batch.is_full() {
                 more = true;
                 break;
             }
-            permits -= wanted;
+            given += wanted;
             line.settle_front(Status::Granted, batch);
         }
         let waiters = match line.is_empty() {
-            true => 0,
-            false => WAITERS,
+            true => WAITERS,
+            false => 0,
         };
-        // P1 allows a store. Release, met by the Acquire in `take`: it ends the
-        // release sequences of those who gave before, but their permits were
-        // acquired when `WAITERS` was set, or given under this lock.
-        self.word.store(Word::new(permits).0 | waiters, Release);
+        // P1: none of them has left since. What has come in has somebody who
+        // serves it, and is waiting for this lock. Relaxed: the lock, or the
+        // grant, tells of all this.
+        self.word.fetch_sub((given << SHIFT) + waiters, Relaxed);
         more
     }
 
@@ -452,15 +460,12 @@ impl Permits {
     }
 
     fn shut_line(&self, line: &mut Line<'_>, batch: &mut WakeBatch) -> bool {
-        let word = self.word();
-        if word.has_waiters() {
-            // P1 allows a store, P3 wants `WAITERS` cleared. Release, met by
-            // the Acquire in `is_closed`.
-            self.word.store((word.0 & !WAITERS) | CLOSED, Release);
-        } else {
-            // Release, as above.
-            self.word.fetch_or(CLOSED, Release);
-        }
+        // P3 wants `WAITERS` cleared; P4 says that `CLOSED` is not set with it.
+        // Release, met by the Acquire in `is_closed`.
+        match self.word().has_waiters() {
+            true => self.word.fetch_xor(WAITERS | CLOSED, Release),
+            false => self.word.fetch_or(CLOSED, Release),
+        };
         while !line.is_empty() {
             if batch.is_full() {
                 return true;
@@ -469,21 +474,6 @@ impl Permits {
         }
         false
     }
-}
-
-#[inline(always)]
-#[track_caller]
-fn check_sum(word: Word, count: usize) {
-    if word.permits() + count > MAX {
-        too_many(count);
-    }
-}
-
-#[cold]
-#[inline(never)]
-#[track_caller]
-fn too_many(count: usize) -> ! {
-    panic!("number of added permits ({count}) would overflow MAX_PERMITS ({MAX})");
 }
 
 #[cold]
@@ -521,6 +511,9 @@ pub(crate) trait Claim {
 
     fn count(&self) -> usize;
 
+    /// How many there are while nobody has any, if that is known; else 0.
+    fn free(&self) -> usize;
+
     /// The permits are the claimant's, or never will be.
     fn settle(self, outcome: Result<(), AcquireError>) -> Self::Output;
 }
@@ -557,7 +550,7 @@ impl<C: Claim> Future for Acquiring<C> {
         let poll = unsafe {
             claim
                 .permits()
-                .poll_acquire(&this.waiter, claim.count(), cx)
+                .poll_acquire(&this.waiter, claim.count(), claim.free(), cx)
         };
         let Poll::Ready(outcome) = poll else {
             return Poll::Pending;
@@ -611,6 +604,10 @@ pub(crate) mod model {
             self.1
         }
 
+        fn free(&self) -> usize {
+            1
+        }
+
         fn settle(self, outcome: Result<(), AcquireError>) -> Self::Output {
             outcome
         }
@@ -633,7 +630,7 @@ pub(crate) mod model {
                 block_on(take(&shared.0, 1)).unwrap();
                 // SAFETY: the permit is held; loom objects if it does not exclude.
                 shared.1.with_mut(|count| unsafe { *count += 1 });
-                shared.0.release_all(1);
+                shared.0.release(1);
             };
             let other = shared.clone();
             let thread = thread::spawn(move || add(&other));

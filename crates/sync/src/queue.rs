@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   idle ──push──► queued ──settle──► granted, dismissed
-//!     ▲               │
-//!     └────remove─────┘
+//!                     │
+//!                     └────remove───► left
 //! ```
 //!
 //! Q1. Tag, waker and links of a waiter are touched only under the lock of the
@@ -11,11 +11,14 @@
 //! Q2. A waiter is settled once: it leaves the queue, gives up its waker, and
 //!     last of all its status is stored. From then on its owner may free it.
 //! Q3. A queued waiter neither moves nor dies: its owner removes it first.
+//! Q4. Tag, waker and links are written when a waiter is queued, and have no
+//!     meaning before: most waiters never are, and need not pay for it.
 //!
 //! Wakers are cloned, fired and dropped outside the lock: all three run foreign
 //! code, which may come back for the same lock.
 
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::task::{Context, Waker};
 
@@ -30,7 +33,7 @@ use blitzen_util::wake_batch::WakeBatch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Status {
-    /// Never queued, or removed again.
+    /// Never queued.
     Idle,
     /// In the queue.
     Queued,
@@ -42,15 +45,17 @@ pub(crate) enum Status {
     GrantedLast,
     /// Let go together with all others; nothing to pass on.
     Dismissed,
+    /// Removed before its turn; it still has its waker.
+    Left,
 }
 
 /// A place in a queue, within the future that waits.
 pub(crate) struct Waiter {
     status: AtomicU8,
     /// What the queue's owner wants to know of its waiters.
-    tag: UnsafeCell<usize>,
-    waker: UnsafeCell<Option<Waker>>,
-    links: Links<Waiter>,
+    tag: UnsafeCell<MaybeUninit<usize>>,
+    waker: UnsafeCell<MaybeUninit<Option<Waker>>>,
+    links: std::cell::UnsafeCell<MaybeUninit<Links<Waiter>>>,
 }
 
 // SAFETY: by Q1 every field but the atomic is touched by one thread at a time.
@@ -62,7 +67,9 @@ unsafe impl Sync for Waiter {}
 unsafe impl Linked for Waiter {
     unsafe fn links(node: NonNull<Self>) -> NonNull<Links<Self>> {
         // SAFETY: in bounds of a live node.
-        unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
+        let links = unsafe { &raw const (*node.as_ptr()).links };
+        // SAFETY: not null, as the node is not.
+        unsafe { NonNull::new_unchecked(std::cell::UnsafeCell::raw_get(links).cast()) }
     }
 }
 
@@ -71,9 +78,9 @@ impl Waiter {
     pub(crate) fn new() -> Self {
         Self {
             status: AtomicU8::new(Status::Idle as u8),
-            tag: UnsafeCell::new(0),
-            waker: UnsafeCell::new(None),
-            links: Links::new(),
+            tag: UnsafeCell::new(MaybeUninit::uninit()),
+            waker: UnsafeCell::new(MaybeUninit::uninit()),
+            links: std::cell::UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
 
@@ -86,17 +93,18 @@ impl Waiter {
             1 => Status::Queued,
             2 => Status::Granted,
             3 => Status::GrantedLast,
-            _ => Status::Dismissed,
+            4 => Status::Dismissed,
+            _ => Status::Left,
         }
     }
 
     /// The tag that it had when it was settled.
     ///
     /// # Safety
-    /// The caller owns the waiter, and has seen it settled.
+    /// The caller owns the waiter, which was queued, and has seen it settled.
     pub(crate) unsafe fn settled_tag(&self) -> usize {
-        // SAFETY: Q1 and Q2, by the caller's word.
-        self.tag.with(|tag| unsafe { *tag })
+        // SAFETY: Q1, Q2 and Q4, by the caller's word.
+        self.tag.with(|tag| unsafe { (*tag).assume_init() })
     }
 
     /// The owner settles its own waiter, which is in no queue.
@@ -112,11 +120,23 @@ impl Waiter {
     unsafe fn settle(node: NonNull<Self>, status: Status) -> Option<Waker> {
         // SAFETY: Q3 keeps it alive until the store below.
         let waiter = unsafe { node.as_ref() };
-        // SAFETY: Q1, the lock is held.
-        let waker = waiter.waker.with_mut(|waker| unsafe { (*waker).take() });
+        // SAFETY: Q1, the lock is held, and Q4; whoever sees the status below
+        // does not look at it again.
+        let waker = (waiter.waker).with(|waker| unsafe { (*waker).assume_init_read() });
         // Release, met by the Acquire in `status`.
         waiter.status.store(status as u8, Release);
         waker
+    }
+}
+
+impl Drop for Waiter {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.status() == Status::Left {
+            // SAFETY: in no queue, hence ours (Q1), and nobody took it (Q4).
+            self.waker
+                .with_mut(|waker| unsafe { (*waker).assume_init_drop() });
+        }
     }
 }
 
@@ -208,7 +228,9 @@ impl<S> Line<'_, S> {
         if let Some(node) = self.0.waiters.front() {
             // SAFETY: Q3 for a node of the list, Q1 for its tag: `self` is the
             // lock.
-            unsafe { node.as_ref().tag.with_mut(|slot| *slot = tag) };
+            unsafe { node.as_ref() }
+                .tag
+                .with_mut(|slot| unsafe { *slot = MaybeUninit::new(tag) });
         }
     }
 
@@ -218,8 +240,9 @@ impl<S> Line<'_, S> {
     }
 
     fn tag(&self, node: NonNull<Waiter>) -> usize {
-        // SAFETY: Q3 for a node of the list, Q1 for its tag: `self` is the lock.
-        unsafe { node.as_ref().tag.with(|tag| *tag) }
+        // SAFETY: Q3 for a node of the list, Q1 for its tag: `self` is the lock;
+        // and Q4.
+        unsafe { node.as_ref().tag.with(|tag| (*tag).assume_init()) }
     }
 
     /// Puts a waiter behind all others.
@@ -232,8 +255,9 @@ impl<S> Line<'_, S> {
         debug_assert!(waiter.status() == Status::Idle, "queued twice");
         // SAFETY: Q1, the waiter is in no queue and the caller owns it.
         unsafe {
-            waiter.tag.with_mut(|slot| *slot = tag);
-            waiter.waker.with_mut(|slot| *slot = waker);
+            waiter.tag.with_mut(|slot| *slot = MaybeUninit::new(tag));
+            (waiter.waker).with_mut(|slot| *slot = MaybeUninit::new(waker));
+            *waiter.links.get() = MaybeUninit::new(Links::new());
         }
         // Relaxed: others read it under the lock only.
         waiter.status.store(Status::Queued as u8, Relaxed);
@@ -265,26 +289,85 @@ impl<S> Line<'_, S> {
     /// # Safety
     /// `waiter` stands in this queue or in none.
     pub(crate) unsafe fn remove(&mut self, waiter: &Waiter) -> Option<usize> {
-        let node = NonNull::from(waiter);
-        // SAFETY: handed on.
-        if !unsafe { self.0.waiters.remove(node) } {
+        if waiter.status() != Status::Queued {
             return None;
         }
-        waiter.status.store(Status::Idle as u8, Relaxed);
+        let node = NonNull::from(waiter);
+        // SAFETY: queued, and nowhere else by the caller's word.
+        let was_in = unsafe { self.0.waiters.remove(node) };
+        debug_assert!(was_in, "Q2");
+        waiter.status.store(Status::Left as u8, Relaxed);
         Some(self.tag(node))
     }
 
     fn wakes(&self, waiter: &Waiter, waker: &Waker) -> bool {
-        let slot = &waiter.waker;
-        // SAFETY: Q1, `self` is the lock.
-        slot.with(|slot| unsafe { (*slot).as_ref() }.is_some_and(|old| old.will_wake(waker)))
+        // SAFETY: Q1, `self` is the lock; and Q4, it is queued.
+        let known = |slot: *const MaybeUninit<_>| unsafe { (*slot).assume_init_ref() };
+        let wakes = |known: &Option<Waker>| known.as_ref().is_some_and(|old| old.will_wake(waker));
+        waiter.waker.with(|slot| wakes(known(slot)))
     }
 
     #[must_use = "drop it outside the lock"]
     fn set_waker(&mut self, waiter: &Waiter, waker: Waker) -> Option<Waker> {
-        // SAFETY: Q1, `self` is the lock.
+        // SAFETY: Q1, `self` is the lock; and Q4, it is queued.
         waiter
             .waker
-            .with_mut(|slot| unsafe { (*slot).replace(waker) })
+            .with_mut(|slot| unsafe { (*slot).assume_init_mut() }.replace(waker))
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    struct Nobody;
+
+    impl Wake for Nobody {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn however_a_waiter_ends_its_waker_is_dropped_once() {
+        for fate in [
+            Status::Idle,
+            Status::Granted,
+            Status::Dismissed,
+            Status::Left,
+        ] {
+            let nobody = Arc::new(Nobody);
+            let queue = Queue::new(());
+            {
+                let waiter = pin!(Waiter::new());
+                let waiter = &*waiter;
+                let mut batch = WakeBatch::new();
+                if fate != Status::Idle {
+                    // SAFETY: idle, and it leaves the queue below.
+                    unsafe { queue.lock().push(waiter, 7, Some(nobody.clone().into())) };
+                    let waker = Waker::from(nobody.clone());
+                    // SAFETY: it stands in this queue.
+                    assert!(unsafe { queue.refresh(waiter, &Context::from_waker(&waker)) });
+                    let other = Waker::from(Arc::new(Nobody));
+                    // SAFETY: as above.
+                    assert!(unsafe { queue.refresh(waiter, &Context::from_waker(&other)) });
+                    assert_eq!(Arc::strong_count(&nobody), 2, "it wakes the other");
+                    // SAFETY: as above.
+                    assert!(unsafe { queue.refresh(waiter, &Context::from_waker(&waker)) });
+                }
+                match fate {
+                    Status::Idle => {}
+                    // SAFETY: as above.
+                    Status::Left => assert_eq!(unsafe { queue.lock().remove(waiter) }, Some(7)),
+                    settled => queue.lock().settle_front(settled, &mut batch),
+                }
+                assert_eq!(waiter.status(), fate);
+                // SAFETY: it stands in no queue.
+                assert_eq!(unsafe { queue.lock().remove(waiter) }, None);
+                batch.wake_all();
+            }
+            assert_eq!(Arc::strong_count(&nobody), 1, "{fate:?}");
+        }
     }
 }

@@ -245,6 +245,11 @@ impl<'a, T> Claim for Waiting<'a, T> {
     }
 
     #[inline(always)]
+    fn free(&self) -> usize {
+        0
+    }
+
+    #[inline(always)]
     fn settle(self, outcome: Result<(), AcquireError>) -> &'a T {
         debug_assert!(outcome.is_err(), "the gate has no permits");
         // SAFETY: closed, so by S1 it is there.

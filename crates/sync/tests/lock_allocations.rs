@@ -185,7 +185,7 @@ fn futures_and_primitives_are_small() {
     assert_eq!(size_of_val(&notify.notified()), 64);
     assert_eq!(size_of_val(&barrier.wait()), 56);
     assert_eq!(size_of::<Mutex<()>>(), 32);
-    assert_eq!(size_of::<Semaphore>(), 32);
+    assert_eq!(size_of::<Semaphore>(), 40);
     assert_eq!(size_of::<Notify>(), 32);
     assert_eq!(size_of::<RwLock<()>>(), 40);
     assert_eq!(size_of::<OnceCell<()>>(), 32);

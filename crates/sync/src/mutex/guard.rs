@@ -222,7 +222,7 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
 impl<T: ?Sized> Drop for MappedMutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.permit.release_all(1);
+        self.permit.release(1);
     }
 }
 

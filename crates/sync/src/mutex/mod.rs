@@ -237,7 +237,7 @@ impl<T: ?Sized> Mutex<T> {
     /// What a dropped guard does.
     #[inline(always)]
     fn unlock(&self) {
-        self.permit.release_all(1);
+        self.permit.release(1);
     }
 }
 
@@ -307,6 +307,11 @@ impl<'a, T: ?Sized> Claim for Borrowed<'a, T> {
     }
 
     #[inline(always)]
+    fn free(&self) -> usize {
+        1
+    }
+
+    #[inline(always)]
     fn settle(self, _never_closed: Result<(), AcquireError>) -> Self::Output {
         MutexGuard::new(self.0)
     }
@@ -324,6 +329,11 @@ impl<T: ?Sized> Claim for Owned<T> {
 
     #[inline(always)]
     fn count(&self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn free(&self) -> usize {
         1
     }
 

@@ -391,7 +391,7 @@ impl<T: ?Sized> RwLock<T> {
     /// What a dropped write guard does.
     #[inline(always)]
     fn unlock_write(&self) {
-        self.permits.release_all(self.all());
+        self.permits.release(self.all());
     }
 
     /// Makes a writer a reader, without anyone in between.
@@ -442,6 +442,11 @@ impl<'a, T: ?Sized> Claim for Reading<'a, T> {
     }
 
     #[inline(always)]
+    fn free(&self) -> usize {
+        self.0.all()
+    }
+
+    #[inline(always)]
     fn settle(self, _never_closed: Result<(), AcquireError>) -> Self::Output {
         RwLockReadGuard::new(&self.0.permits, self.0.value.get())
     }
@@ -460,6 +465,11 @@ impl<T: ?Sized> Claim for ReadingOwned<T> {
     #[inline(always)]
     fn count(&self) -> usize {
         1
+    }
+
+    #[inline(always)]
+    fn free(&self) -> usize {
+        self.0.all()
     }
 
     #[inline(always)]
@@ -484,6 +494,11 @@ impl<'a, T: ?Sized> Claim for Writing<'a, T> {
     }
 
     #[inline(always)]
+    fn free(&self) -> usize {
+        self.0.all()
+    }
+
+    #[inline(always)]
     fn settle(self, _never_closed: Result<(), AcquireError>) -> Self::Output {
         RwLockWriteGuard::new(self.0)
     }
@@ -501,6 +516,11 @@ impl<T: ?Sized> Claim for WritingOwned<T> {
 
     #[inline(always)]
     fn count(&self) -> usize {
+        self.0.all()
+    }
+
+    #[inline(always)]
+    fn free(&self) -> usize {
         self.0.all()
     }
 

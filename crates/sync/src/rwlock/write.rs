@@ -297,7 +297,7 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
 impl<T: ?Sized> Drop for RwLockMappedWriteGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.permits.release_all(self.all as usize);
+        self.permits.release(self.all as usize);
     }
 }
 

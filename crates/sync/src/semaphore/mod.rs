@@ -36,6 +36,8 @@ pub use permit::{OwnedSemaphorePermit, SemaphorePermit};
 /// ```
 pub struct Semaphore {
     permits: Permits,
+    /// How many there were at first, and so often are while nobody has any.
+    initial: usize,
 }
 
 impl Semaphore {
@@ -65,6 +67,7 @@ impl Semaphore {
         );
         Self {
             permits: Permits::new(permits),
+            initial: permits,
         }
     }
 
@@ -87,6 +90,7 @@ impl Semaphore {
             );
             Self {
                 permits: Permits::new(permits),
+                initial: permits,
             }
         }
     }
@@ -491,6 +495,11 @@ impl<'a> Claim for One<'a> {
     }
 
     #[inline(always)]
+    fn free(&self) -> usize {
+        self.0.initial
+    }
+
+    #[inline(always)]
     fn settle(self, outcome: Result<(), AcquireError>) -> Self::Output {
         outcome.map(|()| SemaphorePermit::new(self.0, 1))
     }
@@ -515,6 +524,11 @@ impl<'a> Claim for Borrowed<'a> {
     }
 
     #[inline(always)]
+    fn free(&self) -> usize {
+        self.semaphore.initial
+    }
+
+    #[inline(always)]
     fn settle(self, outcome: Result<(), AcquireError>) -> Self::Output {
         outcome.map(|()| SemaphorePermit::new(self.semaphore, self.count))
     }
@@ -536,6 +550,11 @@ impl Claim for Owned {
     #[inline(always)]
     fn count(&self) -> usize {
         self.count
+    }
+
+    #[inline(always)]
+    fn free(&self) -> usize {
+        self.semaphore.initial
     }
 
     #[inline(always)]

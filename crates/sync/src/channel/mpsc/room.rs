@@ -383,7 +383,7 @@ impl Acquiring<'_> {
             Status::Granted | Status::GrantedLast => self.count,
             // SAFETY: it is our waiter, and settled.
             Status::Dismissed => self.count - unsafe { self.waiter.settled_tag() }, // F4
-            Status::Idle | Status::Queued => 0,
+            Status::Idle | Status::Queued | Status::Left => 0,
         }
     }
 
