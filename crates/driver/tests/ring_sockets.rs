@@ -352,6 +352,31 @@ fn sockets_that_are_never_read_do_not_starve_others() {
 }
 
 #[test]
+fn what_comes_for_a_socket_that_is_dropped_gives_its_buffer_back() {
+    let Some(ring) = ring_with(few_buffers(2)) else {
+        return;
+    };
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut room = [MaybeUninit::uninit(); 8];
+    for _ in 0..10 {
+        let (ours, mut theirs) = pair(&ring);
+        assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+        ring.turn(NOW).unwrap(); // the kernel has it
+        theirs.write_all(b"late").unwrap();
+        drop(ours); // before anybody has looked
+        settle(&ring);
+    }
+    let (ours, mut theirs) = pair(&ring);
+    theirs.write_all(b"hello").unwrap();
+    let mut turns = 0;
+    while ours.poll_read(&mut cx, &mut room).is_pending() {
+        assert!(turns < 100, "there is no buffer any more");
+        turns += 1;
+        ring.turn(Some(Duration::from_millis(50))).unwrap();
+    }
+}
+
+#[test]
 fn a_completion_queue_that_overflows_loses_nothing() {
     let config = RingConfig {
         entries: 4,
