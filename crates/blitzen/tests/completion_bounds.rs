@@ -5,6 +5,7 @@
 mod completion_common;
 
 use std::io::{ErrorKind, Write};
+use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -60,6 +61,36 @@ fn a_peer_that_floods_who_does_not_read_is_held_up() {
             let read = timeout(LONG, ours.read_exact(&mut bytes));
             read.await.unwrap().unwrap();
             assert!(bytes == pattern(0, sent));
+        });
+    }
+}
+
+#[test]
+fn short_messages_that_nobody_reads_are_left_to_the_system() {
+    const MESSAGES: usize = 60;
+    let _alone = alone();
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let (mut ours, mut theirs) = half_pair().await;
+            let mut bytes = [0; 8];
+            for n in 0..20 {
+                theirs.write_all(&pattern(n, 8)).unwrap();
+                ours.read_exact(&mut bytes).await.unwrap();
+            }
+            assert!(poll_once(ours.read(&mut bytes)).await.is_none());
+            for n in 0..MESSAGES {
+                theirs.write_all(&pattern(n * 8, 8)).unwrap();
+                sleep(MOMENT).await; // each comes by itself
+            }
+            let mut waiting: libc::c_int = 0;
+            // SAFETY: a descriptor that is open, and room for a number.
+            unsafe { libc::ioctl(ours.as_raw_fd(), libc::FIONREAD, &mut waiting) };
+            assert!(waiting > 0, "all of it was taken in");
+            for n in 0..MESSAGES {
+                let read = timeout(LONG, ours.read_exact(&mut bytes));
+                read.await.unwrap().unwrap();
+                assert_eq!(&bytes[..], pattern(n * 8, 8));
+            }
         });
     }
 }

@@ -62,21 +62,21 @@ fn pair(ring: &Arc<Ring>) -> (Stream, TcpStream) {
     (ring.open_stream(Arc::new(ours)).unwrap(), theirs)
 }
 
+/// Sets the size of a socket's buffer.
+fn set_buffer(socket: &dyn AsRawFd, option: libc::c_int, size: libc::c_int) {
+    let (start, len) = ((&raw const size).cast(), size_of_val(&size) as u32);
+    // SAFETY: a number, and its size.
+    let set = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, start, len) };
+    assert_eq!(set, 0);
+}
+
 /// The same with little room on the way.
 fn narrow_pair(ring: &Arc<Ring>) -> (Stream, TcpStream) {
-    let narrow = |socket: &dyn AsRawFd, option| {
-        let size: libc::c_int = 64 * 1024;
-        let (start, len) = ((&raw const size).cast(), size_of_val(&size) as u32);
-        // SAFETY: a number, and its size.
-        let set =
-            unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, start, len) };
-        assert_eq!(set, 0);
-    };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (ours, _) = listener.accept().unwrap();
-    narrow(&ours, libc::SO_SNDBUF);
-    narrow(&theirs, libc::SO_RCVBUF);
+    set_buffer(&ours, libc::SO_SNDBUF, 64 * 1024);
+    set_buffer(&theirs, libc::SO_RCVBUF, 64 * 1024);
     ours.set_nonblocking(true).unwrap();
     (ring.open_stream(Arc::new(ours)).unwrap(), theirs)
 }
@@ -469,6 +469,42 @@ fn what_was_taken_over_is_sent_although_the_ring_is_shut() {
     write_all(&ours, b"still");
     theirs.read_exact(&mut bytes).unwrap();
     assert_eq!(&bytes, b"still");
+}
+
+#[test]
+fn what_the_system_takes_in_parts_or_not_yet_is_sent_whole() {
+    for is_full in [false, true] {
+        let Some(ring) = ring() else { return };
+        ring.turn(NOW).unwrap(); // this thread is its owner
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let socket = Arc::new(ours);
+        let stream = ring.open_stream(socket.clone()).unwrap();
+        // The first goes out at once, the others wait for the next turn, for
+        // which there is room …
+        let mut sent = 0;
+        for len in [10, 1500, 1500, 1500, 1500, 1500, 1500, 1500, 1500] {
+            let bytes = pattern(sent, len);
+            sent += stream.try_write(&[IoSlice::new(&bytes)]).unwrap();
+        }
+        assert!(ring.is_at_work());
+        // … until there is less, or none.
+        set_buffer(&*socket, libc::SO_SNDBUF, 1);
+        let mut others = 0;
+        while is_full && (&*socket).write(b"others").is_ok() {
+            others += 6;
+        }
+        let limit = Some(Duration::from_secs(5));
+        theirs.set_read_timeout(limit).unwrap();
+        let reader = thread::spawn(move || {
+            let mut bytes = vec![0; sent + others];
+            theirs.read_exact(&mut bytes).unwrap();
+            bytes.drain(10..10 + others);
+            bytes
+        });
+        drive(&ring, |cx| stream.poll_sent(cx)).unwrap();
+        assert_eq!(reader.join().unwrap(), pattern(0, sent));
+    }
 }
 
 #[test]

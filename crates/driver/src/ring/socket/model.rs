@@ -434,3 +434,38 @@ fn a_lent_buffer_goes_out_whole_although_its_future_is_dropped() {
         assert_eq!(peer.hear(), (b"lent".to_vec(), true));
     });
 }
+
+#[test]
+fn a_lent_buffer_is_not_mixed_with_what_the_owner_writes() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (stream, peer) = home.open();
+        home.ring.port.cut_sends(1);
+        home.ring.turn(NOW).unwrap(); // whose ring it is
+        let stream = Arc::new(stream);
+        let sender = thread::spawn({
+            let (home, stream) = (home.clone(), stream.clone());
+            move || {
+                let memory = Memory::bytes(b"lent".to_vec());
+                let mut send = pin!(stream.send_owned(memory, false));
+                let (result, _) = wait_for(|cx| send.as_mut().poll(cx));
+                let sent = result.unwrap();
+                home.stop();
+                sent
+            }
+        });
+        // What is refused, since a buffer is lent just now, is not written.
+        let written: Vec<u8> = (*b"xab")
+            .into_iter()
+            .filter(|byte| stream.try_write(&[IoSlice::new(&[*byte])]).is_ok())
+            .collect();
+        home.serve();
+        let sent = sender.join().unwrap();
+        drop(stream);
+        home.settle();
+        let (heard, _) = peer.hear();
+        let is_whole = |at: &usize| heard[*at..].starts_with(&b"lent"[..sent]);
+        let at = (0..heard.len()).find(is_whole).expect("in one piece");
+        assert_eq!([&heard[..at], &heard[at + sent..]].concat(), written);
+    });
+}
