@@ -194,3 +194,32 @@ impl Drop for Delivery {
         }
     }
 }
+
+#[cfg(all(test, unix, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    fn idle(outbox: &Outbox) -> Poll<io::Result<()>> {
+        outbox.poll_idle(&Context::from_waker(Waker::noop()))
+    }
+
+    /// As a job that the pool refuses, between the look whether it would and the
+    /// attempt.
+    #[test]
+    fn a_job_that_never_runs_leaves_an_error_and_nobody_waiting() {
+        let outbox = Arc::new(Outbox::default());
+        outbox.0.lock().filling.extend_from_slice(b"lost");
+        outbox.0.lock().at_work = true;
+        assert!(idle(&outbox).is_pending());
+        let file = Arc::new(StdFile::open("/dev/null").unwrap());
+        drop(Delivery {
+            outbox: outbox.clone(),
+            file: Some(file.clone()),
+        });
+        assert!(outbox.0.lock().waiting.is_empty(), "who waited was woken");
+        assert_eq!(Arc::strong_count(&file), 1);
+        assert!(matches!(idle(&outbox), Poll::Ready(Err(_))));
+        assert!(matches!(idle(&outbox), Poll::Ready(Ok(()))), "told once");
+        assert!(outbox.0.lock().filling.is_empty());
+    }
+}
