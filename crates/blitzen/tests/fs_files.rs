@@ -102,6 +102,41 @@ fn a_small_write_does_not_overtake_a_large_one() {
     });
 }
 
+/// What a thread has read for a future that was dropped is not read: the write goes
+/// to where the file stood before.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_write_after_a_read_that_was_given_up_goes_to_where_the_reader_was() {
+    use std::os::fd::AsRawFd;
+    on_each(async || {
+        let dir = Dir::new();
+        for round in 0..10_u8 {
+            let path = dir.join(round.to_string());
+            std::fs::write(&path, vec![1; 20_000]).unwrap();
+            let options = std::fs::File::options().read(true).write(true).clone();
+            let std = options.open(&path).unwrap();
+            std.sync_all().unwrap();
+            // SAFETY: a descriptor that is open, and numbers.
+            unsafe { libc::posix_fadvise(std.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+            let mut file = File::from_std(std);
+            let mut room = [0; 8];
+            let read = {
+                let mut read = pin!(file.read(&mut room));
+                poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await
+            };
+            // Unless it was in memory after all.
+            let stands = match read {
+                Poll::Ready(read) => read.unwrap(),
+                Poll::Pending => 0,
+            };
+            file.write_all(b"x").await.unwrap();
+            file.flush().await.unwrap();
+            let written = std::fs::read(&path).unwrap();
+            assert_eq!((written.len(), written[stands]), (20_000, b'x'), "{stands}");
+        }
+    });
+}
+
 #[test]
 fn what_was_written_arrives_although_the_file_is_dropped() {
     on_each(async || {
