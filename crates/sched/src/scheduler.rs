@@ -376,14 +376,24 @@ impl Scheduler {
             }
             break;
         }
-        if self.workers() > 1 && threads == self.workers() {
-            // Without one, a worker that is stuck is noticed by those that run.
-            let _ = self.world.start_watchman(Watchman::new(self.clone()));
+        if !(threads == self.workers() && self.has_watchman()) {
+            self.watch.do_without();
+            // Those that sleep already do so without an end.
+            (0..threads).for_each(|worker| self.world.interrupt(worker));
         }
         // Release, met by the Acquire in `ensure_started`.
         self.started.store(true, Release);
         drop(guard);
         Ok(())
+    }
+
+    /// Starts the watchman, unless there is nobody to watch; false if the system
+    /// gives no thread for it.
+    fn has_watchman(self: &Arc<Self>) -> bool {
+        self.workers() == 1 || {
+            let watchman = Watchman::new(self.clone());
+            self.world.start_watchman(watchman).is_ok()
+        }
     }
 
     /// Starts the shutdown; [`wait_stopped`](Self::wait_stopped) tells its end.

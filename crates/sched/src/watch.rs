@@ -15,6 +15,10 @@
 //! When there has been nothing to watch for a while, the watchman naps longer,
 //! and at last goes to bed.
 //!
+//! Where the system gives no thread for a watchman, or for one of the workers,
+//! nobody sleeps without an end: workers nap, and in between look after those
+//! that are stuck, or never began.
+//!
 //! W1. While one worker runs and another sleeps, or one is on an errand, the
 //!     watchman is up: whoever brings that about calls it.
 //!
@@ -46,6 +50,9 @@ const PERIOD_NS: u64 = PERIOD.as_nanos() as u64;
 const LINGER: u32 = 20;
 const QUIET_NAP: Duration = PERIOD.saturating_mul(2);
 
+/// How long a worker naps where there is no watchman.
+const UNWATCHED_NAP: Duration = PERIOD.saturating_mul(5);
+
 /// What the lookers share.
 pub(crate) struct Watch {
     in_bed: AtomicBool,
@@ -53,6 +60,8 @@ pub(crate) struct Watch {
     manned: AtomicBool,
     hired: AtomicBool,
     bed: Parker,
+    /// There will be no watchman, although there is something to watch.
+    is_missing: AtomicBool,
     /// When the next look is due.
     due_ns: AtomicU64,
     /// What the last look saw.
@@ -77,6 +86,7 @@ impl Watch {
             manned: AtomicBool::new(false),
             hired: AtomicBool::new(false),
             bed: Parker::new(),
+            is_missing: AtomicBool::new(false),
             due_ns: AtomicU64::new(0),
             seen: Mutex::new(vec![None; workers]),
             rescues: Counter::default(),
@@ -102,6 +112,26 @@ impl Watch {
     /// Whether the caller is the first that wants a watchman.
     pub(crate) fn hire(&self) -> bool {
         !self.hired.swap(true, Relaxed)
+    }
+
+    /// There will be no watchman.
+    pub(crate) fn do_without(&self) {
+        // Relaxed: whoever is to know is interrupted after it.
+        self.is_missing.store(true, Relaxed);
+    }
+
+    /// Whether workers look after each other when they wake from a nap.
+    #[inline]
+    pub(crate) fn is_missing(&self) -> bool {
+        self.is_missing.load(Relaxed)
+    }
+
+    /// How long a worker may sleep that wants to for `max_wait`.
+    pub(crate) fn limit(&self, max_wait: Option<Duration>) -> Option<Duration> {
+        match self.is_missing() {
+            true => Some(max_wait.map_or(UNWATCHED_NAP, |wait| wait.min(UNWATCHED_NAP))),
+            false => max_wait,
+        }
     }
 
     /// Gets the watchman up.

@@ -612,9 +612,12 @@ impl Worker {
         let elapsed = now.saturating_sub(self.stretch_ns.get());
         self.pace.borrow_mut().sample(elapsed, polls);
         scheduler.watch.changed(|| scheduler.needs_watching());
-        self.turn_drivers(scheduler.config.park_timeout);
+        self.turn_drivers(scheduler.watch.limit(scheduler.config.park_timeout));
         self.woke();
         self.share_gathered();
+        if scheduler.watch.is_missing() && scheduler.watch.is_due(world.now_ns()) {
+            self.look_after_siblings();
+        }
     }
 
     /// Nobody runs this worker for a while.
