@@ -57,6 +57,8 @@ impl Flags {
         // Release, met by the Acquire in `collect`: who finds the bell rung finds
         // the flag raised. Acquire, met by its Release: what is told now comes
         // after what the collector was told before, and may have thrown away.
+        // (The model sees the first only: its pipe is a word that is added to,
+        // which always meets the latest value, like the system's.)
         !self.rung.swap(true, AcqRel)
     }
 
@@ -66,6 +68,9 @@ impl Flags {
         // taken: one that is raised after it was looked at must tell again.
         self.rung.swap(false, AcqRel);
         for (word, base) in self.words.iter().zip((0..).step_by(PER_WORD)) {
+            if word.load(Relaxed) == 0 {
+                continue; // who raises one there from now on tells
+            }
             let mut raised = word.swap(0, Relaxed);
             while raised != 0 {
                 visit(base + raised.trailing_zeros() as usize);
@@ -106,7 +111,8 @@ mod model {
     #[test]
     fn who_collects_when_told_misses_nothing() {
         loom::model(|| {
-            let flags = Arc::new(Flags::new(2));
+            // In two words: one that has been seen shows whatever it has got since.
+            let flags = Arc::new(Flags::new(PER_WORD + 1));
             // The bytes in the pipe.
             let told = Arc::new(AtomicU64::new(0));
             let raise = {
@@ -119,13 +125,13 @@ mod model {
             };
             let other = thread::spawn({
                 let raise = raise.clone();
-                move || raise(1)
+                move || raise(PER_WORD)
             });
             raise(0);
             let mut seen = [0; 2];
             let mut collect_if_told = || {
                 if told.swap(0, Acquire) > 0 {
-                    flags.collect(|index| seen[index] += 1);
+                    flags.collect(|index| seen[index / PER_WORD] += 1);
                 }
             };
             collect_if_told();
