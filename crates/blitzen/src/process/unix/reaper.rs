@@ -232,3 +232,28 @@ fn poll(entries: &mut [libc::pollfd]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn who_sleeps_hands_signals_on_although_no_runtime_does() {
+        let mut reaper = Reaper::new(Arc::new(Bell::new().unwrap()));
+        let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        reaper.orphans.push(Orphan { child, pidfd: None });
+        reaper.listen();
+        // SAFETY: the signal is handled since `listen`.
+        assert_eq!(unsafe { libc::raise(libc::SIGCHLD) }, 0);
+        reaper.sleep();
+        let signals = reaper.signals.as_mut().unwrap();
+        let mut cx = Context::from_waker(Waker::noop());
+        // Otherwise the pipe would stay readable, and no sleep be one.
+        assert!(signals.poll(&mut cx).is_ready());
+
+        let mut orphan = reaper.orphans.pop().unwrap();
+        orphan.child.kill().unwrap();
+        orphan.child.wait().unwrap();
+    }
+}
