@@ -137,6 +137,30 @@ fn a_write_after_a_read_that_was_given_up_goes_to_where_the_reader_was() {
     });
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_of_which_a_part_is_in_memory_is_read_to_its_end() {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::FileExt;
+    on_each(async || {
+        let dir = Dir::new();
+        let contents: Vec<u8> = (0..200_000_u32).map(|n| n as u8).collect();
+        for round in 0..5_u8 {
+            let path = dir.join(round.to_string());
+            std::fs::write(&path, &contents).unwrap();
+            let std = std::fs::File::open(&path).unwrap();
+            std.sync_all().unwrap();
+            // SAFETY: a descriptor that is open, and numbers.
+            unsafe {
+                libc::posix_fadvise(std.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED);
+                libc::posix_fadvise(std.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM);
+            }
+            std.read_exact_at(&mut [0; 50_000], 0).unwrap();
+            assert_eq!(fs::read(&path).await.unwrap(), contents);
+        }
+    });
+}
+
 #[test]
 fn what_was_written_arrives_although_the_file_is_dropped() {
     on_each(async || {
