@@ -404,6 +404,37 @@ fn a_completion_queue_that_overflows_loses_nothing() {
 }
 
 #[test]
+fn an_owner_that_never_waits_gets_what_did_not_fit_into_the_queue() {
+    let config = RingConfig {
+        entries: 4,
+        completions: 4,
+        ..RingConfig::default()
+    };
+    let Some(ring) = ring_with(config) else {
+        return;
+    };
+    let mut pairs: Vec<_> = (0..50).map(|_| pair(&ring)).collect();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut room = [MaybeUninit::uninit(); 8];
+    for (ours, _) in &pairs {
+        assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+    }
+    ring.turn(NOW).unwrap();
+    for (_, theirs) in &mut pairs {
+        theirs.write_all(b"all of it").unwrap();
+    }
+    for (ours, _) in &pairs {
+        let mut turns = 0;
+        while ours.poll_read(&mut cx, &mut room).is_pending() {
+            assert!(turns < 10_000, "it was left in the kernel");
+            turns += 1;
+            ring.turn(NOW).unwrap();
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
 fn a_socket_is_closed_for_the_peer_whatever_is_armed() {
     let Some(ring) = ring() else { return };
     for waits in [false, true] {
