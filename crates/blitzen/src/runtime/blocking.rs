@@ -106,6 +106,8 @@ impl Inner {
 mod tests {
     use super::*;
     use crate::runtime::{Builder, Runtime, context};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::sync::mpsc::{self, Receiver, Sender};
     use std::time::Duration;
 
@@ -126,11 +128,14 @@ mod tests {
         context::with_current(|handle| handle.inner.errand(code).ok()).unwrap()
     }
 
-    /// Tries until there is a watchman.
-    async fn long_errand(wait: Receiver<()>) -> Errand {
+    /// Tries until there is a watchman; says when it has begun.
+    async fn long_errand(wait: Receiver<()>, begun: Arc<AtomicUsize>) -> Errand {
         let mut wait = Some(wait);
         loop {
-            let blocked = errand(|| wait.take().unwrap().recv_timeout(FOREVER));
+            let blocked = errand(|| {
+                begun.fetch_add(1, SeqCst);
+                wait.take().unwrap().recv_timeout(FOREVER)
+            });
             match blocked {
                 Some((received, errand)) => {
                     received.expect("somebody went on with the worker");
@@ -146,13 +151,15 @@ mod tests {
         for workers in [1, 2, 3] {
             let runtime = with_workers(workers);
             runtime.block_on(async {
+                let begun = Arc::new(AtomicUsize::new(0));
                 let (ends, waits): (Vec<Sender<()>>, Vec<_>) =
                     (0..workers).map(|_| mpsc::channel()).unzip();
                 let away: Vec<_> = waits
                     .into_iter()
                     .map(|wait| {
+                        let begun = begun.clone();
                         crate::spawn(async move {
-                            let errand = long_errand(wait).await;
+                            let errand = long_errand(wait, begun).await;
                             // What is left of the poll, and the polls after it,
                             // have all there is in a runtime.
                             crate::time::sleep(Duration::from_millis(1)).await;
@@ -163,7 +170,9 @@ mod tests {
                     .collect();
                 // Needs a worker, and there is none but those that are away.
                 let others = crate::spawn(async move {
-                    crate::time::sleep(Duration::from_millis(5)).await;
+                    while begun.load(SeqCst) < workers {
+                        crate::time::sleep(Duration::from_millis(1)).await;
+                    }
                     for end in ends {
                         end.send(()).unwrap();
                         crate::task::yield_now().await;
@@ -193,7 +202,7 @@ mod tests {
         let runtime = builder.enable_all().build().unwrap();
         let (end, wait) = mpsc::channel();
         runtime.block_on(async {
-            let away = crate::spawn(long_errand(wait));
+            let away = crate::spawn(long_errand(wait, Arc::default()));
             let other = crate::spawn(async move {
                 crate::time::sleep(Duration::from_millis(5)).await; // on the worker
                 crate::task::spawn_blocking(|| ()).await.unwrap();
@@ -202,6 +211,26 @@ mod tests {
             crate::time::timeout(FOREVER, other).await.unwrap().unwrap();
             away.await.unwrap();
         });
+    }
+
+    #[test]
+    fn a_thread_that_was_on_a_long_errand_is_busy_only_until_its_end() {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(2).enable_all().start_paused(true);
+        let runtime = builder.build().unwrap();
+        let (end, wait) = mpsc::channel();
+        let ender = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(30)); // it is relieved by then
+            end.send(()).unwrap();
+        });
+        runtime.block_on(async {
+            crate::spawn(long_errand(wait, Arc::default()))
+                .await
+                .unwrap();
+            // A clock that stands still moves when nobody is busy.
+            crate::time::sleep(Duration::from_secs(3600)).await;
+        });
+        ender.join().unwrap();
     }
 
     #[test]
