@@ -139,6 +139,12 @@ impl Row {
         }
     }
 
+    /// What is below every runtime takes part too.
+    pub(crate) fn floor(mut self, name: &'static str, run: fn(&mut Probe)) -> Row {
+        self.contenders.push(Contender::floor(name, run));
+        self
+    }
+
     pub(crate) fn unit(self, unit: Unit) -> Row {
         Row { unit, ..self }
     }

@@ -26,6 +26,9 @@ macro_rules! echo_row {
             $ops,
             $contenders!(echo::<$connections, $depth>, serve),
         )
+        .floor("io_uring", |probe| {
+            echo::<$connections, $depth>(probe, &Server::start_bare());
+        })
         .workers(1)
         .untraced(CLIENT_CALLS)
     };

@@ -15,6 +15,7 @@
 
 mod accept;
 mod alone;
+mod bare;
 mod client;
 mod cores;
 mod echo;

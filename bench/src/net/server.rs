@@ -7,6 +7,7 @@ use std::thread;
 
 use super::Net;
 use super::alone::LocalNet;
+use super::bare;
 use super::cores::{Side, pin};
 use crate::kit::Signal;
 
@@ -72,6 +73,13 @@ impl Server {
                 }
             });
         });
+        server.waits_in_accept = true;
+        server
+    }
+
+    /// Starts what is no runtime.
+    pub(super) fn start_bare() -> Server {
+        let mut server = Server::run(true, |address, stop| bare::serve(&address, stop));
         server.waits_in_accept = true;
         server
     }
