@@ -16,8 +16,6 @@ use io_uring::{IoUring, cqueue, opcode};
 
 use crate::kit::Signal;
 
-/// As many as two answers for each connection of the largest row.
-const BUFFERS: u16 = 1 << 14;
 const BUFFER_LEN: usize = 2048;
 const GROUP: u16 = 0;
 
@@ -27,10 +25,10 @@ const RECEIVE: u64 = 2 << 32;
 const SEND: u64 = 3 << 32;
 
 /// Serves until a connection comes to say that it is over.
-pub(super) fn serve(address: &mpsc::Sender<SocketAddr>, stop: &Signal) {
+pub(super) fn serve(connections: usize, address: &mpsc::Sender<SocketAddr>, stop: &Signal) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let bound = listener.local_addr().expect("it was bound");
-    let mut server = Echo::new(&listener);
+    let mut server = Echo::new(connections, &listener);
     address.send(bound).expect("somebody waits for it");
     while !(server.turn() && stop.take()) {}
 }
@@ -43,14 +41,17 @@ struct Echo {
 }
 
 impl Echo {
-    fn new(listener: &TcpListener) -> Echo {
+    fn new(connections: usize, listener: &TcpListener) -> Echo {
         let ring = IoUring::builder()
             .setup_cqsize(1 << 15)
             .setup_coop_taskrun()
             .setup_taskrun_flag()
             .build(1024)
             .expect("this kernel has io_uring");
-        let buffers = Buffers::new(&ring);
+        // Two for each: one that is filled, and one that goes out. The fewer there are,
+        // the more of them stay in the processor's cache.
+        let count = (2 * connections).next_power_of_two().clamp(64, 1 << 15);
+        let buffers = Buffers::new(&ring, count as u16);
         let accept = opcode::AcceptMulti::new(Fd(listener.as_raw_fd()));
         Echo {
             ring,
@@ -125,11 +126,12 @@ fn set_nodelay(fd: RawFd) {
 struct Buffers {
     entries: *mut BufRingEntry,
     memory: *mut u8,
+    count: u16,
     tail: u16,
 }
 
 impl Buffers {
-    fn new(ring: &IoUring) -> Buffers {
+    fn new(ring: &IoUring, count: u16) -> Buffers {
         let pages = |len: usize| {
             let (protection, flags) = (
                 libc::PROT_READ | libc::PROT_WRITE,
@@ -141,17 +143,16 @@ impl Buffers {
             start
         };
         let mut buffers = Buffers {
-            entries: pages(usize::from(BUFFERS) * size_of::<BufRingEntry>()).cast(),
-            memory: pages(usize::from(BUFFERS) * BUFFER_LEN).cast(),
+            entries: pages(usize::from(count) * size_of::<BufRingEntry>()).cast(),
+            memory: pages(usize::from(count) * BUFFER_LEN).cast(),
+            count,
             tail: 0,
         };
         let submitter = ring.submitter();
         // SAFETY: pages of that many entries, which stay.
-        unsafe {
-            submitter.register_buf_ring_with_flags(buffers.entries as u64, BUFFERS, GROUP, 0)
-        }
-        .expect("this kernel picks buffers");
-        (0..BUFFERS).for_each(|id| buffers.provide(id));
+        unsafe { submitter.register_buf_ring_with_flags(buffers.entries as u64, count, GROUP, 0) }
+            .expect("this kernel picks buffers");
+        (0..count).for_each(|id| buffers.provide(id));
         buffers
     }
 
@@ -166,7 +167,7 @@ impl Buffers {
         // SAFETY: masked, so within the entries; the kernel has no more of them than
         // there are buffers, so it has read what was in that place.
         unsafe {
-            let entry = self.entries.add(usize::from(self.tail & (BUFFERS - 1)));
+            let entry = self.entries.add(usize::from(self.tail & (self.count - 1)));
             (*entry).set_addr(address);
             (*entry).set_len(BUFFER_LEN as u32);
             (*entry).set_bid(id);

@@ -27,7 +27,7 @@ macro_rules! echo_row {
             $contenders!(echo::<$connections, $depth>, serve),
         )
         .floor("io_uring", |probe| {
-            echo::<$connections, $depth>(probe, &Server::start_bare());
+            echo::<$connections, $depth>(probe, &Server::start_bare($connections));
         })
         .workers(1)
         .untraced(CLIENT_CALLS)

@@ -77,9 +77,11 @@ impl Server {
         server
     }
 
-    /// Starts what is no runtime.
-    pub(super) fn start_bare() -> Server {
-        let mut server = Server::run(true, |address, stop| bare::serve(&address, stop));
+    /// Starts what is no runtime, for so many connections.
+    pub(super) fn start_bare(connections: usize) -> Server {
+        let mut server = Server::run(true, move |address, stop| {
+            bare::serve(connections, &address, stop);
+        });
         server.waits_in_accept = true;
         server
     }
