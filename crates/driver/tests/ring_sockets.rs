@@ -504,7 +504,7 @@ fn what_was_taken_over_is_sent_although_the_ring_is_shut() {
 
 #[test]
 fn what_the_system_takes_in_parts_or_not_yet_is_sent_whole() {
-    for is_full in [false, true] {
+    for (is_full, is_awaited) in [(false, false), (false, true), (true, false), (true, true)] {
         let Some(ring) = ring() else { return };
         ring.turn(NOW).unwrap(); // this thread is its owner
         let (ours, mut theirs) = UnixStream::pair().unwrap();
@@ -533,6 +533,10 @@ fn what_the_system_takes_in_parts_or_not_yet_is_sent_whole() {
             bytes.drain(10..10 + others);
             bytes
         });
+        // Also if the owner sleeps and nobody waits for it.
+        while !is_awaited && ring.is_at_work() {
+            ring.turn(Some(Duration::from_secs(20))).unwrap();
+        }
         drive(&ring, |cx| stream.poll_sent(cx)).unwrap();
         assert_eq!(reader.join().unwrap(), pattern(0, sent));
     }

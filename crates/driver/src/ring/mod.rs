@@ -120,9 +120,9 @@ struct Core {
     slab: Slab,
     sockets: Table,
     pending: VecDeque<Entry>,
-    /// Requests in the submission queue that the kernel answers at once, which
-    /// nobody expects: a sleeper waits for one completion more.
-    prompt: u32,
+    /// There are requests in the submission queue that the kernel answers at
+    /// once: before a sleep the answers are taken in.
+    prompt: bool,
     /// The owner is in the kernel without the lock (R2).
     entered: bool,
     /// The kernel has been asked to say when the poller has events.
@@ -130,6 +130,13 @@ struct Core {
     /// Threads that wait for the owner to get something done.
     onlookers: usize,
     shut: bool,
+}
+
+impl Core {
+    /// Whether there is something that the kernel has not been told of.
+    fn has_requests(&self) -> bool {
+        !self.pending.is_empty() || self.sockets.queued() > 0
+    }
 }
 
 /// What is left to do after the lock (R4).
@@ -150,6 +157,22 @@ impl Harvest {
             Completion::Bury(payload, result) => self.orphans.push((payload, result)),
             Completion::Nothing => {}
         }
+    }
+
+    /// Whether nothing is to be done.
+    fn is_empty(&self) -> bool {
+        let Self {
+            wakes,
+            orphans,
+            aftermath,
+            taken,
+            poller_has_events,
+        } = self;
+        wakes.is_empty()
+            && orphans.is_empty()
+            && aftermath.is_empty()
+            && *taken == 0
+            && !poller_has_events
     }
 
     fn finish(mut self) -> usize {
@@ -190,7 +213,7 @@ impl Ring {
                 slab: Slab::default(),
                 sockets: Table::default(),
                 pending: VecDeque::new(),
-                prompt: 0,
+                prompt: false,
                 entered: false,
                 watching: false,
                 onlookers: 0,
@@ -312,11 +335,12 @@ impl Ring {
         self.owner.is_here();
         let core = self.core.lock();
         let sleeps = timeout != Some(Duration::ZERO) && self.doze.begin();
+        let mut harvest = Harvest::default();
         let (mut core, entered) = match sleeps {
-            true => self.sleep(core, timeout),
+            true => self.sleep(core, timeout, &mut harvest),
             false => self.flush(core),
         };
-        let harvest = self.reap(&mut core);
+        self.reap(&mut core, &mut harvest);
         drop(core);
         let poller_has_events = harvest.poller_has_events;
         let taken = harvest.finish();
@@ -333,6 +357,7 @@ impl Ring {
         &'a self,
         core: MutexGuard<'a, Core>,
         timeout: Option<Duration>,
+        harvest: &mut Harvest,
     ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
         /// Whatever happens: a sleeper that is none would be rung for ever.
         struct Awake<'a>(&'a Doze);
@@ -346,6 +371,18 @@ impl Ring {
         let (mut core, sent) = self.send_pending(core);
         if !matches!(sent, Ok(Entered::Done)) {
             return (core, sent);
+        }
+        if core.prompt {
+            // An answer may be that something has to be asked again.
+            let (back, entered) = self.enter(core, None);
+            core = back;
+            if !matches!(entered, Ok(Entered::Done)) {
+                return (core, entered);
+            }
+            self.reap(&mut core, harvest);
+            if !harvest.is_empty() || core.has_requests() {
+                return (core, entered);
+            }
         }
         self.watch(&mut core);
         self.enter(core, Some(timeout))
@@ -409,7 +446,8 @@ impl Ring {
             self.send_for_owner(&mut core)?;
             self.fetch_for_owner();
         }
-        let harvest = self.reap(&mut core);
+        let mut harvest = Harvest::default();
+        self.reap(&mut core, &mut harvest);
         drop(core);
         let poller_has_events = harvest.poller_has_events;
         let taken = harvest.finish();
@@ -421,10 +459,10 @@ impl Ring {
 
     /// Sends what is pending, under the lock (R2).
     fn send_for_owner(&self, core: &mut Core) -> io::Result<()> {
-        while !core.pending.is_empty() || core.sockets.queued() > 0 {
+        while core.has_requests() {
             self.fill(core);
-            core.prompt = 0;
-            if judge(self.port.enter(None, 0))? == Entered::Refused {
+            core.prompt = false;
+            if judge(self.port.enter(None))? == Entered::Refused {
                 break; // the owner's next turn will see to it
             }
         }
@@ -626,17 +664,16 @@ impl Ring {
         core.entered = true;
         // Without the poller's watch nobody could wake us.
         let may_wait = core.watching;
-        let prompt = std::mem::take(&mut core.prompt);
+        core.prompt = false;
         drop(core);
-        let entered = judge(self.port.enter(wait.filter(|_| may_wait), prompt));
+        let entered = judge(self.port.enter(wait.filter(|_| may_wait)));
         let mut core = self.core.lock();
         core.entered = false;
         (core, entered)
     }
 
     /// Takes completions in.
-    fn reap(&self, core: &mut Core) -> Harvest {
-        let mut harvest = Harvest::default();
+    fn reap(&self, core: &mut Core, harvest: &mut Harvest) {
         let take_in = |token, result, flags| {
             let more = cqueue::more(flags);
             match Token::from_bits(token) {
@@ -665,7 +702,6 @@ impl Ring {
         core.sockets.completed();
         self.count(core);
         self.tell_onlookers(core);
-        harvest
     }
 
     fn tell_onlookers(&self, core: &Core) {

@@ -121,10 +121,8 @@ impl Port {
     }
 
     /// Enters the kernel: it takes what the submission queue holds, and, if
-    /// there is a limit for it, waits for a completion beside `prompt` others,
-    /// which come at once.
-    pub(super) fn enter(&self, wait: Option<Option<Duration>>, prompt: u32) -> io::Result<()> {
-        let want = prompt as usize + 1;
+    /// there is a limit for it, waits for a completion.
+    pub(super) fn enter(&self, wait: Option<Option<Duration>>) -> io::Result<()> {
         let submitter = self.uring.submitter();
         // Relaxed: only one thread ever finds nobody.
         if self.owner.load(Relaxed) == NOBODY {
@@ -134,10 +132,10 @@ impl Port {
         let args = types::SubmitArgs::new();
         let entered = match wait {
             None => submitter.submit(),
-            Some(None) => submitter.submit_with_args(want, &args),
+            Some(None) => submitter.submit_with_args(1, &args),
             Some(Some(limit)) => {
                 let limit = types::Timespec::from(limit);
-                submitter.submit_with_args(want, &args.timespec(&limit))
+                submitter.submit_with_args(1, &args.timespec(&limit))
             }
         };
         entered.map(drop)

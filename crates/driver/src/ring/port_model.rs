@@ -322,7 +322,7 @@ impl Port {
         });
     }
 
-    pub(super) fn enter(&self, wait: Option<Option<Duration>>, prompt: u32) -> io::Result<()> {
+    pub(super) fn enter(&self, wait: Option<Option<Duration>>) -> io::Result<()> {
         self.touch(|| {
             let mut kernel = self.kernel.lock();
             kernel.come_by();
@@ -333,7 +333,7 @@ impl Port {
                 return Ok(());
             }
             kernel.come_by();
-            while kernel.completed.len() <= prompt as usize {
+            while kernel.completed.is_empty() {
                 kernel = self.heard.wait(kernel);
                 kernel.come_by();
             }

@@ -128,17 +128,13 @@ impl Ring {
     }
 
     /// Does something with the sockets, under the lock; an owner asleep is
-    /// woken if that has left something for the kernel, or if somebody expects
-    /// an answer that the owner does not wait for.
-    ///
-    /// R3 holds for both: the owner settles under the lock what it waits for, and
-    /// whether it sleeps.
+    /// woken if that has left something for the kernel (R3).
     fn with_sockets<R>(&self, visit: impl FnOnce(&mut Core, &mut Aftermath) -> R) -> R {
         let mut after = Aftermath::default();
         let mut core = self.core.lock();
         let before = core.sockets.queued();
         let result = visit(&mut core, &mut after);
-        let more = core.sockets.queued() > before || after.expected;
+        let more = core.sockets.queued() > before;
         self.count(&core);
         drop(core);
         after.finish();
@@ -185,11 +181,13 @@ impl Ring {
         if self.port.obeys_us() && self.send_for_owner(core).is_ok() {
             // SAFETY: R1, R2: under the lock, and nobody is in the kernel.
             if unsafe { self.port.has_business() } {
-                let _ = self.port.enter(None, 0);
+                let _ = self.port.enter(None);
             }
             self.fetch_for_owner();
         }
-        self.reap(core)
+        let mut harvest = Harvest::default();
+        self.reap(core, &mut harvest);
+        harvest
     }
 
     /// Lets others at a socket: nothing is armed any more and everything is

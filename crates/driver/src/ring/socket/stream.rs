@@ -471,7 +471,7 @@ impl Stream {
     /// # Errors
     /// What the system says.
     pub fn end(&self) -> io::Result<()> {
-        if !self.with_table(|table, after| table.end(self.key, after)) {
+        if !self.with_table(|table, _| table.end(self.key)) {
             return Ok(());
         }
         // SAFETY: the socket is open.

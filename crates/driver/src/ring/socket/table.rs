@@ -122,11 +122,24 @@ pub(in crate::ring) struct Aftermath {
     keepers: Vec<Keeper>,
     connections: Vec<OwnedFd>,
     ends: Vec<(Keeper, RawFd)>,
-    /// Somebody expects an answer for which a sleeper may not get up.
-    pub(super) expected: bool,
 }
 
 impl Aftermath {
+    pub(in crate::ring) fn is_empty(&self) -> bool {
+        let Self {
+            wakes,
+            wakers,
+            keepers,
+            connections,
+            ends,
+        } = self;
+        wakes.is_empty()
+            && wakers.is_empty()
+            && keepers.is_empty()
+            && connections.is_empty()
+            && ends.is_empty()
+    }
+
     #[inline]
     pub(in crate::ring) fn finish(mut self) {
         if !self.ends.is_empty() {
@@ -799,7 +812,6 @@ impl Table {
             return false;
         }
         send.waiters.set_last(waker, after);
-        after.expected |= send.flight == Flight::Out;
         if send.is_idle() && send.room == Arm::Idle {
             send.room = Arm::Queued(How::Once);
             self.busy += 1;
@@ -834,11 +846,10 @@ impl Table {
 
     /// Nothing more will be written: true if the peer may be told now,
     /// otherwise it will be.
-    pub(super) fn end(&mut self, key: Key, after: &mut Aftermath) -> bool {
+    pub(super) fn end(&mut self, key: Key) -> bool {
         let send = &mut self.stream(key).send;
         send.ended = true;
         send.then_end = !send.is_idle();
-        after.expected |= send.flight == Flight::Out;
         !send.then_end
     }
 
@@ -952,7 +963,6 @@ impl Table {
         match &mut self.slots[key.index as usize].place {
             Place::Stream(stream) => {
                 stream.open = false;
-                after.expected |= stream.send.flight == Flight::Out;
                 stream.receive.waiters.forget(after);
                 stream.send.waiters.forget(after);
                 stream.receive.spill = VecDeque::new();
@@ -1044,19 +1054,19 @@ impl Table {
     // The kernel's side.
 
     /// Tells the kernel what is queued, through `push`, which refuses when the
-    /// queue is full. Counts in `prompt` the requests whose answers come at once
-    /// and are expected by nobody.
+    /// queue is full. Says with `prompt` that there are some which it answers at
+    /// once.
     pub(in crate::ring) fn fill(
         &mut self,
         mut push: impl FnMut(&Entry) -> bool,
-        prompt: &mut u32,
+        prompt: &mut bool,
     ) -> Filled {
         while let Some(&(index, task, wish)) = self.queue.front() {
             if let Some(entry) = self.entry(index, task, wish) {
                 if !push(&entry) {
                     return Filled::QueueIsFull;
                 }
-                *prompt += u32::from(self.pushed(index, task, wish));
+                *prompt |= self.pushed(index, task, wish);
             }
             self.queue.pop_front();
         }
@@ -1142,9 +1152,7 @@ impl Table {
         Some(entry.user_data(mark))
     }
 
-    /// The request is with the kernel; true if it will be answered at once and
-    /// the answer can wait. Should somebody come to expect it, see
-    /// [`Aftermath::expected`].
+    /// The request is with the kernel; true if it is answered at once.
     fn pushed(&mut self, index: u32, task: Task, wish: Wish) -> bool {
         if wish == Wish::Cancel {
             return false;
@@ -1160,11 +1168,7 @@ impl Table {
             (Place::Stream(stream), Task::Send) => {
                 let send = &mut stream.send;
                 send.flight = Flight::Out;
-                let is_expected = !send.waiters.is_empty()
-                    || !send.gathered.is_empty()
-                    || send.then_end
-                    || !stream.open;
-                return !send.patient && !is_expected;
+                return !send.patient;
             }
             (Place::Listener(listener), _) => armed(&mut listener.arm),
             (Place::Free, _) => {}
@@ -1399,7 +1403,7 @@ mod tests {
         let key = table.add_stream(-1, Arc::new(()));
         table.stream(key).receive.large = true;
         assert!(wait(&mut table, key));
-        assert_eq!(table.fill(|_| true, &mut 0), Filled::Everything);
+        assert_eq!(table.fill(|_| true, &mut false), Filled::Everything);
         assert_eq!(table.stream(key).receive.arm, Arm::Armed(How::Tell));
         (table, key)
     }
