@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -500,6 +500,43 @@ fn what_was_taken_over_is_sent_although_the_ring_is_shut() {
     write_all(&ours, b"still");
     theirs.read_exact(&mut bytes).unwrap();
     assert_eq!(&bytes, b"still");
+}
+
+#[test]
+fn what_was_taken_over_goes_out_when_the_owner_leaves() {
+    let Some(ring) = ring() else { return };
+    ring.turn(NOW).unwrap(); // this thread is its owner
+    let (ours, mut theirs) = pair(&ring);
+    write_all(&ours, b"all "); // the first of a turn goes out at once
+    write_all(&ours, b"of it");
+    ring.leave_it().unwrap();
+    let mut bytes = [0; 9];
+    theirs.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"all of it");
+}
+
+#[test]
+fn whoever_waits_is_woken_when_the_ring_is_shut() {
+    struct Woken(AtomicBool);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, SeqCst);
+        }
+    }
+    let Some(ring) = ring() else { return };
+    let (ours, _theirs) = pair(&ring);
+    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let waker = Waker::from(woken.clone());
+    let mut room = [MaybeUninit::uninit(); 8];
+    let mut read = || ours.poll_read(&mut Context::from_waker(&waker), &mut room);
+    assert!(read().is_pending());
+    ring.cancel_all();
+    assert!(woken.0.load(SeqCst), "before the kernel has said anything");
+    let Poll::Ready(Err(error)) = read() else {
+        panic!("nothing comes any more")
+    };
+    assert!(is_gone(&error));
+    settle(&ring);
 }
 
 #[test]

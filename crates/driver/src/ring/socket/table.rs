@@ -1473,4 +1473,19 @@ mod tests {
             assert_eq!(is_over, streak == STREAK);
         }
     }
+    #[test]
+    fn what_is_lent_and_what_is_taken_over_exclude_each_other() {
+        let (mut table, key) = told_table();
+        let parts = [IoSlice::new(b"bytes")];
+        // The first of a turn would go out directly.
+        assert_eq!(table.write(key, &parts, true), Way::Direct);
+        assert!(table.lend(key));
+        assert!(!table.lend(key), "one at a time");
+        assert_eq!(table.write(key, &parts, true), Way::Wait);
+        table.give_back(key, &mut Aftermath::default());
+
+        assert!(table.credit(key, 1 << 20, 5));
+        assert_eq!(table.write(key, &parts, true), Way::Taken);
+        assert!(!table.lend(key), "it would overtake");
+    }
 }
