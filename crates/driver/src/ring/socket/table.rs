@@ -1393,12 +1393,37 @@ fn cost(len: usize) -> u32 {
 mod tests {
     use super::*;
     use crate::ring::BufferConfig;
+    use std::ops::{Deref, DerefMut};
 
     const MORE: u32 = 1 << 1;
 
+    /// There is no kernel that could still use its memory.
+    #[derive(Default)]
+    struct Alone(Table);
+
+    impl Deref for Alone {
+        type Target = Table;
+
+        fn deref(&self) -> &Table {
+            &self.0
+        }
+    }
+
+    impl DerefMut for Alone {
+        fn deref_mut(&mut self) -> &mut Table {
+            &mut self.0
+        }
+    }
+
+    impl Drop for Alone {
+        fn drop(&mut self) {
+            self.0.busy = 0;
+        }
+    }
+
     /// A socket of which the kernel says when there is something to read.
-    fn told_table() -> (Table, Key) {
-        let mut table = Table::default();
+    fn told_table() -> (Alone, Key) {
+        let mut table = Alone::default();
         table.set_pool(Pool::new(BufferConfig::default()));
         let key = table.add_stream(-1, Arc::new(()));
         table.stream(key).receive.large = true;
