@@ -24,6 +24,8 @@ mod ready;
 mod registration;
 #[cfg(target_os = "linux")]
 pub mod ring;
+#[cfg(all(test, target_os = "linux", not(blitzen_loom)))]
+mod scratch;
 #[cfg(target_os = "linux")]
 pub mod soon;
 mod wakes;

@@ -271,27 +271,8 @@ pub(crate) fn stat_now(file: BorrowedFd<'_>) -> Option<libc::statx> {
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
-    use std::ffi::CString;
+    use crate::scratch::Place;
     use std::io::{Read, Seek, Write};
-
-    struct Place(std::path::PathBuf);
-
-    impl Place {
-        fn new(name: &str) -> Self {
-            let name = format!("blitzen-now-{}-{name}", std::process::id());
-            Self(std::env::temp_dir().join(name))
-        }
-
-        fn c(&self) -> CString {
-            CString::new(self.0.to_str().unwrap()).unwrap()
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0);
-        }
-    }
 
     #[test]
     fn a_cached_file_is_opened_as_asked() {

@@ -225,26 +225,7 @@ fn stat_path(path: &CStr, nofollow: bool) -> Option<libc::statx> {
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
-
-    struct Place(PathBuf);
-
-    impl Place {
-        fn new(name: &str) -> Self {
-            let name = format!("blitzen-soon-{}-{name}", std::process::id());
-            Self(std::env::temp_dir().join(name))
-        }
-
-        fn c(&self) -> CString {
-            CString::new(self.0.to_str().unwrap()).unwrap()
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0);
-        }
-    }
+    use crate::scratch::Place;
 
     #[test]
     fn the_directory_of_a_path() {
@@ -281,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_file_is_made_or_opened_and_nothing_is_opened_that_is_no_file() {
-        let place = Place::new("file");
+        let place = Place::new("soon");
         let making = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
         assert!(open_soon(&place.c(), libc::O_WRONLY, 0).is_none());
         let made = open_soon(&place.c(), making, 0o600).unwrap();
@@ -300,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_named_pipe_is_left_alone_whatever_is_asked() {
-        let place = Place::new("fifo");
+        let place = Place::new("soon-fifo");
         // SAFETY: a path that ends with a zero.
         assert_eq!(unsafe { libc::mkfifo(place.c().as_ptr(), 0o600) }, 0);
         for flags in [
