@@ -25,15 +25,9 @@ fn a_stream_with_unread_bytes_comes_back_with_the_error() {
             let (mut ours, mut theirs) = half_pair().await;
             assert!(poll_once(ours.read(&mut [0; 8])).await.is_none());
             theirs.write_all(b"unread").unwrap();
-            // Until the kernel has brought it.
-            let error = loop {
-                blitzen::time::sleep(Duration::from_millis(1)).await;
-                match ours.into_std() {
-                    Err(error) => break error,
-                    Ok(socket) => ours = TcpStream::from_std(socket).unwrap(),
-                }
-                assert!(poll_once(ours.read(&mut [0; 8])).await.is_none());
-            };
+            // The receive is armed, so what is seen has been brought.
+            assert_eq!(ours.peek(&mut [0; 8]).await.unwrap(), 6);
+            let error = ours.into_std().unwrap_err();
             assert!(error.to_string().contains("6 bytes"), "{error}");
             let kept = error.get_ref().unwrap().downcast_ref();
             let kept: &IntoStdError<TcpStream> = kept.unwrap();
@@ -60,16 +54,10 @@ fn a_unix_stream_comes_back_too() {
     let Some(runtime) = runtime(0) else { return };
     runtime.block_on(async {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        assert!(poll_once(ours.read(&mut [0; 8])).await.is_none());
         theirs.write_all(b"unread").await.unwrap();
-        let error = loop {
-            assert!(poll_once(ours.read(&mut [0; 8])).await.is_none());
-            yield_now().await;
-            blitzen::time::sleep(Duration::from_millis(1)).await;
-            match ours.into_std() {
-                Err(error) => break error,
-                Ok(socket) => ours = UnixStream::from_std(socket).unwrap(),
-            }
-        };
+        ours.readable().await.unwrap();
+        let error = ours.into_std().unwrap_err();
         let kept = error.downcast::<IntoStdError<UnixStream>>().unwrap();
         let mut bytes = [0; 6];
         kept.into_socket().read_exact(&mut bytes).await.unwrap();
@@ -83,17 +71,18 @@ fn a_listener_with_connections_comes_back_with_the_error() {
         runtime.block_on(async {
             let mut listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            assert!(poll_once(listener.accept()).await.is_none());
-            yield_now().await;
-            let client = std::net::TcpStream::connect(address).unwrap();
-            // Until the kernel has accepted it, which it may just have refused to.
-            let error = loop {
+            let (error, client) = loop {
+                assert!(poll_once(listener.accept()).await.is_none());
+                let client = std::net::TcpStream::connect(address).unwrap();
+                // Until the kernel has accepted it, which it may just have refused to.
                 blitzen::time::sleep(Duration::from_millis(1)).await;
                 match listener.into_std() {
-                    Err(error) => break error,
-                    Ok(socket) => listener = TcpListener::from_std(socket).unwrap(),
+                    Err(error) => break (error, client),
+                    Ok(socket) => {
+                        socket.accept().unwrap();
+                        listener = TcpListener::from_std(socket).unwrap();
+                    }
                 }
-                assert!(poll_once(listener.accept()).await.is_none());
             };
             assert!(error.to_string().contains("1 connection"), "{error}");
             let kept = error.downcast::<IntoStdError<TcpListener>>().unwrap();

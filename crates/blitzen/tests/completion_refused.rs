@@ -6,6 +6,7 @@
 ))]
 
 mod completion_common;
+mod refuse;
 
 use std::io::ErrorKind;
 use std::process::Command;
@@ -13,40 +14,9 @@ use std::process::Command;
 use blitzen::io::{AsyncReadExt, AsyncWriteExt};
 use blitzen::net::{SocketMode, TcpListener, TcpStream, UnixStream};
 use blitzen::runtime::Builder;
+use refuse::refuse;
 
 const CHILD: &str = "BLITZEN_TEST_REFUSE_WITH";
-
-/// Makes io_uring_setup(2) fail with `errno` for the rest of this process.
-fn refuse(errno: i32) {
-    let step = |code: u32, jt, jf, k| libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    };
-    let answer = |k| step(libc::BPF_RET | libc::BPF_K, 0, 0, k);
-    let mut filter = [
-        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        step(
-            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-            0,
-            1,
-            libc::SYS_io_uring_setup as u32,
-        ),
-        answer(libc::SECCOMP_RET_ERRNO | errno as u32),
-        answer(libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog {
-        len: filter.len() as u16,
-        filter: filter.as_mut_ptr(),
-    };
-    // SAFETY: numbers, and a program that outlives the call.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let mode = libc::SECCOMP_MODE_FILTER;
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &program), 0);
-    }
-}
 
 /// The child's part; nothing to do otherwise.
 #[test]
@@ -54,7 +24,7 @@ fn child() {
     let Ok(errno) = std::env::var(CHILD) else {
         return;
     };
-    refuse(errno.parse().unwrap());
+    refuse(&[libc::SYS_io_uring_setup], errno.parse().unwrap());
     let build = |mode| {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(2).enable_all().socket_mode(mode);

@@ -29,7 +29,7 @@ fn writing_to_a_peer_that_never_reads_waits() {
 
             // Others are served while it waits.
             let (mut one, mut other) = tcp_pair().await.unwrap();
-            let more = pattern(sent, 1 << 20);
+            let more = pattern(sent, 12 << 20); // more than it can find room for later
             let mut waiting = pin!(ours.write_all(&more));
             assert!(poll_once(waiting.as_mut()).await.is_none());
             one.write_all(b"hello").await.unwrap();

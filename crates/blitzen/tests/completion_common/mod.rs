@@ -1,13 +1,14 @@
 //! What the tests of sockets by completion share.
-#![allow(dead_code)] // no test needs all of it
+#![allow(dead_code, unused_imports)] // no test needs all of it
 
-use std::future::Future;
+#[path = "../net_common/mod.rs"]
+mod net_common;
+
 use std::io;
-use std::pin::pin;
-use std::task::Poll;
 
 use blitzen::net::{SocketMode, TcpListener, TcpStream};
 use blitzen::runtime::{Builder, Runtime};
+pub(crate) use net_common::{open_descriptors, pattern, poll_a_few, poll_once};
 
 /// Each flavour of runtime in its turn, with sockets by completion; none, with
 /// a word about it, where the system has no io_uring.
@@ -17,6 +18,7 @@ pub(crate) fn runtimes() -> impl Iterator<Item = Runtime> {
 
 /// A runtime with so many workers; with none, a current-thread one.
 pub(crate) fn runtime(workers: usize) -> Option<Runtime> {
+    net_common::bound();
     let mut builder = match workers {
         0 => Builder::new_current_thread(),
         _ => Builder::new_multi_thread(),
@@ -54,39 +56,4 @@ pub(crate) async fn half_pair() -> (TcpStream, std::net::TcpStream) {
         .set_read_timeout(Some(std::time::Duration::from_secs(20)))
         .unwrap();
     (listener.accept().await.unwrap().0, theirs)
-}
-
-/// Polls a future once, and then drops it: what it answered, if it did.
-pub(crate) async fn poll_once<F: Future>(future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let answer = std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
-    match answer {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    }
-}
-
-/// Polls a future `polls` times at the most, with yields in between, and then
-/// drops it.
-pub(crate) async fn poll_a_few<F: Future>(polls: usize, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    for _ in 0..polls {
-        let answer = std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
-        if let Poll::Ready(output) = answer {
-            return Some(output);
-        }
-        blitzen::task::yield_now().await;
-    }
-    None
-}
-
-/// Bytes that tell where in the stream they belong.
-pub(crate) fn pattern(from: usize, len: usize) -> Vec<u8> {
-    let byte = |at: usize| ((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
-    (from..from + len).map(byte).collect()
-}
-
-/// The descriptors this process has open.
-pub(crate) fn open_descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
 }

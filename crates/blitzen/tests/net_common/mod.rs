@@ -11,7 +11,7 @@ use blitzen::runtime::{Builder, Runtime};
 
 /// Ends the program if a test does not end: longer than any takes on a machine
 /// that has a lot of other work.
-fn bound() {
+pub(crate) fn bound() {
     static STARTED: std::sync::Once = std::sync::Once::new();
     STARTED.call_once(|| {
         std::thread::spawn(|| {
