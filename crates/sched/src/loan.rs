@@ -21,7 +21,7 @@
 
 use std::ptr::null_mut;
 
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicPtr, AtomicU64};
 use blitzen_util::shim::thread;
 
@@ -82,7 +82,7 @@ impl<T> Loan<T> {
         {
             return true;
         }
-        // Acquire, met by the Release in `claim`: N3.
+        // Acquire, met by the second step's Release in `claim`: N3.
         while self.state.load(Acquire) == ticket.0 | CLAIMED {
             thread::yield_now();
         }
@@ -94,11 +94,12 @@ impl<T> Loan<T> {
     pub(crate) fn claim(&self, ticket: Ticket, settle: impl FnOnce()) -> Option<*mut T> {
         // Acquire, met by the Release in `leave`.
         self.state
-            .compare_exchange(ticket.0, ticket.0 | CLAIMED, AcqRel, Relaxed)
+            .compare_exchange(ticket.0, ticket.0 | CLAIMED, Acquire, Relaxed)
             .ok()?;
         let worker = self.left.load(Relaxed);
         settle();
-        self.state.store(IN, Release); // N3
+        // Release, met by the Acquire in `take_up`: N3.
+        self.state.store(IN, Release);
         Some(worker)
     }
 }
