@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::runtime::{Builder, Runtime, context};
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
     use std::sync::mpsc::{self, Receiver, Sender};
     use std::time::Duration;
 
@@ -276,12 +276,15 @@ mod tests {
             let runtime = with_workers(2);
             let (end, wait) = mpsc::channel();
             let (begun, has_begun) = mpsc::channel();
+            let is_through = Arc::new(AtomicBool::new(false));
+            let through = is_through.clone();
             runtime.spawn(async move {
                 let mut wait = Some(wait);
                 loop {
                     let blocked = errand(|| {
                         begun.send(()).unwrap();
                         wait.take().unwrap().recv_timeout(FOREVER).unwrap();
+                        through.store(true, SeqCst);
                     });
                     match blocked {
                         Some(_) => return crate::task::yield_now().await,
@@ -302,7 +305,8 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
                 end.send(()).unwrap();
             });
-            drop(runtime); // waits for what runs, and hangs if somebody is lost
+            drop(runtime); // hangs if somebody is lost
+            assert!(is_through.load(SeqCst), "it was not waited for");
             ender.join().unwrap();
         }
     }
