@@ -5,6 +5,11 @@ use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
+use blitzen_util::prefetch::prefetch;
+
+/// How many wakers ahead memory is brought near.
+const AHEAD: usize = 3;
+
 thread_local! {
     /// Empty; its memory is for the next wakers this thread gathers.
     static SPARE: Cell<Vec<Waker>> = const { Cell::new(Vec::new()) };
@@ -30,10 +35,19 @@ impl Wakes {
         self.0.is_empty()
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Fires all of them, the first first.
     pub(crate) fn fire(&mut self) {
         self.0.reverse();
         while let Some(waker) = self.0.pop() {
+            // What a waker names is likely to have gone cold.
+            if let Some(later) = self.0.len().checked_sub(AHEAD) {
+                prefetch(self.0[later].data());
+            }
             waker.wake();
         }
         if self.0.capacity() > 0 {

@@ -10,6 +10,7 @@
 //! | [`lock`] | a lock of one word, for short stretches of work |
 //! | [`wake_batch`] | wakers gathered under a lock, fired after it |
 //! | [`wake_set`] | which of many members were woken |
+//! | [`prefetch`] | having memory near before it is used |
 //! | [`rng`] | xorshift, unbiased range |
 //! | [`flags`] | flags that a signal handler may raise |
 //! | [`futex`] | wait and wake on a word |
@@ -33,6 +34,7 @@ pub mod list;
 pub mod lock;
 pub mod pad;
 pub mod park;
+pub mod prefetch;
 pub mod rng;
 pub mod shim;
 pub mod wake_batch;

@@ -56,7 +56,6 @@ pub use setup::{Flavour, Refusal, RingConfig};
 pub use socket::BufferConfig;
 
 use crate::poller::Doze;
-use crate::wakes::Wakes;
 use crate::{Poller, gone};
 use op::Left;
 use port::Port;
@@ -64,9 +63,11 @@ use setup::Features;
 use slab::{Abandonment, Completion, Orphan, Slab, Token};
 use socket::table::{self, Aftermath, Table};
 
-/// The most completions a turn takes in. What is left is found by the next
-/// one, which then does not sleep.
-const COMPLETIONS_PER_TURN: usize = 256;
+/// So many completions, or wakes, and a turn takes in no more. What is left is
+/// found by the next one, which then does not sleep.
+const COMPLETIONS_PER_TURN: usize = 512;
+/// See [`COMPLETIONS_PER_TURN`]. Half of what a worker's queue holds.
+const WAKES_PER_TURN: usize = 128;
 
 /// How long a rescue looks for what it has set free: some 20 µs.
 const RESCUE_LOOKS: u32 = 2000;
@@ -137,14 +138,38 @@ impl Core {
     fn has_requests(&self) -> bool {
         !self.pending.is_empty() || self.sockets.queued() > 0
     }
+
+    /// A word from the kernel.
+    fn take_in(&mut self, word: &port::Word, harvest: &mut Harvest) {
+        let (result, flags) = (word.result(), word.flags());
+        let more = cqueue::more(flags);
+        match Token::from_bits(word.user_data()) {
+            Token::CANCEL => {}
+            Token::WATCH => {
+                self.watching = more;
+                harvest.poller_has_events = true;
+            }
+            token => match table::Mark::from_bits(token.bits()) {
+                None => harvest.add(self.slab.complete(token, result, more)),
+                Some(mark) => {
+                    let word = table::Word {
+                        mark,
+                        result,
+                        flags,
+                    };
+                    let is_news = self.sockets.complete(&word, &mut harvest.aftermath);
+                    harvest.taken += usize::from(is_news);
+                }
+            },
+        }
+    }
 }
 
 /// What is left to do after the lock (R4).
 #[derive(Default)]
 struct Harvest {
-    wakes: Wakes,
-    orphans: Vec<(Box<dyn Orphan>, i32)>,
     aftermath: Aftermath,
+    orphans: Vec<(Box<dyn Orphan>, i32)>,
     taken: usize,
     poller_has_events: bool,
 }
@@ -153,7 +178,7 @@ impl Harvest {
     fn add(&mut self, completion: Completion) {
         self.taken += 1;
         match completion {
-            Completion::Wake(waker) => self.wakes.push(waker),
+            Completion::Wake(waker) => self.aftermath.wakes.push(waker),
             Completion::Bury(payload, result) => self.orphans.push((payload, result)),
             Completion::Nothing => {}
         }
@@ -162,25 +187,19 @@ impl Harvest {
     /// Whether nothing is to be done.
     fn is_empty(&self) -> bool {
         let Self {
-            wakes,
-            orphans,
             aftermath,
+            orphans,
             taken,
             poller_has_events,
         } = self;
-        wakes.is_empty()
-            && orphans.is_empty()
-            && aftermath.is_empty()
-            && *taken == 0
-            && !poller_has_events
+        aftermath.is_empty() && orphans.is_empty() && *taken == 0 && !poller_has_events
     }
 
-    fn finish(mut self) -> usize {
-        for (payload, result) in self.orphans.drain(..) {
+    fn finish(self) -> usize {
+        for (payload, result) in self.orphans {
             payload.finish(to_result(result));
         }
         self.aftermath.finish();
-        self.wakes.fire();
         self.taken
     }
 }
@@ -674,31 +693,22 @@ impl Ring {
 
     /// Takes completions in.
     fn reap(&self, core: &mut Core, harvest: &mut Harvest) {
-        let take_in = |token, result, flags| {
-            let more = cqueue::more(flags);
-            match Token::from_bits(token) {
-                Token::CANCEL => {}
-                Token::WATCH => {
-                    core.watching = more;
-                    harvest.poller_has_events = true;
+        let mut taken = 0;
+        let take_in = |words: &[port::Word]| {
+            for word in words {
+                if let Some(mark) = table::Mark::from_bits(word.user_data()) {
+                    core.sockets.approach(mark);
                 }
-                token => match table::Mark::from_bits(token.bits()) {
-                    None => harvest.add(core.slab.complete(token, result, more)),
-                    Some(mark) => {
-                        let word = table::Word {
-                            mark,
-                            result,
-                            flags,
-                        };
-                        let is_news = core.sockets.complete(&word, &mut harvest.aftermath);
-                        harvest.taken += usize::from(is_news);
-                    }
-                },
             }
+            for word in words {
+                core.take_in(word, harvest);
+            }
+            taken += words.len();
+            taken < COMPLETIONS_PER_TURN && harvest.aftermath.wakes.len() < WAKES_PER_TURN
         };
         // SAFETY: R1, R2: under the lock, and the owner has not entered, or
         // is us.
-        unsafe { self.port.reap(COMPLETIONS_PER_TURN, take_in) };
+        unsafe { self.port.reap(take_in) };
         core.sockets.completed();
         self.count(core);
         self.tell_onlookers(core);

@@ -5,6 +5,7 @@
 //! ([`model`](super)), which exports the same names.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -14,6 +15,12 @@ use io_uring::{IoUring, types};
 
 use super::setup::{self, Features, Flavour, Refusal, RingConfig};
 use crate::Poller;
+
+/// A completion: what was given to the kernel to keep, the result, and flags.
+pub(super) use io_uring::cqueue::Entry as Word;
+
+/// Completions that are looked at together.
+const AT_ONCE: usize = 16;
 
 /// One end of an io_uring.
 ///
@@ -103,20 +110,19 @@ impl Port {
         !unsafe { self.uring.completion_shared() }.is_empty()
     }
 
-    /// Takes completions in, `most` of them: what was given to the kernel to
-    /// keep, the result, and its flags.
+    /// Takes completions in, some at a time, as long as `visit` wants more.
     ///
     /// # Safety
     /// P1.
-    pub(super) unsafe fn reap(&self, most: usize, mut visit: impl FnMut(u64, i32, u32)) {
+    pub(super) unsafe fn reap(&self, mut visit: impl FnMut(&[Word]) -> bool) {
         // SAFETY: the caller's.
-        let queue = unsafe { self.uring.completion_shared() };
-        for completion in queue.take(most) {
-            visit(
-                completion.user_data(),
-                completion.result(),
-                completion.flags(),
-            );
+        let mut queue = unsafe { self.uring.completion_shared() };
+        let mut room = [const { MaybeUninit::uninit() }; AT_ONCE];
+        loop {
+            let words = queue.fill(&mut room);
+            if words.is_empty() || !visit(words) {
+                break;
+            }
         }
     }
 

@@ -22,6 +22,23 @@ use crate::Poller;
 /// Entries that fit into the submission queue.
 const ENTRIES: usize = 2;
 
+/// A completion: what was given to the kernel to keep, the result, and flags.
+pub(super) struct Word((u64, i32, u32));
+
+impl Word {
+    pub(super) fn user_data(&self) -> u64 {
+        self.0.0
+    }
+
+    pub(super) fn result(&self) -> i32 {
+        self.0.1
+    }
+
+    pub(super) fn flags(&self) -> u32 {
+        self.0.2
+    }
+}
+
 /// The ring's end of the model.
 pub(super) struct Port {
     /// Touched with everything that P1 is about: loom finds who breaks it.
@@ -311,13 +328,15 @@ impl Port {
         self.touch(|| !self.kernel.lock().completed.is_empty())
     }
 
-    pub(super) unsafe fn reap(&self, most: usize, mut visit: impl FnMut(u64, i32, u32)) {
+    pub(super) unsafe fn reap(&self, mut visit: impl FnMut(&[Word]) -> bool) {
         self.touch(|| {
-            for _ in 0..most {
-                let Some((token, result, flags)) = self.kernel.lock().completed.pop_front() else {
+            loop {
+                let Some(word) = self.kernel.lock().completed.pop_front() else {
                     break;
                 };
-                visit(token, result, flags);
+                if !visit(&[Word(word)]) {
+                    break;
+                }
             }
         });
     }

@@ -31,7 +31,7 @@ use io_uring::types::BufRingEntry;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct BufferConfig {
-    /// Buffers at the beginning.
+    /// Buffers at the beginning: a power of two, or the next one above.
     pub first: u16,
     /// Buffers at the most: a power of two, 32,768 at the largest.
     pub most: u16,
@@ -51,6 +51,9 @@ impl Default for BufferConfig {
 
 /// The group under which the kernel knows the buffers.
 pub(super) const GROUP: u16 = 0;
+
+/// A line of the processor's cache.
+const LINE: usize = 64;
 
 /// Memory that the kernel writes to.
 struct Block {
@@ -126,7 +129,7 @@ impl Pool {
     /// [`address`](Self::address) before anything else.
     pub(super) fn new(config: BufferConfig) -> Self {
         let most = config.most.clamp(1, 1 << 15).next_power_of_two();
-        let first = config.first.clamp(1, most);
+        let first = config.first.clamp(1, most).next_power_of_two();
         let config = BufferConfig {
             first,
             most,
@@ -172,8 +175,8 @@ impl Pool {
         // Blocks of the first one's size, so that each buffer is found easily.
         let per_block = usize::from(self.config.first);
         while self.pieces.len() < before + more {
-            let bytes = per_block * self.config.size as usize;
-            let layout = Layout::from_size_align(bytes, 64).expect("a size below the limit");
+            let bytes = per_block * self.stride();
+            let layout = Layout::from_size_align(bytes, LINE).expect("a size below the limit");
             self.blocks.push(Block::new(layout, false));
             for _ in 0..per_block.min(before + more - self.pieces.len()) {
                 let id = self.pieces.len() as u16;
@@ -189,12 +192,21 @@ impl Pool {
         true
     }
 
+    /// From one buffer to the next. A line more than its size: if that is a
+    /// power of two, as it mostly is, the beginnings of all buffers would
+    /// compete for the same few places of the processor's cache.
+    fn stride(&self) -> usize {
+        self.config.size as usize + LINE
+    }
+
     fn bytes(&self, id: u16) -> *mut u8 {
-        let per_block = usize::from(self.config.first);
-        let (block, place) = (usize::from(id) / per_block, usize::from(id) % per_block);
-        let offset = place * self.config.size as usize;
+        let (block, place) = (
+            id >> self.config.first.ilog2(),
+            id & (self.config.first - 1),
+        );
+        let offset = usize::from(place) * self.stride();
         // SAFETY: within the block, which has room for `per_block` buffers.
-        unsafe { self.blocks[block].start.as_ptr().add(offset) }
+        unsafe { self.blocks[usize::from(block)].start.as_ptr().add(offset) }
     }
 
     /// Writes a buffer's entry; [`publish`](Self::publish) makes it the

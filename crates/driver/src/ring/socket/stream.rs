@@ -5,11 +5,12 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker, ready};
 
 use blitzen_util::coop;
 
-use super::table::{Aftermath, Found, Key, Table, Told, Way};
+use super::table::{Aftermath, Found, Key, Looked, Table, Told, Way};
 use crate::gone;
 use crate::ring::Ring;
 
@@ -64,6 +65,9 @@ pub struct Stream {
     ring: Arc<Ring>,
     key: Key,
     fd: RawFd,
+    /// The last read has left nothing: the next one will have to wait. A guess,
+    /// that may be wrong.
+    is_drained: AtomicBool,
 }
 
 impl Ring {
@@ -87,7 +91,12 @@ impl Ring {
             Ok(core.sockets.add_stream(fd, socket))
         })?;
         let ring = self.clone();
-        Ok(Stream { ring, key, fd })
+        Ok(Stream {
+            ring,
+            key,
+            fd,
+            is_drained: AtomicBool::new(false),
+        })
     }
 }
 
@@ -139,27 +148,45 @@ impl Stream {
         eager: bool,
     ) -> Poll<io::Result<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
-        loop {
-            match self.look(room, eager) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => {
-                    spent.made_progress();
-                    return Poll::Ready(result);
-                }
-            }
-            let waker = cx.waker().clone(); // foreign code: before the lock
-            let waits = self.ring.with_sockets(|core, after| {
-                if core.sockets.is_shut() && core.sockets.unread(self.key) == 0 {
-                    return Err(gone());
-                }
-                Ok(core.sockets.wait_to_read(self.key, waker, after))
-            });
-            match waits {
-                Ok(true) => return Poll::Pending,
-                Ok(false) => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
+        let mut eager = eager;
+        let mut waker = None;
+        if self.is_drained.load(Relaxed) {
+            waker = Some(cx.waker().clone()); // foreign code: before the lock
         }
+        let result = loop {
+            match self.look_or_wait(room, &mut waker, eager) {
+                Looked::Waits => {
+                    self.is_drained.store(false, Relaxed);
+                    return Poll::Pending;
+                }
+                Looked::Shut => return Poll::Ready(Err(gone())),
+                Looked::Found(found) => match self.take_found(found, room, eager) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    result => break result,
+                },
+            }
+            // What comes from now on is for the ring to bring.
+            eager = false;
+            waker.get_or_insert_with(|| cx.waker().clone()); // as above
+        };
+        spent.made_progress();
+        Poll::Ready(result)
+    }
+
+    /// Looks for something to read in one visit, and waits with the waker, if
+    /// there is one; not if the socket itself is to be looked at first.
+    fn look_or_wait(
+        &self,
+        room: &mut [MaybeUninit<u8>],
+        waker: &mut Option<Waker>,
+        eager: bool,
+    ) -> Looked {
+        if room.is_empty() {
+            return Looked::Found(Found::Bytes(0, None));
+        }
+        let mut none = None;
+        let waker = if eager { &mut none } else { waker };
+        self.with_table(|table, after| table.read_or_wait(self.key, room, waker, after))
     }
 
     /// Reads what has come, or what the system has, if it was not asked to
@@ -176,8 +203,23 @@ impl Stream {
         if room.is_empty() {
             return Ok(0);
         }
-        match self.with_table(|table, _| table.read(self.key, room)) {
+        let found = self.with_table(|table, _| table.read(self.key, room));
+        self.take_found(found, room, eager)
+    }
+
+    /// What a look has found, or what the system has.
+    fn take_found(
+        &self,
+        found: Found,
+        room: &mut [MaybeUninit<u8>],
+        eager: bool,
+    ) -> io::Result<usize> {
+        match found {
             Found::Bytes(count, more) => {
+                let is_drained = count < room.len();
+                if self.is_drained.load(Relaxed) != is_drained {
+                    self.is_drained.store(is_drained, Relaxed);
+                }
                 let rest = &mut room[count..];
                 match more.filter(|_| rest.len() >= WORTH_MORE) {
                     Some(told) => Ok(count + self.read_rest(rest, count, told)),

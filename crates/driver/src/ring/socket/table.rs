@@ -25,6 +25,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::task::Waker;
 
+use blitzen_util::prefetch::prefetch;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{cqueue, opcode, types};
 
@@ -117,44 +118,48 @@ pub(in crate::ring) struct Word {
 #[derive(Default)]
 pub(in crate::ring) struct Aftermath {
     pub(in crate::ring) wakes: Wakes,
-    /// To be dropped: wakers, descriptors.
-    wakers: Vec<Waker>,
-    keepers: Vec<Keeper>,
-    connections: Vec<OwnedFd>,
-    ends: Vec<(Keeper, RawFd)>,
+    /// Mostly nothing.
+    rest: Vec<Leftover>,
+}
+
+/// Something to be dropped after the lock, and after the wakes.
+enum Leftover {
+    Waker(#[allow(dead_code)] Waker),
+    Keeper(#[allow(dead_code)] Keeper),
+    Connection(#[allow(dead_code)] OwnedFd),
+    /// The peer is told first that nothing follows.
+    End(#[allow(dead_code)] Keeper, RawFd),
 }
 
 impl Aftermath {
     pub(in crate::ring) fn is_empty(&self) -> bool {
-        let Self {
-            wakes,
-            wakers,
-            keepers,
-            connections,
-            ends,
-        } = self;
-        wakes.is_empty()
-            && wakers.is_empty()
-            && keepers.is_empty()
-            && connections.is_empty()
-            && ends.is_empty()
+        self.wakes.is_empty() && self.rest.is_empty()
     }
 
     #[inline]
     pub(in crate::ring) fn finish(mut self) {
-        if !self.ends.is_empty() {
+        if !self.rest.is_empty() {
             self.say_ends();
         }
-        // What else there is is dropped after the wakes.
-        self.wakes.fire();
+        if !self.wakes.is_empty() {
+            self.wakes.fire();
+        }
+    }
+
+    fn drop_later(&mut self, waker: Option<Waker>) {
+        if let Some(waker) = waker {
+            self.rest.push(Leftover::Waker(waker));
+        }
     }
 
     #[cold]
     fn say_ends(&mut self) {
-        for (_open, fd) in self.ends.drain(..) {
-            // SAFETY: the keeper has it open. A connection that is gone needs
-            // no end.
-            unsafe { libc::shutdown(fd, libc::SHUT_WR) };
+        for leftover in &self.rest {
+            if let Leftover::End(_open, fd) = leftover {
+                // SAFETY: the keeper has it open. A connection that is gone
+                // needs no end.
+                unsafe { libc::shutdown(*fd, libc::SHUT_WR) };
+            }
         }
     }
 }
@@ -164,37 +169,47 @@ impl Aftermath {
 struct Waiters {
     /// Of those that read or write, the one that called last.
     last: Option<Waker>,
-    others: Vec<Waker>,
+    /// Seldom anybody.
+    others: Option<Box<Others>>,
 }
+
+#[derive(Default)]
+struct Others(Vec<Waker>);
 
 impl Waiters {
     fn set_last(&mut self, waker: Waker, after: &mut Aftermath) {
-        after.wakers.extend(self.last.replace(waker));
+        after.drop_later(self.last.replace(waker));
     }
 
     fn add(&mut self, waker: Waker, after: &mut Aftermath) {
-        match self.others.iter().any(|other| other.will_wake(&waker)) {
-            true => after.wakers.push(waker),
-            false => self.others.push(waker),
+        let Others(others) = &mut **self.others.get_or_insert_default();
+        match others.iter().any(|other| other.will_wake(&waker)) {
+            true => after.drop_later(Some(waker)),
+            false => others.push(waker),
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.last.is_none() && self.others.is_empty()
+        self.last.is_none()
+            && self
+                .others
+                .as_ref()
+                .is_none_or(|others| others.0.is_empty())
     }
 
     fn wake(&mut self, after: &mut Aftermath) {
         if let Some(waker) = self.last.take() {
             after.wakes.push(waker);
         }
-        for waker in self.others.drain(..) {
+        for waker in self.others.iter_mut().flat_map(|others| others.0.drain(..)) {
             after.wakes.push(waker);
         }
     }
 
     fn forget(&mut self, after: &mut Aftermath) {
-        after.wakers.extend(self.last.take());
-        after.wakers.append(&mut self.others);
+        after.drop_later(self.last.take());
+        let others = self.others.take().map_or(Vec::new(), |others| others.0);
+        after.rest.extend(others.into_iter().map(Leftover::Waker));
     }
 }
 
@@ -246,13 +261,15 @@ enum End {
     Error(i32),
 }
 
-/// What comes in.
+/// What comes in. One cache line, of which most messages need no other.
+#[repr(align(64))]
 struct Incoming {
     arm: Arm,
     /// So many want the socket for themselves: nothing is armed meanwhile.
     aside: u32,
-    /// Bytes that were copied out of the pool, older than its pieces.
-    spill: VecDeque<u8>,
+    /// Bytes that were copied out of the pool, older than its pieces; some, if
+    /// it is there.
+    spill: Option<Box<Spill>>,
     pieces: Pieces,
     end: Option<End>,
     /// The kernel has more, as far as is known.
@@ -269,9 +286,29 @@ struct Incoming {
     waiters: Waiters,
 }
 
+const _: () = assert!(size_of::<Incoming>() == 64);
+
+struct Spill(VecDeque<u8>);
+
 impl Incoming {
     fn has_news(&self) -> bool {
-        !self.spill.is_empty() || !self.pieces.is_empty() || self.end.is_some()
+        self.spill.is_some() || !self.pieces.is_empty() || self.end.is_some()
+    }
+
+    /// Reads what was copied out of the pool.
+    #[cold]
+    fn read_spill(&mut self, room: &mut [MaybeUninit<u8>]) -> usize {
+        let Some(Spill(spill)) = self.spill.as_deref_mut() else {
+            return 0;
+        };
+        let count = spill.len().min(room.len());
+        for (place, byte) in room.iter_mut().zip(spill.drain(..count)) {
+            place.write(byte);
+        }
+        if spill.is_empty() {
+            self.spill = None;
+        }
+        count
     }
 
     /// Where bytes are, if they are not here.
@@ -298,7 +335,7 @@ struct Outgoing {
     flight: Flight,
     /// The bytes under way, `sent` of which are with the peer.
     flying: Vec<u8>,
-    sent: usize,
+    sent: u32,
     /// The kernel may wait for room: it has refused to do otherwise.
     patient: bool,
     /// The bytes that follow.
@@ -372,6 +409,16 @@ pub(super) enum Found {
     /// take.
     Unarmed,
     Nothing,
+}
+
+/// What a read came to that waits if it finds nothing.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Looked {
+    Found(Found),
+    /// The waker will be woken.
+    Waits,
+    /// Nothing comes any more.
+    Shut,
 }
 
 /// What to do with bytes that are to be sent.
@@ -465,7 +512,7 @@ impl Table {
             receive: Incoming {
                 arm: Arm::Idle,
                 aside: 0,
-                spill: VecDeque::new(),
+                spill: None,
                 pieces: Pieces::default(),
                 end: None,
                 bulk: false,
@@ -553,17 +600,10 @@ impl Table {
             unreachable!("S1: a key names an open socket")
         };
         let receive = &mut stream.receive;
-        let mut filled = 0;
-        if !receive.spill.is_empty() {
-            let wanted = receive.spill.len().min(room.len());
-            for (place, byte) in room.iter_mut().zip(receive.spill.drain(..wanted)) {
-                place.write(byte);
-            }
-            filled = wanted;
-            if receive.spill.is_empty() {
-                receive.spill = VecDeque::new(); // spilling is rare
-            }
-        }
+        let mut filled = match receive.spill.is_some() {
+            true => receive.read_spill(room),
+            false => 0,
+        };
         if let Some(pool) = &mut self.pool {
             while filled < room.len()
                 && pool.read(&mut receive.pieces, |bytes| {
@@ -595,19 +635,21 @@ impl Table {
     /// The bytes that have come and were not read.
     pub(super) fn unread(&mut self, key: Key) -> usize {
         let receive = &self.stream(key).receive;
-        let (spill, pieces) = (receive.spill.len(), receive.pieces);
+        let spill = receive.spill.as_ref().map_or(0, |spill| spill.0.len());
+        let pieces = receive.pieces;
         spill + self.pool.as_ref().map_or(0, |pool| pool.unread(&pieces))
     }
 
     /// Copies the oldest unread bytes without taking them.
     pub(super) fn peek(&mut self, key: Key, room: &mut [MaybeUninit<u8>]) -> Found {
         let stream = self.stream(key);
-        if stream.receive.spill.is_empty() && !stream.receive.pieces.is_empty() {
+        if stream.receive.spill.is_none() && !stream.receive.pieces.is_empty() {
             self.spill(key.index);
         }
         let receive = &mut self.stream(key).receive;
         let mut filled = 0;
-        for (place, byte) in room.iter_mut().zip(&receive.spill) {
+        let spill = receive.spill.iter().flat_map(|spill| &spill.0);
+        for (place, byte) in room.iter_mut().zip(spill) {
             place.write(*byte);
             filled += 1;
         }
@@ -649,12 +691,36 @@ impl Table {
         self.stream(key).receive.end = Some(End::Error(error));
     }
 
+    /// Reads what has come into `room`; if there is nothing, and a waker is
+    /// there for it, waits.
+    pub(super) fn read_or_wait(
+        &mut self,
+        key: Key,
+        room: &mut [MaybeUninit<u8>],
+        waker: &mut Option<Waker>,
+        after: &mut Aftermath,
+    ) -> Looked {
+        match self.read(key, room) {
+            Found::Nothing | Found::Unarmed if waker.is_some() && self.shut => Looked::Shut,
+            found @ (Found::Nothing | Found::Unarmed) => {
+                let waits = waker
+                    .take()
+                    .map(|waker| self.wait_to_read(key, waker, after));
+                match waits {
+                    Some(true) => Looked::Waits,
+                    _ => Looked::Found(found),
+                }
+            }
+            found => Looked::Found(found),
+        }
+    }
+
     /// Waits for something to read; false if there is something now.
     pub(super) fn wait_to_read(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> bool {
         let receive = &mut self.stream(key).receive;
         let is_told = receive.bulk && receive.arm == Arm::Armed(How::Tell);
         if receive.has_news() || is_told {
-            after.wakers.push(waker);
+            after.drop_later(Some(waker));
             return false;
         }
         receive.waiters.set_last(waker, after);
@@ -677,7 +743,7 @@ impl Table {
     pub(super) fn watch(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> Option<bool> {
         let receive = &mut self.stream(key).receive;
         if receive.has_news() || receive.arm.is_hands_off() {
-            after.wakers.push(waker);
+            after.drop_later(Some(waker));
             return receive.has_news().then_some(true);
         }
         receive.waiters.add(waker, after);
@@ -717,7 +783,11 @@ impl Table {
             (&mut self.slots[index as usize].place, &mut self.pool)
         {
             let Incoming { pieces, spill, .. } = &mut stream.receive;
-            pool.drain(pieces, |bytes| spill.extend(bytes));
+            if !pieces.is_empty() {
+                let Spill(spill) =
+                    &mut **spill.get_or_insert_with(|| Spill(VecDeque::new()).into());
+                pool.drain(pieces, |bytes| spill.extend(bytes));
+            }
         }
     }
 
@@ -808,7 +878,7 @@ impl Table {
     ) -> bool {
         let send = &mut self.stream(key).send;
         if send.is_idle() && !room {
-            after.wakers.push(waker);
+            after.drop_later(Some(waker));
             return false;
         }
         send.waiters.set_last(waker, after);
@@ -825,7 +895,7 @@ impl Table {
     pub(super) fn watch_sent(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> bool {
         let send = &mut self.stream(key).send;
         if !send.lent && !send.patient {
-            after.wakers.push(waker);
+            after.drop_later(Some(waker));
             return false;
         }
         send.waiters.add(waker, after);
@@ -873,7 +943,9 @@ impl Table {
         stream.send.lent = false;
         stream.send.waiters.wake(after);
         if take(&mut stream.send.then_end) {
-            after.ends.push((stream.keeper.clone(), stream.fd));
+            after
+                .rest
+                .push(Leftover::End(stream.keeper.clone(), stream.fd));
         }
         self.release_if_done(key.index, after);
     }
@@ -893,7 +965,7 @@ impl Table {
     pub(super) fn wait_to_accept(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> bool {
         let listener = self.listener(key);
         if !listener.waiting.is_empty() || listener.error.is_some() {
-            after.wakers.push(waker);
+            after.drop_later(Some(waker));
             return false;
         }
         listener.waiters.add(waker, after);
@@ -965,7 +1037,7 @@ impl Table {
                 stream.open = false;
                 stream.receive.waiters.forget(after);
                 stream.send.waiters.forget(after);
-                stream.receive.spill = VecDeque::new();
+                stream.receive.spill = None;
                 if let Some(pool) = &mut self.pool {
                     pool.drain(&mut stream.receive.pieces, |_| {});
                 }
@@ -973,7 +1045,8 @@ impl Table {
             Place::Listener(listener) => {
                 listener.open = false;
                 listener.waiters.forget(after);
-                after.connections.extend(listener.waiting.drain(..));
+                let waiting = listener.waiting.drain(..);
+                after.rest.extend(waiting.map(Leftover::Connection));
             }
             Place::Free => unreachable!("S1: a key names an open socket"),
         }
@@ -1043,9 +1116,9 @@ impl Table {
         slot.generation = (slot.generation + 1) & GENERATION_MASK;
         match std::mem::replace(&mut slot.place, Place::Free) {
             Place::Stream(stream) => {
-                after.keepers.push(stream.keeper);
+                after.rest.push(Leftover::Keeper(stream.keeper));
             }
-            Place::Listener(listener) => after.keepers.push(listener.keeper),
+            Place::Listener(listener) => after.rest.push(Leftover::Keeper(listener.keeper)),
             Place::Free => unreachable!("looked at just now"),
         }
         self.free.push(index);
@@ -1126,7 +1199,7 @@ impl Table {
                     std::mem::swap(&mut send.flying, &mut send.gathered);
                     send.sent = 0;
                 }
-                let rest = &send.flying[send.sent..];
+                let rest = &send.flying[send.sent as usize..];
                 let wait = match send.patient {
                     true => libc::MSG_WAITALL,
                     false => libc::MSG_WAITALL | libc::MSG_DONTWAIT,
@@ -1174,6 +1247,22 @@ impl Table {
             (Place::Free, _) => {}
         }
         false
+    }
+
+    /// A word will be taken in soon: brings near what that needs. The mark may
+    /// be anything.
+    pub(in crate::ring) fn approach(&self, mark: Mark) {
+        if let Some(slot) = self.slots.get(mark.index())
+            && let Place::Stream(stream) = &slot.place
+        {
+            match mark.task() {
+                Task::Receive => prefetch(&raw const stream.receive),
+                Task::Send | Task::Room => {
+                    prefetch(&raw const stream.send.flight);
+                    prefetch(&raw const stream.send.waiters);
+                }
+            }
+        }
     }
 
     /// Takes in a word from the kernel; true if somebody hears of it.
@@ -1277,8 +1366,8 @@ impl Table {
         let send = &mut stream.send;
         let again = match word.result {
             count @ 0.. => {
-                send.sent += count as usize;
-                send.sent < send.flying.len()
+                send.sent += count as u32;
+                (send.sent as usize) < send.flying.len()
             }
             error => match -error {
                 libc::EAGAIN | libc::EINTR => true,
@@ -1309,7 +1398,9 @@ impl Table {
         self.busy -= 1;
         send.waiters.wake(after);
         if take(&mut send.then_end) {
-            after.ends.push((stream.keeper.clone(), stream.fd));
+            after
+                .rest
+                .push(Leftover::End(stream.keeper.clone(), stream.fd));
         }
     }
 
@@ -1340,7 +1431,7 @@ impl Table {
                 let connection = unsafe { OwnedFd::from_raw_fd(fd) };
                 match listener.open {
                     true => listener.waiting.push_back(connection),
-                    false => after.connections.push(connection),
+                    false => after.rest.push(Leftover::Connection(connection)),
                 }
                 listener.waiters.wake(after);
             }
