@@ -33,7 +33,7 @@ mod wakes;
 pub use driver::{Driver, DriverConfig, SpinPermit};
 pub use gone::{gone, is_gone};
 pub use interest::Interest;
-pub use poller::{Poller, PollerCounts};
+pub use poller::{Poller, PollerCounts, Stream};
 pub use readiness::ReadyEvent;
 pub use ready::Ready;
 pub use registration::Registration;

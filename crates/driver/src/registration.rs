@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use blitzen_util::coop;
 use mio::event::Source;
 
-use crate::readiness::{Direction, ReadyEvent, Slot, Wait};
+use crate::readiness::{Direction, ReadyEvent, Slot, Unwatched, Wait};
 use crate::{Interest, Poller, Ready, gone};
 
 /// Whether the selector reports a change once. Then a transfer that is shorter
@@ -73,6 +73,7 @@ pub struct Registration {
     poller: Arc<Poller>,
     slot: NonNull<Slot>,
     token: usize,
+    unwatched: Unwatched,
 }
 
 // SAFETY: a reference to a slot, which any thread may use, and a poller, which
@@ -87,7 +88,14 @@ impl Registration {
             poller,
             slot,
             token,
+            unwatched: Unwatched::new(None),
         }
+    }
+
+    /// The selector does not watch yet whether the source can be written to, which
+    /// the word says it can.
+    pub(crate) fn watch_writes_later(&mut self, descriptor: i32) {
+        self.unwatched = Unwatched::new(Some(descriptor));
     }
 
     #[inline(always)]
@@ -289,8 +297,16 @@ impl Registration {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn clear_readiness(&self, event: ReadyEvent) {
-        self.slot()
-            .clear(event.with_ready(event.ready() - Ready::CLOSED));
+        // If it cannot be watched for, it stays known, and the next try tells.
+        let _ = self.clear(event.with_ready(event.ready() - Ready::CLOSED));
+    }
+
+    #[inline]
+    fn clear(&self, event: ReadyEvent) -> io::Result<()> {
+        let watch = |descriptor| self.poller.watch_both(descriptor, self.token);
+        self.unwatched.settle(event, watch)?;
+        self.slot().clear(event);
+        Ok(())
     }
 
     /// Takes back what `event` said because an operation it promised would
@@ -316,7 +332,7 @@ impl Registration {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn clear_refuted(&self, event: ReadyEvent) {
-        self.slot().clear(event);
+        let _ = self.clear(event); // as above
     }
 
     /// Tries an operation if the source may be ready for it; otherwise, or if
@@ -357,7 +373,7 @@ impl Registration {
         }
         match operation() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.clear_refuted(event);
+                self.clear(event)?;
                 Err(error)
             }
             result => result,
@@ -407,7 +423,7 @@ impl Registration {
             });
             match attempt.await {
                 Some(result) => return result,
-                None => self.clear_refuted(event),
+                None => self.clear(event)?,
             }
         }
     }
@@ -570,7 +586,7 @@ impl Registration {
             let event = ready!(self.poll_ready(cx, direction))?;
             match unless_blocked(operation()) {
                 Some(result) => return Poll::Ready(result.map(|value| (value, event))),
-                None => self.clear_refuted(event),
+                None => self.clear(event)?,
             }
         }
     }

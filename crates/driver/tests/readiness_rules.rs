@@ -102,6 +102,94 @@ fn nothing_is_known_before_the_first_event_unless_assumed() {
     assert!(io.readiness(Interest::READABLE).now_or_never().is_none());
 }
 
+/// A pair, the first one registered as a stream that can be written to.
+fn stream_pair(poller: &Arc<Poller>) -> (UnixStream, Registration, UnixStream) {
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let io = poller
+        .register_stream(&mut ours, Ready::READABLE | Ready::WRITABLE)
+        .unwrap();
+    (ours, io, theirs)
+}
+
+/// Writes until there is no room, by tries.
+fn fill(io: &Registration, mut stream: &UnixStream) -> usize {
+    let mut sent = 0;
+    loop {
+        match io.try_io(Interest::WRITABLE, || stream.write(&[7; 4096])) {
+            Ok(count) => sent += count,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                return sent;
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_stream_that_has_nothing_to_say_brings_no_event() {
+    let poller = poller();
+    let (ours, io, mut theirs) = stream_pair(&poller);
+    assert_eq!(poller.turn(NOW).unwrap(), 0);
+    assert!(io.ready_now(Interest::WRITABLE).ready().is_writable());
+    assert_eq!(try_read(&io, &ours), Err(ErrorKind::WouldBlock));
+    theirs.write_all(b"x").unwrap();
+    assert_eq!(poller.turn(NOW).unwrap(), 1);
+    assert_eq!(try_read(&io, &ours), Ok(1));
+}
+
+#[test]
+fn a_stream_that_was_full_is_watched_for_room() {
+    let poller = poller();
+    let (ours, io, mut theirs) = stream_pair(&poller);
+    let (woken, waker) = Count::new();
+    let mut cx = Context::from_waker(&waker);
+    for _ in 0..3 {
+        let sent = fill(&io, &ours);
+        while poller.turn(NOW).unwrap() > 0 {}
+        assert!(io.ready_now(Interest::WRITABLE).ready().is_empty());
+        let before = woken.get();
+        assert!(io.poll_write_ready(&mut cx).is_pending());
+        theirs.read_exact(&mut vec![0; sent]).unwrap();
+        while woken.get() == before {
+            poller.turn(None).unwrap();
+        }
+        assert!(io.poll_write_ready(&mut cx).is_ready());
+    }
+}
+
+#[test]
+fn a_stream_carries_more_than_it_has_room_for() {
+    let owner = Owner::start();
+    let (mut ours, io, theirs) = stream_pair(&owner.poller);
+    let reader = std::thread::spawn(move || {
+        let mut theirs = std::os::unix::net::UnixStream::from(theirs);
+        theirs.set_nonblocking(false).unwrap();
+        let mut room = vec![0; 1 << 16];
+        let mut got = 0;
+        loop {
+            match theirs.read(&mut room).unwrap() {
+                0 => return got,
+                count => got += count,
+            }
+        }
+    });
+    let message = vec![7; 1 << 22];
+    let mut sent = 0;
+    // By futures and by the direction's own waker in turn.
+    while sent < message.len() {
+        let rest = &message[sent..];
+        let write = io.async_io(Interest::WRITABLE, || ours.write(rest));
+        sent += block_on(write).unwrap();
+        let rest = &message[sent..];
+        let write =
+            |cx: &mut Context<'_>| io.poll_write_stream(cx, rest.len(), || (&ours).write(rest));
+        sent += block_on(std::future::poll_fn(write)).unwrap();
+    }
+    drop((ours, io));
+    assert_eq!(reader.join().unwrap(), message.len());
+}
+
 #[test]
 fn readiness_lasts_until_a_try_finds_nothing() {
     let poller = poller();

@@ -15,12 +15,14 @@ pub use loom::{hint, sync::Arc, thread};
 pub mod atomic {
     #[cfg(not(blitzen_loom))]
     pub use std::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+        fence,
     };
 
     #[cfg(blitzen_loom)]
     pub use loom::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+        fence,
     };
 
     /// Orders an atomic read-modify-write that was just made before every later

@@ -10,11 +10,11 @@ use std::io;
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-use blitzen_driver::{Interest, Ready, Registration};
+use blitzen_driver::{Interest, Ready, Registration, Stream};
 use mio::event::Source;
 
 use crate::runtime::Inner;
-use crate::runtime::io::{home, register};
+use crate::runtime::io::{current, home, register};
 
 /// What a socket that is read and written waits for.
 pub(crate) const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
@@ -43,7 +43,26 @@ impl<S: Source> Evented<S> {
         })
     }
 
-    /// The same, with a runtime that has I/O and need not be the current one.
+    /// Registers what is read and written: see
+    /// [`Driver::register_stream`](blitzen_driver::Driver::register_stream).
+    ///
+    /// # Panics
+    /// Outside a runtime, and in one without I/O.
+    #[track_caller]
+    pub(crate) fn stream(mut source: S, initially: Ready) -> io::Result<Self>
+    where
+        S: Stream,
+    {
+        let runtime = current();
+        let driver = home(&runtime).driver();
+        let registration = driver.register_stream(&mut source, initially)?;
+        Ok(Self {
+            source: Some(source),
+            registration,
+        })
+    }
+
+    /// The same as [`new`](Self::new), with a runtime that has I/O and need not be the current one.
     pub(crate) fn new_in(
         mut source: S,
         interest: Interest,

@@ -91,7 +91,7 @@ impl<S: Source + Wired> Link<S> {
                 Err((_, error)) => return Err(error),
             },
         };
-        Ok(Self::Ready(Evented::new(socket, BOTH, initially)?))
+        Ok(Self::Ready(Evented::stream(socket, initially)?))
     }
 
     /// A connection that is being made, which only readiness can tell.

@@ -1,14 +1,17 @@
 //! Whether looking around before sleeping pays: arithmetic on past waits.
 //!
-//! It pays if waits are short, and if events come sooner to who looks for them
-//! than to who sleeps. They do where the peer has a processor of its own, and a
-//! sleeper would have to be woken across processors. They do not where both share
-//! one: then the peer runs only when this thread sleeps. Nobody can say which it
-//! is, so both are tried, and the better one is done nearly always.
+//! It takes processor time, and so does falling asleep and being woken; which is
+//! more, nobody can say beforehand. Where the next event answers what was done about
+//! the last one, by a peer with a processor of its own, it comes soon, and a sleeper
+//! would have to be woken across processors each time: looking makes everything go
+//! faster. Where events come of themselves, they come hardly faster, and a sleeper,
+//! who is busy for most of the time, finds several at once. And where both share a
+//! processor, the peer runs only when this thread sleeps. So both ways are
+//! tried, some waits in a row, and what counts is what an event took.
 //!
 //! H1. Only the owner uses it; the atomics are there to share it, not to agree.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Waits that end within this are short: what looking around takes at the most,
 /// and the time a wake would have taken.
@@ -18,7 +21,10 @@ const SHORT_NS: u64 = 100_000;
 /// short naps.
 const LONG_NS: u64 = SHORT_NS * 8;
 
-/// One wait in so many is spent the other way, to see how that would be.
+/// So many waits in a row are spent in one way.
+const ROW: u32 = 16;
+
+/// One row in so many is spent the other way, to see how that would be.
 const TRY_EVERY: u32 = 64;
 
 /// A worker's past waits.
@@ -26,44 +32,166 @@ const TRY_EVERY: u32 = 64;
 pub(super) struct Habit {
     /// How long the last waits took.
     recent_ns: AtomicU64,
-    /// How long short ones took that were spent asleep at once.
-    asleep_ns: AtomicU64,
-    /// And those that began with a look around.
-    looking_ns: AtomicU64,
+    /// What an event took when waits were spent asleep at once, and when they
+    /// began with a look around.
+    asleep: Price,
+    looking: Price,
+    row: Row,
+}
+
+/// What an event took: time, and the thread's processor time. 0 if that is not
+/// known.
+#[derive(Debug, Default)]
+struct Price {
+    ns: AtomicU64,
+    cpu_ns: AtomicU64,
+}
+
+/// Waits that are spent in one way.
+#[derive(Debug)]
+struct Row {
+    looks: AtomicBool,
+    /// After the wait before the first.
+    began_ns: AtomicU64,
+    began_cpu_ns: AtomicU64,
+    /// How many there were, and the one before the first.
     waits: AtomicU32,
+    events: AtomicU64,
+    /// How many rows there were before.
+    number: AtomicU32,
+}
+
+/// A wait that is over, and something has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wait {
+    pub(super) ns: u64,
+    pub(super) has_looked: bool,
+    pub(super) events: u64,
+}
+
+/// What two clocks say, from some moment on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Clocks {
+    pub(super) ns: u64,
+    /// Of the calling thread.
+    pub(super) cpu_ns: u64,
 }
 
 impl Habit {
     pub(super) fn new() -> Self {
         Self {
             recent_ns: AtomicU64::new(LONG_NS),
-            asleep_ns: AtomicU64::new(SHORT_NS),
-            looking_ns: AtomicU64::new(0),
-            waits: AtomicU32::new(0),
+            asleep: Price::default(),
+            looking: Price::default(),
+            row: Row {
+                looks: AtomicBool::new(false),
+                began_ns: AtomicU64::new(0),
+                began_cpu_ns: AtomicU64::new(0),
+                waits: AtomicU32::new(0),
+                events: AtomicU64::new(0),
+                number: AtomicU32::new(0),
+            },
         }
     }
 
     /// Whether the next wait should begin with a look around.
     pub(super) fn wants_to_look(&self) -> bool {
-        if self.recent_ns.load(Relaxed) > SHORT_NS {
-            return false;
-        }
-        let waits = self.waits.load(Relaxed).wrapping_add(1);
-        self.waits.store(waits, Relaxed);
-        let is_better = self.looking_ns.load(Relaxed) * 4 < self.asleep_ns.load(Relaxed) * 3;
-        is_better != waits.is_multiple_of(TRY_EVERY)
+        self.recent_ns.load(Relaxed) <= SHORT_NS && self.row.looks.load(Relaxed)
     }
 
-    /// A wait is over, and something has come.
-    pub(super) fn learn(&self, has_looked: bool, wait_ns: u64) {
-        average(&self.recent_ns, wait_ns.min(LONG_NS), 4);
-        // A long one says nothing about which is the better way to spend short ones.
-        if wait_ns <= SHORT_NS * 2 {
-            match has_looked {
-                // Slower: a peer that was held up once is no reason to change.
-                true => average(&self.looking_ns, wait_ns, 16),
-                false => average(&self.asleep_ns, wait_ns, 4),
+    /// A wait is over, and something has come. The clocks are looked at now and
+    /// then: one of them takes a system call.
+    pub(super) fn learn(&self, wait: Wait, clocks: impl Fn() -> Clocks) {
+        average(&self.recent_ns, wait.ns.min(LONG_NS), 4);
+        let row = &self.row;
+        // A long one says nothing about which is the better way to spend short
+        // ones, nor does one that was spent another way than intended.
+        if wait.ns > SHORT_NS * 2 || wait.has_looked != row.looks.load(Relaxed) {
+            return row.break_off();
+        }
+        match row.add(wait.events) {
+            0 => row.begin(clocks()),
+            ROW => {
+                let now = clocks();
+                self.learn_row(row.price(now));
+                row.begin(now);
             }
+            _ => {}
+        }
+    }
+
+    /// A row is over: how the next one is spent.
+    fn learn_row(&self, price: Clocks) {
+        match self.row.looks.load(Relaxed) {
+            true => self.looking.learn(price),
+            false => self.asleep.learn(price),
+        }
+        let number = self.row.number.load(Relaxed).wrapping_add(1);
+        self.row.number.store(number, Relaxed);
+        let is_trial = number.is_multiple_of(TRY_EVERY);
+        self.row.looks.store(self.is_better() != is_trial, Relaxed);
+    }
+
+    /// Whether looking is the better way, as far as is known: it goes twice as
+    /// fast, where a sleeper does sleep for a good part of the time, and takes
+    /// little more processor time, if any.
+    fn is_better(&self) -> bool {
+        let (looking, asleep) = (self.looking.get(), self.asleep.get());
+        looking.ns * 2 <= asleep.ns
+            && asleep.cpu_ns * 5 <= asleep.ns * 3
+            && looking.cpu_ns * 2 <= asleep.cpu_ns * 3
+    }
+}
+
+impl Price {
+    fn get(&self) -> Clocks {
+        Clocks {
+            ns: self.ns.load(Relaxed),
+            cpu_ns: self.cpu_ns.load(Relaxed),
+        }
+    }
+
+    fn learn(&self, price: Clocks) {
+        for (known_ns, new_ns) in [(&self.ns, price.ns), (&self.cpu_ns, price.cpu_ns)] {
+            match known_ns.load(Relaxed) {
+                0 => known_ns.store(new_ns, Relaxed),
+                _ => average(known_ns, new_ns, 4),
+            }
+        }
+    }
+}
+
+impl Row {
+    fn begin(&self, now: Clocks) {
+        self.began_ns.store(now.ns, Relaxed);
+        self.began_cpu_ns.store(now.cpu_ns, Relaxed);
+        self.waits.store(1, Relaxed);
+        self.events.store(0, Relaxed);
+    }
+
+    /// Forgets what there was: the next wait that counts comes before the first.
+    fn break_off(&self) {
+        self.waits.store(0, Relaxed);
+    }
+
+    /// One more wait; how many of the row there were before.
+    fn add(&self, events: u64) -> u32 {
+        let waits = self.waits.load(Relaxed);
+        self.waits.store(waits + 1, Relaxed);
+        self.events
+            .store(self.events.load(Relaxed) + events, Relaxed);
+        waits
+    }
+
+    /// What an event of the row took.
+    fn price(&self, now: Clocks) -> Clocks {
+        let events = self.events.load(Relaxed).max(1);
+        let since = |now_ns: u64, began_ns: &AtomicU64| {
+            now_ns.saturating_sub(began_ns.load(Relaxed)) / events
+        };
+        Clocks {
+            ns: since(now.ns, &self.began_ns),
+            cpu_ns: since(now.cpu_ns, &self.began_cpu_ns),
         }
     }
 }
@@ -75,50 +203,167 @@ fn average(average_ns: &AtomicU64, new_ns: u64, share: u64) {
 }
 
 #[cfg(all(test, not(blitzen_loom)))]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    /// Waits whose length depends on how they are spent; how many of them began
-    /// with a look around.
-    fn wait(habit: &Habit, waits: usize, looking_ns: u64, asleep_ns: u64) -> usize {
-        let spend = |_: &usize| {
-            let looks = habit.wants_to_look();
-            habit.learn(looks, if looks { looking_ns } else { asleep_ns });
-            looks
-        };
-        (0..waits).filter(spend).count()
+    /// What a wait comes to, spent in one way.
+    #[derive(Clone, Copy)]
+    struct Way {
+        wait_ns: u64,
+        cpu_ns: u64,
+        events: u64,
+    }
+
+    /// One that is looked through.
+    const fn looking(wait_ns: u64, events: u64) -> Way {
+        Way {
+            wait_ns,
+            cpu_ns: wait_ns,
+            events,
+        }
+    }
+
+    /// One that is slept through, for so much processor time.
+    const fn asleep(wait_ns: u64, cpu_ns: u64, events: u64) -> Way {
+        Way {
+            wait_ns,
+            cpu_ns,
+            events,
+        }
+    }
+
+    struct Worker {
+        habit: Habit,
+        clocks: Clocks,
+    }
+
+    impl Worker {
+        fn new() -> Self {
+            Self {
+                habit: Habit::new(),
+                clocks: Clocks::default(),
+            }
+        }
+
+        fn wait_once(&mut self, has_looked: bool, way: Way) {
+            let work_ns = 5_000 * way.events;
+            self.clocks.ns += work_ns + way.wait_ns;
+            self.clocks.cpu_ns += work_ns + way.cpu_ns;
+            let wait = Wait {
+                ns: way.wait_ns,
+                has_looked,
+                events: way.events,
+            };
+            self.habit.learn(wait, || self.clocks);
+        }
+
+        /// Waits that come to something else according to how they are spent; how
+        /// many of them began with a look around.
+        fn wait(&mut self, waits: usize, looking: Way, asleep: Way) -> usize {
+            let spend = |_: &usize| {
+                let looks = self.habit.wants_to_look();
+                self.wait_once(looks, if looks { looking } else { asleep });
+                looks
+            };
+            (0..waits).filter(spend).count()
+        }
     }
 
     #[test]
     fn long_waits_are_slept_through() {
-        let habit = Habit::new();
-        assert_eq!(wait(&habit, 1000, 1_000_000, 1_000_000), 0);
+        let mut worker = Worker::new();
+        let (looking, asleep) = (looking(1_000_000, 1), asleep(1_000_000, 2_000_000, 1));
+        assert_eq!(worker.wait(1000, looking, asleep), 0);
     }
 
     #[test]
-    fn short_ones_are_looked_through_where_that_is_quicker() {
-        let habit = Habit::new();
-        let looks = wait(&habit, 1000, 20_000, 45_000);
+    fn short_ones_are_looked_through_where_that_costs_less() {
+        let mut worker = Worker::new();
+        let (quick, dear) = (looking(15_000, 1), asleep(60_000, 20_000, 1));
+        let looks = worker.wait(1000, quick, dear);
         assert!(looks > 950, "{looks}");
         // A peer that is slow now and then does not end the habit.
         for _ in 0..10 {
-            habit.learn(true, 150_000);
-            assert!(wait(&habit, 100, 20_000, 45_000) > 90);
+            worker.wait_once(true, looking(50_000, 1));
+            assert!(worker.wait(100, quick, dear) > 70);
         }
         // One long wait interrupts it for a moment.
-        habit.learn(true, 1_000_000_000);
-        assert!(!habit.wants_to_look());
-        assert!(wait(&habit, 100, 20_000, 45_000) > 90);
+        worker.wait_once(true, asleep(1_000_000_000, 70_000, 1));
+        assert!(!worker.habit.wants_to_look());
+        assert!(worker.wait(100, quick, dear) > 70);
+    }
+
+    #[test]
+    fn events_that_come_of_themselves_are_slept_for() {
+        let mut worker = Worker::new();
+        // One every 12 µs: a sleeper comes late, to several of them.
+        let (single, several) = (looking(7_000, 1), asleep(23_000, 4_000, 4));
+        worker.wait(2000, single, several);
+        let looks = worker.wait(6400, single, several);
+        assert!(looks <= 200, "{looks}");
+    }
+
+    #[test]
+    fn a_worker_that_is_busy_does_not_look_around() {
+        let mut worker = Worker::new();
+        let (single, busy) = (looking(0, 1), asleep(8_000, 4_000, 1));
+        worker.wait(2000, single, busy);
+        assert!(worker.wait(6400, single, busy) <= 200);
+    }
+
+    #[test]
+    fn what_goes_faster_and_costs_more_is_not_done() {
+        let mut worker = Worker::new();
+        let (quick, cheap) = (looking(15_000, 1), asleep(60_000, 3_000, 1));
+        worker.wait(2000, quick, cheap);
+        assert!(worker.wait(6400, quick, cheap) <= 200);
     }
 
     #[test]
     fn where_looking_holds_up_what_is_looked_for_it_is_given_up() {
-        let habit = Habit::new();
-        wait(&habit, 2000, 8_000, 5_000);
-        assert!(wait(&habit, 6400, 8_000, 5_000) <= 100);
-        assert!(wait(&habit, 6400, 54_000, 5_000) <= 100);
+        let mut worker = Worker::new();
+        let (slow, slower, cheap) = (
+            looking(8_000, 1),
+            looking(54_000, 1),
+            asleep(5_000, 3_000, 1),
+        );
+        worker.wait(2000, slow, cheap);
+        assert!(worker.wait(6400, slow, cheap) <= 200);
+        assert!(worker.wait(6400, slower, cheap) <= 200);
         // And taken up again when things are otherwise.
-        wait(&habit, 6400, 15_000, 45_000);
-        assert!(wait(&habit, 1000, 15_000, 45_000) > 950);
+        let (quick, dear) = (looking(15_000, 1), asleep(60_000, 20_000, 1));
+        worker.wait(12_800, quick, dear);
+        assert!(worker.wait(1000, quick, dear) > 950);
+    }
+
+    #[test]
+    fn a_row_that_could_not_be_spent_as_intended_is_not_counted() {
+        let mut worker = Worker::new();
+        worker.wait(100, looking(15_000, 1), asleep(60_000, 20_000, 1));
+        assert!(worker.habit.wants_to_look());
+        let before = worker.habit.looking.get().ns;
+        for _ in 0..100 {
+            worker.wait_once(false, asleep(90_000, 50_000, 1)); // another one looks around
+        }
+        assert_eq!(worker.habit.looking.get().ns, before);
+    }
+
+    impl Habit {
+        /// One that looks around next.
+        pub(in crate::driver) fn of_looking() -> Self {
+            let mut worker = Worker::new();
+            worker.wait(100, looking(15_000, 1), asleep(60_000, 20_000, 1));
+            assert!(worker.habit.wants_to_look());
+            worker.habit
+        }
+
+        pub(in crate::driver) fn learn_long(&self) {
+            let wait = Wait {
+                ns: 1_000_000_000,
+                has_looked: true,
+                events: 1,
+            };
+            self.learn(wait, Clocks::default);
+        }
     }
 }

@@ -25,7 +25,7 @@ use berth::{Berth, Place};
 pub use spin::SpinPermit;
 use spin::{Begun, Spin};
 
-use crate::{Interest, Poller, Ready, Registration, gone};
+use crate::{Interest, Poller, Ready, Registration, Stream, gone};
 
 #[cfg(target_os = "linux")]
 use crate::ring::{Op, Operation, Refusal, Ring, RingConfig, socket};
@@ -138,10 +138,39 @@ impl Driver {
         initially: Ready,
     ) -> io::Result<Registration> {
         let registration = self.poller()?.register(source, interest, initially)?;
+        self.has_new_source();
+        Ok(registration)
+    }
+
+    /// Takes a stream in, as [`Poller::register_stream`] does. Any thread may.
+    ///
+    /// ```
+    /// # use blitzen_driver::{Driver, DriverConfig, Ready};
+    /// let driver = Driver::new(DriverConfig::default());
+    /// let (mut ours, theirs) = mio::net::UnixStream::pair()?;
+    /// let registration = driver.register_stream(&mut ours, Ready::WRITABLE)?;
+    /// assert!(driver.is_busy());
+    /// # drop((registration, theirs));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`register`](Self::register).
+    pub fn register_stream(
+        &self,
+        stream: &mut impl Stream,
+        initially: Ready,
+    ) -> io::Result<Registration> {
+        let registration = self.poller()?.register_stream(stream, initially)?;
+        self.has_new_source();
+        Ok(registration)
+    }
+
+    /// An owner that sleeps elsewhere has to move to the poller.
+    fn has_new_source(&self) {
         if self.berth.place_after_change() == Some(Place::Word) {
             self.interrupt();
         }
-        Ok(registration)
     }
 
     /// The worker's poller, made now if there is none.
@@ -202,7 +231,7 @@ impl Driver {
             _ => self.spin.begin(),
         };
         if let Some(found) = self.spin.spin(&mut begun, max_wait, || self.glance()) {
-            self.spin.end(begun);
+            self.spin.end(begun, events_of(&found));
             return found;
         }
         let spent = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
@@ -369,10 +398,15 @@ impl Driver {
         };
         // A wait that ended with its time says nothing about what comes next.
         if !matches!(found, Ok(0)) || self.berth.has_token() {
-            self.spin.end(begun);
+            self.spin.end(begun, events_of(&found));
         }
         found
     }
+}
+
+/// How much has come; an interrupt counts as an event.
+fn events_of(found: &io::Result<usize>) -> usize {
+    found.as_ref().map_or(1, |&events| events.max(1))
 }
 
 #[cfg(target_os = "linux")]

@@ -8,12 +8,12 @@
 //! has another processor for whoever is to produce the event. Whether it pays is
 //! for the [`Habit`] to say.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::habit::Habit;
+use super::habit::{Clocks, Habit, Wait};
 
 /// How long to look around: twice what a wake costs.
 const LIMIT: Duration = Duration::from_micros(50);
@@ -142,13 +142,44 @@ impl Spin {
         }
     }
 
-    /// The wait is over, and something has come.
-    pub(super) fn end(&self, begun: Option<Begun>) {
+    /// The wait is over, and so much has come.
+    pub(super) fn end(&self, begun: Option<Begun>, events: usize) {
         if let Some(begun) = begun {
-            let wait_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            self.habit.learn(begun.has_looked, wait_ns);
+            let wait = Wait {
+                ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+                has_looked: begun.has_looked,
+                events: events as u64,
+            };
+            self.habit.learn(wait, clocks);
         }
     }
+}
+
+fn clocks() -> Clocks {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let ns = START.get_or_init(Instant::now).elapsed().as_nanos() as u64;
+    Clocks {
+        ns,
+        // Without such a clock, time that passes is as good as spent.
+        cpu_ns: cpu_ns().unwrap_or(ns),
+    }
+}
+
+/// The calling thread's processor time.
+fn cpu_ns() -> Option<u64> {
+    #[cfg(unix)]
+    {
+        let mut time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: `time` may be written to.
+        let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+        if failed == 0 {
+            return Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+        }
+    }
+    None
 }
 
 #[cfg(all(test, not(blitzen_loom)))]
@@ -163,17 +194,12 @@ mod tests {
         }
     }
 
-    /// After waits that were over at once.
+    /// One that looks around.
     fn busy(permit: &SpinPermit) -> Spin {
-        let spin = Spin::new(Some(permit.clone()));
-        for _ in 0..20 {
-            spin.end(spin.begin());
+        Spin {
+            habit: Habit::of_looking(),
+            ..Spin::new(Some(permit.clone()))
         }
-        // A busy machine may have made long ones of them.
-        for _ in 0..20 {
-            spin.habit.learn(false, 50_000);
-        }
-        spin
     }
 
     fn look_for<T>(spin: &Spin, look: impl FnMut() -> Option<T>) -> Option<T> {
@@ -185,7 +211,7 @@ mod tests {
         assert!(look_for(&Spin::new(Some(permit())), || Some(())).is_none());
         let spin = busy(&permit());
         assert!(look_for(&spin, || Some(())).is_some());
-        spin.habit.learn(true, 1_000_000_000);
+        spin.habit.learn_long();
         assert!(look_for(&spin, || Some(())).is_none());
     }
 

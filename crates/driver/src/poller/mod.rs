@@ -33,6 +33,7 @@ use mio::event::Source;
 
 pub(crate) use doze::Doze;
 use slots::{Slots, Token};
+pub use wait::Stream;
 use wait::{Events, Selector};
 
 use crate::wakes::Wakes;
@@ -231,6 +232,44 @@ impl Poller {
         Ok(registration)
     }
 
+    /// Takes a stream in, to be read and written. If it counts as writable
+    /// initially, whether it can be written to is watched only from the first
+    /// write on that finds no room, where the system allows it: most streams
+    /// never have one.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// let poller = Arc::new(Poller::new(16)?);
+    /// let (mut ours, theirs) = mio::net::UnixStream::pair()?;
+    /// let registration = poller.register_stream(&mut ours, Ready::WRITABLE)?;
+    /// let sent = registration.try_io(Interest::WRITABLE, || (&ours).write(b"hello"))?;
+    /// assert_eq!(sent, 5);
+    /// # drop(theirs);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`register`](Self::register).
+    pub fn register_stream(
+        self: &Arc<Self>,
+        stream: &mut impl Stream,
+        initially: Ready,
+    ) -> io::Result<Registration> {
+        if !initially.is_writable() {
+            return self.register(stream, Interest::READABLE | Interest::WRITABLE, initially);
+        }
+        let (slot, token) = self.slots.open(initially)?;
+        // Owned by now, so that a refusal below gives the slot back.
+        let mut registration = Registration::new(self.clone(), slot.into(), token.0);
+        if let Some(descriptor) = self.selector.add_stream(stream, mio::Token(token.0))? {
+            registration.watch_writes_later(descriptor);
+        }
+        Ok(registration)
+    }
+
     /// Whether any source is registered: if not, a turn brings nothing but the
     /// end of its timeout. A look without a system call or a lock.
     ///
@@ -392,6 +431,10 @@ impl Poller {
 
     pub(crate) fn deregister(&self, source: &mut impl Source) -> io::Result<()> {
         self.selector.registry().deregister(source)
+    }
+
+    pub(crate) fn watch_both(&self, descriptor: i32, token: usize) -> io::Result<()> {
+        self.selector.watch_both(descriptor, mio::Token(token))
     }
 
     pub(crate) fn close(&self, token: usize) {

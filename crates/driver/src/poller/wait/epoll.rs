@@ -4,10 +4,26 @@
 //! Registration stays mio's affair; only the wait itself is made here.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Duration;
 
+use mio::event::Source;
+use mio::unix::SourceFd;
+use mio::{Interest, Token};
+
 use crate::Ready;
+
+/// A source that is read and written, as a selector wants it.
+///
+/// ```
+/// let (mut ours, _theirs) = mio::net::UnixStream::pair()?;
+/// fn stream(_: &mut impl blitzen_driver::Stream) {}
+/// stream(&mut ours);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub trait Stream: Source + AsFd {}
+
+impl<S: Source + AsFd> Stream for S {}
 
 /// The kernel's queue of events.
 #[derive(Debug)]
@@ -24,6 +40,28 @@ impl Selector {
 
     pub(in crate::poller) fn registry(&self) -> &mio::Registry {
         self.poll.registry()
+    }
+
+    /// Watches what a stream has to say. That it can be written to, which it can
+    /// for a start, would be said at once, and to nobody: so that is left out,
+    /// and the descriptor returned for [`watch_both`](Self::watch_both).
+    pub(in crate::poller) fn add_stream(
+        &self,
+        stream: &mut impl Stream,
+        token: Token,
+    ) -> io::Result<Option<RawFd>> {
+        let descriptor = stream.as_fd().as_raw_fd();
+        self.registry()
+            .register(stream, token, Interest::READABLE)?;
+        Ok(Some(descriptor))
+    }
+
+    /// Watches both directions of a stream from now on; what it is ready for
+    /// now is said too.
+    pub(in crate::poller) fn watch_both(&self, descriptor: RawFd, token: Token) -> io::Result<()> {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        self.registry()
+            .reregister(&mut SourceFd(&descriptor), token, both)
     }
 
     /// Waits for up to `limit` events, at most for `timeout`.

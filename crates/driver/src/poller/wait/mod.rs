@@ -2,15 +2,18 @@
 //!
 //! Each exports `Selector`, which waits, and `Events`, what the wait brought:
 //! pairs of a token and a readiness. Tokens are numbers; what they mean is the
-//! poller's affair.
+//! poller's affair. `Stream` is what a source must have to be watched in one
+//! direction first.
 
 cfg_select! {
     any(target_os = "linux", target_os = "android") => {
         mod epoll;
+        pub use epoll::Stream;
         pub(super) use epoll::{Events, Selector};
     }
     _ => {
         mod portable;
+        pub use portable::Stream;
         pub(super) use portable::{Events, Selector};
     }
 }

@@ -4,8 +4,22 @@ use std::io;
 use std::time::Duration;
 
 use blitzen_util::shim::Mutex;
+use mio::event::Source;
+use mio::{Interest, Token};
 
 use crate::Ready;
+
+/// A source that is read and written, as a selector wants it.
+///
+/// ```
+/// let (mut ours, _theirs) = mio::net::UnixStream::pair()?;
+/// fn stream(_: &mut impl blitzen_driver::Stream) {}
+/// stream(&mut ours);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub trait Stream: Source {}
+
+impl<S: Source> Stream for S {}
 
 /// The kernel's queue of events.
 #[derive(Debug)]
@@ -25,6 +39,22 @@ impl Selector {
 
     pub(in crate::poller) fn registry(&self) -> &mio::Registry {
         &self.registry
+    }
+
+    /// Watches both directions of a stream: there is nothing to add later.
+    pub(in crate::poller) fn add_stream(
+        &self,
+        stream: &mut impl Stream,
+        token: Token,
+    ) -> io::Result<Option<i32>> {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        self.registry.register(stream, token, both)?;
+        Ok(None)
+    }
+
+    /// Not needed here.
+    pub(in crate::poller) fn watch_both(&self, _descriptor: i32, _token: Token) -> io::Result<()> {
+        Ok(())
     }
 
     /// Waits for up to `limit` events, at most for `timeout`.
