@@ -241,7 +241,8 @@ fn a_runtime_goes_with_hundreds_of_operations_in_flight() {
                     let mut buf = vec![0; n * 100 + 1];
                     let _ = ours.read_exact(&mut buf).await;
                 });
-                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                // An address of its own, or another test takes the port afterwards.
+                let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
                 listeners.push(listener.local_addr().unwrap());
                 blitzen::spawn(async move { listener.accept().await.map(drop) });
             }

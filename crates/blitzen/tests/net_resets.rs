@@ -65,9 +65,10 @@ fn a_stream_whose_peer_has_stopped_sending_can_still_be_written() {
 fn a_connection_nobody_waits_for_is_refused() {
     for runtime in runtimes() {
         runtime.block_on(async {
-            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            let address = listener.local_addr().unwrap();
-            drop(listener);
+            // Takes the port, so that no other test does, and does not listen.
+            let nobody = blitzen::net::TcpSocket::new_v4().unwrap();
+            nobody.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+            let address = nobody.local_addr().unwrap();
             let error = blitzen::net::TcpStream::connect(address).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         });

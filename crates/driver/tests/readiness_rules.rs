@@ -478,10 +478,12 @@ fn waits_may_move_to_any_thread() {
 #[test]
 fn an_error_of_an_earlier_datagram_wakes_who_waits_for_the_next() {
     let poller = poller();
+    // Takes the port, so that no other test does, and hears nobody but itself.
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = nobody.local_addr().unwrap();
+    nobody.connect(address).unwrap();
     let mut socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    socket.connect(nobody.local_addr().unwrap()).unwrap();
-    drop(nobody);
+    socket.connect(address).unwrap();
     let io = poller.register(&mut socket, BOTH, Ready::EMPTY).unwrap();
     socket.send(b"is anybody there?").unwrap();
     while io.ready_now(Interest::READABLE).ready().is_empty() {
