@@ -129,6 +129,7 @@ impl Ring {
 
     /// Does something with the sockets, under the lock; an owner asleep is
     /// woken if that has left something for the kernel (R3).
+    #[inline(always)]
     fn with_sockets<R>(&self, visit: impl FnOnce(&mut Core, &mut Aftermath) -> R) -> R {
         let mut after = Aftermath::default();
         let mut core = self.core.lock();

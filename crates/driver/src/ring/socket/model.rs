@@ -27,6 +27,7 @@ const NOW: Option<Duration> = Some(Duration::ZERO);
 struct Home {
     ring: Arc<Ring>,
     is_over: AtomicBool,
+    finished: Mutex<usize>,
 }
 
 impl Home {
@@ -44,6 +45,7 @@ impl Home {
         Arc::new(Self {
             ring: Arc::new(Ring::new(&config, poller).unwrap()),
             is_over: AtomicBool::new(false),
+            finished: Mutex::new(0),
         })
     }
 
@@ -62,6 +64,16 @@ impl Home {
         // Acquire, met by the Release in `stop`.
         while !self.is_over.load(Acquire) {
             self.ring.turn(None).unwrap();
+        }
+    }
+
+    /// Lets the owner go if so many have finished.
+    fn finish(&self, all: usize) {
+        // The lock of nothing but a count; the last one stops.
+        let mut finished = self.finished.lock();
+        *finished += 1;
+        if *finished == all {
+            self.stop();
         }
     }
 
@@ -182,6 +194,32 @@ fn a_reader_on_another_thread_gets_what_comes() {
         home.serve();
         reader.join().unwrap();
         drop(talker.join().unwrap());
+        home.settle();
+    });
+}
+
+#[test]
+fn of_two_readers_each_hears_of_what_the_other_read_beyond() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (stream, peer) = home.open();
+        let stream = Arc::new(stream);
+        stream.expect();
+        peer.say(b"sixteen bytes, and more");
+        let reader = |stream: Arc<Stream>, home: Arc<Home>| {
+            move || {
+                let bytes = read(&stream);
+                drop(stream);
+                home.finish(2);
+                bytes.len()
+            }
+        };
+        let one = thread::spawn(reader(stream.clone(), home.clone()));
+        let other = thread::spawn(reader(stream, home.clone()));
+        home.serve();
+        let read = [one.join().unwrap(), other.join().unwrap()];
+        assert_eq!(read.iter().sum::<usize>(), 23, "{read:?}");
+        drop(peer);
         home.settle();
     });
 }

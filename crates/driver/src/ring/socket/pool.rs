@@ -260,6 +260,7 @@ impl Pool {
 
     /// Hands the oldest bytes to `take`, which says how many it took; false if
     /// it took none.
+    #[inline(always)]
     pub(super) fn read(&mut self, pieces: &mut Pieces, take: impl FnOnce(&[u8]) -> usize) -> bool {
         let Some((first, last)) = pieces.ends else {
             return false;

@@ -14,8 +14,8 @@ use super::table::{Aftermath, Found, Key, Looked, Table, Told, Way};
 use crate::gone;
 use crate::ring::Ring;
 
-/// Writes up to here are copied and go out with the owner's next turn.
-const SMALL: usize = 2048;
+/// So many bytes are read beyond what was asked for, if that was less.
+const BEYOND: usize = 16 * 1024;
 /// Room below this is not worth a system call for what may still be there.
 const WORTH_MORE: usize = 512;
 
@@ -175,6 +175,7 @@ impl Stream {
 
     /// Looks for something to read in one visit, and waits with the waker, if
     /// there is one; not if the socket itself is to be looked at first.
+    #[inline(always)]
     fn look_or_wait(
         &self,
         room: &mut [MaybeUninit<u8>],
@@ -208,6 +209,7 @@ impl Stream {
     }
 
     /// What a look has found, or what the system has.
+    #[inline(always)]
     fn take_found(
         &self,
         found: Found,
@@ -228,11 +230,7 @@ impl Stream {
             }
             Found::End => Ok(0),
             Found::Error(error) => Err(io::Error::from_raw_os_error(error)),
-            Found::Perhaps(told) => {
-                let read = self.receive(room, 0);
-                self.learn(&read, room.len(), 0, told);
-                read
-            }
+            Found::Perhaps(told) => self.receive_told(room, 0, told),
             Found::Unarmed if eager => self.receive(room, 0),
             Found::Unarmed | Found::Nothing => Err(io::ErrorKind::WouldBlock.into()),
         }
@@ -240,9 +238,7 @@ impl Stream {
 
     /// Reads what the system has beyond what had come.
     fn read_rest(&self, room: &mut [MaybeUninit<u8>], before: usize, told: Told) -> usize {
-        let read = self.receive(room, 0);
-        self.learn(&read, room.len(), before, told);
-        match read {
+        match self.receive_told(room, before, told) {
             Ok(count) => count,
             Err(error) => {
                 if error.kind() != io::ErrorKind::WouldBlock
@@ -254,6 +250,48 @@ impl Stream {
                 0
             }
         }
+    }
+
+    /// Reads from the socket itself what the system has, as it has said; what
+    /// does not fit into a small room is kept for the next reads.
+    fn receive_told(
+        &self,
+        room: &mut [MaybeUninit<u8>],
+        before: usize,
+        told: Told,
+    ) -> io::Result<usize> {
+        if room.len() >= BEYOND {
+            let read = self.receive(room, 0);
+            self.learn(&read, room.len(), before, told);
+            return read;
+        }
+        let mut beyond = [const { MaybeUninit::uninit() }; BEYOND];
+        let read = self.receive_parts([room, &mut beyond]);
+        if let Ok(count) = read
+            && let Some(kept) = count.checked_sub(room.len())
+            && kept > 0
+        {
+            // SAFETY: the system has filled so many of them, after the room.
+            let kept = unsafe { beyond[..kept].assume_init_ref() };
+            self.with_table(|table, after| table.keep(self.key, kept, after));
+        }
+        self.learn(&read, room.len() + BEYOND, before, told);
+        read.map(|count| count.min(room.len()))
+    }
+
+    /// As [`receive`](Self::receive), into one room after the other.
+    fn receive_parts(&self, rooms: [&mut [MaybeUninit<u8>]; 2]) -> io::Result<usize> {
+        let mut parts = rooms.map(|room| libc::iovec {
+            iov_base: room.as_mut_ptr().cast(),
+            iov_len: room.len(),
+        });
+        // SAFETY: a structure of numbers and pointers, for which zero is a value.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = parts.as_mut_ptr();
+        message.msg_iovlen = parts.len() as _;
+        // SAFETY: the rooms are the caller's.
+        let read = unsafe { libc::recvmsg(self.fd, &mut message, libc::MSG_DONTWAIT) };
+        usize::try_from(read).map_err(|_| io::Error::last_os_error())
     }
 
     /// Tells the table what a read of the socket itself has shown.
@@ -402,7 +440,7 @@ impl Stream {
     /// Why nothing was sent.
     pub fn send(&self, parts: &[IoSlice<'_>]) -> Result<usize, Refused> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
-        let owner = len <= SMALL && self.ring.is_mine();
+        let owner = self.ring.is_mine();
         let (mut measured, mut pushed) = (false, false);
         loop {
             let may_measure = owner && !measured;
@@ -562,6 +600,7 @@ impl Stream {
 
     /// Does something with the table that needs nothing of the kernel, or
     /// tells the owner if it does.
+    #[inline(always)]
     fn with_table<R>(&self, visit: impl FnOnce(&mut Table, &mut Aftermath) -> R) -> R {
         self.ring
             .with_sockets(|core, after| visit(&mut core.sockets, after))

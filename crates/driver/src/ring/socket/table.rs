@@ -42,9 +42,14 @@ const STREAK: u8 = 3;
 /// The most bytes that are gathered behind a send under way.
 const MOST_GATHERED: usize = 16 * 1024;
 /// Memory for sends that is kept for the next ones.
-const MOST_SPARE: usize = 1024;
+const MOST_SPARE: usize = 256;
 /// More than that is given back instead.
-const LARGE_SPARE: usize = 4096;
+const LARGE_SPARE: usize = MOST_GATHERED;
+/// Writes up to here are taken over.
+const SMALL: usize = 2048;
+/// And up to here if several of the socket go out together, which saves more
+/// than the copy costs.
+const MEDIUM: usize = 8192;
 /// What a send may cost of a socket's room beside its bytes.
 const SEND_COST: u32 = 2048;
 /// The peer has ended its side, or the connection is broken.
@@ -267,8 +272,8 @@ struct Incoming {
     arm: Arm,
     /// So many want the socket for themselves: nothing is armed meanwhile.
     aside: u32,
-    /// Bytes that were copied out of the pool, older than its pieces; some, if
-    /// it is there.
+    /// Bytes that were copied out of the pool, or read beyond what was asked
+    /// for, older than its pieces; some, if it is there.
     spill: Option<Box<Spill>>,
     pieces: Pieces,
     end: Option<End>,
@@ -288,24 +293,35 @@ struct Incoming {
 
 const _: () = assert!(size_of::<Incoming>() == 64);
 
-struct Spill(VecDeque<u8>);
+/// Bytes that are the socket's own.
+#[derive(Default)]
+struct Spill {
+    bytes: Vec<u8>,
+    /// So many of them have been read.
+    start: usize,
+}
+
+impl Spill {
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
 
 impl Incoming {
     fn has_news(&self) -> bool {
         self.spill.is_some() || !self.pieces.is_empty() || self.end.is_some()
     }
 
-    /// Reads what was copied out of the pool.
-    #[cold]
+    /// Reads what is the socket's own.
     fn read_spill(&mut self, room: &mut [MaybeUninit<u8>]) -> usize {
-        let Some(Spill(spill)) = self.spill.as_deref_mut() else {
+        let Some(spill) = self.spill.as_deref_mut() else {
             return 0;
         };
-        let count = spill.len().min(room.len());
-        for (place, byte) in room.iter_mut().zip(spill.drain(..count)) {
-            place.write(byte);
-        }
-        if spill.is_empty() {
+        let rest = spill.rest();
+        let count = rest.len().min(room.len());
+        room[..count].write_copy_of_slice(&rest[..count]);
+        spill.start += count;
+        if spill.rest().is_empty() {
             self.spill = None;
         }
         count
@@ -344,6 +360,12 @@ struct Outgoing {
     credit: u32,
     /// A buffer that is not ours is under way.
     lent: bool,
+    /// The turn of the last write.
+    turn: u32,
+    /// There was another one in that turn.
+    again: bool,
+    /// There were several in the turn before that one.
+    gathers: bool,
     error: Option<i32>,
     /// Nothing follows.
     ended: bool,
@@ -354,6 +376,17 @@ struct Outgoing {
 }
 
 impl Outgoing {
+    /// Remembers whether there are several writes in a turn.
+    fn note_write(&mut self, turn: u32) {
+        match self.turn == turn {
+            true => self.again = true,
+            false => {
+                self.gathers = take(&mut self.again);
+                self.turn = turn;
+            }
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.flight == Flight::None && !self.lent
     }
@@ -457,7 +490,9 @@ pub(in crate::ring) struct Table {
     spare: Vec<Vec<u8>>,
     open: usize,
     busy: usize,
-    /// How much was written since the kernel was last told of everything.
+    /// How often the kernel was told of everything.
+    turn: u32,
+    /// How much was written since it last was.
     writes: u32,
     /// There were several writes in the turn before.
     is_busy: bool,
@@ -530,6 +565,9 @@ impl Table {
                 gathered: Vec::new(),
                 credit: 0,
                 lent: false,
+                turn: 0,
+                again: false,
+                gathers: false,
                 error: None,
                 ended: false,
                 then_end: false,
@@ -595,6 +633,7 @@ impl Table {
     // Reading.
 
     /// Reads what has come into `room`.
+    #[inline(always)] // its answer is not to be built in memory
     pub(super) fn read(&mut self, key: Key, room: &mut [MaybeUninit<u8>]) -> Found {
         let Place::Stream(stream) = &mut self.slots[key.index as usize].place else {
             unreachable!("S1: a key names an open socket")
@@ -608,9 +647,7 @@ impl Table {
             while filled < room.len()
                 && pool.read(&mut receive.pieces, |bytes| {
                     let count = bytes.len().min(room.len() - filled);
-                    for (place, byte) in room[filled..].iter_mut().zip(&bytes[..count]) {
-                        place.write(*byte);
-                    }
+                    room[filled..][..count].write_copy_of_slice(&bytes[..count]);
                     filled += count;
                     count
                 })
@@ -635,7 +672,7 @@ impl Table {
     /// The bytes that have come and were not read.
     pub(super) fn unread(&mut self, key: Key) -> usize {
         let receive = &self.stream(key).receive;
-        let spill = receive.spill.as_ref().map_or(0, |spill| spill.0.len());
+        let spill = receive.spill.as_ref().map_or(0, |spill| spill.rest().len());
         let pieces = receive.pieces;
         spill + self.pool.as_ref().map_or(0, |pool| pool.unread(&pieces))
     }
@@ -647,12 +684,9 @@ impl Table {
             self.spill(key.index);
         }
         let receive = &mut self.stream(key).receive;
-        let mut filled = 0;
-        let spill = receive.spill.iter().flat_map(|spill| &spill.0);
-        for (place, byte) in room.iter_mut().zip(spill) {
-            place.write(*byte);
-            filled += 1;
-        }
+        let spill = receive.spill.as_ref().map_or(&[][..], |spill| spill.rest());
+        let filled = spill.len().min(room.len());
+        room[..filled].write_copy_of_slice(&spill[..filled]);
         match receive.end {
             _ if filled > 0 => Found::Bytes(filled, None),
             Some(End::Closed) => Found::End,
@@ -686,6 +720,15 @@ impl Table {
         }
     }
 
+    /// Bytes that were read beyond what was asked for. They come after what is
+    /// here: nothing has, since the system was found to have them.
+    pub(super) fn keep(&mut self, key: Key, bytes: &[u8], after: &mut Aftermath) {
+        let receive = &mut self.stream(key).receive;
+        let spill = receive.spill.get_or_insert_default();
+        spill.bytes.extend_from_slice(bytes);
+        receive.waiters.wake(after); // who did not find them
+    }
+
     /// Something that the system said while nothing was armed.
     pub(super) fn note_error(&mut self, key: Key, error: i32) {
         self.stream(key).receive.end = Some(End::Error(error));
@@ -693,6 +736,7 @@ impl Table {
 
     /// Reads what has come into `room`; if there is nothing, and a waker is
     /// there for it, waits.
+    #[inline(always)] // as above
     pub(super) fn read_or_wait(
         &mut self,
         key: Key,
@@ -716,6 +760,7 @@ impl Table {
     }
 
     /// Waits for something to read; false if there is something now.
+    #[inline]
     pub(super) fn wait_to_read(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> bool {
         let receive = &mut self.stream(key).receive;
         let is_told = receive.bulk && receive.arm == Arm::Armed(How::Tell);
@@ -784,9 +829,8 @@ impl Table {
         {
             let Incoming { pieces, spill, .. } = &mut stream.receive;
             if !pieces.is_empty() {
-                let Spill(spill) =
-                    &mut **spill.get_or_insert_with(|| Spill(VecDeque::new()).into());
-                pool.drain(pieces, |bytes| spill.extend(bytes));
+                let spill = spill.get_or_insert_default();
+                pool.drain(pieces, |bytes| spill.bytes.extend_from_slice(bytes));
             }
         }
     }
@@ -810,6 +854,9 @@ impl Table {
     /// Looks for a way for bytes that are to be sent, and takes them over if
     /// that is possible. They can wait for the owner's next turn only if
     /// `owner` is the caller.
+    ///
+    /// Small ones are taken over; larger ones if the socket had several of them
+    /// in the last turn in which it had any.
     pub(super) fn write(&mut self, key: Key, parts: &[IoSlice<'_>], owner: bool) -> Way {
         let Place::Stream(stream) = &mut self.slots[key.index as usize].place else {
             unreachable!("S1: a key names an open socket")
@@ -826,6 +873,12 @@ impl Table {
         // in the last one: there may be no other, and its task may have
         // something to wait for.
         self.writes += 1;
+        send.note_write(self.turn);
+        let most = match send.gathers || send.flight == Flight::Queued {
+            true => MEDIUM,
+            false => SMALL,
+        };
+        let owner = owner && len <= most;
         let is_first = self.writes == 1 && !self.is_busy && send.flight == Flight::None;
         let may_wait = owner && !is_first && !self.shut && !send.ended;
         let fits = send.gathered.len() + len <= MOST_GATHERED;
@@ -1144,6 +1197,7 @@ impl Table {
             self.queue.pop_front();
         }
         if self.writes > 0 {
+            self.turn = self.turn.wrapping_add(1);
             self.is_busy = self.writes > 1;
             self.writes = 0;
         }
@@ -1274,6 +1328,7 @@ impl Table {
             "S1: the kernel names a live socket"
         );
         let index = index as u32;
+        let wakes = after.wakes.len();
         match (&slot.place, word.mark.task()) {
             (Place::Stream(_), Task::Receive) => self.received(index, word, after),
             (Place::Stream(_), Task::Send) => self.sent(index, word, after),
@@ -1282,7 +1337,7 @@ impl Table {
             (Place::Free, _) => unreachable!("S1: the kernel names a live socket"),
         }
         self.release_if_done(index, after);
-        !after.wakes.is_empty()
+        after.wakes.len() > wakes
     }
 
     /// All words of this time were taken in.
@@ -1603,5 +1658,62 @@ mod tests {
         assert!(table.credit(key, 1 << 20, 5));
         assert_eq!(table.write(key, &parts, true), Way::Taken);
         assert!(!table.lend(key), "it would overtake");
+    }
+
+    #[test]
+    fn what_was_read_beyond_comes_next_and_wakes_who_did_not_find_it() {
+        let (mut table, key) = told_table(); // where somebody waits
+        let mut after = Aftermath::default();
+        table.keep(key, b"bytes", &mut after);
+        assert_eq!(after.wakes.len(), 1);
+        assert_eq!(table.unread(key), 5);
+        let mut room = [MaybeUninit::uninit(); 3];
+        assert_eq!(table.read(key, &mut room), Found::Bytes(3, None));
+        assert_eq!(table.read(key, &mut room), Found::Bytes(2, None));
+        assert_eq!(look(&mut table, key), Found::Unarmed);
+    }
+
+    /// Sends what is queued for the only socket there is.
+    fn send_all(table: &mut Table, key: Key) {
+        let mut count = 0;
+        let push = |_: &Entry| {
+            count += 1;
+            true
+        };
+        assert_eq!(table.fill(push, &mut false), Filled::Everything);
+        if count > 0 {
+            let word = Word {
+                mark: Mark::new(key.index, key.generation, Task::Send),
+                result: table.stream(key).send.flying.len() as i32,
+                flags: 0,
+            };
+            table.complete(&word, &mut Aftermath::default());
+        }
+        assert!(table.is_sent(key));
+    }
+
+    #[test]
+    fn larger_writes_are_gathered_where_there_were_several_in_a_turn() {
+        let (mut table, key) = told_table();
+        let bytes = [0; SMALL + 1];
+        let write = |table: &mut Table, times: usize, expected: Way| {
+            for _ in 0..times {
+                table.credit(key, 1 << 20, bytes.len());
+                let way = table.write(key, &[IoSlice::new(&bytes)], true);
+                assert_eq!(way, expected);
+            }
+            send_all(table, key);
+        };
+        write(&mut table, 2, Way::Direct);
+        write(&mut table, 3, Way::Taken);
+        write(&mut table, 1, Way::Taken);
+        write(&mut table, 1, Way::Direct);
+        // Somebody else keeps the ring busy: a turn of one write is no reason.
+        table.is_busy = true;
+        write(&mut table, 1, Way::Direct);
+        let too_large = [0; MEDIUM + 1];
+        write(&mut table, 2, Way::Direct);
+        let way = table.write(key, &[IoSlice::new(&too_large)], true);
+        assert_eq!(way, Way::Direct);
     }
 }
