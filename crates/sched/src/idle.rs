@@ -8,6 +8,9 @@ use std::sync::atomic::Ordering::SeqCst;
 /// Who sleeps, and how many look for work.
 pub(crate) struct Idle {
     searching: Padded<AtomicU32>,
+    /// Who looked around last before it slept, and may still do so: of the
+    /// sleepers the one that is quickest to wake. A guess.
+    awake: AtomicU32,
     /// A bit per worker: set while it sleeps and nobody has come to wake it.
     parked: Box<[AtomicU64]>,
     workers: u32,
@@ -38,6 +41,7 @@ impl Idle {
         };
         Self {
             searching: Padded(AtomicU32::new(0)),
+            awake: AtomicU32::new(0),
             parked: (0..words)
                 .map(|index| AtomicU64::new(word(index)))
                 .collect(),
@@ -64,7 +68,7 @@ impl Idle {
             {
                 return None;
             }
-            if let Some(worker) = self.claim_lowest() {
+            if let Some(worker) = self.claim_sleeper() {
                 return Some(worker);
             }
             // Nobody was there after all. Somebody may have gone to sleep
@@ -107,8 +111,21 @@ impl Idle {
         (1..self.workers as usize).contains(&self.parked())
     }
 
-    /// Wakes the lowest sleeper: whoever clears its bit.
-    fn claim_lowest(&self) -> Option<usize> {
+    /// A sleeper looks around before it falls asleep.
+    pub(crate) fn lies_awake(&self, worker: usize) {
+        let worker = worker as u32;
+        if self.awake.load(Relaxed) != worker {
+            self.awake.store(worker, Relaxed);
+        }
+    }
+
+    /// Clears the bit of a sleeper, who is to be woken: of the one that may not
+    /// have fallen asleep yet, or else of the lowest.
+    fn claim_sleeper(&self) -> Option<usize> {
+        let awake = self.awake.load(Relaxed) as usize;
+        if self.is_parked(awake) && self.claim(awake) {
+            return Some(awake);
+        }
         for (index, word) in self.parked.iter().enumerate() {
             let mut seen = word.load(Relaxed);
             while seen != 0 {
@@ -213,6 +230,18 @@ mod tests {
         assert_eq!(idle.worker_to_notify(), None, "70 searches");
         assert_eq!(idle.retire(idle.searching_on_wake()), Retired::Last);
         assert_eq!(idle.worker_to_share_with(), Some(129));
+    }
+
+    #[test]
+    fn who_may_not_have_fallen_asleep_yet_is_woken_first() {
+        let idle = awake(130);
+        for worker in [3, 70, 129] {
+            let _ = idle.park(worker, None);
+        }
+        idle.lies_awake(70);
+        assert_eq!(idle.worker_to_notify(), Some(70));
+        let _ = idle.retire(idle.searching_on_wake());
+        assert_eq!(idle.worker_to_notify(), Some(3), "70 is up");
     }
 
     #[test]

@@ -39,13 +39,21 @@ use blitzen_util::pad::Padded;
 use blitzen_util::park::{Parker, Wakeup};
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::atomic::{AtomicBool, AtomicUsize, fence};
+use blitzen_util::shim::hint;
 use blitzen_util::shim::{Condvar, Mutex, MutexGuard};
+use blitzen_util::spin::{Spin, SpinPermit};
 
 /// Queues, so that senders on different threads need not share a lock.
 #[cfg(not(blitzen_loom))]
 const SHARDS: usize = 8;
 #[cfg(blitzen_loom)]
 const SHARDS: usize = 1;
+
+/// Looks at a job before a thread is hired for it: about a microsecond.
+#[cfg(not(blitzen_loom))]
+const LOOKS_BEFORE_HIRING: u32 = 20;
+#[cfg(blitzen_loom)]
+const LOOKS_BEFORE_HIRING: u32 = 1;
 
 /// A steward is hired once in a keep-alive at the most. If that is often, it costs
 /// more than it saves.
@@ -106,6 +114,10 @@ pub struct Pool {
     shards: Box<[Padded<Shard>]>,
     /// A thread has been woken or hired, and has not taken a job yet.
     coming: Padded<AtomicBool>,
+    /// For those that rest: one of them may look around before it sleeps. And who
+    /// did so last: of those that rest the quickest to wake.
+    spin: SpinPermit,
+    awake: AtomicUsize,
     control: Mutex<Control>,
     nobody_left: Condvar,
     /// The pool has closed: for the steward.
@@ -139,6 +151,16 @@ struct Control {
     closed: bool,
 }
 
+impl Control {
+    /// Takes somebody off the idle list: who may not have fallen asleep yet, or
+    /// else the last to lie down.
+    fn pick(&mut self, awake: usize) -> Option<Resting> {
+        let last = self.idle.len().checked_sub(1)?;
+        let index = self.idle.iter().rposition(|one| one.member == awake);
+        Some(self.idle.remove(index.unwrap_or(last)))
+    }
+}
+
 /// A thread that rests.
 struct Resting {
     member: usize,
@@ -151,6 +173,7 @@ struct Resting {
 struct Bed {
     parker: Parker,
     dismissed: AtomicBool,
+    spin: Spin,
 }
 
 impl Bed {
@@ -182,6 +205,8 @@ impl Pool {
             keep_alive,
             shards: (0..SHARDS).map(shard).collect(),
             coming: Padded(AtomicBool::new(false)),
+            spin: SpinPermit::new(),
+            awake: AtomicUsize::new(0),
             control: Mutex::new(Control {
                 threads: 0,
                 next_member: 0,
@@ -227,10 +252,23 @@ impl Pool {
         shard.len.store(queue.jobs.len(), Relaxed);
         drop(queue);
         fence(SeqCst);
-        match self.coming.load(Relaxed) {
-            true => Ok(()), // B2
+        match self.coming.load(Relaxed) || self.is_soon_taken(shard) {
+            true => Ok(()), // B2, or taken by somebody at work
             false => self.summon().map_err(Refused::NoThread),
         }
+    }
+
+    /// Before a thread is hired, which takes long, looks for a microsecond whether
+    /// one of those at work has just finished, and takes the jobs of a shard.
+    fn is_soon_taken(&self, shard: &Shard) -> bool {
+        let threads = self.threads.load(Relaxed);
+        let would_hire = self.idle.load(Relaxed) == 0 && threads < self.most_threads;
+        threads > 0
+            && would_hire
+            && (0..LOOKS_BEFORE_HIRING).any(|_| {
+                hint::spin_loop();
+                shard.len.load(Relaxed) == 0
+            })
     }
 
     /// Has a thread come for what is queued: an idle one, or a new one. With
@@ -240,7 +278,7 @@ impl Pool {
         if self.coming.load(Relaxed) || control.closed {
             return Ok(());
         }
-        if let Some(resting) = control.idle.pop() {
+        if let Some(resting) = control.pick(self.awake.load(Relaxed)) {
             self.idle.store(control.idle.len(), Relaxed);
             self.coming.store(true, Relaxed);
             drop(control);
@@ -282,6 +320,7 @@ impl Pool {
         let bed = Arc::new(Bed {
             parker: Parker::new(),
             dismissed: AtomicBool::new(false),
+            spin: Spin::new(Some(self.spin.clone())),
         });
         let mut just_came = true;
         loop {
@@ -330,6 +369,7 @@ impl Pool {
         if control.closed {
             return self.leave_or_stay(control, member);
         }
+        let mut begun = bed.spin.begin();
         let end = Instant::now().checked_add(self.keep_alive);
         control.idle.push(Resting {
             member: member.0,
@@ -344,7 +384,15 @@ impl Pool {
         drop(control);
         fence(SeqCst);
         let wakeup = match self.queued() {
-            0 => bed.parker.park_timeout(limit),
+            0 => {
+                bed.spin.spin(&mut begun, Some(limit), || {
+                    if self.awake.load(Relaxed) != member.0 {
+                        self.awake.store(member.0, Relaxed);
+                    }
+                    bed.parker.has_token().then_some(())
+                });
+                bed.parker.park_timeout(limit)
+            }
             _ => bed.parker.park_timeout(Duration::ZERO),
         };
         if wakeup == Wakeup::TimedOut {
@@ -363,7 +411,10 @@ impl Pool {
                 bed.dismissed.store(false, Relaxed);
                 self.leave_or_stay(self.control.lock(), member)
             }
-            false => Rested::Summoned,
+            false => {
+                bed.spin.end(begun, 1);
+                Rested::Summoned
+            }
         }
     }
 
@@ -520,6 +571,38 @@ enum Rested {
     Anyway,
     /// There was none for long enough.
     GoHome,
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_have_fallen_asleep_yet_is_summoned_first() {
+        let resting = |member| Resting {
+            member,
+            bed: Arc::new(Bed {
+                parker: Parker::new(),
+                dismissed: AtomicBool::new(false),
+                spin: Spin::new(None),
+            }),
+            end: None,
+        };
+        let mut control = Control {
+            threads: 4,
+            next_member: 4,
+            idle: [1, 2, 3].map(resting).into(),
+            joiners: HashMap::new(),
+            steward: None,
+            leaving: None,
+            closed: false,
+        };
+        let mut pick = |awake| control.pick(awake).map(|one| one.member);
+        assert_eq!(pick(2), Some(2));
+        assert_eq!(pick(2), Some(3), "the last to lie down");
+        assert_eq!(pick(4), Some(1), "4 is at work");
+        assert_eq!(pick(4), None);
+    }
 }
 
 #[cfg(all(test, blitzen_loom))]

@@ -26,6 +26,7 @@ use crate::lone::Lone;
 use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
 use crate::ring::Overflow;
 use crate::scheduler::{Desk, Scheduler};
+use crate::world::World;
 
 /// Looks at a newest task that does not move before a thief takes it: up to a
 /// microsecond (a processor pauses for 5 to 50 ns), in which a worker that is not
@@ -270,7 +271,7 @@ impl Worker {
     /// before the task that gave way goes on.
     fn count_yield_round(&self) {
         match self.yield_round.get() {
-            0 => self.turn_drivers(Some(Duration::ZERO)),
+            0 => self.turn_drivers(),
             left => self.yield_round.set(left - 1),
         }
     }
@@ -281,7 +282,7 @@ impl Worker {
     fn end_yield_round(&self) -> bool {
         let is_over = self.yielded.get() && self.yield_round.get() == 0;
         if is_over {
-            self.turn_drivers(Some(Duration::ZERO));
+            self.turn_drivers();
         }
         is_over
     }
@@ -292,7 +293,7 @@ impl Worker {
         if self.deferred.borrow().is_empty() {
             return None;
         }
-        self.turn_drivers(Some(Duration::ZERO));
+        self.turn_drivers();
         self.share_gathered();
         self.pop_local()
     }
@@ -506,7 +507,7 @@ impl Worker {
         self.stretch_tick.set(self.tick.get());
         let interval = self.pace.borrow().event_interval();
         self.next_events.set(self.tick.get().wrapping_add(interval));
-        self.turn_drivers(Some(Duration::ZERO));
+        self.turn_drivers();
         if scheduler.workers() > 1 && scheduler.watch.is_due(now) {
             self.look_after_siblings();
         }
@@ -518,10 +519,26 @@ impl Worker {
     /// Turns the drivers, then wakes those that gave way to them. Whether that
     /// is more than this worker wants to do alone,
     /// [`share_gathered`](Self::share_gathered) sees.
-    fn turn_drivers(&self, max_wait: Option<Duration>) {
+    fn turn_drivers(&self) {
+        self.gather(|world| world.turn(self.index, Some(Duration::ZERO)));
+    }
+
+    /// Sleeps in the drivers. As long as they look around before, they look into
+    /// the injection queue too: whoever filled it may have relied on somebody that
+    /// has yet to wake.
+    fn sleep_in_drivers(&self, max_wait: Option<Duration>) {
+        let scheduler = &*self.scheduler;
+        let is_over = || {
+            scheduler.idle.lies_awake(self.index);
+            !scheduler.inject.is_empty()
+        };
+        self.gather(|world| world.turn_until(self.index, max_wait, &is_over));
+    }
+
+    fn gather(&self, turn: impl FnOnce(&dyn World)) {
         self.yielded.set(false);
         self.gathering.set(true);
-        self.scheduler.world().turn(self.index, max_wait);
+        turn(self.scheduler.world());
         self.wake_deferred();
         self.gathering.set(false);
     }
@@ -612,7 +629,7 @@ impl Worker {
         let elapsed = now.saturating_sub(self.stretch_ns.get());
         self.pace.borrow_mut().sample(elapsed, polls);
         scheduler.watch.changed(|| scheduler.needs_watching());
-        self.turn_drivers(scheduler.watch.limit(scheduler.config.park_timeout));
+        self.sleep_in_drivers(scheduler.watch.limit(scheduler.config.park_timeout));
         self.woke();
         self.share_gathered();
         if scheduler.watch.is_missing() && scheduler.watch.is_due(world.now_ns()) {

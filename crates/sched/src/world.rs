@@ -18,6 +18,14 @@ pub trait World: Send + Sync + 'static {
     /// the last turn that waited.
     fn turn(&self, worker: usize, max_wait: Option<Duration>);
 
+    /// Like [`turn`](Self::turn), for a worker that has nothing to do. As long as
+    /// the turn looks around before it sleeps, if it does, `is_over` is asked
+    /// whether there is something after all.
+    fn turn_until(&self, worker: usize, max_wait: Option<Duration>, is_over: &dyn Fn() -> bool) {
+        let _ = is_over;
+        self.turn(worker, max_wait);
+    }
+
     /// Fires what is due on a worker that is stuck in a poll, without waiting.
     /// Any thread may call this.
     fn serve(&self, worker: usize);

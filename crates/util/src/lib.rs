@@ -15,6 +15,7 @@
 //! | [`flags`] | flags that a signal handler may raise |
 //! | [`futex`] | wait and wake on a word |
 //! | [`park`] | one-token thread parker |
+//! | [`spin`] | a short look around before going to sleep |
 //! | [`block_on`] | run one future on the calling thread |
 //! | [`coop`] | the cooperative budget of the task being polled |
 //! | [`delay`] | waiting for some time, as a runtime has said how |
@@ -29,6 +30,7 @@ pub mod entered;
 pub mod field;
 pub mod flags;
 pub mod futex;
+mod habit;
 pub mod lane;
 pub mod list;
 pub mod lock;
@@ -37,6 +39,7 @@ pub mod park;
 pub mod prefetch;
 pub mod rng;
 pub mod shim;
+pub mod spin;
 pub mod wake_batch;
 pub mod wake_set;
 

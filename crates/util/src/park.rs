@@ -117,6 +117,18 @@ impl Parker {
         self.state.word().load(Relaxed) == PARKED
     }
 
+    /// Whether there is a token.
+    ///
+    /// ```
+    /// # use blitzen_util::park::Parker;
+    /// let parker = Parker::new();
+    /// parker.unpark();
+    /// assert!(parker.has_token());
+    /// ```
+    pub fn has_token(&self) -> bool {
+        self.state.word().load(Relaxed) == NOTIFIED
+    }
+
     /// `EMPTY` to `PARKED`; false if a token was there, which is then taken.
     fn go_to_sleep(&self) -> bool {
         let word = self.state.word();

@@ -45,6 +45,17 @@ impl Station {
 
     /// Fires what is due and waits for more, at most `max_wait`. Owner only.
     pub(crate) fn turn(&self, world: &Real, max_wait: Option<Duration>) {
+        self.turn_until(world, max_wait, &|| false);
+    }
+
+    /// Like [`turn`](Self::turn), but what `is_over` tells of keeps the owner from
+    /// sleep.
+    pub(crate) fn turn_until(
+        &self,
+        world: &Real,
+        max_wait: Option<Duration>,
+        is_over: &dyn Fn() -> bool,
+    ) {
         // What has just been woken may be the owner's, who then must not sleep.
         if self.fire_as(world, Looker::Awake) || max_wait == Some(Duration::ZERO) {
             must(self.driver.turn(Some(Duration::ZERO)));
@@ -56,7 +67,7 @@ impl Station {
         let is_undisturbed = self.rest.lie_down();
         match world.clock().is_frozen() {
             true => self.wait_frozen(world, max_wait, is_undisturbed),
-            false => self.wait(world, max_wait, wakes_ns),
+            false => self.wait(world, max_wait, wakes_ns, is_over),
         }
         self.rest.get_up();
         if let Some(timers) = world.timers() {
@@ -68,13 +79,19 @@ impl Station {
     }
 
     /// Waits, and not much longer than until the next timer.
-    fn wait(&self, world: &Real, max_wait: Option<Duration>, wakes_ns: Option<u64>) {
+    fn wait(
+        &self,
+        world: &Real,
+        max_wait: Option<Duration>,
+        wakes_ns: Option<u64>,
+        is_over: &dyn Fn() -> bool,
+    ) {
         let until_next = wakes_ns.map(|wakes_ns| self.until(world, wakes_ns));
         let limit = match (max_wait, until_next) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        must(self.driver.turn(limit));
+        must(self.driver.turn_until(limit, is_over));
     }
 
     /// The time until a timer: or longer, if the owner has just woken for others.

@@ -245,6 +245,10 @@ impl World for ForScheduler {
         self.0.stations[worker].turn(&self.0, max_wait);
     }
 
+    fn turn_until(&self, worker: usize, max_wait: Option<Duration>, is_over: &dyn Fn() -> bool) {
+        self.0.stations[worker].turn_until(&self.0, max_wait, is_over);
+    }
+
     fn serve(&self, worker: usize) {
         self.0.stations[worker].serve(&self.0);
     }

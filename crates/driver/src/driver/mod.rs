@@ -11,8 +11,6 @@
 //! at that moment is woken, so that it turns in again in the right one.
 
 mod berth;
-mod habit;
-mod spin;
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -22,8 +20,8 @@ use blitzen_util::shim::Mutex;
 use mio::event::Source;
 
 use berth::{Berth, Place};
-pub use spin::SpinPermit;
-use spin::{Begun, Spin};
+use blitzen_util::spin::Spin;
+pub use blitzen_util::spin::SpinPermit;
 
 use crate::{Interest, Poller, Ready, Registration, Stream, gone};
 
@@ -223,21 +221,51 @@ impl Driver {
     /// # Errors
     /// What the system says of the poller or the ring itself.
     pub fn turn(&self, max_wait: Option<Duration>) -> io::Result<usize> {
+        self.turn_until(max_wait, &|| false)
+    }
+
+    /// Like [`turn`](Self::turn), for an owner that does not mind being kept from
+    /// sleep: while it still looks around, `is_over` may end the wait. Who relies
+    /// on an end calls [`interrupt`](Self::interrupt); but an owner without sources
+    /// or operations looks around only if waits that were short ended with
+    /// `is_over`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use blitzen_driver::{Driver, DriverConfig};
+    /// let driver = Driver::new(DriverConfig::default());
+    /// driver.turn_until(Some(Duration::from_micros(50)), &|| true)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What the system says of the poller or the ring itself.
+    pub fn turn_until(
+        &self,
+        max_wait: Option<Duration>,
+        is_over: &dyn Fn() -> bool,
+    ) -> io::Result<usize> {
         if max_wait == Some(Duration::ZERO) {
             return self.look();
         }
-        let mut begun = match self.place() {
-            Place::Word => None, // nobody is in a hurry
-            _ => self.spin.begin(),
+        let had_sources = self.is_busy();
+        let mut begun = self.spin.begin();
+        let learn = |begun, found: &_| match had_sources || is_over() {
+            true => self.spin.end(begun, events_of(found)),
+            // Woken by somebody who could do without, or who comes late.
+            false => self.spin.end_at_leisure(begun),
         };
-        if let Some(found) = self.spin.spin(&mut begun, max_wait, || self.glance()) {
-            self.spin.end(begun, events_of(&found));
+        if let Some(found) = self
+            .spin
+            .spin(&mut begun, max_wait, || self.glance(is_over))
+        {
+            learn(begun, &found);
             return found;
         }
         let spent = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         match max_wait.map(|wait| wait.saturating_sub(spent)) {
             Some(Duration::ZERO) => Ok(0),
-            left => self.sleep(left, begun),
+            left => self.sleep(left, |found| learn(begun, found)),
         }
     }
 
@@ -362,9 +390,12 @@ impl Driver {
     }
 
     /// One look of a search: the result of a turn that found something.
-    fn glance(&self) -> Option<io::Result<usize>> {
-        if self.berth.has_token() {
+    fn glance(&self, is_over: &dyn Fn() -> bool) -> Option<io::Result<usize>> {
+        let has_token = self.berth.has_token();
+        if has_token {
             self.berth.get_up();
+        }
+        if has_token || is_over() {
             return Some(Ok(0));
         }
         match self.look() {
@@ -373,7 +404,12 @@ impl Driver {
         }
     }
 
-    fn sleep(&self, max_wait: Option<Duration>, begun: Option<Begun>) -> io::Result<usize> {
+    /// Sleeps where events come; calls `came` if anything has.
+    fn sleep(
+        &self,
+        max_wait: Option<Duration>,
+        came: impl FnOnce(&io::Result<usize>),
+    ) -> io::Result<usize> {
         /// Whatever happens: an owner that is up must not be woken.
         struct Up<'a>(&'a Berth);
         impl Drop for Up<'_> {
@@ -398,7 +434,7 @@ impl Driver {
         };
         // A wait that ended with its time says nothing about what comes next.
         if !matches!(found, Ok(0)) || self.berth.has_token() {
-            self.spin.end(begun, events_of(&found));
+            came(&found);
         }
         found
     }

@@ -1,33 +1,29 @@
 //! A short look around before going to sleep.
 //!
 //! Waking a thread that sleeps costs its waker ten microseconds and the
-//! sleeper twice as many. So a worker whose last waits were short does not
-//! sleep at once: for some fifty microseconds it looks for events itself.
+//! sleeper twice as many. So a thread whose last waits were short does not
+//! sleep at once: for some fifty microseconds it looks itself for what it waits
+//! for.
 //!
-//! One worker of a runtime at most does so at a time, and only if the machine
-//! has another processor for whoever is to produce the event. Whether it pays is
-//! for the [`Habit`] to say.
+//! Of those that share a permit one at most does so at a time, and only if the
+//! machine has another processor for whoever is to produce the event. Whether it
+//! pays, past waits say.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::habit::{Clocks, Habit, Wait};
-
-/// How long to look around: twice what a wake costs.
-const LIMIT: Duration = Duration::from_micros(50);
+use crate::habit::{Clocks, Habit, Wait};
 
 /// The leave to look around, shared by the workers of a runtime.
 ///
 /// ```
-/// use blitzen_driver::{Driver, DriverConfig, SpinPermit};
+/// use blitzen_util::spin::{Spin, SpinPermit};
 ///
 /// let permit = SpinPermit::new();
-/// let drivers: Vec<_> = (0..2)
-///     .map(|_| Driver::new(DriverConfig { spin: Some(permit.clone()), ..Default::default() }))
-///     .collect();
-/// # assert_eq!(drivers.len(), 2);
+/// let spins: Vec<_> = (0..2).map(|_| Spin::new(Some(permit.clone()))).collect();
+/// # assert_eq!(spins.len(), 2);
 /// ```
 #[derive(Clone, Debug)]
 pub struct SpinPermit {
@@ -37,7 +33,7 @@ pub struct SpinPermit {
 }
 
 impl SpinPermit {
-    /// A permit for the drivers of one runtime.
+    /// A permit that nobody has.
     pub fn new() -> Self {
         Self {
             taken: Arc::default(),
@@ -80,28 +76,54 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// A wait that has begun.
+/// A wait that has begun: see [`Spin::begin`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
+pub struct Begun {
     at: Instant,
     has_looked: bool,
+    has_found: bool,
 }
 
 impl Begun {
-    pub(super) fn elapsed(&self) -> Duration {
+    /// How long it has taken.
+    ///
+    /// ```
+    /// # use blitzen_util::spin::{Spin, SpinPermit};
+    /// let begun = Spin::new(Some(SpinPermit::new())).begin().unwrap();
+    /// assert!(begun.elapsed() <= begun.elapsed());
+    /// ```
+    pub fn elapsed(&self) -> Duration {
         self.at.elapsed()
     }
 }
 
-/// One worker's looking around. Only its owner uses it.
+/// One thread's looking around. Only its owner uses it.
+///
+/// ```
+/// use blitzen_util::spin::{Spin, SpinPermit};
+///
+/// let spin = Spin::new(Some(SpinPermit::new()));
+/// let mut begun = spin.begin();
+/// let found = spin.spin(&mut begun, None, || Some("an event"));
+/// // Otherwise: sleep, until there is one.
+/// spin.end(begun, 1);
+/// # assert!(found.is_none(), "nothing is known of how long waits are");
+/// ```
 #[derive(Debug)]
-pub(super) struct Spin {
+pub struct Spin {
     permit: Option<SpinPermit>,
     habit: Habit,
 }
 
 impl Spin {
-    pub(super) fn new(permit: Option<SpinPermit>) -> Self {
+    /// For a thread that has had no waits yet. Without a permit it never looks
+    /// around.
+    ///
+    /// ```
+    /// # use blitzen_util::spin::Spin;
+    /// assert!(Spin::new(None).begin().is_none());
+    /// ```
+    pub fn new(permit: Option<SpinPermit>) -> Self {
         Self {
             permit,
             habit: Habit::new(),
@@ -109,16 +131,29 @@ impl Spin {
     }
 
     /// A wait begins; `None` if nobody wants to know.
-    pub(super) fn begin(&self) -> Option<Begun> {
+    ///
+    /// ```
+    /// # use blitzen_util::spin::{Spin, SpinPermit};
+    /// assert!(Spin::new(Some(SpinPermit::new())).begin().is_some());
+    /// ```
+    pub fn begin(&self) -> Option<Begun> {
         self.permit.as_ref().map(|_| Begun {
             at: Instant::now(),
             has_looked: false,
+            has_found: false,
         })
     }
 
     /// Looks around, if that is worth it, until `look` has found something or
     /// it has been long enough, `max_wait` at the most.
-    pub(super) fn spin<T>(
+    ///
+    /// ```
+    /// # use blitzen_util::spin::{Spin, SpinPermit};
+    /// let spin = Spin::new(Some(SpinPermit::new()));
+    /// let nothing = spin.spin(&mut spin.begin(), None, || None::<()>);
+    /// assert!(nothing.is_none());
+    /// ```
+    pub fn spin<T>(
         &self,
         begun: &mut Option<Begun>,
         max_wait: Option<Duration>,
@@ -130,9 +165,11 @@ impl Spin {
         }
         let _taken = permit.take()?;
         begun.has_looked = true;
-        let limit = max_wait.map_or(LIMIT, |wait| wait.min(LIMIT));
+        let limit = Duration::from_nanos(self.habit.limit_ns());
+        let limit = max_wait.map_or(limit, |wait| wait.min(limit));
         loop {
             if let Some(found) = look() {
+                begun.has_found = true;
                 return Some(found);
             }
             if begun.elapsed() >= limit {
@@ -142,12 +179,33 @@ impl Spin {
         }
     }
 
+    /// The wait is over, but who ended it was in no hurry: it does not count, unless
+    /// it was looked for in vain.
+    ///
+    /// ```
+    /// # use blitzen_util::spin::{Spin, SpinPermit};
+    /// let spin = Spin::new(Some(SpinPermit::new()));
+    /// spin.end_at_leisure(spin.begin());
+    /// ```
+    pub fn end_at_leisure(&self, begun: Option<Begun>) {
+        if begun.is_some_and(|begun| begun.has_looked && !begun.has_found) {
+            self.habit.learn_leisure();
+        }
+    }
+
     /// The wait is over, and so much has come.
-    pub(super) fn end(&self, begun: Option<Begun>, events: usize) {
+    ///
+    /// ```
+    /// # use blitzen_util::spin::{Spin, SpinPermit};
+    /// let spin = Spin::new(Some(SpinPermit::new()));
+    /// spin.end(spin.begin(), 1); // a short one
+    /// ```
+    pub fn end(&self, begun: Option<Begun>, events: usize) {
         if let Some(begun) = begun {
             let wait = Wait {
                 ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
                 has_looked: begun.has_looked,
+                in_vain: begun.has_looked && !begun.has_found,
                 events: events as u64,
             };
             self.habit.learn(wait, clocks);
@@ -185,6 +243,7 @@ fn cpu_ns() -> Option<u64> {
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
+    use crate::habit::LIMIT_NS;
 
     /// A permit for a machine with enough processors.
     fn permit() -> SpinPermit {
@@ -229,7 +288,7 @@ mod tests {
         let spin = busy(&permit());
         let start = Instant::now();
         assert!(look_for(&spin, || None::<()>).is_none());
-        assert!(start.elapsed() >= LIMIT);
+        assert!(start.elapsed() >= Duration::from_nanos(LIMIT_NS));
     }
 
     #[test]

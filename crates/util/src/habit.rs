@@ -7,15 +7,19 @@
 //! faster. Where events come of themselves, they come hardly faster, and a sleeper,
 //! who is busy for most of the time, finds several at once. And where both share a
 //! processor, the peer runs only when this thread sleeps. So both ways are
-//! tried, some waits in a row, and what counts is what an event took.
+//! tried, some waits in a row, and what counts is what an event took. And looks in
+//! vain make for ever longer breaks between them.
 //!
 //! H1. Only the owner uses it; the atomics are there to share it, not to agree.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+/// How long to look around at the most: twice what a wake costs.
+pub(crate) const LIMIT_NS: u64 = 50_000;
+
 /// Waits that end within this are short: what looking around takes at the most,
 /// and the time a wake would have taken.
-const SHORT_NS: u64 = 100_000;
+const SHORT_NS: u64 = LIMIT_NS * 2;
 
 /// What a long wait counts for, so that one long night does not outweigh many
 /// short naps.
@@ -27,9 +31,12 @@ const ROW: u32 = 16;
 /// One row in so many is spent the other way, to see how that would be.
 const TRY_EVERY: u32 = 64;
 
+/// At the most this many waits go by without a look after looks in vain.
+const LONGEST_BREAK: u32 = 1023;
+
 /// A worker's past waits.
 #[derive(Debug)]
-pub(super) struct Habit {
+pub(crate) struct Habit {
     /// How long the last waits took.
     recent_ns: AtomicU64,
     /// What an event took when waits were spent asleep at once, and when they
@@ -37,6 +44,17 @@ pub(super) struct Habit {
     asleep: Price,
     looking: Price,
     row: Row,
+    breaks: Breaks,
+}
+
+/// Waits that go by without a look although looking is the way to spend them.
+#[derive(Debug)]
+struct Breaks {
+    left: AtomicU32,
+    /// How many there are after the next look in vain.
+    next: AtomicU32,
+    /// The current wait is one of them.
+    is_on: AtomicBool,
 }
 
 /// What an event took: time, and the thread's processor time. 0 if that is not
@@ -63,22 +81,24 @@ struct Row {
 
 /// A wait that is over, and something has come.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wait {
-    pub(super) ns: u64,
-    pub(super) has_looked: bool,
-    pub(super) events: u64,
+pub(crate) struct Wait {
+    pub(crate) ns: u64,
+    pub(crate) has_looked: bool,
+    /// It has, and did not find what has come.
+    pub(crate) in_vain: bool,
+    pub(crate) events: u64,
 }
 
 /// What two clocks say, from some moment on.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Clocks {
-    pub(super) ns: u64,
+pub(crate) struct Clocks {
+    pub(crate) ns: u64,
     /// Of the calling thread.
-    pub(super) cpu_ns: u64,
+    pub(crate) cpu_ns: u64,
 }
 
 impl Habit {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             recent_ns: AtomicU64::new(LONG_NS),
             asleep: Price::default(),
@@ -91,22 +111,49 @@ impl Habit {
                 events: AtomicU64::new(0),
                 number: AtomicU32::new(0),
             },
+            breaks: Breaks {
+                left: AtomicU32::new(0),
+                next: AtomicU32::new(1),
+                is_on: AtomicBool::new(false),
+            },
         }
     }
 
     /// Whether the next wait should begin with a look around.
-    pub(super) fn wants_to_look(&self) -> bool {
-        self.recent_ns.load(Relaxed) <= SHORT_NS && self.row.looks.load(Relaxed)
+    pub(crate) fn wants_to_look(&self) -> bool {
+        let would_look = self.recent_ns.load(Relaxed) <= SHORT_NS && self.row.looks.load(Relaxed);
+        would_look && !self.breaks.goes_on()
+    }
+
+    /// How long to look around, at the most. What comes later than to a sleeper makes
+    /// looking no better, and only holds up a peer on the same processor.
+    pub(crate) fn limit_ns(&self) -> u64 {
+        match self.asleep.get().ns {
+            0 => LIMIT_NS,
+            ns => (ns + ns / 2).min(LIMIT_NS),
+        }
+    }
+
+    /// A wait is over that nobody was in a hurry to end, after a look in vain.
+    pub(crate) fn learn_leisure(&self) {
+        average(&self.recent_ns, LONG_NS, 4);
+        self.breaks.learn(true);
+        self.row.break_off();
     }
 
     /// A wait is over, and something has come. The clocks are looked at now and
     /// then: one of them takes a system call.
-    pub(super) fn learn(&self, wait: Wait, clocks: impl Fn() -> Clocks) {
+    pub(crate) fn learn(&self, wait: Wait, clocks: impl Fn() -> Clocks) {
         average(&self.recent_ns, wait.ns.min(LONG_NS), 4);
+        if wait.has_looked {
+            self.breaks.learn(wait.in_vain);
+        }
+        let is_on_break = self.breaks.is_on.swap(false, Relaxed);
         let row = &self.row;
         // A long one says nothing about which is the better way to spend short
         // ones, nor does one that was spent another way than intended.
-        if wait.ns > SHORT_NS * 2 || wait.has_looked != row.looks.load(Relaxed) {
+        let is_as_meant = wait.has_looked == row.looks.load(Relaxed) || is_on_break;
+        if wait.ns > SHORT_NS * 2 || !is_as_meant {
             return row.break_off();
         }
         match row.add(wait.events) {
@@ -129,7 +176,11 @@ impl Habit {
         let number = self.row.number.load(Relaxed).wrapping_add(1);
         self.row.number.store(number, Relaxed);
         let is_trial = number.is_multiple_of(TRY_EVERY);
-        self.row.looks.store(self.is_better() != is_trial, Relaxed);
+        let looks = self.is_better() != is_trial;
+        if looks && !self.row.looks.swap(looks, Relaxed) {
+            self.breaks.left.store(0, Relaxed); // a new chance
+        }
+        self.row.looks.store(looks, Relaxed);
     }
 
     /// Whether looking is the better way, as far as is known: it goes twice as
@@ -140,6 +191,28 @@ impl Habit {
         looking.ns * 2 <= asleep.ns
             && asleep.cpu_ns * 5 <= asleep.ns * 3
             && looking.cpu_ns * 2 <= asleep.cpu_ns * 3
+    }
+}
+
+impl Breaks {
+    /// Whether the wait that begins goes by without a look.
+    fn goes_on(&self) -> bool {
+        let left = self.left.load(Relaxed);
+        self.left.store(left.saturating_sub(1), Relaxed);
+        self.is_on.store(left > 0, Relaxed);
+        left > 0
+    }
+
+    fn learn(&self, in_vain: bool) {
+        let next = self.next.load(Relaxed);
+        let longer = match in_vain {
+            true => (next * 2 + 1).min(LONGEST_BREAK),
+            false => 1,
+        };
+        self.next.store(longer, Relaxed);
+        if in_vain {
+            self.left.store(next, Relaxed);
+        }
     }
 }
 
@@ -203,7 +276,7 @@ fn average(average_ns: &AtomicU64, new_ns: u64, share: u64) {
 }
 
 #[cfg(all(test, not(blitzen_loom)))]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     /// What a wait comes to, spent in one way.
@@ -252,6 +325,7 @@ pub(super) mod tests {
             let wait = Wait {
                 ns: way.wait_ns,
                 has_looked,
+                in_vain: has_looked && way.wait_ns > LIMIT_NS,
                 events: way.events,
             };
             self.habit.learn(wait, || self.clocks);
@@ -330,10 +404,28 @@ pub(super) mod tests {
         worker.wait(2000, slow, cheap);
         assert!(worker.wait(6400, slow, cheap) <= 200);
         assert!(worker.wait(6400, slower, cheap) <= 200);
+        // What looks there still are, are short.
+        assert!(worker.habit.limit_ns() < 20_000);
         // And taken up again when things are otherwise.
         let (quick, dear) = (looking(15_000, 1), asleep(60_000, 20_000, 1));
         worker.wait(12_800, quick, dear);
         assert!(worker.wait(1000, quick, dear) > 950);
+    }
+
+    #[test]
+    fn looks_in_vain_become_ever_fewer_even_if_no_row_comes_to_its_end() {
+        let mut worker = Worker::new();
+        worker.wait(25, looking(15_000, 1), asleep(60_000, 20_000, 1));
+        assert!(worker.habit.wants_to_look());
+        let mut looks = 0;
+        for _ in 0..2000 {
+            looks += worker.wait(5, looking(60_000, 1), asleep(60_000, 20_000, 1));
+            worker.wait_once(false, asleep(250_000, 20_000, 1));
+        }
+        assert!((5..50).contains(&looks), "{looks}");
+        // And are taken up again when they find something.
+        worker.wait(12_800, looking(15_000, 1), asleep(60_000, 20_000, 1));
+        assert!(worker.wait(1000, looking(15_000, 1), asleep(60_000, 20_000, 1)) > 950);
     }
 
     #[test]
@@ -350,17 +442,18 @@ pub(super) mod tests {
 
     impl Habit {
         /// One that looks around next.
-        pub(in crate::driver) fn of_looking() -> Self {
+        pub(crate) fn of_looking() -> Self {
             let mut worker = Worker::new();
             worker.wait(100, looking(15_000, 1), asleep(60_000, 20_000, 1));
             assert!(worker.habit.wants_to_look());
             worker.habit
         }
 
-        pub(in crate::driver) fn learn_long(&self) {
+        pub(crate) fn learn_long(&self) {
             let wait = Wait {
                 ns: 1_000_000_000,
                 has_looked: true,
+                in_vain: true,
                 events: 1,
             };
             self.learn(wait, Clocks::default);
