@@ -84,10 +84,16 @@ impl Idle {
     /// stale look costs no wake, only some company.
     #[inline]
     pub(crate) fn worker_to_share_with(&self) -> Option<usize> {
-        match self.searching.load(Relaxed) == 0 && self.any_parked() {
+        match self.is_company_asleep() {
             true => self.worker_to_notify(),
             false => None,
         }
+    }
+
+    /// Whether somebody sleeps and nobody searches; a guess, as above.
+    #[inline]
+    pub(crate) fn is_company_asleep(&self) -> bool {
+        self.searching.load(Relaxed) == 0 && self.any_parked()
     }
 
     #[inline]

@@ -35,7 +35,7 @@ use crate::lifo::Lifo;
 use crate::loan::{Loan, Ticket};
 use crate::ring::Ring;
 use crate::watch::{Mark, Watch, Watchman};
-use crate::worker::Worker;
+use crate::worker::{WAKE_NS, Worker};
 use crate::world::World;
 
 /// How many homes a worker has, or a lane, and how many tasks in a row it spawns
@@ -271,6 +271,15 @@ impl Scheduler {
     pub(crate) fn notify(&self) {
         if let Some(worker) = self.idle.worker_to_notify() {
             self.world.interrupt(worker);
+        }
+    }
+
+    /// Wakes a sleeper for what waits in a worker's queue if that takes longer than
+    /// a sleeper takes to come, at `run_ns` a task.
+    pub(crate) fn share_queue_of(&self, worker: usize, run_ns: u64) {
+        let waiting = self.desks[worker].ring.len();
+        if run_ns.saturating_mul(waiting.into()) > WAKE_NS {
+            self.notify();
         }
     }
 
@@ -625,6 +634,59 @@ where
     // is ever made.
     let (task, handle) = unsafe { blitzen_task::spawn_unchecked(future, Nowhere, id, origin) };
     (handle, Some(task))
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::testing::Tasks;
+
+    /// Counts how often a worker is woken.
+    struct Alarm(Arc<AtomicUsize>);
+
+    impl World for Alarm {
+        fn turn(&self, _: usize, _: Option<Duration>) {}
+
+        fn serve(&self, _: usize) {}
+
+        fn interrupt(&self, _: usize) {
+            self.0.fetch_add(1, Relaxed);
+        }
+
+        fn now_ns(&self) -> u64 {
+            0
+        }
+
+        fn seed(&self, _: usize) -> u64 {
+            1
+        }
+
+        fn start(&self, _: Worker) -> io::Result<()> {
+            unreachable!("nothing is spawned")
+        }
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_for_a_queue_that_takes_longer_than_it_takes_to_come() {
+        let woken = Arc::new(AtomicUsize::new(0));
+        let scheduler = Scheduler::new(Config::new(2), Box::new(Alarm(woken.clone())));
+        assert!(scheduler.idle.claim(0), "it runs");
+        let tasks = Tasks::new();
+        let ring = &scheduler.desks[0].ring;
+        scheduler.share_queue_of(0, u64::MAX);
+        for _ in 0..2 {
+            ring.push(tasks.next(), |_| unreachable!("there is room"));
+        }
+        scheduler.share_queue_of(0, WAKE_NS / 2);
+        assert_eq!(woken.load(Relaxed), 0);
+        scheduler.share_queue_of(0, WAKE_NS);
+        assert_eq!(woken.load(Relaxed), 1);
+        while let Some(task) = ring.pop() {
+            task.forget();
+        }
+        tasks.close();
+        scheduler.close();
+    }
 }
 
 #[cfg(all(test, blitzen_loom))]

@@ -164,11 +164,13 @@ impl Watch {
     }
 
     /// Calls `stuck` for every worker that runs and whose tick is the same as
-    /// at the last look, with its errand if that is the same too.
+    /// at the last look, with its errand if that is the same too; and `went_on`
+    /// for those that have moved, with about how long a poll took them.
     pub(crate) fn look(
         &self,
         mark_of_running: impl Fn(usize) -> Option<Mark>,
         mut stuck: impl FnMut(usize, Option<Ticket>),
+        mut went_on: impl FnMut(usize, u64),
     ) {
         // Somebody else is looking: that will do.
         let Some(mut seen) = self.seen.try_lock() else {
@@ -176,10 +178,11 @@ impl Watch {
         };
         for (worker, seen) in seen.iter_mut().enumerate() {
             let mark = mark_of_running(worker);
-            if let (Some(before), Some(mark)) = (std::mem::replace(seen, mark), mark)
-                && before.tick == mark.tick
-            {
-                stuck(worker, mark.errand.filter(|_| before.errand == mark.errand));
+            if let (Some(before), Some(mark)) = (std::mem::replace(seen, mark), mark) {
+                match mark.tick.wrapping_sub(before.tick) {
+                    0 => stuck(worker, mark.errand.filter(|_| before.errand == mark.errand)),
+                    polls => went_on(worker, PERIOD_NS / u64::from(polls)),
+                }
             }
         }
     }
@@ -233,6 +236,7 @@ impl Watchman {
                         scheduler.notify(); // a thief
                     }
                 },
+                |worker, run_ns| scheduler.share_queue_of(worker, run_ns),
             );
         }
         true
@@ -255,18 +259,25 @@ mod tests {
     fn only_a_running_worker_whose_tick_stands_still_is_stuck() {
         let watch = Watch::new(3);
         let look = |ticks: [Option<u32>; 3]| {
-            let mut stuck = Vec::new();
+            let (mut stuck, mut went_on) = (Vec::new(), Vec::new());
             let mark = |tick| Mark { tick, errand: None };
             watch.look(
                 |worker| ticks[worker].map(mark),
                 |worker, _| stuck.push(worker),
+                |worker, run_ns| went_on.push((worker, run_ns)),
             );
-            stuck
+            (stuck, went_on)
         };
-        assert!(look([Some(5), Some(7), None]).is_empty());
-        assert_eq!(look([Some(5), Some(8), None]), [0]);
-        assert!(look([None, Some(9), Some(3)]).is_empty());
-        assert!(look([Some(5), Some(10), None]).is_empty());
+        assert_eq!(look([Some(5), Some(7), None]), (vec![], vec![]));
+        assert_eq!(
+            look([Some(5), Some(9), None]),
+            (vec![0], vec![(1, PERIOD_NS / 2)])
+        );
+        assert_eq!(
+            look([None, Some(10), Some(3)]),
+            (vec![], vec![(1, PERIOD_NS)])
+        );
+        assert_eq!(look([Some(5), Some(10), None]), (vec![1], vec![]));
     }
 
     #[test]
@@ -278,6 +289,7 @@ mod tests {
             watch.look(
                 |_| Some(Mark { tick: 7, errand }),
                 |_, errand| long = Some(errand),
+                |_, _| unreachable!("the tick stands still"),
             );
             long
         };

@@ -34,7 +34,7 @@ use crate::world::World;
 const LOOKS_BEFORE_TAKING: u32 = 16;
 
 /// What waking a sleeper costs, and about the time until it runs.
-const WAKE_NS: u64 = 20_000;
+pub(crate) const WAKE_NS: u64 = 20_000;
 
 /// What a worker keeps for itself. It belongs to one thread at a time.
 pub struct Worker {
@@ -418,13 +418,25 @@ impl Worker {
         }
     }
 
+    /// Wakes a sleeper for what is in this worker's queue if that takes longer
+    /// than a sleeper takes to come. If it does against all experience, the watchman
+    /// notices.
+    #[inline]
+    fn share_if_long(&self) {
+        let idle = &self.scheduler.idle;
+        if idle.is_company_asleep()
+            && self.pace.borrow().expected_ns(self.desk().ring.len()) > WAKE_NS
+        {
+            self.share();
+        }
+    }
+
     /// A task was spawned on this worker.
     pub(crate) fn push_spawned(&self, task: Runnable) {
         let desk = self.desk();
         desk.counters.tasks_submitted.bump();
         let alone = desk.lifo.peek().is_none() && desk.ring.is_empty();
-        self.push_newest(task);
-        if alone && self.lone.spawned() {
+        if self.push_newest(task) || alone && self.lone.spawned() {
             self.share();
         }
     }
@@ -433,14 +445,17 @@ impl Worker {
     /// it is the only one: it is likely to run next.
     #[inline]
     pub(crate) fn push_woken(&self, task: Runnable) {
-        self.push_newest(task);
+        if self.push_newest(task) {
+            self.share_if_long();
+        }
     }
 
+    /// Queues a task to run next; true if there are now others that wait.
     #[inline]
-    fn push_newest(&self, task: Runnable) {
+    fn push_newest(&self, task: Runnable) -> bool {
         if self.closing.get() {
             task.forget(); // the last one out cancels it
-            return;
+            return false;
         }
         let desk = self.desk();
         desk.counters.local_schedules.bump();
@@ -448,13 +463,12 @@ impl Worker {
             true => desk.lifo.replace(task),
             false => Some(task),
         };
-        if let Some(older) = older {
-            self.push_ring(older);
-            match self.gathering.get() {
-                true => self.gathered.set(true),
-                false => self.share(),
-            }
+        let Some(older) = older else { return false };
+        self.push_ring(older);
+        if self.gathering.get() {
+            self.gathered.set(true);
         }
+        !self.gathering.get()
     }
 
     #[inline]
@@ -478,7 +492,7 @@ impl Worker {
             Ran::Idle => {}
             Ran::Woken(task) => {
                 self.push_ring(task);
-                self.share();
+                self.share_if_long();
             }
             Ran::Yielded(task) => {
                 self.desk().counters.yields.bump();
@@ -543,14 +557,10 @@ impl Worker {
         self.gathering.set(false);
     }
 
-    /// Wakes a sleeper for what the drivers have woken, if that takes longer
-    /// than a sleeper takes to come. If it does against all experience, the
-    /// watcher comes.
+    /// Wakes a sleeper for what the drivers have woken, if that is much.
     fn share_gathered(&self) {
-        if self.gathered.replace(false)
-            && self.pace.borrow().expected_ns(self.desk().ring.len()) > WAKE_NS
-        {
-            self.share();
+        if self.gathered.replace(false) {
+            self.share_if_long();
         }
     }
 
@@ -581,6 +591,7 @@ impl Worker {
                 let tasks = newest.into_iter().chain(oldest.map(|stolen| stolen.first));
                 tasks.for_each(|task| self.push_ring(task));
             },
+            |worker, run_ns| scheduler.share_queue_of(worker, run_ns),
         );
     }
 
