@@ -35,7 +35,8 @@ impl Wakes {
         self.0.is_empty()
     }
 
-    /// How many there are.
+    /// How many there are: what a turn of a ring is bounded by.
+    #[cfg(target_os = "linux")]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
