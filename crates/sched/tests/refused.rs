@@ -15,12 +15,16 @@ use blitzen_util::park::Parker;
 /// Far more than anything here takes, on the busiest machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Whether it was so at some moment: it need not stay so.
 fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + PATIENCE;
-    while !is_so() && Instant::now() < end {
+    while Instant::now() < end {
+        if is_so() {
+            return true;
+        }
         thread::yield_now();
     }
-    is_so()
+    false
 }
 
 /// Two workers, parkers for drivers, and no watchman.
