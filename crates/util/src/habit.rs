@@ -177,10 +177,10 @@ impl Habit {
         self.row.number.store(number, Relaxed);
         let is_trial = number.is_multiple_of(TRY_EVERY);
         let looks = self.is_better() != is_trial;
-        if looks && !self.row.looks.swap(looks, Relaxed) {
+        let looked = self.row.looks.swap(looks, Relaxed);
+        if looks && !looked {
             self.breaks.left.store(0, Relaxed); // a new chance
         }
-        self.row.looks.store(looks, Relaxed);
     }
 
     /// Whether looking is the better way, as far as is known: it goes faster and
