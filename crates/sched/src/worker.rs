@@ -24,7 +24,7 @@ use crate::idle::{Retired, Searching};
 use crate::loan::Ticket;
 use crate::lone::Lone;
 use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
-use crate::ring::Overflow;
+use crate::ring::{CAPACITY, Overflow};
 use crate::scheduler::{Desk, Scheduler};
 use crate::world::World;
 
@@ -49,6 +49,8 @@ pub struct Worker {
     /// When the current stretch of polls began, and its first tick.
     stretch_ns: Cell<u64>,
     stretch_tick: Cell<u32>,
+    /// The tick of the last look at the drivers.
+    turned_tick: Cell<u32>,
     busy_since_ns: Cell<u64>,
     /// Runs of the newest-task slot in a row.
     lifo_streak: Cell<u32>,
@@ -95,6 +97,7 @@ impl Worker {
             next_events: Cell::new(1),
             stretch_ns: Cell::new(0),
             stretch_tick: Cell::new(0),
+            turned_tick: Cell::new(0),
             busy_since_ns: Cell::new(0),
             lifo_streak: Cell::new(0),
             lone: Lone::default(),
@@ -521,13 +524,23 @@ impl Worker {
         self.stretch_tick.set(self.tick.get());
         let interval = self.pace.borrow().event_interval();
         self.next_events.set(self.tick.get().wrapping_add(interval));
-        self.turn_drivers();
+        if self.has_room_for_events() {
+            self.turn_drivers();
+        }
         if scheduler.workers() > 1 && scheduler.watch.is_due(now) {
             self.look_after_siblings();
         }
         if scheduler.is_closed() {
             self.closing.set(true);
         }
+    }
+
+    /// A look at the drivers fills up to half of the ring, and what does not fit
+    /// would wait behind everything that comes later. So not before there is room
+    /// for it, or all that was queued at the last look has run.
+    fn has_room_for_events(&self) -> bool {
+        let polls = self.tick.get().wrapping_sub(self.turned_tick.get());
+        self.desk().ring.room() >= CAPACITY / 2 || polls >= CAPACITY
     }
 
     /// Turns the drivers, then wakes those that gave way to them. Whether that
@@ -551,6 +564,7 @@ impl Worker {
 
     fn gather(&self, turn: impl FnOnce(&dyn World)) {
         self.yielded.set(false);
+        self.turned_tick.set(self.tick.get());
         self.gathering.set(true);
         turn(self.scheduler.world());
         self.wake_deferred();
