@@ -58,7 +58,7 @@ pub use socket::BufferConfig;
 use crate::poller::Doze;
 use crate::{Poller, gone};
 use op::Left;
-use port::Port;
+use port::{AT_ONCE, Port};
 use setup::Features;
 use slab::{Abandonment, Completion, Orphan, Slab, Token};
 use socket::table::{self, Aftermath, Table};
@@ -66,8 +66,9 @@ use socket::table::{self, Aftermath, Table};
 /// So many completions, or wakes, and a turn takes in no more. What is left is
 /// found by the next one, which then does not sleep.
 const COMPLETIONS_PER_TURN: usize = 512;
-/// See [`COMPLETIONS_PER_TURN`]. Half of what a worker's queue holds.
-const WAKES_PER_TURN: usize = 128;
+/// See [`COMPLETIONS_PER_TURN`]. With those of the last [`AT_ONCE`] it is half of
+/// what a worker's queue holds.
+const WAKES_PER_TURN: usize = 128 - AT_ONCE;
 
 /// How long a rescue looks for what it has set free: some 20 µs.
 const RESCUE_LOOKS: u32 = 2000;
@@ -708,8 +709,8 @@ impl Ring {
         };
         // SAFETY: R1, R2: under the lock, and the owner has not entered, or
         // is us.
-        unsafe { self.port.reap(take_in) };
-        core.sockets.completed();
+        let left = unsafe { self.port.reap(take_in) };
+        core.sockets.completed(left);
         self.count(core);
         self.tell_onlookers(core);
     }

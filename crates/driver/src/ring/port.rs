@@ -20,7 +20,7 @@ use crate::Poller;
 pub(super) use io_uring::cqueue::Entry as Word;
 
 /// Completions that are looked at together.
-const AT_ONCE: usize = 16;
+pub(super) const AT_ONCE: usize = 16;
 
 /// One end of an io_uring.
 ///
@@ -110,11 +110,12 @@ impl Port {
         !unsafe { self.uring.completion_shared() }.is_empty()
     }
 
-    /// Takes completions in, some at a time, as long as `visit` wants more.
+    /// Takes completions in, some at a time, as long as `visit` wants more. How
+    /// many are left.
     ///
     /// # Safety
     /// P1.
-    pub(super) unsafe fn reap(&self, mut visit: impl FnMut(&[Word]) -> bool) {
+    pub(super) unsafe fn reap(&self, mut visit: impl FnMut(&[Word]) -> bool) -> usize {
         // SAFETY: the caller's.
         let mut queue = unsafe { self.uring.completion_shared() };
         let mut room = [const { MaybeUninit::uninit() }; AT_ONCE];
@@ -124,6 +125,7 @@ impl Port {
                 break;
             }
         }
+        queue.len()
     }
 
     /// Enters the kernel: it takes what the submission queue holds, and, if

@@ -19,6 +19,9 @@ use super::slab::Token;
 use super::socket::table::Mark;
 use crate::Poller;
 
+/// Completions that are looked at together.
+pub(super) const AT_ONCE: usize = 1;
+
 /// Entries that fit into the submission queue.
 const ENTRIES: usize = 2;
 
@@ -328,7 +331,7 @@ impl Port {
         self.touch(|| !self.kernel.lock().completed.is_empty())
     }
 
-    pub(super) unsafe fn reap(&self, mut visit: impl FnMut(&[Word]) -> bool) {
+    pub(super) unsafe fn reap(&self, mut visit: impl FnMut(&[Word]) -> bool) -> usize {
         self.touch(|| {
             loop {
                 let Some(word) = self.kernel.lock().completed.pop_front() else {
@@ -338,7 +341,8 @@ impl Port {
                     break;
                 }
             }
-        });
+            self.kernel.lock().completed.len()
+        })
     }
 
     pub(super) fn enter(&self, wait: Option<Option<Duration>>) -> io::Result<()> {

@@ -55,7 +55,7 @@ impl Default for RingConfig {
     fn default() -> Self {
         Self {
             entries: 256,
-            completions: 4096,
+            completions: 16384,
             flavour: Flavour::Shared,
             buffers: BufferConfig::default(),
         }

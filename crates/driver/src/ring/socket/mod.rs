@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `pool` | buffers from which the kernel picks |
+//! | `flood` | whether more comes than can be dealt with |
 //! | `table` | the sockets of a ring: pure bookkeeping, behind its lock |
 //! | `stream` | a connection, as a task has it |
 //! | `listener` | a socket that accepts, as a task has it |
@@ -14,6 +15,7 @@
 //! small writes of the ring's owner go out with everything else it submits;
 //! what is large, or comes from another thread, goes to the system directly.
 
+mod flood;
 mod lend;
 mod listener;
 #[cfg(all(test, blitzen_loom))]

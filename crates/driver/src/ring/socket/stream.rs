@@ -230,7 +230,12 @@ impl Stream {
             }
             Found::End => Ok(0),
             Found::Error(error) => Err(io::Error::from_raw_os_error(error)),
-            Found::Perhaps(told) => self.receive_told(room, 0, told),
+            Found::Perhaps { told, much: true } => self.receive_told(room, 0, told),
+            Found::Perhaps { told, much: false } => {
+                let read = self.receive(room, 0);
+                self.learn(&read, room.len(), 0, told);
+                read
+            }
             Found::Unarmed if eager => self.receive(room, 0),
             Found::Unarmed | Found::Nothing => Err(io::ErrorKind::WouldBlock.into()),
         }
@@ -331,7 +336,7 @@ impl Stream {
                 Found::End => Ok(0),
                 Found::Error(error) => Err(io::Error::from_raw_os_error(error)),
                 Found::Unarmed => self.receive(room, libc::MSG_PEEK),
-                Found::Perhaps(told) => {
+                Found::Perhaps { told, .. } => {
                     let peeked = self.receive(room, libc::MSG_PEEK);
                     if peeked.is_err() {
                         self.learn(&peeked, room.len(), 0, told);

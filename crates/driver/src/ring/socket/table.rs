@@ -29,6 +29,7 @@ use blitzen_util::prefetch::prefetch;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{cqueue, opcode, types};
 
+use super::flood::Flood;
 use super::pool::{GROUP, Pieces, Pool};
 use crate::wakes::Wakes;
 
@@ -330,7 +331,10 @@ impl Incoming {
     /// Where bytes are, if they are not here.
     fn found_nothing(&self) -> Found {
         match self.arm.is_hands_off() {
-            true if self.bulk => Found::Perhaps(self.told),
+            true if self.bulk => Found::Perhaps {
+                told: self.told,
+                much: self.large,
+            },
             true => Found::Unarmed,
             false => Found::Nothing,
         }
@@ -436,8 +440,12 @@ pub(super) enum Found {
     Bytes(usize, Option<Told>),
     End,
     Error(i32),
-    /// Nothing here, but the system may have some, for the reader to take.
-    Perhaps(Told),
+    /// Nothing here, but the system may have some, for the reader to take;
+    /// `much`, if messages are large.
+    Perhaps {
+        told: Told,
+        much: bool,
+    },
     /// Nothing here, as far as is known, and what comes is for the reader to
     /// take.
     Unarmed,
@@ -498,6 +506,7 @@ pub(in crate::ring) struct Table {
     is_busy: bool,
     /// The kernel cannot receive many messages with one request.
     only_single: bool,
+    flood: Flood,
     shut: bool,
 }
 
@@ -762,7 +771,10 @@ impl Table {
     /// Waits for something to read; false if there is something now.
     #[inline]
     pub(super) fn wait_to_read(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> bool {
-        let receive = &mut self.stream(key).receive;
+        let Place::Stream(stream) = &mut self.slots[key.index as usize].place else {
+            unreachable!("S1: a key names an open socket")
+        };
+        let receive = &mut stream.receive;
         let is_told = receive.bulk && receive.arm == Arm::Armed(How::Tell);
         if receive.has_news() || is_told {
             after.drop_later(Some(waker));
@@ -772,7 +784,7 @@ impl Table {
         match receive.arm {
             Arm::Idle if receive.aside == 0 => self.arm(key.index),
             // Small ones come again, for which there is a better way.
-            Arm::Armed(How::Tell) if !receive.large => {
+            Arm::Armed(How::Tell) if !receive.large && !self.flood.is_high() => {
                 receive.arm = Arm::Ending;
                 let task = (key.index, Task::Receive, Wish::Cancel);
                 self.queue.push_back(task);
@@ -800,7 +812,7 @@ impl Table {
         let single = self.only_single;
         if let Place::Stream(stream) = &mut self.slots[index as usize].place {
             let how = match stream.receive.streak >= STREAK && !single {
-                _ if stream.receive.large => How::Tell,
+                _ if stream.receive.large || self.flood.is_high() => How::Tell,
                 true => How::Always,
                 false => How::Once,
             };
@@ -1340,8 +1352,9 @@ impl Table {
         after.wakes.len() > wakes
     }
 
-    /// All words of this time were taken in.
-    pub(in crate::ring) fn completed(&mut self) {
+    /// All words of this time were taken in, and so many are `left`.
+    pub(in crate::ring) fn completed(&mut self, left: usize) {
+        self.flood.note(left);
         self.refill();
     }
 
@@ -1401,7 +1414,7 @@ impl Table {
         let receive = &mut stream.receive;
         match receive.arm {
             // Too much that nobody reads; or too much for this way of reading.
-            Arm::Armed(How::Always) if receive.streak <= 1 => {
+            Arm::Armed(How::Always) if receive.streak <= 1 || self.flood.is_high() => {
                 receive.arm = Arm::Ending;
                 self.queue.push_back((index, Task::Receive, Wish::Cancel));
             }
@@ -1602,13 +1615,13 @@ mod tests {
         let (mut table, key) = told_table();
         assert_eq!(look(&mut table, key), Found::Unarmed);
         tell(&mut table, key, libc::POLLIN);
-        let Found::Perhaps(told) = look(&mut table, key) else {
+        let Found::Perhaps { told, .. } = look(&mut table, key) else {
             panic!("it was told")
         };
         // It finds the socket empty; before it can say so it is told again.
         tell(&mut table, key, libc::POLLIN);
         table.calm(key, 0, 0, told);
-        let Found::Perhaps(told) = look(&mut table, key) else {
+        let Found::Perhaps { told, .. } = look(&mut table, key) else {
             panic!("it was told again")
         };
         table.calm(key, 0, 0, told);
@@ -1623,7 +1636,7 @@ mod tests {
         let (mut table, key) = told_table();
         tell(&mut table, key, libc::POLLIN | libc::POLLRDHUP);
         for _ in 0..3 {
-            let Found::Perhaps(told) = look(&mut table, key) else {
+            let Found::Perhaps { told, .. } = look(&mut table, key) else {
                 panic!("the end is still to be read")
             };
             table.calm(key, 4, 0, told);
@@ -1635,7 +1648,7 @@ mod tests {
         let (mut table, key) = told_table();
         for streak in 1..=STREAK {
             tell(&mut table, key, libc::POLLIN);
-            let Found::Perhaps(told) = look(&mut table, key) else {
+            let Found::Perhaps { told, .. } = look(&mut table, key) else {
                 panic!("it was told")
             };
             table.calm(key, 4, 0, told);
@@ -1644,6 +1657,29 @@ mod tests {
             assert_eq!(is_over, streak == STREAK);
         }
     }
+
+    #[test]
+    fn in_a_flood_small_messages_are_told_of_too() {
+        let (mut table, key) = told_table();
+        table.stream(key).receive.large = false;
+        while !table.flood.is_high() {
+            table.completed(10_000);
+        }
+        assert!(wait(&mut table, key));
+        assert_eq!(table.stream(key).receive.arm, Arm::Armed(How::Tell));
+
+        // One that is to have all that come is told from the next one on.
+        table.stream(key).receive.arm = Arm::Armed(How::Always);
+        table.stream(key).receive.streak = STREAK;
+        let word = Word {
+            mark: Mark::new(key.index, key.generation, Task::Receive),
+            result: -libc::EAGAIN,
+            flags: MORE,
+        };
+        table.complete(&word, &mut Aftermath::default());
+        assert_eq!(table.stream(key).receive.arm, Arm::Ending);
+    }
+
     #[test]
     fn what_is_lent_and_what_is_taken_over_exclude_each_other() {
         let (mut table, key) = told_table();
