@@ -45,37 +45,37 @@ pub(crate) fn rows() -> Vec<Row> {
             "echo_32",
             32,
             1,
-            (20_000, 256),
+            (60_000, 256),
             each_server_and_current_thread
         )
         .target(OverTokio(1.05))
         .target_of(COMPLETION, OverTokio(1.12)),
-        echo_row!("echo_256", 256, 1, (20_000, 512), each_server)
+        echo_row!("echo_256", 256, 1, (60_000, 512), each_server)
             .target(OverTokio(1.05))
             .target_of(COMPLETION, OverTokio(1.12)),
-        echo_row!("echo_1024", 1024, 1, (30_000, 2_048), each_server)
+        echo_row!("echo_1024", 1024, 1, (60_000, 2_048), each_server)
             .target(OverTokio(1.0))
             .target(NoteOverTokio("p99", 3.0))
             .target_of(COMPLETION, OverTokio(1.08))
             .target_of(COMPLETION, NoteOverTokio("p99", 3.0)),
-        echo_row!("echo_8192", 8192, 1, (60_000, 8_192), each_server)
+        echo_row!("echo_8192", 8192, 1, (250_000, 8_192), each_server)
             .target(OverTokio(0.95))
             .target(NoteOverTokio("p99", 1.8))
             .target_of(COMPLETION, OverTokio(0.95))
             .target_of(COMPLETION, NoteOverTokio("p99", 1.8)),
-        echo_row!("echo16_1", 1, 16, (20_000, 64), each_server)
+        echo_row!("echo16_1", 1, 16, (100_000, 64), each_server)
             .target(OverTokio(1.0))
             .target_of(COMPLETION, OverTokio(1.0)),
-        echo_row!("echo16_32", 32, 16, (60_000, 512), each_server)
+        echo_row!("echo16_32", 32, 16, (800_000, 512), each_server)
             .target(OverTokio(1.05))
             .target_of(COMPLETION, OverTokio(1.12)),
-        echo_row!("echo16_256", 256, 16, (80_000, 4_096), each_server)
+        echo_row!("echo16_256", 256, 16, (800_000, 4_096), each_server)
             .target(OverTokio(1.05))
             .target_of(COMPLETION, OverTokio(1.12)),
-        echo_row!("echo16_1024", 1024, 16, (160_000, 16_384), each_server)
+        echo_row!("echo16_1024", 1024, 16, (800_000, 16_384), each_server)
             .target(OverTokio(1.05))
             .target_of(COMPLETION, OverTokio(1.12)),
-        echo_row!("echo16_8192", 8192, 16, (400_000, 16_384), each_server)
+        echo_row!("echo16_8192", 8192, 16, (1_600_000, 16_384), each_server)
             .target(OverTokio(0.95))
             .target_of(COMPLETION, OverTokio(0.95)),
         Row::new(
