@@ -304,9 +304,7 @@ impl Registration {
     #[inline]
     fn clear(&self, event: ReadyEvent) -> io::Result<()> {
         let watch = |descriptor| self.poller.watch_both(descriptor, self.token);
-        self.unwatched.settle(event, watch)?;
-        self.slot().clear(event);
-        Ok(())
+        self.unwatched.clear(self.slot(), event, watch)
     }
 
     /// Takes back what `event` said because an operation it promised would

@@ -13,7 +13,10 @@ use std::io;
 use blitzen_util::shim::atomic::AtomicI32;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
+use super::Slot;
 use super::word::ReadyEvent;
+use crate::Ready;
+use crate::wakes::Wakes;
 
 /// No descriptor: what there is to watch is watched.
 const NONE: i32 = -1;
@@ -27,63 +30,75 @@ impl Unwatched {
         Self(AtomicI32::new(descriptor.unwrap_or(NONE)))
     }
 
-    /// To be called before `event` is taken back from the word (U1): has `watch`
-    /// watch for writes, once. If that fails the word must stay as it is.
+    /// Takes `event` back from the word of `slot`, and before that (U1) has `watch`
+    /// watch for writes, once. If that fails the word stays as it is.
     #[inline]
-    pub(crate) fn settle(
+    pub(crate) fn clear(
         &self,
+        slot: &Slot,
         event: ReadyEvent,
         watch: impl FnOnce(i32) -> io::Result<()>,
     ) -> io::Result<()> {
-        match event.ready().is_writable() && self.0.load(Relaxed) != NONE {
-            true => self.settle_writes(watch),
-            false => Ok(()),
+        if event.ready().is_writable() && self.0.load(Relaxed) != NONE {
+            self.settle_writes(slot, watch)?;
         }
+        slot.clear(event);
+        Ok(())
     }
 
     #[cold]
-    fn settle_writes(&self, watch: impl FnOnce(i32) -> io::Result<()>) -> io::Result<()> {
+    fn settle_writes(
+        &self,
+        slot: &Slot,
+        watch: impl FnOnce(i32) -> io::Result<()>,
+    ) -> io::Result<()> {
         // Relaxed: who finds it taken may clear and wait at once. The event that
         // comes of the watching, if there is room, comes after this swap.
-        match self.0.swap(NONE, Relaxed) {
-            NONE => Ok(()),
-            descriptor => watch(descriptor).inspect_err(|_| self.0.store(descriptor, Relaxed)),
+        let descriptor = self.0.swap(NONE, Relaxed);
+        if descriptor == NONE {
+            return Ok(());
         }
+        watch(descriptor).inspect_err(|_| {
+            // Seen by who sees the post below.
+            self.0.swap(descriptor, Relaxed);
+            // And who has cleared by now tries again: nobody watches for it.
+            let mut wakes = Wakes::default();
+            slot.post(|_| true, Ready::WRITABLE, &mut wakes);
+            wakes.fire();
+        })
     }
 }
 
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
-    use crate::Ready;
-    use crate::readiness::word::Word;
 
     #[test]
     fn writes_are_watched_once_and_for_writes_only() {
-        let word = Word::new();
-        word.open(Ready::READABLE | Ready::WRITABLE);
+        let slot = Slot::new();
+        slot.open(Ready::READABLE | Ready::WRITABLE);
         let unwatched = Unwatched::new(Some(7));
         let mut watched = Vec::new();
-        let mut settle = |ready: Ready, answer: io::Result<()>| {
-            unwatched.settle(word.load().event(ready), |descriptor| {
+        let mut clear = |ready: Ready, answer: io::Result<()>| {
+            unwatched.clear(&slot, slot.now(ready), |descriptor| {
                 watched.push(descriptor);
                 answer
             })
         };
-        settle(Ready::READABLE, Ok(())).unwrap();
-        settle(Ready::WRITABLE, Err(io::ErrorKind::OutOfMemory.into())).unwrap_err();
-        settle(Ready::ALL, Ok(())).unwrap(); // not watched yet: again
-        settle(Ready::WRITABLE, Ok(())).unwrap();
+        clear(Ready::READABLE, Ok(())).unwrap();
+        clear(Ready::WRITABLE, Err(io::ErrorKind::OutOfMemory.into())).unwrap_err();
+        assert_eq!(slot.now(Ready::ALL).ready(), Ready::WRITABLE);
+        clear(Ready::ALL, Ok(())).unwrap(); // not watched yet: again
+        clear(Ready::WRITABLE, Ok(())).unwrap();
         assert_eq!(watched, [7, 7]);
+        assert_eq!(slot.now(Ready::ALL).ready(), Ready::EMPTY);
     }
 }
 
 #[cfg(all(test, blitzen_loom))]
 mod model {
     use super::*;
-    use crate::Ready;
-    use crate::readiness::{Direction, Slot};
-    use crate::wakes::Wakes;
+    use crate::readiness::Direction;
     use blitzen_util::shim::{Arc, Mutex, thread};
     use std::future::poll_fn;
     use std::task::Poll;
@@ -93,6 +108,8 @@ mod model {
     struct Kernel {
         room: usize,
         is_watched: bool,
+        /// So often it refuses to watch.
+        refusals: usize,
     }
 
     struct Stream {
@@ -134,26 +151,45 @@ mod model {
             fits
         }
 
-        fn refute(&self, event: ReadyEvent) {
-            let watch = |_| {
-                self.change(|kernel| kernel.is_watched = true);
-                Ok(())
-            };
-            self.unwatched.settle(event, watch).unwrap();
-            self.slot.clear(event);
+        fn watch(&self) -> io::Result<()> {
+            {
+                let mut kernel = self.kernel.lock();
+                if kernel.refusals > 0 {
+                    kernel.refusals -= 1;
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
+            }
+            self.change(|kernel| kernel.is_watched = true);
+            Ok(())
         }
 
-        async fn write(&self) {
+        fn refute(&self, event: ReadyEvent) -> io::Result<()> {
+            self.unwatched.clear(&self.slot, event, |_| self.watch())
+        }
+
+        async fn write(&self) -> io::Result<()> {
             poll_fn(|cx| {
                 loop {
                     match self.slot.poll(cx, Direction::Write) {
                         Poll::Pending => return Poll::Pending,
-                        Poll::Ready(_) if self.try_write() => return Poll::Ready(()),
-                        Poll::Ready(event) => self.refute(event),
+                        Poll::Ready(_) if self.try_write() => return Poll::Ready(Ok(())),
+                        Poll::Ready(event) => match self.refute(event) {
+                            Ok(()) => {}
+                            Err(error) => return Poll::Ready(Err(error)),
+                        },
                     }
                 }
             })
             .await
+        }
+
+        /// Only tries once, and takes back what that has refuted.
+        fn try_once(&self) -> io::Result<()> {
+            let event = self.slot.now(Ready::WRITABLE);
+            match !event.ready().is_empty() && !self.try_write() {
+                true => self.refute(event),
+                false => Ok(()),
+            }
         }
     }
 
@@ -165,7 +201,7 @@ mod model {
                 let stream = stream.clone();
                 move || stream.change(|kernel| kernel.room += 1)
             });
-            loom::future::block_on(stream.write());
+            loom::future::block_on(stream.write()).unwrap();
             peer.join().unwrap();
         });
     }
@@ -174,21 +210,28 @@ mod model {
     fn whoever_else_finds_no_room_is_told_by_the_one_who_watches() {
         loom::model(|| {
             let stream = Stream::new();
-            // It only tries, and takes back what it has refuted.
             let other = thread::spawn({
                 let stream = stream.clone();
-                move || {
-                    let event = stream.slot.now(Ready::WRITABLE);
-                    if !event.ready().is_empty() && !stream.try_write() {
-                        stream.refute(event);
-                        return false;
-                    }
-                    !event.ready().is_empty()
-                }
+                move || stream.try_once().unwrap()
             });
             stream.change(|kernel| kernel.room += 2);
-            loom::future::block_on(stream.write());
+            loom::future::block_on(stream.write()).unwrap();
             other.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_what_the_kernel_refuses_to_watch() {
+        loom::model(|| {
+            let stream = Stream::new();
+            stream.kernel.lock().refusals = 2;
+            let other = thread::spawn({
+                let stream = stream.clone();
+                move || stream.try_once()
+            });
+            let written = loom::future::block_on(stream.write());
+            written.expect_err("there is no room, and nobody will tell of some");
+            let _ = other.join().unwrap();
         });
     }
 }
