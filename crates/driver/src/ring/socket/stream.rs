@@ -5,17 +5,20 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker, ready};
 
 use blitzen_util::coop;
+use blitzen_util::shim::Mutex;
+use blitzen_util::shim::atomic::AtomicU32;
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::table::{Aftermath, Found, Key, Looked, Table, Told, Way};
 use crate::gone;
 use crate::ring::Ring;
 
 /// So many bytes are read beyond what was asked for, if that was less.
-const BEYOND: usize = 16 * 1024;
+const BEYOND: usize = if cfg!(blitzen_loom) { 4 } else { 16 * 1024 };
 /// Room below this is not worth a system call for what may still be there.
 const WORTH_MORE: usize = 512;
 
@@ -68,7 +71,15 @@ pub struct Stream {
     /// The last read has left nothing: the next one will have to wait. A guess,
     /// that may be wrong.
     is_drained: AtomicBool,
+    /// Held by whoever reads from the socket itself.
+    direct: Mutex<()>,
+    /// How often somebody has.
+    direct_reads: AtomicU32,
 }
+
+/// How often the socket itself had been read from before a look at the table.
+#[derive(Clone, Copy)]
+struct Before(u32);
 
 impl Ring {
     /// Takes a connected socket in, which has to be in non-blocking mode. From
@@ -96,6 +107,8 @@ impl Ring {
             key,
             fd,
             is_drained: AtomicBool::new(false),
+            direct: Mutex::new(()),
+            direct_reads: AtomicU32::new(0),
         })
     }
 }
@@ -154,16 +167,19 @@ impl Stream {
             waker = Some(cx.waker().clone()); // foreign code: before the lock
         }
         let result = loop {
-            match self.look_or_wait(room, &mut waker, eager) {
+            let before = self.before();
+            let found = match self.look_or_wait(room, &mut waker, eager) {
                 Looked::Waits => {
                     self.is_drained.store(false, Relaxed);
                     return Poll::Pending;
                 }
                 Looked::Shut => return Poll::Ready(Err(gone())),
-                Looked::Found(found) => match self.take_found(found, room, eager) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    result => break result,
-                },
+                Looked::Found(found) => found,
+            };
+            match self.take_found(found, room, before) {
+                None => continue,
+                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Some(result) => break result,
             }
             // What comes from now on is for the ring to bring.
             eager = false;
@@ -185,9 +201,22 @@ impl Stream {
         if room.is_empty() {
             return Looked::Found(Found::Bytes(0, None));
         }
-        let mut none = None;
-        let waker = if eager { &mut none } else { waker };
-        self.with_table(|table, after| table.read_or_wait(self.key, room, waker, after))
+        match eager {
+            true => Looked::Found(self.look_everywhere(room)),
+            false => {
+                self.with_table(|table, after| table.read_or_wait(self.key, room, waker, after))
+            }
+        }
+    }
+
+    /// Looks for something to read in the table, and in the socket if nothing is
+    /// to be brought from there: in one visit, or what is armed meanwhile could
+    /// bring what comes first.
+    fn look_everywhere(&self, room: &mut [MaybeUninit<u8>]) -> Found {
+        self.with_table(|table, _| match table.read(self.key, room) {
+            Found::Unarmed => self.receive(room, 0).into(),
+            found => found,
+        })
     }
 
     /// Reads what has come, or what the system has, if it was not asked to
@@ -197,26 +226,28 @@ impl Stream {
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and what
     /// the system says.
     pub fn try_read(&self, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-        self.look(room, true)
-    }
-
-    fn look(&self, room: &mut [MaybeUninit<u8>], eager: bool) -> io::Result<usize> {
         if room.is_empty() {
             return Ok(0);
         }
-        let found = self.with_table(|table, _| table.read(self.key, room));
-        self.take_found(found, room, eager)
+        loop {
+            let before = self.before();
+            let found = self.look_everywhere(room);
+            if let Some(read) = self.take_found(found, room, before) {
+                return read;
+            }
+        }
     }
 
-    /// What a look has found, or what the system has.
+    /// What a look has found, or what the system has; `None` if somebody else has
+    /// read from the socket since `before` that look, and it has to be repeated.
     #[inline(always)]
     fn take_found(
         &self,
         found: Found,
         room: &mut [MaybeUninit<u8>],
-        eager: bool,
-    ) -> io::Result<usize> {
-        match found {
+        before: Before,
+    ) -> Option<io::Result<usize>> {
+        Some(match found {
             Found::Bytes(count, more) => {
                 let is_drained = count < room.len();
                 if self.is_drained.load(Relaxed) != is_drained {
@@ -224,26 +255,51 @@ impl Stream {
                 }
                 let rest = &mut room[count..];
                 match more.filter(|_| rest.len() >= WORTH_MORE) {
-                    Some(told) => Ok(count + self.read_rest(rest, count, told)),
+                    Some(told) => {
+                        let rest = || self.read_rest(rest, count, told);
+                        Ok(count + self.alone(before, rest).unwrap_or(0))
+                    }
                     None => Ok(count),
                 }
             }
             Found::End => Ok(0),
             Found::Error(error) => Err(io::Error::from_raw_os_error(error)),
-            Found::Perhaps { told, much: true } => self.receive_told(room, 0, told),
-            Found::Perhaps { told, much: false } => {
-                let read = self.receive(room, 0);
-                self.learn(&read, room.len(), 0, told);
-                read
-            }
-            Found::Unarmed if eager => self.receive(room, 0),
+            Found::Perhaps { told, much } => self.alone(before, || match much {
+                true => self.receive_told(room, 0, told),
+                false => {
+                    let read = self.receive(room, 0);
+                    self.learn(&read, room.len(), 0, told);
+                    read
+                }
+            })?,
             Found::Unarmed | Found::Nothing => Err(io::ErrorKind::WouldBlock.into()),
-        }
+        })
     }
 
-    /// Reads what the system has beyond what had come.
-    fn read_rest(&self, room: &mut [MaybeUninit<u8>], before: usize, told: Told) -> usize {
-        match self.receive_told(room, before, told) {
+    /// Before a look at the table.
+    fn before(&self) -> Before {
+        // Acquire, met by the Release in `alone`: the look finds what that read has
+        // kept.
+        Before(self.direct_reads.load(Acquire))
+    }
+
+    /// Reads from the socket itself, one at a time: not if somebody has done so
+    /// since `before`, who may have kept something that comes first.
+    fn alone<R>(&self, before: Before, read: impl FnOnce() -> R) -> Option<R> {
+        let _alone = self.direct.lock();
+        // Relaxed: it changes under this lock only.
+        if self.direct_reads.load(Relaxed) != before.0 {
+            return None;
+        }
+        let result = read();
+        // Release, met by the Acquire in `before`.
+        self.direct_reads.store(before.0.wrapping_add(1), Release);
+        Some(result)
+    }
+
+    /// Reads what the system has beyond the `count` bytes that had come.
+    fn read_rest(&self, room: &mut [MaybeUninit<u8>], count: usize, told: Told) -> usize {
+        match self.receive_told(room, count, told) {
             Ok(count) => count,
             Err(error) => {
                 if error.kind() != io::ErrorKind::WouldBlock
@@ -331,23 +387,29 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
         loop {
-            let peeked = match self.with_table(|table, _| table.peek(self.key, room)) {
-                Found::Bytes(count, _) => Ok(count),
-                Found::End => Ok(0),
-                Found::Error(error) => Err(io::Error::from_raw_os_error(error)),
-                Found::Unarmed => self.receive(room, libc::MSG_PEEK),
-                Found::Perhaps { told, .. } => {
+            let before = self.before();
+            // In one visit, as above.
+            let found = self.with_table(|table, _| match table.peek(self.key, room) {
+                Found::Unarmed => self.receive(room, libc::MSG_PEEK).into(),
+                found => found,
+            });
+            let peeked = match found {
+                Found::Bytes(count, _) => Some(Ok(count)),
+                Found::End => Some(Ok(0)),
+                Found::Error(error) => Some(Err(io::Error::from_raw_os_error(error))),
+                Found::Perhaps { told, .. } => self.alone(before, || {
                     let peeked = self.receive(room, libc::MSG_PEEK);
                     if peeked.is_err() {
                         self.learn(&peeked, room.len(), 0, told);
                     }
                     peeked
-                }
-                Found::Nothing => Err(io::ErrorKind::WouldBlock.into()),
+                }),
+                Found::Unarmed | Found::Nothing => Some(Err(io::ErrorKind::WouldBlock.into())),
             };
             match peeked {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => {
+                None => continue,
+                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Some(result) => {
                     spent.made_progress();
                     return Poll::Ready(result);
                 }
@@ -617,6 +679,18 @@ impl Stream {
 
     pub(super) fn fd(&self) -> RawFd {
         self.fd
+    }
+}
+
+/// What a read of the socket itself found.
+impl From<io::Result<usize>> for Found {
+    fn from(read: io::Result<usize>) -> Self {
+        match read {
+            Ok(0) => Found::End,
+            Ok(count) => Found::Bytes(count, None),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Found::Nothing,
+            Err(error) => Found::Error(error.raw_os_error().unwrap_or(libc::EIO)),
+        }
     }
 }
 
