@@ -134,13 +134,21 @@ impl Ring {
     #[inline(always)]
     fn with_sockets<R>(&self, visit: impl FnOnce(&mut Core, &mut Aftermath) -> R) -> R {
         let mut after = Aftermath::default();
+        let result = self.visit_sockets(|core| visit(core, &mut after));
+        after.finish();
+        result
+    }
+
+    /// The same for one that holds another lock, and sees to the aftermath when
+    /// it has let go of it (R4).
+    #[inline(always)]
+    fn visit_sockets<R>(&self, visit: impl FnOnce(&mut Core) -> R) -> R {
         let mut core = self.core.lock();
         let before = core.sockets.queued();
-        let result = visit(&mut core, &mut after);
+        let result = visit(&mut core);
         let more = core.sockets.queued() > before;
         self.count(&core);
         drop(core);
-        after.finish();
         if more {
             self.wake_sleeper();
         }

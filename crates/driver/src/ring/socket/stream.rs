@@ -256,7 +256,7 @@ impl Stream {
                 let rest = &mut room[count..];
                 match more.filter(|_| rest.len() >= WORTH_MORE) {
                     Some(told) => {
-                        let rest = || self.read_rest(rest, count, told);
+                        let rest = |after: &mut _| self.read_rest(rest, count, told, after);
                         Ok(count + self.alone(before, rest).unwrap_or(0))
                     }
                     None => Ok(count),
@@ -264,8 +264,8 @@ impl Stream {
             }
             Found::End => Ok(0),
             Found::Error(error) => Err(io::Error::from_raw_os_error(error)),
-            Found::Perhaps { told, much } => self.alone(before, || match much {
-                true => self.receive_told(room, 0, told),
+            Found::Perhaps { told, much } => self.alone(before, |after| match much {
+                true => self.receive_told(room, 0, told, after),
                 false => {
                     let read = self.receive(room, 0);
                     self.learn(&read, room.len(), 0, told);
@@ -285,21 +285,30 @@ impl Stream {
 
     /// Reads from the socket itself, one at a time: not if somebody has done so
     /// since `before`, who may have kept something that comes first.
-    fn alone<R>(&self, before: Before, read: impl FnOnce() -> R) -> Option<R> {
-        let _alone = self.direct.lock();
+    fn alone<R>(&self, before: Before, read: impl FnOnce(&mut Aftermath) -> R) -> Option<R> {
+        let mut after = Aftermath::default();
+        let alone = self.direct.lock();
         // Relaxed: it changes under this lock only.
         if self.direct_reads.load(Relaxed) != before.0 {
             return None;
         }
-        let result = read();
+        let result = read(&mut after);
         // Release, met by the Acquire in `before`.
         self.direct_reads.store(before.0.wrapping_add(1), Release);
+        drop(alone);
+        after.finish();
         Some(result)
     }
 
     /// Reads what the system has beyond the `count` bytes that had come.
-    fn read_rest(&self, room: &mut [MaybeUninit<u8>], count: usize, told: Told) -> usize {
-        match self.receive_told(room, count, told) {
+    fn read_rest(
+        &self,
+        room: &mut [MaybeUninit<u8>],
+        count: usize,
+        told: Told,
+        after: &mut Aftermath,
+    ) -> usize {
+        match self.receive_told(room, count, told, after) {
             Ok(count) => count,
             Err(error) => {
                 if error.kind() != io::ErrorKind::WouldBlock
@@ -320,6 +329,7 @@ impl Stream {
         room: &mut [MaybeUninit<u8>],
         before: usize,
         told: Told,
+        after: &mut Aftermath,
     ) -> io::Result<usize> {
         if room.len() >= BEYOND {
             let read = self.receive(room, 0);
@@ -334,7 +344,8 @@ impl Stream {
         {
             // SAFETY: the system has filled so many of them, after the room.
             let kept = unsafe { beyond[..kept].assume_init_ref() };
-            self.with_table(|table, after| table.keep(self.key, kept, after));
+            self.ring
+                .visit_sockets(|core| core.sockets.keep(self.key, kept, after));
         }
         self.learn(&read, room.len() + BEYOND, before, told);
         read.map(|count| count.min(room.len()))
@@ -397,7 +408,7 @@ impl Stream {
                 Found::Bytes(count, _) => Some(Ok(count)),
                 Found::End => Some(Ok(0)),
                 Found::Error(error) => Some(Err(io::Error::from_raw_os_error(error))),
-                Found::Perhaps { told, .. } => self.alone(before, || {
+                Found::Perhaps { told, .. } => self.alone(before, |_| {
                     let peeked = self.receive(room, libc::MSG_PEEK);
                     if peeked.is_err() {
                         self.learn(&peeked, room.len(), 0, told);
