@@ -62,10 +62,17 @@ pub(crate) fn tsan(args: &[String]) -> Outcome<Tally> {
             "-Wl,--whole-archive,{},--no-whole-archive",
             runtime.display()
         );
-        command.args(["test", "-Zbuild-std", "--target", HOST]).env(
-            "RUSTFLAGS",
-            format!("-Zsanitizer=thread -Zexternal-clangrt -Zpre-link-args={link} {CAPPED}"),
-        );
+        let suppressed = sh::root().join("xtask/tsan.supp");
+        command
+            .args(["test", "-Zbuild-std", "--target", HOST])
+            .env(
+                "RUSTFLAGS",
+                format!("-Zsanitizer=thread -Zexternal-clangrt -Zpre-link-args={link} {CAPPED}"),
+            )
+            .env(
+                "TSAN_OPTIONS",
+                format!("suppressions={}", suppressed.display()),
+            );
         command
     };
     sanitize(
