@@ -15,6 +15,8 @@ use blitzen_driver::ring::socket::Stream;
 use blitzen_driver::ring::{Ring, RingConfig};
 
 const STREAMS: usize = 1800;
+/// So many wakes of one turn fit into a worker's queue that is half full.
+const MOST_AT_ONCE: usize = 128;
 
 /// Counts those that were woken.
 #[derive(Default)]
@@ -54,7 +56,10 @@ fn round(ring: &Ring, streams: &mut [(Stream, UnixStream)], byte: u8) -> usize {
         theirs.write_all(&[byte]).unwrap();
     }
     while woken.0.load(Relaxed) < streams.len() {
+        let before = woken.0.load(Relaxed);
         ring.turn(Some(Duration::from_secs(20))).unwrap();
+        let at_once = woken.0.load(Relaxed) - before;
+        assert!(at_once <= MOST_AT_ONCE, "{at_once} in one turn");
     }
     let held = ring.buffers_held();
     for (ours, _) in streams {
