@@ -475,7 +475,8 @@ impl Builder {
         self
     }
 
-    /// How many polls a worker does between two looks at timers and sockets.
+    /// How many polls a worker does between two looks at timers and sockets. With
+    /// more than a hundred tasks in its queue it lets them run first.
     ///
     /// ```
     /// # use blitzen::runtime::Builder;
