@@ -2,31 +2,25 @@
 
 #![cfg(all(target_os = "linux", not(blitzen_loom)))]
 
+mod common;
+#[path = "common/ring.rs"]
+mod rings;
+
 use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use blitzen_driver::Poller;
 use blitzen_driver::ring::socket::Stream;
-use blitzen_driver::ring::{Ring, RingConfig};
+use blitzen_driver::ring::{Flavour, Ring};
+use common::Count;
+use rings::ring;
 
 const STREAMS: usize = 1800;
 /// So many wakes of one turn fit into a worker's queue that is half full.
 const MOST_AT_ONCE: usize = 128;
-
-/// Counts those that were woken.
-#[derive(Default)]
-struct Woken(AtomicUsize);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
 
 /// Lets this process have as many descriptors as it may; how many that is.
 fn allow_descriptors() -> u64 {
@@ -47,18 +41,17 @@ fn allow_descriptors() -> u64 {
 /// All of `streams` wait, get a byte, and are woken. Those that were are read when
 /// everybody was; how many buffers were held by then.
 fn round(ring: &Ring, streams: &mut [(Stream, UnixStream)], byte: u8) -> usize {
-    let woken = Arc::new(Woken::default());
-    let waker = Waker::from(woken.clone());
+    let (woken, waker) = Count::new();
     let mut cx = Context::from_waker(&waker);
     let mut room = [MaybeUninit::uninit(); 8];
     for (ours, theirs) in &mut *streams {
         assert!(ours.poll_read(&mut cx, &mut room).is_pending());
         theirs.write_all(&[byte]).unwrap();
     }
-    while woken.0.load(Relaxed) < streams.len() {
-        let before = woken.0.load(Relaxed);
+    while woken.get() < streams.len() {
+        let before = woken.get();
         ring.turn(Some(Duration::from_secs(20))).unwrap();
-        let at_once = woken.0.load(Relaxed) - before;
+        let at_once = woken.get() - before;
         assert!(at_once <= MOST_AT_ONCE, "{at_once} in one turn");
     }
     let held = ring.buffers_held();
@@ -74,10 +67,8 @@ fn round(ring: &Ring, streams: &mut [(Stream, UnixStream)], byte: u8) -> usize {
 
 #[test]
 fn in_a_flood_what_has_come_stays_with_the_system_until_it_is_read() {
-    let poller = Arc::new(Poller::new(64).unwrap());
-    let ring = match Ring::new(&RingConfig::default(), poller) {
-        Ok(ring) => Arc::new(ring),
-        Err(refusal) => return eprintln!("not tested: {refusal}"),
+    let Some(ring) = ring(256, 16 * 1024, Flavour::Shared) else {
+        return;
     };
     if allow_descriptors() < 2 * STREAMS as u64 + 100 {
         return eprintln!("not tested: too few descriptors");

@@ -32,7 +32,7 @@ pub(crate) const CAPACITY: u32 = 256;
 pub(crate) const CAPACITY: u32 = 4;
 
 /// What a full ring gives up at once, and the most a thief takes.
-const HALF: u32 = CAPACITY / 2;
+pub(crate) const HALF: u32 = CAPACITY / 2;
 
 const _: () = assert!(CAPACITY.is_power_of_two()); // slots are found by masking
 

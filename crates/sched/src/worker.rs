@@ -24,7 +24,7 @@ use crate::idle::{Retired, Searching};
 use crate::loan::Ticket;
 use crate::lone::Lone;
 use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
-use crate::ring::{CAPACITY, Overflow};
+use crate::ring::{CAPACITY, HALF, Overflow};
 use crate::scheduler::{Desk, Scheduler};
 use crate::world::World;
 
@@ -540,7 +540,7 @@ impl Worker {
     /// for it, or all that was queued at the last look has run.
     fn has_room_for_events(&self) -> bool {
         let polls = self.tick.get().wrapping_sub(self.turned_tick.get());
-        self.desk().ring.room() >= CAPACITY / 2 || polls >= CAPACITY
+        self.desk().ring.room() >= HALF || polls >= CAPACITY
     }
 
     /// Turns the drivers, then wakes those that gave way to them. Whether that

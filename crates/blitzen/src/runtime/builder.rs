@@ -29,12 +29,12 @@ const THREAD_NAME: &str = "blitzen-worker";
 /// thread does everything.
 const CURRENT_THREAD_EVENT_INTERVAL: u32 = 61;
 const CURRENT_THREAD_INJECT_INTERVAL: u32 = 31;
-/// Events that a worker takes at once: half of what its queue has room for, since
-/// a look at the drivers in passing may follow at once. Tasks for which there is no
-/// room go to the common queue, behind whatever comes later.
+/// Events that a worker takes at once: half of what its queue has room for, which is
+/// free when it looks. Tasks for which there is no room go to the common queue, behind
+/// whatever comes later.
 const MAX_IO_EVENTS_PER_TICK: usize = 128;
 /// Events that it takes in passing: no more than it has dealt with by its next look,
-/// so that its queue does not fill.
+/// which then seldom has to wait for room.
 const MAX_IO_EVENTS_PER_BUSY_TICK: usize = 64;
 /// Overrides the number of workers where the code does not say it.
 const WORKER_THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";

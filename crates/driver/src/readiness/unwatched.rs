@@ -59,7 +59,8 @@ impl Unwatched {
             return Ok(());
         }
         watch(descriptor).inspect_err(|_| {
-            // Seen by who sees the post below.
+            // A swap: it comes after every one that found nothing. Relaxed: seen by
+            // who sees the post below.
             self.0.swap(descriptor, Relaxed);
             // And who has cleared by now tries again: nobody watches for it.
             let mut wakes = Wakes::default();

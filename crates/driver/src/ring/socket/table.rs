@@ -771,10 +771,8 @@ impl Table {
     /// Waits for something to read; false if there is something now.
     #[inline]
     pub(super) fn wait_to_read(&mut self, key: Key, waker: Waker, after: &mut Aftermath) -> bool {
-        let Place::Stream(stream) = &mut self.slots[key.index as usize].place else {
-            unreachable!("S1: a key names an open socket")
-        };
-        let receive = &mut stream.receive;
+        let is_flood = self.flood.is_high();
+        let receive = &mut self.stream(key).receive;
         let is_told = receive.bulk && receive.arm == Arm::Armed(How::Tell);
         if receive.has_news() || is_told {
             after.drop_later(Some(waker));
@@ -784,7 +782,7 @@ impl Table {
         match receive.arm {
             Arm::Idle if receive.aside == 0 => self.arm(key.index),
             // Small ones come again, for which there is a better way.
-            Arm::Armed(How::Tell) if !receive.large && !self.flood.is_high() => {
+            Arm::Armed(How::Tell) if !receive.large && !is_flood => {
                 receive.arm = Arm::Ending;
                 let task = (key.index, Task::Receive, Wish::Cancel);
                 self.queue.push_back(task);
