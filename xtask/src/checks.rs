@@ -1,4 +1,4 @@
-//! The steps that need nothing but cargo: format, lints, documentation, tests, benches.
+//! The steps that need nothing but cargo: format, lints, tests, benches.
 
 use std::process::Command;
 use std::time::Duration;
@@ -65,15 +65,6 @@ fn facade_clippy(features: &str, flags: &str) -> Outcome {
         .env("CARGO_TARGET_DIR", sh::target().join("compat"))
         .env("RUSTFLAGS", flags);
     sh::run(&mut command)
-}
-
-pub(crate) fn doc(_: &[String]) -> Outcome<Tally> {
-    let mut command = sh::cargo();
-    command
-        .args(["doc", "--workspace", "--no-deps"])
-        .env("RUSTDOCFLAGS", "-D warnings");
-    sh::run(&mut command)?;
-    Ok(Tally::default())
 }
 
 /// `cargo test` covers unit, integration and documentation tests and compiles the
