@@ -78,7 +78,7 @@ pub(super) fn resolve<A: ToSocketAddrs + ?Sized>(addrs: &A) -> <A as Resolve>::F
 
 /// Tries one address after the other, until one will do; the last error if none
 /// does.
-pub(super) async fn first_that_does<A: ToSocketAddrs, R, F: Future<Output = io::Result<R>>>(
+pub(super) async fn try_each<A: ToSocketAddrs, R, F: Future<Output = io::Result<R>>>(
     addrs: A,
     mut attempt: impl FnMut(SocketAddr) -> F,
 ) -> io::Result<R> {
@@ -150,25 +150,25 @@ impl Resolve for &[SocketAddr] {
 impl ToSocketAddrs for str {}
 
 impl Resolve for str {
-    type Iter = Found;
-    type Future = Lookup;
+    type Iter = ResolvedAddrs;
+    type Future = ResolveFuture;
 
-    fn resolve(&self, _: Private) -> Lookup {
+    fn resolve(&self, _: Private) -> ResolveFuture {
         if let Ok(addr) = self.parse() {
-            return Lookup::known(addr);
+            return ResolveFuture::known(addr);
         }
         let host = self.to_owned();
-        Lookup::on_pool(move || std::net::ToSocketAddrs::to_socket_addrs(&host))
+        ResolveFuture::blocking(move || std::net::ToSocketAddrs::to_socket_addrs(&host))
     }
 }
 
 impl ToSocketAddrs for String {}
 
 impl Resolve for String {
-    type Iter = Found;
-    type Future = Lookup;
+    type Iter = ResolvedAddrs;
+    type Future = ResolveFuture;
 
-    fn resolve(&self, private: Private) -> Lookup {
+    fn resolve(&self, private: Private) -> ResolveFuture {
         self.as_str().resolve(private)
     }
 }
@@ -176,82 +176,84 @@ impl Resolve for String {
 impl ToSocketAddrs for (&str, u16) {}
 
 impl Resolve for (&str, u16) {
-    type Iter = Found;
-    type Future = Lookup;
+    type Iter = ResolvedAddrs;
+    type Future = ResolveFuture;
 
-    fn resolve(&self, _: Private) -> Lookup {
+    fn resolve(&self, _: Private) -> ResolveFuture {
         let (host, port) = *self;
         if let Ok(ip) = host.parse::<IpAddr>() {
-            return Lookup::known((ip, port).into());
+            return ResolveFuture::known((ip, port).into());
         }
         let host = host.to_owned();
-        Lookup::on_pool(move || std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port)))
+        ResolveFuture::blocking(move || {
+            std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), port))
+        })
     }
 }
 
 impl ToSocketAddrs for (String, u16) {}
 
 impl Resolve for (String, u16) {
-    type Iter = Found;
-    type Future = Lookup;
+    type Iter = ResolvedAddrs;
+    type Future = ResolveFuture;
 
-    fn resolve(&self, private: Private) -> Lookup {
+    fn resolve(&self, private: Private) -> ResolveFuture {
         (self.0.as_str(), self.1).resolve(private)
     }
 }
 
 /// What a lookup found.
 #[derive(Debug)]
-pub enum Found {
+pub enum ResolvedAddrs {
     One(Option<SocketAddr>),
     Many(std::vec::IntoIter<SocketAddr>),
 }
 
-impl Iterator for Found {
+impl Iterator for ResolvedAddrs {
     type Item = SocketAddr;
 
     fn next(&mut self) -> Option<SocketAddr> {
         match self {
-            Found::One(addr) => addr.take(),
-            Found::Many(addrs) => addrs.next(),
+            ResolvedAddrs::One(addr) => addr.take(),
+            ResolvedAddrs::Many(addrs) => addrs.next(),
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         match self {
-            Found::One(addr) => addr.iter().size_hint(),
-            Found::Many(addrs) => addrs.size_hint(),
+            ResolvedAddrs::One(addr) => addr.iter().size_hint(),
+            ResolvedAddrs::Many(addrs) => addrs.size_hint(),
         }
     }
 }
 
 /// A lookup, or the address itself.
 #[derive(Debug)]
-pub enum Lookup {
+pub enum ResolveFuture {
     Known(SocketAddr),
-    OnPool(JoinHandle<io::Result<std::vec::IntoIter<SocketAddr>>>),
+    Blocking(JoinHandle<io::Result<std::vec::IntoIter<SocketAddr>>>),
 }
 
-impl Lookup {
+impl ResolveFuture {
     fn known(addr: SocketAddr) -> Self {
-        Lookup::Known(addr)
+        ResolveFuture::Known(addr)
     }
 
-    fn on_pool(
+    fn blocking(
         look_up: impl FnOnce() -> io::Result<std::vec::IntoIter<SocketAddr>> + Send + 'static,
     ) -> Self {
-        Lookup::OnPool(spawn_blocking(look_up))
+        ResolveFuture::Blocking(spawn_blocking(look_up))
     }
 }
 
-impl Future for Lookup {
-    type Output = io::Result<Found>;
+impl Future for ResolveFuture {
+    type Output = io::Result<ResolvedAddrs>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Poll::Ready(match &mut *self {
-            Lookup::Known(addr) => Ok(Found::One(Some(*addr))),
-            Lookup::OnPool(job) => match ready!(Pin::new(job).poll(cx)) {
-                Ok(found) => found.map(Found::Many),
+            ResolveFuture::Known(addr) => Ok(ResolvedAddrs::One(Some(*addr))),
+            ResolveFuture::Blocking(job) => match ready!(Pin::new(job).poll(cx)) {
+                Ok(found) => found.map(ResolvedAddrs::Many),
                 Err(error) if error.is_cancelled() => Err(blitzen_driver::gone()),
                 Err(error) => Err(io::Error::other(error)),
             },

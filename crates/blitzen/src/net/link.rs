@@ -17,7 +17,7 @@ use mio::event::Source;
 use super::completion::{Door, Line, Wired};
 use super::into_std::Kept;
 use super::mode::SocketMode;
-use super::raw::Socket;
+use super::raw::MioSocket;
 use crate::io::{BOTH, Evented, Interest, ReadBuf, Ready};
 use crate::runtime::Inner;
 use crate::runtime::io::{current, socket_mode};
@@ -234,7 +234,7 @@ impl<S: Source + Wired> Link<S> {
     }
 }
 
-impl<S: Socket + Wired> Link<S>
+impl<S: MioSocket + Wired> Link<S>
 where
     for<'a> &'a S: Read + Write,
 {

@@ -39,11 +39,9 @@
 //! [`SocketMode`].
 
 #[macro_use]
-mod doc;
+mod examples;
 #[macro_use]
-mod methods;
-#[macro_use]
-mod halves;
+mod macros;
 
 mod addr;
 #[cfg_attr(not(target_os = "linux"), path = "completion/absent.rs")]
@@ -52,6 +50,7 @@ mod into_std;
 mod link;
 mod mode;
 mod raw;
+mod socket;
 
 pub use addr::{ToSocketAddrs, lookup_host};
 pub use into_std::IntoStdError;

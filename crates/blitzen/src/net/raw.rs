@@ -10,15 +10,15 @@ use socket2::{SockAddr, SockRef};
 use crate::io::{Evented, fill};
 
 /// A socket of mio's.
-pub(crate) trait Socket: Source {
+pub(crate) trait MioSocket: Source {
     /// Does something that may block with the bare socket, so that mio hears of
     /// it where it has to ask for the next event.
     fn with<R>(&self, operation: impl FnOnce(SockRef<'_>) -> io::Result<R>) -> io::Result<R>;
 }
 
-macro_rules! socket {
+macro_rules! mio_socket {
     ($socket:ty) => {
-        impl Socket for $socket {
+        impl MioSocket for $socket {
             #[inline]
             fn with<R>(
                 &self,
@@ -30,18 +30,18 @@ macro_rules! socket {
     };
 }
 
-socket!(mio::net::TcpStream);
-socket!(mio::net::UdpSocket);
+mio_socket!(mio::net::TcpStream);
+mio_socket!(mio::net::UdpSocket);
 #[cfg(unix)]
-socket!(mio::net::UnixStream);
+mio_socket!(mio::net::UnixStream);
 #[cfg(unix)]
-socket!(mio::net::UnixDatagram);
+mio_socket!(mio::net::UnixDatagram);
 
 /// One way of receiving: how many bytes there were, and what else is known.
 type Receive<R> = fn(&SockRef<'_>, &mut [MaybeUninit<u8>]) -> io::Result<(usize, R)>;
 
 #[inline]
-fn receive<S: Socket, B: BufMut + ?Sized, R>(
+fn receive<S: MioSocket, B: BufMut + ?Sized, R>(
     socket: &S,
     buf: &mut B,
     receive: Receive<R>,
@@ -51,7 +51,7 @@ fn receive<S: Socket, B: BufMut + ?Sized, R>(
     unsafe { fill(buf, |room| socket.with(|raw| receive(&raw, room))) }
 }
 
-impl<S: Socket> Evented<S> {
+impl<S: MioSocket> Evented<S> {
     #[inline]
     pub(crate) fn recv<B: BufMut + ?Sized>(&self, buf: &mut B) -> io::Result<usize> {
         let (count, ()) = receive(&**self, buf, |raw, room| Ok((raw.recv(room)?, ())))?;

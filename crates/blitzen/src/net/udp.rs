@@ -8,8 +8,8 @@ use bytes::BufMut;
 use socket2::{SockAddr, SockRef};
 
 use super::addr::{self, ToSocketAddrs};
-use super::methods::expect_nonblocking;
-use super::raw::Socket;
+use super::raw::MioSocket;
+use super::socket::assert_nonblocking;
 use crate::io::{BOTH, Evented, Interest, ReadBuf, Ready};
 
 /// A UDP socket.
@@ -53,7 +53,7 @@ impl UdpSocket {
     /// # Errors
     /// What the system says, and if the runtime has been shut down.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<UdpSocket> {
-        addr::first_that_does(addr, |addr| async move {
+        addr::try_each(addr, |addr| async move {
             Self::new(mio::net::UdpSocket::bind(addr)?)
         })
         .await
@@ -91,7 +91,7 @@ impl UdpSocket {
     /// socket is in blocking mode.
     #[track_caller]
     pub fn from_std(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
-        expect_nonblocking(&socket);
+        assert_nonblocking(&socket);
         Self::new(mio::net::UdpSocket::from_std(socket))
     }
 
@@ -125,7 +125,7 @@ impl UdpSocket {
     /// # Errors
     /// What the system says.
     pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
-        addr::first_that_does(addr, async |addr| self.io.connect(addr)).await
+        addr::try_each(addr, async |addr| self.io.connect(addr)).await
     }
 
     /// The address it is bound to.
@@ -151,7 +151,7 @@ impl UdpSocket {
     }
 
     fn sender(&self) -> io::Result<SocketAddr> {
-        internet(self.io.with(|raw| raw.peek_sender())?)
+        ip_addr(self.io.with(|raw| raw.peek_sender())?)
     }
 
     readiness_methods!(udp_pair!(), poll_recv_ready, poll_send_ready);
@@ -352,7 +352,7 @@ impl UdpSocket {
         let received = registration
             .async_io(Interest::READABLE, || self.io.recv_from(buf))
             .await;
-        of_internet(received)
+        with_ip_addr(received)
     }
 
     /// Receives a datagram and where it comes from, without waiting, and appends it
@@ -373,7 +373,7 @@ impl UdpSocket {
     /// what the system says.
     pub fn try_recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
         let registration = self.io.registration();
-        of_internet(registration.try_io(Interest::READABLE, || self.io.recv_from(buf)))
+        with_ip_addr(registration.try_io(Interest::READABLE, || self.io.recv_from(buf)))
     }
 
     /// Sends a datagram to an address; if there are several, to the first.
@@ -470,7 +470,7 @@ impl UdpSocket {
         let received = registration
             .async_io(Interest::READABLE, || self.io.recv_from(&mut &mut *buf))
             .await;
-        of_internet(received)
+        with_ip_addr(received)
     }
 
     /// Receives a datagram and where it comes from. Of several tasks that
@@ -497,7 +497,7 @@ impl UdpSocket {
     ) -> Poll<io::Result<SocketAddr>> {
         let registration = self.io.registration();
         let received = registration.poll_read_io(cx, || self.io.recv_from(buf));
-        received.map(|received| Ok(of_internet(received)?.1))
+        received.map(|received| Ok(with_ip_addr(received)?.1))
     }
 
     /// Receives a datagram and where it comes from, without
@@ -519,7 +519,7 @@ impl UdpSocket {
         let registration = self.io.registration();
         let received =
             registration.try_io(Interest::READABLE, || self.io.recv_from(&mut &mut *buf));
-        of_internet(received)
+        with_ip_addr(received)
     }
 
     /// Looks at a datagram, which stays there, and where it comes from. What does not fit
@@ -545,7 +545,7 @@ impl UdpSocket {
         let received = registration
             .async_io(Interest::READABLE, || self.io.peek_from(&mut &mut *buf))
             .await;
-        of_internet(received)
+        with_ip_addr(received)
     }
 
     /// Looks at a datagram, which stays there, and where it comes from. Of several tasks that
@@ -572,7 +572,7 @@ impl UdpSocket {
     ) -> Poll<io::Result<SocketAddr>> {
         let registration = self.io.registration();
         let received = registration.poll_read_io(cx, || self.io.peek_from(buf));
-        received.map(|received| Ok(of_internet(received)?.1))
+        received.map(|received| Ok(with_ip_addr(received)?.1))
     }
 
     /// Looks at a datagram, which stays there, and where it comes from, without
@@ -594,7 +594,7 @@ impl UdpSocket {
         let registration = self.io.registration();
         let received =
             registration.try_io(Interest::READABLE, || self.io.peek_from(&mut &mut *buf));
-        of_internet(received)
+        with_ip_addr(received)
     }
 
     /// Looks at a datagram from the address it is connected to, which stays there.
@@ -1068,14 +1068,14 @@ impl UdpSocket {
 }
 
 /// The address of one who sends over the Internet's protocols.
-fn internet(addr: SockAddr) -> io::Result<SocketAddr> {
+fn ip_addr(addr: SockAddr) -> io::Result<SocketAddr> {
     addr.as_socket()
         .ok_or_else(|| io::Error::other("the sender's address is not one of the Internet"))
 }
 
-fn of_internet(received: io::Result<(usize, SockAddr)>) -> io::Result<(usize, SocketAddr)> {
+fn with_ip_addr(received: io::Result<(usize, SockAddr)>) -> io::Result<(usize, SocketAddr)> {
     let (count, from) = received?;
-    Ok((count, internet(from)?))
+    Ok((count, ip_addr(from)?))
 }
 
 std_traits!(UdpSocket, std::net::UdpSocket);

@@ -12,8 +12,8 @@ use crate::io::Interest;
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::net::into_std::refused;
 use crate::net::link::{self, Gate};
-use crate::net::methods::{BACKLOG, expect_nonblocking};
 use crate::net::mode::SocketMode;
+use crate::net::socket::{LISTEN_BACKLOG, assert_nonblocking};
 use crate::runtime::io::current;
 
 /// A socket that waits for TCP connections.
@@ -58,10 +58,10 @@ impl TcpListener {
     /// # Errors
     /// What the system says, and if the runtime has been shut down.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
-        addr::first_that_does(addr, |addr| async move {
+        addr::try_each(addr, |addr| async move {
             let listener = mio::net::TcpListener::bind(addr)?;
             // More than mio lets wait; a storm of connections is no accident.
-            SockRef::from(&listener).listen(BACKLOG)?;
+            SockRef::from(&listener).listen(LISTEN_BACKLOG)?;
             Self::new(listener)
         })
         .await
@@ -202,7 +202,7 @@ impl TcpListener {
     /// listener is in blocking mode.
     #[track_caller]
     pub fn from_std(listener: std::net::TcpListener) -> io::Result<TcpListener> {
-        expect_nonblocking(&listener);
+        assert_nonblocking(&listener);
         Self::new(mio::net::TcpListener::from_std(listener))
     }
 

@@ -118,7 +118,7 @@ impl TcpSocket {
     /// Dropping the future closes the socket.
     pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
         match self.io.connect(&SockAddr::from(addr)) {
-            Err(error) if !is_under_way(&error) => return Err(error),
+            Err(error) if !is_in_progress(&error) => return Err(error),
             _ => {}
         }
         TcpStream::connecting(mio::net::TcpStream::from_std(self.io.into())).await
@@ -509,7 +509,7 @@ impl TcpSocket {
 }
 
 /// Whether an attempt to connect goes on by itself.
-fn is_under_way(error: &io::Error) -> bool {
+fn is_in_progress(error: &io::Error) -> bool {
     #[cfg(unix)]
     return error.raw_os_error() == Some(libc::EINPROGRESS);
     #[cfg(not(unix))]

@@ -12,8 +12,8 @@ use crate::io::{ReadBuf, Ready};
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::net::into_std::refused;
 use crate::net::link::Link;
-use crate::net::methods::expect_nonblocking;
 use crate::net::mode::SocketMode;
+use crate::net::socket::assert_nonblocking;
 use crate::runtime::io::current;
 
 /// The bare socket.
@@ -73,7 +73,7 @@ impl TcpStream {
     /// # Cancel safety
     /// Dropping the future closes the connection that was being made.
     pub async fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<TcpStream> {
-        addr::first_that_does(addr, |addr| async move {
+        addr::try_each(addr, |addr| async move {
             Self::connecting(mio::net::TcpStream::connect(addr)?).await
         })
         .await
@@ -133,7 +133,7 @@ impl TcpStream {
     /// stream is in blocking mode.
     #[track_caller]
     pub fn from_std(stream: std::net::TcpStream) -> io::Result<TcpStream> {
-        expect_nonblocking(&stream);
+        assert_nonblocking(&stream);
         Self::new(mio::net::TcpStream::from_std(stream), Ready::EMPTY)
     }
 
@@ -227,7 +227,7 @@ impl TcpStream {
         self.io.poll_peek(cx, buf)
     }
 
-    pub(super) fn read_shared(
+    pub(super) fn poll_read_shared(
         &self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,

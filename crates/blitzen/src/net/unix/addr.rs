@@ -69,7 +69,7 @@ impl SocketAddr {
 
 /// The address that a path means. On Linux one that begins with a zero byte is
 /// a name in the abstract namespace.
-pub(super) fn of_path(path: &Path) -> io::Result<StdSocketAddr> {
+pub(super) fn addr_from_path(path: &Path) -> io::Result<StdSocketAddr> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         use std::os::unix::ffi::OsStrExt;
@@ -80,14 +80,14 @@ pub(super) fn of_path(path: &Path) -> io::Result<StdSocketAddr> {
     StdSocketAddr::from_pathname(path)
 }
 
-/// [`of_path`], as the system wants it.
-pub(super) fn system_addr(path: &Path) -> io::Result<SockAddr> {
-    of_path(path)?; // for the kind of error that the others give
+/// [`addr_from_path`], as the system wants it.
+pub(super) fn sockaddr_from_path(path: &Path) -> io::Result<SockAddr> {
+    addr_from_path(path)?; // for the kind of error that the others give
     SockAddr::unix(path)
 }
 
 /// What the system says of a sender.
-pub(super) fn of_sender(addr: &SockAddr) -> io::Result<SocketAddr> {
+pub(super) fn addr_from_sockaddr(addr: &SockAddr) -> io::Result<SocketAddr> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Some(name) = addr.as_abstract_namespace() {
         return StdSocketAddr::from_abstract_name(name).map(SocketAddr);

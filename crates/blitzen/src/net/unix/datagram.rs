@@ -8,10 +8,10 @@ use std::task::{Context, Poll};
 use bytes::BufMut;
 use socket2::{SockAddr, SockRef};
 
-use super::addr::{SocketAddr, of_path, of_sender, system_addr};
+use super::addr::{SocketAddr, addr_from_path, addr_from_sockaddr, sockaddr_from_path};
 use crate::io::{BOTH, Evented, Interest, ReadBuf, Ready};
-use crate::net::methods::expect_nonblocking;
-use crate::net::raw::Socket;
+use crate::net::raw::MioSocket;
+use crate::net::socket::assert_nonblocking;
 
 /// A Unix domain socket for datagrams.
 ///
@@ -53,7 +53,7 @@ impl UnixDatagram {
     /// Outside a runtime, and in one without I/O.
     #[track_caller]
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
-        let addr = of_path(path.as_ref())?;
+        let addr = addr_from_path(path.as_ref())?;
         Self::new(mio::net::UnixDatagram::bind_addr(&addr)?, Ready::EMPTY)
     }
 
@@ -134,7 +134,7 @@ impl UnixDatagram {
     /// socket is in blocking mode.
     #[track_caller]
     pub fn from_std(datagram: std::os::unix::net::UnixDatagram) -> io::Result<UnixDatagram> {
-        expect_nonblocking(&datagram);
+        assert_nonblocking(&datagram);
         Self::new(mio::net::UnixDatagram::from_std(datagram), Ready::EMPTY)
     }
 
@@ -169,7 +169,7 @@ impl UnixDatagram {
     /// # Errors
     /// What the system says.
     pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
-        SockRef::from(&*self.io).connect(&system_addr(path.as_ref())?)
+        SockRef::from(&*self.io).connect(&sockaddr_from_path(path.as_ref())?)
     }
 
     /// The address it is bound to.
@@ -296,7 +296,7 @@ impl UnixDatagram {
     /// Nothing is sent by a future that does not complete.
     pub async fn send_to<P: AsRef<Path>>(&self, buf: &[u8], target: P) -> io::Result<usize> {
         let registration = self.io.registration();
-        let target = system_addr(target.as_ref())?;
+        let target = sockaddr_from_path(target.as_ref())?;
         registration
             .async_io(Interest::WRITABLE, || self.send_once(buf, &target))
             .await
@@ -326,7 +326,7 @@ impl UnixDatagram {
         target: P,
     ) -> Poll<io::Result<usize>> {
         let registration = self.io.registration();
-        let target = system_addr(target.as_ref())?;
+        let target = sockaddr_from_path(target.as_ref())?;
         registration.poll_write_io(cx, || self.send_once(buf, &target))
     }
 
@@ -347,7 +347,7 @@ impl UnixDatagram {
     /// what the system says.
     pub fn try_send_to<P: AsRef<Path>>(&self, buf: &[u8], target: P) -> io::Result<usize> {
         let registration = self.io.registration();
-        let target = system_addr(target.as_ref())?;
+        let target = sockaddr_from_path(target.as_ref())?;
         registration.try_io(Interest::WRITABLE, || self.send_once(buf, &target))
     }
 
@@ -482,7 +482,7 @@ impl UnixDatagram {
         let registration = self.io.registration();
         registration
             .async_io(Interest::READABLE, || {
-                of_unix(self.io.recv_from(&mut &mut *buf))
+                with_unix_addr(self.io.recv_from(&mut &mut *buf))
             })
             .await
     }
@@ -512,7 +512,7 @@ impl UnixDatagram {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<SocketAddr>> {
         let registration = self.io.registration();
-        let received = registration.poll_read_io(cx, || of_unix(self.io.recv_from(buf)));
+        let received = registration.poll_read_io(cx, || with_unix_addr(self.io.recv_from(buf)));
         received.map(|received| Ok(received?.1))
     }
 
@@ -536,7 +536,7 @@ impl UnixDatagram {
     pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let registration = self.io.registration();
         registration.try_io(Interest::READABLE, || {
-            of_unix(self.io.recv_from(&mut &mut *buf))
+            with_unix_addr(self.io.recv_from(&mut &mut *buf))
         })
     }
 
@@ -563,7 +563,9 @@ impl UnixDatagram {
     pub async fn recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
         let registration = self.io.registration();
         registration
-            .async_io(Interest::READABLE, || of_unix(self.io.recv_from(buf)))
+            .async_io(Interest::READABLE, || {
+                with_unix_addr(self.io.recv_from(buf))
+            })
             .await
     }
 
@@ -587,13 +589,15 @@ impl UnixDatagram {
     /// what the system says.
     pub fn try_recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
         let registration = self.io.registration();
-        registration.try_io(Interest::READABLE, || of_unix(self.io.recv_from(buf)))
+        registration.try_io(Interest::READABLE, || {
+            with_unix_addr(self.io.recv_from(buf))
+        })
     }
 }
 
-fn of_unix(received: io::Result<(usize, SockAddr)>) -> io::Result<(usize, SocketAddr)> {
+fn with_unix_addr(received: io::Result<(usize, SockAddr)>) -> io::Result<(usize, SocketAddr)> {
     let (count, from) = received?;
-    Ok((count, of_sender(&from)?))
+    Ok((count, addr_from_sockaddr(&from)?))
 }
 
 std_traits!(UnixDatagram, std::os::unix::net::UnixDatagram);

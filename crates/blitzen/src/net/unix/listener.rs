@@ -6,10 +6,10 @@ use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
 
-use super::addr::{SocketAddr, of_path};
+use super::addr::{SocketAddr, addr_from_path};
 use super::stream::UnixStream;
 use crate::io::{Evented, Interest, Ready};
-use crate::net::methods::{BACKLOG, expect_nonblocking};
+use crate::net::socket::{LISTEN_BACKLOG, assert_nonblocking};
 
 /// A socket that waits for connections on this machine.
 ///
@@ -49,7 +49,7 @@ impl UnixListener {
     /// Outside a runtime, and in one without I/O.
     #[track_caller]
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixListener> {
-        Self::bind_addr(&SocketAddr(of_path(path.as_ref())?))
+        Self::bind_addr(&SocketAddr(addr_from_path(path.as_ref())?))
     }
 
     /// Listens on an address.
@@ -71,7 +71,7 @@ impl UnixListener {
     pub fn bind_addr(addr: &SocketAddr) -> io::Result<UnixListener> {
         let listener = mio::net::UnixListener::bind_addr(&addr.0)?;
         // More than mio lets wait; a storm of connections is no accident.
-        SockRef::from(&listener).listen(BACKLOG)?;
+        SockRef::from(&listener).listen(LISTEN_BACKLOG)?;
         Self::new(listener)
     }
 
@@ -100,7 +100,7 @@ impl UnixListener {
     /// listener is in blocking mode.
     #[track_caller]
     pub fn from_std(listener: std::os::unix::net::UnixListener) -> io::Result<UnixListener> {
-        expect_nonblocking(&listener);
+        assert_nonblocking(&listener);
         Self::new(mio::net::UnixListener::from_std(listener))
     }
 

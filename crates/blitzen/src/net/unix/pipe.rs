@@ -172,7 +172,7 @@ impl OpenOptions {
             .custom_flags(libc::O_NONBLOCK);
         let file = options.open(path)?;
         if !self.unchecked {
-            expect_pipe(&file)?;
+            check_is_pipe(&file)?;
         }
         Ok(file)
     }
@@ -201,7 +201,7 @@ enum End {
     Receiver,
 }
 
-fn expect_pipe(file: &File) -> io::Result<()> {
+fn check_is_pipe(file: &File) -> io::Result<()> {
     match file.metadata()?.file_type().is_fifo() {
         true => Ok(()),
         false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a pipe")),
@@ -209,8 +209,8 @@ fn expect_pipe(file: &File) -> io::Result<()> {
 }
 
 /// Checks that it is a pipe and open for `end`.
-fn expect_end(file: &File, end: End) -> io::Result<()> {
-    expect_pipe(file)?;
+fn check_access(file: &File, end: End) -> io::Result<()> {
+    check_is_pipe(file)?;
     let mode = flags(file)? & libc::O_ACCMODE;
     let (one_way, wrong) = match end {
         End::Sender => (libc::O_WRONLY, "not in O_WRONLY or O_RDWR access mode"),
@@ -275,7 +275,7 @@ macro_rules! end_methods {
         /// Outside a runtime, and in one without I/O.
         #[track_caller]
         pub fn from_file(file: File) -> io::Result<Self> {
-            expect_end(&file, $which)?;
+            check_access(&file, $which)?;
             Self::from_file_unchecked(file)
         }
 

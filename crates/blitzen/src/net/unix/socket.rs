@@ -6,7 +6,7 @@ use std::path::Path;
 
 use socket2::{Domain, Socket, Type};
 
-use super::addr::system_addr;
+use super::addr::sockaddr_from_path;
 use super::{UnixDatagram, UnixListener, UnixStream};
 
 /// A Unix domain socket that can be given an address before it listens,
@@ -26,11 +26,11 @@ use super::{UnixDatagram, UnixListener, UnixStream};
 /// ```
 pub struct UnixSocket {
     io: Socket,
-    kind: Kind,
+    kind: SocketKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SocketKind {
     Stream,
     Datagram,
 }
@@ -44,7 +44,7 @@ impl UnixSocket {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn new_datagram() -> io::Result<UnixSocket> {
-        Self::new(Kind::Datagram)
+        Self::new(SocketKind::Datagram)
     }
 
     /// A socket for connections.
@@ -55,13 +55,13 @@ impl UnixSocket {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn new_stream() -> io::Result<UnixSocket> {
-        Self::new(Kind::Stream)
+        Self::new(SocketKind::Stream)
     }
 
-    fn new(kind: Kind) -> io::Result<Self> {
+    fn new(kind: SocketKind) -> io::Result<Self> {
         let system_type = match kind {
-            Kind::Stream => Type::STREAM,
-            Kind::Datagram => Type::DGRAM,
+            SocketKind::Stream => Type::STREAM,
+            SocketKind::Datagram => Type::DGRAM,
         };
         let io = Socket::new(Domain::UNIX, system_type, None)?;
         io.set_nonblocking(true)?;
@@ -81,7 +81,7 @@ impl UnixSocket {
     /// # Errors
     /// What the system says.
     pub fn bind(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        self.io.bind(&system_addr(path.as_ref())?)
+        self.io.bind(&sockaddr_from_path(path.as_ref())?)
     }
 
     /// Waits for connections; up to about `backlog` of them may wait to be
@@ -104,7 +104,10 @@ impl UnixSocket {
     /// Outside a runtime, and in one without I/O.
     #[track_caller]
     pub fn listen(self, backlog: u32) -> io::Result<UnixListener> {
-        self.expect(Kind::Stream, "listen cannot be called on a datagram socket")?;
+        self.check_kind(
+            SocketKind::Stream,
+            "listen cannot be called on a datagram socket",
+        )?;
         self.io.listen(backlog.try_into().unwrap_or(i32::MAX))?;
         UnixListener::new(mio::net::UnixListener::from_std(self.io.into()))
     }
@@ -126,11 +129,11 @@ impl UnixSocket {
     /// # Cancel safety
     /// Dropping the future closes the socket.
     pub async fn connect(self, path: impl AsRef<Path>) -> io::Result<UnixStream> {
-        self.expect(
-            Kind::Stream,
+        self.check_kind(
+            SocketKind::Stream,
             "connect cannot be called on a datagram socket",
         )?;
-        match self.io.connect(&system_addr(path.as_ref())?) {
+        match self.io.connect(&sockaddr_from_path(path.as_ref())?) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
             _ => {}
         }
@@ -156,14 +159,14 @@ impl UnixSocket {
     /// Outside a runtime, and in one without I/O.
     #[track_caller]
     pub fn datagram(self) -> io::Result<UnixDatagram> {
-        self.expect(
-            Kind::Datagram,
+        self.check_kind(
+            SocketKind::Datagram,
             "datagram cannot be called on a stream socket",
         )?;
         UnixDatagram::from_std(self.io.into())
     }
 
-    fn expect(&self, kind: Kind, otherwise: &'static str) -> io::Result<()> {
+    fn check_kind(&self, kind: SocketKind, otherwise: &'static str) -> io::Result<()> {
         match self.kind == kind {
             true => Ok(()),
             false => Err(io::Error::other(otherwise)),
@@ -188,8 +191,8 @@ impl std::os::fd::FromRawFd for UnixSocket {
         // SAFETY: the caller's word.
         let io = unsafe { Socket::from_raw_fd(fd) };
         let kind = match io.r#type() {
-            Ok(Type::DGRAM) => Kind::Datagram,
-            _ => Kind::Stream,
+            Ok(Type::DGRAM) => SocketKind::Datagram,
+            _ => SocketKind::Stream,
         };
         Self { io, kind }
     }

@@ -4,13 +4,13 @@ use std::io;
 use std::path::Path;
 use std::task::{Context, Poll};
 
-use super::addr::{SocketAddr, of_path};
+use super::addr::{SocketAddr, addr_from_path};
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::ucred::UCred;
 use crate::io::{ReadBuf, Ready};
 use crate::net::into_std::refused;
 use crate::net::link::Link;
-use crate::net::methods::expect_nonblocking;
+use crate::net::socket::assert_nonblocking;
 use crate::runtime::io::current;
 
 /// The bare socket.
@@ -61,7 +61,7 @@ impl UnixStream {
     /// # Cancel safety
     /// Dropping the future closes the connection that was being made.
     pub async fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
-        let addr = of_path(path.as_ref())?;
+        let addr = addr_from_path(path.as_ref())?;
         Self::connecting(mio::net::UnixStream::connect_addr(&addr)?).await
     }
 
@@ -161,7 +161,7 @@ impl UnixStream {
     /// stream is in blocking mode.
     #[track_caller]
     pub fn from_std(stream: std::os::unix::net::UnixStream) -> io::Result<UnixStream> {
-        expect_nonblocking(&stream);
+        assert_nonblocking(&stream);
         Self::new(mio::net::UnixStream::from_std(stream), Ready::EMPTY)
     }
 
@@ -225,14 +225,14 @@ impl UnixStream {
     /// # Ok(()) }
     /// ```
     pub fn peer_cred(&self) -> io::Result<UCred> {
-        UCred::of_peer(&*self.io)
+        UCred::from_peer(&*self.io)
     }
 
     readiness_methods!(unix_pair!(), poll_read_ready, poll_write_ready);
     stream_methods!(unix_pair!());
     mode_methods!(unix_pair!());
 
-    pub(super) fn read_shared(
+    pub(super) fn poll_read_shared(
         &self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,

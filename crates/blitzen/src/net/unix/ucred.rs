@@ -58,8 +58,8 @@ impl UCred {
     }
 
     /// Asks the system about the other end of a socket.
-    pub(super) fn of_peer(socket: &impl AsRawFd) -> io::Result<Self> {
-        of_peer(socket.as_raw_fd())
+    pub(super) fn from_peer(socket: &impl AsRawFd) -> io::Result<Self> {
+        from_peer(socket.as_raw_fd())
     }
 }
 
@@ -69,7 +69,7 @@ impl UCred {
 /// Every pattern of bits is a value of `T`, and `T` is what the system writes
 /// for this option.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-unsafe fn option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
+unsafe fn getsockopt<T>(fd: RawFd, level: libc::c_int, name: libc::c_int) -> io::Result<T> {
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
     let mut len = std::mem::size_of::<T>() as libc::socklen_t;
     // SAFETY: the value has room for `len` bytes.
@@ -82,9 +82,9 @@ unsafe fn option<T>(fd: RawFd, level: libc::c_int, name: libc::c_int) -> io::Res
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn of_peer(fd: RawFd) -> io::Result<UCred> {
+fn from_peer(fd: RawFd) -> io::Result<UCred> {
     // SAFETY: what the system writes for this option, three numbers.
-    let found: libc::ucred = unsafe { option(fd, libc::SOL_SOCKET, libc::SO_PEERCRED) }?;
+    let found: libc::ucred = unsafe { getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED) }?;
     Ok(UCred {
         pid: Some(found.pid),
         uid: found.uid,
@@ -93,7 +93,7 @@ fn of_peer(fd: RawFd) -> io::Result<UCred> {
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn of_peer(fd: RawFd) -> io::Result<UCred> {
+fn from_peer(fd: RawFd) -> io::Result<UCred> {
     let (mut uid, mut gid) = (0, 0);
     // SAFETY: two places for two numbers.
     if unsafe { libc::getpeereid(fd, &mut uid, &mut gid) } != 0 {
@@ -101,7 +101,7 @@ fn of_peer(fd: RawFd) -> io::Result<UCred> {
     }
     #[cfg(target_vendor = "apple")]
     // SAFETY: what the system writes for this option, a number.
-    let pid = Some(unsafe { option::<pid_t>(fd, libc::SOL_LOCAL, libc::LOCAL_PEERPID) }?);
+    let pid = Some(unsafe { getsockopt::<pid_t>(fd, libc::SOL_LOCAL, libc::LOCAL_PEERPID) }?);
     #[cfg(not(target_vendor = "apple"))]
     let pid = None;
     Ok(UCred { pid, uid, gid })

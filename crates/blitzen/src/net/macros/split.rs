@@ -77,7 +77,7 @@ macro_rules! halves {
         #[derive(Debug)]
         pub struct OwnedWriteHalf {
             stream: std::sync::Arc<$stream>,
-            ends_on_drop: bool,
+            shutdown_on_drop: bool,
         }
 
         /// The two halves were not of one stream. Here they are again.
@@ -121,7 +121,7 @@ macro_rules! halves {
             };
             let writer = OwnedWriteHalf {
                 stream,
-                ends_on_drop: true,
+                shutdown_on_drop: true,
             };
             (reader, writer)
         }
@@ -222,15 +222,15 @@ macro_rules! halves {
             /// # Ok(()) }
             /// ```
             pub fn forget(mut self) {
-                self.ends_on_drop = false;
+                self.shutdown_on_drop = false;
             }
         }
 
         impl Drop for OwnedWriteHalf {
             fn drop(&mut self) {
-                if self.ends_on_drop {
+                if self.shutdown_on_drop {
                     // A connection that is gone needs no end.
-                    let _ = self.stream.shut_down_writing();
+                    let _ = self.stream.shutdown_write();
                 }
             }
         }
@@ -238,7 +238,8 @@ macro_rules! halves {
         half_traits!(read, $stream, ReadHalf<'_>);
         half_traits!(read, $stream, OwnedReadHalf);
         half_traits!(write, $stream, WriteHalf<'_>, |_half| {});
-        half_traits!(write, $stream, OwnedWriteHalf, |half| half.ends_on_drop =
+        half_traits!(write, $stream, OwnedWriteHalf, |half| half
+            .shutdown_on_drop =
             false);
     };
 }
@@ -453,7 +454,7 @@ macro_rules! half_traits {
                 cx: &mut std::task::Context<'_>,
                 buf: &mut $crate::io::ReadBuf<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                self.stream().read_shared(cx, buf)
+                self.stream().poll_read_shared(cx, buf)
             }
         }
 
@@ -471,7 +472,7 @@ macro_rules! half_traits {
                 cx: &mut std::task::Context<'_>,
                 buf: &[u8],
             ) -> std::task::Poll<std::io::Result<usize>> {
-                self.stream().write_shared(cx, buf)
+                self.stream().poll_write_shared(cx, buf)
             }
 
             fn poll_write_vectored(
@@ -479,7 +480,7 @@ macro_rules! half_traits {
                 cx: &mut std::task::Context<'_>,
                 bufs: &[std::io::IoSlice<'_>],
             ) -> std::task::Poll<std::io::Result<usize>> {
-                self.stream().write_vectored_shared(cx, bufs)
+                self.stream().poll_write_vectored_shared(cx, bufs)
             }
 
             fn is_write_vectored(&self) -> bool {
@@ -498,7 +499,7 @@ macro_rules! half_traits {
                 cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
                 let $this = self.get_mut();
-                let result = std::task::ready!($this.stream().shutdown_shared(cx));
+                let result = std::task::ready!($this.stream().poll_shutdown_shared(cx));
                 if result.is_ok() {
                     $after_shutdown;
                 }
