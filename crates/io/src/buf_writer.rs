@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
+use crate::check::{is_interrupted, written};
 use crate::write::total_len;
 use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, DEFAULT_CAPACITY, ReadBuf};
 
@@ -185,15 +186,16 @@ impl Pending {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         while self.taken < self.bytes.len() {
-            match ready!(sink.as_mut().poll_write(cx, &self.bytes[self.taken..])) {
+            let rest = &self.bytes[self.taken..];
+            match ready!(sink.as_mut().poll_write(cx, rest)) {
                 Ok(0) => {
                     return Poll::Ready(Err(io::Error::new(
                         io::ErrorKind::WriteZero,
                         "the sink takes no more of the buffered data",
                     )));
                 }
-                Ok(amount) => self.taken += amount,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(amount) => self.taken += written(amount, rest.len()),
+                Err(error) if is_interrupted(&error) => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }

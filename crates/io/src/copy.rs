@@ -16,6 +16,7 @@ use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
 
+use crate::check::{is_interrupted, written};
 use crate::window::Window;
 use crate::{AsyncBufRead, AsyncRead, AsyncWrite, DEFAULT_CAPACITY};
 
@@ -267,17 +268,6 @@ fn poll_write_some<W: AsyncWrite + ?Sized>(
             io::ErrorKind::WriteZero,
             "the writer takes no more of what is copied",
         ))),
-        amount => {
-            assert!(
-                amount <= bytes.len(),
-                "a writer was given {} bytes and claims {amount}",
-                bytes.len()
-            );
-            Poll::Ready(Ok(amount))
-        }
+        amount => Poll::Ready(Ok(written(amount, bytes.len()))),
     }
-}
-
-fn is_interrupted(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::Interrupted
 }

@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
+use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf, check};
 
 macro_rules! accessors {
     ($name:ident) => {
@@ -104,7 +104,7 @@ impl<T: AsyncRead> ::futures_io::AsyncRead for ToFutures<T> {
         buf: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         let mut buf = ReadBuf::new(buf);
-        ready!(self.project().inner.poll_read(cx, &mut buf))?;
+        ready!(check::poll_read(self.project().inner, cx, &mut buf))?;
         Poll::Ready(Ok(buf.filled().len()))
     }
 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use ::hyper::rt;
 use pin_project_lite::pin_project;
 
-use crate::{AsyncRead, AsyncWrite, ReadBuf};
+use crate::{AsyncRead, AsyncWrite, ReadBuf, check};
 
 pin_project! {
     /// Gives a stream with our traits those of hyper, and the other way round.
@@ -80,9 +80,7 @@ impl<T: AsyncRead> rt::Read for HyperIo<T> {
     ) -> Poll<io::Result<()>> {
         // SAFETY: `ReadBuf` does not uninitialise what is initialised.
         let mut room = ReadBuf::uninit(unsafe { cursor.as_mut() });
-        let lent = room.identity();
-        ready!(self.project().inner.poll_read(cx, &mut room))?;
-        room.assert_is(lent);
+        ready!(check::poll_read(self.project().inner, cx, &mut room))?;
         let amount = room.filled().len();
         // SAFETY: the room is the cursor's, and this much of it is filled.
         unsafe { cursor.advance(amount) };

@@ -55,6 +55,7 @@ mod buf_reader;
 mod buf_stream;
 mod buf_writer;
 mod chain;
+mod check;
 mod copy;
 mod copy_bidirectional;
 mod duplex;

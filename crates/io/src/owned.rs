@@ -30,7 +30,8 @@ use std::task::ready;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::{AsyncRead, AsyncWrite, ReadBuf};
+use crate::check::{is_interrupted, written};
+use crate::{AsyncRead, AsyncWrite, ReadBuf, check};
 
 /// What an operation on an owned buffer ends with: how many bytes, and the
 /// buffer.
@@ -200,10 +201,10 @@ fn resolve(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
 }
 
 /// Part of a buffer: see [`IoBuf::slice`] and [`IoBufMut::slice_mut`].
-///
-/// S1. `start <= end`, `start <= buf.init_len()`, and `end` is at most
-///     `buf.init_len()` or, for an [`IoBufMut`], `buf.total_len()`. The buffer
-///     is not changed while it is in here.
+// S1. `start` and `end` are wishes, held against the buffer anew each time they
+//     are used. The buffer they were made for need not be the one that is here:
+//     a clone has less capacity, and whoever is given a slice to own may return
+//     another one of the same type.
 #[derive(Clone, Debug)]
 pub struct Slice<B> {
     buf: B,
@@ -233,34 +234,50 @@ impl<B> Slice<B> {
     }
 }
 
-// SAFETY: O1 and O2 are the buffer's own, as S1 keeps within it.
-unsafe impl<B: IoBuf> IoBuf for Slice<B> {
-    fn stable_ptr(&self) -> *const u8 {
-        // SAFETY: S1, `start` lies within the initialised bytes or at their end.
-        unsafe { self.buf.stable_ptr().add(self.start) }
-    }
-
-    fn init_len(&self) -> usize {
-        self.buf.init_len().min(self.end) - self.start
+impl<B: IoBuf> Slice<B> {
+    /// Returns where the part starts: within the initialised bytes, or at their
+    /// end.
+    fn first(&self) -> usize {
+        self.start.min(self.buf.init_len())
     }
 }
 
-// SAFETY: O3 is the buffer's own, as S1 keeps within it; for O4, the bytes
-// before `start` are initialised too.
+// SAFETY: O1 and O2 are the buffer's own: the part starts and ends within its
+// initialised bytes, whatever the wishes are (S1).
+unsafe impl<B: IoBuf> IoBuf for Slice<B> {
+    fn stable_ptr(&self) -> *const u8 {
+        // SAFETY: `first` lies within the initialised bytes or at their end.
+        unsafe { self.buf.stable_ptr().add(self.first()) }
+    }
+
+    fn init_len(&self) -> usize {
+        self.end
+            .min(self.buf.init_len())
+            .saturating_sub(self.first())
+    }
+}
+
+// SAFETY: O3 is the buffer's own: the part starts within its initialised bytes
+// and ends within all of its bytes. For O4, everything before `first` is
+// initialised too.
 unsafe impl<B: IoBufMut> IoBufMut for Slice<B> {
     fn stable_mut_ptr(&mut self) -> *mut u8 {
-        // SAFETY: S1, `start` lies within the buffer or at its end.
-        unsafe { self.buf.stable_mut_ptr().add(self.start) }
+        let first = self.first();
+        // SAFETY: `first` lies within the buffer or at its end.
+        unsafe { self.buf.stable_mut_ptr().add(first) }
     }
 
     fn total_len(&self) -> usize {
-        self.end - self.start
+        self.end
+            .min(self.buf.total_len())
+            .saturating_sub(self.first())
     }
 
     unsafe fn set_init(&mut self, len: usize) {
-        // SAFETY: the caller's bytes lie behind `start`, and by S1 everything
-        // before is initialised.
-        unsafe { self.buf.set_init(self.start + len) }
+        let first = self.first();
+        // SAFETY: the caller's bytes lie behind `first`, and everything before
+        // is initialised.
+        unsafe { self.buf.set_init(first + len) }
     }
 }
 
@@ -429,10 +446,11 @@ pub trait AsyncWriteOwned {
         async move {
             let mut rest = buf.slice(..);
             let len = rest.end;
-            while rest.start < len {
+            let mut start = 0;
+            while start < len {
                 // `rest` is the part, not the part of a part: its buffer type
                 // must not grow with every write.
-                let start = rest.start;
+                rest.start = start;
                 let (result, part) = self.write_owned(rest).await;
                 rest = part;
                 match result {
@@ -441,14 +459,8 @@ pub trait AsyncWriteOwned {
                             io::Error::new(io::ErrorKind::WriteZero, "the sink takes no more");
                         return (Err(error), rest.into_inner());
                     }
-                    Ok(amount) => {
-                        assert!(
-                            amount <= len - start,
-                            "a sink claims more than it was given"
-                        );
-                        rest.start = start + amount;
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Ok(amount) => start += written(amount, len - start),
+                    Err(error) if is_interrupted(&error) => {}
                     Err(error) => return (Err(error), rest.into_inner()),
                 }
             }
@@ -511,9 +523,7 @@ impl<T: AsyncRead + Unpin> AsyncReadOwned for Polled<T> {
             let mut room = ReadBuf::uninit(bytes);
             // SAFETY: O2.
             unsafe { room.assume_init(init) };
-            let lent = room.identity();
-            let polled = Pin::new(&mut self.stream).poll_read(cx, &mut room);
-            room.assert_is(lent);
+            let polled = check::poll_read(Pin::new(&mut self.stream), cx, &mut room);
             let amount = room.filled().len();
             ready!(polled)?;
             // SAFETY: the room is the buffer's, and this much of it is filled.

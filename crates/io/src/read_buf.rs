@@ -11,10 +11,15 @@
 //!     out a way to make them uninitialised without `unsafe`.
 
 use std::fmt;
+use std::io;
 use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::BufMut;
 use bytes::buf::UninitSlice;
+
+use crate::{AsyncRead, check};
 
 /// A byte buffer that is filled step by step and need not be zeroed first.
 ///
@@ -361,40 +366,30 @@ impl<'a> ReadBuf<'a> {
         self.initialized = self.initialized.max(end);
     }
 
-    /// Lends the first `limit` unfilled bytes as a buffer of their own, and
-    /// takes over what was filled and initialised there.
+    /// Lets `reader` read once into the first `limit` unfilled bytes.
     ///
     /// # Panics
-    /// If the borrower put another buffer in its place.
+    /// If the reader put another buffer in the place of this part.
     #[track_caller]
-    pub(crate) fn lend<R>(&mut self, limit: usize, fill: impl FnOnce(&mut ReadBuf<'_>) -> R) -> R {
+    pub(crate) fn poll_fill<R: AsyncRead + ?Sized>(
+        &mut self,
+        limit: usize,
+        reader: Pin<&mut R>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         let mut part = self.take(limit);
-        let lent = part.identity();
-        let result = fill(&mut part);
-        part.assert_is(lent);
+        let polled = check::poll_read(reader, cx, &mut part);
         let (filled, initialized) = (part.filled, part.initialized);
-        // SAFETY: it is the same memory, and B2 held there.
+        // SAFETY: the part is still the memory behind `filled`, and B2 held there.
         unsafe { self.assume_init(initialized) };
         self.filled += filled;
-        result
+        polled
     }
 
-    /// Which memory this buffer covers, for [`assert_is`](Self::assert_is).
+    /// Returns which memory this buffer covers.
     #[inline]
-    pub(crate) fn identity(&self) -> *const [MaybeUninit<u8>] {
+    pub(crate) fn memory(&self) -> *const [MaybeUninit<u8>] {
         self.bytes
-    }
-
-    /// Panics unless this is the buffer that was `lent`: a reader fills the
-    /// buffer it is given and must not put another in its place.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn assert_is(&self, lent: *const [MaybeUninit<u8>]) {
-        // The length counts too: an empty buffer may lie right before another.
-        assert!(
-            std::ptr::eq(self.bytes, lent),
-            "the reader put another buffer in the place of the one it was given"
-        );
     }
 }
 

@@ -112,10 +112,8 @@ impl<R: AsyncRead> AsyncRead for Take<R> {
             return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
-        let read = buf.lend(in_memory(*this.limit), |part| {
-            this.inner.poll_read(cx, part)
-        });
-        // At most `limit`: `lend` gave no more room.
+        let read = buf.poll_fill(in_memory(*this.limit), this.inner, cx);
+        // At most `limit`: the reader was given no more room.
         *this.limit -= (buf.filled().len() - before) as u64;
         read
     }

@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use crate::{AsyncRead, ReadBuf};
+use crate::{AsyncRead, ReadBuf, check};
 
 pub(crate) struct Window {
     bytes: Box<[MaybeUninit<u8>]>,
@@ -99,9 +99,7 @@ impl Window {
         let mut room = ReadBuf::uninit(&mut self.bytes[self.end..]);
         // SAFETY: W2.
         unsafe { room.assume_init(self.initialized - self.end) };
-        let lent = room.identity();
-        let polled = reader.poll_read(cx, &mut room);
-        room.assert_is(lent);
+        let polled = check::poll_read(reader, cx, &mut room);
         let (amount, initialized) = (room.filled().len(), room.initialized().len());
         self.initialized = self.end + initialized;
         ready!(polled)?;

@@ -30,11 +30,6 @@ pub(crate) use read_until::poll_read_until;
 
 use std::io;
 
-/// Whether the operation is to be tried again at once.
-fn is_interrupted(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::Interrupted
-}
-
 #[cold]
 fn early_eof() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "early eof")

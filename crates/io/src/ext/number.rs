@@ -10,7 +10,8 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::read_exact::poll_fill;
-use super::{is_interrupted, write_zero};
+use super::write_zero;
+use crate::check::{is_interrupted, written};
 use crate::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A number with a fixed number of bytes.
@@ -160,7 +161,8 @@ where
             match ready!(writer.as_mut().poll_write(cx, rest)) {
                 Ok(amount) if amount == rest.len() => return Poll::Ready(Ok(())),
                 Ok(0) => return Poll::Ready(Err(write_zero())),
-                Ok(amount) => *this.written += amount as u8, // no number has more than 16
+                // No number has more than 16.
+                Ok(amount) => *this.written += written(amount, rest.len()) as u8,
                 Err(error) if is_interrupted(&error) => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }

@@ -8,8 +8,9 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::{early_eof, is_interrupted};
-use crate::{AsyncRead, ReadBuf};
+use super::early_eof;
+use crate::check::is_interrupted;
+use crate::{AsyncRead, ReadBuf, check};
 
 pin_project! {
     /// See [`AsyncReadExt::read_exact`](crate::AsyncReadExt::read_exact).
@@ -54,7 +55,7 @@ pub(super) fn poll_fill<R: AsyncRead + ?Sized>(
 ) -> Poll<io::Result<()>> {
     while buf.remaining() > 0 {
         let before = buf.remaining();
-        match ready!(reader.as_mut().poll_read(cx, buf)) {
+        match ready!(check::poll_read(reader.as_mut(), cx, buf)) {
             Ok(()) if buf.remaining() == before => return Poll::Ready(Err(early_eof())),
             Ok(()) => {}
             Err(error) if is_interrupted(&error) => {}

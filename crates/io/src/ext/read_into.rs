@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::BufMut;
 use pin_project_lite::pin_project;
 
-use crate::{AsyncRead, ReadBuf};
+use crate::{AsyncRead, ReadBuf, check};
 
 pin_project! {
     /// See [`AsyncReadExt::read_buf`](crate::AsyncReadExt::read_buf).
@@ -50,9 +50,11 @@ where
         // SAFETY: `ReadBuf` does not uninitialise what is initialised.
         let chunk = unsafe { this.buf.chunk_mut().as_uninit_slice_mut() };
         let mut room = ReadBuf::uninit(chunk);
-        let lent = room.identity();
-        ready!(Pin::new(&mut **this.reader).poll_read(cx, &mut room))?;
-        room.assert_is(lent);
+        ready!(check::poll_read(
+            Pin::new(&mut **this.reader),
+            cx,
+            &mut room
+        ))?;
         let amount = room.filled().len();
         // SAFETY: `room` is the chunk, and its first `amount` bytes are filled.
         unsafe { this.buf.advance_mut(amount) };

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use crate::{AsyncRead, ReadBuf};
+use crate::{AsyncRead, ReadBuf, check};
 
 pin_project! {
     /// See [`AsyncReadExt::read`](crate::AsyncReadExt::read).
@@ -39,7 +39,7 @@ impl<R: AsyncRead + Unpin + ?Sized> Future for Read<'_, R> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut buf = ReadBuf::new(this.buf);
-        ready!(Pin::new(&mut **this.reader).poll_read(cx, &mut buf))?;
+        ready!(check::poll_read(Pin::new(&mut **this.reader), cx, &mut buf))?;
         Poll::Ready(Ok(buf.filled().len()))
     }
 }

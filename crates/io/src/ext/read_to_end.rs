@@ -13,8 +13,8 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::is_interrupted;
-use crate::{AsyncRead, ReadBuf};
+use crate::check::is_interrupted;
+use crate::{AsyncRead, ReadBuf, check};
 
 /// Less room than this is not worth a read of its own.
 const LEAST_ROOM: usize = 32;
@@ -71,9 +71,7 @@ impl Growth {
         // SAFETY: counted below for this very room: the vector has neither
         // moved nor changed since, and whoever changes it resets the count.
         unsafe { room.assume_init(self.initialized) };
-        let lent = room.identity();
-        let polled = reader.poll_read(cx, &mut room);
-        room.assert_is(lent);
+        let polled = check::poll_read(reader, cx, &mut room);
         let (amount, initialized) = (room.filled().len(), room.initialized().len());
         self.initialized = initialized;
         ready!(polled)?;
@@ -92,7 +90,7 @@ impl Growth {
     ) -> Poll<io::Result<usize>> {
         let mut storage = [MaybeUninit::uninit(); LEAST_ROOM];
         let mut room = ReadBuf::uninit(&mut storage);
-        ready!(reader.poll_read(cx, &mut room))?;
+        ready!(check::poll_read(reader, cx, &mut room))?;
         vec.extend_from_slice(room.filled());
         self.initialized = 0;
         Poll::Ready(Ok(room.filled().len()))

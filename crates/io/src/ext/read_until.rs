@@ -9,8 +9,8 @@ use std::task::{Context, Poll, ready};
 use memchr::memchr;
 use pin_project_lite::pin_project;
 
-use super::is_interrupted;
 use crate::AsyncBufRead;
+use crate::check::is_interrupted;
 
 pin_project! {
     /// See [`AsyncBufReadExt::read_until`](crate::AsyncBufReadExt::read_until).

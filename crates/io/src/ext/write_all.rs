@@ -8,8 +8,9 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::{is_interrupted, write_zero};
+use super::write_zero;
 use crate::AsyncWrite;
+use crate::check::{is_interrupted, written};
 
 pin_project! {
     /// See [`AsyncWriteExt::write_all`](crate::AsyncWriteExt::write_all).
@@ -44,7 +45,7 @@ impl<W: AsyncWrite + Unpin + ?Sized> Future for WriteAll<'_, W> {
         while !this.rest.is_empty() {
             match ready!(writer.as_mut().poll_write(cx, this.rest)) {
                 Ok(0) => return Poll::Ready(Err(write_zero())),
-                Ok(amount) => *this.rest = &this.rest[amount..],
+                Ok(amount) => *this.rest = &this.rest[written(amount, this.rest.len())..],
                 Err(error) if is_interrupted(&error) => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }

@@ -9,8 +9,10 @@ use std::task::{Context, Poll, ready};
 use bytes::Buf;
 use pin_project_lite::pin_project;
 
-use super::{is_interrupted, write_zero};
+use super::write_zero;
 use crate::AsyncWrite;
+use crate::check::{is_interrupted, written};
+use crate::write::total_len;
 
 /// How many pieces of a buffer are offered to a vectored writer at once.
 const MOST_PIECES: usize = 64;
@@ -28,9 +30,12 @@ where
     let amount = if writer.is_write_vectored() {
         let mut pieces = [IoSlice::new(&[]); MOST_PIECES];
         let count = buf.chunks_vectored(&mut pieces);
-        ready!(writer.poll_write_vectored(cx, &pieces[..count]))?
+        let pieces = &pieces[..count];
+        let amount = ready!(writer.poll_write_vectored(cx, pieces))?;
+        written(amount, total_len(pieces))
     } else {
-        ready!(writer.poll_write(cx, buf.chunk()))?
+        let chunk = buf.chunk();
+        written(ready!(writer.poll_write(cx, chunk))?, chunk.len())
     };
     buf.advance(amount);
     Poll::Ready(Ok(amount))
