@@ -12,12 +12,12 @@ use crate::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The half of a stream that reads: see [`split`].
 pub struct ReadHalf<T> {
-    stream: Arc<Turn<T>>,
+    stream: Pin<Arc<Turn<T>>>,
 }
 
 /// The half of a stream that writes: see [`split`].
 pub struct WriteHalf<T> {
-    stream: Arc<Turn<T>>,
+    stream: Pin<Arc<Turn<T>>>,
     /// As it was when the stream was split, to be told without the lock.
     is_write_vectored: bool,
 }
@@ -56,7 +56,7 @@ where
     T: AsyncRead + AsyncWrite,
 {
     let is_write_vectored = stream.is_write_vectored();
-    let stream = Arc::new(Turn::new(stream));
+    let stream = Arc::pin(Turn::new(stream));
     let reader = ReadHalf {
         stream: stream.clone(),
     };
@@ -98,7 +98,7 @@ impl<T> ReadHalf<T> {
             "the halves given to `unsplit` are of different streams"
         );
         drop(wr);
-        let Ok(stream) = Arc::try_unwrap(self.stream) else {
+        let Ok(stream) = Arc::try_unwrap(Pin::into_inner(self.stream)) else {
             unreachable!("a stream has two halves, and one of them is gone")
         };
         stream.into_inner()
@@ -113,12 +113,9 @@ impl<T> WriteHalf<T> {
     /// assert!(writer.is_pair_of(&reader));
     /// ```
     pub fn is_pair_of(&self, other: &ReadHalf<T>) -> bool {
-        Arc::ptr_eq(&self.stream, &other.stream)
+        std::ptr::eq(&*self.stream, &*other.stream)
     }
 }
-
-// The stream is pinned by being in the `Arc`: nothing takes it out again but
-// `unsplit`, which asks for `Unpin`.
 
 impl<T: AsyncRead> AsyncRead for ReadHalf<T> {
     fn poll_read(
@@ -127,6 +124,7 @@ impl<T: AsyncRead> AsyncRead for ReadHalf<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.stream
+            .as_ref()
             .poll_with(cx, |stream, cx| stream.poll_read(cx, buf))
     }
 }
@@ -138,6 +136,7 @@ impl<T: AsyncWrite> AsyncWrite for WriteHalf<T> {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.stream
+            .as_ref()
             .poll_with(cx, |stream, cx| stream.poll_write(cx, buf))
     }
 
@@ -147,6 +146,7 @@ impl<T: AsyncWrite> AsyncWrite for WriteHalf<T> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.stream
+            .as_ref()
             .poll_with(cx, |stream, cx| stream.poll_write_vectored(cx, bufs))
     }
 
@@ -156,11 +156,13 @@ impl<T: AsyncWrite> AsyncWrite for WriteHalf<T> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream
+            .as_ref()
             .poll_with(cx, |stream, cx| stream.poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream
+            .as_ref()
             .poll_with(cx, |stream, cx| stream.poll_shutdown(cx))
     }
 }

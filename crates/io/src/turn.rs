@@ -32,9 +32,7 @@ const HELD: u8 = 1;
 const AWAITED: u8 = 2;
 
 /// A value for two parties, each of which asks for it from one place at a time.
-///
-/// The value stays where it is: the lock may be used through a shared pointer
-/// as a pin.
+/// It is pinned with the lock.
 pub(crate) struct Turn<T> {
     state: AtomicU8,
     waiter: Mutex<Option<Waker>>,
@@ -54,27 +52,29 @@ impl<T> Turn<T> {
         }
     }
 
-    pub(crate) fn into_inner(self) -> T {
+    pub(crate) fn into_inner(self) -> T
+    where
+        T: Unpin,
+    {
         self.value.into_inner()
     }
 
     /// Does something with the value, or leaves a waker if the other party is
     /// at it.
-    ///
-    /// The value is pinned: it must lie in an allocation that neither moves it
-    /// nor takes it out again, unless it is `Unpin`.
     pub(crate) fn poll_with<R>(
-        &self,
+        self: Pin<&Self>,
         cx: &mut Context<'_>,
         act: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<R>,
     ) -> Poll<R> {
-        if !self.take() && !self.take_or_wait(cx) {
+        let this = self.get_ref();
+        if !this.take() && !this.take_or_wait(cx) {
             return Poll::Pending;
         }
-        let _held = Held(self);
-        self.value.with_mut(|value| {
+        let _held = Held(this);
+        this.value.with_mut(|value| {
             // SAFETY: L1, nobody else reaches the value before `_held` is
-            // dropped; and the caller does not move it.
+            // dropped. It is pinned as the lock is: nothing moves it out but
+            // `into_inner`, which asks for `Unpin`.
             act(unsafe { Pin::new_unchecked(&mut *value) }, cx)
         })
     }
@@ -137,7 +137,7 @@ mod model {
 
     fn add_one(turn: &Turn<u32>) {
         block_on(poll_fn(|cx| {
-            turn.poll_with(cx, |mut value, _| {
+            Pin::new(turn).poll_with(cx, |mut value, _| {
                 *value += 1;
                 Poll::Ready(())
             })
@@ -158,7 +158,7 @@ mod model {
             add_one(&turn);
             other.join().unwrap();
             block_on(poll_fn(|cx| {
-                turn.poll_with(cx, |value, _| {
+                Pin::new(&*turn).poll_with(cx, |value, _| {
                     assert_eq!(*value, 3);
                     Poll::Ready(())
                 })
@@ -175,7 +175,8 @@ mod model {
                 move || add_one(&turn)
             });
             // Polled once for nothing by somebody who will not come back.
-            let polled = turn.poll_with(&mut Context::from_waker(Waker::noop()), |mut value, _| {
+            let mut cx = Context::from_waker(Waker::noop());
+            let polled = Pin::new(&*turn).poll_with(&mut cx, |mut value, _| {
                 *value += 1;
                 Poll::Ready(())
             });
