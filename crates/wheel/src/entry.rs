@@ -1,49 +1,48 @@
-//! A timer: what waits in a list, its links, and what the wheel notes on it.
+//! A node of the wheel: its links, what the wheel stores in it, and a value of the caller's.
 //!
 //! E1. An entry in a wheel is alive and stays where it is: `insert`'s caller promised.
-//! E2. Links and note are touched only by whoever holds `&mut` of the wheel that the entry is
-//!     in, or, while it is in none, by whoever may insert it.
-//! E3. `place` is `Some` exactly while the entry is in a list, and then it names that list.
+//! E2. Links and meta are touched only by the holder of `&mut` of the wheel that the entry is in,
+//!     or, while it is in none, by a caller that may insert it.
+//! E3. `slot` is `Some` exactly while the entry is in a list, and then it names that list.
 
-use crate::level::Place;
+use crate::level::SlotIndex;
 use blitzen_util::list::{Linked, Links};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::pin::Pin;
 use std::ptr::NonNull;
 
-/// A timer that a [`Wheel`](crate::Wheel) can hold, with a value for whoever fires it.
+/// A timer that a [`Wheel`](crate::Wheel) can hold, with a value for the code that fires it.
 ///
-/// It lives where the waiting is done, in the future itself as a rule; the wheel only points
-/// to it. So it must be pinned, and must leave the wheel before it is dropped. No `&mut Entry`
+/// It lives in the future that waits; the wheel only points to it. So it must be pinned, and must leave the wheel before it is dropped. No `&mut WheelEntry`
 /// may be made while it is in a wheel: the value, if it changes, needs interior mutability, and
 /// the lock around the wheel can guard it as well.
 ///
 /// ```
-/// use blitzen_wheel::Entry;
+/// use blitzen_wheel::WheelEntry;
 /// use std::cell::Cell;
 ///
-/// let entry = Entry::new(Cell::new(0));
+/// let entry = WheelEntry::new(Cell::new(0));
 /// entry.value().set(1);
 /// assert_eq!(entry.value().get(), 1);
 /// ```
-pub struct Entry<T> {
+pub struct WheelEntry<T> {
     /// Not `Unpin`: a wheel points here.
-    links: Links<Entry<T>>,
-    note: UnsafeCell<Note>,
+    links: Links<WheelEntry<T>>,
+    meta: UnsafeCell<EntryMeta>,
     value: T,
 }
 
-/// What the wheel notes on an entry.
-pub(crate) struct Note {
+/// What the wheel stores in an entry.
+pub(crate) struct EntryMeta {
     pub(crate) deadline_tick: u64,
-    pub(crate) place: Option<Place>,
+    pub(crate) slot: Option<SlotIndex>,
 }
 
-pub(crate) type Link<T> = NonNull<Entry<T>>;
+pub(crate) type EntryPtr<T> = NonNull<WheelEntry<T>>;
 
 // SAFETY: the field's address, without a reference to the node.
-unsafe impl<T> Linked for Entry<T> {
+unsafe impl<T> Linked for WheelEntry<T> {
     #[inline]
     unsafe fn links(node: NonNull<Self>) -> NonNull<Links<Self>> {
         // SAFETY: in bounds of a live node, hence not null.
@@ -52,34 +51,34 @@ unsafe impl<T> Linked for Entry<T> {
 }
 
 // SAFETY: what is not `T` is touched only under E2, that is by one thread at a time.
-unsafe impl<T: Send> Send for Entry<T> {}
+unsafe impl<T: Send> Send for WheelEntry<T> {}
 
-// SAFETY: a shared `Entry` gives out `&T` and nothing else; links and note are out of reach of safe
+// SAFETY: a shared `WheelEntry` gives out `&T` and nothing else; links and meta are out of reach of safe
 // code, and E2 rules the rest.
-unsafe impl<T: Sync> Sync for Entry<T> {}
+unsafe impl<T: Sync> Sync for WheelEntry<T> {}
 
-impl<T> Entry<T> {
-    /// A timer that is in no wheel.
+impl<T> WheelEntry<T> {
+    /// Creates a timer that is in no wheel.
     ///
     /// ```
-    /// let entry = blitzen_wheel::Entry::new("tea");
+    /// let entry = blitzen_wheel::WheelEntry::new("tea");
     /// assert_eq!(*entry.value(), "tea");
     /// ```
-    pub const fn new(value: T) -> Entry<T> {
-        Entry {
+    pub const fn new(value: T) -> WheelEntry<T> {
+        WheelEntry {
             links: Links::new(),
-            note: UnsafeCell::new(Note {
+            meta: UnsafeCell::new(EntryMeta {
                 deadline_tick: 0,
-                place: None,
+                slot: None,
             }),
             value,
         }
     }
 
-    /// What this timer carries.
+    /// Returns the value.
     ///
     /// ```
-    /// assert_eq!(*blitzen_wheel::Entry::new(7).value(), 7);
+    /// assert_eq!(*blitzen_wheel::WheelEntry::new(7).value(), 7);
     /// ```
     #[inline]
     pub fn value(&self) -> &T {
@@ -87,36 +86,36 @@ impl<T> Entry<T> {
     }
 
     #[inline]
-    pub(crate) fn link(self: Pin<&Self>) -> Link<T> {
+    pub(crate) fn link(self: Pin<&Self>) -> EntryPtr<T> {
         NonNull::from(self.get_ref())
     }
 
-    /// The wheel's note on an entry.
+    /// Returns what the wheel stores in an entry.
     ///
     /// # Safety
     /// The entry is alive, E2 allows the caller to touch it, and the caller holds no other
-    /// reference to the same note.
+    /// reference to the same meta.
     #[inline]
-    pub(crate) unsafe fn note<'a>(link: Link<T>) -> &'a mut Note {
+    pub(crate) unsafe fn meta<'a>(link: EntryPtr<T>) -> &'a mut EntryMeta {
         // By way of raw pointers: a reference to the whole entry would cover the value, which
         // is not ours.
-        // SAFETY: the entry is alive, and nobody else refers to the note.
-        unsafe { &mut *UnsafeCell::raw_get(&raw const (*link.as_ptr()).note) }
+        // SAFETY: the entry is alive, and nobody else refers to the meta.
+        unsafe { &mut *UnsafeCell::raw_get(&raw const (*link.as_ptr()).meta) }
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Entry<T> {
+impl<T: fmt::Debug> fmt::Debug for WheelEntry<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
+        f.debug_struct("WheelEntry")
             .field("value", &self.value)
             .finish_non_exhaustive()
     }
 }
 
-impl<T> Drop for Entry<T> {
+impl<T> Drop for WheelEntry<T> {
     fn drop(&mut self) {
         debug_assert!(
-            self.note.get_mut().place.is_none(),
+            self.meta.get_mut().slot.is_none(),
             "an entry was dropped in a wheel: remove it first"
         );
     }
@@ -129,7 +128,7 @@ mod tests {
     #[test]
     fn an_entry_is_as_sendable_as_its_value() {
         fn both<T: Send + Sync>(_: &T) {}
-        both(&Entry::new(1));
-        assert!(format!("{:?}", Entry::new(1)).contains("value: 1"));
+        both(&WheelEntry::new(1));
+        assert!(format!("{:?}", WheelEntry::new(1)).contains("value: 1"));
     }
 }

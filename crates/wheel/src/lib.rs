@@ -1,16 +1,16 @@
-//! Timers as arithmetic: a hierarchical wheel that is told what time it is.
+//! Timers as arithmetic: a hierarchical wheel that takes the time as an argument.
 //!
-//! The wheel has no clock, no thread and no idea of what a timer wakes. It counts in *ticks*,
+//! The wheel has no clock and no thread, and does not know what a timer wakes. It counts in *ticks*,
 //! and the caller decides how long a tick is: a millisecond as a rule, a microsecond where
 //! more resolution is worth more cascades. To be never early, round deadlines **up** to a tick
-//! and the clock **down**.
+//! and the clock **down**: [`TickScale`] does.
 //!
 //! ```
-//! use blitzen_wheel::{Entry, Wheel};
+//! use blitzen_wheel::{WheelEntry, Wheel};
 //! use std::pin::pin;
 //!
 //! let mut wheel = Wheel::new();
-//! let tea = pin!(Entry::new("tea"));
+//! let tea = pin!(WheelEntry::new("tea"));
 //!
 //! // SAFETY: `tea` is in no wheel, and it leaves this one below, before it is dropped.
 //! unsafe { wheel.insert(tea.as_ref(), 180_000) };
@@ -25,7 +25,7 @@
 //!
 //! # How a runtime uses it
 //!
-//! Each worker has one wheel behind a lock of its own: a [`Shard`]. A timer's [`Entry`] lives
+//! Each worker has one wheel behind a lock of its own: a [`TimerShard`]. A timer's [`WheelEntry`] lives
 //! inside the future that waits, in a [`Timer`], so nothing is allocated per timer; its value is
 //! a state and a waker. The lock is taken
 //!
@@ -37,20 +37,21 @@
 //! * by another worker, to poll the wheel of one that is stuck, or to take out a timer that was
 //!   armed on a worker its task has since left.
 //!
-//! A worker about to sleep asks [`next_expiry`](Wheel::next_expiry) and sleeps until exactly
-//! then. A runtime that goes away polls with [`u64::MAX`], which empties the wheel.
+//! A worker about to park asks [`next_expiry`](Wheel::next_expiry) and parks until then.
+//! [`TimerMigration`] decides which of the parked workers wakes for all of them. A runtime that
+//! shuts down polls with [`u64::MAX`], which empties the wheel.
 
 mod entry;
-mod keeper;
 mod level;
-mod scale;
+mod migration;
 mod shard;
+mod tick_scale;
 mod timer;
 mod wheel;
 
-pub use entry::Entry;
-pub use keeper::Keeper;
-pub use scale::Scale;
-pub use shard::{Closed, Shard};
-pub use timer::{State, Timer};
+pub use entry::WheelEntry;
+pub use migration::TimerMigration;
+pub use shard::{Closed, TimerShard};
+pub use tick_scale::TickScale;
+pub use timer::{Timer, TimerState};
 pub use wheel::Wheel;

@@ -1,22 +1,23 @@
-//! The timers of one worker: a wheel behind a lock, which its owner turns.
+//! The timers of one worker: a wheel behind a lock.
 //!
-//! The owner arms, fires and drops timers on its own shard, and finds lock and wheel in its own
-//! cache. Others come for three reasons: to arm a timer from a thread that has no shard, to take
-//! out one whose task has moved, and to fire what is due while the owner is stuck.
+//! The worker arms, fires and drops timers on its own shard, and finds lock and wheel in its own
+//! cache. Other threads take the lock for three reasons: to arm a timer from a thread that has no
+//! shard, to take out a timer whose task has moved, and to fire what is due while the worker is
+//! stuck.
 //!
-//! S1. `next_ns` is not later than the first moment at which something is due. It is stored under the
-//!     lock only; whoever reads it without learns whether taking the lock is worth while.
-//! S2. An owner that sleeps has said under the lock until when it, or somebody on its behalf,
-//!     sleeps. Whoever arms something earlier says so to its bell, once, after letting go of the
-//!     lock.
+//! S1. `next_ns` is not later than the first moment at which something is due. It is stored only
+//!     under the lock. A thread that reads it without the lock learns whether taking it is worth
+//!     while.
+//! S2. A parked worker has stored, under the lock, when it wakes, or when another worker wakes on
+//!     its behalf. A thread that arms an earlier timer unparks it once, after releasing the lock.
 //! S3. Wakers are cloned, called and dropped without the lock: they are foreign code, and may
-//!     well arm or drop another timer of this shard.
-//! S4. A shard has one tenant at a time, or none. Without one nothing is armed, and closing takes
-//!     out everything that is; so a timer that is armed is the present tenant's.
+//!     arm or drop another timer of this shard.
+//! S4. A shard is open for one runtime at a time, or closed. While it is closed nothing is armed,
+//!     and closing takes out every timer; so an armed timer belongs to the present runtime.
 //!
-//! A shard need not be freed with its tenant: it can be handed to another, and timers of the old
-//! one that still point to it are told apart by S4. So timers can borrow their shard for good,
-//! and need no count of who uses it.
+//! A shard is not freed with its runtime. It is opened again for another one, and timers of the old
+//! one that still point to it are told apart by S4. So a timer can borrow its shard for `'static`,
+//! and needs no reference count.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -28,8 +29,8 @@ use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::wake_batch;
 
-use crate::scale::Scale;
-use crate::timer::{Slot, State};
+use crate::tick_scale::TickScale;
+use crate::timer::{TimerCell, TimerState};
 use crate::wheel::Wheel;
 
 /// No tick, and no moment: nothing is armed.
@@ -38,316 +39,328 @@ const NEVER: u64 = u64::MAX;
 /// The timers of one worker.
 ///
 /// ```
-/// use blitzen_wheel::{Scale, Shard, Timer};
+/// use blitzen_wheel::{TickScale, TimerShard, Timer};
 /// use std::pin::pin;
 /// use std::sync::Arc;
 /// use std::task::Waker;
 ///
-/// let shard = Arc::new(Shard::new());
-/// shard.open(1, Scale::new(0, 125_000), Waker::noop().clone());
+/// let shard = Arc::new(TimerShard::new());
+/// shard.open(1, TickScale::new(0, 125_000), Waker::noop().clone());
 /// let mut timer = pin!(Timer::new(shard.clone(), 1));
 /// timer.as_mut().arm(None, 999_999, Waker::noop()).unwrap();
 ///
-/// assert_eq!(shard.doze(), Some(1_000_000)); // sleep until then …
-/// shard.rouse();
+/// assert_eq!(shard.begin_park(), Some(1_000_000)); // park until then …
+/// shard.end_park();
 /// assert!(shard.fire(1_000_000));
 /// ```
-pub struct Shard {
+pub struct TimerShard {
     /// S1.
     next_ns: AtomicU64,
-    inner: Lock<Inner>,
+    state: Lock<ShardState>,
 }
 
-struct Inner {
-    wheel: Wheel<Slot>,
-    scale: Scale,
-    owner: Owner,
-    tenant: Option<Tenant>,
+struct ShardState {
+    wheel: Wheel<TimerCell>,
+    scale: TickScale,
+    worker: WorkerState,
+    runtime: Option<OpenRuntime>,
 }
 
-/// What the owner does, as far as whoever arms a timer needs to know.
-enum Owner {
-    /// It will look under the lock before it sleeps.
-    Awake,
-    /// It sleeps until this moment.
-    Asleep(u64),
+/// What the worker does, as far as a thread that arms a timer needs to know.
+enum WorkerState {
+    /// It will look under the lock before it parks.
+    Running,
+    /// It is parked until this moment, in nanoseconds.
+    Parked(u64),
 }
 
-struct Tenant {
+struct OpenRuntime {
     id: u64,
-    bell: Waker,
+    unpark: Waker,
 }
 
-/// The shard has no tenant, or another one.
+/// The shard is closed, or open for another runtime.
 ///
 /// ```
-/// # use blitzen_wheel::{Shard, Timer};
+/// # use blitzen_wheel::{TimerShard, Timer};
 /// # use std::{pin::pin, task::Waker};
-/// let timer = pin!(Timer::new(Box::new(Shard::new()), 1));
+/// let timer = pin!(Timer::new(Box::new(TimerShard::new()), 1));
 /// assert_eq!(timer.arm(None, 1, Waker::noop()), Err(blitzen_wheel::Closed));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
-impl Shard {
-    /// A shard without a tenant. It is some ten kibibytes: box it.
+impl TimerShard {
+    /// Creates a closed shard. It is some ten kibibytes: box it.
     ///
     /// ```
-    /// let shard = Box::new(blitzen_wheel::Shard::new());
+    /// let shard = Box::new(blitzen_wheel::TimerShard::new());
     /// assert!(!shard.fire(1_000));
     /// ```
     pub fn new() -> Self {
         Self {
             next_ns: AtomicU64::new(NEVER),
-            inner: Lock::new(Inner {
+            state: Lock::new(ShardState {
                 wheel: Wheel::new(),
-                scale: Scale::new(0, u64::MAX),
-                owner: Owner::Awake,
-                tenant: None,
+                scale: TickScale::new(0, u64::MAX),
+                worker: WorkerState::Running,
+                runtime: None,
             }),
         }
     }
 
-    /// Lets a tenant in. Its `bell` is woken when the owner sleeps and a timer is armed that is due
-    /// earlier; for a start, the owner counts as asleep.
+    /// Opens the shard for a runtime. `unpark` is woken when the worker is parked and a timer is
+    /// armed that is due before it wakes. At first the worker counts as parked.
     ///
     /// ```
-    /// # use blitzen_wheel::{Scale, Shard};
+    /// # use blitzen_wheel::{TickScale, TimerShard};
     /// # use std::task::Waker;
-    /// let shard = Box::new(Shard::new());
-    /// shard.open(1, Scale::new(0, 1_000_000), Waker::noop().clone());
+    /// let shard = Box::new(TimerShard::new());
+    /// shard.open(1, TickScale::new(0, 1_000_000), Waker::noop().clone());
     /// shard.close();
-    /// shard.open(2, Scale::new(0, 1_000), Waker::noop().clone());
+    /// shard.open(2, TickScale::new(0, 1_000), Waker::noop().clone());
     /// ```
     ///
     /// # Panics
-    /// If it has a tenant.
+    /// If it is open.
     #[track_caller]
-    pub fn open(&self, tenant: u64, scale: Scale, bell: Waker) {
-        let mut inner = self.inner.lock();
-        assert!(inner.tenant.is_none(), "a shard has one tenant at a time");
-        inner.wheel.rewind();
-        inner.scale = scale;
-        inner.owner = Owner::Asleep(NEVER);
-        inner.tenant = Some(Tenant { id: tenant, bell });
+    pub fn open(&self, runtime_id: u64, scale: TickScale, unpark: Waker) {
+        let mut state = self.state.lock();
+        assert!(
+            state.runtime.is_none(),
+            "a shard is open for one runtime at a time"
+        );
+        state.wheel.rewind();
+        state.scale = scale;
+        state.worker = WorkerState::Parked(NEVER);
+        state.runtime = Some(OpenRuntime {
+            id: runtime_id,
+            unpark,
+        });
     }
 
-    /// Ends the tenancy: every armed timer is closed, and whoever waits for it is woken.
+    /// Closes the shard: every armed timer is closed, and the task that waits for it is woken.
     ///
     /// ```
-    /// use blitzen_wheel::{Scale, Shard, State, Timer};
+    /// use blitzen_wheel::{TickScale, TimerShard, TimerState, Timer};
     /// # use std::{pin::pin, sync::Arc, task::Waker};
     ///
-    /// let shard = Arc::new(Shard::new());
-    /// shard.open(1, Scale::new(0, 1_000), Waker::noop().clone());
+    /// let shard = Arc::new(TimerShard::new());
+    /// shard.open(1, TickScale::new(0, 1_000), Waker::noop().clone());
     /// let mut timer = pin!(Timer::new(shard.clone(), 1));
     /// timer.as_mut().arm(None, 30_000, Waker::noop()).unwrap();
     /// shard.close();
-    /// assert_eq!(timer.state(), State::Closed);
+    /// assert_eq!(timer.state(), TimerState::Closed);
     /// ```
     pub fn close(&self) {
-        let tenant = self.inner.lock().tenant.take(); // S4: from here on nothing is armed
-        self.take_out(NEVER, State::Closed);
-        drop(tenant);
+        let runtime = self.state.lock().runtime.take(); // S4: from here on nothing is armed
+        self.expire(NEVER, TimerState::Closed);
+        drop(runtime);
     }
 
-    /// Fires every timer that is due; tells whether there was one. Any thread may
+    /// Fires every timer that is due at `now_ns`, and returns whether there was one. Any thread may
     /// do this.
     ///
     /// ```
-    /// # let shard = Box::new(blitzen_wheel::Shard::new());
+    /// # let shard = Box::new(blitzen_wheel::TimerShard::new());
     /// assert!(!shard.fire(1_000));
     /// ```
     #[inline]
     pub fn fire(&self, now_ns: u64) -> bool {
-        now_ns >= self.next_ns() && self.take_out(now_ns, State::Fired)
+        now_ns >= self.next_ns() && self.expire(now_ns, TimerState::Fired)
     }
 
-    /// A moment that is not later than when the first timer is due; [`u64::MAX`] if there is none.
+    /// Returns a moment that is not later than when the first timer is due; [`u64::MAX`] if there is
+    /// none.
     ///
     /// ```
-    /// # let shard = Box::new(blitzen_wheel::Shard::new());
+    /// # let shard = Box::new(blitzen_wheel::TimerShard::new());
     /// assert_eq!(shard.next_ns(), u64::MAX);
     /// ```
     #[inline]
     pub fn next_ns(&self) -> u64 {
-        // Relaxed: an owner that reads an old value looks again under the lock, in `doze`, before
-        // it sleeps.
+        // Relaxed: a worker that reads an old value looks again under the lock, in `begin_park`,
+        // before it parks.
         self.next_ns.load(Relaxed)
     }
 
-    /// When the first timer is due, as exactly as [`Wheel::next_expiry`] knows it.
+    /// Returns when the first timer is due, as exactly as [`Wheel::next_expiry`] knows it.
     ///
     /// ```
-    /// # let shard = Box::new(blitzen_wheel::Shard::new());
+    /// # let shard = Box::new(blitzen_wheel::TimerShard::new());
     /// assert_eq!(shard.next_expiry_ns(), None);
     /// ```
     pub fn next_expiry_ns(&self) -> Option<u64> {
-        self.lock().settle_next()
+        self.lock().update_next_ns()
     }
 
-    /// The owner is about to sleep: until when it may. It sleeps until then, or until its bell
-    /// rings, and then [rouses](Self::rouse).
+    /// Marks the worker as parked, and returns until when it may be. It parks until then, or until
+    /// it is unparked, and then calls [`end_park`](Self::end_park).
     ///
     /// ```
-    /// # let shard = Box::new(blitzen_wheel::Shard::new());
-    /// assert_eq!(shard.doze(), None);
-    /// shard.rouse();
+    /// # let shard = Box::new(blitzen_wheel::TimerShard::new());
+    /// assert_eq!(shard.begin_park(), None);
+    /// shard.end_park();
     /// ```
-    pub fn doze(&self) -> Option<u64> {
+    pub fn begin_park(&self) -> Option<u64> {
         let mut locked = self.lock();
-        let next = locked.settle_next();
-        locked.inner.owner = Owner::Asleep(next.unwrap_or(NEVER));
+        let next = locked.update_next_ns();
+        locked.state.worker = WorkerState::Parked(next.unwrap_or(NEVER));
         next
     }
 
-    /// The owner is awake, and will see to what is armed.
+    /// Marks the worker as running: it will fire what is armed.
     ///
     /// ```
-    /// # let shard = Box::new(blitzen_wheel::Shard::new());
-    /// shard.rouse();
+    /// # let shard = Box::new(blitzen_wheel::TimerShard::new());
+    /// shard.end_park();
     /// ```
-    pub fn rouse(&self) {
-        self.inner.lock().owner = Owner::Awake;
+    pub fn end_park(&self) {
+        self.state.lock().worker = WorkerState::Running;
     }
 
-    /// How many timers are armed.
+    /// Returns how many timers are armed.
     ///
     /// ```
-    /// assert_eq!(Box::new(blitzen_wheel::Shard::new()).len(), 0);
+    /// assert_eq!(Box::new(blitzen_wheel::TimerShard::new()).len(), 0);
     /// ```
     pub fn len(&self) -> usize {
-        self.inner.lock().wheel.len()
+        self.state.lock().wheel.len()
     }
 
-    /// Whether no timer is armed.
+    /// Returns whether no timer is armed.
     ///
     /// ```
-    /// assert!(Box::new(blitzen_wheel::Shard::new()).is_empty());
+    /// assert!(Box::new(blitzen_wheel::TimerShard::new()).is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     #[inline]
-    pub(crate) fn lock(&self) -> Locked<'_> {
-        Locked {
+    pub(crate) fn lock(&self) -> ShardGuard<'_> {
+        ShardGuard {
             next_ns: &self.next_ns,
-            inner: self.inner.lock(),
+            state: self.state.lock(),
         }
     }
 
-    /// Takes out what is due, and wakes (S3), some at a time.
-    fn take_out(&self, now_ns: u64, state: State) -> bool {
+    /// Takes out the timers that are due, gives them `state`, and wakes their tasks (S3), a batch
+    /// at a time.
+    fn expire(&self, now_ns: u64, state: TimerState) -> bool {
         let mut any = false;
         let rounds = AssertUnwindSafe(|| {
             wake_batch::in_rounds(|batch| {
                 let mut locked = self.lock();
                 let now_tick = match now_ns {
-                    NEVER => NEVER, // also what never comes
-                    _ => locked.inner.scale.tick_reached(now_ns),
+                    NEVER => NEVER, // also timers that are never due
+                    _ => locked.state.scale.tick_reached(now_ns),
                 };
                 while !batch.is_full() {
                     let Some(entry) = locked.poll(now_tick) else {
-                        locked.settle_next();
+                        locked.update_next_ns();
                         return false;
                     };
                     any = true;
                     // SAFETY: taken out just now, under the lock.
-                    if let Some(waker) = unsafe { Slot::settle(entry, state) } {
+                    if let Some(waker) = unsafe { TimerCell::finish(entry, state) } {
                         batch.push(waker);
                     }
                 }
                 true
             });
         });
-        // A foreign waker that panics has been heard of by the panic hook, and must not take
-        // along the thread that fires for everybody.
+        // The panic hook has reported a waker that panics. It must not end the thread that fires
+        // everybody's timers.
         let _ = catch_unwind(rounds);
         any
     }
 }
 
 /// A shard whose lock is held.
-pub(crate) struct Locked<'a> {
+pub(crate) struct ShardGuard<'a> {
     next_ns: &'a AtomicU64,
-    inner: LockGuard<'a, Inner>,
+    state: LockGuard<'a, ShardState>,
 }
 
-impl Locked<'_> {
+impl ShardGuard<'_> {
     #[inline]
-    pub(crate) fn is_open_for(&self, tenant: u64) -> bool {
-        self.inner
-            .tenant
+    pub(crate) fn is_open_for(&self, runtime_id: u64) -> bool {
+        self.state
+            .runtime
             .as_ref()
-            .is_some_and(|present| present.id == tenant)
+            .is_some_and(|runtime| runtime.id == runtime_id)
     }
 
-    /// The tick for a deadline.
+    /// Returns the tick of a deadline.
     #[inline]
     pub(crate) fn tick_of(&self, deadline_ns: u64) -> u64 {
-        self.inner.scale.tick_of_deadline(deadline_ns)
+        self.state.scale.tick_of_deadline(deadline_ns)
     }
 
-    /// Lets go of the lock after a timer was armed for a tick, and has the owner know if it
-    /// sleeps for longer (S1, S2).
+    /// Releases the lock after a timer was armed for `tick`, and unparks the worker if that is
+    /// before it wakes (S1, S2).
     #[inline]
-    pub(crate) fn unlock_for(mut self, tick: u64) {
-        let due_ns = self.inner.scale.begins_ns(tick);
+    pub(crate) fn unlock_after_arming(mut self, tick: u64) {
+        let due_ns = self.state.scale.tick_start_ns(tick);
         if due_ns < self.next_ns.load(Relaxed) {
             self.next_ns.store(due_ns, Relaxed);
         }
-        if let Owner::Asleep(until_ns) = self.inner.owner
+        if let WorkerState::Parked(until_ns) = self.state.worker
             && due_ns < until_ns
         {
-            self.inner.owner = Owner::Awake; // as good as
-            let bell = self.inner.tenant.as_ref().map(|tenant| tenant.bell.clone());
+            self.state.worker = WorkerState::Running; // it is about to be
+            let unpark = self
+                .state
+                .runtime
+                .as_ref()
+                .map(|runtime| runtime.unpark.clone());
             drop(self);
-            if let Some(bell) = bell {
-                bell.wake();
+            if let Some(unpark) = unpark {
+                unpark.wake();
             }
         }
     }
 
-    /// Brings `next_ns` up to date.
-    fn settle_next(&mut self) -> Option<u64> {
-        let next_tick = self.inner.wheel.next_expiry();
-        let next_ns = next_tick.map_or(NEVER, |tick| self.inner.scale.begins_ns(tick));
+    /// Brings `next_ns` up to date, and returns it.
+    fn update_next_ns(&mut self) -> Option<u64> {
+        let next_tick = self.state.wheel.next_expiry();
+        let next_ns = next_tick.map_or(NEVER, |tick| self.state.scale.tick_start_ns(tick));
         self.next_ns.store(next_ns, Relaxed);
-        // Whoever fires for a sleeper also tells on its behalf what it sleeps for now (S2).
-        if let Owner::Asleep(until_ns) = &mut self.inner.owner {
+        // A thread that fires for a parked worker also stores what it is parked for now (S2).
+        if let WorkerState::Parked(until_ns) = &mut self.state.worker {
             *until_ns = next_ns;
         }
         (next_ns != NEVER).then_some(next_ns)
     }
 }
 
-impl Deref for Locked<'_> {
-    type Target = Wheel<Slot>;
+impl Deref for ShardGuard<'_> {
+    type Target = Wheel<TimerCell>;
 
     #[inline]
-    fn deref(&self) -> &Wheel<Slot> {
-        &self.inner.wheel
+    fn deref(&self) -> &Wheel<TimerCell> {
+        &self.state.wheel
     }
 }
 
-impl DerefMut for Locked<'_> {
+impl DerefMut for ShardGuard<'_> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut Wheel<Slot> {
-        &mut self.inner.wheel
+    fn deref_mut(&mut self) -> &mut Wheel<TimerCell> {
+        &mut self.state.wheel
     }
 }
 
-impl Default for Shard {
-    /// As [`Shard::new`].
+impl Default for TimerShard {
+    /// As [`TimerShard::new`].
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Shard {
+impl fmt::Debug for TimerShard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shard")
+        f.debug_struct("TimerShard")
             .field("next_ns", &self.next_ns())
             .finish_non_exhaustive()
     }
@@ -382,15 +395,15 @@ mod tests {
         (count.clone(), count.into())
     }
 
-    fn open(bell: Waker) -> Arc<Shard> {
-        let shard = Arc::new(Shard::new());
-        shard.open(1, Scale::new(0, 10), bell);
+    fn open(unpark: Waker) -> Arc<TimerShard> {
+        let shard = Arc::new(TimerShard::new());
+        shard.open(1, TickScale::new(0, 10), unpark);
         shard
     }
 
-    type Boxed = Pin<Box<Timer<Arc<Shard>>>>;
+    type Boxed = Pin<Box<Timer<Arc<TimerShard>>>>;
 
-    fn armed(shard: &Arc<Shard>, tick: u64, waker: &Waker) -> Boxed {
+    fn armed(shard: &Arc<TimerShard>, tick: u64, waker: &Waker) -> Boxed {
         let mut timer = Box::pin(Timer::new(shard.clone(), 1));
         timer.as_mut().arm(None, tick, waker).unwrap();
         timer
@@ -403,54 +416,62 @@ mod tests {
         let timers: Vec<_> = (0..100).map(|_| armed(&shard, 50, &waker)).collect();
         assert!(shard.fire(50));
         assert_eq!((woken.get(), shard.len()), (100, 0));
-        assert!(timers.iter().all(|timer| timer.state() == State::Fired));
+        assert!(
+            timers
+                .iter()
+                .all(|timer| timer.state() == TimerState::Fired)
+        );
         assert_eq!(shard.next_ns(), NEVER);
     }
 
     #[test]
-    fn a_sleeper_is_told_of_what_is_earlier_and_once() {
-        let (rung, bell) = count();
-        let shard = open(bell);
+    fn a_parked_worker_is_unparked_once_for_an_earlier_timer() {
+        let (unparked, unpark) = count();
+        let shard = open(unpark);
         let first = armed(&shard, 1000, Waker::noop());
-        assert_eq!(rung.get(), 1, "an owner that never ran is asleep");
-        assert_eq!(shard.doze(), Some(1_000));
+        assert_eq!(
+            unparked.get(),
+            1,
+            "a worker that never ran counts as parked"
+        );
+        assert_eq!(shard.begin_park(), Some(1_000));
         let later = armed(&shard, 2000, Waker::noop());
         let equal = armed(&shard, 1000, Waker::noop());
-        assert_eq!(rung.get(), 1, "it wakes by itself");
+        assert_eq!(unparked.get(), 1, "it wakes by itself");
         let mut earlier = armed(&shard, 500, Waker::noop());
-        assert_eq!(rung.get(), 2);
+        assert_eq!(unparked.get(), 2);
         earlier.as_mut().reset(400);
-        assert_eq!(rung.get(), 2, "it has been told");
-        shard.rouse();
+        assert_eq!(unparked.get(), 2, "it was unparked already");
+        shard.end_park();
         let own = armed(&shard, 10, Waker::noop());
-        assert_eq!(rung.get(), 2, "it is awake");
+        assert_eq!(unparked.get(), 2, "it is running");
         drop((first, later, equal, earlier, own));
     }
 
     #[test]
-    fn a_sleeper_whose_timers_others_fire_hears_of_what_comes_next() {
-        let (rung, bell) = count();
-        let shard = open(bell);
-        shard.rouse();
+    fn a_parked_worker_whose_timers_others_fire_is_unparked_for_the_next() {
+        let (unparked, unpark) = count();
+        let shard = open(unpark);
+        shard.end_park();
         let timers = [50, 100].map(|tick| armed(&shard, tick, Waker::noop()));
-        assert_eq!(shard.doze(), Some(50));
+        assert_eq!(shard.begin_park(), Some(50));
         assert!(shard.fire(50), "by another");
         let between = armed(&shard, 70, Waker::noop());
-        assert_eq!(rung.get(), 1);
+        assert_eq!(unparked.get(), 1);
         drop((timers, between));
     }
 
     #[test]
-    fn a_reset_to_an_earlier_tick_tells_the_sleeper() {
-        let (rung, bell) = count();
-        let shard = open(bell);
-        shard.rouse();
+    fn a_reset_to_an_earlier_tick_unparks_the_worker() {
+        let (unparked, unpark) = count();
+        let shard = open(unpark);
+        shard.end_park();
         let mut timer = armed(&shard, 1000, Waker::noop());
-        shard.doze();
+        shard.begin_park();
         timer.as_mut().reset(2000);
-        assert_eq!(rung.get(), 0);
+        assert_eq!(unparked.get(), 0);
         timer.as_mut().reset(500);
-        assert_eq!(rung.get(), 1);
+        assert_eq!(unparked.get(), 1);
     }
 
     #[test]
@@ -458,11 +479,11 @@ mod tests {
         let shard = open(Waker::noop().clone());
         let ((old, old_waker), (new, new_waker)) = (count(), count());
         let mut timer = armed(&shard, 50, &old_waker);
-        assert!(timer.as_mut().refresh(&old_waker));
-        assert!(timer.as_mut().refresh(&new_waker));
+        assert!(timer.as_mut().update_waker(&old_waker));
+        assert!(timer.as_mut().update_waker(&new_waker));
         shard.fire(50);
         assert_eq!((old.get(), new.get()), (0, 1));
-        assert!(!timer.as_mut().refresh(&old_waker), "it has fired");
+        assert!(!timer.as_mut().update_waker(&old_waker), "it has fired");
     }
 
     #[test]
@@ -483,22 +504,22 @@ mod tests {
         timer.as_mut().expire();
         assert_eq!(
             (timer.state(), woken.get(), shard.len()),
-            (State::Fired, 1, 0)
+            (TimerState::Fired, 1, 0)
         );
     }
 
     #[test]
-    fn the_next_tenant_does_not_see_timers_of_the_last() {
+    fn the_next_runtime_does_not_see_timers_of_the_last() {
         let shard = open(Waker::noop().clone());
         let (woken, waker) = count();
         let mut old: Vec<_> = (0..100).map(|_| armed(&shard, 1 << 40, &waker)).collect();
         shard.close();
-        assert_eq!(woken.get(), 100, "those who wait are told");
-        shard.open(2, Scale::new(0, 10), Waker::noop().clone());
+        assert_eq!(woken.get(), 100, "those that wait are woken");
+        shard.open(2, TickScale::new(0, 10), Waker::noop().clone());
         for timer in &mut old {
-            assert_eq!(timer.state(), State::Closed);
+            assert_eq!(timer.state(), TimerState::Closed);
             timer.as_mut().reset(30);
-            assert!(!timer.as_mut().refresh(&waker));
+            assert!(!timer.as_mut().update_waker(&waker));
             assert_eq!(timer.as_mut().arm(None, 30, &waker), Err(Closed));
         }
         assert!(shard.is_empty());
@@ -511,7 +532,7 @@ mod tests {
 
     #[test]
     fn a_waker_may_use_the_shard_and_may_panic() {
-        struct Rearm(Arc<Shard>, std::sync::Mutex<Vec<Boxed>>);
+        struct Rearm(Arc<TimerShard>, std::sync::Mutex<Vec<Boxed>>);
         impl Wake for Rearm {
             fn wake(self: Arc<Self>) {
                 // The timers that it owns are dropped, and another is armed.
@@ -536,9 +557,9 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "one tenant at a time")]
-    fn two_tenants_are_refused() {
-        open(Waker::noop().clone()).open(2, Scale::new(0, 10), Waker::noop().clone());
+    #[should_panic(expected = "one runtime at a time")]
+    fn a_shard_that_is_open_cannot_be_opened() {
+        open(Waker::noop().clone()).open(2, TickScale::new(0, 10), Waker::noop().clone());
     }
 }
 
@@ -566,19 +587,23 @@ mod model {
         (count.clone(), count.into())
     }
 
-    fn open(bell: Waker) -> Arc<Shard> {
-        let shard = Arc::new(Shard::new());
-        shard.open(1, Scale::new(0, 10), bell);
+    fn open(unpark: Waker) -> Arc<TimerShard> {
+        let shard = Arc::new(TimerShard::new());
+        shard.open(1, TickScale::new(0, 10), unpark);
         shard
     }
 
-    fn armed(shard: &Arc<Shard>, tick: u64, waker: &Waker) -> Pin<Box<Timer<Arc<Shard>>>> {
+    fn armed(
+        shard: &Arc<TimerShard>,
+        tick: u64,
+        waker: &Waker,
+    ) -> Pin<Box<Timer<Arc<TimerShard>>>> {
         let mut timer = Box::pin(Timer::new(shard.clone(), 1));
         timer.as_mut().arm(None, tick, waker).unwrap();
         timer
     }
 
-    fn fire(shard: &Arc<Shard>, tick: u64) -> thread::JoinHandle<bool> {
+    fn fire(shard: &Arc<TimerShard>, tick: u64) -> thread::JoinHandle<bool> {
         let shard = shard.clone();
         thread::spawn(move || shard.fire(tick))
     }
@@ -593,7 +618,7 @@ mod model {
             let fired_there = other.join().unwrap();
             // Whoever looks next finds it, if the other came too early.
             assert!(fired_there ^ shard.fire(50));
-            assert_eq!(timer.state(), State::Fired);
+            assert_eq!(timer.state(), TimerState::Fired);
             assert_eq!(woken.0.load(Relaxed), 1);
         });
     }
@@ -605,8 +630,8 @@ mod model {
             let ((old, old_waker), (new, new_waker)) = (count(), count());
             let mut timer = armed(&shard, 50, &old_waker);
             let other = fire(&shard, 50);
-            let waits = timer.as_mut().refresh(&new_waker);
-            assert!(waits || timer.state() == State::Fired);
+            let waits = timer.as_mut().update_waker(&new_waker);
+            assert!(waits || timer.state() == TimerState::Fired);
             assert!(other.join().unwrap());
             let calls = (old.0.load(Relaxed), new.0.load(Relaxed));
             assert_eq!(calls, if waits { (0, 1) } else { (1, 0) });
@@ -614,7 +639,7 @@ mod model {
     }
 
     #[test]
-    fn a_fired_timer_is_its_owners_at_once() {
+    fn a_fired_timer_belongs_to_its_owner_at_once() {
         loom::model(|| {
             let shard = open(Waker::noop().clone());
             let (woken, waker) = count();
@@ -623,7 +648,7 @@ mod model {
             let seen = timer.state();
             drop(timer); // which looks at the waker, and without the lock if it has fired
             let fired = other.join().unwrap();
-            assert!(fired || seen == State::Armed);
+            assert!(fired || seen == TimerState::Armed);
             assert_eq!(woken.0.load(Relaxed), usize::from(fired));
         });
     }
@@ -637,7 +662,7 @@ mod model {
             let other = fire(&shard, 50);
             timer.as_mut().reset(90);
             let fired = other.join().unwrap();
-            assert_eq!(timer.state() == State::Idle, fired);
+            assert_eq!(timer.state() == TimerState::Idle, fired);
             assert_eq!(woken.0.load(Relaxed), usize::from(fired));
             assert_eq!(shard.fire(90), !fired);
         });
@@ -660,25 +685,25 @@ mod model {
     }
 
     #[test]
-    fn a_sleeping_owner_hears_of_an_earlier_timer() {
+    fn a_parked_worker_is_unparked_for_an_earlier_timer() {
         loom::model(|| {
             let parker = Arc::new(Parker::new());
             let shard = open(parker.clone().into());
-            shard.rouse();
+            shard.end_park();
             let far = armed(&shard, 1000, Waker::noop());
             let other = thread::spawn({
                 let shard = shard.clone();
                 move || armed(&shard, 50, Waker::noop())
             });
-            // The owner: nothing of tick 100 wakes it in this model.
-            if shard.doze() == Some(1_000) {
+            // The worker: nothing but `unpark` wakes it in this model.
+            if shard.begin_park() == Some(1_000) {
                 parker.park();
             }
-            shard.rouse();
+            shard.end_park();
             assert!(shard.fire(50), "it woke for the timer, and finds it");
             drop(far);
             let near = other.join().unwrap();
-            assert_eq!(near.state(), State::Fired);
+            assert_eq!(near.state(), TimerState::Fired);
         });
     }
 
@@ -694,11 +719,11 @@ mod model {
             let mut timer = Box::pin(Timer::new(shard.clone(), 1));
             let armed = timer.as_mut().arm(None, 50, &waker).is_ok();
             other.join().unwrap();
-            assert_eq!(timer.state(), State::Closed);
+            assert_eq!(timer.state(), TimerState::Closed);
             assert_eq!(
                 woken.0.load(Relaxed),
                 usize::from(armed),
-                "who waits is told"
+                "who waits is woken"
             );
         });
     }

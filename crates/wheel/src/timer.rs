@@ -1,4 +1,4 @@
-//! One timer of a shard: whether it waits, and whom it wakes.
+//! One timer of a shard: its state, and the waker that it wakes.
 //!
 //! ```text
 //!            arm                    its tick comes up
@@ -9,11 +9,11 @@
 //!    └──────────────────── reset ──────────────────────────┘
 //! ```
 //!
-//! T1. While armed, the entry is in the wheel of `shard`, and links and waker belong to whoever
-//!     holds that shard's lock. Otherwise they belong to the timer's owner.
-//! T2. Only the owner makes a timer armed, and only under the lock. Whoever takes it out of the
-//!     wheel makes it something else under the same lock, as the last thing it does with the
-//!     entry: the owner that sees another state than armed may free it at once.
+//! T1. While armed, the entry is in the wheel of `shard`, and links and waker belong to the thread
+//!     that holds that shard's lock. Otherwise they belong to the timer's owner.
+//! T2. Only the owner arms a timer, and only under the lock. The thread that takes it out of the
+//!     wheel changes its state under the same lock, as the last thing it does with the entry: an
+//!     owner that sees another state than armed may free it at once.
 //! T3. `shard` changes only while the timer is not armed.
 
 use std::ops::Deref;
@@ -27,13 +27,13 @@ use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::cell::UnsafeCell;
 use std::fmt;
 
-use crate::entry::Entry;
-use crate::shard::{Closed, Locked, Shard};
+use crate::entry::WheelEntry;
+use crate::shard::{Closed, ShardGuard, TimerShard};
 
-/// What a [`Timer`] is doing.
+/// The state of a [`Timer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum State {
+pub enum TimerState {
     /// In no wheel, and not fired.
     Idle,
     /// In a wheel.
@@ -44,24 +44,24 @@ pub enum State {
     Closed,
 }
 
-impl State {
+impl TimerState {
     const ALL: [Self; 4] = [Self::Idle, Self::Armed, Self::Fired, Self::Closed];
 }
 
-/// What an entry of a shard's wheel carries.
-pub(crate) struct Slot {
+/// The value of an entry in a shard's wheel.
+pub(crate) struct TimerCell {
     state: AtomicU8,
     /// T1.
     waker: UnsafeCell<Option<Waker>>,
 }
 
 // SAFETY: the waker is reached by one thread at a time (T1).
-unsafe impl Sync for Slot {}
+unsafe impl Sync for TimerCell {}
 
-impl Slot {
+impl TimerCell {
     fn new() -> Self {
         Self {
-            state: AtomicU8::new(State::Idle as u8),
+            state: AtomicU8::new(TimerState::Idle as u8),
             waker: UnsafeCell::new(None),
         }
     }
@@ -75,96 +75,99 @@ impl Slot {
         self.waker.with_mut(|waker| unsafe { (*waker).take() })
     }
 
-    /// Ends the time in the wheel of an entry that was just taken out of it, and answers whom to
-    /// wake. The entry may be gone afterwards (T2).
+    /// Gives an entry that was just taken out of the wheel its `state`, and returns the waker to
+    /// wake. The entry may be freed as soon as this returns (T2).
     ///
     /// # Safety
     /// The caller took the entry out of the wheel, and holds the lock since before that.
-    pub(crate) unsafe fn settle(entry: NonNull<Entry<Slot>>, state: State) -> Option<Waker> {
+    pub(crate) unsafe fn finish(
+        entry: NonNull<WheelEntry<TimerCell>>,
+        state: TimerState,
+    ) -> Option<Waker> {
         // SAFETY: it is alive until its state changes below: its owner, seeing it armed, waits
         // for the lock (T2).
-        let slot = unsafe { entry.as_ref() }.value();
+        let cell = unsafe { entry.as_ref() }.value();
         // SAFETY: armed, and the caller has the lock.
-        let waker = unsafe { slot.take_waker() };
+        let waker = unsafe { cell.take_waker() };
         // Release, met by the Acquire in `Timer::state`: the owner that sees it finds the entry
         // unlinked and its waker taken.
-        slot.state.store(state as u8, Release);
+        cell.state.store(state as u8, Release);
         waker
     }
 }
 
-/// A timer that lives where the waiting is done, and waits in a [`Shard`]. It
-/// leaves it when it is dropped.
+/// A timer that lives in the future that waits, and is linked into a [`TimerShard`]. Dropping it
+/// takes it out.
 ///
 /// ```
-/// use blitzen_wheel::{Scale, Shard, State, Timer};
+/// use blitzen_wheel::{TickScale, TimerShard, TimerState, Timer};
 /// use std::pin::pin;
 /// use std::sync::Arc;
 /// use std::task::Waker;
 ///
-/// let shard = Arc::new(Shard::new());
-/// shard.open(1, Scale::new(0, 1_000), Waker::noop().clone());
+/// let shard = Arc::new(TimerShard::new());
+/// shard.open(1, TickScale::new(0, 1_000), Waker::noop().clone());
 ///
 /// let mut timer = pin!(Timer::new(shard.clone(), 1));
 /// timer.as_mut().arm(None, 30_000, Waker::noop()).unwrap();
 /// assert!(!shard.fire(29_999));
-/// assert_eq!(timer.state(), State::Armed);
+/// assert_eq!(timer.state(), TimerState::Armed);
 /// assert!(shard.fire(30_000));
-/// assert_eq!(timer.state(), State::Fired);
+/// assert_eq!(timer.state(), TimerState::Fired);
 /// ```
-pub struct Timer<S: Deref<Target = Shard>> {
-    /// Where it is armed, or will be unless it is told another place.
+pub struct Timer<S: Deref<Target = TimerShard>> {
+    /// Where it is armed, or will be unless `arm` is given another one.
     shard: S,
-    tenant: u64,
-    entry: Entry<Slot>,
+    runtime_id: u64,
+    entry: WheelEntry<TimerCell>,
 }
 
-impl<S: Deref<Target = Shard>> Timer<S> {
-    /// A timer of a tenant, to be armed on one of its shards.
+impl<S: Deref<Target = TimerShard>> Timer<S> {
+    /// Creates a timer of a runtime, to be armed on one of its shards.
     ///
     /// ```
-    /// # use blitzen_wheel::{Shard, State, Timer};
-    /// let timer = Timer::new(Box::new(Shard::new()), 1);
-    /// assert_eq!(timer.state(), State::Idle);
+    /// # use blitzen_wheel::{TimerShard, TimerState, Timer};
+    /// let timer = Timer::new(Box::new(TimerShard::new()), 1);
+    /// assert_eq!(timer.state(), TimerState::Idle);
     /// ```
     #[inline]
-    pub fn new(shard: S, tenant: u64) -> Self {
+    pub fn new(shard: S, runtime_id: u64) -> Self {
         Self {
             shard,
-            tenant,
-            entry: Entry::new(Slot::new()),
+            runtime_id,
+            entry: WheelEntry::new(TimerCell::new()),
         }
     }
 
-    /// What it is doing. An armed one may have fired by the time of the answer.
+    /// Returns the state. A timer that was armed may have fired meanwhile.
     ///
     /// ```
-    /// # use blitzen_wheel::{Shard, State, Timer};
-    /// # let timer = Timer::new(Box::new(Shard::new()), 1);
-    /// assert_eq!(timer.state(), State::Idle);
+    /// # use blitzen_wheel::{TimerShard, TimerState, Timer};
+    /// # let timer = Timer::new(Box::new(TimerShard::new()), 1);
+    /// assert_eq!(timer.state(), TimerState::Idle);
     /// ```
     #[inline]
-    pub fn state(&self) -> State {
-        // Acquire, met by the Release in `Slot::settle`.
-        State::ALL[usize::from(self.entry.value().state.load(Acquire))]
+    pub fn state(&self) -> TimerState {
+        // Acquire, met by the Release in `TimerCell::finish`.
+        TimerState::ALL[usize::from(self.entry.value().state.load(Acquire))]
     }
 
-    /// Whose timer it is.
+    /// Returns the id of the runtime that it belongs to.
     ///
     /// ```
-    /// # use blitzen_wheel::{Shard, Timer};
-    /// assert_eq!(Timer::new(Box::new(Shard::new()), 7).tenant(), 7);
+    /// # use blitzen_wheel::{TimerShard, Timer};
+    /// assert_eq!(Timer::new(Box::new(TimerShard::new()), 7).runtime_id(), 7);
     /// ```
     #[inline]
-    pub fn tenant(&self) -> u64 {
-        self.tenant
+    pub fn runtime_id(&self) -> u64 {
+        self.runtime_id
     }
 
-    /// The shard it is armed on, or was last.
+    /// Returns the shard on which it is armed, or was last.
     ///
     /// ```
-    /// # use blitzen_wheel::{Shard, Timer};
-    /// let shard = std::sync::Arc::new(Shard::new());
+    /// # use blitzen_wheel::{TimerShard, Timer};
+    /// let shard = std::sync::Arc::new(TimerShard::new());
     /// assert!(std::sync::Arc::ptr_eq(Timer::new(shard.clone(), 1).shard(), &shard));
     /// ```
     #[inline]
@@ -173,43 +176,43 @@ impl<S: Deref<Target = Shard>> Timer<S> {
     }
 
     #[inline]
-    fn entry(self: Pin<&Self>) -> Pin<&Entry<Slot>> {
+    fn entry(self: Pin<&Self>) -> Pin<&WheelEntry<TimerCell>> {
         // SAFETY: the entry is pinned as the timer is: nothing moves it out.
         unsafe { self.map_unchecked(|timer| &timer.entry) }
     }
 
-    /// For a change by the owner of a timer that is not armed, or by whoever has the lock.
-    /// Relaxed: it tells nobody but the owner anything, or the lock does.
+    /// Stores the state: by the owner of a timer that is not armed, or under the lock.
+    /// Relaxed: nobody but the owner reads it, or the lock orders it.
     #[inline]
-    fn set_state(&self, state: State) {
+    fn set_state(&self, state: TimerState) {
         self.entry.value().state.store(state as u8, Relaxed);
     }
 
-    /// The lock of the wheel it is in; `None` if it is not armed, or no longer.
+    /// Locks the wheel it is in; `None` if it is not armed, or no longer.
     #[inline]
-    fn lock_armed(&self) -> Option<Locked<'_>> {
-        if self.state() != State::Armed {
+    fn lock_armed(&self) -> Option<ShardGuard<'_>> {
+        if self.state() != TimerState::Armed {
             return None;
         }
         let locked = self.shard.lock();
-        (self.state() == State::Armed).then_some(locked)
+        (self.state() == TimerState::Armed).then_some(locked)
     }
 
-    /// Arms a timer that is not, on `shard` if given, for a moment; `waker` is called when it
-    /// comes. The owner of the shard is roused if it would sleep for longer.
+    /// Arms a timer for `deadline_ns`, on `shard` if given; then `waker` is woken. The worker of the
+    /// shard is unparked if it would wake later.
     ///
     /// # Errors
-    /// If the shard is closed, or another tenant's by now: then so is the timer.
+    /// If the shard is closed, or open for another runtime: then the timer is closed too.
     ///
     /// # Panics
     /// If it is armed.
     ///
     /// ```
-    /// # use blitzen_wheel::{Shard, State, Timer};
+    /// # use blitzen_wheel::{TimerShard, TimerState, Timer};
     /// # use std::{pin::pin, task::Waker};
-    /// let mut timer = pin!(Timer::new(Box::new(Shard::new()), 1));
+    /// let mut timer = pin!(Timer::new(Box::new(TimerShard::new()), 1));
     /// assert!(timer.as_mut().arm(None, 1, Waker::noop()).is_err(), "not open");
-    /// assert_eq!(timer.state(), State::Closed);
+    /// assert_eq!(timer.state(), TimerState::Closed);
     /// ```
     #[inline]
     #[track_caller]
@@ -220,7 +223,7 @@ impl<S: Deref<Target = Shard>> Timer<S> {
         waker: &Waker,
     ) -> Result<(), Closed> {
         assert!(
-            self.state() != State::Armed,
+            self.state() != TimerState::Armed,
             "a timer is armed once at a time"
         );
         if let Some(shard) = shard {
@@ -228,34 +231,34 @@ impl<S: Deref<Target = Shard>> Timer<S> {
             unsafe { self.as_mut().get_unchecked_mut() }.shard = shard;
         }
         let timer = self.as_ref();
-        let waker = waker.clone(); // foreign code: before the lock
+        let waker = waker.clone(); // foreign code: not under the lock
         let mut locked = timer.shard.lock();
-        if !locked.is_open_for(timer.tenant) {
+        if !locked.is_open_for(timer.runtime_id) {
             drop(locked); // before the waker
-            timer.set_state(State::Closed);
+            timer.set_state(TimerState::Closed);
             return Err(Closed);
         }
-        let slot = timer.entry.value();
+        let cell = timer.entry.value();
         // SAFETY: not armed, hence the owner's (T1); and empty, so that nothing is dropped.
-        slot.waker.with_mut(|place| unsafe { *place = Some(waker) });
-        timer.set_state(State::Armed);
+        cell.waker.with_mut(|place| unsafe { *place = Some(waker) });
+        timer.set_state(TimerState::Armed);
         let tick = locked.tick_of(deadline_ns);
         // SAFETY: in no wheel (T1), and `drop` takes it out.
         unsafe { locked.insert(timer.entry(), tick) };
-        locked.unlock_for(tick);
+        locked.unlock_after_arming(tick);
         Ok(())
     }
 
-    /// Changes whom an armed timer wakes; false if it is not armed, or no longer.
+    /// Replaces the waker of an armed timer; returns false if it is not armed, or no longer.
     ///
     /// ```
-    /// # use blitzen_wheel::{Shard, Timer};
+    /// # use blitzen_wheel::{TimerShard, Timer};
     /// # use std::{pin::pin, task::Waker};
-    /// let mut timer = pin!(Timer::new(Box::new(Shard::new()), 1));
-    /// assert!(!timer.as_mut().refresh(Waker::noop()), "it never was");
+    /// let mut timer = pin!(Timer::new(Box::new(TimerShard::new()), 1));
+    /// assert!(!timer.as_mut().update_waker(Waker::noop()), "it never was");
     /// ```
     #[inline]
-    pub fn refresh(self: Pin<&mut Self>, waker: &Waker) -> bool {
+    pub fn update_waker(self: Pin<&mut Self>, waker: &Waker) -> bool {
         let timer = self.into_ref().get_ref();
         let Some(locked) = timer.lock_armed() else {
             return false;
@@ -269,13 +272,13 @@ impl<S: Deref<Target = Shard>> Timer<S> {
             return true;
         }
         drop(locked);
-        timer.replace_waker(waker)
+        timer.swap_waker(waker)
     }
 
-    /// Cloning and dropping wakers is foreign code, which must not run under the lock. In between
-    /// the timer may fire, and wakes the one it knows.
+    /// Cloning and dropping wakers is foreign code, which must not run under the lock. The timer may
+    /// fire in between, and then wakes the old one.
     #[cold]
-    fn replace_waker(&self, waker: &Waker) -> bool {
+    fn swap_waker(&self, waker: &Waker) -> bool {
         let mut waker = Some(waker.clone());
         let locked = self.lock_armed();
         let is_armed = locked.is_some();
@@ -290,21 +293,21 @@ impl<S: Deref<Target = Shard>> Timer<S> {
         is_armed
     }
 
-    /// Moves an armed timer to another moment, and leaves its waker as it is; one that has fired
-    /// is idle again.
+    /// Moves an armed timer to another deadline, and keeps its waker. A timer that has fired is
+    /// idle again.
     ///
     /// ```
-    /// # use blitzen_wheel::{Scale, Shard, State, Timer};
+    /// # use blitzen_wheel::{TickScale, TimerShard, TimerState, Timer};
     /// # use std::{pin::pin, sync::Arc, task::Waker};
-    /// # let shard = Arc::new(Shard::new());
-    /// # shard.open(1, Scale::new(0, 1_000), Waker::noop().clone());
+    /// # let shard = Arc::new(TimerShard::new());
+    /// # shard.open(1, TickScale::new(0, 1_000), Waker::noop().clone());
     /// let mut timer = pin!(Timer::new(shard.clone(), 1));
     /// timer.as_mut().arm(None, 10_000, Waker::noop()).unwrap();
     /// timer.as_mut().reset(20_000);
     /// assert!(!shard.fire(19_999));
     /// assert!(shard.fire(20_000));
     /// timer.as_mut().reset(30_000);
-    /// assert_eq!(timer.state(), State::Idle);
+    /// assert_eq!(timer.state(), TimerState::Idle);
     /// ```
     #[inline]
     pub fn reset(self: Pin<&mut Self>, deadline_ns: u64) {
@@ -314,45 +317,45 @@ impl<S: Deref<Target = Shard>> Timer<S> {
                 let tick = locked.tick_of(deadline_ns);
                 // SAFETY: it is in this wheel (T1).
                 unsafe { locked.reset(timer.entry(), tick) };
-                locked.unlock_for(tick);
+                locked.unlock_after_arming(tick);
             }
-            None if timer.state() == State::Fired => timer.set_state(State::Idle),
+            None if timer.state() == TimerState::Fired => timer.set_state(TimerState::Idle),
             None => {}
         }
     }
 
-    /// Fires here and now, whatever its deadline: whoever waits for it is woken.
+    /// Fires the timer now, whatever its deadline, and wakes its waker.
     ///
     /// ```
-    /// # use blitzen_wheel::{Shard, State, Timer};
+    /// # use blitzen_wheel::{TimerShard, TimerState, Timer};
     /// # use std::pin::pin;
-    /// let mut timer = pin!(Timer::new(Box::new(Shard::new()), 1));
+    /// let mut timer = pin!(Timer::new(Box::new(TimerShard::new()), 1));
     /// timer.as_mut().expire();
-    /// assert_eq!(timer.state(), State::Fired);
+    /// assert_eq!(timer.state(), TimerState::Fired);
     /// ```
     pub fn expire(self: Pin<&mut Self>) {
         let timer = self.as_ref();
         match timer.lock_armed() {
             Some(locked) => {
-                if let Some(waker) = timer.leave(locked, State::Fired) {
+                if let Some(waker) = timer.take_out(locked, TimerState::Fired) {
                     waker.wake();
                 }
             }
-            None if timer.state() == State::Idle => timer.set_state(State::Fired),
+            None if timer.state() == TimerState::Idle => timer.set_state(TimerState::Fired),
             None => {}
         }
     }
 
-    /// Not armed, so without the lock (T2).
-    fn assert_left(&self) {
+    /// Checks a timer that is not armed, so without the lock (T2).
+    fn assert_has_no_waker(&self) {
         // SAFETY: the owner's (T1).
         let is_empty = |place: *const Option<Waker>| unsafe { &*place }.is_none();
         assert!(self.entry.value().waker.with(is_empty), "a waker is left");
     }
 
-    /// Leaves the wheel, and answers whom it would have woken.
+    /// Takes the timer out of its wheel, and returns its waker.
     #[inline]
-    fn leave(self: Pin<&Self>, mut locked: Locked<'_>, state: State) -> Option<Waker> {
+    fn take_out(self: Pin<&Self>, mut locked: ShardGuard<'_>, state: TimerState) -> Option<Waker> {
         // SAFETY: it is in this wheel (T1).
         let was_in = unsafe { locked.remove(self.entry()) };
         debug_assert!(was_in, "T1");
@@ -362,21 +365,21 @@ impl<S: Deref<Target = Shard>> Timer<S> {
     }
 }
 
-impl<S: Deref<Target = Shard>> Drop for Timer<S> {
+impl<S: Deref<Target = TimerShard>> Drop for Timer<S> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: it was pinned if it was ever armed, and stays where it is until it is gone.
+        // SAFETY: it was pinned if it was ever armed, and does not move until it is freed.
         let timer = unsafe { Pin::new_unchecked(&*self) };
         match timer.lock_armed() {
-            // The waker goes after the lock, and may free what it likes.
-            Some(locked) => drop(timer.leave(locked, State::Idle)),
-            None if MODEL || cfg!(debug_assertions) => timer.assert_left(),
+            // The lock is released first: dropping a waker is foreign code.
+            Some(locked) => drop(timer.take_out(locked, TimerState::Idle)),
+            None if MODEL || cfg!(debug_assertions) => timer.assert_has_no_waker(),
             None => {}
         }
     }
 }
 
-impl<S: Deref<Target = Shard>> fmt::Debug for Timer<S> {
+impl<S: Deref<Target = TimerShard>> fmt::Debug for Timer<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timer")
             .field("state", &self.state())

@@ -12,7 +12,7 @@
 //!
 //! As time goes on, the first slot in use comes down a level or more (a *cascade*) until its
 //! timers stand in level 0, and from there they are handed out. Where a tick belongs, and why
-//! the first slot is always the lowest bit of the lowest level in use, is told in
+//! the first slot is always the lowest bit of the lowest level in use, is explained in
 //! [`level`](crate::level): P1 to P4.
 //!
 //! W1. No deadline in the wheel is before `elapsed`. One that would be counts as `elapsed`.
@@ -27,16 +27,16 @@
 //! `elapsed` may therefore move up to the `earliest` of the first slot and no further; and,
 //! without breaking P4, if that slot is emptied on reaching its first tick.
 
-use crate::entry::{Entry, Link};
-use crate::level::{Occupancy, PLACES, Place};
+use crate::entry::{EntryPtr, WheelEntry};
+use crate::level::{Occupancy, SLOT_COUNT, SlotIndex};
 use blitzen_util::list::List;
 use std::fmt;
 use std::pin::Pin;
 use std::ptr::NonNull;
 
-/// A hierarchical timer wheel that is told what tick it is.
+/// A hierarchical timer wheel, which takes the present tick as an argument.
 ///
-/// It points to [`Entry`]s that live elsewhere. See the [crate's page](crate) for how a runtime
+/// It points to [`WheelEntry`]s that live elsewhere. See the [crate's page](crate) for how a runtime
 /// puts it to use.
 ///
 /// # Costs
@@ -57,27 +57,26 @@ pub struct Wheel<T> {
     elapsed: u64,
     len: usize,
     occupied: Occupancy,
-    slots: [Slot<T>; PLACES],
+    slots: [WheelSlot<T>; SLOT_COUNT],
 }
 
-struct Slot<T> {
-    entries: List<Entry<T>>,
+struct WheelSlot<T> {
+    entries: List<WheelEntry<T>>,
     /// W3. Without meaning while the slot is empty.
     earliest: u64,
     is_attained: bool,
 }
 
 /// How many timers `next_expiry` compares, at most, to find the earliest of a slot that lost
-/// it. Beyond, a sleeper is woken once for nothing, and that cascades the slot.
+/// it. Beyond, a parked worker wakes once for nothing, and that cascades the slot.
 const COMPARED: usize = 64;
 
-// SAFETY: a wheel owns no `T`; it reads and writes what E2 lets it, the
-// links and notes of its entries, which by E2 is the
-// right of whoever holds the wheel, on whatever thread.
+// SAFETY: a wheel owns no `T`. It reads and writes the links and metas of its entries, which E2
+// allows to the holder of the wheel, on any thread.
 unsafe impl<T: Send> Send for Wheel<T> {}
 
 impl<T> Wheel<T> {
-    /// An empty wheel, at tick 0.
+    /// Creates an empty wheel, at tick 0.
     ///
     /// It is some ten kibibytes of slots, in place: box it, or put it where it will stay.
     ///
@@ -93,11 +92,11 @@ impl<T> Wheel<T> {
             elapsed: 0,
             len: 0,
             occupied: Occupancy::new(),
-            slots: [const { Slot::new() }; PLACES],
+            slots: [const { WheelSlot::new() }; SLOT_COUNT],
         }
     }
 
-    /// The tick that the wheel has reached: the latest it was [polled](Wheel::poll) for, or
+    /// Returns the tick that the wheel has reached: the latest it was [polled](Wheel::poll) for, or
     /// that of a timer in between while there are more to take out.
     ///
     /// ```
@@ -112,7 +111,7 @@ impl<T> Wheel<T> {
         self.elapsed
     }
 
-    /// How many timers are in the wheel.
+    /// Returns how many timers are in the wheel.
     ///
     /// ```
     /// assert_eq!(blitzen_wheel::Wheel::<()>::new().len(), 0);
@@ -122,7 +121,7 @@ impl<T> Wheel<T> {
         self.len
     }
 
-    /// Whether no timer is in the wheel.
+    /// Returns whether no timer is in the wheel.
     ///
     /// ```
     /// assert!(blitzen_wheel::Wheel::<()>::new().is_empty());
@@ -143,21 +142,21 @@ impl<T> Wheel<T> {
     ///
     /// # Examples
     /// ```
-    /// use blitzen_wheel::{Entry, Wheel};
+    /// use blitzen_wheel::{WheelEntry, Wheel};
     /// use std::pin::pin;
     ///
     /// let mut wheel = Wheel::new();
-    /// let entry = pin!(Entry::new(()));
+    /// let entry = pin!(WheelEntry::new(()));
     /// // SAFETY: in no wheel, and polled out below.
     /// unsafe { wheel.insert(entry.as_ref(), 10) };
     /// assert!(wheel.poll(9).is_none());
     /// assert!(wheel.poll(10).is_some());
     /// ```
     #[inline]
-    pub unsafe fn insert(&mut self, entry: Pin<&Entry<T>>, deadline_tick: u64) {
+    pub unsafe fn insert(&mut self, entry: Pin<&WheelEntry<T>>, deadline_tick: u64) {
         self.len += 1;
         // SAFETY: in no wheel, hence in no list; the caller keeps it alive (E1).
-        unsafe { self.place(entry.link(), deadline_tick.max(self.elapsed)) }
+        unsafe { self.link(entry.link(), deadline_tick.max(self.elapsed)) }
     }
 
     /// Moves a timer to another tick, earlier or later; arms it, if it is in no wheel.
@@ -170,11 +169,11 @@ impl<T> Wheel<T> {
     ///
     /// # Examples
     /// ```
-    /// use blitzen_wheel::{Entry, Wheel};
+    /// use blitzen_wheel::{WheelEntry, Wheel};
     /// use std::pin::pin;
     ///
     /// let mut wheel = Wheel::new();
-    /// let entry = pin!(Entry::new(()));
+    /// let entry = pin!(WheelEntry::new(()));
     /// // SAFETY: in no wheel, then in this one, and polled out below.
     /// unsafe {
     ///     wheel.insert(entry.as_ref(), 10);
@@ -184,26 +183,26 @@ impl<T> Wheel<T> {
     /// assert!(wheel.poll(30).is_some());
     /// ```
     #[inline]
-    pub unsafe fn reset(&mut self, entry: Pin<&Entry<T>>, deadline_tick: u64) {
+    pub unsafe fn reset(&mut self, entry: Pin<&WheelEntry<T>>, deadline_tick: u64) {
         let link = entry.link();
         // SAFETY: alive, and ours to touch: it is in this wheel or in none.
-        let note = unsafe { Entry::note(link) };
-        let Some(place) = note.place else {
+        let meta = unsafe { WheelEntry::meta(link) };
+        let Some(slot_index) = meta.slot else {
             // SAFETY: it is in no wheel; the rest is the caller's promise.
             return unsafe { self.insert(entry, deadline_tick) };
         };
         let deadline_tick = deadline_tick.max(self.elapsed);
-        let slot = &mut self.slots[place.index()];
-        if deadline_tick < place.start(slot.earliest) {
-            // SAFETY: by E3 it is in `place`, and afterwards in no list.
+        let slot = &mut self.slots[slot_index.get()];
+        if deadline_tick < slot_index.start(slot.earliest) {
+            // SAFETY: by E3 it is in `slot_index`, and afterwards in no list.
             unsafe {
-                self.unlink(link, place);
-                self.place(link, deadline_tick);
+                self.unlink(link, slot_index);
+                self.link(link, deadline_tick);
             }
             return;
         }
         // W2 holds. It may be behind the slot now.
-        let was_tick = std::mem::replace(&mut note.deadline_tick, deadline_tick);
+        let was_tick = std::mem::replace(&mut meta.deadline_tick, deadline_tick);
         if deadline_tick <= slot.earliest {
             slot.earliest = deadline_tick;
             slot.is_attained = true;
@@ -212,19 +211,19 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Takes a timer out. Answers whether it was in: if not, it was handed out before, or never
-    /// armed.
+    /// Takes a timer out, and returns whether it was in the wheel. If not, it was handed out before,
+    /// or never armed.
     ///
     /// # Safety
     /// The entry is in this wheel or in none.
     ///
     /// # Examples
     /// ```
-    /// use blitzen_wheel::{Entry, Wheel};
+    /// use blitzen_wheel::{WheelEntry, Wheel};
     /// use std::pin::pin;
     ///
     /// let mut wheel = Wheel::new();
-    /// let entry = pin!(Entry::new(()));
+    /// let entry = pin!(WheelEntry::new(()));
     /// // SAFETY: in no wheel, and removed at once; then in none.
     /// unsafe {
     ///     wheel.insert(entry.as_ref(), 10);
@@ -234,21 +233,21 @@ impl<T> Wheel<T> {
     /// assert!(wheel.poll(10).is_none());
     /// ```
     #[inline]
-    pub unsafe fn remove(&mut self, entry: Pin<&Entry<T>>) -> bool {
+    pub unsafe fn remove(&mut self, entry: Pin<&WheelEntry<T>>) -> bool {
         let link = entry.link();
         // SAFETY: alive, and ours to touch: it is in this wheel or in none.
-        let Some(place) = unsafe { Entry::note(link) }.place else {
+        let Some(slot_index) = unsafe { WheelEntry::meta(link) }.slot else {
             return false;
         };
-        // SAFETY: by E3 it is in `place`.
-        unsafe { self.unlink(link, place) };
+        // SAFETY: by E3 it is in `slot_index`.
+        unsafe { self.unlink(link, slot_index) };
         self.len -= 1;
         true
     }
 
     /// Takes out one timer that is due at `now_tick`, or moves the wheel up to there.
     ///
-    /// Call it until it answers `None`. Timers come out in the order of their deadlines, those
+    /// Call it until it returns `None`. Timers come out in the order of their deadlines, those
     /// of one tick in the order in which they were armed (one that was reset may come later
     /// than its peers). Between two calls the wheel may be used at will: what is armed
     /// meanwhile, and due, comes out as well.
@@ -260,9 +259,9 @@ impl<T> Wheel<T> {
     /// is used.
     ///
     /// ```
-    /// use blitzen_wheel::{Entry, Wheel};
+    /// use blitzen_wheel::{WheelEntry, Wheel};
     ///
-    /// let entries = [30, 10, 20].map(|tick| Box::pin(Entry::new(tick)));
+    /// let entries = [30, 10, 20].map(|tick| Box::pin(WheelEntry::new(tick)));
     /// let mut wheel = Wheel::new();
     /// for entry in &entries {
     ///     // SAFETY: in no wheel, and polled out below.
@@ -277,43 +276,43 @@ impl<T> Wheel<T> {
     /// assert_eq!(fired, [10, 20, 30]);
     /// ```
     #[inline]
-    pub fn poll(&mut self, now_tick: u64) -> Option<NonNull<Entry<T>>> {
+    pub fn poll(&mut self, now_tick: u64) -> Option<NonNull<WheelEntry<T>>> {
         let now_tick = now_tick.max(self.elapsed);
-        while let Some(place) = self.occupied.first() {
-            let slot = &self.slots[place.index()];
-            if place.start(slot.earliest) > now_tick {
+        while let Some(slot_index) = self.occupied.first() {
+            let slot = &self.slots[slot_index.get()];
+            if slot_index.start(slot.earliest) > now_tick {
                 break;
             }
             // W4: nothing is skipped. Nor does it go backwards: W1 for a slot of level 0, P2
             // for any other.
             self.elapsed = slot.earliest.min(now_tick);
-            if place.is_one_tick() {
-                if let Some(link) = self.take_due(place) {
+            if slot_index.is_one_tick() {
+                if let Some(link) = self.take_due(slot_index) {
                     return Some(link);
                 }
             } else {
-                self.cascade(place);
+                self.cascade(slot_index);
             }
         }
         self.elapsed = now_tick;
         None
     }
 
-    /// When the wheel is to be polled next: a worker may sleep until this tick.
+    /// Returns the tick at which the wheel is to be polled next: a worker may park until then.
     ///
-    /// Never later than the first deadline (or the tick reached, if that one is past). It *is*
-    /// the first deadline, whatever level it stands in, so that nobody wakes for a cascade;
-    /// save for one case. If the earliest timer of a slot above level 0 was taken out or put
+    /// It is never later than the first deadline (or the tick reached, if that one is past). It *is*
+    /// the first deadline, whatever its level, so that nobody wakes for a cascade; with one
+    /// exception. If the earliest timer of a slot above level 0 was taken out or put
     /// off, and more than 64 others remain in the slot, the answer may still be the tick of
     /// that timer. Polling at that tick finds nothing due, and spreads the slot over the lower
-    /// levels: no more than one such awakening per level.
+    /// levels: this happens at most once per level.
     ///
     /// ```
-    /// use blitzen_wheel::{Entry, Wheel};
+    /// use blitzen_wheel::{WheelEntry, Wheel};
     /// use std::pin::pin;
     ///
     /// let mut wheel = Wheel::new();
-    /// let entry = pin!(Entry::new(()));
+    /// let entry = pin!(WheelEntry::new(()));
     /// // SAFETY: in no wheel; later in this one, and removed below.
     /// unsafe { wheel.insert(entry.as_ref(), 123_456_789) };
     /// assert_eq!(wheel.next_expiry(), Some(123_456_789));
@@ -327,12 +326,12 @@ impl<T> Wheel<T> {
     #[inline]
     pub fn next_expiry(&mut self) -> Option<u64> {
         loop {
-            let place = self.occupied.first()?;
-            let slot = &self.slots[place.index()];
+            let slot_index = self.occupied.first()?;
+            let slot = &self.slots[slot_index.get()];
             if slot.is_attained {
                 return Some(slot.earliest);
             }
-            if let Some(earliest) = self.settle(place) {
+            if let Some(earliest) = self.settle(slot_index) {
                 return Some(earliest);
             }
         }
@@ -362,11 +361,11 @@ impl<T> Wheel<T> {
     /// # Safety
     /// As for [`List::push_back`]; W1.
     #[inline]
-    unsafe fn place(&mut self, link: Link<T>, deadline_tick: u64) {
-        let place = Place::of(self.elapsed, deadline_tick);
-        let slot = &mut self.slots[place.index()];
+    unsafe fn link(&mut self, link: EntryPtr<T>, deadline_tick: u64) {
+        let slot_index = SlotIndex::of(self.elapsed, deadline_tick);
+        let slot = &mut self.slots[slot_index.get()];
         if slot.entries.is_empty() {
-            self.occupied.set(place);
+            self.occupied.set(slot_index);
             slot.earliest = deadline_tick;
             slot.is_attained = true;
         } else if deadline_tick <= slot.earliest {
@@ -374,28 +373,28 @@ impl<T> Wheel<T> {
             slot.is_attained = true;
         }
         // SAFETY: alive, and ours to touch: the caller's promise.
-        let note = unsafe { Entry::note(link) };
-        note.deadline_tick = deadline_tick;
-        note.place = Some(place);
+        let meta = unsafe { WheelEntry::meta(link) };
+        meta.deadline_tick = deadline_tick;
+        meta.slot = Some(slot_index);
         // SAFETY: the caller's promise.
         unsafe { slot.entries.push_back(link) };
     }
 
-    /// Unlinks an entry and answers what its deadline was.
+    /// Unlinks an entry and returns its deadline.
     ///
     /// # Safety
-    /// It is in `place`.
+    /// It is in `slot_index`.
     #[inline]
-    unsafe fn unlink(&mut self, link: Link<T>, place: Place) -> u64 {
-        let slot = &mut self.slots[place.index()];
+    unsafe fn unlink(&mut self, link: EntryPtr<T>, slot_index: SlotIndex) -> u64 {
+        let slot = &mut self.slots[slot_index.get()];
         // SAFETY: it is in this list.
         unsafe { slot.entries.remove(link) };
         // SAFETY: alive, ours to touch, and the only reference.
-        let note = unsafe { Entry::note(link) };
-        note.place = None;
-        let deadline_tick = note.deadline_tick;
+        let meta = unsafe { WheelEntry::meta(link) };
+        meta.slot = None;
+        let deadline_tick = meta.deadline_tick;
         if slot.entries.is_empty() {
-            self.occupied.clear(place);
+            self.occupied.clear(slot_index);
         } else if deadline_tick == slot.earliest {
             slot.is_attained = false;
         }
@@ -405,52 +404,52 @@ impl<T> Wheel<T> {
     /// Takes the next timer out of a slot of level 0 whose tick is reached, or empties the slot
     /// of those that were put off.
     #[inline]
-    fn take_due(&mut self, place: Place) -> Option<Link<T>> {
-        while let Some(link) = self.slots[place.index()].entries.front() {
+    fn take_due(&mut self, slot_index: SlotIndex) -> Option<EntryPtr<T>> {
+        while let Some(link) = self.slots[slot_index.get()].entries.front() {
             // SAFETY: it is the front of that slot.
-            let deadline_tick = unsafe { self.unlink(link, place) };
+            let deadline_tick = unsafe { self.unlink(link, slot_index) };
             if deadline_tick <= self.elapsed {
                 self.len -= 1;
                 return Some(link);
             }
             // SAFETY: unlinked just now, still the wheel's, and due after `elapsed`.
-            unsafe { self.place(link, deadline_tick) };
+            unsafe { self.link(link, deadline_tick) };
         }
         None
     }
 
     /// Spreads a slot whose first tick is reached over the lower levels.
     #[cold]
-    fn cascade(&mut self, place: Place) {
-        let mut entries = self.slots[place.index()].entries.take();
-        self.occupied.clear(place);
+    fn cascade(&mut self, slot_index: SlotIndex) {
+        let mut entries = self.slots[slot_index.get()].entries.take();
+        self.occupied.clear(slot_index);
         while let Some(link) = entries.pop_front() {
             // SAFETY: unlinked just now, still alive and the wheel's.
-            let deadline_tick = unsafe { Entry::note(link) }.deadline_tick;
+            let deadline_tick = unsafe { WheelEntry::meta(link) }.deadline_tick;
             // SAFETY: as above; W4 and `elapsed` not beyond `earliest` give W1. An entry of the
             // overflow may go back there: `entries` is not that list any more.
-            unsafe { self.place(link, deadline_tick) };
+            unsafe { self.link(link, deadline_tick) };
         }
     }
 
     /// Finds the earliest deadline of a slot whose `earliest` may be attained by nobody, moving
     /// those out of it that were put off beyond it; `None` if that leaves the slot empty.
     #[cold]
-    fn settle(&mut self, place: Place) -> Option<u64> {
-        let bound = self.slots[place.index()].earliest;
+    fn settle(&mut self, slot_index: SlotIndex) -> Option<u64> {
+        let bound = self.slots[slot_index.get()].earliest;
         let mut earliest = u64::MAX;
         let mut compared = 0;
-        let mut cursor = self.slots[place.index()].entries.front();
+        let mut cursor = self.slots[slot_index.get()].entries.front();
         while let Some(link) = cursor {
             // SAFETY: still in the list: the loop unlinks nothing but the entry at hand.
-            cursor = unsafe { self.slots[place.index()].entries.after(link) };
-            // SAFETY: as above, and nobody else refers to the note.
-            let deadline_tick = unsafe { Entry::note(link) }.deadline_tick;
-            if !place.covers(bound, deadline_tick) {
+            cursor = unsafe { self.slots[slot_index.get()].entries.after(link) };
+            // SAFETY: as above, and nobody else refers to the meta.
+            let deadline_tick = unsafe { WheelEntry::meta(link) }.deadline_tick;
+            if !slot_index.covers(bound, deadline_tick) {
                 // SAFETY: it is in this slot; then in none, still the wheel's. W1 by W2.
                 unsafe {
-                    self.unlink(link, place);
-                    self.place(link, deadline_tick);
+                    self.unlink(link, slot_index);
+                    self.link(link, deadline_tick);
                 }
                 continue;
             }
@@ -466,7 +465,7 @@ impl<T> Wheel<T> {
         if compared == 0 {
             return None;
         }
-        let slot = &mut self.slots[place.index()];
+        let slot = &mut self.slots[slot_index.get()];
         slot.earliest = earliest;
         slot.is_attained = true;
         Some(earliest)
@@ -492,18 +491,18 @@ impl<T> fmt::Debug for Wheel<T> {
 impl<T> Drop for Wheel<T> {
     /// Lets go of what is still in the wheel: those entries are in none afterwards.
     fn drop(&mut self) {
-        while let Some(place) = self.occupied.first() {
-            while let Some(link) = self.slots[place.index()].entries.front() {
+        while let Some(slot_index) = self.occupied.first() {
+            while let Some(link) = self.slots[slot_index.get()].entries.front() {
                 // SAFETY: it is the front of that slot.
-                unsafe { self.unlink(link, place) };
+                unsafe { self.unlink(link, slot_index) };
             }
         }
     }
 }
 
-impl<T> Slot<T> {
-    const fn new() -> Slot<T> {
-        Slot {
+impl<T> WheelSlot<T> {
+    const fn new() -> WheelSlot<T> {
+        WheelSlot {
             entries: List::new(),
             earliest: 0,
             is_attained: false,
@@ -519,27 +518,27 @@ mod tests {
     const RANGE: u64 = 1 << 30;
 
     /// A wheel and timers that carry their names. The wheel is dropped first.
-    struct Bench {
+    struct Fixture {
         wheel: Box<Wheel<usize>>,
-        timers: Vec<Pin<Box<Entry<usize>>>>,
+        timers: Vec<Pin<Box<WheelEntry<usize>>>>,
     }
 
-    impl Bench {
+    impl Fixture {
         /// One timer per deadline, armed in this order.
-        fn armed(deadlines: &[u64]) -> Bench {
-            let mut bench = Bench {
+        fn armed(deadlines: &[u64]) -> Fixture {
+            let mut fixture = Fixture {
                 wheel: Box::default(),
                 timers: vec![],
             };
             for tick in deadlines {
-                bench.arm(*tick);
+                fixture.arm(*tick);
             }
-            bench
+            fixture
         }
 
         fn arm(&mut self, tick: u64) -> usize {
             let name = self.timers.len();
-            self.timers.push(Box::pin(Entry::new(name)));
+            self.timers.push(Box::pin(WheelEntry::new(name)));
             // SAFETY: new, and dropped after the wheel.
             unsafe { self.wheel.insert(self.timers[name].as_ref(), tick) };
             name
@@ -566,7 +565,7 @@ mod tests {
         }
 
         /// Sleeps until the wheel asks for it, as often as it takes until something fires.
-        /// Answers what fired, when, and how often it woke for nothing.
+        /// Returns what fired, when, and how often it woke for nothing.
         fn sleep(&mut self) -> (Vec<usize>, u64, usize) {
             let mut in_vain = 0;
             loop {
@@ -597,21 +596,21 @@ mod tests {
         ];
         for start in [0, 1, 62, 4_000, RANGE - 1] {
             for tick in ticks.into_iter().filter(|tick| *tick > start) {
-                let mut bench = Bench::armed(&[]);
-                assert_eq!(bench.take(start), None);
-                bench.arm(tick);
-                assert_eq!(bench.wheel.next_expiry(), Some(tick));
+                let mut fixture = Fixture::armed(&[]);
+                assert_eq!(fixture.take(start), None);
+                fixture.arm(tick);
+                assert_eq!(fixture.wheel.next_expiry(), Some(tick));
                 assert_eq!(
-                    bench.take(tick - 1),
+                    fixture.take(tick - 1),
                     None,
                     "{tick} is early, armed at {start}"
                 );
                 assert_eq!(
-                    bench.take(tick),
+                    fixture.take(tick),
                     Some(0),
                     "{tick} is late, armed at {start}"
                 );
-                assert!(bench.wheel.is_empty());
+                assert!(fixture.wheel.is_empty());
             }
         }
     }
@@ -622,10 +621,10 @@ mod tests {
             if cfg!(miri) && step < 64 {
                 continue; // minutes there
             }
-            let mut bench = Bench::armed(&[0, 63, 64, 1_000, 4_096, 4_097, 20_000]);
+            let mut fixture = Fixture::armed(&[0, 63, 64, 1_000, 4_096, 4_097, 20_000]);
             let mut fired = vec![];
             for now in (0..30_000).step_by(step) {
-                fired.extend(bench.fired(now));
+                fired.extend(fixture.fired(now));
             }
             assert_eq!(fired, [0, 1, 2, 3, 4, 5, 6], "in steps of {step}");
         }
@@ -633,130 +632,131 @@ mod tests {
 
     #[test]
     fn a_deadline_in_the_past_is_due_at_once() {
-        let mut bench = Bench::armed(&[]);
-        assert_eq!(bench.take(1_000), None);
-        bench.arm(5);
-        assert_eq!(bench.wheel.next_expiry(), Some(1_000));
-        assert_eq!(bench.take(1_000), Some(0));
+        let mut fixture = Fixture::armed(&[]);
+        assert_eq!(fixture.take(1_000), None);
+        fixture.arm(5);
+        assert_eq!(fixture.wheel.next_expiry(), Some(1_000));
+        assert_eq!(fixture.take(1_000), Some(0));
     }
 
     #[test]
     fn time_does_not_run_backwards() {
-        let mut bench = Bench::armed(&[]);
-        assert_eq!(bench.take(1_000), None);
-        bench.arm(1_001);
-        assert_eq!(bench.take(10), None);
-        assert_eq!(bench.wheel.elapsed(), 1_000);
-        bench.arm(20);
-        assert_eq!(bench.fired(10), [1], "the present is tick 1,000");
-        assert_eq!(bench.fired(1_001), [0]);
+        let mut fixture = Fixture::armed(&[]);
+        assert_eq!(fixture.take(1_000), None);
+        fixture.arm(1_001);
+        assert_eq!(fixture.take(10), None);
+        assert_eq!(fixture.wheel.elapsed(), 1_000);
+        fixture.arm(20);
+        assert_eq!(fixture.fired(10), [1], "the present is tick 1,000");
+        assert_eq!(fixture.fired(1_001), [0]);
     }
 
     #[test]
     fn one_jump_fires_everything_in_the_order_of_deadlines() {
-        let mut bench = Bench::armed(&[u64::MAX, 3 * RANGE, 5, 70, 3 * RANGE + 1, 5_000, RANGE]);
-        assert_eq!(bench.fired(u64::MAX), [2, 3, 5, 6, 1, 4, 0]);
-        assert_eq!(bench.wheel.next_expiry(), None);
+        let mut fixture =
+            Fixture::armed(&[u64::MAX, 3 * RANGE, 5, 70, 3 * RANGE + 1, 5_000, RANGE]);
+        assert_eq!(fixture.fired(u64::MAX), [2, 3, 5, 6, 1, 4, 0]);
+        assert_eq!(fixture.wheel.next_expiry(), None);
     }
 
     #[test]
     fn timers_of_one_tick_fire_in_the_order_of_arming() {
-        let mut bench = Bench::armed(&[5_000, 5_000]);
-        assert_eq!(bench.take(4_000), None);
-        bench.arm(5_000);
-        assert_eq!(bench.take(4_990), None);
-        bench.arm(5_000);
-        assert_eq!(bench.fired(5_000), [0, 1, 2, 3]);
+        let mut fixture = Fixture::armed(&[5_000, 5_000]);
+        assert_eq!(fixture.take(4_000), None);
+        fixture.arm(5_000);
+        assert_eq!(fixture.take(4_990), None);
+        fixture.arm(5_000);
+        assert_eq!(fixture.fired(5_000), [0, 1, 2, 3]);
     }
 
     #[test]
     fn what_is_armed_between_two_polls_comes_out_as_well() {
-        let mut bench = Bench::armed(&[10, 20]);
-        assert_eq!(bench.take(30), Some(0));
-        assert_eq!(bench.wheel.elapsed(), 10);
-        bench.arm(15);
-        bench.arm(31);
-        assert_eq!(bench.fired(30), [2, 1]);
-        assert_eq!(bench.fired(31), [3]);
+        let mut fixture = Fixture::armed(&[10, 20]);
+        assert_eq!(fixture.take(30), Some(0));
+        assert_eq!(fixture.wheel.elapsed(), 10);
+        fixture.arm(15);
+        fixture.arm(31);
+        assert_eq!(fixture.fired(30), [2, 1]);
+        assert_eq!(fixture.fired(31), [3]);
     }
 
     #[test]
     fn a_timer_taken_out_does_not_fire() {
-        let mut bench = Bench::armed(&[10, 10, 10, 5_000, 2 * RANGE]);
-        assert!(bench.remove(1));
-        assert!(!bench.remove(1));
-        assert!(bench.remove(3));
-        assert!(bench.remove(4));
-        assert_eq!(bench.wheel.len(), 2);
-        assert_eq!(bench.fired(u64::MAX), [0, 2]);
-        assert!(!bench.remove(0), "it has fired");
+        let mut fixture = Fixture::armed(&[10, 10, 10, 5_000, 2 * RANGE]);
+        assert!(fixture.remove(1));
+        assert!(!fixture.remove(1));
+        assert!(fixture.remove(3));
+        assert!(fixture.remove(4));
+        assert_eq!(fixture.wheel.len(), 2);
+        assert_eq!(fixture.fired(u64::MAX), [0, 2]);
+        assert!(!fixture.remove(0), "it has fired");
     }
 
     #[test]
     fn a_reset_timer_fires_at_its_new_tick_only() {
         for from in [10, 100, 5_000, 2 * RANGE] {
             for to in [9, 11, 99, 101, 4_999, 5_001, 2 * RANGE + 1, u64::MAX] {
-                let mut bench = Bench::armed(&[from]);
-                bench.reset(0, to);
-                assert_eq!(bench.take(to - 1), None, "{from} to {to}");
-                assert_eq!(bench.take(to), Some(0), "{from} to {to}");
+                let mut fixture = Fixture::armed(&[from]);
+                fixture.reset(0, to);
+                assert_eq!(fixture.take(to - 1), None, "{from} to {to}");
+                assert_eq!(fixture.take(to), Some(0), "{from} to {to}");
             }
         }
     }
 
     #[test]
     fn a_timer_put_off_keeps_the_order_of_deadlines() {
-        let mut bench = Bench::armed(&[10, 20, 30]);
-        bench.reset(0, 25);
-        assert_eq!(bench.fired(100), [1, 0, 2]);
+        let mut fixture = Fixture::armed(&[10, 20, 30]);
+        fixture.reset(0, 25);
+        assert_eq!(fixture.fired(100), [1, 0, 2]);
     }
 
     #[test]
     fn to_reset_a_timer_that_fired_arms_it_again() {
-        let mut bench = Bench::armed(&[10]);
-        assert_eq!(bench.take(10), Some(0));
-        bench.reset(0, 20);
-        assert_eq!(bench.wheel.len(), 1);
-        assert_eq!(bench.take(20), Some(0));
+        let mut fixture = Fixture::armed(&[10]);
+        assert_eq!(fixture.take(10), Some(0));
+        fixture.reset(0, 20);
+        assert_eq!(fixture.wheel.len(), 1);
+        assert_eq!(fixture.take(20), Some(0));
     }
 
     #[test]
-    fn a_sleeper_is_woken_for_timers_and_not_for_cascades() {
+    fn a_parked_worker_wakes_for_timers_and_not_for_cascades() {
         let deadlines = [70, 5_000, 300_000, 20_000_000, RANGE - 1, RANGE + 12_345];
-        let mut bench = Bench::armed(&deadlines);
+        let mut fixture = Fixture::armed(&deadlines);
         for (name, tick) in deadlines.into_iter().enumerate() {
-            assert_eq!(bench.sleep(), (vec![name], tick, 0));
+            assert_eq!(fixture.sleep(), (vec![name], tick, 0));
         }
     }
 
     #[test]
-    fn a_sleeper_is_not_woken_for_what_was_taken_out_or_put_off() {
+    fn a_parked_worker_does_not_wake_for_what_was_taken_out_or_put_off() {
         for level in [10, 100, 5_000, 300_000, 20_000_000, 2 * RANGE] {
-            let mut bench = Bench::armed(&[level, level + 1, level + 2, level + 2]);
-            bench.remove(0);
-            bench.reset(1, 4 * RANGE);
-            assert_eq!(bench.sleep(), (vec![2, 3], level + 2, 0));
-            assert_eq!(bench.sleep(), (vec![1], 4 * RANGE, 0));
+            let mut fixture = Fixture::armed(&[level, level + 1, level + 2, level + 2]);
+            fixture.remove(0);
+            fixture.reset(1, 4 * RANGE);
+            assert_eq!(fixture.sleep(), (vec![2, 3], level + 2, 0));
+            assert_eq!(fixture.sleep(), (vec![1], 4 * RANGE, 0));
         }
     }
 
     #[test]
-    fn a_crowded_slot_that_lost_its_first_timers_wakes_a_sleeper_once_a_level() {
+    fn a_crowded_slot_that_lost_its_first_timers_wakes_a_parked_worker_once_a_level() {
         // All in one slot of level 3, with more than `COMPARED` left in it.
         let deadlines: Vec<u64> = (300_000..301_000).collect();
-        let mut bench = Bench::armed(&deadlines);
+        let mut fixture = Fixture::armed(&deadlines);
         for name in 0..900 {
-            bench.remove(name);
+            fixture.remove(name);
         }
-        assert_eq!(bench.wheel.next_expiry(), Some(300_000), "a bound");
-        let (fired, tick, in_vain) = bench.sleep();
+        assert_eq!(fixture.wheel.next_expiry(), Some(300_000), "a bound");
+        let (fired, tick, in_vain) = fixture.sleep();
         assert_eq!((fired, tick), (vec![900], 300_900));
         assert!(in_vain <= 3, "woken {in_vain} times for nothing");
     }
 
     #[test]
     fn a_wheel_that_is_dropped_lets_its_entries_go() {
-        let timer = Box::pin(Entry::new(()));
+        let timer = Box::pin(WheelEntry::new(()));
         for tick in [1, 5_000, u64::MAX] {
             let mut wheel = Wheel::new();
             // SAFETY: in no wheel, since the one before is gone.
@@ -772,7 +772,7 @@ mod tests {
     #[should_panic(expected = "remove it first")]
     fn an_entry_dropped_in_a_wheel_is_reported() {
         let mut wheel = std::mem::ManuallyDrop::new(Wheel::new());
-        let timer = Box::pin(Entry::new(()));
+        let timer = Box::pin(WheelEntry::new(()));
         // SAFETY: not sound in general, which is the point; the wheel is not used again.
         unsafe { wheel.insert(timer.as_ref(), 1) };
     }

@@ -3,15 +3,15 @@
 
 #![cfg(not(blitzen_loom))]
 
-use blitzen_wheel::{Entry, Wheel};
+use blitzen_wheel::{Wheel, WheelEntry};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::pin::Pin;
 
-/// A wheel and a sorted set of (deadline, name), told the same. The wheel is dropped first.
+/// A wheel and a sorted set of (deadline, name), given the same operations. The wheel is dropped first.
 struct Pair {
     wheel: Box<Wheel<usize>>,
-    timers: Vec<Pin<Box<Entry<usize>>>>,
+    timers: Vec<Pin<Box<WheelEntry<usize>>>>,
     sorted: BTreeSet<(u64, usize)>,
     /// The deadline of each timer that is armed.
     armed: Vec<Option<u64>>,
@@ -20,7 +20,7 @@ struct Pair {
     last: u64,
 }
 
-/// What can be asked of both.
+/// An operation on both.
 #[derive(Clone, Debug)]
 enum Step {
     Arm(usize, When),
@@ -28,7 +28,7 @@ enum Step {
     /// Moves the clock, and takes out everything due.
     Jump(When),
     /// Moves the clock, and takes out so many at most.
-    Glance(When, usize),
+    PollAtMost(When, usize),
     NextExpiry,
 }
 
@@ -57,7 +57,9 @@ impl Pair {
     fn new(timer_count: usize, start: u64) -> Pair {
         let mut pair = Pair {
             wheel: Box::default(),
-            timers: (0..timer_count).map(|n| Box::pin(Entry::new(n))).collect(),
+            timers: (0..timer_count)
+                .map(|n| Box::pin(WheelEntry::new(n)))
+                .collect(),
             sorted: BTreeSet::new(),
             armed: vec![None; timer_count],
             now: 0,
@@ -72,7 +74,7 @@ impl Pair {
             Step::Arm(name, ref when) => self.arm(name, when.tick(self.now)),
             Step::Disarm(name) => self.disarm(name),
             Step::Jump(ref when) => self.jump(when.tick(self.now), usize::MAX),
-            Step::Glance(ref when, count) => self.jump(when.tick(self.now), count),
+            Step::PollAtMost(ref when, count) => self.jump(when.tick(self.now), count),
             Step::NextExpiry => self.compare_next_expiry(),
         }
         assert_eq!(self.wheel.len(), self.sorted.len());
@@ -141,7 +143,7 @@ impl Pair {
         assert_eq!(asked, again, "asking changes nothing");
     }
 
-    /// Sleeps as a worker does until something fires; answers how often it woke in vain.
+    /// Sleeps as a worker does until something fires; returns how often it woke in vain.
     fn sleep(&mut self) -> usize {
         let armed = self.sorted.len();
         let mut in_vain = 0;
@@ -194,7 +196,7 @@ impl Random {
             55..75 => Step::Disarm(name),
             75..82 => Step::Jump(When::Ahead(self.ahead(bits.min(14)))),
             82..84 => Step::Jump(When::Edge(self.ahead(bits.min(40)), self.below(32) as u32)),
-            84..90 => Step::Glance(
+            84..90 => Step::PollAtMost(
                 When::Ahead(self.ahead(bits.min(20))),
                 self.below(4) as usize,
             ),
@@ -215,7 +217,7 @@ const STEPS: usize = if cfg!(miri) {
 /// Wheels that such a test goes through: each begins at a time of its own.
 const WHEELS: usize = if cfg!(miri) { 4 } else { 40 };
 
-fn wander(timer_count: usize, bits: u64, seed: u64) {
+fn run_random_steps(timer_count: usize, bits: u64, seed: u64) {
     let mut random = Random(seed);
     for wheel in 0..WHEELS {
         let start = if wheel == 0 { 0 } else { random.ahead(63) };
@@ -231,17 +233,17 @@ fn wander(timer_count: usize, bits: u64, seed: u64) {
 
 #[test]
 fn a_few_timers_near_and_far() {
-    wander(48, 63, 0x9E37_79B9_7F4A_7C15);
+    run_random_steps(48, 63, 0x9E37_79B9_7F4A_7C15);
 }
 
 #[test]
 fn a_few_timers_within_the_levels() {
-    wander(60, 30, 0xD1B5_4A32_D192_ED03);
+    run_random_steps(60, 30, 0xD1B5_4A32_D192_ED03);
 }
 
 #[test]
 fn many_timers_near() {
-    wander(
+    run_random_steps(
         if cfg!(miri) { 200 } else { 20_000 },
         13,
         0x94D0_49BB_1331_11EB,
@@ -250,7 +252,7 @@ fn many_timers_near() {
 
 #[test]
 fn many_timers_near_and_far() {
-    wander(
+    run_random_steps(
         if cfg!(miri) { 200 } else { 5_000 },
         40,
         0xBF58_476D_1CE4_E5B9,
@@ -258,7 +260,7 @@ fn many_timers_near_and_far() {
 }
 
 #[test]
-fn a_few_timers_never_wake_a_sleeper_in_vain() {
+fn a_few_timers_never_wake_a_parked_worker_in_vain() {
     let mut random = Random(0x2127_599B_F432_5C37);
     let mut pair = Pair::new(64, 0);
     for _ in 0..STEPS / 20 {
@@ -274,7 +276,7 @@ fn a_few_timers_never_wake_a_sleeper_in_vain() {
 }
 
 #[test]
-fn many_timers_wake_a_sleeper_in_vain_no_more_than_once_a_level() {
+fn many_timers_wake_a_parked_worker_in_vain_no_more_than_once_a_level() {
     let timer_count = if cfg!(miri) { 300 } else { 3_000 };
     let mut random = Random(0x6A09_E667_F3BC_C909);
     let mut pair = Pair::new(timer_count, 0);
@@ -311,7 +313,7 @@ fn step(timer_count: usize) -> impl Strategy<Value = Step> {
         6 => (0..timer_count, when()).prop_map(|(name, when)| Step::Arm(name, when)),
         2 => (0..timer_count).prop_map(Step::Disarm),
         1 => when().prop_map(Step::Jump),
-        1 => (when(), 0usize..4).prop_map(|(when, count)| Step::Glance(when, count)),
+        1 => (when(), 0usize..4).prop_map(|(when, count)| Step::PollAtMost(when, count)),
         2 => Just(Step::NextExpiry),
     ]
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::Mutex;
-use blitzen_wheel::{Keeper, Scale, Shard};
+use blitzen_wheel::{TickScale, TimerMigration, TimerShard};
 
 use super::clock::{Clock, to_ns};
 use super::context;
@@ -33,7 +33,7 @@ const TICKS_PER_RESOLUTION: u32 = 10;
 const SHORTEST_TICK: Duration = Duration::from_micros(1);
 
 /// Shards of runtimes that have ended.
-static FREE: Mutex<Vec<&'static Shard>> = Mutex::new(Vec::new());
+static FREE: Mutex<Vec<&'static TimerShard>> = Mutex::new(Vec::new());
 
 /// What the builder was told about time.
 pub(crate) struct TimeOptions {
@@ -45,9 +45,9 @@ pub(crate) struct TimeOptions {
 /// The shards of one runtime.
 pub(crate) struct Timers {
     /// Unlike that of any other runtime.
-    tenant: u64,
-    shards: Box<[&'static Shard]>,
-    keeper: Keeper,
+    runtime_id: u64,
+    shards: Box<[&'static TimerShard]>,
+    migration: TimerMigration,
     resolution: Duration,
 }
 
@@ -70,9 +70,9 @@ impl Timers {
             .map(|_| free.pop().unwrap_or_else(new_shard))
             .collect();
         Self {
-            tenant: NEXT.fetch_add(1, Relaxed),
+            runtime_id: NEXT.fetch_add(1, Relaxed),
             shards,
-            keeper: Keeper::new(workers),
+            migration: TimerMigration::new(workers),
             resolution: resolution.unwrap_or(RESOLUTION),
         }
     }
@@ -82,20 +82,20 @@ impl Timers {
     pub(crate) fn open(&self, start: Instant, bell: impl Fn(usize) -> Waker) {
         let tick = (self.resolution / TICKS_PER_RESOLUTION).max(SHORTEST_TICK);
         let tick_ns = tick.as_nanos().try_into().unwrap_or(u64::MAX);
-        let scale = Scale::new(to_ns(start), tick_ns);
+        let scale = TickScale::new(to_ns(start), tick_ns);
         for (worker, shard) in self.shards.iter().enumerate() {
-            shard.open(self.tenant, scale, bell(worker));
+            shard.open(self.runtime_id, scale, bell(worker));
         }
     }
 
     fn place(&self, worker: usize) -> Place {
         Place {
             shard: self.shards[worker],
-            tenant: self.tenant,
+            runtime_id: self.runtime_id,
         }
     }
 
-    pub(crate) fn shards(&self) -> impl Iterator<Item = &'static Shard> {
+    pub(crate) fn shards(&self) -> impl Iterator<Item = &'static TimerShard> {
         self.shards.iter().copied()
     }
 
@@ -106,23 +106,26 @@ impl Timers {
 
     /// A worker is about to sleep: until when, if it has to wake for timers.
     pub(crate) fn lie_down(&self, worker: usize) -> Option<u64> {
-        self.shards[worker].doze();
-        self.keeper
-            .lie_down(worker, |worker| self.shards[worker].next_ns())
+        self.shards[worker].begin_park();
+        self.migration
+            .begin_park(worker, |worker| self.shards[worker].next_ns())
     }
 
     /// A worker is awake.
     pub(crate) fn get_up(&self, worker: usize) {
-        self.keeper.get_up(worker);
-        self.shards[worker].rouse();
+        self.migration.end_park(worker);
+        self.shards[worker].end_park();
     }
 
     /// Fires a worker's timers that are due, and those of sleepers if that is
     /// up to it; tells whether there was one.
     #[inline]
     pub(crate) fn fire(&self, worker: usize, looker: Looker, clock: &Clock) -> bool {
-        // Who looks on behalf of a keeper that is stuck has all of its duties.
-        match self.keeper.is_on_duty(worker, looker == Looker::Risen) {
+        // Who looks on behalf of a migrator that is stuck has all of its duties.
+        match self
+            .migration
+            .must_fire_for_parked(worker, looker == Looker::Risen)
+        {
             true => self.fire_for_sleepers(worker, clock),
             false => {
                 let shard = self.shards[worker];
@@ -133,7 +136,7 @@ impl Timers {
 
     fn fire_for_sleepers(&self, worker: usize, clock: &Clock) -> bool {
         let next_ns = |worker: usize| self.shards[worker].next_ns();
-        let sleepers = self.keeper.sleepers();
+        let sleepers = self.migration.parked_workers();
         let first_ns = sleepers.map(next_ns).fold(next_ns(worker), u64::min);
         if first_ns == u64::MAX {
             return false;
@@ -141,8 +144,8 @@ impl Timers {
         let now_ns = clock.now_ns();
         now_ns >= first_ns
             && self
-                .keeper
-                .sleepers()
+                .migration
+                .parked_workers()
                 .fold(self.shards[worker].fire(now_ns), |fired, sleeper| {
                     self.shards[sleeper].fire(now_ns) | fired
                 })
@@ -163,16 +166,16 @@ impl Drop for Timers {
     }
 }
 
-fn new_shard() -> &'static Shard {
-    let shard: &'static Padded<Shard> = Box::leak(Box::new(Padded(Shard::new())));
+fn new_shard() -> &'static TimerShard {
+    let shard: &'static Padded<TimerShard> = Box::leak(Box::new(Padded(TimerShard::new())));
     shard
 }
 
 /// Where a new timer belongs: to a runtime, and on a shard of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    pub(crate) shard: &'static Shard,
-    pub(crate) tenant: u64,
+    pub(crate) shard: &'static TimerShard,
+    pub(crate) runtime_id: u64,
 }
 
 thread_local! {
@@ -227,16 +230,16 @@ fn nowhere() -> ! {
 /// Where a timer is best armed by the calling thread, if it is in the runtime
 /// that the timer belongs to.
 #[inline]
-pub(crate) fn shard_here(tenant: u64) -> Option<&'static Shard> {
-    let place = HERE.get().filter(|place| place.tenant == tenant)?;
+pub(crate) fn shard_here(runtime_id: u64) -> Option<&'static TimerShard> {
+    let place = HERE.get().filter(|place| place.runtime_id == runtime_id)?;
     Some(place.shard)
 }
 
 /// Whether the calling thread is a worker of the runtime that a timer belongs to.
-pub(crate) fn is_worker_of(tenant: u64) -> bool {
+pub(crate) fn is_worker_of(runtime_id: u64) -> bool {
     let is_worker = context::with_current(|handle| {
         let timers = handle.inner.world().timers();
-        timers.is_some_and(|timers| timers.tenant == tenant)
+        timers.is_some_and(|timers| timers.runtime_id == runtime_id)
             && handle.inner.scheduler().current_worker().is_some()
     });
     is_worker.unwrap_or(false)
@@ -245,10 +248,12 @@ pub(crate) fn is_worker_of(tenant: u64) -> bool {
 /// What time it is in the runtime that a timer belongs to, as far as the
 /// calling thread can know.
 #[cold]
-pub(crate) fn bent_now(tenant: u64) -> Option<Instant> {
+pub(crate) fn bent_now(runtime_id: u64) -> Option<Instant> {
     let now = context::with_current(|handle| {
         let world = handle.inner.world();
-        let is_own = world.timers().is_some_and(|timers| timers.tenant == tenant);
+        let is_own = world
+            .timers()
+            .is_some_and(|timers| timers.runtime_id == runtime_id);
         is_own.then(|| world.clock().now())
     });
     now.ok().flatten()

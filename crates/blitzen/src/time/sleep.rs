@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use blitzen_util::coop;
-use blitzen_wheel::{Shard, State, Timer};
+use blitzen_wheel::{Timer, TimerShard, TimerState};
 
 use super::Instant;
 use crate::runtime::clock::{self, to_ns};
@@ -93,11 +93,11 @@ pin_project_lite::pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Sleep {
         deadline: Instant,
-        // The deadline was in the future a moment ago: not worth a look at the
-        // clock.
+        // The deadline was in the future when it was set: the first poll need not
+        // read the clock.
         is_ahead: bool,
         #[pin]
-        timer: Timer<&'static Shard>,
+        timer: Timer<&'static TimerShard>,
     }
 }
 
@@ -117,7 +117,7 @@ impl Sleep {
         Self {
             deadline,
             is_ahead: false,
-            timer: Timer::new(place.shard, place.tenant),
+            timer: Timer::new(place.shard, place.runtime_id),
         }
     }
 
@@ -149,7 +149,7 @@ impl Sleep {
     /// # });
     /// ```
     pub fn is_elapsed(&self) -> bool {
-        self.timer.state() == State::Fired
+        self.timer.state() == TimerState::Fired
     }
 
     /// Makes it end at another moment, be that earlier or later, and whether or
@@ -173,8 +173,8 @@ impl Sleep {
         let before = std::mem::replace(this.deadline, deadline);
         *this.is_ahead = false;
         this.timer.as_mut().reset(to_ns(deadline.into_std()));
-        if deadline < before && this.timer.state() == State::Armed {
-            this.timer.expire_if_due(deadline);
+        if deadline < before && this.timer.state() == TimerState::Armed {
+            expire_if_due(this.timer, deadline);
         }
     }
 
@@ -185,30 +185,24 @@ impl Sleep {
     }
 }
 
-/// What a timer needs to know beyond its shard.
-trait Clocked {
-    /// Fires if the moment has come: nobody will be told of it otherwise before
-    /// the worker's next look at its timers.
-    fn expire_if_due(self: Pin<&mut Self>, deadline: Instant) -> bool;
-}
-
-impl Clocked for Timer<&'static Shard> {
-    #[inline]
-    fn expire_if_due(self: Pin<&mut Self>, deadline: Instant) -> bool {
-        let now = match clock::any_bent() {
-            false => std::time::Instant::now(),
-            true => match timers::bent_now(self.tenant()) {
-                Some(now) => now,
-                // On a thread that does not know: its runtime will tell it.
-                None => return false,
-            },
-        };
-        let is_due = deadline.into_std() <= now;
-        if is_due {
-            self.expire();
-        }
-        is_due
+/// Fires `timer` if `deadline` has passed, and returns whether it has. Otherwise
+/// that would happen only when the worker next looks at its timers.
+#[inline]
+fn expire_if_due(timer: Pin<&mut Timer<&'static TimerShard>>, deadline: Instant) -> bool {
+    let now = match clock::any_bent() {
+        false => std::time::Instant::now(),
+        true => match timers::bent_now(timer.runtime_id()) {
+            Some(now) => now,
+            // This thread is not in the timer's runtime: a worker of that one
+            // will fire it.
+            None => return false,
+        },
+    };
+    let is_due = deadline.into_std() <= now;
+    if is_due {
+        timer.expire();
     }
+    is_due
 }
 
 impl Future for Sleep {
@@ -220,15 +214,17 @@ impl Future for Sleep {
         let mut this = self.project();
         loop {
             match this.timer.state() {
-                State::Fired => break,
-                State::Armed if this.timer.as_mut().refresh(cx.waker()) => return Poll::Pending,
-                State::Armed => {} // it was just now
-                State::Idle => {
+                TimerState::Fired => break,
+                TimerState::Armed if this.timer.as_mut().update_waker(cx.waker()) => {
+                    return Poll::Pending;
+                }
+                TimerState::Armed => {} // it was just now
+                TimerState::Idle => {
                     let is_ahead = std::mem::replace(this.is_ahead, false) && !clock::any_bent();
-                    if !is_ahead && this.timer.as_mut().expire_if_due(*this.deadline) {
+                    if !is_ahead && expire_if_due(this.timer.as_mut(), *this.deadline) {
                         break;
                     }
-                    let shard = timers::shard_here(this.timer.tenant());
+                    let shard = timers::shard_here(this.timer.runtime_id());
                     let deadline_ns = to_ns(this.deadline.into_std());
                     if this
                         .timer
@@ -239,7 +235,7 @@ impl Future for Sleep {
                         return Poll::Pending;
                     }
                 }
-                State::Closed => return poll_closed(&this.timer),
+                TimerState::Closed => return poll_closed(&this.timer),
             }
         }
         spent.made_progress();
@@ -247,11 +243,11 @@ impl Future for Sleep {
     }
 }
 
-/// The runtime is gone, or going. A task of it is about to be cancelled, at this
-/// very suspension; anybody else would wait for ever.
+/// The runtime is shutting down, or has. It cancels its own tasks when they return
+/// `Pending`; anybody else would wait for ever.
 #[cold]
-fn poll_closed(timer: &Timer<&'static Shard>) -> Poll<()> {
-    match timers::is_worker_of(timer.tenant()) {
+fn poll_closed(timer: &Timer<&'static TimerShard>) -> Poll<()> {
+    match timers::is_worker_of(timer.runtime_id()) {
         true => Poll::Pending,
         false => panic!("A Tokio 1.x context was found, but it is being shutdown."),
     }

@@ -1,32 +1,32 @@
 //! From nanoseconds to ticks and back.
 
-/// When ticks begin, and how long one is.
+/// The moment at which ticks begin, and the length of a tick.
 ///
 /// A deadline is rounded up to a tick and the clock down, so that nothing is ever early.
 ///
 /// ```
-/// use blitzen_wheel::Scale;
+/// use blitzen_wheel::TickScale;
 ///
-/// let scale = Scale::new(1_000, 125_000);
+/// let scale = TickScale::new(1_000, 125_000);
 /// assert_eq!(scale.tick_of_deadline(126_000), 1);
 /// assert_eq!(scale.tick_of_deadline(126_001), 2);
 /// assert_eq!(scale.tick_reached(126_000), 1);
 /// assert_eq!(scale.tick_reached(125_999), 0);
-/// assert_eq!(scale.begins_ns(1), 126_000);
+/// assert_eq!(scale.tick_start_ns(1), 126_000);
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Scale {
+pub struct TickScale {
     origin_ns: u64,
     tick_ns: u64,
     /// A little more than 2⁶⁴ / `tick_ns`: a division costs five times a multiplication.
     reciprocal: u64,
 }
 
-impl Scale {
-    /// Ticks of a length, counted from a moment.
+impl TickScale {
+    /// Creates a scale of ticks of `tick_ns`, counted from `origin_ns`.
     ///
     /// ```
-    /// assert_eq!(blitzen_wheel::Scale::new(0, 1_000).tick_reached(5_999), 5);
+    /// assert_eq!(blitzen_wheel::TickScale::new(0, 1_000).tick_reached(5_999), 5);
     /// ```
     ///
     /// # Panics
@@ -41,13 +41,13 @@ impl Scale {
         }
     }
 
-    /// The first tick that begins at a moment or after it; [`u64::MAX`] for a moment that never
-    /// comes, which is [`u64::MAX`] too.
+    /// Returns the first tick that begins at `deadline_ns` or after it. [`u64::MAX`] means never, as
+    /// a deadline and as a tick.
     ///
     /// ```
-    /// # use blitzen_wheel::Scale;
-    /// assert_eq!(Scale::new(0, 10).tick_of_deadline(11), 2);
-    /// assert_eq!(Scale::new(0, 10).tick_of_deadline(u64::MAX), u64::MAX);
+    /// # use blitzen_wheel::TickScale;
+    /// assert_eq!(TickScale::new(0, 10).tick_of_deadline(11), 2);
+    /// assert_eq!(TickScale::new(0, 10).tick_of_deadline(u64::MAX), u64::MAX);
     /// ```
     #[inline]
     pub const fn tick_of_deadline(self, deadline_ns: u64) -> u64 {
@@ -60,26 +60,26 @@ impl Scale {
         self.whole_ticks(deadline_ns - self.origin_ns - 1) + 1
     }
 
-    /// The last tick that has begun at a moment.
+    /// Returns the last tick that has begun at `now_ns`.
     ///
     /// ```
-    /// # use blitzen_wheel::Scale;
-    /// assert_eq!(Scale::new(0, 10).tick_reached(19), 1);
+    /// # use blitzen_wheel::TickScale;
+    /// assert_eq!(TickScale::new(0, 10).tick_reached(19), 1);
     /// ```
     #[inline]
     pub const fn tick_reached(self, now_ns: u64) -> u64 {
         self.whole_ticks(now_ns.saturating_sub(self.origin_ns))
     }
 
-    /// The moment at which a tick begins, or [`u64::MAX`] if that is too far away.
+    /// Returns the moment at which `tick` begins, or [`u64::MAX`] if it overflows.
     ///
     /// ```
-    /// # use blitzen_wheel::Scale;
-    /// assert_eq!(Scale::new(5, 10).begins_ns(2), 25);
-    /// assert_eq!(Scale::new(5, 10).begins_ns(u64::MAX), u64::MAX);
+    /// # use blitzen_wheel::TickScale;
+    /// assert_eq!(TickScale::new(5, 10).tick_start_ns(2), 25);
+    /// assert_eq!(TickScale::new(5, 10).tick_start_ns(u64::MAX), u64::MAX);
     /// ```
     #[inline]
-    pub const fn begins_ns(self, tick: u64) -> u64 {
+    pub const fn tick_start_ns(self, tick: u64) -> u64 {
         tick.saturating_mul(self.tick_ns)
             .saturating_add(self.origin_ns)
     }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_moment_before_the_first_tick_counts_as_that() {
-        let scale = Scale::new(1_000, 10);
+        let scale = TickScale::new(1_000, 10);
         assert_eq!((scale.tick_of_deadline(0), scale.tick_reached(0)), (0, 0));
     }
 
@@ -113,7 +113,7 @@ mod tests {
             span in prop_oneof![any::<u64>(), 0..1_000_000_u64, (u64::MAX - 1_000_000)..u64::MAX],
             tick_ns in prop_oneof![2..1_000_u64, 2..u64::MAX, Just(125_000)],
         ) {
-            let scale = Scale::new(0, tick_ns);
+            let scale = TickScale::new(0, tick_ns);
             prop_assert_eq!(scale.tick_reached(span), span / tick_ns);
             let up = match span {
                 u64::MAX => u64::MAX,
@@ -129,11 +129,11 @@ mod tests {
             now in 0..1_u64 << 62,
             tick_ns in 2..1_u64 << 40,
         ) {
-            let scale = Scale::new(origin, tick_ns);
+            let scale = TickScale::new(origin, tick_ns);
             if deadline > origin && scale.tick_reached(now) >= scale.tick_of_deadline(deadline) {
                 prop_assert!(now >= deadline);
             }
-            prop_assert!(scale.begins_ns(scale.tick_of_deadline(deadline)) >= deadline);
+            prop_assert!(scale.tick_start_ns(scale.tick_of_deadline(deadline)) >= deadline);
         }
     }
 }
