@@ -12,7 +12,7 @@ macro_rules! worker_counters {
         #[derive(Debug, Default)]
         pub struct WorkerCounters {
             $($(#[$doc])* pub $name: Counter,)*
-            _alone: Padded<()>,
+            _padding: Padded<()>,
         }
 
         /// What one worker, or all of them, had counted at some moment.
@@ -117,9 +117,9 @@ pub struct Stats {
     pub remote_submitted: u64,
     /// Tasks put into the injection queue from outside the workers.
     pub remote_schedules: u64,
-    /// Times a worker was stuck in a poll and served by none of the others, but
-    /// by the watchman.
-    pub watchman_rescues: u64,
+    /// Times the monitor thread, and no worker, served a worker that was stuck
+    /// in a poll.
+    pub monitor_rescues: u64,
     /// Tasks that are not complete.
     pub alive_tasks: usize,
     /// Tasks in the injection queue.

@@ -518,7 +518,7 @@ impl Scheduler {
         stats.workers = self.desks.iter().map(|desk| desk.counters.read()).collect();
         stats.remote_submitted = self.homes.iter().map(|home| home.submitted.get()).sum();
         stats.remote_schedules = self.homes.iter().map(|home| home.scheduled.get()).sum();
-        stats.watchman_rescues = self.watch.rescues.get();
+        stats.monitor_rescues = self.watch.rescues.get();
         stats.alive_tasks = self.alive_tasks();
         stats.global_queue_depth = self.global_queue_depth();
         stats
