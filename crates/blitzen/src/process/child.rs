@@ -1,9 +1,9 @@
-//! A process that was started here.
+//! A child process.
 //!
-//! C1. Its number is its own until it has been waited for: it is signalled only
-//!     before.
-//! C2. Who drops a child that has not been waited for hands it to the system's
-//!     [`abandon`], which sees to it that it is.
+//! C1. Its process id is not reused until it has been waited for: it is
+//!     signalled only before.
+//! C2. A child that is dropped before it was waited for goes to
+//!     [`reap_in_background`].
 
 use std::fmt;
 use std::future::poll_fn;
@@ -12,7 +12,7 @@ use std::process::{Child as StdChild, Command as StdCommand, ExitStatus, Output}
 use std::task::{Context, Poll, ready};
 
 use super::stdio::{ChildStderr, ChildStdin, ChildStdout};
-use super::sys::{Exit, abandon};
+use super::sys::{ExitWait, reap_in_background};
 use crate::io::{AsyncRead, AsyncReadExt};
 use crate::runtime::Handle;
 
@@ -53,19 +53,19 @@ pub struct Child {
     pub stdout: Option<ChildStdout>,
     /// Where its standard error goes, if it is a pipe.
     pub stderr: Option<ChildStderr>,
-    state: State,
+    state: ChildState,
     kill_on_drop: bool,
 }
 
-enum State {
-    /// Not waited for, as far as we know (C1).
+enum ChildState {
+    /// Not waited for by us (C1).
     Running {
-        exit: Exit, // dropped first: it may look at the child
+        exit: ExitWait, // dropped first: it may refer to the child
         child: StdChild,
     },
-    Over(ExitStatus),
+    Exited(ExitStatus),
     /// Only while it is being dropped.
-    Gone,
+    Dropped,
 }
 
 impl Child {
@@ -80,8 +80,8 @@ impl Child {
             stdin: None,
             stdout: None,
             stderr: None,
-            state: State::Running {
-                exit: Exit::new(runtime),
+            state: ChildState::Running {
+                exit: ExitWait::new(runtime),
                 child,
             },
             kill_on_drop,
@@ -117,8 +117,8 @@ impl Child {
     /// ```
     pub fn id(&self) -> Option<u32> {
         match &self.state {
-            State::Running { child, .. } => Some(child.id()),
-            State::Over(_) | State::Gone => None,
+            ChildState::Running { child, .. } => Some(child.id()),
+            ChildState::Exited(_) | ChildState::Dropped => None,
         }
     }
 
@@ -136,8 +136,8 @@ impl Child {
     pub fn raw_handle(&self) -> Option<std::os::windows::io::RawHandle> {
         use std::os::windows::io::AsRawHandle;
         match &self.state {
-            State::Running { child, .. } => Some(child.as_raw_handle()),
-            State::Over(_) | State::Gone => None,
+            ChildState::Running { child, .. } => Some(child.as_raw_handle()),
+            ChildState::Exited(_) | ChildState::Dropped => None,
         }
     }
 
@@ -162,8 +162,8 @@ impl Child {
     /// What the system says.
     pub fn start_kill(&mut self) -> io::Result<()> {
         match &mut self.state {
-            State::Running { child, .. } => child.kill(), // C1
-            State::Over(_) | State::Gone => Ok(()),
+            ChildState::Running { child, .. } => child.kill(), // C1
+            ChildState::Exited(_) | ChildState::Dropped => Ok(()),
         }
     }
 
@@ -228,11 +228,11 @@ impl Child {
 
     fn poll_exit(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
         let status = match &mut self.state {
-            State::Running { exit, child } => ready!(exit.poll(child, cx))?,
-            State::Over(status) => return Poll::Ready(Ok(*status)),
-            State::Gone => unreachable!("nobody waits for what is being dropped"),
+            ChildState::Running { exit, child } => ready!(exit.poll(child, cx))?,
+            ChildState::Exited(status) => return Poll::Ready(Ok(*status)),
+            ChildState::Dropped => unreachable!("a child is not polled while it is dropped"),
         };
-        self.state = State::Over(status);
+        self.state = ChildState::Exited(status);
         Poll::Ready(Ok(status))
     }
 
@@ -256,12 +256,12 @@ impl Child {
     /// What the system says.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         let status = match &mut self.state {
-            State::Running { child, .. } => child.try_wait()?,
-            State::Over(status) => return Ok(Some(*status)),
-            State::Gone => None,
+            ChildState::Running { child, .. } => child.try_wait()?,
+            ChildState::Exited(status) => return Ok(Some(*status)),
+            ChildState::Dropped => None,
         };
         if let Some(status) = status {
-            self.state = State::Over(status);
+            self.state = ChildState::Exited(status);
         }
         Ok(status)
     }
@@ -314,14 +314,15 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if let State::Running { exit, mut child } = std::mem::replace(&mut self.state, State::Gone)
+        if let ChildState::Running { exit, mut child } =
+            std::mem::replace(&mut self.state, ChildState::Dropped)
         {
             drop(exit);
             if self.kill_on_drop {
                 // It fails if the child has changed its user: then it goes on.
                 let _ = child.kill();
             }
-            abandon(child); // C2
+            reap_in_background(child); // C2
         }
     }
 }
@@ -330,9 +331,9 @@ impl fmt::Debug for Child {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Child");
         match &self.state {
-            State::Running { child, .. } => debug.field("id", &child.id()),
-            State::Over(status) => debug.field("status", status),
-            State::Gone => &mut debug,
+            ChildState::Running { child, .. } => debug.field("id", &child.id()),
+            ChildState::Exited(status) => debug.field("status", status),
+            ChildState::Dropped => &mut debug,
         };
         debug
             .field("stdin", &self.stdin)

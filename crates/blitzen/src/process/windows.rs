@@ -1,10 +1,10 @@
-//! Processes of Windows.
+//! Child processes on Windows.
 //!
-//! The end of a child is told by a thread of the system's pool; its pipes block,
-//! and so are read and written on ours.
+//! A thread of the system's pool tells of a child's exit. Its pipes block, and are
+//! read and written on the blocking pool.
 //!
-//! V1. What the system's callback is given lives until the wait was taken back,
-//!     which lasts until a callback that is under way has ended.
+//! V1. The callback's argument lives until `UnregisterWaitEx` has returned, which
+//!     waits for a callback that is running.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -24,20 +24,20 @@ use windows_sys::Win32::System::Threading::{
 use crate::io::{AsyncRead, AsyncWrite, Blocking, ReadBuf};
 use crate::runtime::Handle;
 
-/// A child that nobody waits for leaves nothing behind: its handle is closed.
-pub(crate) fn abandon(child: Child) {
+/// Closes the handle: Windows keeps nothing of a child that nobody waits for.
+pub(crate) fn reap_in_background(child: Child) {
     drop(child);
 }
 
-/// How the end of one child is waited for.
-pub(crate) struct Exit(Option<Wait>);
+/// The wait for one child's exit.
+pub(crate) struct ExitWait(Option<RegisteredWait>);
 
-impl Exit {
-    pub(crate) fn new(_home: Handle) -> Self {
+impl ExitWait {
+    pub(crate) fn new(_runtime: Handle) -> Self {
         Self(None)
     }
 
-    /// The child's status when it is over.
+    /// Returns the child's status when it has exited.
     pub(crate) fn poll(
         &mut self,
         child: &mut Child,
@@ -48,101 +48,101 @@ impl Exit {
         }
         let wait = match &mut self.0 {
             Some(wait) => wait,
-            none => none.insert(Wait::new(child)?),
+            none => none.insert(RegisteredWait::new(child)?),
         };
         if wait.poll(cx).is_pending() {
             return Poll::Pending;
         }
         match child.try_wait()? {
             Some(status) => Poll::Ready(Ok(status)),
-            None => unreachable!("a process whose handle is signalled is over"),
+            None => unreachable!("a process whose handle is signalled has exited"),
         }
     }
 }
 
-/// A wait that was asked of the system.
-struct Wait {
+/// A wait that is registered with the system.
+struct RegisteredWait {
     system: HANDLE,
     /// Given to the callback (V1).
-    news: Arc<News>,
+    notice: Arc<ExitNotice>,
 }
 
 // SAFETY: the handle may be used by any thread.
-unsafe impl Send for Wait {}
+unsafe impl Send for RegisteredWait {}
 // SAFETY: nothing is done through a shared reference to it.
-unsafe impl Sync for Wait {}
+unsafe impl Sync for RegisteredWait {}
 
 #[derive(Default)]
-struct News(Mutex<(bool, Option<Waker>)>);
+struct ExitNotice(Mutex<(bool, Option<Waker>)>);
 
-impl Wait {
+impl RegisteredWait {
     fn new(child: &Child) -> io::Result<Self> {
-        let news = Arc::new(News::default());
+        let notice = Arc::new(ExitNotice::default());
         let mut system: HANDLE = std::ptr::null_mut();
-        // SAFETY: the child's handle is open; the wait is taken back before the
-        // handle is closed (the child owns it, and drops its `Exit` first); V1.
+        // SAFETY: the child's handle is open, and the wait is unregistered before it
+        // is closed (the child drops its `ExitWait` first); V1.
         let done = unsafe {
             RegisterWaitForSingleObject(
                 &mut system,
                 child.as_raw_handle() as HANDLE,
-                Some(told),
-                Arc::as_ptr(&news).cast(),
+                Some(on_exit),
+                Arc::as_ptr(&notice).cast(),
                 INFINITE,
                 WT_EXECUTEINWAITTHREAD | WT_EXECUTEONLYONCE,
             )
         };
         match done {
             0 => Err(io::Error::last_os_error()),
-            _ => Ok(Self { system, news }),
+            _ => Ok(Self { system, notice }),
         }
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
-        let mut news = self.news.0.lock().unwrap_or_else(|e| e.into_inner());
-        let (is_over, place) = &mut *news;
-        let (answer, before) = match is_over {
+        let mut notice = self.notice.0.lock().unwrap_or_else(|e| e.into_inner());
+        let (has_exited, waker_slot) = &mut *notice;
+        let (answer, before) = match has_exited {
             true => (Poll::Ready(()), None),
-            false => (Poll::Pending, place.replace(waker)),
+            false => (Poll::Pending, waker_slot.replace(waker)),
         };
-        drop(news);
+        drop(notice);
         drop(before);
         answer
     }
 }
 
-impl Drop for Wait {
+impl Drop for RegisteredWait {
     fn drop(&mut self) {
-        // Waits for a callback that is under way (V1). It can fail only for a
-        // wait that is not one.
-        // SAFETY: the wait is ours, and taken back once.
+        // Waits for a callback that is running (V1). It can fail only for an invalid
+        // handle.
+        // SAFETY: the wait is ours, and unregistered once.
         unsafe { UnregisterWaitEx(self.system, INVALID_HANDLE_VALUE) };
     }
 }
 
 /// Runs on a thread of the system's pool.
-unsafe extern "system" fn told(news: *mut c_void, _timed_out: bool) {
+unsafe extern "system" fn on_exit(context: *mut c_void, _timed_out: bool) {
     // SAFETY: V1.
-    let news = unsafe { &*news.cast_const().cast::<News>() };
-    let mut news = news.0.lock().unwrap_or_else(|e| e.into_inner());
-    news.0 = true;
-    let waker = news.1.take();
-    drop(news);
+    let notice = unsafe { &*context.cast_const().cast::<ExitNotice>() };
+    let mut notice = notice.0.lock().unwrap_or_else(|e| e.into_inner());
+    notice.0 = true;
+    let waker = notice.1.take();
+    drop(notice);
     if let Some(waker) = waker {
         waker.wake();
     }
 }
 
 /// A pipe, shared by a stream and the job that reads or writes it.
-struct Shared(Arc<File>);
+struct SharedPipe(Arc<File>);
 
-impl Read for Shared {
+impl Read for SharedPipe {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         (&*self.0).read(buf)
     }
 }
 
-impl Write for Shared {
+impl Write for SharedPipe {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         (&*self.0).write(buf)
     }
@@ -152,54 +152,54 @@ impl Write for Shared {
     }
 }
 
-/// One of our ends of a child's pipe.
-pub(crate) struct End {
+/// The parent's end of a child's pipe.
+pub(crate) struct PipeEnd {
     file: Arc<File>,
-    stream: Blocking<Shared>,
+    stream: Blocking<SharedPipe>,
 }
 
 /// The end that is written.
-pub(crate) type Sender = End;
+pub(crate) type Sender = PipeEnd;
 /// The end that is read.
-pub(crate) type Receiver = End;
+pub(crate) type Receiver = PipeEnd;
 
-/// Takes over a pipe of std's.
+/// Wraps a pipe of std's.
 #[track_caller]
-pub(crate) fn from_std(stream: impl Into<OwnedHandle>) -> io::Result<End> {
+pub(crate) fn from_std(stream: impl Into<OwnedHandle>) -> io::Result<PipeEnd> {
     let file = Arc::new(File::from(stream.into()));
-    Ok(End {
-        stream: Blocking::new(Shared(file.clone())),
+    Ok(PipeEnd {
+        stream: Blocking::new(SharedPipe(file.clone())),
         file,
     })
 }
 
-impl End {
-    /// The pipe, for somebody else.
+impl PipeEnd {
+    /// Returns a handle of the pipe.
     pub(crate) fn into_owned_handle(self) -> io::Result<OwnedHandle> {
-        // A job that is under way has the other.
+        // A job that is running may hold the other one.
         Ok(self.file.try_clone()?.into())
     }
 }
 
-impl std::fmt::Debug for End {
+impl std::fmt::Debug for PipeEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.file.fmt(f)
     }
 }
 
-impl AsRawHandle for End {
+impl AsRawHandle for PipeEnd {
     fn as_raw_handle(&self) -> RawHandle {
         self.file.as_raw_handle()
     }
 }
 
-impl AsHandle for End {
+impl AsHandle for PipeEnd {
     fn as_handle(&self) -> BorrowedHandle<'_> {
         self.file.as_handle()
     }
 }
 
-impl AsyncRead for End {
+impl AsyncRead for PipeEnd {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -209,7 +209,7 @@ impl AsyncRead for End {
     }
 }
 
-impl AsyncWrite for End {
+impl AsyncWrite for PipeEnd {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

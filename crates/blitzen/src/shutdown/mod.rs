@@ -39,10 +39,10 @@
 //! tasks, and [`Runtime::shutdown_within`](crate::runtime::Runtime::shutdown_within)
 //! does not wait for those that do not stop even then.
 
-mod ledger;
 mod report;
 mod signals;
-mod track;
+mod tracked;
+mod tracker;
 
 use std::fmt;
 use std::io;
@@ -54,10 +54,10 @@ use std::time::Duration;
 
 use blitzen_sync::{CancelToken, Notify};
 
-use ledger::Ledger;
-pub use ledger::WorkGuard;
 pub use report::{Reason, Unfinished, Work, WorkingTask};
-pub use track::Tracked;
+pub use tracked::Tracked;
+pub use tracker::WorkGuard;
+use tracker::WorkTracker;
 
 /// An orderly end that is to come: who asks for it, who takes part in it, and
 /// who waits for them. Clones are the same.
@@ -81,18 +81,18 @@ pub use track::Tracked;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Shutdown(Arc<Shared>);
+pub struct Shutdown(Arc<ShutdownShared>);
 
-struct Shared {
+struct ShutdownShared {
     token: CancelToken,
     cause: OnceLock<Cause>,
     /// A drain is to end at once.
     hurry: CancelToken,
-    ledger: Ledger,
-    /// Told when, after the trigger, a part of the ledger has become empty.
+    tracker: WorkTracker,
+    /// Notified when, after the trigger, a shard of the tracker has become empty.
     progress: Notify,
-    /// Nobody is left who would want to know of signals.
-    over: CancelToken,
+    /// Cancelled with the last clone: ends the task that waits for signals.
+    dropped: CancelToken,
 }
 
 /// Why it is time to end.
@@ -133,13 +133,13 @@ impl Shutdown {
     /// assert!(!shutdown.is_triggered());
     /// ```
     pub fn new() -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(ShutdownShared {
             token: CancelToken::new(),
             cause: OnceLock::new(),
             hurry: CancelToken::new(),
-            ledger: Ledger::new(),
+            tracker: WorkTracker::new(),
             progress: Notify::new(),
-            over: CancelToken::new(),
+            dropped: CancelToken::new(),
         }))
     }
 
@@ -299,7 +299,7 @@ impl Shutdown {
     /// assert_eq!(blitzen::shutdown::Shutdown::new().at_work(), 0);
     /// ```
     pub fn at_work(&self) -> usize {
-        self.0.ledger.lock().len()
+        self.0.tracker.lock().len()
     }
 
     /// What work is under way, the oldest first.
@@ -314,7 +314,7 @@ impl Shutdown {
     /// # drop(guard);
     /// ```
     pub fn work_list(&self) -> Vec<Work> {
-        self.0.ledger.lock().list()
+        self.0.tracker.lock().list()
     }
 
     /// Waits until no work is left, but no longer than `limit`, and not after a
@@ -349,16 +349,16 @@ impl Shutdown {
     pub async fn drain(&self, limit: Duration) -> Result<(), Unfinished> {
         self.trigger();
         let shared = &*self.0;
-        if shared.ledger.lock().is_empty() {
+        if shared.tracker.lock().is_empty() {
             return Ok(());
         }
         let mut deadline = pin!(crate::time::sleep(limit));
         let mut hurry = pin!(shared.hurry.cancelled());
         loop {
             let mut progress = pin!(shared.progress.notified());
-            // Before the look: what ends in between is not missed.
+            // Before counting: a guard dropped in between is not missed.
             progress.as_mut().enable();
-            if shared.ledger.lock().is_empty() {
+            if shared.tracker.lock().is_empty() {
                 return Ok(());
             }
             let reason = std::future::poll_fn(|cx| {
@@ -381,16 +381,15 @@ impl Shutdown {
     }
 }
 
-impl Shared {
+impl ShutdownShared {
     fn trigger(&self, cause: Cause) {
-        // The first counts.
+        // Only the first cause is stored.
         let _ = self.cause.set(cause);
         self.token.cancel();
     }
 
-    /// What a signal means: the first that it is time to end, any other that
-    /// there is no time.
-    fn signalled(&self, cause: Cause) {
+    /// Handles a signal: the first triggers the shutdown, any other ends the drain.
+    fn on_signal(&self, cause: Cause) {
         match self.token.is_cancelled() {
             false => self.trigger(cause),
             true => self.hurry.cancel(),
@@ -398,9 +397,9 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for ShutdownShared {
     fn drop(&mut self) {
-        self.over.cancel();
+        self.dropped.cancel();
     }
 }
 

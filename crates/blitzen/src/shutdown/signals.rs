@@ -1,15 +1,15 @@
-//! The task that hears the signals.
+//! The task that waits for the signals.
 
 use std::future::poll_fn;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
-use super::{Cause, Shared};
+use super::{Cause, ShutdownShared};
 use crate::signal;
 use crate::task::Builder;
 
-/// The signals that ask for the end.
+/// The signals that trigger a shutdown.
 struct Signals {
     #[cfg(unix)]
     interrupt: signal::unix::Signal,
@@ -41,31 +41,31 @@ impl Signals {
         })
     }
 
-    /// The next one; `None` if there will be none.
+    /// Returns the next one; `None` if there will be none.
     fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Cause>> {
         match self.interrupt.poll_recv(cx) {
             Poll::Pending => self.terminate.poll_recv(cx),
-            come => return come.map(|come| come.map(|()| Cause::Interrupt)),
+            received => return received.map(|signal| signal.map(|()| Cause::Interrupt)),
         }
-        .map(|come| come.map(|()| Cause::Terminate))
+        .map(|signal| signal.map(|()| Cause::Terminate))
     }
 }
 
-/// Passes on to `shared` what signals there are, from now on.
+/// Spawns the task that passes signals on to `shared`.
 #[track_caller]
-pub(super) fn listen(shared: &Arc<Shared>) -> io::Result<()> {
+pub(super) fn listen(shared: &Arc<ShutdownShared>) -> io::Result<()> {
     let signals = Signals::new()?;
-    let over = shared.over.clone();
-    let task = over.run_until_cancelled_owned(pass_on(signals, Arc::downgrade(shared)));
-    // Which goes on by itself.
+    let dropped = shared.dropped.clone();
+    let task = dropped.run_until_cancelled_owned(pass_on(signals, Arc::downgrade(shared)));
+    // The task is detached.
     drop(Builder::new().name("shutdown").spawn(task)?);
     Ok(())
 }
 
-async fn pass_on(mut signals: Signals, shared: Weak<Shared>) {
+async fn pass_on(mut signals: Signals, shared: Weak<ShutdownShared>) {
     while let Some(cause) = poll_fn(|cx| signals.poll_recv(cx)).await {
         match shared.upgrade() {
-            Some(shared) => shared.signalled(cause),
+            Some(shared) => shared.on_signal(cause),
             None => return,
         }
     }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::ledger::WorkGuard;
+use super::tracker::WorkGuard;
 
 pin_project! {
     /// A future that counts as work until it has ended or is dropped; see
@@ -28,7 +28,7 @@ pin_project! {
         #[pin]
         future: Option<F>,
         guard: Option<WorkGuard>,
-        is_known: bool,
+        is_assigned: bool,
     }
 }
 
@@ -37,7 +37,7 @@ impl<F> Tracked<F> {
         Self {
             future: Some(future),
             guard: Some(guard),
-            is_known: false,
+            is_assigned: false,
         }
     }
 }
@@ -48,9 +48,9 @@ impl<F: Future> Future for Tracked<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let mut this = self.project();
         if let Some(guard) = this.guard
-            && !std::mem::replace(this.is_known, true)
+            && !std::mem::replace(this.is_assigned, true)
         {
-            guard.hand_to_current_task();
+            guard.assign_to_current_task();
         }
         let Some(future) = this.future.as_mut().as_pin_mut() else {
             panic!("`Tracked` polled after completion");

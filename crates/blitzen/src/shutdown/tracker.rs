@@ -1,12 +1,13 @@
-//! Who is at work: in shards, so that workers do not meet in it.
+//! The work that is under way, in shards, so that workers do not contend.
 //!
-//! L1. A guard's entry is in the shard of the thread that took it, until the
-//!     guard is dropped, wherever that is.
-//! L2. Counting holds all shards at once: work that is handed on from one guard
-//!     to another, which is taken before the first is dropped, is always seen.
-//! L3. A drain triggers, then looks. A guard that is dropped takes its entry out,
-//!     then looks whether it is time to end. Both use the shard's lock: if the
-//!     drain had it first, the guard knows, and tells of the progress.
+//! L1. A guard's entry is in the shard of the thread that created it, until the
+//!     guard is dropped, on whatever thread.
+//! L2. Counting locks all shards at once: work that moves from one guard to
+//!     another, which is created before the first is dropped, is always counted.
+//! L3. A drain cancels the token, then counts. A guard that is dropped removes
+//!     its entry, then asks whether the token is cancelled. Both take the shard's
+//!     lock: if the drain had it first, the guard sees the token cancelled, and
+//!     notifies the drain.
 
 use std::fmt;
 use std::panic::Location;
@@ -15,33 +16,33 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use blitzen_util::lane::lane;
 use blitzen_util::pad::Padded;
 
-use super::Shared;
+use super::ShutdownShared;
 use super::report::{Work, WorkingTask};
 use crate::time::Instant;
 
 const SHARDS: usize = 16;
 
 /// All work that is under way.
-pub(super) struct Ledger([Padded<Mutex<Shard>>; SHARDS]);
+pub(super) struct WorkTracker([Padded<Mutex<TrackerShard>>; SHARDS]);
 
 #[derive(Default)]
-struct Shard {
-    entries: Vec<Option<Entry>>,
+struct TrackerShard {
+    entries: Vec<Option<WorkEntry>>,
     free: Vec<usize>,
 }
 
-struct Entry {
+struct WorkEntry {
     task: Option<WorkingTask>,
     taken_at: &'static Location<'static>,
     since: Instant,
 }
 
-impl Shard {
-    fn add(&mut self, entry: Entry) -> usize {
+impl TrackerShard {
+    fn add(&mut self, entry: WorkEntry) -> usize {
         match self.free.pop() {
-            Some(place) => {
-                self.entries[place] = Some(entry);
-                place
+            Some(index) => {
+                self.entries[index] = Some(entry);
+                index
             }
             None => {
                 self.entries.push(Some(entry));
@@ -50,9 +51,9 @@ impl Shard {
         }
     }
 
-    fn remove(&mut self, place: usize) -> Option<Entry> {
-        self.free.push(place);
-        self.entries[place].take()
+    fn remove(&mut self, index: usize) -> Option<WorkEntry> {
+        self.free.push(index);
+        self.entries[index].take()
     }
 
     fn len(&self) -> usize {
@@ -60,25 +61,25 @@ impl Shard {
     }
 }
 
-impl Ledger {
+impl WorkTracker {
     pub(super) fn new() -> Self {
         Self(std::array::from_fn(|_| Padded(Mutex::default())))
     }
 
-    fn shard(&self, index: usize) -> MutexGuard<'_, Shard> {
+    fn shard(&self, index: usize) -> MutexGuard<'_, TrackerShard> {
         self.0[index].lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Holds it still (L2).
-    pub(super) fn lock(&self) -> Still<'_> {
-        Still(std::array::from_fn(|index| self.shard(index)))
+    /// Locks all shards (L2).
+    pub(super) fn lock(&self) -> LockedTracker<'_> {
+        LockedTracker(std::array::from_fn(|index| self.shard(index)))
     }
 }
 
-/// A ledger that is held still.
-pub(super) struct Still<'a>([MutexGuard<'a, Shard>; SHARDS]);
+/// A tracker whose shards are all locked.
+pub(super) struct LockedTracker<'a>([MutexGuard<'a, TrackerShard>; SHARDS]);
 
-impl Still<'_> {
+impl LockedTracker<'_> {
     pub(super) fn len(&self) -> usize {
         self.0.iter().map(|shard| shard.len()).sum()
     }
@@ -87,7 +88,7 @@ impl Still<'_> {
         self.len() == 0
     }
 
-    /// All work, the oldest first.
+    /// Returns all work, the oldest first.
     pub(super) fn list(&self) -> Vec<Work> {
         let now = Instant::now();
         let entries = self
@@ -119,32 +120,33 @@ impl Still<'_> {
 /// ```
 #[must_use = "work ends when its guard is dropped"]
 pub struct WorkGuard {
-    shared: Arc<Shared>,
+    shared: Arc<ShutdownShared>,
+    /// The shard's index, and the entry's in it.
     shard: usize,
-    place: usize,
+    index: usize,
 }
 
 impl WorkGuard {
-    pub(super) fn new(shared: Arc<Shared>, taken_at: &'static Location<'static>) -> Self {
+    pub(super) fn new(shared: Arc<ShutdownShared>, taken_at: &'static Location<'static>) -> Self {
         let shard = lane() % SHARDS;
-        let entry = Entry {
+        let entry = WorkEntry {
             task: WorkingTask::current(),
             taken_at,
             since: Instant::now(),
         };
-        let place = shared.ledger.shard(shard).add(entry);
+        let index = shared.tracker.shard(shard).add(entry);
         Self {
             shared,
             shard,
-            place,
+            index,
         }
     }
 
-    /// From now on it is the work of the task this code runs in.
-    pub(super) fn hand_to_current_task(&self) {
+    /// Makes it the work of the current task.
+    pub(super) fn assign_to_current_task(&self) {
         let task = WorkingTask::current();
-        let mut shard = self.shared.ledger.shard(self.shard);
-        let before = match &mut shard.entries[self.place] {
+        let mut shard = self.shared.tracker.shard(self.shard);
+        let before = match &mut shard.entries[self.index] {
             Some(entry) => std::mem::replace(&mut entry.task, task),
             None => unreachable!("L1"),
         };
@@ -155,8 +157,8 @@ impl WorkGuard {
 
 impl Drop for WorkGuard {
     fn drop(&mut self) {
-        let mut shard = self.shared.ledger.shard(self.shard);
-        let entry = shard.remove(self.place);
+        let mut shard = self.shared.tracker.shard(self.shard);
+        let entry = shard.remove(self.index);
         let is_last = shard.len() == 0;
         drop(shard);
         drop(entry);

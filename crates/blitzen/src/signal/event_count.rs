@@ -1,103 +1,105 @@
-//! A count of what has happened, and those who wait for more.
+//! An event count: how often something has happened, and the listeners that
+//! wait for more.
 //!
-//! B1. A listener has heard of everything up to the count when it was made:
-//!     what comes later it is told, even if it did not wait at that moment.
-//! B2. Several events that a listener has not taken in are one to it.
-//! B3. Nothing foreign (a waker's clone, drop or wake) runs under the lock.
+//! B1. A listener has seen the count at the moment it was created. It is told
+//!     of every later event, even if it was not waiting at that moment.
+//! B2. Several events between two polls of a listener are one to it.
+//! B3. No foreign code (a waker's clone, drop or wake) runs under the lock.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
-/// One kind of event.
+/// The count of one kind of event.
 #[derive(Debug)]
-pub(crate) struct Board(Mutex<Notes>);
+pub(crate) struct EventCount(Mutex<Counted>);
 
 #[derive(Debug)]
-struct Notes {
+struct Counted {
     count: u64,
-    /// The next listener's number.
-    next: u64,
+    next_listener_id: u64,
+    /// The wakers of those that wait, by listener.
     waiting: BTreeMap<u64, Waker>,
 }
 
-impl Board {
+impl EventCount {
     pub(crate) const fn new() -> Self {
-        Self(Mutex::new(Notes {
+        Self(Mutex::new(Counted {
             count: 0,
-            next: 0,
+            next_listener_id: 0,
             waiting: BTreeMap::new(),
         }))
     }
 
-    fn notes(&self) -> MutexGuard<'_, Notes> {
+    fn lock(&self) -> MutexGuard<'_, Counted> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Somebody who is told of everything from now on.
-    pub(crate) fn listen(&'static self) -> Listener {
-        let mut notes = self.notes();
-        notes.next += 1;
-        Listener {
-            board: self,
-            number: notes.next,
-            heard: notes.count,
+    /// Creates a listener for every event from now on.
+    pub(crate) fn listen(&'static self) -> EventListener {
+        let mut counted = self.lock();
+        counted.next_listener_id += 1;
+        EventListener {
+            events: self,
+            id: counted.next_listener_id,
+            seen: counted.count,
         }
     }
 
-    /// It has happened.
-    pub(crate) fn announce(&self) {
-        let mut notes = self.notes();
-        notes.count += 1;
-        wake_all(notes);
+    /// Counts an event, and wakes those that wait.
+    pub(crate) fn increment(&self) {
+        let mut counted = self.lock();
+        counted.count += 1;
+        wake_all(counted);
     }
 
-    /// Lets everybody who waits look again, although nothing has happened.
+    /// Wakes those that wait, so that they look again, although nothing has
+    /// happened.
     #[cfg(any(unix, test))]
-    pub(crate) fn stir(&self) {
-        wake_all(self.notes());
+    pub(crate) fn wake_listeners(&self) {
+        wake_all(self.lock());
     }
 }
 
-fn wake_all(mut notes: MutexGuard<'_, Notes>) {
-    let waiting = std::mem::take(&mut notes.waiting);
-    drop(notes); // B3
+fn wake_all(mut counted: MutexGuard<'_, Counted>) {
+    let waiting = std::mem::take(&mut counted.waiting);
+    drop(counted); // B3
     for waker in waiting.into_values() {
         waker.wake();
     }
 }
 
-/// Somebody who hears of one kind of event.
+/// A listener for one kind of event.
 #[derive(Debug)]
-pub(crate) struct Listener {
-    board: &'static Board,
-    number: u64,
-    /// The count up to which everything is known.
-    heard: u64,
+pub(crate) struct EventListener {
+    events: &'static EventCount,
+    id: u64,
+    /// The count up to which it has seen everything.
+    seen: u64,
 }
 
-impl Listener {
-    /// Whether something has happened since the last time; otherwise a wake
-    /// when it does.
+impl EventListener {
+    /// Returns `Ready` if something has happened since the last time; otherwise
+    /// the task is woken when it does.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone(); // B3
-        let mut notes = self.board.notes();
-        let (answer, before) = match notes.count == self.heard {
-            true => (Poll::Pending, notes.waiting.insert(self.number, waker)),
+        let mut counted = self.events.lock();
+        let (answer, before) = match counted.count == self.seen {
+            true => (Poll::Pending, counted.waiting.insert(self.id, waker)),
             false => {
-                self.heard = notes.count; // B2
+                self.seen = counted.count; // B2
                 (Poll::Ready(()), Some(waker))
             }
         };
-        drop(notes);
+        drop(counted);
         drop(before); // B3
         answer
     }
 }
 
-impl Drop for Listener {
+impl Drop for EventListener {
     fn drop(&mut self) {
-        let waker = self.board.notes().waiting.remove(&self.number);
+        let waker = self.events.lock().waiting.remove(&self.id);
         drop(waker); // B3
     }
 }
@@ -119,46 +121,46 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_between_making_and_waiting_is_told() {
-        static BOARD: Board = Board::new();
+    fn an_event_between_listening_and_waiting_is_seen() {
+        static EVENTS: EventCount = EventCount::new();
         let mut cx = Context::from_waker(Waker::noop());
-        let mut early = BOARD.listen();
-        BOARD.announce();
-        let mut late = BOARD.listen();
+        let mut early = EVENTS.listen();
+        EVENTS.increment();
+        let mut late = EVENTS.listen();
         assert!(early.poll(&mut cx).is_ready());
         assert!(early.poll(&mut cx).is_pending());
         assert!(late.poll(&mut cx).is_pending());
     }
 
     #[test]
-    fn events_nobody_took_in_are_one() {
-        static BOARD: Board = Board::new();
+    fn events_between_two_polls_are_one() {
+        static EVENTS: EventCount = EventCount::new();
         let mut cx = Context::from_waker(Waker::noop());
-        let mut listener = BOARD.listen();
-        BOARD.announce();
-        BOARD.announce();
+        let mut listener = EVENTS.listen();
+        EVENTS.increment();
+        EVENTS.increment();
         assert!(listener.poll(&mut cx).is_ready());
         assert!(listener.poll(&mut cx).is_pending());
     }
 
     #[test]
-    fn everybody_who_waits_is_woken_and_nobody_who_left() {
-        static BOARD: Board = Board::new();
+    fn every_listener_that_waits_is_woken_and_none_that_was_dropped() {
+        static EVENTS: EventCount = EventCount::new();
         let woken = Arc::new(Count::default());
         let waker = Waker::from(woken.clone());
         let mut cx = Context::from_waker(&waker);
-        let mut listeners = [BOARD.listen(), BOARD.listen(), BOARD.listen()];
+        let mut listeners = [EVENTS.listen(), EVENTS.listen(), EVENTS.listen()];
         for listener in &mut listeners {
             assert!(listener.poll(&mut cx).is_pending());
         }
         let [first, mut second, mut third] = listeners;
         drop(first);
-        BOARD.announce();
+        EVENTS.increment();
         assert_eq!(woken.0.load(Relaxed), 2);
         assert!(second.poll(&mut cx).is_ready());
         assert!(third.poll(&mut cx).is_ready());
         assert!(third.poll(&mut cx).is_pending());
-        BOARD.stir();
+        EVENTS.wake_listeners();
         assert_eq!(woken.0.load(Relaxed), 3);
         assert!(third.poll(&mut cx).is_pending());
     }

@@ -15,7 +15,7 @@
 //! are gone. A program that only wants to end in an orderly way finds the rest
 //! in [`shutdown`](crate::shutdown).
 
-mod board;
+mod event_count;
 
 #[cfg(unix)]
 pub mod unix;

@@ -21,29 +21,29 @@ use windows_sys::Win32::System::Console::{
 };
 use windows_sys::core::BOOL;
 
-use super::board::{Board, Listener};
+use super::event_count::{EventCount, EventListener};
 use crate::runtime::Handle;
 
-/// One kind of event, and whether anybody has ever listened for it.
-struct Kind {
-    board: Board,
+/// One kind of event, and whether it was ever listened for.
+struct ConsoleEvent {
+    events: EventCount,
     wanted: OnceLock<()>,
 }
 
-impl Kind {
+impl ConsoleEvent {
     const fn new() -> Self {
         Self {
-            board: Board::new(),
+            events: EventCount::new(),
             wanted: OnceLock::new(),
         }
     }
 }
 
-static C: Kind = Kind::new();
-static BREAK: Kind = Kind::new();
-static CLOSE: Kind = Kind::new();
-static LOGOFF: Kind = Kind::new();
-static SHUTDOWN: Kind = Kind::new();
+static C: ConsoleEvent = ConsoleEvent::new();
+static BREAK: ConsoleEvent = ConsoleEvent::new();
+static CLOSE: ConsoleEvent = ConsoleEvent::new();
+static LOGOFF: ConsoleEvent = ConsoleEvent::new();
+static SHUTDOWN: ConsoleEvent = ConsoleEvent::new();
 
 /// Runs on a thread that the system starts for the event.
 unsafe extern "system" fn handler(event: u32) -> BOOL {
@@ -58,7 +58,7 @@ unsafe extern "system" fn handler(event: u32) -> BOOL {
     if kind.wanted.get().is_none() {
         return 0; // the next handler's, or the default
     }
-    kind.board.announce();
+    kind.events.increment();
     if !matches!(event, CTRL_C_EVENT | CTRL_BREAK_EVENT) {
         // The system ends the process when this returns; the program has the
         // time until it loses patience.
@@ -70,7 +70,7 @@ unsafe extern "system" fn handler(event: u32) -> BOOL {
 }
 
 #[track_caller]
-fn listen(kind: &'static Kind) -> io::Result<Listener> {
+fn listen(kind: &'static ConsoleEvent) -> io::Result<EventListener> {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     drop(Handle::current()); // as elsewhere: only inside a runtime
     if INSTALLED.get().is_none() {
@@ -81,7 +81,7 @@ fn listen(kind: &'static Kind) -> io::Result<Listener> {
         let _ = INSTALLED.set(()); // twice does no harm: the first answers
     }
     kind.wanted.get_or_init(|| ());
-    Ok(kind.board.listen())
+    Ok(kind.events.listen())
 }
 
 macro_rules! events {
@@ -120,7 +120,7 @@ macro_rules! events {
         /// ```
         #[derive(Debug)]
         #[must_use = "a listener does nothing unless it is asked"]
-        pub struct $listener(Listener);
+        pub struct $listener(EventListener);
 
         impl $listener {
             /// Waits for the event.

@@ -1,18 +1,19 @@
-//! Waiting for the end of a child.
+//! Waiting for a child to exit.
 //!
 //! ```text
-//!   Unasked ──► Pidfd ──► over
-//!      ▲ │        │ readable, yet not to be had
-//!      │ └────────┴──► Sigchld ──► over
-//!      └── the runtime is gone ──┘
+//!   Unregistered ──► Pidfd ──► exited
+//!      ▲ │             │ readable, but the child cannot be waited for
+//!      │ └─────────────┴──► Sigchld ──► exited
+//!      └── the runtime has shut down ──┘
 //! ```
 //!
-//! X1. Whoever goes to sleep has looked at the child after it had left its
-//!     waker: an end in between wakes it.
-//! X2. A pidfd tells of the end. If somebody traces the child, its parent gets
-//!     it only when the tracer lets go, which SIGCHLD tells.
-//! X3. SIGCHLDs are coalesced: one may be for any number of children, and each
-//!     looks for itself.
+//! X1. A poll that returns `Pending` has called `try_wait` after it had stored
+//!     its waker: an exit in between wakes the task.
+//! X2. A pidfd is readable when the child has exited. If the child is traced,
+//!     its parent can wait for it only when the tracer detaches, and gets
+//!     SIGCHLD then.
+//! X3. SIGCHLDs are coalesced: one may stand for any number of children, so
+//!     each `ExitWait` calls `try_wait` for its own.
 
 use std::io;
 use std::process::{Child, ExitStatus};
@@ -24,91 +25,95 @@ use crate::io::{Evented, Interest, Ready};
 use crate::runtime::{Handle, is_rt_shutdown_err};
 use crate::signal::unix::{Signal, SignalKind, signal};
 
-/// How the end of one child is waited for.
+/// The wait for one child's exit.
 #[derive(Debug)]
-pub(crate) struct Exit {
-    /// Where the child was started.
-    home: Handle,
-    way: Way,
+pub(crate) struct ExitWait {
+    /// The runtime in which the child was spawned.
+    runtime: Handle,
+    source: ExitSource,
 }
 
+/// What tells of the exit.
 #[derive(Debug)]
-enum Way {
-    Unasked,
+enum ExitSource {
+    Unregistered,
     Pidfd(Evented<Pidfd>),
     Sigchld(Signal),
 }
 
-impl Exit {
-    pub(crate) fn new(home: Handle) -> Self {
-        // A good moment: it comes again, and is nothing beside starting a child.
-        reaper::tend();
+impl ExitWait {
+    pub(crate) fn new(runtime: Handle) -> Self {
+        // Cheap beside spawning a child, and a moment that comes again.
+        reaper::start_if_needed();
         Self {
-            home,
-            way: Way::Unasked,
+            runtime,
+            source: ExitSource::Unregistered,
         }
     }
 
-    /// The child's status when it is over.
+    /// Returns the child's status when it has exited.
     pub(crate) fn poll(
         &mut self,
         child: &mut Child,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<ExitStatus>> {
         loop {
-            // X1. A pidfd speaks up by itself, and needs no look before that.
-            let told = match &mut self.way {
-                Way::Unasked => Poll::Ready(Ok(())),
-                Way::Pidfd(pidfd) => {
+            // X1. A pidfd is readable also if the child has exited before: there is no
+            // need for `try_wait` until it is.
+            let event = match &mut self.source {
+                ExitSource::Unregistered => Poll::Ready(Ok(())),
+                ExitSource::Pidfd(pidfd) => {
                     let ready = pidfd.registration().poll_read_ready(cx);
                     if ready.is_pending() {
                         return Poll::Pending;
                     }
                     ready.map_ok(drop)
                 }
-                Way::Sigchld(signal) => signal
+                ExitSource::Sigchld(signal) => signal
                     .poll_recv(cx)
-                    .map(|come| come.ok_or_else(blitzen_driver::gone)),
+                    .map(|received| received.ok_or_else(blitzen_driver::gone)),
             };
             if let Some(status) = child.try_wait()? {
                 return Poll::Ready(Ok(status));
             }
-            match (told, &self.way) {
+            match (event, &self.source) {
                 (Poll::Pending, _) => return Poll::Pending,
-                (Poll::Ready(Err(_gone)), _) => self.way = Way::Unasked,
-                (Poll::Ready(Ok(())), Way::Unasked) => self.way = self.ask(child)?,
+                (Poll::Ready(Err(_shut_down)), _) => self.source = ExitSource::Unregistered,
+                (Poll::Ready(Ok(())), ExitSource::Unregistered) => {
+                    self.source = self.register(child)?
+                }
                 // X2.
-                (Poll::Ready(Ok(())), Way::Pidfd(_)) => self.way = self.sigchld()?,
-                (Poll::Ready(Ok(())), Way::Sigchld(_)) => {}
+                (Poll::Ready(Ok(())), ExitSource::Pidfd(_)) => self.source = self.sigchld()?,
+                (Poll::Ready(Ok(())), ExitSource::Sigchld(_)) => {}
             }
         }
     }
 
-    fn ask(&self, child: &Child) -> io::Result<Way> {
-        self.inside(|| {
-            if let Some(pidfd) = Pidfd::of(child) {
+    fn register(&self, child: &Child) -> io::Result<ExitSource> {
+        self.in_runtime(|| {
+            if let Some(pidfd) = Pidfd::open(child) {
                 match Evented::new(pidfd, Interest::READABLE, Ready::EMPTY) {
                     Err(error) if is_rt_shutdown_err(&error) => return Err(error),
-                    Err(_refused) => {} // such as too many of them
-                    Ok(pidfd) => return Ok(Way::Pidfd(pidfd)),
+                    Err(_refused) => {} // such as too many watches
+                    Ok(pidfd) => return Ok(ExitSource::Pidfd(pidfd)),
                 }
             }
-            signal(SignalKind::child()).map(Way::Sigchld)
+            signal(SignalKind::child()).map(ExitSource::Sigchld)
         })
     }
 
-    fn sigchld(&self) -> io::Result<Way> {
-        self.inside(|| signal(SignalKind::child()).map(Way::Sigchld))
+    fn sigchld(&self) -> io::Result<ExitSource> {
+        self.in_runtime(|| signal(SignalKind::child()).map(ExitSource::Sigchld))
     }
 
-    /// Does something in the runtime the child was started in, or, if that is
-    /// gone, in the caller's.
-    fn inside<R>(&self, mut act: impl FnMut() -> io::Result<R>) -> io::Result<R> {
-        let at_home = {
-            let _home = self.home.enter();
+    /// Calls `act` in the runtime in which the child was spawned, or, if that has
+    /// shut down, in the caller's.
+    fn in_runtime<R>(&self, mut act: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+        let result = {
+            let _entered = self.runtime.enter();
             act()
         };
-        match at_home {
+        match result {
             Err(error) if is_rt_shutdown_err(&error) => match Handle::try_current() {
                 Ok(_) => act(),
                 Err(_) => Err(error),
@@ -126,14 +131,14 @@ mod tests {
     use std::sync::{Mutex, MutexGuard};
     use std::time::Duration;
 
-    /// One test at a time: each would hear of the other's children.
+    /// One test at a time: each would get the SIGCHLDs of the other's children.
     fn alone() -> MutexGuard<'static, ()> {
         static ALONE: Mutex<()> = Mutex::new(());
         ALONE.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Waits until a child has ended, and leaves it to others to collect.
-    fn await_end(child: &Child) {
+    /// Waits until a child has exited, and does not reap it.
+    fn await_exit(child: &Child) {
         // SAFETY: a place for the answer; plain numbers otherwise.
         let answer = unsafe {
             let mut info: libc::siginfo_t = std::mem::zeroed();
@@ -144,27 +149,27 @@ mod tests {
     }
 
     #[test]
-    fn an_end_before_anybody_asked_to_be_told_is_seen() {
+    fn an_exit_before_the_registration_is_seen() {
         let _alone = alone();
         let mut builder = crate::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut told = signal(SignalKind::child()).unwrap();
+            let mut event = signal(SignalKind::child()).unwrap();
             let mut child = Command::new("true").spawn().unwrap();
-            await_end(&child);
-            told.recv().await;
-            // Whoever listens from now on hears nothing of this child.
+            await_exit(&child);
+            event.recv().await;
+            // A listener created now gets no signal for this child.
             let late = signal(SignalKind::child()).unwrap();
-            let mut exit = Exit::new(Handle::current());
-            exit.way = Way::Sigchld(late);
-            let end = poll_fn(|cx| exit.poll(&mut child, cx));
-            let end = crate::time::timeout(Duration::from_secs(60), end).await;
-            assert!(end.expect("it is seen").unwrap().success());
+            let mut exit = ExitWait::new(Handle::current());
+            exit.source = ExitSource::Sigchld(late);
+            let exited = poll_fn(|cx| exit.poll(&mut child, cx));
+            let exited = crate::time::timeout(Duration::from_secs(60), exited).await;
+            assert!(exited.expect("the exit is seen").unwrap().success());
         });
     }
 
     #[test]
-    fn a_pidfd_that_speaks_too_early_is_not_the_last_word() {
+    fn a_pidfd_that_is_readable_too_early_is_replaced_by_sigchld() {
         let _alone = alone();
         let mut builder = crate::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().build().unwrap();
@@ -172,28 +177,28 @@ mod tests {
             // As with a child that is traced: the pidfd is of another, which has
             // ended, and this one has not.
             let mut other = Command::new("true").spawn().unwrap();
-            let pidfd = Pidfd::of(&other);
+            let pidfd = Pidfd::open(&other);
             assert!(other.wait().unwrap().success());
             let Some(pidfd) = pidfd else {
-                return; // there is no such thing here
+                return; // this system has no pidfds
             };
             let mut child = Command::new("cat")
                 .stdin(std::process::Stdio::piped())
                 .spawn()
                 .unwrap();
-            let mut exit = Exit::new(Handle::current());
+            let mut exit = ExitWait::new(Handle::current());
             let early = Evented::new(pidfd, Interest::READABLE, Ready::EMPTY).unwrap();
-            exit.way = Way::Pidfd(early);
+            exit.source = ExitSource::Pidfd(early);
             let mut stdin = child.stdin.take();
-            let end = poll_fn(|cx| {
-                let end = exit.poll(&mut child, cx);
-                if matches!(exit.way, Way::Sigchld(_)) {
-                    drop(stdin.take()); // it has turned to SIGCHLD, and the child ends
+            let exited = poll_fn(|cx| {
+                let exited = exit.poll(&mut child, cx);
+                if matches!(exit.source, ExitSource::Sigchld(_)) {
+                    drop(stdin.take()); // it waits for SIGCHLD now, and the child exits
                 }
-                end
+                exited
             });
-            let end = crate::time::timeout(Duration::from_secs(60), end).await;
-            assert!(end.expect("it is told").unwrap().success());
+            let exited = crate::time::timeout(Duration::from_secs(60), exited).await;
+            assert!(exited.expect("SIGCHLD wakes the task").unwrap().success());
         });
     }
 }

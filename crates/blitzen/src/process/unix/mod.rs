@@ -1,4 +1,4 @@
-//! Processes of Unix.
+//! Child processes on Unix.
 
 mod exit;
 mod pidfd;
@@ -8,22 +8,22 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 pub(crate) use crate::net::unix::pipe::{Receiver, Sender};
-pub(crate) use exit::Exit;
-pub(crate) use reaper::abandon;
+pub(crate) use exit::ExitWait;
+pub(crate) use reaper::reap_in_background;
 
-/// One of our ends of a child's pipe.
-pub(crate) trait End: Sized {
+/// The parent's end of a child's pipe.
+pub(crate) trait PipeEnd: Sized {
     fn from_fd(fd: OwnedFd) -> io::Result<Self>;
 }
 
-impl End for Sender {
+impl PipeEnd for Sender {
     #[track_caller]
     fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         Self::from_owned_fd_unchecked(fd)
     }
 }
 
-impl End for Receiver {
+impl PipeEnd for Receiver {
     #[track_caller]
     fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         Self::from_owned_fd_unchecked(fd)
@@ -32,6 +32,6 @@ impl End for Receiver {
 
 /// Registers a pipe of std's with the current runtime.
 #[track_caller]
-pub(crate) fn from_std<E: End>(stream: impl Into<OwnedFd>) -> io::Result<E> {
-    E::from_fd(stream.into())
+pub(crate) fn from_std<P: PipeEnd>(stream: impl Into<OwnedFd>) -> io::Result<P> {
+    P::from_fd(stream.into())
 }

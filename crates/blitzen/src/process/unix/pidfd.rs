@@ -1,4 +1,4 @@
-//! A descriptor that becomes readable when its process ends.
+//! A descriptor that becomes readable when its process exits.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -8,41 +8,42 @@ use mio::event::Source;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
-/// A process's descriptor.
+/// A pidfd, see `pidfd_open(2)`.
 #[derive(Debug)]
 pub(crate) struct Pidfd(OwnedFd);
 
 impl Pidfd {
-    /// Of a child that has not been waited for; `None` where there is no such
-    /// thing, or none to be had.
-    pub(crate) fn of(child: &std::process::Child) -> Option<Self> {
-        if is_unwanted() {
+    /// Opens the pidfd of a child that has not been waited for; `None` where the
+    /// system has none, or refuses one.
+    pub(crate) fn open(child: &std::process::Child) -> Option<Self> {
+        if is_disabled() {
             return None;
         }
-        open(child.id()).map(Self).ok()
+        pidfd_open(child.id()).map(Self).ok()
     }
 }
 
-/// Whether the environment asks for SIGCHLD.
-fn is_unwanted() -> bool {
-    static UNWANTED: OnceLock<bool> = OnceLock::new();
-    *UNWANTED.get_or_init(|| std::env::var_os("BLITZEN_CHILD").is_some_and(|way| way == "sigchld"))
+/// Returns whether the environment asks for SIGCHLD.
+fn is_disabled() -> bool {
+    static DISABLED: OnceLock<bool> = OnceLock::new();
+    *DISABLED
+        .get_or_init(|| std::env::var_os("BLITZEN_CHILD").is_some_and(|value| value == "sigchld"))
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn open(pid: u32) -> io::Result<OwnedFd> {
+fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
     use std::os::fd::FromRawFd;
-    // SAFETY: takes two numbers, and makes a descriptor.
+    // SAFETY: takes two numbers and returns a descriptor.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
     match fd {
         -1 => Err(io::Error::last_os_error()),
-        // SAFETY: new, and nobody else's.
+        // SAFETY: a new descriptor, which nobody else owns.
         fd => Ok(unsafe { OwnedFd::from_raw_fd(fd as _) }),
     }
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn open(_pid: u32) -> io::Result<OwnedFd> {
+fn pidfd_open(_pid: u32) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

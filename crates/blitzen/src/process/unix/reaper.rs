@@ -1,16 +1,15 @@
-//! Children that nobody waits for any more: a thread does, as long as there are
-//! any.
+//! The reaper: a thread that waits for children whose `Child` was dropped.
 //!
-//! No runtime is needed for it, so that children are collected also when theirs
-//! is gone. The thread ends with the last of them.
+//! It needs no runtime, so that orphans are reaped also after theirs has shut
+//! down. It ends with the last orphan.
 //!
-//! O1. A child is in the list of arrivals or in the thread's, until it has been
+//! O1. An orphan is in the queue or in the thread's list until it has been
 //!     waited for.
-//! O2. The thread leaves under the lock, when both lists are empty: who comes
-//!     later starts another.
-//! O3. Who goes to sleep has looked at every child after it had asked to be
-//!     told: a pidfd is asked by the sleeping itself, SIGCHLD through a listener
-//!     that rings the bell.
+//! O2. The thread ends under the lock, when both lists are empty: the next
+//!     orphan starts another thread.
+//! O3. Before the thread sleeps it has called `try_wait` for every orphan after
+//!     it had registered for its exit: `poll(2)` itself watches the pidfds, and
+//!     a SIGCHLD listener wakes the thread through its `ReaperWaker`.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -21,67 +20,67 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 
 use super::pidfd::Pidfd;
-use crate::signal::unix::{ChildSignals, hub};
+use crate::signal::unix::{ChildSignals, registry};
 
-/// Sees to it that a child is waited for. It may be over already.
-pub(crate) fn abandon(mut child: Child) {
-    // An error is that somebody else has waited for it.
+/// Has a child waited for, now if it has exited, by the reaper otherwise.
+pub(crate) fn reap_in_background(mut child: Child) {
+    // An error says that somebody else has waited for it.
     if let Ok(None) = child.try_wait() {
-        adopt(child);
+        push_orphan(child);
     }
 }
 
-#[derive(Default)]
-struct Home {
-    arrivals: Vec<Child>,
+/// The orphans that the thread has not taken yet.
+struct OrphanQueue {
+    children: Vec<Child>,
     /// Wakes the thread, if there is one.
-    bell: Option<Arc<Bell>>,
+    waker: Option<Arc<ReaperWaker>>,
 }
 
-fn home() -> MutexGuard<'static, Home> {
-    static HOME: Mutex<Home> = Mutex::new(Home {
-        arrivals: Vec::new(),
-        bell: None,
+fn orphan_queue() -> MutexGuard<'static, OrphanQueue> {
+    static QUEUE: Mutex<OrphanQueue> = Mutex::new(OrphanQueue {
+        children: Vec::new(),
+        waker: None,
     });
-    HOME.lock().unwrap_or_else(|e| e.into_inner())
+    QUEUE.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-fn adopt(child: Child) {
-    let mut home = home();
-    home.arrivals.push(child);
-    match &home.bell {
-        Some(bell) => bell.ring(),
-        // Without descriptors or threads to be had it stays an arrival.
-        None => home.bell = start().ok(),
+fn push_orphan(child: Child) {
+    let mut queue = orphan_queue();
+    queue.children.push(child);
+    match &queue.waker {
+        Some(waker) => waker.wake_reaper(),
+        // It stays in the queue if the system refuses a descriptor or a thread.
+        None => queue.waker = start().ok(),
     }
 }
 
-/// Takes care of arrivals for whom there was no thread to be had.
-pub(crate) fn tend() {
-    let mut home = home();
-    if home.bell.is_none() && !home.arrivals.is_empty() {
-        home.bell = start().ok();
+/// Starts the thread if it could not be started when an orphan was queued.
+pub(crate) fn start_if_needed() {
+    let mut queue = orphan_queue();
+    if queue.waker.is_none() && !queue.children.is_empty() {
+        queue.waker = start().ok();
     }
 }
 
-fn start() -> io::Result<Arc<Bell>> {
-    let bell = Arc::new(Bell::new()?);
+fn start() -> io::Result<Arc<ReaperWaker>> {
+    let waker = Arc::new(ReaperWaker::new()?);
     thread::Builder::new()
         .name("blitzen-reaper".into())
         .spawn({
-            let bell = bell.clone();
-            move || Reaper::new(bell).run()
+            let waker = waker.clone();
+            move || Reaper::new(waker).run()
         })?;
-    Ok(bell)
+    Ok(waker)
 }
 
-/// Wakes the thread.
-struct Bell {
+/// Wakes the thread from `poll(2)`.
+struct ReaperWaker {
     sender: UnixStream,
     receiver: UnixStream,
 }
 
-impl Bell {
+impl ReaperWaker {
     fn new() -> io::Result<Self> {
         let (sender, receiver) = UnixStream::pair()?;
         sender.set_nonblocking(true)?;
@@ -89,12 +88,12 @@ impl Bell {
         Ok(Self { sender, receiver })
     }
 
-    fn ring(&self) {
-        // Full is as good as rung.
+    fn wake_reaper(&self) {
+        // A full pipe wakes it as well.
         let _ = (&self.sender).write(&[0]);
     }
 
-    fn silence(&self) {
+    fn drain(&self) {
         let mut bytes = [0; 256];
         while (&self.receiver)
             .read(&mut bytes)
@@ -103,37 +102,38 @@ impl Bell {
     }
 }
 
-impl Wake for Bell {
+impl Wake for ReaperWaker {
     fn wake(self: Arc<Self>) {
-        self.ring();
+        self.wake_reaper();
     }
 }
 
 struct Orphan {
     child: Child,
-    /// Without one it is SIGCHLD that tells.
+    /// Without one, SIGCHLD tells of the exit.
     pidfd: Option<Pidfd>,
 }
 
 impl Orphan {
-    fn is_over(&mut self) -> bool {
-        // An error is that somebody else has waited for it.
+    /// Waits for the child if it has exited; returns whether that is done.
+    fn try_reap(&mut self) -> bool {
+        // An error says that somebody else has waited for it.
         !matches!(self.child.try_wait(), Ok(None))
     }
 }
 
-/// What the thread has.
+/// The thread's state.
 struct Reaper {
-    bell: Arc<Bell>,
+    waker: Arc<ReaperWaker>,
     orphans: Vec<Orphan>,
-    /// Once there was a child without a pidfd.
+    /// Since there was an orphan without a pidfd.
     signals: Option<ChildSignals>,
 }
 
 impl Reaper {
-    fn new(bell: Arc<Bell>) -> Self {
+    fn new(waker: Arc<ReaperWaker>) -> Self {
         Self {
-            bell,
+            waker,
             orphans: Vec::new(),
             signals: None,
         }
@@ -141,91 +141,90 @@ impl Reaper {
 
     fn run(mut self) {
         loop {
-            self.bell.silence();
+            self.waker.drain();
             {
-                let mut home = home();
-                let arrivals = home.arrivals.drain(..).map(|child| Orphan {
-                    pidfd: Pidfd::of(&child),
+                let mut queue = orphan_queue();
+                let queued = queue.children.drain(..).map(|child| Orphan {
+                    pidfd: Pidfd::open(&child),
                     child,
                 });
-                self.orphans.extend(arrivals);
+                self.orphans.extend(queued);
                 if self.orphans.is_empty() {
-                    home.bell = None; // O2
+                    queue.waker = None; // O2
                     return;
                 }
             }
             self.listen(); // O3
-            self.orphans.retain_mut(|orphan| !orphan.is_over());
+            self.orphans.retain_mut(|orphan| !orphan.try_reap());
             if !self.orphans.is_empty() {
                 self.sleep();
             }
         }
     }
 
-    /// Asks to be told of SIGCHLDs, if somebody needs them.
+    /// Listens for SIGCHLD if an orphan has no pidfd.
     fn listen(&mut self) {
         if self.signals.is_none() && self.orphans.iter().any(|orphan| orphan.pidfd.is_none()) {
-            // Without it they are looked at when anything else happens.
+            // If that fails, they are tried whenever the thread wakes.
             self.signals = ChildSignals::new().ok();
         }
         if let Some(signals) = &mut self.signals {
-            let waker = Waker::from(self.bell.clone());
+            let waker = Waker::from(self.waker.clone());
             let mut cx = Context::from_waker(&waker);
             while signals.poll(&mut cx).is_ready() {}
         }
     }
 
-    /// Waits until the bell rings, a signal comes, or a child ends.
+    /// Waits until the thread is woken, a signal arrives, or a child exits.
     fn sleep(&mut self) {
-        let hub = self.signals.as_ref().and_then(|_| hub().ok());
-        // No entries for those without: the system allows no more entries than
-        // descriptors.
-        let told = {
+        let registry = self.signals.as_ref().and_then(|_| registry().ok());
+        // Orphans without a pidfd get no entry: the system allows no more entries
+        // than descriptors.
+        let polled = {
             let pidfds = self
                 .orphans
                 .iter()
                 .filter_map(|orphan| orphan.pidfd.as_ref());
             let mut polled: Vec<_> = [
-                Some(self.bell.receiver.as_fd()),
-                hub.map(|hub| hub.receiver().as_fd()),
+                Some(self.waker.receiver.as_fd()),
+                registry.map(|registry| registry.receiver().as_fd()),
             ]
             .into_iter()
             .chain(pidfds.map(|pidfd| Some(pidfd.as_fd())))
-            .map(entry)
+            .map(pollfd)
             .collect();
             poll(&mut polled);
             polled
         };
-        let (fixed, pidfds) = told.split_at(2);
-        if let Some(hub) = hub
+        let (fixed, pidfds) = polled.split_at(2);
+        if let Some(registry) = registry
             && fixed[1].revents != 0
         {
-            hub.dispatch(); // no runtime may be left to do it
+            registry.dispatch(); // there may be no runtime that does
         }
         let with_pidfd = self.orphans.iter_mut();
         let with_pidfd = with_pidfd.filter(|orphan| orphan.pidfd.is_some());
-        for (orphan, told) in with_pidfd.zip(pidfds) {
-            if told.revents != 0 && !orphan.is_over() {
-                // Somebody traces it: the pidfd would be readable for ever, and
-                // SIGCHLD tells when the tracer lets go.
+        for (orphan, polled) in with_pidfd.zip(pidfds) {
+            if polled.revents != 0 && !orphan.try_reap() {
+                // It is traced: the pidfd would stay readable, and SIGCHLD tells
+                // when the tracer detaches.
                 orphan.pidfd = None;
             }
         }
     }
 }
 
-fn entry(fd: Option<BorrowedFd<'_>>) -> libc::pollfd {
+fn pollfd(fd: Option<BorrowedFd<'_>>) -> libc::pollfd {
     libc::pollfd {
-        fd: fd.map_or(-1, |fd| fd.as_raw_fd()), // negative: passed over
+        fd: fd.map_or(-1, |fd| fd.as_raw_fd()), // negative: ignored
         events: libc::POLLIN,
         revents: 0,
     }
 }
 
-/// Waits, without a limit. A signal may end it early.
+/// Waits without a limit. A signal may interrupt it.
 fn poll(entries: &mut [libc::pollfd]) {
-    // SAFETY: as many entries as it is told. The descriptors are open, or
-    // negative; were one not, it would be reported as such.
+    // SAFETY: the pointer and the length are those of the slice.
     if unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, -1) } == -1 {
         for entry in entries {
             entry.revents = 0;
@@ -239,8 +238,8 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn who_sleeps_hands_signals_on_although_no_runtime_does() {
-        let mut reaper = Reaper::new(Arc::new(Bell::new().unwrap()));
+    fn the_sleeping_reaper_dispatches_signals_although_no_runtime_does() {
+        let mut reaper = Reaper::new(Arc::new(ReaperWaker::new().unwrap()));
         let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         reaper.orphans.push(Orphan { child, pidfd: None });
         reaper.listen();
@@ -249,7 +248,7 @@ mod tests {
         reaper.sleep();
         let signals = reaper.signals.as_mut().unwrap();
         let mut cx = Context::from_waker(Waker::noop());
-        // Otherwise the pipe would stay readable, and no sleep be one.
+        // Otherwise the pipe would stay readable, and `sleep` would return at once.
         assert!(signals.poll(&mut cx).is_ready());
 
         let mut orphan = reaper.orphans.pop().unwrap();

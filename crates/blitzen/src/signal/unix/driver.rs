@@ -1,14 +1,14 @@
-//! A runtime's eye on the hub's pipe.
+//! What makes a runtime dispatch signals: the registry's pipe among its sources.
 //!
 //! ```text
 //!   driver ──► wake ──► dispatch ──► wait for the next event
 //! ```
 //!
-//! W1. A runtime has one, as long as it has a listener; no task is needed.
-//! W2. The waker in the driver's slot does not keep the watch alive: the watch
-//!     owns the slot.
-//! W3. Who waits looks whether its watch is over after it has left its waker;
-//!     a watch stirs those who wait after it has said so.
+//! W1. A runtime has one as long as it has a listener; no task is needed.
+//! W2. The waker that the I/O driver holds does not keep the signal driver
+//!     alive: the signal driver owns the registration that holds the waker.
+//! W3. A listener stores its waker, then asks whether its driver is shut down. A
+//!     driver stores that it is shut down, then wakes the listeners.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,73 +19,74 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use blitzen_util::coop;
 
-use super::hub::{Hub, hub};
+use super::registry::{SignalRegistry, registry};
 use crate::io::{Evented, Interest, Ready};
 use crate::runtime::{Handle, Id};
 
-/// What makes a runtime dispatch signals.
+/// Dispatches signals whenever the pipe is readable.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    hub: &'static Hub,
+pub(crate) struct SignalDriver {
+    registry: &'static SignalRegistry,
     pipe: Evented<mio::net::UnixStream>,
     runtime: Id,
-    /// Whether the runtime is gone.
-    is_over: AtomicBool,
+    /// Whether the runtime has shut down.
+    is_shut_down: AtomicBool,
 }
 
-type Watches = HashMap<Id, Weak<Watch>>;
+type Drivers = HashMap<Id, Weak<SignalDriver>>;
 
-/// The watches there are. A runtime that has none may still have an entry, of
-/// one that is just being dropped.
-fn watches() -> MutexGuard<'static, Option<Watches>> {
-    static WATCHES: Mutex<Option<Watches>> = Mutex::new(None);
-    WATCHES.lock().unwrap_or_else(|e| e.into_inner())
+/// The drivers of all runtimes. An entry may be of a driver that is being
+/// dropped.
+fn drivers() -> MutexGuard<'static, Option<Drivers>> {
+    static DRIVERS: Mutex<Option<Drivers>> = Mutex::new(None);
+    DRIVERS.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-impl Watch {
-    /// The watch of the current runtime.
+impl SignalDriver {
+    /// Returns the driver of the current runtime, and creates it if there is none.
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down.
+    /// Those of `fcntl(2)` and `epoll_ctl(2)`, and if the runtime has been shut
+    /// down.
     ///
     /// # Panics
     /// Outside a runtime, and in one without I/O.
     #[track_caller]
-    pub(crate) fn current() -> io::Result<Arc<Watch>> {
+    pub(crate) fn current() -> io::Result<Arc<SignalDriver>> {
         let runtime = Handle::current().id();
-        let known = watches()
+        let known = drivers()
             .as_ref()
             .and_then(|known| known.get(&runtime)?.upgrade());
-        if let Some(watch) = known
-            && !watch.is_over()
+        if let Some(driver) = known
+            && !driver.is_shut_down()
         {
-            return Ok(watch);
+            return Ok(driver);
         }
-        // A second one that is made meanwhile does no harm (H2 of the hub).
-        let hub = hub()?;
-        let pipe = mio::net::UnixStream::from_std(hub.receiver().try_clone()?);
-        let watch = Arc::new(Watch {
-            hub,
+        // A second one that is created meanwhile does no harm (H2 of the registry).
+        let registry = registry()?;
+        let pipe = mio::net::UnixStream::from_std(registry.receiver().try_clone()?);
+        let driver = Arc::new(SignalDriver {
+            registry,
             pipe: Evented::new(pipe, Interest::READABLE, Ready::EMPTY)?,
             runtime,
-            is_over: AtomicBool::new(false),
+            is_shut_down: AtomicBool::new(false),
         });
-        watches()
+        drivers()
             .get_or_insert_default()
-            .insert(runtime, Arc::downgrade(&watch));
-        watch.turn();
-        Ok(watch)
+            .insert(runtime, Arc::downgrade(&driver));
+        driver.dispatch_pending();
+        Ok(driver)
     }
 
-    /// Whether the runtime is gone, so that nothing is dispatched any more.
-    pub(crate) fn is_over(&self) -> bool {
-        // Acquire: the partner is the Release in `turn`.
-        self.is_over.load(Acquire)
+    /// Returns whether the runtime has shut down, so that this dispatches no more.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        // Acquire, met by the Release in `dispatch_pending`.
+        self.is_shut_down.load(Acquire)
     }
 
-    /// Dispatches what there is, and waits for more.
-    fn turn(self: &Arc<Self>) {
-        let waker = Waker::from(Arc::new(Eye(Arc::downgrade(self)))); // W2
+    /// Dispatches what is pending, and leaves a waker for more.
+    fn dispatch_pending(self: &Arc<Self>) {
+        let waker = Waker::from(Arc::new(PipeWaker(Arc::downgrade(self)))); // W2
         let mut cx = Context::from_waker(&waker);
         let registration = self.pipe.registration();
         // This may run within the poll of a task whose budget is spent.
@@ -94,13 +95,13 @@ impl Watch {
                 match registration.poll_read_ready(&mut cx) {
                     Poll::Pending => return,
                     Poll::Ready(Ok(event)) => {
-                        self.hub.dispatch();
+                        self.registry.dispatch();
                         registration.clear_refuted(event);
                     }
                     Poll::Ready(Err(_gone)) => {
-                        // Release: who sees it knows that the runtime is gone. W3.
-                        self.is_over.store(true, Release);
-                        self.hub.stir();
+                        // Release, met by the Acquire in `is_shut_down`. W3.
+                        self.is_shut_down.store(true, Release);
+                        self.registry.wake_listeners();
                         return;
                     }
                 }
@@ -109,25 +110,25 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for SignalDriver {
     fn drop(&mut self) {
-        if let Some(watches) = watches().as_mut()
-            && watches
+        if let Some(drivers) = drivers().as_mut()
+            && drivers
                 .get(&self.runtime)
                 .is_some_and(|known| known.strong_count() == 0)
         {
-            watches.remove(&self.runtime);
+            drivers.remove(&self.runtime);
         }
     }
 }
 
-/// The waker in the driver's slot.
-struct Eye(Weak<Watch>);
+/// The waker that the I/O driver holds.
+struct PipeWaker(Weak<SignalDriver>);
 
-impl Wake for Eye {
+impl Wake for PipeWaker {
     fn wake(self: Arc<Self>) {
-        if let Some(watch) = self.0.upgrade() {
-            watch.turn();
+        if let Some(driver) = self.0.upgrade() {
+            driver.dispatch_pending();
         }
     }
 }

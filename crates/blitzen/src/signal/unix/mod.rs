@@ -14,10 +14,10 @@
 //! # }
 //! ```
 
-mod hub;
-mod watch;
+mod driver;
+mod registry;
 
-pub(crate) use hub::hub;
+pub(crate) use registry::registry;
 
 use std::io;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
 
-use super::board::Listener;
+use super::event_count::EventListener;
 use crate::runtime::Handle;
-use watch::Watch;
+use driver::SignalDriver;
 
 /// Which signal.
 ///
@@ -135,8 +135,8 @@ impl From<SignalKind> for std::os::raw::c_int {
 #[derive(Debug)]
 #[must_use = "a listener does nothing unless it is asked"]
 pub struct Signal {
-    listener: Listener,
-    watch: Arc<Watch>,
+    listener: EventListener,
+    driver: Arc<SignalDriver>,
 }
 
 /// Listens for a signal from now on: what comes before the first
@@ -166,9 +166,9 @@ pub struct Signal {
 /// Outside a runtime, and in one without I/O.
 #[track_caller]
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
-    let watch = Watch::current()?;
-    let listener = hub()?.listen(kind.0)?;
-    Ok(Signal { listener, watch })
+    let driver = SignalDriver::current()?;
+    let listener = registry()?.listen(kind.0)?;
+    Ok(Signal { listener, driver })
 }
 
 impl Signal {
@@ -211,24 +211,24 @@ impl Signal {
                 spent.made_progress();
                 return Poll::Ready(Some(()));
             }
-            if !self.watch.is_over() {
+            if !self.driver.is_shut_down() {
                 return Poll::Pending;
             }
-            // The runtime it was made in is gone; the one it is used in will do.
-            match Handle::try_current().map(|_| Watch::current()) {
-                Ok(Ok(watch)) => self.watch = watch,
+            // The runtime it was created in has shut down; the current one will do.
+            match Handle::try_current().map(|_| SignalDriver::current()) {
+                Ok(Ok(driver)) => self.driver = driver,
                 Ok(Err(_)) | Err(_) => return Poll::Ready(None),
             }
         }
     }
 }
 
-/// SIGCHLDs, for a thread that belongs to no runtime and dispatches by itself.
-pub(crate) struct ChildSignals(Listener);
+/// SIGCHLDs, for a thread that belongs to no runtime and dispatches signals itself.
+pub(crate) struct ChildSignals(EventListener);
 
 impl ChildSignals {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self(hub()?.listen(libc::SIGCHLD)?))
+        Ok(Self(registry()?.listen(libc::SIGCHLD)?))
     }
 
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -1,16 +1,16 @@
-//! From a signal handler to the listeners: one for the process.
+//! The signals of the process: from a handler to the listeners.
 //!
 //! ```text
-//!   handler:   raise the flag ──► a byte into the pipe, if nobody was told yet
-//!   dispatch:  empty the pipe ──► take the flags ──► announce each on its board
+//!   handler:   raise the flag ──► write a byte into the pipe, if none is pending
+//!   dispatch:  empty the pipe ──► take the flags ──► increment the count of each
 //! ```
 //!
 //! H1. A handler touches nothing but atomics and the pipe.
 //! H2. Any thread may dispatch, several at once too. Every runtime with a
-//!     listener watches the pipe ([`watch`](super::watch)), so that the end of
-//!     one does not matter to the listeners of another.
-//! H3. A signal is announced when it is dispatched, not when it comes: a
-//!     listener made in between is told.
+//!     listener watches the pipe ([`driver`](super::driver)), so that the
+//!     listeners of one do not depend on another.
+//! H3. A signal is counted when it is dispatched, not when it arrives: a
+//!     listener created in between sees it.
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -19,27 +19,27 @@ use std::sync::{Mutex, OnceLock};
 
 use blitzen_util::flags::Flags;
 
-use crate::signal::board::{Board, Listener};
+use crate::signal::event_count::{EventCount, EventListener};
 
-/// The process's signals.
+/// The signals of the process.
 #[derive(Debug)]
-pub(crate) struct Hub {
+pub(crate) struct SignalRegistry {
     sender: UnixStream,
     receiver: UnixStream,
     flags: Flags,
-    kinds: Box<[Kind]>,
+    entries: Box<[SignalEntry]>,
 }
 
-/// What is known of one signal.
+/// One signal.
 #[derive(Debug)]
-struct Kind {
-    board: Board,
-    /// Whether the handler is there.
+struct SignalEntry {
+    events: EventCount,
+    /// Whether the handler is installed.
     installed: Mutex<bool>,
 }
 
-/// How many signals there are, with the 0 that is none.
-fn count() -> usize {
+/// Returns the highest signal number plus one.
+fn signal_count() -> usize {
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "illumos"))]
     return libc::SIGRTMAX() as usize + 1;
     // More than any of the others has.
@@ -47,62 +47,63 @@ fn count() -> usize {
     return 129;
 }
 
-/// The process's hub, which is there from the first call on.
+/// Returns the registry of the process, which the first call creates.
 ///
 /// # Errors
-/// What the system says about its pipe.
-pub(crate) fn hub() -> io::Result<&'static Hub> {
-    static HUB: OnceLock<Hub> = OnceLock::new();
-    if let Some(hub) = HUB.get() {
-        return Ok(hub);
+/// Those of `socketpair(2)` and `fcntl(2)`.
+pub(crate) fn registry() -> io::Result<&'static SignalRegistry> {
+    static REGISTRY: OnceLock<SignalRegistry> = OnceLock::new();
+    if let Some(registry) = REGISTRY.get() {
+        return Ok(registry);
     }
     let (sender, receiver) = UnixStream::pair()?;
     sender.set_nonblocking(true)?;
     receiver.set_nonblocking(true)?;
-    let kind = |_| Kind {
-        board: Board::new(),
+    let entry = |_| SignalEntry {
+        events: EventCount::new(),
         installed: Mutex::new(false),
     };
-    // Of several that are made at once, one stays.
-    Ok(HUB.get_or_init(|| Hub {
+    // Of several created at once, one stays.
+    Ok(REGISTRY.get_or_init(|| SignalRegistry {
         sender,
         receiver,
-        flags: Flags::new(count()),
-        kinds: (0..count()).map(kind).collect(),
+        flags: Flags::new(signal_count()),
+        entries: (0..signal_count()).map(entry).collect(),
     }))
 }
 
-impl Hub {
-    /// Somebody who is told of a signal from now on. Installs its handler if
-    /// need be.
+impl SignalRegistry {
+    /// Creates a listener for `signal`, and installs its handler if that has not
+    /// been done.
     ///
     /// # Errors
-    /// If it is no signal, or one that cannot be caught; what the system says.
-    pub(crate) fn listen(&'static self, signal: i32) -> io::Result<Listener> {
-        let kind = usize::try_from(signal)
+    /// `InvalidInput` if it is no signal, or one that cannot be caught; those of
+    /// `sigaction(2)`.
+    pub(crate) fn listen(&'static self, signal: i32) -> io::Result<EventListener> {
+        let entry = usize::try_from(signal)
             .ok()
-            .and_then(|index| self.kinds.get(index))
+            .and_then(|index| self.entries.get(index))
             .filter(|_| !signal_hook_registry::FORBIDDEN.contains(&signal));
-        let Some(kind) = kind else {
+        let Some(entry) = entry else {
             let error = format!("signal {signal} cannot be caught");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
         };
-        let mut installed = kind.installed.lock().unwrap_or_else(|e| e.into_inner());
+        let mut installed = entry.installed.lock().unwrap_or_else(|e| e.into_inner());
         if !*installed {
             self.install(signal)?;
             *installed = true;
         }
         drop(installed);
-        Ok(kind.board.listen())
+        Ok(entry.events.listen())
     }
 
     fn install(&'static self, signal: i32) -> io::Result<()> {
         let handler = move || {
             if self.flags.raise(signal as usize) {
                 let byte = 0_u8;
-                // The pipe is never full (one byte between two collections), and
-                // there is nobody here who could be told of an error.
-                // SAFETY: the descriptor is the hub's, which is never dropped;
+                // The pipe is never full (one byte between two dispatches), and an
+                // error could be reported to nobody here.
+                // SAFETY: the descriptor is the registry's, which is never dropped;
                 // `write` may be called in a handler.
                 let _ = unsafe {
                     libc::write(self.sender.as_raw_fd(), std::ptr::from_ref(&byte).cast(), 1)
@@ -114,28 +115,28 @@ impl Hub {
         Ok(())
     }
 
-    /// The pipe's end that becomes readable when there is something to dispatch.
+    /// Returns the pipe's end that is readable while there is something to dispatch.
     pub(crate) fn receiver(&self) -> &UnixStream {
         &self.receiver
     }
 
-    /// Tells the listeners of what has come.
+    /// Counts the signals that have arrived, and wakes their listeners.
     pub(crate) fn dispatch(&self) {
         let mut bytes = [0; 64];
-        // An error is that it is empty, or that another signal has come meanwhile,
-        // which then is among the flags.
+        // An error says that the pipe is empty, or that a signal has interrupted
+        // the call, which then is among the flags.
         while (&self.receiver)
             .read(&mut bytes)
             .is_ok_and(|count| count == bytes.len())
         {}
         self.flags
-            .collect(|signal| self.kinds[signal].board.announce());
+            .collect(|signal| self.entries[signal].events.increment());
     }
 
-    /// Lets everybody who waits for any signal look again.
-    pub(crate) fn stir(&self) {
-        for kind in &self.kinds {
-            kind.board.stir();
+    /// Wakes the listeners of every signal, so that they look again.
+    pub(crate) fn wake_listeners(&self) {
+        for entry in &self.entries {
+            entry.events.wake_listeners();
         }
     }
 }
