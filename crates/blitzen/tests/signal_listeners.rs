@@ -11,7 +11,7 @@ use blitzen::runtime::{Builder, Runtime};
 use blitzen::signal::unix::{Signal, SignalKind, signal};
 
 /// Far more than anything here takes, on the busiest machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CANCEL_WAIT: Duration = Duration::from_secs(60);
 
 fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -29,7 +29,7 @@ fn send(kind: SignalKind) {
 }
 
 async fn receive(listener: &mut Signal) -> Option<()> {
-    let received = blitzen::time::timeout(PATIENCE, listener.recv()).await;
+    let received = blitzen::time::timeout(CANCEL_WAIT, listener.recv()).await;
     received.expect("the signal comes")
 }
 
@@ -136,12 +136,14 @@ fn the_end_of_a_runtime_wakes_those_who_wait_elsewhere() {
                 let _ = waits.send(()); // once is enough
                 answer
             });
-            blitzen::time::timeout(PATIENCE, received).await
+            blitzen::time::timeout(CANCEL_WAIT, received).await
         })
     });
     is_waiting.recv().unwrap();
     drop(first);
-    is_waiting.recv_timeout(PATIENCE).expect("it looks again");
+    is_waiting
+        .recv_timeout(CANCEL_WAIT)
+        .expect("it looks again");
     send(kind);
     assert_eq!(waiter.join().unwrap(), Ok(Some(())));
 }
@@ -177,7 +179,7 @@ fn many_runtimes_hear_every_signal_while_others_come_and_go() {
     let all_ready = |listeners: &Vec<_>| {
         for _ in listeners {
             is_ready
-                .recv_timeout(PATIENCE)
+                .recv_timeout(CANCEL_WAIT)
                 .expect("every listener hears");
         }
     };

@@ -97,18 +97,18 @@ impl Inject {
         self.shards.len()
     }
 
-    fn shard(&self, lane: usize) -> &Shard {
-        &self.shards[lane & (self.shards.len() - 1)]
+    fn shard(&self, shard: usize) -> &Shard {
+        &self.shards[shard & (self.shards.len() - 1)]
     }
 
     /// Adds a task.
-    pub(crate) fn push(&self, lane: usize, task: Runnable) {
-        self.push_all(lane, [task]);
+    pub(crate) fn push(&self, shard: usize, task: Runnable) {
+        self.push_all(shard, [task]);
     }
 
     /// Adds tasks in one go.
-    pub(crate) fn push_all(&self, lane: usize, tasks: impl IntoIterator<Item = Runnable>) {
-        let shard = self.shard(lane);
+    pub(crate) fn push_all(&self, shard: usize, tasks: impl IntoIterator<Item = Runnable>) {
+        let shard = self.shard(shard);
         let mut queue = shard.queue.lock();
         if queue.closed {
             drop(queue);
@@ -139,10 +139,10 @@ impl Inject {
     }
 
     /// Takes a worker's fair share, `most` at the most, of the first shard from
-    /// `lane` on that has anything; the tasks go to `each` one by one.
-    pub(crate) fn fetch(&self, lane: usize, most: usize, mut each: impl FnMut(Runnable)) -> usize {
+    /// `shard` on that has anything; the tasks go to `each` one by one.
+    pub(crate) fn fetch(&self, shard: usize, most: usize, mut each: impl FnMut(Runnable)) -> usize {
         for offset in 0..self.shards.len() {
-            let shard = self.shard(lane.wrapping_add(offset));
+            let shard = self.shard(shard.wrapping_add(offset));
             if shard.len.load(Relaxed) == 0 {
                 continue;
             }

@@ -5,24 +5,24 @@
 //! The crate is an implementation detail: its interface may change with any release.
 
 mod current;
-mod home;
+mod handoff;
 mod idle;
 mod inject;
 mod lifo;
-mod loan;
-mod lone;
+mod monitor;
 mod pace;
 mod pool;
 mod ring;
 mod scheduler;
+mod spawn_backoff;
+mod task_shard;
 #[cfg(test)]
 mod testing;
-mod watch;
 mod worker;
 mod world;
 
-pub use pool::{Job, Joiner, Member, Pool, Refused, Staff};
-pub use scheduler::{Config, Errand, Scheduler, Spawned, Vacancy};
-pub use watch::Watchman;
-pub use worker::{Seat, Step, Worker, current_index, defer, hand_over};
+pub use monitor::Monitor;
+pub use pool::{Job, Pool, PoolThread, Refused, SpawnThread, ThreadJoiner};
+pub use scheduler::{Config, Relief, Scheduler, SectionEnd, Spawned};
+pub use worker::{CoreGuard, Step, Worker, current_index, defer, hand_over};
 pub use world::World;

@@ -17,9 +17,9 @@
 //!
 //! A thread that rests sleeps without an end: to wake one whose sleep has an end
 //! takes the system several times as long, since it has a timer to take back
-//! first. The *steward* keeps the time for all of them, on a thread of its own.
+//! first. The *reaper* keeps the time for all of them, on a thread of its own.
 //!
-//! B3. While somebody rests without an end the steward is there, and looks
+//! B3. While somebody rests without an end the reaper is there, and looks
 //!     again before any of them has rested for longer than the keep-alive.
 //!     Whoever lies down sees to it that there is one, which goes when it finds
 //!     nobody resting.
@@ -34,7 +34,6 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use blitzen_task::Runnable;
-use blitzen_util::lane::lane;
 use blitzen_util::pad::Padded;
 use blitzen_util::park::{Parker, Wakeup};
 use blitzen_util::shim::atomic::Ordering::Relaxed;
@@ -42,6 +41,7 @@ use blitzen_util::shim::atomic::{AtomicBool, AtomicUsize, fence};
 use blitzen_util::shim::hint;
 use blitzen_util::shim::{Condvar, Mutex, MutexGuard};
 use blitzen_util::spin::{Spin, SpinPermit};
+use blitzen_util::thread_shard::thread_shard;
 
 /// Queues, so that senders on different threads need not share a lock.
 #[cfg(not(blitzen_loom))]
@@ -51,34 +51,34 @@ const SHARDS: usize = 1;
 
 /// Looks at a job before a thread is hired for it: about a microsecond.
 #[cfg(not(blitzen_loom))]
-const LOOKS_BEFORE_HIRING: u32 = 20;
+const SPINS_BEFORE_SPAWNING: u32 = 20;
 #[cfg(blitzen_loom)]
-const LOOKS_BEFORE_HIRING: u32 = 1;
+const SPINS_BEFORE_SPAWNING: u32 = 1;
 
-/// A steward is hired once in a keep-alive at the most. If that is often, it costs
+/// A reaper is hired once in a keep-alive at the most. If that is often, it costs
 /// more than it saves.
-const WORTH_A_STEWARD: Duration = Duration::from_millis(100);
+const SHORTEST_REAPED_KEEP_ALIVE: Duration = Duration::from_millis(100);
 
 /// Where threads come from.
-pub trait Staff: Send + Sync + 'static {
+pub trait SpawnThread: Send + Sync + 'static {
     /// Starts a thread that calls [`Pool::work`] with `member`; the pool wants
     /// to be able to join it.
-    fn hire(&self, pool: Arc<Pool>, member: Member) -> io::Result<Joiner>;
+    fn spawn_thread(&self, pool: Arc<Pool>, member: PoolThread) -> io::Result<ThreadJoiner>;
 
-    /// Starts a thread that calls [`Pool::keep_time`]. Without one, the threads
+    /// Starts a thread that calls [`Pool::run_reaper`]. Without one, the threads
     /// of the pool keep the time themselves.
-    fn hire_steward(&self, pool: Arc<Pool>) -> io::Result<Joiner>;
+    fn spawn_reaper(&self, pool: Arc<Pool>) -> io::Result<ThreadJoiner>;
 
     /// A job has run to its end, and whoever waits for it is woken.
     fn job_ended(&self) {}
 }
 
 /// Waits for the end of a thread.
-pub type Joiner = Box<dyn FnOnce() + Send>;
+pub type ThreadJoiner = Box<dyn FnOnce() + Send>;
 
 /// The number of a thread of the pool.
 #[derive(Debug)]
-pub struct Member(usize);
+pub struct PoolThread(usize);
 
 /// Work that blocks.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl fmt::Debug for Refused {
 
 /// The threads and what waits for them.
 pub struct Pool {
-    staff: Box<dyn Staff>,
+    threads_source: Box<dyn SpawnThread>,
     most_threads: usize,
     keep_alive: Duration,
     shards: Box<[Padded<Shard>]>,
@@ -120,7 +120,7 @@ pub struct Pool {
     awake: AtomicUsize,
     control: Mutex<Control>,
     nobody_left: Condvar,
-    /// The pool has closed: for the steward.
+    /// The pool has closed: for the reaper.
     on_closed: Condvar,
     /// Of `control`, for those who only want to know.
     threads: AtomicUsize,
@@ -143,11 +143,11 @@ struct Control {
     /// Those that rest, the last to come first to be summoned, and last to be
     /// sent home.
     idle: Vec<Resting>,
-    joiners: HashMap<usize, Joiner>,
-    /// Of the steward, while there is one.
-    steward: Option<Joiner>,
-    /// Of a thread that went home: the next one to go joins it.
-    leaving: Option<Joiner>,
+    joiners: HashMap<usize, ThreadJoiner>,
+    /// Of the reaper, while there is one.
+    reaper: Option<ThreadJoiner>,
+    /// Of a thread that went task_shard: the next one to go joins it.
+    leaving: Option<ThreadJoiner>,
     closed: bool,
 }
 
@@ -189,7 +189,11 @@ impl Bed {
 
 impl Pool {
     /// A pool without threads.
-    pub fn new(staff: Box<dyn Staff>, most_threads: usize, keep_alive: Duration) -> Arc<Self> {
+    pub fn new(
+        threads_source: Box<dyn SpawnThread>,
+        most_threads: usize,
+        keep_alive: Duration,
+    ) -> Arc<Self> {
         let shard = |_| {
             Padded(Shard {
                 queue: Mutex::new(Queue {
@@ -200,7 +204,7 @@ impl Pool {
             })
         };
         Arc::new(Self {
-            staff,
+            threads_source,
             most_threads,
             keep_alive,
             shards: (0..SHARDS).map(shard).collect(),
@@ -212,7 +216,7 @@ impl Pool {
                 next_member: 0,
                 idle: Vec::new(),
                 joiners: HashMap::new(),
-                steward: None,
+                reaper: None,
                 leaving: None,
                 closed: false,
             }),
@@ -243,7 +247,7 @@ impl Pool {
 
     /// Takes a job.
     pub fn submit(self: &Arc<Self>, job: Job) -> Result<(), Refused> {
-        let shard = &self.shards[lane() % SHARDS];
+        let shard = &self.shards[thread_shard() % SHARDS];
         let mut queue = shard.queue.lock();
         if queue.closed {
             return Err(Refused::Closed(job));
@@ -265,7 +269,7 @@ impl Pool {
         let would_hire = self.idle.load(Relaxed) == 0 && threads < self.most_threads;
         threads > 0
             && would_hire
-            && (0..LOOKS_BEFORE_HIRING).any(|_| {
+            && (0..SPINS_BEFORE_SPAWNING).any(|_| {
                 hint::spin_loop();
                 shard.len.load(Relaxed) == 0
             })
@@ -294,7 +298,10 @@ impl Pool {
         let number = control.next_member;
         self.coming.store(true, Relaxed);
         // Under the lock, so that the thread, when it leaves, finds its joiner.
-        match self.staff.hire(self.clone(), Member(number)) {
+        match self
+            .threads_source
+            .spawn_thread(self.clone(), PoolThread(number))
+        {
             Ok(joiner) => {
                 control.joiners.insert(number, joiner);
                 Ok(())
@@ -316,7 +323,7 @@ impl Pool {
 
     /// A thread of the pool: works until there was nothing to do for a while,
     /// or the pool closes.
-    pub fn work(self: &Arc<Self>, member: Member) {
+    pub fn work(self: &Arc<Self>, member: PoolThread) {
         let bed = Arc::new(Bed {
             parker: Parker::new(),
             dismissed: AtomicBool::new(false),
@@ -336,7 +343,7 @@ impl Pool {
             match job {
                 Some(job) => {
                     drop(job.task.run());
-                    self.staff.job_ended();
+                    self.threads_source.job_ended();
                 }
                 None => match self.rest(&member, &bed) {
                     Rested::Summoned => just_came = true,
@@ -348,7 +355,7 @@ impl Pool {
     }
 
     fn take(&self) -> Option<Job> {
-        let start = lane();
+        let start = thread_shard();
         for offset in 0..SHARDS {
             let shard = &self.shards[(start + offset) % SHARDS];
             if shard.len.load(Relaxed) == 0 {
@@ -364,7 +371,7 @@ impl Pool {
         None
     }
 
-    fn rest(self: &Arc<Self>, member: &Member, bed: &Arc<Bed>) -> Rested {
+    fn rest(self: &Arc<Self>, member: &PoolThread, bed: &Arc<Bed>) -> Rested {
         let mut control = self.control.lock();
         if control.closed {
             return self.leave_or_stay(control, member);
@@ -377,7 +384,7 @@ impl Pool {
             end,
         });
         self.idle.store(control.idle.len(), Relaxed);
-        let limit = match end.is_none() || self.has_steward(&mut control) {
+        let limit = match end.is_none() || self.ensure_reaper(&mut control) {
             true => Duration::MAX,
             false => self.keep_alive,
         };
@@ -420,7 +427,7 @@ impl Pool {
 
     /// A thread that nobody has summoned goes home, unless there is work: who
     /// has queued it may have found nobody to come for it but this one.
-    fn leave_or_stay(&self, control: MutexGuard<'_, Control>, member: &Member) -> Rested {
+    fn leave_or_stay(&self, control: MutexGuard<'_, Control>, member: &PoolThread) -> Rested {
         match self.queued() {
             0 => self.go_home(control, member),
             _ => Rested::Anyway,
@@ -429,24 +436,24 @@ impl Pool {
 
     /// Sees to it that somebody keeps the time for those that rest (B3); false
     /// if they have to do it themselves.
-    fn has_steward(self: &Arc<Self>, control: &mut Control) -> bool {
-        if control.steward.is_none() && self.keep_alive >= WORTH_A_STEWARD {
-            // Under the lock, so that the steward, when it leaves, finds its
+    fn ensure_reaper(self: &Arc<Self>, control: &mut Control) -> bool {
+        if control.reaper.is_none() && self.keep_alive >= SHORTEST_REAPED_KEEP_ALIVE {
+            // Under the lock, so that the reaper, when it leaves, finds its
             // joiner. Where the system gives no thread, a wake takes longer.
-            control.steward = self.staff.hire_steward(self.clone()).ok();
+            control.reaper = self.threads_source.spawn_reaper(self.clone()).ok();
         }
-        control.steward.is_some()
+        control.reaper.is_some()
     }
 
-    /// The steward's thread: sends those home that have rested for long enough,
+    /// The reaper's thread: sends those home that have rested for long enough,
     /// until nobody rests or the pool closes.
-    pub fn keep_time(&self) {
+    pub fn run_reaper(&self) {
         let mut control = self.control.lock();
         while !control.closed {
             let now = Instant::now();
             let Some(next) = self.dismiss(&mut control, now) else {
                 // B3: who rests next hires another.
-                let own = control.steward.take();
+                let own = control.reaper.take();
                 let previous = std::mem::replace(&mut control.leaving, own);
                 drop(control);
                 previous.into_iter().for_each(|join| join());
@@ -470,7 +477,7 @@ impl Pool {
         control.idle.first().and_then(|resting| resting.end)
     }
 
-    fn go_home(&self, mut control: MutexGuard<'_, Control>, member: &Member) -> Rested {
+    fn go_home(&self, mut control: MutexGuard<'_, Control>, member: &PoolThread) -> Rested {
         control.threads -= 1;
         self.threads.store(control.threads, Relaxed);
         let own = control.joiners.remove(&member.0);
@@ -555,7 +562,7 @@ impl Pool {
             };
         }
         let joiners = std::mem::take(&mut control.joiners);
-        let others = [control.leaving.take(), control.steward.take()];
+        let others = [control.leaving.take(), control.reaper.take()];
         drop(control);
         let joiners = joiners.into_values().chain(others.into_iter().flatten());
         joiners.for_each(|join| join());
@@ -593,7 +600,7 @@ mod tests {
             next_member: 4,
             idle: [1, 2, 3].map(resting).into(),
             joiners: HashMap::new(),
-            steward: None,
+            reaper: None,
             leaving: None,
             closed: false,
         };
@@ -614,17 +621,17 @@ mod model {
     /// Threads of loom, joined by the model.
     struct Threads(Mutex<Vec<thread::JoinHandle<()>>>);
 
-    struct Hire(Arc<Threads>);
+    struct LoomThreads(Arc<Threads>);
 
-    impl Staff for Hire {
-        fn hire(&self, pool: Arc<Pool>, member: Member) -> io::Result<Joiner> {
+    impl SpawnThread for LoomThreads {
+        fn spawn_thread(&self, pool: Arc<Pool>, member: PoolThread) -> io::Result<ThreadJoiner> {
             let thread = thread::spawn(move || pool.work(member));
             self.0.0.lock().push(thread);
             Ok(Box::new(|| ()))
         }
 
         /// The model keeps the time.
-        fn hire_steward(&self, _: Arc<Pool>) -> io::Result<Joiner> {
+        fn spawn_reaper(&self, _: Arc<Pool>) -> io::Result<ThreadJoiner> {
             Ok(Box::new(|| ()))
         }
     }
@@ -647,8 +654,8 @@ mod model {
         loom::model(move || {
             // std's counts: who owns the pool is no part of the protocol.
             let threads = Arc::new(Threads(Mutex::new(Vec::new())));
-            let staff = Box::new(Hire(threads.clone()));
-            let pool = Pool::new(staff, most_threads, Duration::MAX);
+            let threads_source = Box::new(LoomThreads(threads.clone()));
+            let pool = Pool::new(threads_source, most_threads, Duration::MAX);
             let done = Arc::new((AtomicUsize::new(0), Parker::new()));
             let begun = Arc::new((Mutex::new(0), Condvar::new()));
             let send = {
@@ -732,10 +739,10 @@ mod model {
         loom::model(|| {
             let threads = Arc::new(Threads(Mutex::new(Vec::new())));
             let keep_alive = Duration::from_secs(1);
-            let pool = Pool::new(Box::new(Hire(threads.clone())), 1, keep_alive);
+            let pool = Pool::new(Box::new(LoomThreads(threads.clone())), 1, keep_alive);
             let done = Arc::new((AtomicUsize::new(0), Parker::new()));
             let late = Instant::now() + 1_000 * keep_alive;
-            let steward = thread::spawn({
+            let reaper = thread::spawn({
                 let pool = pool.clone();
                 move || {
                     pool.dismiss(&mut pool.control.lock(), late);
@@ -747,7 +754,7 @@ mod model {
                     done.1.park();
                 }
             }
-            steward.join().unwrap();
+            reaper.join().unwrap();
             while pool.threads() > 0 {
                 pool.dismiss(&mut pool.control.lock(), late);
                 thread::yield_now();
@@ -774,7 +781,7 @@ mod model {
     fn check_close(mandatory: bool) {
         loom::model(move || {
             let threads = Arc::new(Threads(Mutex::new(Vec::new())));
-            let pool = Pool::new(Box::new(Hire(threads.clone())), 1, Duration::MAX);
+            let pool = Pool::new(Box::new(LoomThreads(threads.clone())), 1, Duration::MAX);
             let ends = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
             let mut errand = Errand {
                 ends: ends.clone(),

@@ -21,30 +21,30 @@ use std::time::Duration;
 
 use blitzen_observe::{Stats, WorkerCounters};
 use blitzen_task::{Header, Id, JoinHandle, Origin, Runnable, Schedule};
-use blitzen_util::lane::lane;
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use blitzen_util::shim::{Condvar, Mutex};
+use blitzen_util::thread_shard::thread_shard;
 
 use crate::current;
-use crate::home::Home;
+use crate::handoff::{Epoch, Handoff};
 use crate::idle::Idle;
 use crate::inject::Inject;
 use crate::lifo::Lifo;
-use crate::loan::{Loan, Ticket};
+use crate::monitor::{Monitor, MonitorState, Progress};
 use crate::ring::Ring;
-use crate::watch::{Mark, Watch, Watchman};
+use crate::task_shard::TaskShard;
 use crate::worker::{WAKE_NS, Worker};
 use crate::world::World;
 
-/// How many homes a worker has, or a lane, and how many tasks in a row it spawns
+/// How many task_shards a worker has, or a shard, and how many tasks in a row it spawns
 /// into the same one: about as many as a thief takes.
 #[cfg(not(blitzen_loom))]
-const HOMES_EACH: usize = 8;
+const SHARDS_PER_WORKER: usize = 8;
 #[cfg(blitzen_loom)]
-const HOMES_EACH: usize = 1;
-const NEIGHBOURS: usize = 64;
+const SHARDS_PER_WORKER: usize = 1;
+const SPAWNS_PER_SHARD: usize = 64;
 
 /// How a scheduler is to work.
 #[derive(Clone, Debug)]
@@ -76,29 +76,29 @@ impl Config {
 }
 
 /// The part of a worker that others see.
-pub(crate) struct Desk {
+pub(crate) struct WorkerShared {
     pub(crate) ring: Ring,
     pub(crate) lifo: Lifo,
     /// Changes with every poll: a worker whose tick stands still is stuck in one.
     pub(crate) tick: AtomicU32,
     pub(crate) counters: WorkerCounters,
     /// The worker itself, while its thread is on an errand.
-    loan: Loan<Worker>,
+    handoff: Handoff<Worker>,
 }
 
 /// A work-stealing scheduler.
 pub struct Scheduler {
     world: Box<dyn World>,
     pub(crate) config: Config,
-    pub(crate) desks: Box<[Padded<Desk>]>,
+    pub(crate) shared: Box<[Padded<WorkerShared>]>,
     pub(crate) inject: Inject,
     pub(crate) idle: Idle,
-    pub(crate) watch: Watch,
-    /// Some for each worker, then some for each lane.
-    homes: Box<[Padded<Home>]>,
+    pub(crate) monitor: MonitorState,
+    /// Some for each worker, then some for each shard.
+    task_shards: Box<[Padded<TaskShard>]>,
     closed: AtomicBool,
     /// Whoever blocks on it runs its worker, which can go nowhere else.
-    has_seat: bool,
+    is_current_thread: bool,
     /// Whether the workers have threads, or need none.
     started: AtomicBool,
     start: Mutex<()>,
@@ -120,7 +120,10 @@ impl Scheduler {
     }
 
     /// A scheduler with one worker, which whoever blocks on it runs.
-    pub fn with_seat(mut config: Config, world: Box<dyn World>) -> (Arc<Self>, Box<Worker>) {
+    pub fn new_current_thread(
+        mut config: Config,
+        world: Box<dyn World>,
+    ) -> (Arc<Self>, Box<Worker>) {
         config.workers = 1;
         let scheduler = Self::build(config, world, true);
         scheduler.join();
@@ -133,25 +136,25 @@ impl Scheduler {
         assert!(config.workers > 0, "a scheduler needs at least one worker");
         let workers = config.workers;
         let inject = Inject::new(workers);
-        let homes = (workers + inject.shards()) * HOMES_EACH;
-        let desk = |_| {
-            Padded(Desk {
+        let task_shards = (workers + inject.shards()) * SHARDS_PER_WORKER;
+        let shared = |_| {
+            Padded(WorkerShared {
                 ring: Ring::new(),
                 lifo: Lifo::new(),
                 tick: AtomicU32::new(0),
                 counters: WorkerCounters::default(),
-                loan: Loan::new(),
+                handoff: Handoff::new(),
             })
         };
         let scheduler = Arc::new(Self {
             world,
-            desks: (0..workers).map(desk).collect(),
+            shared: (0..workers).map(shared).collect(),
             inject,
             idle: Idle::new(workers),
-            watch: Watch::new(workers),
-            homes: (0..homes).map(|_| Padded(Home::new())).collect(),
+            monitor: MonitorState::new(workers),
+            task_shards: (0..task_shards).map(|_| Padded(TaskShard::new())).collect(),
             closed: AtomicBool::new(false),
-            has_seat: started,
+            is_current_thread: started,
             started: AtomicBool::new(started),
             start: Mutex::new(()),
             present: AtomicUsize::new(1),
@@ -159,13 +162,13 @@ impl Scheduler {
             on_stopped: Condvar::new(),
             config,
         });
-        for desk in &scheduler.desks {
+        for shared in &scheduler.shared {
             // Born asleep: waking it the first time is giving it a thread.
-            desk.counters.park_events.bump();
+            shared.counters.park_events.bump();
         }
-        for home in &scheduler.homes {
+        for task_shard in &scheduler.task_shards {
             // SAFETY: new, and once for each.
-            unsafe { home.adopt(scheduler.clone()) };
+            unsafe { task_shard.adopt(scheduler.clone()) };
         }
         scheduler
     }
@@ -177,7 +180,7 @@ impl Scheduler {
 
     /// How many workers there are.
     pub fn workers(&self) -> usize {
-        self.desks.len()
+        self.shared.len()
     }
 
     /// Which of its workers the calling thread is, if it is one of them.
@@ -201,7 +204,7 @@ impl Scheduler {
     ///
     /// # Safety
     /// Unless the future is `Send`, the scheduler is one
-    /// [with a seat](Self::with_seat), which is taken and closed only on the
+    /// [with a seat](Self::new_current_thread), which is taken and closed only on the
     /// thread that calls this. Unless the output is `Send`, it never leaves
     /// that thread.
     pub unsafe fn spawn_unchecked<F>(
@@ -215,21 +218,21 @@ impl Scheduler {
         F::Output: 'static,
     {
         current::with_worker_of(self, |worker| {
-            let index = worker.map_or_else(|| self.workers() + self.lane(), Worker::index);
-            let home = self.home_of(index, id);
-            let Some(reference) = home.reference() else {
+            let index = worker.map_or_else(|| self.workers() + self.inject_shard(), Worker::index);
+            let task_shard = self.task_shard_of(index, id);
+            let Some(reference) = task_shard.reference() else {
                 return refuse(future, id, origin);
             };
             // SAFETY: handed on; the workers run every task of the scheduler.
             let (task, handle) =
                 unsafe { blitzen_task::spawn_unchecked(future, reference, id, origin) };
-            if home.owned.insert(&task).is_err() {
+            if task_shard.owned.insert(&task).is_err() {
                 return (handle, Some(task));
             }
             match worker {
                 Some(worker) => worker.push_spawned(task),
                 None => {
-                    home.submitted.add_shared(1);
+                    task_shard.submitted.add_shared(1);
                     self.ensure_started();
                     self.push_outside(index - self.workers(), task);
                 }
@@ -238,17 +241,17 @@ impl Scheduler {
         })
     }
 
-    /// Where a task lives that a worker or a lane has spawned: together with
+    /// Where a task lives that a worker or a shard has spawned: together with
     /// its neighbours, but not with all of them, so that who spawns and those
     /// who run what was spawned before need not share a lock.
     #[inline]
-    fn home_of(&self, index: usize, id: Id) -> &Home {
-        let turn = id.as_u64() as usize / NEIGHBOURS;
-        &self.homes[index * HOMES_EACH + turn % HOMES_EACH]
+    fn task_shard_of(&self, index: usize, id: Id) -> &TaskShard {
+        let turn = id.as_u64() as usize / SPAWNS_PER_SHARD;
+        &self.task_shards[index * SHARDS_PER_WORKER + turn % SHARDS_PER_WORKER]
     }
 
-    fn lane(&self) -> usize {
-        lane() & (self.inject.shards() - 1)
+    fn inject_shard(&self) -> usize {
+        thread_shard() & (self.inject.shards() - 1)
     }
 
     /// Queues a task that was woken or cancelled.
@@ -256,14 +259,14 @@ impl Scheduler {
     pub(crate) fn schedule(self: &Arc<Self>, task: Runnable) {
         current::with_worker_of(self, |worker| match worker {
             Some(worker) => worker.push_woken(task),
-            None => self.push_outside(self.lane(), task),
+            None => self.push_outside(self.inject_shard(), task),
         });
     }
 
-    fn push_outside(&self, lane: usize, task: Runnable) {
-        let home = &self.homes[(self.workers() + lane) * HOMES_EACH];
-        home.scheduled.add_shared(1);
-        self.inject.push(lane, task);
+    fn push_outside(&self, shard: usize, task: Runnable) {
+        let task_shard = &self.task_shards[(self.workers() + shard) * SHARDS_PER_WORKER];
+        task_shard.scheduled.add_shared(1);
+        self.inject.push(shard, task);
         self.notify();
     }
 
@@ -277,7 +280,7 @@ impl Scheduler {
     /// Wakes a sleeper for what waits in a worker's queue if that takes longer than
     /// a sleeper takes to come, at `run_ns` a task.
     pub(crate) fn share_queue_of(&self, worker: usize, run_ns: u64) {
-        let waiting = self.desks[worker].ring.len();
+        let waiting = self.shared[worker].ring.len();
         if run_ns.saturating_mul(waiting.into()) > WAKE_NS {
             self.notify();
         }
@@ -285,21 +288,25 @@ impl Scheduler {
 
     /// Whether there is work that a thief could take.
     pub(crate) fn has_work(&self) -> bool {
-        !self.inject.is_empty() || self.desks.iter().any(|desk| !desk.ring.is_empty())
+        !self.inject.is_empty() || self.shared.iter().any(|shared| !shared.ring.is_empty())
     }
 
     /// Whether a worker could be stuck while others sleep, or is on an errand.
     pub(crate) fn needs_watching(&self) -> bool {
-        self.idle.is_mixed() || self.desks.iter().any(|desk| desk.loan.ticket().is_some())
+        self.idle.is_mixed()
+            || self
+                .shared
+                .iter()
+                .any(|shared| shared.handoff.epoch().is_some())
     }
 
     /// Changes with every poll of a worker; `None` while it sleeps.
-    pub(crate) fn mark_of_running(&self, worker: usize) -> Option<Mark> {
+    pub(crate) fn progress_of_running(&self, worker: usize) -> Option<Progress> {
         let runs = !self.idle.is_parked(worker);
-        let desk = &self.desks[worker];
-        runs.then(|| Mark {
-            tick: desk.tick.load(Relaxed),
-            errand: desk.loan.ticket(),
+        let shared = &self.shared[worker];
+        runs.then(|| Progress {
+            tick: shared.tick.load(Relaxed),
+            errand: shared.handoff.epoch(),
         })
     }
 
@@ -310,7 +317,10 @@ impl Scheduler {
     /// # Errors
     /// The code, unless the calling thread is one of the workers, and somebody
     /// looks after them.
-    pub fn errand<R, F: FnOnce() -> R>(self: &Arc<Self>, code: F) -> Result<(R, Errand), F> {
+    pub fn blocking_section<R, F: FnOnce() -> R>(
+        self: &Arc<Self>,
+        code: F,
+    ) -> Result<(R, SectionEnd), F> {
         let Some(out) = Out::go(self) else {
             return Err(code);
         };
@@ -318,20 +328,20 @@ impl Scheduler {
         Ok((output, out.come_back()))
     }
 
-    /// A worker that is alone needs no watchman before its first errand.
+    /// A worker that is alone needs no monitor before its first errand.
     #[cold]
-    fn man_watch(self: &Arc<Self>) {
-        if self.workers() == 1 && !self.has_seat && self.watch.hire() {
+    fn start_first_monitor(self: &Arc<Self>) {
+        if self.workers() == 1 && !self.is_current_thread && self.monitor.spawn_thread() {
             // Without one, there are no errands.
-            let _ = self.world.start_watchman(Watchman::new(self.clone()));
+            let _ = self.world.start_monitor(Monitor::new(self.clone()));
         }
     }
 
     /// Sends another thread to a worker whose own is on a long errand.
-    pub(crate) fn relieve(self: &Arc<Self>, worker: usize, errand: Option<Ticket>) {
+    pub(crate) fn relieve(self: &Arc<Self>, worker: usize, errand: Option<Epoch>) {
         if let Some(errand) = errand {
             let scheduler = self.clone();
-            self.world.relieve(Vacancy {
+            self.world.relieve(Relief {
                 scheduler,
                 worker,
                 errand,
@@ -385,8 +395,8 @@ impl Scheduler {
             }
             break;
         }
-        if !(threads == self.workers() && self.has_watchman()) {
-            self.watch.do_without();
+        if !(threads == self.workers() && self.start_monitor()) {
+            self.monitor.do_without();
             // Those that sleep already do so without an end.
             (0..threads).for_each(|worker| self.world.interrupt(worker));
         }
@@ -396,12 +406,12 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Starts the watchman, unless there is nobody to watch; false if the system
+    /// Starts the monitor, unless there is nobody to monitor; false if the system
     /// gives no thread for it.
-    fn has_watchman(self: &Arc<Self>) -> bool {
+    fn start_monitor(self: &Arc<Self>) -> bool {
         self.workers() == 1 || {
-            let watchman = Watchman::new(self.clone());
-            self.world.start_watchman(watchman).is_ok()
+            let monitor = Monitor::new(self.clone());
+            self.world.start_monitor(monitor).is_ok()
         }
     }
 
@@ -415,14 +425,14 @@ impl Scheduler {
         }
         drop(guard);
         let queued = self.inject.close(); // X1
-        for home in &self.homes {
-            home.owned.close();
+        for task_shard in &self.task_shards {
+            task_shard.owned.close();
         }
         for worker in 0..self.workers() {
             self.idle.claim(worker);
             self.world.interrupt(worker);
         }
-        self.watch.call();
+        self.monitor.call();
         drop(queued); // which cancels them
         self.leave();
     }
@@ -440,23 +450,23 @@ impl Scheduler {
         if self.present.fetch_sub(1, AcqRel) != 1 {
             return;
         }
-        for home in &self.homes {
+        for task_shard in &self.task_shards {
             // SAFETY: queues are closed or empty and nobody runs a task (X3);
             // all futures are `Send`.
-            unsafe { home.owned.cancel_all() };
+            unsafe { task_shard.owned.cancel_all() };
         }
         *self.stopped.lock() = true;
         self.on_stopped.notify_all();
-        for home in &self.homes {
-            home.retire();
+        for task_shard in &self.task_shards {
+            task_shard.retire();
         }
     }
 
     /// Drops the futures of tasks that wait to be woken (X2).
     pub(crate) fn cancel_idle(&self) {
-        for home in &self.homes {
+        for task_shard in &self.task_shards {
             // SAFETY: all futures are `Send`.
-            unsafe { home.owned.cancel_idle() };
+            unsafe { task_shard.owned.cancel_idle() };
         }
     }
 
@@ -486,14 +496,17 @@ impl Scheduler {
 
     /// Shows every live task.
     pub fn for_each_task(&self, mut visit: impl FnMut(&Header)) {
-        for home in &self.homes {
-            home.owned.for_each(&mut visit);
+        for task_shard in &self.task_shards {
+            task_shard.owned.for_each(&mut visit);
         }
     }
 
     /// How many tasks are not complete.
     pub fn alive_tasks(&self) -> usize {
-        self.homes.iter().map(|home| home.owned.len()).sum()
+        self.task_shards
+            .iter()
+            .map(|task_shard| task_shard.owned.len())
+            .sum()
     }
 
     /// How many tasks wait in the injection queue.
@@ -503,22 +516,34 @@ impl Scheduler {
 
     /// How many tasks wait in a worker's own queue.
     pub fn local_queue_depth(&self, worker: usize) -> usize {
-        let desk = &self.desks[worker];
-        desk.ring.len() as usize + usize::from(desk.lifo.peek().is_some())
+        let shared = &self.shared[worker];
+        shared.ring.len() as usize + usize::from(shared.lifo.peek().is_some())
     }
 
     /// The counters of one worker.
     pub fn counters(&self, worker: usize) -> &WorkerCounters {
-        &self.desks[worker].counters
+        &self.shared[worker].counters
     }
 
     /// What has happened so far.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        stats.workers = self.desks.iter().map(|desk| desk.counters.read()).collect();
-        stats.remote_submitted = self.homes.iter().map(|home| home.submitted.get()).sum();
-        stats.remote_schedules = self.homes.iter().map(|home| home.scheduled.get()).sum();
-        stats.monitor_rescues = self.watch.rescues.get();
+        stats.workers = self
+            .shared
+            .iter()
+            .map(|shared| shared.counters.read())
+            .collect();
+        stats.remote_submitted = self
+            .task_shards
+            .iter()
+            .map(|task_shard| task_shard.submitted.get())
+            .sum();
+        stats.remote_schedules = self
+            .task_shards
+            .iter()
+            .map(|task_shard| task_shard.scheduled.get())
+            .sum();
+        stats.monitor_rescues = self.monitor.rescues.get();
         stats.alive_tasks = self.alive_tasks();
         stats.global_queue_depth = self.global_queue_depth();
         stats
@@ -527,55 +552,55 @@ impl Scheduler {
 
 /// How an errand ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errand {
+pub enum SectionEnd {
     /// The thread has its worker again.
-    Short,
+    Kept,
     /// The worker goes on elsewhere, as after [`hand_over`](crate::hand_over).
-    Long,
+    HandedOff,
 }
 
 /// A thread that is on an errand, without its worker.
 struct Out<'a> {
-    loan: &'a Loan<Worker>,
+    handoff: &'a Handoff<Worker>,
     worker: *mut Worker,
-    errand: Ticket,
+    errand: Epoch,
 }
 
 impl<'a> Out<'a> {
     fn go(scheduler: &'a Arc<Scheduler>) -> Option<Self> {
-        if !scheduler.watch.is_manned() {
-            scheduler.man_watch();
+        if !scheduler.monitor.is_manned() {
+            scheduler.start_first_monitor();
             return None;
         }
         let (index, errand) = current::with_worker_of(scheduler, |worker| {
             let worker = worker?;
-            Some((worker.index(), worker.next_errand()?))
+            Some((worker.index(), worker.next_epoch()?))
         })?;
         let worker = Box::into_raw(current::remove()?);
-        let loan = &scheduler.desks[index].loan;
-        loan.leave(worker, errand);
-        scheduler.watch.changed(|| true);
+        let handoff = &scheduler.shared[index].handoff;
+        handoff.leave(worker, errand);
+        scheduler.monitor.changed(|| true);
         Some(Self {
-            loan,
+            handoff,
             worker,
             errand,
         })
     }
 
-    fn come_back(self) -> Errand {
-        let errand = self.take_up();
+    fn come_back(self) -> SectionEnd {
+        let errand = self.take_back();
         std::mem::forget(self);
         errand
     }
 
-    fn take_up(&self) -> Errand {
-        match self.loan.take_up(self.errand) {
+    fn take_back(&self) -> SectionEnd {
+        match self.handoff.take_back(self.errand) {
             true => {
                 // SAFETY: from a box, and this thread's own again (N2).
                 current::install(unsafe { Box::from_raw(self.worker) });
-                Errand::Short
+                SectionEnd::Kept
             }
-            false => Errand::Long,
+            false => SectionEnd::HandedOff,
         }
     }
 }
@@ -583,33 +608,33 @@ impl<'a> Out<'a> {
 impl Drop for Out<'_> {
     /// The code has panicked.
     fn drop(&mut self) {
-        let _short_or_long = self.take_up();
+        let _short_or_long = self.take_back();
     }
 }
 
 /// A worker whose thread is on an errand.
-pub struct Vacancy {
+pub struct Relief {
     scheduler: Arc<Scheduler>,
     worker: usize,
-    errand: Ticket,
+    errand: Epoch,
 }
 
-impl Vacancy {
+impl Relief {
     /// The worker, unless its thread is back; the caller runs it.
     pub fn fill(self) -> Option<Worker> {
         let scheduler = &self.scheduler;
         // The thread leaves on its own, as after `hand_over`. It is present while
         // its worker is, which nobody else can end now.
         let count = || scheduler.join();
-        let worker = scheduler.desks[self.worker]
-            .loan
+        let worker = scheduler.shared[self.worker]
+            .handoff
             .claim(self.errand, count)?;
         // SAFETY: from a box, and the caller's by N2.
         Some(*unsafe { Box::from_raw(worker) })
     }
 }
 
-/// The home of a task that comes too late for any.
+/// The task_shard of a task that comes too late for any.
 struct Nowhere;
 
 impl Schedule for Nowhere {
@@ -672,7 +697,7 @@ mod tests {
         let scheduler = Scheduler::new(Config::new(2), Box::new(Alarm(woken.clone())));
         assert!(scheduler.idle.claim(0), "it runs");
         let tasks = Tasks::new();
-        let ring = &scheduler.desks[0].ring;
+        let ring = &scheduler.shared[0].ring;
         scheduler.share_queue_of(0, u64::MAX);
         for _ in 0..2 {
             ring.push(tasks.next(), |_| unreachable!("there is room"));

@@ -12,9 +12,9 @@ pub(crate) struct Tasks {
     ids: Mutex<Vec<u64>>,
 }
 
-struct Home(Arc<Owned>);
+struct TestShard(Arc<Owned>);
 
-impl Schedule for Home {
+impl Schedule for TestShard {
     fn schedule(&self, task: Runnable) {
         task.forget();
     }
@@ -33,8 +33,8 @@ impl Tasks {
     }
 
     pub(crate) fn next(&self) -> Runnable {
-        let home = Home(self.owned.clone());
-        let (task, _) = blitzen_task::spawn(pending::<()>(), home, Id::next(), Origin::caller());
+        let shard = TestShard(self.owned.clone());
+        let (task, _) = blitzen_task::spawn(pending::<()>(), shard, Id::next(), Origin::caller());
         self.owned.insert(&task).unwrap();
         self.ids.lock().unwrap().push(id(&task));
         task
@@ -47,9 +47,9 @@ impl Tasks {
     /// A task that runs `code` in its first poll, and has no owner.
     #[allow(dead_code)] // the models use it
     pub(crate) fn job(code: impl FnOnce() + Send + 'static) -> Runnable {
-        let home = Home(Arc::new(Owned::new()));
+        let shard = TestShard(Arc::new(Owned::new()));
         let future = async move { code() };
-        blitzen_task::spawn(future, home, Id::next(), Origin::caller()).0
+        blitzen_task::spawn(future, shard, Id::next(), Origin::caller()).0
     }
 
     /// Frees every task whose runnable was forgotten.

@@ -20,12 +20,12 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::hint;
 
 use crate::current;
+use crate::handoff::Epoch;
 use crate::idle::{Retired, Searching};
-use crate::loan::Ticket;
-use crate::lone::Lone;
 use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
 use crate::ring::{CAPACITY, HALF, Overflow};
-use crate::scheduler::{Desk, Scheduler};
+use crate::scheduler::{Scheduler, WorkerShared};
+use crate::spawn_backoff::SpawnBackoff;
 use crate::world::World;
 
 /// Looks at a newest task that does not move before a thief takes it: up to a
@@ -54,7 +54,7 @@ pub struct Worker {
     busy_since_ns: Cell<u64>,
     /// Runs of the newest-task slot in a row.
     lifo_streak: Cell<u32>,
-    lone: Lone,
+    spawn_backoff: SpawnBackoff,
     searching: Cell<Option<Searching>>,
     /// The drivers are at it, and whether they have woken more than one task.
     gathering: Cell<bool>,
@@ -66,7 +66,7 @@ pub struct Worker {
     yielded: Cell<bool>,
     yield_round: Cell<u32>,
     /// Its thread's last errand.
-    errand: Cell<Ticket>,
+    errand: Cell<Epoch>,
     /// It has had a thread before.
     begun: Cell<bool>,
     /// Leaving: what is woken now is cancelled by the last one out.
@@ -100,14 +100,14 @@ impl Worker {
             turned_tick: Cell::new(0),
             busy_since_ns: Cell::new(0),
             lifo_streak: Cell::new(0),
-            lone: Lone::default(),
+            spawn_backoff: SpawnBackoff::default(),
             searching: Cell::new(None),
             gathering: Cell::new(false),
             gathered: Cell::new(false),
             deferred: RefCell::new(Vec::new()),
             yielded: Cell::new(false),
             yield_round: Cell::new(0),
-            errand: Cell::new(Ticket::NONE),
+            errand: Cell::new(Epoch::NONE),
             begun: Cell::new(false),
             closing: Cell::new(false),
         }
@@ -129,8 +129,8 @@ impl Worker {
     }
 
     #[inline]
-    fn desk(&self) -> &Desk {
-        &self.scheduler.desks[self.index]
+    fn shared(&self) -> &WorkerShared {
+        &self.scheduler.shared[self.index]
     }
 
     /// Runs tasks on the calling thread until the scheduler closes, or a task
@@ -201,7 +201,7 @@ impl Worker {
                 return None;
             }
             if let Some(task) = self.find_task() {
-                self.desk().counters.polls.bump();
+                self.shared().counters.polls.bump();
                 return Some(task);
             }
             self.sleep();
@@ -215,7 +215,7 @@ impl Worker {
             self.look_up();
         }
         let task = self.find_task()?;
-        self.desk().counters.polls.bump();
+        self.shared().counters.polls.bump();
         Some(task)
     }
 
@@ -232,8 +232,8 @@ impl Worker {
     fn count_tick(&self) {
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
-        let desk = self.desk();
-        desk.tick.store(tick, Relaxed);
+        let shared = self.shared();
+        shared.tick.store(tick, Relaxed);
     }
 
     fn find_task(&self) -> Option<Runnable> {
@@ -250,24 +250,24 @@ impl Worker {
     /// The newest task, unless it had its turn too often, then the oldest.
     #[inline]
     fn pop_local(&self) -> Option<Runnable> {
-        let desk = self.desk();
+        let shared = self.shared();
         if self.lifo_streak.get() < MAX_LIFO_POLLS {
-            let newest = desk.lifo.take();
-            self.lone.looked(newest.is_some());
+            let newest = shared.lifo.take();
+            self.spawn_backoff.looked(newest.is_some());
             if newest.is_some() {
                 self.lifo_streak.set(self.lifo_streak.get() + 1);
-                desk.counters.lifo_hits.bump();
+                shared.counters.lifo_hits.bump();
                 return newest;
             }
-        } else if let Some(newest) = desk.lifo.take() {
-            self.lone.looked(true);
+        } else if let Some(newest) = shared.lifo.take() {
+            self.spawn_backoff.looked(true);
             self.push_ring(newest);
         }
         self.lifo_streak.set(0);
         if self.yielded.get() {
             self.count_yield_round();
         }
-        desk.ring.pop()
+        shared.ring.pop()
     }
 
     /// When all that was queued before a yield has run, the drivers get a look
@@ -322,18 +322,18 @@ impl Worker {
         if scheduler.inject.is_empty() {
             return None;
         }
-        let desk = self.desk();
-        let room = desk.ring.room() as usize;
+        let shared = self.shared();
+        let room = shared.ring.room() as usize;
         let mut first = None;
         let fetched = scheduler
             .inject
             .fetch(self.index, most.min(room + 1), |task| match first {
                 None => first = Some(task),
-                Some(_) => desk.ring.push(task, |_| unreachable!("there is room")),
+                Some(_) => shared.ring.push(task, |_| unreachable!("there is room")),
             });
         if fetched > 0 {
-            desk.counters.global_batch_fetches.bump();
-            desk.counters.tasks_fetched.add(fetched as u64);
+            shared.counters.global_batch_fetches.bump();
+            shared.counters.tasks_fetched.add(fetched as u64);
         }
         if fetched > 1 {
             self.share();
@@ -364,28 +364,30 @@ impl Worker {
 
     /// Half of the ring.
     fn steal_oldest(&self, victim: usize) -> Option<Runnable> {
-        let desk = self.desk();
-        desk.counters.steal_attempts.bump();
-        let stolen = self.scheduler.desks[victim].ring.steal_into(&desk.ring)?;
-        desk.counters.steal_successes.bump();
-        desk.counters.tasks_stolen.add(stolen.count.into());
+        let shared = self.shared();
+        shared.counters.steal_attempts.bump();
+        let stolen = self.scheduler.shared[victim]
+            .ring
+            .steal_into(&shared.ring)?;
+        shared.counters.steal_successes.bump();
+        shared.counters.tasks_stolen.add(stolen.count.into());
         Some(stolen.first)
     }
 
     /// The newest task of a worker that has not moved for about a microsecond. If
     /// it has been pushed into the ring meanwhile, from there.
     fn take_stale_newest(&self, victim: usize) -> Option<Runnable> {
-        let desk = &self.scheduler.desks[victim];
-        let seen = desk.lifo.peek()?;
-        let tick = desk.tick.load(Relaxed);
+        let shared = &self.scheduler.shared[victim];
+        let seen = shared.lifo.peek()?;
+        let tick = shared.tick.load(Relaxed);
         for _ in 0..LOOKS_BEFORE_TAKING {
             hint::spin_loop();
-            if desk.lifo.peek() != Some(seen) || desk.tick.load(Relaxed) != tick {
+            if shared.lifo.peek() != Some(seen) || shared.tick.load(Relaxed) != tick {
                 return self.steal_oldest(victim);
             }
         }
-        let task = desk.lifo.take_if(seen)?;
-        let counters = &self.desk().counters;
+        let task = shared.lifo.take_if(seen)?;
+        let counters = &self.shared().counters;
         counters.steal_successes.bump();
         counters.tasks_stolen.bump();
         Some(task)
@@ -422,13 +424,13 @@ impl Worker {
     }
 
     /// Wakes a sleeper for what is in this worker's queue if that takes longer
-    /// than a sleeper takes to come. If it does against all experience, the watchman
+    /// than a sleeper takes to come. If it does against all experience, the monitor
     /// notices.
     #[inline]
     fn share_if_long(&self) {
         let idle = &self.scheduler.idle;
         if idle.is_company_asleep()
-            && self.pace.borrow().expected_ns(self.desk().ring.len()) > WAKE_NS
+            && self.pace.borrow().expected_ns(self.shared().ring.len()) > WAKE_NS
         {
             self.share();
         }
@@ -436,10 +438,10 @@ impl Worker {
 
     /// A task was spawned on this worker.
     pub(crate) fn push_spawned(&self, task: Runnable) {
-        let desk = self.desk();
-        desk.counters.tasks_submitted.bump();
-        let alone = desk.lifo.peek().is_none() && desk.ring.is_empty();
-        if self.push_newest(task) || alone && self.lone.spawned() {
+        let shared = self.shared();
+        shared.counters.tasks_submitted.bump();
+        let alone = shared.lifo.peek().is_none() && shared.ring.is_empty();
+        if self.push_newest(task) || alone && self.spawn_backoff.spawned() {
             self.share();
         }
     }
@@ -460,10 +462,10 @@ impl Worker {
             task.forget(); // the last one out cancels it
             return false;
         }
-        let desk = self.desk();
-        desk.counters.local_schedules.bump();
+        let shared = self.shared();
+        shared.counters.local_schedules.bump();
         let older = match self.scheduler.config.lifo {
-            true => desk.lifo.replace(task),
+            true => shared.lifo.replace(task),
             false => Some(task),
         };
         let Some(older) = older else { return false };
@@ -476,14 +478,14 @@ impl Worker {
 
     #[inline]
     fn push_ring(&self, task: Runnable) {
-        self.desk()
+        self.shared()
             .ring
             .push(task, |overflow| self.overflow(overflow));
     }
 
     #[cold]
     fn overflow(&self, overflow: Overflow) {
-        self.desk().counters.inject_queue_overflows.bump();
+        self.shared().counters.inject_queue_overflows.bump();
         self.scheduler.inject.push_all(self.index, overflow.tasks);
         self.scheduler.notify();
     }
@@ -491,16 +493,16 @@ impl Worker {
     /// A task has run and wants to run again.
     fn requeue(&self, ran: Ran) {
         match ran {
-            Ran::Complete => self.desk().counters.tasks_completed.bump(),
+            Ran::Complete => self.shared().counters.tasks_completed.bump(),
             Ran::Idle => {}
             Ran::Woken(task) => {
                 self.push_ring(task);
                 self.share_if_long();
             }
             Ran::Yielded(task) => {
-                self.desk().counters.yields.bump();
+                self.shared().counters.yields.bump();
                 if !self.yielded.replace(true) {
-                    self.yield_round.set(self.desk().ring.len());
+                    self.yield_round.set(self.shared().ring.len());
                 }
                 self.push_ring(task);
             }
@@ -514,7 +516,7 @@ impl Worker {
         let polls = self.tick.get().wrapping_sub(self.stretch_tick.get());
         let elapsed = now.saturating_sub(self.stretch_ns.get());
         if polls > 0 {
-            let counters = &self.desk().counters;
+            let counters = &self.shared().counters;
             counters.sampled_run_ns.add(elapsed);
             counters.sampled_runs.add(polls.into());
             counters.max_run_ns.raise_to(elapsed / u64::from(polls));
@@ -527,7 +529,7 @@ impl Worker {
         if self.has_room_for_events() {
             self.turn_drivers();
         }
-        if scheduler.workers() > 1 && scheduler.watch.is_due(now) {
+        if scheduler.workers() > 1 && scheduler.monitor.is_due(now) {
             self.look_after_siblings();
         }
         if scheduler.is_closed() {
@@ -540,7 +542,7 @@ impl Worker {
     /// for it, or all that was queued at the last look has run.
     fn has_room_for_events(&self) -> bool {
         let polls = self.tick.get().wrapping_sub(self.turned_tick.get());
-        self.desk().ring.room() >= HALF || polls >= CAPACITY
+        self.shared().ring.room() >= HALF || polls >= CAPACITY
     }
 
     /// Turns the drivers, then wakes those that gave way to them. Whether that
@@ -590,18 +592,18 @@ impl Worker {
     /// Serves workers that are stuck in a poll.
     fn look_after_siblings(&self) {
         let scheduler = &*self.scheduler;
-        scheduler.watch.look(
+        scheduler.monitor.look(
             |worker| match worker == self.index {
                 true => None,
-                false => scheduler.mark_of_running(worker),
+                false => scheduler.progress_of_running(worker),
             },
             |stuck, errand| {
-                self.desk().counters.rescues.bump();
+                self.shared().counters.rescues.bump();
                 self.scheduler.relieve(stuck, errand);
                 scheduler.world().serve(stuck);
-                let desk = &scheduler.desks[stuck];
-                let newest = desk.lifo.take();
-                let oldest = desk.ring.steal_into(&self.desk().ring);
+                let shared = &scheduler.shared[stuck];
+                let newest = shared.lifo.take();
+                let oldest = shared.ring.steal_into(&self.shared().ring);
                 let tasks = newest.into_iter().chain(oldest.map(|stolen| stolen.first));
                 tasks.for_each(|task| self.push_ring(task));
             },
@@ -611,7 +613,7 @@ impl Worker {
 
     /// The next errand of its thread; `None` if it is leaving, and has nothing
     /// to leave behind.
-    pub(crate) fn next_errand(&self) -> Option<Ticket> {
+    pub(crate) fn next_epoch(&self) -> Option<Epoch> {
         if self.closing.get() {
             return None;
         }
@@ -621,15 +623,15 @@ impl Worker {
     }
 
     fn has_local_work(&self) -> bool {
-        let desk = self.desk();
-        !desk.ring.is_empty() || desk.lifo.peek().is_some()
+        let shared = self.shared();
+        !shared.ring.is_empty() || shared.lifo.peek().is_some()
     }
 
     /// Sleeps until there may be work.
     fn sleep(&self) {
         let scheduler = &*self.scheduler;
         let world = scheduler.world();
-        let counters = &self.desk().counters;
+        let counters = &self.shared().counters;
 
         world.before_park(self.index);
         let retired = scheduler.idle.park(self.index, self.searching.take());
@@ -653,18 +655,18 @@ impl Worker {
         let polls = self.tick.get().wrapping_sub(self.stretch_tick.get());
         let elapsed = now.saturating_sub(self.stretch_ns.get());
         self.pace.borrow_mut().sample(elapsed, polls);
-        scheduler.watch.changed(|| scheduler.needs_watching());
-        self.sleep_in_drivers(scheduler.watch.limit(scheduler.config.park_timeout));
+        scheduler.monitor.changed(|| scheduler.needs_watching());
+        self.sleep_in_drivers(scheduler.monitor.limit(scheduler.config.park_timeout));
         self.woke();
         self.share_gathered();
-        if scheduler.watch.is_missing() && scheduler.watch.is_due(world.now_ns()) {
+        if scheduler.monitor.is_missing() && scheduler.monitor.is_due(world.now_ns()) {
             self.look_after_siblings();
         }
     }
 
     /// Nobody runs this worker for a while.
     fn rest(&self) {
-        let counters = &self.desk().counters;
+        let counters = &self.shared().counters;
         let now = self.scheduler.world().now_ns();
         counters
             .busy_ns
@@ -685,8 +687,8 @@ impl Worker {
             };
             self.searching.set(searching);
         }
-        scheduler.watch.changed(|| scheduler.needs_watching());
-        self.desk().counters.unpark_events.bump();
+        scheduler.monitor.changed(|| scheduler.needs_watching());
+        self.shared().counters.unpark_events.bump();
         let now = world.now_ns();
         self.busy_since_ns.set(now);
         self.stretch_ns.set(now);
@@ -700,7 +702,7 @@ impl Worker {
 
     /// Cancels what is queued here, and what waits to be woken anywhere.
     fn close(&self) {
-        let counters = &self.desk().counters;
+        let counters = &self.shared().counters;
         let now = self.scheduler.world().now_ns();
         counters
             .busy_ns
@@ -709,8 +711,8 @@ impl Worker {
             .take()
             .map(|searching| self.scheduler.idle.retire(searching));
         self.closing.set(true);
-        let desk = self.desk();
-        while let Some(task) = desk.lifo.take().or_else(|| desk.ring.pop()) {
+        let shared = self.shared();
+        while let Some(task) = shared.lifo.take().or_else(|| shared.ring.pop()) {
             drop(task);
         }
         self.deferred.borrow_mut().clear();
@@ -769,12 +771,12 @@ pub fn hand_over() -> Option<Worker> {
 }
 
 /// A worker that the caller of `block_on` runs beside its own future.
-pub struct Seat {
+pub struct CoreGuard {
     /// The worker is this thread's.
     not_send: PhantomData<*const ()>,
 }
 
-impl Seat {
+impl CoreGuard {
     /// Takes the worker's place: its tasks run on the calling thread.
     pub fn take(worker: Box<Worker>) -> Self {
         current::install(worker);
@@ -841,7 +843,7 @@ impl Seat {
     }
 }
 
-/// Lends the worker of a thread that has a [`Seat`].
+/// Lends the worker of a thread that has a [`CoreGuard`].
 fn with_own<R>(visit: impl FnOnce(&Worker) -> R) -> R {
     current::with_worker(|worker| match worker {
         Some(worker) => visit(worker),

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
-use crate::scheduler::Vacancy;
-use crate::watch::Watchman;
+use crate::monitor::Monitor;
+use crate::scheduler::Relief;
 use crate::worker::Worker;
 
 /// Drivers, clock, randomness and threads, as a scheduler sees them.
@@ -42,15 +42,15 @@ pub trait World: Send + Sync + 'static {
     /// Gives a worker a thread, which calls [`Worker::run`].
     fn start(&self, worker: Worker) -> io::Result<()>;
 
-    /// Gives the watchman a thread, which calls [`Watchman::run`]. Where workers
+    /// Gives the monitor a thread, which calls [`Monitor::run`]. Where workers
     /// take turns on one thread, nobody needs watching.
-    fn start_watchman(&self, _watchman: Watchman) -> io::Result<()> {
+    fn start_monitor(&self, _watchman: Monitor) -> io::Result<()> {
         Ok(())
     }
 
     /// A worker's thread does not come back from its errand: sends another one,
-    /// which goes on with the worker if [`Vacancy::fill`] says so.
-    fn relieve(&self, _vacancy: Vacancy) {}
+    /// which goes on with the worker if [`Relief::fill`] says so.
+    fn relieve(&self, _vacancy: Relief) {}
 
     /// The worker is about to sleep, and may still be given work by this call.
     fn before_park(&self, _worker: usize) {}

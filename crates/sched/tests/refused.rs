@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use blitzen_sched::{Config, Scheduler, Watchman, Worker, World};
+use blitzen_sched::{Config, Monitor, Scheduler, Worker, World};
 use blitzen_task::{Id, Origin};
 use blitzen_util::park::Parker;
 
@@ -27,7 +27,7 @@ fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Two workers, parkers for drivers, and no watchman.
+/// Two workers, parkers for drivers, and no monitor.
 struct Poor {
     parkers: [Parker; 2],
     threads: usize,
@@ -73,7 +73,7 @@ impl World for Shared {
         thread::Builder::new().spawn(move || worker.run()).map(drop)
     }
 
-    fn start_watchman(&self, _: Watchman) -> io::Result<()> {
+    fn start_monitor(&self, _: Monitor) -> io::Result<()> {
         Err(io::ErrorKind::WouldBlock.into())
     }
 }

@@ -5,7 +5,7 @@
 //! | [`shim`] | std or loom: atomics, cells, locks, threads |
 //! | [`field`] | named bit ranges of a packed word |
 //! | [`pad`] | cache-line padding |
-//! | [`lane`] | a number for every thread, to choose among shards by |
+//! | [`thread_shard`] | a number for every thread, to choose among shards by |
 //! | [`list`] | intrusive doubly linked list |
 //! | [`lock`] | a lock of one word, for short stretches of work |
 //! | [`wake_batch`] | wakers gathered under a lock, fired after it |
@@ -30,8 +30,6 @@ pub mod entered;
 pub mod field;
 pub mod flags;
 pub mod futex;
-mod habit;
-pub mod lane;
 pub mod list;
 pub mod lock;
 pub mod pad;
@@ -40,6 +38,8 @@ pub mod prefetch;
 pub mod rng;
 pub mod shim;
 pub mod spin;
+mod spin_policy;
+pub mod thread_shard;
 pub mod wake_batch;
 pub mod wake_set;
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::habit::{Clocks, Habit, Wait};
+use crate::spin_policy::{Clocks, SpinPolicy, Wait};
 
 /// The leave to look around, shared by the workers of a runtime.
 ///
@@ -112,7 +112,7 @@ impl Begun {
 #[derive(Debug)]
 pub struct Spin {
     permit: Option<SpinPermit>,
-    habit: Habit,
+    policy: SpinPolicy,
 }
 
 impl Spin {
@@ -126,7 +126,7 @@ impl Spin {
     pub fn new(permit: Option<SpinPermit>) -> Self {
         Self {
             permit,
-            habit: Habit::new(),
+            policy: SpinPolicy::new(),
         }
     }
 
@@ -160,12 +160,12 @@ impl Spin {
         mut look: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         let (permit, begun) = (self.permit.as_ref()?, begun.as_mut()?);
-        if !self.habit.wants_to_look() {
+        if !self.policy.wants_to_look() {
             return None;
         }
         let _taken = permit.take()?;
         begun.has_looked = true;
-        let limit = Duration::from_nanos(self.habit.limit_ns());
+        let limit = Duration::from_nanos(self.policy.limit_ns());
         let limit = max_wait.map_or(limit, |wait| wait.min(limit));
         loop {
             if let Some(found) = look() {
@@ -189,7 +189,7 @@ impl Spin {
     /// ```
     pub fn end_at_leisure(&self, begun: Option<Begun>) {
         if begun.is_some_and(|begun| begun.has_looked && !begun.has_found) {
-            self.habit.learn_leisure();
+            self.policy.learn_leisure();
         }
     }
 
@@ -208,7 +208,7 @@ impl Spin {
                 in_vain: begun.has_looked && !begun.has_found,
                 events: events as u64,
             };
-            self.habit.learn(wait, clocks);
+            self.policy.learn(wait, clocks);
         }
     }
 }
@@ -243,7 +243,7 @@ fn cpu_ns() -> Option<u64> {
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
-    use crate::habit::LIMIT_NS;
+    use crate::spin_policy::LIMIT_NS;
 
     /// A permit for a machine with enough processors.
     fn permit() -> SpinPermit {
@@ -256,7 +256,7 @@ mod tests {
     /// One that looks around.
     fn busy(permit: &SpinPermit) -> Spin {
         Spin {
-            habit: Habit::of_looking(),
+            policy: SpinPolicy::of_looking(),
             ..Spin::new(Some(permit.clone()))
         }
     }
@@ -270,7 +270,7 @@ mod tests {
         assert!(look_for(&Spin::new(Some(permit())), || Some(())).is_none());
         let spin = busy(&permit());
         assert!(look_for(&spin, || Some(())).is_some());
-        spin.habit.learn_long();
+        spin.policy.learn_long();
         assert!(look_for(&spin, || Some(())).is_none());
     }
 

@@ -79,7 +79,7 @@ pub(super) fn on_the_spot<R, F: FnOnce() -> R>(patience: &Patience, code: F) -> 
     let mut code = Some(code);
     let begun = Instant::now();
     let done = context::with_current(|handle| {
-        let errand = handle.inner.errand(code.take()?);
+        let errand = handle.inner.blocking_section(code.take()?);
         errand
             .map(|(output, _)| output)
             .map_err(|back| code = Some(back))

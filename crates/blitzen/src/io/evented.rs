@@ -14,7 +14,7 @@ use blitzen_driver::{Interest, Ready, Registration, Stream};
 use mio::event::Source;
 
 use crate::runtime::Inner;
-use crate::runtime::io::{current, home, register};
+use crate::runtime::io::{current, drivers_for_new_source, register};
 
 /// What a socket that is read and written waits for.
 pub(crate) const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
@@ -54,7 +54,7 @@ impl<S: Source> Evented<S> {
         S: Stream,
     {
         let runtime = current();
-        let driver = home(&runtime).driver();
+        let driver = drivers_for_new_source(&runtime).driver();
         let registration = driver.register_stream(&mut source, initially)?;
         Ok(Self {
             source: Some(source),
@@ -69,7 +69,7 @@ impl<S: Source> Evented<S> {
         initially: Ready,
         runtime: &Inner,
     ) -> io::Result<Self> {
-        let driver = home(runtime).driver();
+        let driver = drivers_for_new_source(runtime).driver();
         let registration = driver.register(&mut source, interest, initially)?;
         Ok(Self {
             source: Some(source),

@@ -9,10 +9,10 @@ use blitzen_util::coop;
 use blitzen_util::entered::{self, Guard};
 
 use super::context;
-use super::draws::Draws;
 use super::handle::Handle;
 use super::inner::Flavor;
-use super::lull::Bed;
+use super::quiescence::BlockOnParker;
+use super::seeded_random::SeededRandom;
 
 /// Marks the thread as driving tasks.
 ///
@@ -37,17 +37,17 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
     let _entered = enter_runtime();
     let _runtime = context::enter(handle);
     let world = handle.inner.world();
-    let _drawing = world.draws().map(Draws::enter);
-    let bed = Arc::new(Bed::new());
-    let _counted = world.lull().enlist(bed.clone());
-    let waker = Waker::from(bed.clone());
+    let _random = world.seeded_random().map(SeededRandom::enter);
+    let parker = Arc::new(BlockOnParker::new());
+    let _counted = world.quiescence().enlist(parker.clone());
+    let waker = Waker::from(parker.clone());
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx)) {
             return output;
         }
-        bed.sleep(world);
+        parker.sleep(world);
     }
 }
 
@@ -55,12 +55,16 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
 #[track_caller]
 pub(crate) fn block_on_runtime<F: Future>(handle: &Handle, future: F) -> F::Output {
     match handle.inner.flavor() {
-        Flavor::Threads => block_on(handle, future),
-        Flavor::Seat(seat) => {
+        Flavor::MultiThread => block_on(handle, future),
+        Flavor::CurrentThread(seat) => {
             let _entered = enter_runtime();
             let _runtime = context::enter(handle);
             let _deferring = context::defer_here();
-            let _drawing = handle.inner.world().draws().map(Draws::enter);
+            let _random = handle
+                .inner
+                .world()
+                .seeded_random()
+                .map(SeededRandom::enter);
             seat.block_on(handle, pin!(future))
         }
     }

@@ -4,12 +4,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use blitzen_sched::{Errand, Job, Refused, Worker};
+use blitzen_sched::{Job, Refused, SectionEnd, Worker};
 use blitzen_task::{Header, Id as TaskId, Origin, Runnable, Schedule};
 
 use super::inner::Inner;
-use super::lull;
-use super::world::{gave_way, run_worker};
+use super::quiescence;
+use super::world::{lost_worker, run_worker};
 use crate::task::JoinHandle;
 
 /// A closure as a future that ends with its first poll.
@@ -57,12 +57,12 @@ impl Inner {
     {
         let future = Blocking(Some(code));
         let (task, handle) = blitzen_task::spawn(future, Once, TaskId::next(), origin);
-        self.world().lull().occupy();
+        self.world().quiescence().occupy();
         match self.pool().submit(Job { task, mandatory }) {
             Ok(()) => {}
             Err(Refused::Closed(job)) => {
                 drop(job); // which cancels it
-                lull::vacate(self.world());
+                quiescence::vacate(self.world());
             }
             Err(Refused::NoThread(error)) => panic!("OS can't spawn worker thread: {error}"),
         }
@@ -74,15 +74,15 @@ impl Inner {
     /// Lets a thread of the pool go on with a worker whose own thread blocks.
     #[track_caller]
     pub(crate) fn go_on_elsewhere(&self, worker: Worker) {
-        self.world().lull().occupy();
-        gave_way();
+        self.world().quiescence().occupy();
+        lost_worker();
         let world = self.world().clone();
         let run = move || {
             let worker = worker;
             // It is a worker that may rest, and blocking work only for a start.
-            lull::vacate(&world);
+            quiescence::vacate(&world);
             run_worker(worker, &world);
-            world.lull().occupy();
+            world.quiescence().occupy();
         };
         // Mandatory: somebody has to run its tasks, or cancel them.
         drop(self.spawn_blocking(run, true, Origin::caller()));
@@ -93,12 +93,15 @@ impl Inner {
     ///
     /// # Errors
     /// The code, if this thread is no worker, or one that cannot go elsewhere.
-    pub(crate) fn errand<R, F: FnOnce() -> R>(&self, code: F) -> Result<(R, Errand), F> {
-        let (output, errand) = self.scheduler().errand(code)?;
-        if errand == Errand::Long {
-            gave_way();
+    pub(crate) fn blocking_section<R, F: FnOnce() -> R>(
+        &self,
+        code: F,
+    ) -> Result<(R, SectionEnd), F> {
+        let (output, end) = self.scheduler().blocking_section(code)?;
+        if end == SectionEnd::HandedOff {
+            lost_worker();
         }
-        Ok((output, errand))
+        Ok((output, end))
     }
 }
 
@@ -123,23 +126,23 @@ mod tests {
             .unwrap()
     }
 
-    /// An errand of the worker whose thread this is.
-    fn errand<R>(code: impl FnOnce() -> R) -> Option<(R, Errand)> {
-        context::with_current(|handle| handle.inner.errand(code).ok()).unwrap()
+    /// A blocking section of the worker whose thread this is.
+    fn blocking_section<R>(code: impl FnOnce() -> R) -> Option<(R, SectionEnd)> {
+        context::with_current(|handle| handle.inner.blocking_section(code).ok()).unwrap()
     }
 
-    /// Tries until there is a watchman; says when it has begun.
-    async fn long_errand(wait: Receiver<()>, begun: Arc<AtomicUsize>) -> Errand {
+    /// Tries until there is a monitor; says when it has begun.
+    async fn long_section(wait: Receiver<()>, begun: Arc<AtomicUsize>) -> SectionEnd {
         let mut wait = Some(wait);
         loop {
-            let blocked = errand(|| {
+            let blocked = blocking_section(|| {
                 begun.fetch_add(1, SeqCst);
                 wait.take().unwrap().recv_timeout(FOREVER)
             });
             match blocked {
-                Some((received, errand)) => {
+                Some((received, end)) => {
                     received.expect("somebody went on with the worker");
-                    return errand;
+                    return end;
                 }
                 None => crate::time::sleep(Duration::from_millis(1)).await,
             }
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_whose_threads_are_all_on_long_errands_go_on_elsewhere() {
+    fn workers_whose_threads_are_all_in_long_blocking_sections_go_on_elsewhere() {
         for workers in [1, 2, 3] {
             let runtime = with_workers(workers);
             runtime.block_on(async {
@@ -159,12 +162,12 @@ mod tests {
                     .map(|wait| {
                         let begun = begun.clone();
                         crate::spawn(async move {
-                            let errand = long_errand(wait, begun).await;
+                            let end = long_section(wait, begun).await;
                             // What is left of the poll, and the polls after it,
                             // have all there is in a runtime.
                             crate::time::sleep(Duration::from_millis(1)).await;
                             crate::spawn(async {}).await.unwrap();
-                            errand
+                            end
                         })
                     })
                     .collect();
@@ -181,7 +184,7 @@ mod tests {
                 others.await.unwrap();
                 let mut long = 0;
                 for task in away {
-                    long += usize::from(task.await.unwrap() == Errand::Long);
+                    long += usize::from(task.await.unwrap() == SectionEnd::HandedOff);
                 }
                 assert!(long > 0, "nobody was relieved");
             });
@@ -196,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_errand_takes_no_thread_of_the_pool() {
+    fn a_long_section_takes_no_thread_of_the_pool() {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(1).max_blocking_threads(1);
         let runtime = builder.enable_all().build().unwrap();
         let (end, wait) = mpsc::channel();
         runtime.block_on(async {
-            let away = crate::spawn(long_errand(wait, Arc::default()));
+            let away = crate::spawn(long_section(wait, Arc::default()));
             let other = crate::spawn(async move {
                 crate::time::sleep(Duration::from_millis(5)).await; // on the worker
                 crate::task::spawn_blocking(|| ()).await.unwrap();
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_was_on_a_long_errand_is_busy_only_until_its_end() {
+    fn a_thread_that_was_on_a_long_section_is_busy_only_until_its_end() {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(2).enable_all().start_paused(true);
         let runtime = builder.build().unwrap();
@@ -224,7 +227,7 @@ mod tests {
             end.send(()).unwrap();
         });
         runtime.block_on(async {
-            crate::spawn(long_errand(wait, Arc::default()))
+            crate::spawn(long_section(wait, Arc::default()))
                 .await
                 .unwrap();
             // A clock that stands still moves when nobody is busy.
@@ -234,20 +237,20 @@ mod tests {
     }
 
     #[test]
-    fn short_errands_leave_the_worker_where_it_is() {
+    fn short_sections_leave_the_worker_where_it_is() {
         let runtime = with_workers(2);
         let task = async {
             let mut done = 0;
             while done < 1000 {
                 let before = crate::runtime::worker_index();
-                match errand(crate::runtime::worker_index) {
-                    Some((during, Errand::Short)) => {
+                match blocking_section(crate::runtime::worker_index) {
+                    Some((during, SectionEnd::Kept)) => {
                         assert_eq!(during, None);
                         assert_eq!(crate::runtime::worker_index(), before);
                         done += 1;
                     }
                     // On a machine that is very busy.
-                    Some((_, Errand::Long)) => crate::task::yield_now().await,
+                    Some((_, SectionEnd::HandedOff)) => crate::task::yield_now().await,
                     None => crate::time::sleep(Duration::from_millis(1)).await,
                 }
             }
@@ -256,12 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_on_an_errand_takes_nothing_along() {
+    fn a_panic_in_a_blocking_section_takes_nothing_along() {
         let runtime = with_workers(2);
         runtime.block_on(async {
             for _ in 0..20 {
                 let task = crate::spawn(async {
-                    while errand::<()>(|| panic!("on an errand")).is_none() {
+                    while blocking_section::<()>(|| panic!("in a blocking section")).is_none() {
                         crate::time::sleep(Duration::from_millis(1)).await;
                     }
                 });
@@ -271,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_goes_while_a_thread_is_on_an_errand() {
+    fn a_runtime_goes_while_a_thread_is_in_a_blocking_section() {
         for relieved in [false, true] {
             let runtime = with_workers(2);
             let (end, wait) = mpsc::channel();
@@ -281,7 +284,7 @@ mod tests {
             runtime.spawn(async move {
                 let mut wait = Some(wait);
                 loop {
-                    let blocked = errand(|| {
+                    let blocked = blocking_section(|| {
                         begun.send(()).unwrap();
                         wait.take().unwrap().recv_timeout(FOREVER).unwrap();
                         through.store(true, SeqCst);
@@ -312,11 +315,19 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_go_elsewhere_goes_on_no_errand() {
+    fn who_cannot_go_elsewhere_enters_no_blocking_section() {
         assert!(context::with_current(|_| ()).is_err());
         let current = Builder::new_current_thread().build().unwrap();
-        assert!(current.block_on(async { errand(|| ()) }).is_none());
+        assert!(
+            current
+                .block_on(async { blocking_section(|| ()) })
+                .is_none()
+        );
         let runtime = with_workers(2);
-        assert!(runtime.block_on(async { errand(|| ()) }).is_none());
+        assert!(
+            runtime
+                .block_on(async { blocking_section(|| ()) })
+                .is_none()
+        );
     }
 }

@@ -9,15 +9,15 @@ use blitzen_driver::{DriverConfig, SpinPermit};
 use blitzen_sched::{Config, Pool, Scheduler};
 
 use super::backend::IoBackend;
+use super::core_slot::CoreSlot;
 use super::handle::Handle;
 use super::hooks::{Hook, Hooks};
 use super::inner::{Flavor, Inner};
 use super::io::IoOptions;
 use super::local_runtime::{LocalOptions, LocalRuntime};
 use super::runtime::Runtime;
-use super::seat::SeatSlot;
 use super::timers::TimeOptions;
-use super::world::{ForPool, ForScheduler, Real};
+use super::world::{PoolWorld, RealWorld, SchedulerWorld};
 use crate::net::SocketMode;
 
 /// Threads of the blocking pool, at the most.
@@ -679,23 +679,23 @@ impl Builder {
             crate::time::install_delay();
         }
         let hooks = self.hooks.clone();
-        let world = Real::new(config.workers, self.seed, hooks, stop_on_panic, &io, &time);
-        let for_scheduler = Box::new(ForScheduler(world.clone()));
+        let world = RealWorld::new(config.workers, self.seed, hooks, stop_on_panic, &io, &time);
+        let for_scheduler = Box::new(SchedulerWorld(world.clone()));
         let pool = Pool::new(
-            Box::new(ForPool(world.clone())),
+            Box::new(PoolWorld(world.clone())),
             self.max_blocking_threads,
             self.thread_keep_alive,
         );
         let (scheduler, flavor) = match self.kind {
-            Kind::MultiThread => (Scheduler::new(config, for_scheduler), Flavor::Threads),
+            Kind::MultiThread => (Scheduler::new(config, for_scheduler), Flavor::MultiThread),
             Kind::CurrentThread => {
                 config.lifo = false;
                 let event = CURRENT_THREAD_EVENT_INTERVAL;
                 let inject = CURRENT_THREAD_INJECT_INTERVAL;
                 config.event_interval = config.event_interval.or(Some(event));
                 config.inject_interval = config.inject_interval.or(Some(inject));
-                let (scheduler, worker) = Scheduler::with_seat(config, for_scheduler);
-                (scheduler, Flavor::Seat(SeatSlot::new(worker)))
+                let (scheduler, worker) = Scheduler::new_current_thread(config, for_scheduler);
+                (scheduler, Flavor::CurrentThread(CoreSlot::new(worker)))
             }
         };
         let local_thread = is_local.then(|| std::thread::current().id());

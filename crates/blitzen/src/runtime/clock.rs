@@ -53,12 +53,12 @@ const FROZEN: u8 = 2;
 
 /// The clock of one runtime.
 pub(crate) struct Clock {
-    /// What `hands` are, for those who need no more; written under its lock.
+    /// What `state` are, for those who need no more; written under its lock.
     mode: AtomicU8,
-    hands: Mutex<Hands>,
+    state: Mutex<ClockState>,
 }
 
-enum Hands {
+enum ClockState {
     /// Where the system's are.
     System,
     /// At `shown` when the system's clock showed `since`, and as fast.
@@ -69,7 +69,7 @@ enum Hands {
     Frozen(Instant),
 }
 
-impl Hands {
+impl ClockState {
     fn now(&self) -> Instant {
         match *self {
             Self::System => Instant::now(),
@@ -81,7 +81,7 @@ impl Hands {
 
 /// Why a clock was not moved.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum ClockError {
     /// It stands still already.
     Frozen,
     /// It does not stand still.
@@ -93,10 +93,10 @@ impl Clock {
         LazyLock::force(&ORIGIN);
         let clock = Self {
             mode: AtomicU8::new(SYSTEM),
-            hands: Mutex::new(Hands::System),
+            state: Mutex::new(ClockState::System),
         };
         if frozen {
-            clock.set(&mut clock.hands.lock(), Hands::Frozen(Instant::now()));
+            clock.set(&mut clock.state.lock(), ClockState::Frozen(Instant::now()));
         }
         clock
     }
@@ -107,7 +107,7 @@ impl Clock {
         // Acquire, met by the Release in `set`.
         match self.mode.load(Acquire) {
             SYSTEM => Instant::now(),
-            _ => self.hands.lock().now(),
+            _ => self.state.lock().now(),
         }
     }
 
@@ -123,37 +123,37 @@ impl Clock {
         self.mode.load(Acquire) == FROZEN
     }
 
-    fn set(&self, hands: &mut Hands, to: Hands) {
+    fn set(&self, state: &mut ClockState, to: ClockState) {
         let mode = match to {
-            Hands::System => SYSTEM,
-            Hands::Running { .. } => RUNNING,
-            Hands::Frozen(_) => FROZEN,
+            ClockState::System => SYSTEM,
+            ClockState::Running { .. } => RUNNING,
+            ClockState::Frozen(_) => FROZEN,
         };
-        *hands = to;
+        *state = to;
         ANY_BENT.store(true, Relaxed);
         // Release, met by the Acquire of who reads it.
         self.mode.store(mode, Release);
     }
 
     /// Stops it.
-    pub(crate) fn pause(&self) -> Result<(), Refusal> {
-        let mut hands = self.hands.lock();
-        if let Hands::Frozen(_) = *hands {
-            return Err(Refusal::Frozen);
+    pub(crate) fn pause(&self) -> Result<(), ClockError> {
+        let mut state = self.state.lock();
+        if let ClockState::Frozen(_) = *state {
+            return Err(ClockError::Frozen);
         }
-        let now = hands.now();
-        self.set(&mut hands, Hands::Frozen(now));
+        let now = state.now();
+        self.set(&mut state, ClockState::Frozen(now));
         Ok(())
     }
 
     /// Lets it go on from where it stands.
-    pub(crate) fn resume(&self) -> Result<(), Refusal> {
-        let mut hands = self.hands.lock();
-        let Hands::Frozen(shown) = *hands else {
-            return Err(Refusal::NotFrozen);
+    pub(crate) fn resume(&self) -> Result<(), ClockError> {
+        let mut state = self.state.lock();
+        let ClockState::Frozen(shown) = *state else {
+            return Err(ClockError::NotFrozen);
         };
         let since = Instant::now();
-        self.set(&mut hands, Hands::Running { shown, since });
+        self.set(&mut state, ClockState::Running { shown, since });
         Ok(())
     }
 
@@ -162,21 +162,21 @@ impl Clock {
     /// # Panics
     /// If it cannot show a time as late as that.
     #[track_caller]
-    pub(crate) fn advance(&self, by: Duration) -> Result<(), Refusal> {
-        let mut hands = self.hands.lock();
-        let Hands::Frozen(at) = *hands else {
-            return Err(Refusal::NotFrozen);
+    pub(crate) fn advance(&self, by: Duration) -> Result<(), ClockError> {
+        let mut state = self.state.lock();
+        let ClockState::Frozen(at) = *state else {
+            return Err(ClockError::NotFrozen);
         };
-        self.set(&mut hands, Hands::Frozen(at + by));
+        self.set(&mut state, ClockState::Frozen(at + by));
         Ok(())
     }
 
     /// Moves it forward to a moment, unless that has passed or it runs.
     pub(crate) fn move_to(&self, moment_ns: u64) {
-        let mut hands = self.hands.lock();
-        if let Hands::Frozen(at) = *hands {
+        let mut state = self.state.lock();
+        if let ClockState::Frozen(at) = *state {
             let by = Duration::from_nanos(moment_ns.saturating_sub(to_ns(at)));
-            self.set(&mut hands, Hands::Frozen(at + by));
+            self.set(&mut state, ClockState::Frozen(at + by));
         }
     }
 }
@@ -202,10 +202,10 @@ mod tests {
     #[test]
     fn a_clock_goes_on_from_where_it_stood() {
         let clock = Clock::new(false);
-        assert!(matches!(clock.resume(), Err(Refusal::NotFrozen)));
-        assert!(matches!(clock.advance(SECOND), Err(Refusal::NotFrozen)));
+        assert!(matches!(clock.resume(), Err(ClockError::NotFrozen)));
+        assert!(matches!(clock.advance(SECOND), Err(ClockError::NotFrozen)));
         clock.pause().unwrap();
-        assert!(matches!(clock.pause(), Err(Refusal::Frozen)));
+        assert!(matches!(clock.pause(), Err(ClockError::Frozen)));
         clock.advance(3600 * SECOND).unwrap();
         let stood = clock.now();
         clock.resume().unwrap();

@@ -164,8 +164,8 @@ impl Handle {
     /// ```
     pub fn runtime_flavor(&self) -> RuntimeFlavor {
         match self.inner.flavor() {
-            Flavor::Seat(_) => RuntimeFlavor::CurrentThread,
-            Flavor::Threads => RuntimeFlavor::MultiThread,
+            Flavor::CurrentThread(_) => RuntimeFlavor::CurrentThread,
+            Flavor::MultiThread => RuntimeFlavor::MultiThread,
         }
     }
 

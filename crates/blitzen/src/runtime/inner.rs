@@ -7,17 +7,17 @@ use std::thread::{self, ThreadId};
 use blitzen_sched::{Pool, Scheduler};
 use blitzen_task::{Id as TaskId, Origin};
 
+use super::core_slot::CoreSlot;
 use super::id::Id;
-use super::seat::SeatSlot;
-use super::world::Real;
+use super::world::RealWorld;
 use crate::task::JoinHandle;
 
 /// Who runs the tasks.
 pub(crate) enum Flavor {
     /// The caller of `block_on`.
-    Seat(SeatSlot),
+    CurrentThread(CoreSlot),
     /// Threads of the runtime.
-    Threads,
+    MultiThread,
 }
 
 /// The parts of a runtime, shared by all its handles.
@@ -27,7 +27,7 @@ pub(crate) struct Inner {
     flavor: Flavor,
     scheduler: Arc<Scheduler>,
     pool: Arc<Pool>,
-    world: Arc<Real>,
+    world: Arc<RealWorld>,
     /// The thread that it never leaves, and on which `spawn_local` may be called.
     local_thread: Option<ThreadId>,
 }
@@ -38,7 +38,7 @@ impl Inner {
         flavor: Flavor,
         scheduler: Arc<Scheduler>,
         pool: Arc<Pool>,
-        world: Arc<Real>,
+        world: Arc<RealWorld>,
         local_thread: Option<ThreadId>,
     ) -> Arc<Self> {
         let inner = Arc::new(Self {
@@ -74,7 +74,7 @@ impl Inner {
         &self.pool
     }
 
-    pub(crate) fn world(&self) -> &Arc<Real> {
+    pub(crate) fn world(&self) -> &Arc<RealWorld> {
         &self.world
     }
 

@@ -12,7 +12,7 @@ use mio::event::Source;
 
 use super::handle::Handle;
 use super::inner::Inner;
-use super::station::Station;
+use super::worker_drivers::WorkerDrivers;
 use crate::net::SocketMode;
 
 /// What the builder was told about I/O.
@@ -47,13 +47,13 @@ pub(crate) fn socket_mode() -> SocketMode {
 }
 
 /// A home for something new of a runtime: with the worker that this is.
-pub(crate) fn home(inner: &Inner) -> &Station {
+pub(crate) fn drivers_for_new_source(inner: &Inner) -> &WorkerDrivers {
     match inner.scheduler().current_worker() {
-        Some(worker) => inner.world().station(worker),
+        Some(worker) => inner.world().drivers(worker),
         None => {
             // Somebody has to turn the drivers, and workers start lazily.
             inner.scheduler().ensure_started();
-            inner.world().any_station()
+            inner.world().any_drivers()
         }
     }
 }
@@ -73,5 +73,7 @@ pub(crate) fn register(
     initially: Ready,
 ) -> io::Result<Registration> {
     let inner = current();
-    home(&inner).driver().register(source, interest, initially)
+    drivers_for_new_source(&inner)
+        .driver()
+        .register(source, interest, initially)
 }

@@ -11,7 +11,7 @@ use super::builder::Builder;
 use super::handle::{EnterGuard, Handle};
 use super::metrics::RuntimeMetrics;
 use super::runtime::drop_runtime;
-use super::shutdown::{Patience, shut_down};
+use super::shutdown::{ShutdownWait, shut_down};
 use crate::task::JoinHandle;
 
 /// Options of a [`LocalRuntime`]. There are none yet.
@@ -165,7 +165,7 @@ impl LocalRuntime {
     pub fn shutdown_timeout(mut self, limit: Duration) {
         self.is_shut_down = true;
         // The tasks have stopped; blocking work goes on by itself.
-        let _ = shut_down(&self.handle, Patience::Within(limit));
+        let _ = shut_down(&self.handle, ShutdownWait::Within(limit));
     }
 
     /// Shuts down without waiting for blocking work.
@@ -177,7 +177,7 @@ impl LocalRuntime {
     pub fn shutdown_background(mut self) {
         self.is_shut_down = true;
         // As above.
-        let _ = shut_down(&self.handle, Patience::None);
+        let _ = shut_down(&self.handle, ShutdownWait::None);
     }
 }
 

@@ -20,22 +20,22 @@ mod blocking;
 mod builder;
 pub(crate) mod clock;
 pub(crate) mod context;
-mod draws;
+mod core_slot;
 mod handle;
 mod hooks;
 mod id;
 mod inner;
 pub(crate) mod io;
 mod local_runtime;
-mod lull;
 mod metrics;
-mod punctual;
+mod quiescence;
 #[allow(clippy::module_inception)]
 mod runtime;
-mod seat;
+mod seeded_random;
 mod shutdown;
-mod station;
+mod timer_slack;
 pub(crate) mod timers;
+mod worker_drivers;
 mod world;
 
 pub use backend::IoBackend;

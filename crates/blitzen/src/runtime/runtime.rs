@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::builder::Builder;
 use super::handle::{EnterGuard, Handle};
 use super::metrics::RuntimeMetrics;
-use super::shutdown::{Patience, Stragglers, shut_down};
+use super::shutdown::{ShutdownWait, Stragglers, shut_down};
 use crate::task::JoinHandle;
 
 /// Runs tasks.
@@ -162,7 +162,7 @@ impl Runtime {
     /// ```
     pub fn shutdown_within(mut self, limit: Duration) -> Result<(), Stragglers> {
         self.is_shut_down = true;
-        shut_down(&self.handle, Patience::Within(limit))
+        shut_down(&self.handle, ShutdownWait::Within(limit))
     }
 
     /// Shuts down without waiting for anything. May be called in async code.
@@ -174,7 +174,7 @@ impl Runtime {
     pub fn shutdown_background(mut self) {
         self.is_shut_down = true;
         // What does not stop at once is meant to go on.
-        let _ = shut_down(&self.handle, Patience::None);
+        let _ = shut_down(&self.handle, ShutdownWait::None);
     }
 }
 
@@ -192,7 +192,7 @@ pub(crate) fn drop_runtime(handle: &Handle, is_shut_down: &mut bool) {
     if blitzen_util::entered::is_entered() {
         // Waiting here would block tasks. Cancel what can be, then complain,
         // unless a panic is on its way already.
-        let _ = shut_down(handle, Patience::None);
+        let _ = shut_down(handle, ShutdownWait::None);
         if !std::thread::panicking() {
             panic!(
                 "Cannot drop a runtime in a context where blocking is not allowed. This happens \
@@ -202,8 +202,8 @@ pub(crate) fn drop_runtime(handle: &Handle, is_shut_down: &mut bool) {
         }
         return;
     }
-    // Endless patience: everything has stopped.
-    let _ = shut_down(handle, Patience::Endless);
+    // Endless wait: everything has stopped.
+    let _ = shut_down(handle, ShutdownWait::Endless);
 }
 
 impl fmt::Debug for Runtime {

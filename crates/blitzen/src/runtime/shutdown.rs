@@ -5,7 +5,7 @@ use std::io;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
-use blitzen_sched::Seat;
+use blitzen_sched::CoreGuard;
 
 use super::context;
 use super::handle::Handle;
@@ -68,32 +68,32 @@ impl std::error::Error for Stragglers {}
 
 /// How long to wait for the end.
 #[derive(Clone, Copy)]
-pub(crate) enum Patience {
+pub(crate) enum ShutdownWait {
     Endless,
     Within(Duration),
     None,
 }
 
 /// Shuts a runtime down: cancels its tasks, lets running polls and blocking
-/// work end, and joins the threads, as far as patience goes.
-pub(crate) fn shut_down(handle: &Handle, patience: Patience) -> Result<(), Stragglers> {
+/// work end, and joins the threads, as far as wait goes.
+pub(crate) fn shut_down(handle: &Handle, wait: ShutdownWait) -> Result<(), Stragglers> {
     let inner = &handle.inner;
     // Destructors of futures run inside the runtime they lived in, unless the
     // thread is ending, and takes the runtime along with its thread-locals.
     let runtime = context::try_enter(handle);
     inner.scheduler().close();
-    if let Flavor::Seat(seat) = inner.flavor()
+    if let Flavor::CurrentThread(seat) = inner.flavor()
         && let Some(worker) = seat.take()
     {
-        Seat::take(worker).close();
+        CoreGuard::take(worker).close();
     }
     drop(runtime);
     inner.pool().close();
 
-    let deadline = match patience {
-        Patience::Endless => None,
-        Patience::Within(limit) => Instant::now().checked_add(limit),
-        Patience::None => Some(Instant::now()),
+    let deadline = match wait {
+        ShutdownWait::Endless => None,
+        ShutdownWait::Within(limit) => Instant::now().checked_add(limit),
+        ShutdownWait::None => Some(Instant::now()),
     };
     let left = || deadline.map(|end| end.saturating_duration_since(Instant::now()));
     let stopped = inner.scheduler().wait_stopped(left());

@@ -18,7 +18,7 @@ use blitzen_wheel::{TickScale, TimerMigration, TimerShard};
 use super::clock::{Clock, to_ns};
 use super::context;
 use super::handle::Handle;
-use super::world::Real;
+use super::world::RealWorld;
 
 /// How long a worker that has woken for timers sleeps at the least, unless the
 /// builder was told otherwise. A wake-up costs some 20 µs of processor time: so
@@ -53,7 +53,7 @@ pub(crate) struct Timers {
 
 /// Who looks for what is due on a worker's shard.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Looker {
+pub(crate) enum FiredBy {
     /// The worker, between two tasks.
     Awake,
     /// The worker, which has slept.
@@ -120,11 +120,11 @@ impl Timers {
     /// Fires a worker's timers that are due, and those of sleepers if that is
     /// up to it; tells whether there was one.
     #[inline]
-    pub(crate) fn fire(&self, worker: usize, looker: Looker, clock: &Clock) -> bool {
+    pub(crate) fn fire(&self, worker: usize, fired_by: FiredBy, clock: &Clock) -> bool {
         // Who looks on behalf of a migrator that is stuck has all of its duties.
         match self
             .migration
-            .must_fire_for_parked(worker, looker == Looker::Risen)
+            .must_fire_for_parked(worker, fired_by == FiredBy::Risen)
         {
             true => self.fire_for_sleepers(worker, clock),
             false => {
@@ -198,7 +198,7 @@ pub(crate) fn place_in(handle: &Handle) -> Option<Place> {
 }
 
 /// The thread is about to be a worker.
-pub(crate) fn enter_worker(world: &Real, worker: usize) {
+pub(crate) fn enter_worker(world: &RealWorld, worker: usize) {
     HERE.set(world.timers().map(|timers| timers.place(worker)));
 }
 

@@ -10,51 +10,51 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use blitzen_sched::{Joiner, Member, Pool, Staff, Vacancy, Watchman, Worker, World};
+use blitzen_sched::{Monitor, Pool, PoolThread, Relief, SpawnThread, ThreadJoiner, Worker, World};
 use blitzen_util::pad::Padded;
 use blitzen_util::rng::{self, Rng};
 
 use super::clock::Clock;
 use super::context;
-use super::draws::Draws;
 use super::handle::Handle;
 use super::hooks::{Hooks, call};
 use super::inner::Inner;
 use super::io::IoOptions;
-use super::lull::{self, Lull};
-use super::punctual::Punctual;
-use super::station::Station;
+use super::quiescence::{self, Quiescence};
+use super::seeded_random::SeededRandom;
+use super::timer_slack::TimerSlack;
 use super::timers::{self, TimeOptions, Timers};
+use super::worker_drivers::WorkerDrivers;
 use crate::net::SocketMode;
 
 /// The world of one runtime.
-pub(crate) struct Real {
-    stations: Box<[Padded<Station>]>,
+pub(crate) struct RealWorld {
+    drivers: Box<[Padded<WorkerDrivers>]>,
     /// Whether sockets were asked for.
     pub(super) io_enabled: bool,
     /// How new sockets wait.
     socket_mode: SocketMode,
     /// Where the next source or timer goes that comes from outside the workers.
-    next_station: AtomicUsize,
+    next_worker: AtomicUsize,
     clock: Clock,
     /// Unless the runtime has none.
     timers: Option<Timers>,
-    lull: Lull,
+    quiescence: Quiescence,
     started: Instant,
     seed: u64,
     /// If a seed was asked for.
-    draws: Option<Draws>,
+    seeded_random: Option<SeededRandom>,
     hooks: Hooks,
     /// A panic of a task is the runtime's.
     stop_on_panic: bool,
     task_panicked: AtomicBool,
-    /// The threads of the workers and of the watchman, until somebody joins them.
+    /// The threads of the workers and of the monitor, until somebody joins them.
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
     /// The runtime; set right after it was made.
     runtime: OnceLock<Weak<Inner>>,
 }
 
-impl Real {
+impl RealWorld {
     pub(crate) fn new(
         workers: usize,
         seed: Option<u64>,
@@ -63,18 +63,18 @@ impl Real {
         io: &IoOptions,
         time: &TimeOptions,
     ) -> Arc<Self> {
-        let station = |worker| Padded(Station::new(io, worker));
+        let drivers = |worker| Padded(WorkerDrivers::new(io, worker));
         let world = Arc::new(Self {
-            stations: (0..workers).map(station).collect(),
+            drivers: (0..workers).map(drivers).collect(),
             io_enabled: io.enabled,
             socket_mode: io.sockets,
-            next_station: AtomicUsize::new(0),
+            next_worker: AtomicUsize::new(0),
             clock: Clock::new(time.start_paused),
             timers: time.enabled.then(|| Timers::new(workers, time.resolution)),
-            lull: Lull::new(),
+            quiescence: Quiescence::new(),
             started: Instant::now(),
             seed: seed.unwrap_or_else(rng::entropy),
-            draws: seed.map(Draws::new),
+            seeded_random: seed.map(SeededRandom::new),
             hooks,
             stop_on_panic,
             task_panicked: AtomicBool::new(false),
@@ -84,7 +84,7 @@ impl Real {
         if let Some(timers) = &world.timers {
             timers.open(world.clock.now(), |worker| {
                 let world = Arc::downgrade(&world);
-                Waker::from(Arc::new(Bell { world, worker }))
+                Waker::from(Arc::new(WorkerWaker { world, worker }))
             });
         }
         world
@@ -101,25 +101,25 @@ impl Real {
         handle.ok_or_else(|| io::Error::other("the runtime is gone"))
     }
 
-    pub(crate) fn station(&self, worker: usize) -> &Station {
-        &self.stations[worker]
+    pub(crate) fn drivers(&self, worker: usize) -> &WorkerDrivers {
+        &self.drivers[worker]
     }
 
-    pub(crate) fn stations(&self) -> impl Iterator<Item = &Station> {
-        self.stations.iter().map(|station| &**station)
+    pub(crate) fn all_drivers(&self) -> impl Iterator<Item = &WorkerDrivers> {
+        self.drivers.iter().map(|drivers| &**drivers)
     }
 
     /// A worker for something that comes from outside of them: each in its turn.
     pub(crate) fn any_worker(&self) -> usize {
-        match self.stations.len() {
+        match self.drivers.len() {
             1 => 0,
-            count => self.next_station.fetch_add(1, Relaxed) % count,
+            count => self.next_worker.fetch_add(1, Relaxed) % count,
         }
     }
 
-    /// A station for something that comes from outside the workers.
-    pub(crate) fn any_station(&self) -> &Station {
-        self.station(self.any_worker())
+    /// A drivers for something that comes from outside the workers.
+    pub(crate) fn any_drivers(&self) -> &WorkerDrivers {
+        self.drivers(self.any_worker())
     }
 
     pub(crate) fn socket_mode(&self) -> SocketMode {
@@ -127,8 +127,8 @@ impl Real {
     }
 
     /// What threads draw from inside the runtime, if it has a seed.
-    pub(crate) fn draws(&self) -> Option<&Draws> {
-        self.draws.as_ref()
+    pub(crate) fn seeded_random(&self) -> Option<&SeededRandom> {
+        self.seeded_random.as_ref()
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -139,8 +139,8 @@ impl Real {
         self.timers.as_ref()
     }
 
-    pub(super) fn lull(&self) -> &Lull {
-        &self.lull
+    pub(super) fn quiescence(&self) -> &Quiescence {
+        &self.quiescence
     }
 
     /// Fires every timer that is due.
@@ -153,8 +153,8 @@ impl Real {
 
     /// Fires whatever is due; tells whether there was anything.
     pub(super) fn serve_all(&self) -> bool {
-        self.stations()
-            .fold(false, |found, station| station.serve(self) | found)
+        self.all_drivers()
+            .fold(false, |found, drivers| drivers.serve(self) | found)
     }
 
     /// When the first timer is due.
@@ -165,14 +165,14 @@ impl Real {
 
     /// Whether the system is at work for somebody.
     pub(super) fn has_operations(&self) -> bool {
-        self.stations()
-            .any(|station| station.driver().has_operations())
+        self.all_drivers()
+            .any(|drivers| drivers.driver().has_operations())
     }
 
     /// Makes every worker look at the clock again.
     pub(crate) fn interrupt_all(&self) {
-        for station in self.stations() {
-            station.interrupt();
+        for drivers in self.all_drivers() {
+            drivers.interrupt();
         }
     }
 
@@ -185,8 +185,8 @@ impl Real {
 
     /// Ends all waits for sockets, and refuses new ones.
     pub(crate) fn shut_sources(&self) {
-        for station in &self.stations {
-            station.driver().shutdown_sources();
+        for drivers in &self.drivers {
+            drivers.driver().shutdown_sources();
         }
     }
 
@@ -219,12 +219,12 @@ impl Real {
 }
 
 /// Wakes a worker for a timer that another thread has armed.
-struct Bell {
-    world: Weak<Real>,
+struct WorkerWaker {
+    world: Weak<RealWorld>,
     worker: usize,
 }
 
-impl Wake for Bell {
+impl Wake for WorkerWaker {
     fn wake(self: Arc<Self>) {
         let Some(world) = self.world.upgrade() else {
             return;
@@ -233,28 +233,28 @@ impl Wake for Bell {
             // It may be the first that there is for the workers to do.
             runtime.inner.scheduler().ensure_started();
         }
-        world.station(self.worker).interrupt();
+        world.drivers(self.worker).interrupt();
     }
 }
 
 /// The scheduler's share of the world.
-pub(crate) struct ForScheduler(pub(crate) Arc<Real>);
+pub(crate) struct SchedulerWorld(pub(crate) Arc<RealWorld>);
 
-impl World for ForScheduler {
+impl World for SchedulerWorld {
     fn turn(&self, worker: usize, max_wait: Option<Duration>) {
-        self.0.stations[worker].turn(&self.0, max_wait);
+        self.0.drivers[worker].turn(&self.0, max_wait);
     }
 
     fn turn_until(&self, worker: usize, max_wait: Option<Duration>, is_over: &dyn Fn() -> bool) {
-        self.0.stations[worker].turn_until(&self.0, max_wait, is_over);
+        self.0.drivers[worker].turn_until(&self.0, max_wait, is_over);
     }
 
     fn serve(&self, worker: usize) {
-        self.0.stations[worker].serve(&self.0);
+        self.0.drivers[worker].serve(&self.0);
     }
 
     fn interrupt(&self, worker: usize) {
-        self.0.stations[worker].interrupt();
+        self.0.drivers[worker].interrupt();
     }
 
     fn now_ns(&self) -> u64 {
@@ -266,31 +266,31 @@ impl World for ForScheduler {
     }
 
     fn start(&self, worker: Worker) -> io::Result<()> {
-        self.0.station(worker.index()).rest().get_up();
+        self.0.drivers(worker.index()).rest().get_up();
         let world = self.0.clone();
         let thread = self.0.start_inside(move || run_worker(worker, &world))?;
         self.0.keep_thread(thread);
         Ok(())
     }
 
-    fn start_watchman(&self, watchman: Watchman) -> io::Result<()> {
+    fn start_monitor(&self, monitor: Monitor) -> io::Result<()> {
         let handle = self.0.runtime()?;
-        let thread = thread::Builder::new().name("blitzen-watch".into());
+        let thread = thread::Builder::new().name("blitzen-monitor".into());
         let thread = thread.spawn(move || {
             let _runtime = context::enter(&handle);
-            watchman.run();
+            monitor.run();
         })?;
         self.0.keep_thread(thread);
         Ok(())
     }
 
-    fn relieve(&self, vacancy: Vacancy) {
+    fn relieve(&self, relief: Relief) {
         let world = self.0.clone();
         let run = move || {
-            world.lull.occupy(); // for the thread that is away, before it can end
-            match vacancy.fill() {
+            world.quiescence.occupy(); // for the thread that is away, before it can end
+            match relief.fill() {
                 Some(worker) => run_worker(worker, &world),
-                None => lull::vacate(&world),
+                None => quiescence::vacate(&world),
             }
         };
         // Not of the pool, whose threads are for blocking work. Without another
@@ -309,7 +309,7 @@ impl World for ForScheduler {
     }
 
     fn left(&self, worker: usize) {
-        self.0.stations[worker].shut_down();
+        self.0.drivers[worker].shut_down();
     }
 
     fn task_panicked(&self) {
@@ -328,35 +328,35 @@ impl World for ForScheduler {
 
 thread_local! {
     /// Whether the thread's worker goes on elsewhere.
-    static GAVE_WAY: Cell<bool> = const { Cell::new(false) };
+    static LOST_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The calling thread's worker goes on elsewhere, while it is blocked itself. It
-/// counts as [occupied](Lull::occupy) until its end.
-pub(crate) fn gave_way() {
-    GAVE_WAY.set(true);
+/// counts as [occupied](Quiescence::occupy) until its end.
+pub(crate) fn lost_worker() {
+    LOST_WORKER.set(true);
 }
 
 /// The main function of a worker's thread, inside its runtime.
-pub(crate) fn run_worker(worker: Worker, world: &Real) {
+pub(crate) fn run_worker(worker: Worker, world: &RealWorld) {
     let _deferring = context::defer_here();
     let _entered = blitzen_util::entered::enter();
-    let _punctual = Punctual::begin();
-    let _drawing = world
-        .draws()
-        .map(|draws| draws.enter_worker(worker.index()));
+    let _punctual = TimerSlack::begin();
+    let _random = world
+        .seeded_random()
+        .map(|seeded_random| seeded_random.enter_worker(worker.index()));
     timers::enter_worker(world, worker.index());
     worker.run();
-    if GAVE_WAY.replace(false) {
-        lull::vacate(world);
+    if LOST_WORKER.replace(false) {
+        quiescence::vacate(world);
     }
 }
 
 /// The blocking pool's share of the world.
-pub(crate) struct ForPool(pub(crate) Arc<Real>);
+pub(crate) struct PoolWorld(pub(crate) Arc<RealWorld>);
 
-impl Staff for ForPool {
-    fn hire(&self, pool: Arc<Pool>, member: Member) -> io::Result<Joiner> {
+impl SpawnThread for PoolWorld {
+    fn spawn_thread(&self, pool: Arc<Pool>, member: PoolThread) -> io::Result<ThreadJoiner> {
         let thread = self.0.start_inside(move || pool.work(member))?;
         Ok(Box::new(move || {
             // A thread whose hook panicked has said so; it is gone either way.
@@ -364,9 +364,9 @@ impl Staff for ForPool {
         }))
     }
 
-    fn hire_steward(&self, pool: Arc<Pool>) -> io::Result<Joiner> {
-        let thread = thread::Builder::new().name("blitzen-steward".into());
-        let thread = thread.spawn(move || pool.keep_time())?;
+    fn spawn_reaper(&self, pool: Arc<Pool>) -> io::Result<ThreadJoiner> {
+        let thread = thread::Builder::new().name("blitzen-reaper".into());
+        let thread = thread.spawn(move || pool.run_reaper())?;
         Ok(Box::new(move || {
             // It has nothing to panic about.
             let _ = thread.join();
@@ -374,6 +374,6 @@ impl Staff for ForPool {
     }
 
     fn job_ended(&self) {
-        lull::vacate(&self.0);
+        quiescence::vacate(&self.0);
     }
 }

@@ -13,8 +13,8 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use blitzen_util::lane::lane;
 use blitzen_util::pad::Padded;
+use blitzen_util::thread_shard::thread_shard;
 
 use super::ShutdownShared;
 use super::report::{Work, WorkingTask};
@@ -128,7 +128,7 @@ pub struct WorkGuard {
 
 impl WorkGuard {
     pub(super) fn new(shared: Arc<ShutdownShared>, taken_at: &'static Location<'static>) -> Self {
-        let shard = lane() % SHARDS;
+        let shard = thread_shard() % SHARDS;
         let entry = WorkEntry {
             task: WorkingTask::current(),
             taken_at,

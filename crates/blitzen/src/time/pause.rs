@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::runtime::clock::Refusal;
+use crate::runtime::clock::ClockError;
 use crate::runtime::{Handle, RuntimeFlavor};
 use crate::task::yield_now;
 
@@ -34,7 +34,7 @@ use crate::task::yield_now;
 #[track_caller]
 pub fn pause() {
     let handle = Handle::current();
-    if let Err(Refusal::Frozen | Refusal::NotFrozen) = handle.inner.world().clock().pause() {
+    if let Err(ClockError::Frozen | ClockError::NotFrozen) = handle.inner.world().clock().pause() {
         panic!("time is already frozen");
     }
     // Those who sleep until a timer is due have to think again.
@@ -76,7 +76,7 @@ pub fn pause_current_thread() {
 #[track_caller]
 pub fn resume() {
     let handle = Handle::current();
-    if let Err(Refusal::Frozen | Refusal::NotFrozen) = handle.inner.world().clock().resume() {
+    if let Err(ClockError::Frozen | ClockError::NotFrozen) = handle.inner.world().clock().resume() {
         panic!("time is not frozen");
     }
     handle.inner.world().interrupt_all();
@@ -109,7 +109,7 @@ pub fn resume() {
 pub async fn advance(duration: Duration) {
     let handle = Handle::current();
     let world = handle.inner.world();
-    if let Err(Refusal::Frozen | Refusal::NotFrozen) = world.clock().advance(duration) {
+    if let Err(ClockError::Frozen | ClockError::NotFrozen) = world.clock().advance(duration) {
         panic!("time is not frozen");
     }
     world.fire_all();

@@ -40,7 +40,7 @@ fn submit<T: Operation>(operation: T) -> Result<Op<T>, T> {
     let submitted = context::with_current(|handle| {
         let inner = &handle.inner;
         let worker = inner.scheduler().current_worker()?;
-        let driver = inner.world().station(worker).driver();
+        let driver = inner.world().drivers(worker).driver();
         match driver.submit(operation.take()?) {
             Ok(op) => Some(op),
             Err((back, _why)) => {
@@ -63,7 +63,7 @@ fn ring_supports(code: u8) -> bool {
     let known = context::with_current(|handle| {
         let inner = &handle.inner;
         let worker = inner.scheduler().current_worker()?;
-        let ring = inner.world().station(worker).driver().ring().ok()?;
+        let ring = inner.world().drivers(worker).driver().ring().ok()?;
         Some(ring.supports(code))
     });
     matches!(known, Ok(Some(true)))
@@ -670,7 +670,7 @@ mod tests {
         // Somebody else makes the ring; it is the owner's nevertheless.
         let handle = runtime.handle().clone();
         std::thread::spawn(move || {
-            let driver = handle.inner.world().station(0).driver();
+            let driver = handle.inner.world().drivers(0).driver();
             assert!(driver.ring().is_ok());
         })
         .join()

@@ -10,7 +10,7 @@ use blitzen_driver::ring::socket::Listener;
 
 use super::{Wired, unavailable};
 use crate::runtime::Inner;
-use crate::runtime::io::home;
+use crate::runtime::io::drivers_for_new_source;
 
 /// A socket whose connections the kernel accepts before they are asked for.
 pub(crate) struct Door<S: Wired> {
@@ -35,7 +35,7 @@ impl Door<mio::net::TcpListener> {
 impl<S: Wired> Door<S> {
     /// Takes a socket over; gives it back if the runtime has no ring.
     pub(crate) fn new(socket: S, runtime: &Arc<Inner>) -> Result<Self, (S, io::Error)> {
-        match home(runtime).driver().ring() {
+        match drivers_for_new_source(runtime).driver().ring() {
             Ok(_) => Ok(Self {
                 listener: OnceLock::new(),
                 runtime: Arc::downgrade(runtime),
@@ -54,7 +54,9 @@ impl<S: Wired> Door<S> {
             return Ok(listener);
         }
         let inner = self.runtime.upgrade().ok_or_else(gone)?;
-        let listener = home(&inner).driver().open_listener(self.socket.clone())?;
+        let listener = drivers_for_new_source(&inner)
+            .driver()
+            .open_listener(self.socket.clone())?;
         // Another task may have been faster; then this one was never used.
         Ok(self.listener.get_or_init(|| listener))
     }

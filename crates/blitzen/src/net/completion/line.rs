@@ -28,7 +28,7 @@ use socket2::SockRef;
 use super::{Wired, unavailable};
 use crate::io::{BOTH, Interest, ReadBuf, Ready};
 use crate::runtime::Inner;
-use crate::runtime::io::home;
+use crate::runtime::io::drivers_for_new_source;
 
 /// A connection whose bytes the kernel brings and takes.
 pub(crate) struct Line<S: Wired> {
@@ -100,7 +100,7 @@ impl<S: Wired> Line<S> {
         initially: Ready,
         runtime: &Arc<Inner>,
     ) -> Result<Self, (S, io::Error)> {
-        match home(runtime).driver().ring() {
+        match drivers_for_new_source(runtime).driver().ring() {
             Ok(_) => Ok(Self {
                 stream: OnceLock::new(),
                 runtime: Arc::downgrade(runtime),
@@ -130,7 +130,7 @@ impl<S: Wired> Line<S> {
     #[cold]
     fn settle(&self) -> io::Result<&Stream> {
         let inner = self.runtime.upgrade().ok_or_else(gone)?;
-        let stream = home(&inner)
+        let stream = drivers_for_new_source(&inner)
             .driver()
             .open_stream(self.watched.socket.clone())?;
         if self.watched.initially.ready().is_readable() {
@@ -152,7 +152,7 @@ impl<S: Wired> Line<S> {
     fn register(&self) -> io::Result<&Registration> {
         let inner = self.runtime.upgrade().ok_or_else(gone)?;
         let fd = self.watched.socket.as_fd().as_raw_fd();
-        let driver = home(&inner).driver();
+        let driver = drivers_for_new_source(&inner).driver();
         let initially = self.watched.initially.ready();
         match driver.register(&mut SourceFd(&fd), BOTH, initially) {
             Ok(registration) => Ok(self.watched.registration.get_or_init(|| registration)),

@@ -7,28 +7,28 @@ use std::time::Duration;
 use blitzen_driver::Driver;
 
 use super::io::IoOptions;
-use super::lull::{self, Rest};
-use super::timers::{Looker, Timers};
-use super::world::Real;
+use super::quiescence::{self, ActivityMark};
+use super::timers::{FiredBy, Timers};
+use super::world::RealWorld;
 
 /// How long a worker that leaves waits for operations it has cancelled.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CANCEL_WAIT: Duration = Duration::from_secs(1);
 
 /// The drivers of one worker.
-pub(crate) struct Station {
+pub(crate) struct WorkerDrivers {
     driver: Driver,
     worker: usize,
-    rest: Rest,
+    rest: ActivityMark,
     /// When the owner last woke for timers. Its own.
     woken_ns: AtomicU64,
 }
 
-impl Station {
+impl WorkerDrivers {
     pub(crate) fn new(io: &IoOptions, worker: usize) -> Self {
         Self {
             driver: Driver::new(io.driver.clone()),
             worker,
-            rest: Rest::new(),
+            rest: ActivityMark::new(),
             woken_ns: AtomicU64::new(0),
         }
     }
@@ -39,12 +39,12 @@ impl Station {
     }
 
     /// Whether the worker rests.
-    pub(crate) fn rest(&self) -> &Rest {
+    pub(crate) fn rest(&self) -> &ActivityMark {
         &self.rest
     }
 
     /// Fires what is due and waits for more, at most `max_wait`. Owner only.
-    pub(crate) fn turn(&self, world: &Real, max_wait: Option<Duration>) {
+    pub(crate) fn turn(&self, world: &RealWorld, max_wait: Option<Duration>) {
         self.turn_until(world, max_wait, &|| false);
     }
 
@@ -52,12 +52,12 @@ impl Station {
     /// sleep.
     pub(crate) fn turn_until(
         &self,
-        world: &Real,
+        world: &RealWorld,
         max_wait: Option<Duration>,
         is_over: &dyn Fn() -> bool,
     ) {
         // What has just been woken may be the owner's, who then must not sleep.
-        if self.fire_as(world, Looker::Awake) || max_wait == Some(Duration::ZERO) {
+        if self.fire_as(world, FiredBy::Awake) || max_wait == Some(Duration::ZERO) {
             must(self.driver.turn(Some(Duration::ZERO)));
             return;
         }
@@ -73,7 +73,7 @@ impl Station {
         if let Some(timers) = world.timers() {
             timers.get_up(self.worker);
         }
-        if self.fire_as(world, Looker::Risen) {
+        if self.fire_as(world, FiredBy::Risen) {
             self.woken_ns.store(world.clock().now_ns(), Relaxed);
         }
     }
@@ -81,7 +81,7 @@ impl Station {
     /// Waits, and not much longer than until the next timer.
     fn wait(
         &self,
-        world: &Real,
+        world: &RealWorld,
         max_wait: Option<Duration>,
         wakes_ns: Option<u64>,
         is_over: &dyn Fn() -> bool,
@@ -95,7 +95,7 @@ impl Station {
     }
 
     /// The time until a timer: or longer, if the owner has just woken for others.
-    fn until(&self, world: &Real, wakes_ns: u64) -> Duration {
+    fn until(&self, world: &RealWorld, wakes_ns: u64) -> Duration {
         let resolution = world.timers().map_or(Duration::ZERO, Timers::resolution);
         let resolution_ns = resolution.as_nanos().try_into().unwrap_or(u64::MAX);
         let again_ns = self.woken_ns.load(Relaxed).saturating_add(resolution_ns);
@@ -105,23 +105,23 @@ impl Station {
 
     /// Waits for anything but timers; if there is nothing, moves the clock.
     #[cold]
-    fn wait_frozen(&self, world: &Real, max_wait: Option<Duration>, is_undisturbed: bool) {
-        if !(is_undisturbed && lull::judge(world, Some(&self.rest))) {
+    fn wait_frozen(&self, world: &RealWorld, max_wait: Option<Duration>, is_undisturbed: bool) {
+        if !(is_undisturbed && quiescence::judge(world, Some(&self.rest))) {
             must(self.driver.turn(max_wait));
         }
     }
 
     #[inline]
-    fn fire_as(&self, world: &Real, looker: Looker) -> bool {
+    fn fire_as(&self, world: &RealWorld, fired_by: FiredBy) -> bool {
         world
             .timers()
-            .is_some_and(|timers| timers.fire(self.worker, looker, world.clock()))
+            .is_some_and(|timers| timers.fire(self.worker, fired_by, world.clock()))
     }
 
     /// Fires what is due, for an owner that is stuck; tells whether there was
     /// anything.
-    pub(crate) fn serve(&self, world: &Real) -> bool {
-        self.fire_as(world, Looker::Other) | (must(self.driver.serve()) > 0)
+    pub(crate) fn serve(&self, world: &RealWorld) -> bool {
+        self.fire_as(world, FiredBy::Other) | (must(self.driver.serve()) > 0)
     }
 
     /// Ends a wait of the owner, or its next one.
@@ -138,7 +138,7 @@ impl Station {
     /// Ends what waits here. Owner only, and the last thing it does.
     pub(crate) fn shut_down(&self) {
         // What has not ended by then is left to the system, with its memory.
-        let _unfinished = must(self.driver.shutdown(PATIENCE));
+        let _unfinished = must(self.driver.shutdown(CANCEL_WAIT));
     }
 }
 

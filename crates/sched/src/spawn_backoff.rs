@@ -7,13 +7,13 @@
 
 use std::cell::Cell;
 
-/// At the most this many lone spawns in a row go unannounced.
+/// At the most this many spawn_backoff spawns in a row go unannounced.
 const MOST_SKIPPED: u32 = 1023;
 
 /// The memory of what became of children announced before.
 #[derive(Debug, Default)]
-pub(crate) struct Lone {
-    /// Lone spawns still to pass over.
+pub(crate) struct SpawnBackoff {
+    /// SpawnBackoff spawns still to pass over.
     skip: Cell<u32>,
     /// How many to pass over after the next announced one.
     backoff: Cell<u32>,
@@ -21,7 +21,7 @@ pub(crate) struct Lone {
     announced: Cell<bool>,
 }
 
-impl Lone {
+impl SpawnBackoff {
     /// A task was spawned while the worker had no other; whether to announce it.
     pub(crate) fn spawned(&self) -> bool {
         match self.skip.get() {
@@ -57,25 +57,25 @@ mod tests {
 
     #[test]
     fn a_child_that_is_always_stolen_is_always_announced() {
-        let lone = Lone::default();
+        let spawn_backoff = SpawnBackoff::default();
         for _ in 0..100 {
-            assert!(lone.spawned());
-            lone.looked(false);
+            assert!(spawn_backoff.spawned());
+            spawn_backoff.looked(false);
         }
     }
 
     #[test]
     fn a_child_that_never_is_gets_announced_ever_less_but_not_never() {
-        let lone = Lone::default();
+        let spawn_backoff = SpawnBackoff::default();
         let mut announced = 0;
         for _ in 0..10_000 {
-            announced += u32::from(lone.spawned());
-            lone.looked(true);
+            announced += u32::from(spawn_backoff.spawned());
+            spawn_backoff.looked(true);
         }
         assert!((10..30).contains(&announced), "{announced}");
         // The first that is stolen brings the announcements back.
-        while !lone.spawned() {}
-        lone.looked(false);
-        assert!(lone.spawned());
+        while !spawn_backoff.spawned() {}
+        spawn_backoff.looked(false);
+        assert!(spawn_backoff.spawned());
     }
 }

@@ -25,17 +25,17 @@ use std::task::Wake;
 use blitzen_util::park::Parker;
 use blitzen_util::shim::Mutex;
 
-use super::world::Real;
+use super::world::RealWorld;
 
 /// Whether somebody rests.
-pub(crate) struct Rest {
+pub(crate) struct ActivityMark {
     stirs: AtomicU64,
     lain: AtomicU64,
     /// The `stirs` with which it last got up. Its own.
     up: AtomicU64,
 }
 
-impl Rest {
+impl ActivityMark {
     /// Of somebody who rests, since nobody runs it yet.
     pub(crate) const fn new() -> Self {
         Self {
@@ -77,16 +77,16 @@ impl Rest {
     }
 }
 
-/// The bed of a thread that blocks on a runtime without being its worker.
-pub(crate) struct Bed {
-    rest: Rest,
+/// The parker of a thread that blocks on a runtime without being its worker.
+pub(crate) struct BlockOnParker {
+    rest: ActivityMark,
     parker: Parker,
 }
 
-impl Bed {
+impl BlockOnParker {
     /// Of somebody who is up.
     pub(crate) fn new() -> Self {
-        let rest = Rest::new();
+        let rest = ActivityMark::new();
         rest.get_up();
         Self {
             rest,
@@ -101,14 +101,14 @@ impl Bed {
 
     /// Sleeps until it is called, or was before, and moves a clock that stands
     /// still if nothing else is left to do.
-    pub(crate) fn sleep(&self, world: &Real) {
+    pub(crate) fn sleep(&self, world: &RealWorld) {
         while self.rest.lie_down() && world.clock().is_frozen() && judge(world, Some(&self.rest)) {}
         self.parker.park();
         self.rest.get_up();
     }
 }
 
-impl Wake for Bed {
+impl Wake for BlockOnParker {
     fn wake(self: Arc<Self>) {
         self.call();
     }
@@ -118,19 +118,19 @@ impl Wake for Bed {
     }
 }
 
-/// Somebody with a bed.
+/// Somebody with a parker.
 pub(crate) trait Guest: Send + Sync {
-    fn bed(&self) -> &Bed;
+    fn parker(&self) -> &BlockOnParker;
 }
 
-impl Guest for Bed {
-    fn bed(&self) -> &Bed {
+impl Guest for BlockOnParker {
+    fn parker(&self) -> &BlockOnParker {
         self
     }
 }
 
 /// Everybody in a runtime but its workers.
-pub(crate) struct Lull {
+pub(crate) struct Quiescence {
     guests: Mutex<Vec<Arc<dyn Guest>>>,
     /// Blocking work that is queued or runs.
     occupied: AtomicUsize,
@@ -138,7 +138,7 @@ pub(crate) struct Lull {
     bench: Mutex<()>,
 }
 
-impl Lull {
+impl Quiescence {
     pub(crate) const fn new() -> Self {
         Self {
             guests: Mutex::new(Vec::new()),
@@ -148,9 +148,12 @@ impl Lull {
     }
 
     /// Counts a guest in until it is dropped.
-    pub(crate) fn enlist(&self, guest: Arc<dyn Guest>) -> Enlisted<'_> {
+    pub(crate) fn enlist(&self, guest: Arc<dyn Guest>) -> CountedThread<'_> {
         self.guests.lock().push(guest.clone());
-        Enlisted { lull: self, guest }
+        CountedThread {
+            quiescence: self,
+            guest,
+        }
     }
 
     /// Blocking work is about to be queued.
@@ -160,32 +163,32 @@ impl Lull {
     }
 
     /// The marks of all who rest; `None` if somebody does not.
-    fn marks(&self, world: &Real) -> Option<Vec<u64>> {
-        let workers = world.stations().map(|station| station.rest().mark());
+    fn marks(&self, world: &RealWorld) -> Option<Vec<u64>> {
+        let workers = world.all_drivers().map(|drivers| drivers.rest().mark());
         let guests = self.guests.lock();
-        let guests = guests.iter().map(|guest| guest.bed().rest.mark());
+        let guests = guests.iter().map(|guest| guest.parker().rest.mark());
         workers.chain(guests).collect()
     }
 }
 
 /// A guest that is counted.
-pub(crate) struct Enlisted<'a> {
-    lull: &'a Lull,
+pub(crate) struct CountedThread<'a> {
+    quiescence: &'a Quiescence,
     guest: Arc<dyn Guest>,
 }
 
-impl Drop for Enlisted<'_> {
+impl Drop for CountedThread<'_> {
     fn drop(&mut self) {
-        let mut guests = self.lull.guests.lock();
+        let mut guests = self.quiescence.guests.lock();
         let own = Arc::as_ptr(&self.guest).cast::<()>();
         guests.retain(|guest| Arc::as_ptr(guest).cast::<()>() != own);
     }
 }
 
 /// Blocking work has ended, and whoever waited for it is woken.
-pub(crate) fn vacate(world: &Real) {
+pub(crate) fn vacate(world: &RealWorld) {
     // Release, met by the Acquire in `judge`: L2. Acquire to keep the chain.
-    world.lull().occupied.fetch_sub(1, AcqRel);
+    world.quiescence().occupied.fetch_sub(1, AcqRel);
     fence(SeqCst); // L3
     while world.clock().is_frozen() && judge(world, None) {}
 }
@@ -193,12 +196,12 @@ pub(crate) fn vacate(world: &Real) {
 /// Whether all rest; if so it moves the clock to the next timer and fires what
 /// is due. Called by somebody who has lain down, and who has got up if the
 /// answer is true; or by nobody.
-pub(crate) fn judge(world: &Real, caller: Option<&Rest>) -> bool {
-    let lull = world.lull();
-    let bench = lull.bench.lock();
-    let before = lull.marks(world);
+pub(crate) fn judge(world: &RealWorld, caller: Option<&ActivityMark>) -> bool {
+    let quiescence = world.quiescence();
+    let bench = quiescence.bench.lock();
+    let before = quiescence.marks(world);
     // Acquire, met by the Release in `vacate`.
-    if before.is_none() || lull.occupied.load(Acquire) > 0 || world.has_operations() {
+    if before.is_none() || quiescence.occupied.load(Acquire) > 0 || world.has_operations() {
         return false;
     }
     let found = world.serve_all();
@@ -206,7 +209,7 @@ pub(crate) fn judge(world: &Real, caller: Option<&Rest>) -> bool {
         // L4. Sockets that were ready have woken somebody, or found is true.
         let next_ns = world
             .next_timer_ns()
-            .filter(|_| lull.marks(world) == before);
+            .filter(|_| quiescence.marks(world) == before);
         let Some(next_ns) = next_ns else {
             return false;
         };
@@ -215,12 +218,12 @@ pub(crate) fn judge(world: &Real, caller: Option<&Rest>) -> bool {
     // Nobody else finds all at rest until the timers have fired.
     match caller {
         Some(rest) => rest.get_up(),
-        None => lull.occupy(),
+        None => quiescence.occupy(),
     }
     drop(bench); // wakers are foreign code
     world.fire_all();
     if caller.is_none() {
-        lull.occupied.fetch_sub(1, AcqRel); // as in `vacate`, whose loop judges again
+        quiescence.occupied.fetch_sub(1, AcqRel); // as in `vacate`, whose loop judges again
         fence(SeqCst);
     }
     true

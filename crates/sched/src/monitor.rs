@@ -4,26 +4,26 @@
 //! its worker's queue, and that worker's timers and sockets. So about once a
 //! millisecond somebody looks whether a worker's tick stands still, and serves
 //! what is due there. Workers that run do it in passing. While some run and
-//! others sleep, so does the *watchman*, on a thread of its own: it naps between
+//! others sleep, so does the *monitor*, on a thread of its own: it naps between
 //! its looks, and they sleep until they are woken. (To wake a thread whose sleep
 //! has an end takes the system several times as long, since it has a timer to
 //! take back first.)
 //!
-//! A worker whose thread is on an [errand](crate::loan), and has been at the last
+//! A worker whose thread is on an [errand](crate::handoff), and has been at the last
 //! look, is given to another thread.
 //!
-//! When there has been nothing to watch for a while, the watchman naps longer,
+//! When there has been nothing to monitor for a while, the monitor naps longer,
 //! and at last goes to bed.
 //!
-//! Where the system gives no thread for a watchman, or for one of the workers,
+//! Where the system gives no thread for a monitor, or for one of the workers,
 //! nobody sleeps without an end: workers nap, and in between look after those
 //! that are stuck, or never began.
 //!
 //! W1. While one worker runs and another sleeps, or one is on an errand, the
-//!     watchman is up: whoever brings that about calls it.
+//!     monitor is up: whoever brings that about calls it.
 //!
 //! ```text
-//!   watchman:  set in_bed              fence   look who sleeps, or is out
+//!   monitor:  set in_bed              fence   look who sleeps, or is out
 //!   worker:    sleep, wake, or go out  fence   load in_bed
 //! ```
 
@@ -37,7 +37,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::atomic::{AtomicBool, AtomicU64, fence};
 use std::sync::atomic::Ordering::SeqCst;
 
-use crate::loan::Ticket;
+use crate::handoff::Epoch;
 use crate::scheduler::Scheduler;
 
 /// How far apart looks are: a task waits for one or two of them behind a poll
@@ -45,41 +45,41 @@ use crate::scheduler::Scheduler;
 const PERIOD: Duration = Duration::from_millis(1);
 const PERIOD_NS: u64 = PERIOD.as_nanos() as u64;
 
-/// Looks at nothing before the watchman goes to bed; meanwhile its naps are twice
+/// Looks at nothing before the monitor goes to bed; meanwhile its naps are twice
 /// as long. Not longer: a poll that gets stuck then is noticed so much later.
 const LINGER: u32 = 20;
 const QUIET_NAP: Duration = PERIOD.saturating_mul(2);
 
-/// How long a worker naps where there is no watchman.
+/// How long a worker naps where there is no monitor.
 const UNWATCHED_NAP: Duration = PERIOD.saturating_mul(5);
 
 /// What the lookers share.
-pub(crate) struct Watch {
+pub(crate) struct MonitorState {
     in_bed: AtomicBool,
-    /// There is a watchman; and somebody has called for one.
+    /// There is a monitor; and somebody has called for one.
     manned: AtomicBool,
     hired: AtomicBool,
     bed: Parker,
-    /// There will be no watchman, although there is something to watch.
+    /// There will be no monitor, although there is something to monitor.
     is_missing: AtomicBool,
     /// When the next look is due.
     due_ns: AtomicU64,
     /// What the last look saw.
-    seen: Mutex<Vec<Option<Mark>>>,
-    /// Stuck workers that the watchman has served.
+    seen: Mutex<Vec<Option<Progress>>>,
+    /// Stuck workers that the monitor has served.
     pub(crate) rescues: Counter,
 }
 
 /// Where a worker that runs has got to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct Progress {
     /// Changes with every poll.
     pub(crate) tick: u32,
     /// The errand that its thread is on.
-    pub(crate) errand: Option<Ticket>,
+    pub(crate) errand: Option<Epoch>,
 }
 
-impl Watch {
+impl MonitorState {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
             in_bed: AtomicBool::new(false),
@@ -93,8 +93,8 @@ impl Watch {
         }
     }
 
-    /// A worker has gone to sleep, woken or gone out: calls the watchman if it is in bed
-    /// and there is something to watch (W1).
+    /// A worker has gone to sleep, woken or gone out: calls the monitor if it is in bed
+    /// and there is something to monitor (W1).
     #[inline]
     pub(crate) fn changed(&self, something_to_watch: impl FnOnce() -> bool) {
         fence(SeqCst); // W1
@@ -103,18 +103,18 @@ impl Watch {
         }
     }
 
-    /// Whether there is a watchman.
+    /// Whether there is a monitor.
     #[inline]
     pub(crate) fn is_manned(&self) -> bool {
         self.manned.load(Relaxed)
     }
 
-    /// Whether the caller is the first that wants a watchman.
-    pub(crate) fn hire(&self) -> bool {
+    /// Whether the caller is the first that wants a monitor.
+    pub(crate) fn spawn_thread(&self) -> bool {
         !self.hired.swap(true, Relaxed)
     }
 
-    /// There will be no watchman.
+    /// There will be no monitor.
     pub(crate) fn do_without(&self) {
         // Relaxed: whoever is to know is interrupted after it.
         self.is_missing.store(true, Relaxed);
@@ -134,15 +134,15 @@ impl Watch {
         }
     }
 
-    /// Gets the watchman up.
+    /// Gets the monitor up.
     #[cold]
     pub(crate) fn call(&self) {
         self.in_bed.store(false, Relaxed);
         self.bed.unpark();
     }
 
-    /// The watchman sleeps until it is called, unless there is something to
-    /// watch.
+    /// The monitor sleeps until it is called, unless there is something to
+    /// monitor.
     fn go_to_bed(&self, something_to_watch: impl FnOnce() -> bool) {
         self.in_bed.store(true, Relaxed);
         fence(SeqCst); // W1
@@ -168,8 +168,8 @@ impl Watch {
     /// for those that have moved, with about how long a poll took them.
     pub(crate) fn look(
         &self,
-        mark_of_running: impl Fn(usize) -> Option<Mark>,
-        mut stuck: impl FnMut(usize, Option<Ticket>),
+        progress_of_running: impl Fn(usize) -> Option<Progress>,
+        mut stuck: impl FnMut(usize, Option<Epoch>),
         mut went_on: impl FnMut(usize, u64),
     ) {
         // Somebody else is looking: that will do.
@@ -177,7 +177,7 @@ impl Watch {
             return;
         };
         for (worker, seen) in seen.iter_mut().enumerate() {
-            let mark = mark_of_running(worker);
+            let mark = progress_of_running(worker);
             if let (Some(before), Some(mark)) = (std::mem::replace(seen, mark), mark) {
                 match mark.tick.wrapping_sub(before.tick) {
                     0 => stuck(worker, mark.errand.filter(|_| before.errand == mark.errand)),
@@ -189,11 +189,11 @@ impl Watch {
 }
 
 /// Looks after the workers of a scheduler while some of them sleep.
-pub struct Watchman {
+pub struct Monitor {
     scheduler: Arc<Scheduler>,
 }
 
-impl Watchman {
+impl Monitor {
     pub(crate) fn new(scheduler: Arc<Scheduler>) -> Self {
         Self { scheduler }
     }
@@ -201,8 +201,8 @@ impl Watchman {
     /// Watches on the calling thread until the scheduler closes.
     pub fn run(self) {
         let scheduler = &*self.scheduler;
-        let watch = &scheduler.watch;
-        watch.manned.store(true, Relaxed);
+        let monitor = &scheduler.monitor;
+        monitor.manned.store(true, Relaxed);
         let mut quiet = 0;
         while !scheduler.is_closed() {
             quiet = match self.look() {
@@ -211,25 +211,25 @@ impl Watchman {
             };
             if quiet <= LINGER {
                 let nap = if quiet == 0 { PERIOD } else { QUIET_NAP };
-                watch.bed.park_timeout(nap);
+                monitor.bed.park_timeout(nap);
             } else {
-                watch.go_to_bed(|| scheduler.is_closed() || scheduler.needs_watching());
+                monitor.go_to_bed(|| scheduler.is_closed() || scheduler.needs_watching());
                 quiet = 0;
             }
         }
     }
 
-    /// Serves the workers that are stuck; false if there is nothing to watch.
+    /// Serves the workers that are stuck; false if there is nothing to monitor.
     fn look(&self) -> bool {
         let scheduler = &*self.scheduler;
         if !scheduler.needs_watching() {
             return false;
         }
-        if scheduler.watch.is_due(scheduler.world().now_ns()) {
-            scheduler.watch.look(
-                |worker| scheduler.mark_of_running(worker),
+        if scheduler.monitor.is_due(scheduler.world().now_ns()) {
+            scheduler.monitor.look(
+                |worker| scheduler.progress_of_running(worker),
                 |stuck, errand| {
-                    scheduler.watch.rescues.add_shared(1);
+                    scheduler.monitor.rescues.add_shared(1);
                     self.scheduler.relieve(stuck, errand);
                     scheduler.world().serve(stuck);
                     if scheduler.local_queue_depth(stuck) > 0 {
@@ -249,19 +249,19 @@ mod tests {
 
     #[test]
     fn a_look_is_due_once_a_period() {
-        let watch = Watch::new(1);
-        assert!(watch.is_due(5));
-        assert!(!watch.is_due(5 + PERIOD_NS - 1));
-        assert!(watch.is_due(5 + PERIOD_NS));
+        let monitor = MonitorState::new(1);
+        assert!(monitor.is_due(5));
+        assert!(!monitor.is_due(5 + PERIOD_NS - 1));
+        assert!(monitor.is_due(5 + PERIOD_NS));
     }
 
     #[test]
     fn only_a_running_worker_whose_tick_stands_still_is_stuck() {
-        let watch = Watch::new(3);
+        let monitor = MonitorState::new(3);
         let look = |ticks: [Option<u32>; 3]| {
             let (mut stuck, mut went_on) = (Vec::new(), Vec::new());
-            let mark = |tick| Mark { tick, errand: None };
-            watch.look(
+            let mark = |tick| Progress { tick, errand: None };
+            monitor.look(
                 |worker| ticks[worker].map(mark),
                 |worker, _| stuck.push(worker),
                 |worker, run_ns| went_on.push((worker, run_ns)),
@@ -282,12 +282,12 @@ mod tests {
 
     #[test]
     fn only_an_errand_that_lasts_from_one_look_to_the_next_is_long() {
-        let watch = Watch::new(1);
-        let first = Ticket::NONE.next();
+        let monitor = MonitorState::new(1);
+        let first = Epoch::NONE.next();
         let look = |errand| {
             let mut long = None;
-            watch.look(
-                |_| Some(Mark { tick: 7, errand }),
+            monitor.look(
+                |_| Some(Progress { tick: 7, errand }),
                 |_, errand| long = Some(errand),
                 |_, _| unreachable!("the tick stands still"),
             );
@@ -305,27 +305,27 @@ mod model {
     use super::*;
     use blitzen_util::shim::{Arc, thread};
 
+    use crate::handoff::Handoff;
     use crate::idle::Idle;
-    use crate::loan::Loan;
 
     /// Two workers, one of them asleep.
-    fn crew() -> Arc<(Idle, Watch)> {
+    fn crew() -> Arc<(Idle, MonitorState)> {
         let idle = Idle::new(2);
         assert!(idle.claim(0));
-        Arc::new((idle, Watch::new(2)))
+        Arc::new((idle, MonitorState::new(2)))
     }
 
-    /// The watchman goes to bed while `change` makes something to watch; it is
+    /// The monitor goes to bed while `change` makes something to monitor; it is
     /// up again, or the model never ends.
     fn goes_to_bed_against(
-        crew: Arc<(Idle, Watch)>,
-        change: impl FnOnce(&Idle, &Watch) + Send + 'static,
+        crew: Arc<(Idle, MonitorState)>,
+        change: impl FnOnce(&Idle, &MonitorState) + Send + 'static,
     ) {
         let other = crew.clone();
         let worker = thread::spawn(move || change(&other.0, &other.1));
-        let (idle, watch) = &*crew;
+        let (idle, monitor) = &*crew;
         while !idle.is_mixed() {
-            watch.go_to_bed(|| idle.is_mixed());
+            monitor.go_to_bed(|| idle.is_mixed());
         }
         worker.join().unwrap();
     }
@@ -335,9 +335,9 @@ mod model {
         loom::model(|| {
             let crew = crew();
             let _ = crew.0.park(0, None);
-            goes_to_bed_against(crew, |idle, watch| {
+            goes_to_bed_against(crew, |idle, monitor| {
                 assert!(idle.claim(1));
-                watch.changed(|| idle.is_mixed());
+                monitor.changed(|| idle.is_mixed());
             });
         });
     }
@@ -345,15 +345,15 @@ mod model {
     #[test]
     fn the_watchman_gets_up_for_a_worker_whose_thread_goes_on_an_errand() {
         loom::model(|| {
-            let place = Arc::new((Loan::<()>::new(), Watch::new(1)));
+            let place = Arc::new((Handoff::<()>::new(), MonitorState::new(1)));
             let other = place.clone();
             let worker = thread::spawn(move || {
-                other.0.leave(std::ptr::null_mut(), Ticket::NONE.next());
+                other.0.leave(std::ptr::null_mut(), Epoch::NONE.next());
                 other.1.changed(|| true);
             });
-            let (loan, watch) = &*place;
-            while loan.ticket().is_none() {
-                watch.go_to_bed(|| loan.ticket().is_some());
+            let (handoff, monitor) = &*place;
+            while handoff.epoch().is_none() {
+                monitor.go_to_bed(|| handoff.epoch().is_some());
             }
             worker.join().unwrap();
         });
@@ -364,9 +364,9 @@ mod model {
         loom::model(|| {
             let crew = crew();
             assert!(crew.0.claim(1));
-            goes_to_bed_against(crew, |idle, watch| {
+            goes_to_bed_against(crew, |idle, monitor| {
                 let _ = idle.park(0, None);
-                watch.changed(|| idle.is_mixed());
+                monitor.changed(|| idle.is_mixed());
             });
         });
     }

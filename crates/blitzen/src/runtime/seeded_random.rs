@@ -6,17 +6,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use blitzen_util::rng::{Rng, replace_thread_rng};
 
 /// Gives every thread that enters a sequence of its own, all from one seed.
-pub(crate) struct Draws {
+pub(crate) struct SeededRandom {
     seed: u64,
     entries: AtomicU64,
 }
 
-/// The thread draws from the runtime's seed until this is dropped.
-pub(crate) struct Drawing {
+/// The thread seeded_random from the runtime's seed until this is dropped.
+pub(crate) struct SeededRandomGuard {
     before: Option<Rng>,
 }
 
-impl Draws {
+impl SeededRandom {
     pub(crate) fn new(seed: u64) -> Self {
         // Away from the sequences of the workers, who steal by theirs.
         let seed = Rng::derive(!seed, 0);
@@ -27,25 +27,25 @@ impl Draws {
     }
 
     /// A caller of `block_on` enters: sequences follow the order of the calls.
-    pub(crate) fn enter(&self) -> Drawing {
+    pub(crate) fn enter(&self) -> SeededRandomGuard {
         let entry = self.entries.fetch_add(1, Relaxed);
         self.draw(entry.wrapping_mul(2))
     }
 
     /// A worker begins.
-    pub(crate) fn enter_worker(&self, worker: usize) -> Drawing {
+    pub(crate) fn enter_worker(&self, worker: usize) -> SeededRandomGuard {
         self.draw(2 * worker as u64 + 1)
     }
 
-    fn draw(&self, sequence: u64) -> Drawing {
+    fn draw(&self, sequence: u64) -> SeededRandomGuard {
         let rng = Rng::new(Rng::derive(self.seed, sequence));
-        Drawing {
+        SeededRandomGuard {
             before: replace_thread_rng(Some(rng)),
         }
     }
 }
 
-impl Drop for Drawing {
+impl Drop for SeededRandomGuard {
     fn drop(&mut self) {
         replace_thread_rng(self.before.take());
     }

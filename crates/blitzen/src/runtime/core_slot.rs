@@ -11,15 +11,15 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 
-use blitzen_sched::{Seat, Worker};
+use blitzen_sched::{CoreGuard, Worker};
 use blitzen_util::coop;
 
 use super::handle::Handle;
-use super::lull::{self, Bed};
-use super::world::Real;
+use super::quiescence::{self, BlockOnParker};
+use super::world::RealWorld;
 
 /// The seat, and who waits for it.
-pub(crate) struct SeatSlot {
+pub(crate) struct CoreSlot {
     state: Mutex<State>,
 }
 
@@ -33,9 +33,9 @@ struct State {
 /// future was woken.
 struct Guest {
     woken: AtomicBool,
-    bed: Bed,
-    /// To interrupt a worker that sleeps at its station.
-    world: Arc<Real>,
+    parker: BlockOnParker,
+    /// To interrupt a worker that sleeps at its drivers.
+    world: Arc<RealWorld>,
     seated: AtomicBool,
 }
 
@@ -43,19 +43,19 @@ impl Guest {
     fn call(&self) {
         // Release, met by the Acquire swap of who polls the future.
         if !self.woken.swap(true, Release) {
-            self.bed.call();
+            self.parker.call();
             // Relaxed: a guest that is just taking the seat looks at `woken`
             // before it sleeps.
             if self.seated.load(Relaxed) {
-                self.world.station(0).interrupt();
+                self.world.drivers(0).interrupt();
             }
         }
     }
 }
 
-impl lull::Guest for Guest {
-    fn bed(&self) -> &Bed {
-        &self.bed
+impl quiescence::Guest for Guest {
+    fn parker(&self) -> &BlockOnParker {
+        &self.parker
     }
 }
 
@@ -69,7 +69,7 @@ impl Wake for Guest {
     }
 }
 
-impl SeatSlot {
+impl CoreSlot {
     pub(crate) fn new(worker: Box<Worker>) -> Self {
         Self {
             state: Mutex::new(State {
@@ -92,7 +92,7 @@ impl SeatSlot {
     pub(crate) fn block_on<F: Future>(&self, handle: &Handle, future: Pin<&mut F>) -> F::Output {
         let guest = Arc::new(Guest {
             woken: AtomicBool::new(true),
-            bed: Bed::new(),
+            parker: BlockOnParker::new(),
             world: handle.inner.world().clone(),
             seated: AtomicBool::new(false),
         });
@@ -119,10 +119,10 @@ impl SeatSlot {
         state.waiting.retain(|other| !Arc::ptr_eq(other, guest));
         drop(state);
         guest.seated.store(true, Relaxed);
-        guest.world.station(0).rest().get_up();
+        guest.world.drivers(0).rest().get_up();
         Some(Taken {
             world: &guest.world,
-            seat: Some(Seat::take(worker)),
+            seat: Some(CoreGuard::take(worker)),
             slot: self,
         })
     }
@@ -135,7 +135,7 @@ impl SeatSlot {
         guest: &Arc<Guest>,
     ) -> Option<F::Output> {
         let mut cx = Context::from_waker(waker);
-        let _counted = guest.world.lull().enlist(guest.clone());
+        let _counted = guest.world.quiescence().enlist(guest.clone());
         loop {
             // Acquire by the poll's own synchronisation: see `Guest::call`.
             if guest
@@ -149,7 +149,7 @@ impl SeatSlot {
             if self.state().worker.is_some() {
                 return None;
             }
-            guest.bed.sleep(&guest.world);
+            guest.parker.sleep(&guest.world);
         }
     }
 
@@ -164,20 +164,20 @@ impl SeatSlot {
 
     fn tell_next(state: &mut State) {
         if let Some(next) = state.waiting.pop_front() {
-            next.bed.call();
+            next.parker.call();
         }
     }
 }
 
 /// The seat, given back on drop: also when the future panics.
 struct Taken<'a> {
-    seat: Option<Seat>,
-    slot: &'a SeatSlot,
-    world: &'a Real,
+    seat: Option<CoreGuard>,
+    slot: &'a CoreSlot,
+    world: &'a RealWorld,
 }
 
 impl Taken<'_> {
-    fn seat(&self) -> &Seat {
+    fn seat(&self) -> &CoreGuard {
         match &self.seat {
             Some(seat) => seat,
             None => unreachable!("given back on drop only"),
@@ -189,11 +189,11 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if let Some(seat) = self.seat.take() {
             let worker = seat.leave();
-            self.world.station(0).leave();
-            self.world.station(0).rest().lie_down();
+            self.world.drivers(0).leave();
+            self.world.drivers(0).rest().lie_down();
             let mut state = self.slot.state();
             state.worker = Some(worker);
-            SeatSlot::tell_next(&mut state);
+            CoreSlot::tell_next(&mut state);
         }
     }
 }

@@ -36,7 +36,7 @@ const LONGEST_BREAK: u32 = 1023;
 
 /// A worker's past waits.
 #[derive(Debug)]
-pub(crate) struct Habit {
+pub(crate) struct SpinPolicy {
     /// How long the last waits took.
     recent_ns: AtomicU64,
     /// What an event took when waits were spent asleep at once, and when they
@@ -97,7 +97,7 @@ pub(crate) struct Clocks {
     pub(crate) cpu_ns: u64,
 }
 
-impl Habit {
+impl SpinPolicy {
     pub(crate) fn new() -> Self {
         Self {
             recent_ns: AtomicU64::new(LONG_NS),
@@ -308,14 +308,14 @@ mod tests {
     }
 
     struct Worker {
-        habit: Habit,
+        policy: SpinPolicy,
         clocks: Clocks,
     }
 
     impl Worker {
         fn new() -> Self {
             Self {
-                habit: Habit::new(),
+                policy: SpinPolicy::new(),
                 clocks: Clocks::default(),
             }
         }
@@ -330,14 +330,14 @@ mod tests {
                 in_vain: has_looked && way.wait_ns > LIMIT_NS,
                 events: way.events,
             };
-            self.habit.learn(wait, || self.clocks);
+            self.policy.learn(wait, || self.clocks);
         }
 
         /// Waits that come to something else according to how they are spent; how
         /// many of them began with a look around.
         fn wait(&mut self, waits: usize, looking: Way, asleep: Way) -> usize {
             let spend = |_: &usize| {
-                let looks = self.habit.wants_to_look();
+                let looks = self.policy.wants_to_look();
                 self.wait_once(looks, if looks { looking } else { asleep });
                 looks
             };
@@ -358,14 +358,14 @@ mod tests {
         let (quick, dear) = (looking(15_000, 1), asleep(60_000, 20_000, 1));
         let looks = worker.wait(1000, quick, dear);
         assert!(looks > 950, "{looks}");
-        // A peer that is slow now and then does not end the habit.
+        // A peer that is slow now and then does not end the policy.
         for _ in 0..10 {
             worker.wait_once(true, looking(50_000, 1));
             assert!(worker.wait(100, quick, dear) > 70);
         }
         // One long wait interrupts it for a moment.
         worker.wait_once(true, asleep(1_000_000_000, 70_000, 1));
-        assert!(!worker.habit.wants_to_look());
+        assert!(!worker.policy.wants_to_look());
         assert!(worker.wait(100, quick, dear) > 70);
     }
 
@@ -414,7 +414,7 @@ mod tests {
         assert!(worker.wait(6400, slow, cheap) <= 200);
         assert!(worker.wait(6400, slower, cheap) <= 200);
         // What looks there still are, are short.
-        assert!(worker.habit.limit_ns() < 20_000);
+        assert!(worker.policy.limit_ns() < 20_000);
         // And taken up again when things are otherwise.
         let (quick, dear) = (looking(15_000, 1), asleep(60_000, 20_000, 1));
         worker.wait(12_800, quick, dear);
@@ -425,7 +425,7 @@ mod tests {
     fn looks_in_vain_become_ever_fewer_even_if_no_row_comes_to_its_end() {
         let mut worker = Worker::new();
         worker.wait(25, looking(15_000, 1), asleep(60_000, 20_000, 1));
-        assert!(worker.habit.wants_to_look());
+        assert!(worker.policy.wants_to_look());
         let mut looks = 0;
         for _ in 0..2000 {
             looks += worker.wait(5, looking(60_000, 1), asleep(60_000, 20_000, 1));
@@ -441,21 +441,21 @@ mod tests {
     fn a_row_that_could_not_be_spent_as_intended_is_not_counted() {
         let mut worker = Worker::new();
         worker.wait(100, looking(15_000, 1), asleep(60_000, 20_000, 1));
-        assert!(worker.habit.wants_to_look());
-        let before = worker.habit.looking.get().ns;
+        assert!(worker.policy.wants_to_look());
+        let before = worker.policy.looking.get().ns;
         for _ in 0..100 {
             worker.wait_once(false, asleep(90_000, 50_000, 1)); // another one looks around
         }
-        assert_eq!(worker.habit.looking.get().ns, before);
+        assert_eq!(worker.policy.looking.get().ns, before);
     }
 
-    impl Habit {
+    impl SpinPolicy {
         /// One that looks around next.
         pub(crate) fn of_looking() -> Self {
             let mut worker = Worker::new();
             worker.wait(100, looking(15_000, 1), asleep(60_000, 20_000, 1));
-            assert!(worker.habit.wants_to_look());
-            worker.habit
+            assert!(worker.policy.wants_to_look());
+            worker.policy
         }
 
         pub(crate) fn learn_long(&self) {

@@ -1,8 +1,8 @@
-//! Where a task is registered: some homes for each worker and for each lane of
+//! Where a task is registered: some task_shards for each worker and for each lane of
 //! the injection queue, so that spawning touches no line that all workers write,
 //! and seldom one that whoever has stolen from the worker writes.
 //!
-//! H1. A home counts its tasks' references to it, and one more until the
+//! H1. A task_shard counts its tasks' references to it, and one more until the
 //!     scheduler has shut down. While the count is not zero it holds one strong
 //!     reference to the scheduler, which it is part of.
 //! H2. Once zero the count stays zero.
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::scheduler::Scheduler;
 
 /// One shard of a scheduler's tasks.
-pub(crate) struct Home {
+pub(crate) struct TaskShard {
     pub(crate) owned: Owned,
     /// Tasks spawned here from outside the workers.
     pub(crate) submitted: Counter,
@@ -34,11 +34,11 @@ pub(crate) struct Home {
 
 // SAFETY: the cell is written before the home is shared and by the last of all
 // references (H1); the rest is made of atomics and locks.
-unsafe impl Send for Home {}
+unsafe impl Send for TaskShard {}
 // SAFETY: as above.
-unsafe impl Sync for Home {}
+unsafe impl Sync for TaskShard {}
 
-impl Home {
+impl TaskShard {
     pub(crate) fn new() -> Self {
         Self {
             owned: Owned::new(),
@@ -49,7 +49,7 @@ impl Home {
         }
     }
 
-    /// Gives the home its strong reference (H1).
+    /// Gives the task_shard its strong reference (H1).
     ///
     /// # Safety
     /// No task has been registered yet, and this is called once.
@@ -61,7 +61,7 @@ impl Home {
 
     /// A reference for a new task; `None` after the shutdown (H2).
     #[inline]
-    pub(crate) fn reference(&self) -> Option<HomeRef> {
+    pub(crate) fn reference(&self) -> Option<TaskShardRef> {
         let mut count = self.references.load(Relaxed);
         while count != 0 {
             // Relaxed: the caller holds the scheduler in some other way.
@@ -69,7 +69,7 @@ impl Home {
                 .references
                 .compare_exchange_weak(count, count + 1, Relaxed, Relaxed)
             {
-                Ok(_) => return Some(HomeRef(NonNull::from(self))),
+                Ok(_) => return Some(TaskShardRef(NonNull::from(self))),
                 Err(newer) => count = newer,
             }
         }
@@ -78,28 +78,28 @@ impl Home {
 
     /// Gives up the reference that stands for the running scheduler.
     pub(crate) fn retire(&self) {
-        drop(HomeRef(NonNull::from(self)));
+        drop(TaskShardRef(NonNull::from(self)));
     }
 }
 
 /// A counted reference to a home, and through it to the scheduler.
-pub(crate) struct HomeRef(NonNull<Home>);
+pub(crate) struct TaskShardRef(NonNull<TaskShard>);
 
-// SAFETY: a home may be reached from any thread.
-unsafe impl Send for HomeRef {}
+// SAFETY: a task_shard may be reached from any thread.
+unsafe impl Send for TaskShardRef {}
 // SAFETY: as above.
-unsafe impl Sync for HomeRef {}
+unsafe impl Sync for TaskShardRef {}
 
-impl Deref for HomeRef {
-    type Target = Home;
+impl Deref for TaskShardRef {
+    type Target = TaskShard;
 
-    fn deref(&self) -> &Home {
+    fn deref(&self) -> &TaskShard {
         // SAFETY: H1: the count is not zero, so the scheduler is there.
         unsafe { self.0.as_ref() }
     }
 }
 
-impl HomeRef {
+impl TaskShardRef {
     fn scheduler(&self) -> &Arc<Scheduler> {
         self.scheduler.with(|slot| {
             // SAFETY: written before any reference was given, taken after the
@@ -112,7 +112,7 @@ impl HomeRef {
     }
 }
 
-impl Drop for HomeRef {
+impl Drop for TaskShardRef {
     #[inline]
     fn drop(&mut self) {
         // AcqRel, met by itself: who drops the scheduler sees all that others
@@ -120,13 +120,13 @@ impl Drop for HomeRef {
         if self.references.fetch_sub(1, AcqRel) == 1 {
             // SAFETY: H2: nobody looks any more.
             let scheduler = self.scheduler.with_mut(|slot| unsafe { (*slot).take() });
-            // Last: this may be what keeps the home itself in memory.
+            // Last: this may be what keeps the task_shard itself in memory.
             drop(scheduler);
         }
     }
 }
 
-impl Schedule for HomeRef {
+impl Schedule for TaskShardRef {
     #[inline]
     fn schedule(&self, task: Runnable) {
         self.scheduler().schedule(task);

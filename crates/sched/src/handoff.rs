@@ -7,13 +7,13 @@
 //!
 //! ```text
 //!             leave                      take up
-//!   thread ──────────► out, a ticket ─────────────► thread
+//!   thread ──────────► out, a epoch ─────────────► thread
 //!                          │ claim
 //!                          ▼
 //!                      claimed ───────────────────► another thread
 //! ```
 //!
-//! N1. Every errand has a ticket of its own, by which it is taken up or claimed:
+//! N1. Every errand has a epoch of its own, by which it is taken up or claimed:
 //!     who is late, for an errand that has ended, finds another one or none.
 //! N2. Whoever ends `out` owns the worker.
 //! N3. A thread whose worker was claimed goes on only after the claim is settled:
@@ -27,9 +27,9 @@ use blitzen_util::shim::thread;
 
 /// The number of an errand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct Epoch(u64);
 
-impl Ticket {
+impl Epoch {
     /// Before the first.
     pub(crate) const NONE: Self = Self(IN);
 
@@ -40,16 +40,16 @@ impl Ticket {
 
 /// Nobody is on an errand.
 const IN: u64 = 0;
-/// Added to the ticket while somebody takes the worker away.
+/// Added to the epoch while somebody takes the worker away.
 const CLAIMED: u64 = 1;
 
 /// Where a worker is left.
-pub(crate) struct Loan<T> {
+pub(crate) struct Handoff<T> {
     state: AtomicU64,
     left: AtomicPtr<T>,
 }
 
-impl<T> Loan<T> {
+impl<T> Handoff<T> {
     pub(crate) fn new() -> Self {
         Self {
             state: AtomicU64::new(IN),
@@ -58,47 +58,47 @@ impl<T> Loan<T> {
     }
 
     /// Leaves the worker. By its owner, which keeps the pointer.
-    pub(crate) fn leave(&self, worker: *mut T, ticket: Ticket) {
+    pub(crate) fn leave(&self, worker: *mut T, epoch: Epoch) {
         self.left.store(worker, Relaxed);
         // Release, met by the Acquire in `claim`: who takes the worker sees it
         // as its thread left it.
-        self.state.store(ticket.0, Release);
+        self.state.store(epoch.0, Release);
     }
 
     /// The errand that somebody is on.
-    pub(crate) fn ticket(&self) -> Option<Ticket> {
+    pub(crate) fn epoch(&self) -> Option<Epoch> {
         let state = self.state.load(Relaxed);
-        (state != IN && state & CLAIMED == 0).then_some(Ticket(state))
+        (state != IN && state & CLAIMED == 0).then_some(Epoch(state))
     }
 
     /// Takes the worker up again; false if it is somebody else's by now.
     #[must_use]
-    pub(crate) fn take_up(&self, ticket: Ticket) -> bool {
+    pub(crate) fn take_back(&self, epoch: Epoch) -> bool {
         // Relaxed: nobody has touched what this thread left.
         if self
             .state
-            .compare_exchange(ticket.0, IN, Relaxed, Relaxed)
+            .compare_exchange(epoch.0, IN, Relaxed, Relaxed)
             .is_ok()
         {
             return true;
         }
         // Acquire, met by the second step's Release in `claim`: N3.
-        while self.state.load(Acquire) == ticket.0 | CLAIMED {
+        while self.state.load(Acquire) == epoch.0 | CLAIMED {
             thread::yield_now();
         }
         false
     }
 
-    /// Takes the worker away from a thread that is on the errand `ticket`;
+    /// Takes the worker away from a thread that is on the errand `epoch`;
     /// `settle` does what has to be done before that thread may go on.
-    pub(crate) fn claim(&self, ticket: Ticket, settle: impl FnOnce()) -> Option<*mut T> {
+    pub(crate) fn claim(&self, epoch: Epoch, settle: impl FnOnce()) -> Option<*mut T> {
         // Acquire, met by the Release in `leave`.
         self.state
-            .compare_exchange(ticket.0, ticket.0 | CLAIMED, Acquire, Relaxed)
+            .compare_exchange(epoch.0, epoch.0 | CLAIMED, Acquire, Relaxed)
             .ok()?;
         let worker = self.left.load(Relaxed);
         settle();
-        // Release, met by the Acquire in `take_up`: N3.
+        // Release, met by the Acquire in `take_back`: N3.
         self.state.store(IN, Release);
         Some(worker)
     }
@@ -110,23 +110,23 @@ mod tests {
 
     #[test]
     fn who_comes_late_finds_another_errand_or_none() {
-        let (loan, mut worker) = (Loan::new(), 7);
+        let (handoff, mut worker) = (Handoff::new(), 7);
         let worker: *mut i32 = &mut worker;
-        let first = Ticket::NONE.next();
-        assert_eq!(loan.ticket(), None);
-        loan.leave(worker, first);
-        assert_eq!(loan.ticket(), Some(first));
-        assert!(loan.take_up(first));
-        assert!(loan.claim(first, || unreachable!()).is_none());
+        let first = Epoch::NONE.next();
+        assert_eq!(handoff.epoch(), None);
+        handoff.leave(worker, first);
+        assert_eq!(handoff.epoch(), Some(first));
+        assert!(handoff.take_back(first));
+        assert!(handoff.claim(first, || unreachable!()).is_none());
         let second = first.next();
-        loan.leave(worker, second);
-        assert!(loan.claim(first, || unreachable!()).is_none());
-        assert_eq!(loan.claim(second, || ()), Some(worker));
-        assert!(!loan.take_up(second));
+        handoff.leave(worker, second);
+        assert!(handoff.claim(first, || unreachable!()).is_none());
+        assert_eq!(handoff.claim(second, || ()), Some(worker));
+        assert!(!handoff.take_back(second));
         // The one who has it now leaves it in its turn.
-        loan.leave(worker, second.next());
-        assert!(!loan.take_up(second));
-        assert!(loan.take_up(second.next()));
+        handoff.leave(worker, second.next());
+        assert!(!handoff.take_back(second));
+        assert!(handoff.take_back(second.next()));
     }
 }
 
@@ -138,7 +138,7 @@ mod model {
     use blitzen_util::shim::cell::UnsafeCell;
 
     struct Place {
-        loan: Loan<()>,
+        handoff: Handoff<()>,
         /// What the worker is: its owner's alone.
         worker: UnsafeCell<u32>,
         /// Threads counted for themselves.
@@ -156,10 +156,10 @@ mod model {
             self.worker.with_mut(|worker| unsafe { *worker += 1 });
         }
 
-        fn errand(&self, ticket: Ticket) -> bool {
+        fn errand(&self, epoch: Epoch) -> bool {
             self.work();
-            self.loan.leave(null_mut(), ticket);
-            let is_back = self.loan.take_up(ticket);
+            self.handoff.leave(null_mut(), epoch);
+            let is_back = self.handoff.take_back(epoch);
             match is_back {
                 true => self.work(),
                 false => assert_eq!(self.present.load(Relaxed), 1, "N3"),
@@ -172,16 +172,16 @@ mod model {
     fn a_worker_that_is_left_has_one_owner_and_its_thread_is_counted() {
         loom::model(|| {
             let place = Arc::new(Place {
-                loan: Loan::new(),
+                handoff: Handoff::new(),
                 worker: UnsafeCell::new(0),
                 present: AtomicUsize::new(0),
             });
-            let first = Ticket::NONE.next();
+            let first = Epoch::NONE.next();
             let other = thread::spawn({
                 let place = place.clone();
                 move || {
                     let count = || drop(place.present.fetch_add(1, Relaxed));
-                    let has_it = place.loan.claim(first, count).is_some();
+                    let has_it = place.handoff.claim(first, count).is_some();
                     // On an errand itself, which nobody claims.
                     assert!(!has_it || place.errand_of_successor(first));
                     has_it
@@ -199,11 +199,11 @@ mod model {
     }
 
     impl Place {
-        fn errand_of_successor(&self, first: Ticket) -> bool {
-            let ticket = first.next();
+        fn errand_of_successor(&self, first: Epoch) -> bool {
+            let epoch = first.next();
             self.work();
-            self.loan.leave(null_mut(), ticket);
-            let is_back = self.loan.take_up(ticket);
+            self.handoff.leave(null_mut(), epoch);
+            let is_back = self.handoff.take_back(epoch);
             self.work();
             is_back
         }

@@ -5,13 +5,13 @@
 //! gathered their timers already, and gain nothing by that.
 
 /// The thread wakes as exactly as the system can, until this is dropped.
-pub(crate) struct Punctual {
+pub(crate) struct TimerSlack {
     #[cfg(target_os = "linux")]
     slack_before_ns: Option<libc::c_ulong>,
 }
 
 #[cfg(target_os = "linux")]
-impl Punctual {
+impl TimerSlack {
     pub(crate) fn begin() -> Self {
         const SLACK_NS: libc::c_ulong = 1_000;
         // SAFETY: reads a figure of the calling thread.
@@ -25,7 +25,7 @@ impl Punctual {
 }
 
 #[cfg(target_os = "linux")]
-impl Drop for Punctual {
+impl Drop for TimerSlack {
     fn drop(&mut self) {
         if let Some(before) = self.slack_before_ns {
             set_slack(before);
@@ -41,7 +41,7 @@ fn set_slack(slack_ns: libc::c_ulong) {
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Punctual {
+impl TimerSlack {
     pub(crate) fn begin() -> Self {
         Self {}
     }
