@@ -5,8 +5,8 @@
 //! | `driver` | everything one worker waits for, and the place where it does |
 //! | `poller` | one worker's sockets: waits for events and hands them out |
 //! | `readiness` | what is known of one source, and who waits to know more |
-//! | `now` | what the kernel can do at once (Linux) |
-//! | `soon` | what it is likely to do soon (Linux) |
+//! | `nowait` | what the kernel can do without waiting (Linux) |
+//! | `local_fs` | which paths are on a local file system (Linux) |
 //! | `registration` | what a socket keeps: readiness, waits, tries |
 //! | `ring` | one worker's io_uring (Linux): operations that own their buffers |
 //! | `ready`, `interest` | the sets of what can happen and what is wanted |
@@ -17,7 +17,9 @@ mod driver;
 mod gone;
 mod interest;
 #[cfg(target_os = "linux")]
-pub mod now;
+pub mod local_fs;
+#[cfg(target_os = "linux")]
+pub mod nowait;
 mod poller;
 mod readiness;
 mod ready;
@@ -26,8 +28,6 @@ mod registration;
 pub mod ring;
 #[cfg(all(test, target_os = "linux", not(blitzen_loom)))]
 mod scratch;
-#[cfg(target_os = "linux")]
-pub mod soon;
 mod wakes;
 
 pub use driver::{Driver, DriverConfig, SpinPermit};

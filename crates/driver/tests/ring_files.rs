@@ -13,10 +13,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use blitzen_driver::now::Now;
+use blitzen_driver::nowait::NoWait;
 use blitzen_driver::ring::file::{
-    Allocate, Carry, Close, Link, MakeDir, Open, Read, ReadVectored, Remove, Rename, SetLen, Stat,
-    Symlink, Sync, Write, WriteVectored,
+    Allocate, Close, CreateDir, HardLink, Open, Read, ReadVectored, Remove, Rename, SetLen, Stat,
+    Symlink, Sync, Transfer, Write, WriteVectored,
 };
 use blitzen_driver::ring::{Flavour, Memory, Operation, Pieces, Ring};
 use common::{ring, run};
@@ -115,13 +115,13 @@ fn names_are_made_changed_and_removed() {
     for ring in rings() {
         let dir = Dir::new("names");
         let sub = dir.path("sub");
-        run(&ring, ring.submit(MakeDir::new(c(&sub), 0o755))).unwrap();
+        run(&ring, ring.submit(CreateDir::new(c(&sub), 0o755))).unwrap();
         assert!(sub.is_dir());
         let (first, second) = (sub.join("first"), sub.join("second"));
         fs::write(&first, b"x").unwrap();
         run(&ring, ring.submit(Rename::new(c(&first), c(&second)))).unwrap();
         assert!(!first.exists() && second.exists());
-        run(&ring, ring.submit(Link::new(c(&second), c(&first)))).unwrap();
+        run(&ring, ring.submit(HardLink::new(c(&second), c(&first)))).unwrap();
         assert_eq!(fs::metadata(&first).unwrap().nlink(), 2);
         let link = sub.join("link");
         run(&ring, ring.submit(Symlink::new(c"second".into(), c(&link)))).unwrap();
@@ -188,7 +188,7 @@ fn a_transfer_needs_no_ring() {
     let read = || Read::new(file.clone(), Memory::room(Vec::with_capacity(4)), 2);
     // Some file systems cannot tell; those that can have just got the bytes.
     let mut attempt = read();
-    if let Now::Done(done) = attempt.now() {
+    if let NoWait::Done(done) = attempt.now() {
         assert_eq!(attempt.finish(done).1, b"ched");
     }
     assert_eq!(read().wait().1, b"ched");

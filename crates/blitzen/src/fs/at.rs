@@ -42,7 +42,7 @@ impl File {
     /// it at its end.
     pub async fn read_at<B: IoBufMut + Send>(&self, buf: B, offset: u64) -> Outcome<B> {
         match self.ready_at(offset).await {
-            Ok(()) => sys::read_at(self.std.clone(), buf, offset, &self.temper).await,
+            Ok(()) => sys::read_at(self.std.clone(), buf, offset, &self.nowait_backoff).await,
             Err(error) => (Err(error), buf),
         }
     }
@@ -103,7 +103,7 @@ impl File {
     /// The buffer is left to the operation, which frees it at its end.
     pub async fn write_at<B: IoBuf + Send>(&self, buf: B, offset: u64) -> Outcome<B> {
         match self.ready_at(offset).await {
-            Ok(()) => sys::write_at(self.std.clone(), buf, offset, &self.temper).await,
+            Ok(()) => sys::write_at(self.std.clone(), buf, offset, &self.nowait_backoff).await,
             Err(error) => (Err(error), buf),
         }
     }
@@ -163,7 +163,9 @@ impl File {
         offset: u64,
     ) -> Outcome<Vec<B>> {
         match self.ready_at(offset).await {
-            Ok(()) => sys::read_vectored_at(self.std.clone(), bufs, offset, &self.temper).await,
+            Ok(()) => {
+                sys::read_vectored_at(self.std.clone(), bufs, offset, &self.nowait_backoff).await
+            }
             Err(error) => (Err(error), bufs),
         }
     }
@@ -189,7 +191,9 @@ impl File {
         offset: u64,
     ) -> Outcome<Vec<B>> {
         match self.ready_at(offset).await {
-            Ok(()) => sys::write_vectored_at(self.std.clone(), bufs, offset, &self.temper).await,
+            Ok(()) => {
+                sys::write_vectored_at(self.std.clone(), bufs, offset, &self.nowait_backoff).await
+            }
             Err(error) => (Err(error), bufs),
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use blitzen_task::{JoinHandle, Origin};
 
-use super::{spot, sys};
+use super::{inline, sys};
 use crate::runtime::{Handle, context};
 
 /// The most that is read or copied at once by a worker: some tens of
@@ -58,10 +58,10 @@ pub(super) async fn path_job<T: Send + 'static>(
     act: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     crate::task::consume_budget().await;
-    if !sys::is_near(path) {
+    if !sys::is_local(path) {
         return job(act).await;
     }
-    match spot::on_the_spot(&spot::PATHS, act) {
+    match inline::run_inline(&inline::PATHS, act) {
         Ok(done) => done,
         Err(act) => job(act).await,
     }

@@ -3,8 +3,8 @@
 //! F1. The file's position is the kernel's: clones, `into_std` and other
 //!     programs that share the descriptor see it move.
 //! F2. Whatever depends on the position, or on what was written, first waits
-//!     until nothing is on its way: reads until the outbox is empty, writes and
-//!     seeks also until the intake has given back what it read too much.
+//!     until nothing is on its way: reads until the write_back is empty, writes and
+//!     seeks also until the reader has given back what it read too much.
 
 use std::fmt;
 use std::fs::{File as StdFile, Metadata, Permissions};
@@ -20,10 +20,10 @@ use blitzen_io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use blitzen_util::coop;
 use blitzen_util::shim::Mutex;
 
-use super::intake::Intake;
-use super::outbox::Outbox;
-use super::spot::{Patience, on_the_spot};
-use super::sys::{self, Now, Temper};
+use super::inline::{InlineBackoff, run_inline};
+use super::reader::Reader;
+use super::sys::{self, NoWait, NoWaitBackoff};
+use super::write_back::WriteBack;
 use super::{FileTimes, OpenOptions, doc, engine};
 
 /// The most bytes that are on their way at once, unless told otherwise.
@@ -57,16 +57,16 @@ const MAX_BUF_SIZE: usize = 2 * 1024 * 1024;
 /// know that everything is on the disk, call [`sync_all`](Self::sync_all).
 pub struct File {
     pub(super) std: Arc<StdFile>,
-    pub(super) outbox: Arc<Outbox>,
-    intake: Mutex<Intake>,
+    pub(super) write_back: Arc<WriteBack>,
+    reader: Mutex<Reader>,
     seek: SeekState,
     max_buf_size: usize,
     writing: Writing,
     /// Whether it is a regular one, of this machine; once that is known.
-    is_near: OnceLock<bool>,
-    patience: Patience,
+    is_local: OnceLock<bool>,
+    backoff: InlineBackoff,
     /// Whether it is worth asking, for positional operations.
-    pub(super) temper: Temper,
+    pub(super) nowait_backoff: NoWaitBackoff,
 }
 
 /// How bytes are written.
@@ -75,7 +75,7 @@ enum Writing {
     /// At once: the kernel can tell what needs no waiting.
     AtOnce,
     /// It cannot, but it is likely.
-    OnTheSpot,
+    Inline,
     /// By a job.
     Elsewhere,
 }
@@ -167,21 +167,21 @@ impl File {
     pub fn from_std(std: StdFile) -> File {
         File {
             std: Arc::new(std),
-            outbox: Arc::default(),
-            intake: Mutex::new(Intake::new()),
+            write_back: Arc::default(),
+            reader: Mutex::new(Reader::new()),
             seek: SeekState::Done(0),
             max_buf_size: MAX_BUF_SIZE,
             writing: Writing::AtOnce,
-            is_near: OnceLock::new(),
-            patience: Patience::new(),
-            temper: Temper::new(),
+            is_local: OnceLock::new(),
+            backoff: InlineBackoff::new(),
+            nowait_backoff: NoWaitBackoff::new(),
         }
     }
 
     /// Waits until everything that was written has arrived. Tells why it could
     /// not.
     pub(super) async fn arrived(&self) -> io::Result<()> {
-        poll_fn(|cx| self.outbox.poll_idle(cx)).await
+        poll_fn(|cx| self.write_back.poll_idle(cx)).await
     }
 
     /// Brings what was written, and everything known of the file, to the disk.
@@ -240,7 +240,7 @@ impl File {
         engine::enter()?;
         self.arrived().await?;
         self.give_back();
-        sys::set_len(&self.std, size, self.is_near().then_some(&self.patience)).await
+        sys::set_len(&self.std, size, self.is_local().then_some(&self.backoff)).await
     }
 
     /// Sets room aside for `len` bytes from `offset` on, so that writes there do
@@ -279,7 +279,7 @@ impl File {
     pub async fn metadata(&self) -> io::Result<Metadata> {
         engine::enter()?;
         self.arrived().await?;
-        if self.is_near() {
+        if self.is_local() {
             crate::task::consume_budget().await;
             return self.std.metadata(); // in memory, as long as it is open
         }
@@ -287,8 +287,8 @@ impl File {
         engine::job(move || std.metadata()).await
     }
 
-    fn is_near(&self) -> bool {
-        *self.is_near.get_or_init(|| sys::is_near_file(&self.std))
+    fn is_local(&self) -> bool {
+        *self.is_local.get_or_init(|| sys::is_local_file(&self.std))
     }
 
     /// Does something on the spot, if that is likely to take no waiting; or else
@@ -300,8 +300,8 @@ impl File {
         crate::task::consume_budget().await;
         let std = self.std.clone();
         let act = move || act(&std);
-        match self.is_near() {
-            true => match on_the_spot(&self.patience, act) {
+        match self.is_local() {
+            true => match run_inline(&self.backoff, act) {
                 Ok(done) => done,
                 Err(act) => engine::job(act).await,
             },
@@ -371,7 +371,7 @@ impl File {
     /// The file back.
     #[allow(clippy::result_large_err)] // it is what the caller had
     pub fn try_into_std(mut self) -> Result<StdFile, Self> {
-        if self.outbox.is_busy() || self.intake.get_mut().is_busy() {
+        if self.write_back.is_busy() || self.reader.get_mut().is_busy() {
             return Err(self);
         }
         self.give_back();
@@ -380,7 +380,7 @@ impl File {
 
     #[allow(clippy::result_large_err)] // it is what the caller had
     fn take_std(self) -> Result<StdFile, Self> {
-        *self.intake.lock() = Intake::new(); // which may have it too
+        *self.reader.lock() = Reader::new(); // which may have it too
         match Arc::try_unwrap(self.std) {
             Ok(std) => Ok(std),
             // The kernel is still busy with a read that nobody waits for.
@@ -476,16 +476,16 @@ impl File {
     /// Makes the file's own position that of the reader, unless a read is under
     /// way whose future was dropped.
     fn give_back(&self) {
-        let mut intake = self.intake.lock();
-        if !intake.is_busy() {
-            intake.give_back(&self.std);
+        let mut reader = self.reader.lock();
+        if !reader.is_busy() {
+            reader.give_back(&self.std);
         }
     }
 
     /// Waits until everything has arrived and the position is the reader's (F2).
     fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.outbox.poll_idle(cx))?;
-        self.intake.get_mut().poll_settle(cx, &self.std)
+        ready!(self.write_back.poll_idle(cx))?;
+        self.reader.get_mut().poll_settle(cx, &self.std)
     }
 
     /// Waits until the seek that was begun is through.
@@ -510,12 +510,12 @@ impl File {
         let spent = ready!(coop::poll_proceed(cx));
         engine::enter()?;
         ready!(self.poll_seek(cx))?;
-        ready!(self.intake.get_mut().poll_settle(cx, &self.std))?;
+        ready!(self.reader.get_mut().poll_settle(cx, &self.std))?;
         let written = match self.write_here(pieces) {
             Some(written) => written,
             None => {
                 let most = self.max_buf_size;
-                ready!(self.outbox.poll_put(cx, &self.std, pieces, most))
+                ready!(self.write_back.poll_put(cx, &self.std, pieces, most))
             }
         };
         spent.made_progress();
@@ -526,24 +526,22 @@ impl File {
     fn write_here(&mut self, pieces: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
         let most = self.max_buf_size.min(engine::MOST_AT_ONCE);
-        if len > most || self.outbox.has_news() {
+        if len > most || self.write_back.has_news() {
             return None;
         }
         if let Writing::AtOnce = self.writing {
-            match sys::write_now(&self.std, pieces) {
-                Now::Done(written) => return Some(written),
-                Now::MustWait => return None,
-                Now::Unknown => {}
+            match sys::write_nowait(&self.std, pieces) {
+                NoWait::Done(written) => return Some(written),
+                NoWait::WouldBlock => return None,
+                NoWait::Unsupported => {}
             }
-            self.writing = match self.is_near() {
-                true => Writing::OnTheSpot,
+            self.writing = match self.is_local() {
+                true => Writing::Inline,
                 false => Writing::Elsewhere,
             };
         }
         match self.writing {
-            Writing::OnTheSpot => {
-                on_the_spot(&self.patience, || write_some(&self.std, pieces)).ok()
-            }
+            Writing::Inline => run_inline(&self.backoff, || write_some(&self.std, pieces)).ok(),
             Writing::AtOnce | Writing::Elsewhere => None,
         }
     }
@@ -569,9 +567,9 @@ impl AsyncRead for File {
         let spent = ready!(coop::poll_proceed(cx));
         engine::enter()?;
         ready!(this.poll_seek(cx))?;
-        ready!(this.outbox.poll_idle(cx))?; // F2
+        ready!(this.write_back.poll_idle(cx))?; // F2
         let most = this.max_buf_size;
-        let read = ready!(this.intake.get_mut().poll_read(cx, &this.std, buf, most));
+        let read = ready!(this.reader.get_mut().poll_read(cx, &this.std, buf, most));
         spent.made_progress();
         Poll::Ready(read)
     }
@@ -600,7 +598,7 @@ impl AsyncWrite for File {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let spent = ready!(coop::poll_proceed(cx));
-        let arrived = ready!(self.outbox.poll_idle(cx));
+        let arrived = ready!(self.write_back.poll_idle(cx));
         spent.made_progress();
         Poll::Ready(arrived)
     }

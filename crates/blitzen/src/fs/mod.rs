@@ -35,13 +35,13 @@ mod dir;
 mod doc;
 mod engine;
 mod file;
-mod intake;
+mod inline;
 mod open;
-mod outbox;
 mod path;
-mod spot;
+mod reader;
 mod sys;
 mod times;
+mod write_back;
 
 pub use dir::{
     DirBuilder, DirEntry, ReadDir, create_dir, create_dir_all, read_dir, remove_dir, remove_dir_all,

@@ -307,7 +307,7 @@ pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
     engine::enter()?;
     crate::task::consume_budget().await;
     let path = path.as_ref().to_owned();
-    match sys::exists_now(&path) {
+    match sys::exists_cached(&path) {
         Some(exists) => exists,
         None => engine::job(move || path.try_exists()).await,
     }

@@ -5,7 +5,7 @@
 //! word: a descriptor closed and used again in between would name another file.
 //!
 //! The transfers can be done without a ring as well: at once, if the kernel can
-//! ([`Carry::now`]), or by a thread that may wait ([`Carry::wait`]).
+//! ([`Transfer::now`]), or by a thread that may wait ([`Transfer::wait`]).
 
 use std::ffi::CString;
 use std::io;
@@ -17,27 +17,27 @@ use io_uring::{opcode, types};
 use super::memory::{Memory, Pieces};
 use super::op::Operation;
 use crate::is_gone;
-use crate::now::{Now, read_pieces, write_pieces};
+use crate::nowait::{NoWait, readv_nowait, writev_nowait};
 
 /// Something that holds a file open wherever it is moved.
-trait Holder: AsFd + Send + 'static {
+trait AsRingFd: AsFd + Send + 'static {
     fn fd(&self) -> types::Fd {
         types::Fd(self.as_fd().as_raw_fd())
     }
 }
 
-impl<F: AsFd + Send + 'static> Holder for F {}
+impl<F: AsFd + Send + 'static> AsRingFd for F {}
 
-const HERE: types::Fd = types::Fd(libc::AT_FDCWD);
+const CWD: types::Fd = types::Fd(libc::AT_FDCWD);
 
 /// What the kernel says of a transfer, with the keeper of the memory.
-pub type Transfer<K> = (io::Result<usize>, K);
+pub type TransferResult<K> = (io::Result<usize>, K);
 
 /// A transfer, which can be done without a ring as well.
 ///
 /// ```
 /// use blitzen_driver::ring::Memory;
-/// use blitzen_driver::ring::file::{Carry, Read};
+/// use blitzen_driver::ring::file::{Transfer, Read};
 ///
 /// let file = std::fs::File::open("/dev/null")?;
 /// let read = Read::new(file, Memory::room(Vec::with_capacity(4096)), 0);
@@ -46,12 +46,12 @@ pub type Transfer<K> = (io::Result<usize>, K);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[allow(clippy::len_without_is_empty)] // nothing is asked of an empty one
-pub trait Carry<K>: Operation<Output = Transfer<K>> {
+pub trait Transfer<K>: Operation<Output = TransferResult<K>> {
     /// Does it if that needs no waiting; then [`finish`](Operation::finish) it.
-    fn now(&mut self) -> Now<u32>;
+    fn now(&mut self) -> NoWait<u32>;
 
     /// Does it on a thread that may wait.
-    fn wait(self) -> Transfer<K>;
+    fn wait(self) -> TransferResult<K>;
 
     /// How many bytes it may move.
     fn len(&self) -> usize;
@@ -66,7 +66,7 @@ fn at(offset: u64) -> Option<u64> {
 }
 
 type AtOffset = unsafe extern "C" fn(i32, *const libc::iovec, i32, libc::off_t) -> libc::ssize_t;
-type InPlace = unsafe extern "C" fn(i32, *const libc::iovec, i32) -> libc::ssize_t;
+type AtPosition = unsafe extern "C" fn(i32, *const libc::iovec, i32) -> libc::ssize_t;
 
 /// A transfer that may wait, again if a signal comes in between.
 ///
@@ -74,7 +74,7 @@ type InPlace = unsafe extern "C" fn(i32, *const libc::iovec, i32) -> libc::ssize
 /// As for the two system calls.
 unsafe fn wait_for(
     at_offset: AtOffset,
-    in_place: InPlace,
+    in_place: AtPosition,
     file: std::os::fd::BorrowedFd<'_>,
     pieces: &[libc::iovec],
     offset: u64,
@@ -130,14 +130,14 @@ impl<F, K> Read<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Carry<K> for Read<F, K> {
-    fn now(&mut self) -> Now<u32> {
+impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Read<F, K> {
+    fn now(&mut self) -> NoWait<u32> {
         let (file, offset) = (self.file.as_fd(), at(self.offset));
         // SAFETY: the memory is the operation's.
-        unsafe { read_pieces(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
+        unsafe { readv_nowait(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
     }
 
-    fn wait(self) -> Transfer<K> {
+    fn wait(self) -> TransferResult<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
             // SAFETY: the memory is the operation's.
@@ -157,7 +157,7 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Carry<K> for Read<F, K> {
 
 // SAFETY: the file and the memory are owned, and stay where they are.
 unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Read<F, K> {
-    type Output = Transfer<K>;
+    type Output = TransferResult<K>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -166,7 +166,7 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Read<F, K
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> Transfer<K> {
+    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
         let read = result.map(|n| n as usize);
         let memory = self.memory;
         let keeper = memory.into_written(*read.as_ref().unwrap_or(&0));
@@ -203,14 +203,14 @@ impl<F, K> Write<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Carry<K> for Write<F, K> {
-    fn now(&mut self) -> Now<u32> {
+impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Write<F, K> {
+    fn now(&mut self) -> NoWait<u32> {
         let (file, offset) = (self.file.as_fd(), at(self.offset));
         // SAFETY: the memory is the operation's.
-        unsafe { write_pieces(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
+        unsafe { writev_nowait(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
     }
 
-    fn wait(self) -> Transfer<K> {
+    fn wait(self) -> TransferResult<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
             // SAFETY: the memory is the operation's.
@@ -230,7 +230,7 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Carry<K> for Write<F, K> {
 
 // SAFETY: the file and the memory are owned, and stay where they are.
 unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Write<F, K> {
-    type Output = Transfer<K>;
+    type Output = TransferResult<K>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -239,7 +239,7 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Write<F, 
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> Transfer<K> {
+    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
         (result.map(|n| n as usize), self.memory.into_keeper())
     }
 }
@@ -273,14 +273,14 @@ impl<F, K> ReadVectored<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Carry<K> for ReadVectored<F, K> {
-    fn now(&mut self) -> Now<u32> {
+impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for ReadVectored<F, K> {
+    fn now(&mut self) -> NoWait<u32> {
         let (file, offset) = (self.file.as_fd(), at(self.offset));
         // SAFETY: the memory is the operation's.
-        unsafe { read_pieces(file, self.pieces.list(), offset) }.map(|n| n as u32)
+        unsafe { readv_nowait(file, self.pieces.list(), offset) }.map(|n| n as u32)
     }
 
-    fn wait(self) -> Transfer<K> {
+    fn wait(self) -> TransferResult<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), self.pieces.list());
             // SAFETY: the memory is the operation's.
@@ -301,7 +301,7 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Carry<K> for ReadVectored<F, K
 // SAFETY: the file and the memory are owned, and stay where they are; so does
 // the list of pieces, which is on the heap.
 unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for ReadVectored<F, K> {
-    type Output = Transfer<K>;
+    type Output = TransferResult<K>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -311,7 +311,7 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for ReadVecto
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> Transfer<K> {
+    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
         let read = result.map(|n| n as usize);
         let keeper = self.pieces.into_written(*read.as_ref().unwrap_or(&0));
         (read, keeper)
@@ -347,14 +347,14 @@ impl<F, K> WriteVectored<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Carry<K> for WriteVectored<F, K> {
-    fn now(&mut self) -> Now<u32> {
+impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for WriteVectored<F, K> {
+    fn now(&mut self) -> NoWait<u32> {
         let (file, offset) = (self.file.as_fd(), at(self.offset));
         // SAFETY: the memory is the operation's.
-        unsafe { write_pieces(file, self.pieces.list(), offset) }.map(|n| n as u32)
+        unsafe { writev_nowait(file, self.pieces.list(), offset) }.map(|n| n as u32)
     }
 
-    fn wait(self) -> Transfer<K> {
+    fn wait(self) -> TransferResult<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), self.pieces.list());
             // SAFETY: the memory is the operation's.
@@ -374,7 +374,7 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Carry<K> for WriteVectored<F, 
 
 // SAFETY: as for `ReadVectored`.
 unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for WriteVectored<F, K> {
-    type Output = Transfer<K>;
+    type Output = TransferResult<K>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -384,7 +384,7 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for WriteVect
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> Transfer<K> {
+    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
         (result.map(|n| n as usize), self.pieces.into_keeper())
     }
 }
@@ -553,7 +553,7 @@ unsafe impl Operation for Open {
     fn entry(&mut self) -> Entry {
         // By a thread of the kernel's: a try in passing would not wait for the
         // other end of a named pipe, as opening one must.
-        opcode::OpenAt::new(HERE, self.path.as_ptr())
+        opcode::OpenAt::new(CWD, self.path.as_ptr())
             .flags(self.flags)
             .mode(self.mode)
             .build()
@@ -629,19 +629,19 @@ pub struct Stat<F = OwnedFd> {
     file: Option<F>,
     path: CString,
     flags: i32,
-    answer: Box<Answer>,
+    answer: Box<StatxBuf>,
 }
 
 /// Boxed, so that it stays where the kernel writes.
-struct Answer(libc::statx);
+struct StatxBuf(libc::statx);
 
-impl std::fmt::Debug for Answer {
+impl std::fmt::Debug for StatxBuf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("statx")
     }
 }
 
-impl Answer {
+impl StatxBuf {
     fn empty() -> Box<Self> {
         // SAFETY: a structure of numbers, for which zero is a value.
         Box::new(Self(unsafe { std::mem::zeroed() }))
@@ -655,7 +655,7 @@ impl Stat {
             file: None,
             path,
             flags,
-            answer: Answer::empty(),
+            answer: StatxBuf::empty(),
         }
     }
 }
@@ -667,7 +667,7 @@ impl<F> Stat<F> {
             file: Some(file),
             path: CString::default(),
             flags: libc::AT_EMPTY_PATH,
-            answer: Answer::empty(),
+            answer: StatxBuf::empty(),
         }
     }
 }
@@ -679,7 +679,7 @@ unsafe impl<F: AsFd + Send + 'static> Operation for Stat<F> {
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
-        let file = self.file.as_ref().map_or(HERE, Holder::fd);
+        let file = self.file.as_ref().map_or(CWD, AsRingFd::fd);
         let answer = (&raw mut *self.answer).cast();
         opcode::Statx::new(file, self.path.as_ptr(), answer)
             .flags(self.flags)
@@ -719,7 +719,7 @@ unsafe impl Operation for Rename {
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
-        opcode::RenameAt::new(HERE, self.from.as_ptr(), HERE, self.to.as_ptr()).build()
+        opcode::RenameAt::new(CWD, self.from.as_ptr(), CWD, self.to.as_ptr()).build()
     }
 
     fn finish(self, result: io::Result<u32>) -> io::Result<()> {
@@ -760,7 +760,7 @@ unsafe impl Operation for Remove {
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
-        opcode::UnlinkAt::new(HERE, self.path.as_ptr())
+        opcode::UnlinkAt::new(CWD, self.path.as_ptr())
             .flags(self.flags)
             .build()
     }
@@ -773,18 +773,18 @@ unsafe impl Operation for Remove {
 /// Makes a directory.
 ///
 /// ```
-/// use blitzen_driver::ring::file::MakeDir;
+/// use blitzen_driver::ring::file::CreateDir;
 ///
-/// let make = MakeDir::new(c"new".into(), 0o777);
+/// let make = CreateDir::new(c"new".into(), 0o777);
 /// # drop(make);
 /// ```
 #[derive(Debug)]
-pub struct MakeDir {
+pub struct CreateDir {
     path: CString,
     mode: libc::mode_t,
 }
 
-impl MakeDir {
+impl CreateDir {
     /// A directory with `mode`, less what the process masks.
     pub fn new(path: CString, mode: libc::mode_t) -> Self {
         Self { path, mode }
@@ -792,12 +792,12 @@ impl MakeDir {
 }
 
 // SAFETY: the path is owned, and on the heap.
-unsafe impl Operation for MakeDir {
+unsafe impl Operation for CreateDir {
     type Output = io::Result<()>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
-        opcode::MkDirAt::new(HERE, self.path.as_ptr())
+        opcode::MkDirAt::new(CWD, self.path.as_ptr())
             .mode(self.mode)
             .build()
     }
@@ -810,18 +810,18 @@ unsafe impl Operation for MakeDir {
 /// Makes a second name for a file.
 ///
 /// ```
-/// use blitzen_driver::ring::file::Link;
+/// use blitzen_driver::ring::file::HardLink;
 ///
-/// let link = Link::new(c"file".into(), c"also".into());
+/// let link = HardLink::new(c"file".into(), c"also".into());
 /// # drop(link);
 /// ```
 #[derive(Debug)]
-pub struct Link {
+pub struct HardLink {
     original: CString,
     link: CString,
 }
 
-impl Link {
+impl HardLink {
     /// `link` shall name what `original` names.
     pub fn new(original: CString, link: CString) -> Self {
         Self { original, link }
@@ -829,12 +829,12 @@ impl Link {
 }
 
 // SAFETY: the paths are owned, and on the heap.
-unsafe impl Operation for Link {
+unsafe impl Operation for HardLink {
     type Output = io::Result<()>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
-        opcode::LinkAt::new(HERE, self.original.as_ptr(), HERE, self.link.as_ptr()).build()
+        opcode::LinkAt::new(CWD, self.original.as_ptr(), CWD, self.link.as_ptr()).build()
     }
 
     fn finish(self, result: io::Result<u32>) -> io::Result<()> {
@@ -869,7 +869,7 @@ unsafe impl Operation for Symlink {
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
-        opcode::SymlinkAt::new(HERE, self.original.as_ptr(), self.link.as_ptr()).build()
+        opcode::SymlinkAt::new(CWD, self.original.as_ptr(), self.link.as_ptr()).build()
     }
 
     fn finish(self, result: io::Result<u32>) -> io::Result<()> {

@@ -14,21 +14,21 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
-use blitzen_driver::now;
-pub(crate) use blitzen_driver::now::Now;
+use blitzen_driver::nowait;
+pub(crate) use blitzen_driver::nowait::NoWait;
 use blitzen_driver::ring::file::{
-    Allocate, Carry, Link, MakeDir, Read, ReadVectored, Remove, Rename, SetLen, Symlink, Sync,
-    Transfer, Write, WriteVectored,
+    Allocate, Transfer, HardLink, CreateDir, Read, ReadVectored, Remove, Rename, SetLen, Symlink, Sync,
+    TransferResult, Write, WriteVectored,
 };
 use blitzen_driver::ring::{Memory, Op, Operation, Pieces};
-use blitzen_driver::soon;
-pub(crate) use blitzen_driver::soon::{is_near, is_near_file};
+use blitzen_driver::local_fs;
+pub(crate) use blitzen_driver::local_fs::{is_local, is_local_file};
 use blitzen_io::owned::{IoBuf, IoBufMut, Outcome};
 use blitzen_util::shim::Mutex;
 
 use super::super::engine::{self, MOST_AT_ONCE};
 use super::super::open::Flags;
-use super::super::spot::{self, Patience, on_the_spot};
+use super::super::inline::{self, InlineBackoff, run_inline};
 use crate::runtime::context;
 
 /// More than this is read and written by a thread that has nothing else to do.
@@ -71,15 +71,15 @@ fn ring_supports(code: u8) -> bool {
 
 /// Something done with names: on the spot, on the ring, or else by a job.
 async fn by_name<T: Operation<Output = io::Result<R>>, R: Send + 'static>(
-    is_near: bool,
+    is_local: bool,
     operation: T,
     job: impl FnOnce() -> io::Result<R> + Send + 'static,
 ) -> io::Result<R> {
     crate::task::consume_budget().await;
-    if !is_near {
+    if !is_local {
         return perform(operation, job).await;
     }
-    match on_the_spot(&spot::PATHS, job) {
+    match run_inline(&inline::PATHS, job) {
         Ok(done) => done,
         Err(job) => perform(operation, job).await,
     }
@@ -114,19 +114,19 @@ fn c_string(path: &Path) -> io::Result<CString> {
 }
 
 /// Reads where the file stands, if that needs no waiting.
-pub(crate) fn read_now(file: &StdFile, room: &mut [MaybeUninit<u8>]) -> Now<usize> {
-    now::read_now(file, room, None)
+pub(crate) fn read_nowait(file: &StdFile, room: &mut [MaybeUninit<u8>]) -> NoWait<usize> {
+    nowait::read_nowait(file, room, None)
 }
 
 /// Writes where the file stands, if that needs no waiting.
-pub(crate) fn write_now(file: &StdFile, pieces: &[IoSlice<'_>]) -> Now<usize> {
-    now::write_now(file, pieces, None)
+pub(crate) fn write_nowait(file: &StdFile, pieces: &[IoSlice<'_>]) -> NoWait<usize> {
+    nowait::write_nowait(file, pieces, None)
 }
 
 /// Bytes on their way into the cache; what comes of it is of no interest.
-pub(crate) struct Warming(Op<Read<Arc<StdFile>, Vec<u8>>>);
+pub(crate) struct ReadAhead(Op<Read<Arc<StdFile>, Vec<u8>>>);
 
-impl Future for Warming {
+impl Future for ReadAhead {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -137,10 +137,10 @@ impl Future for Warming {
 
 /// Brings the bytes where the file stands into the cache, if there is a ring
 /// and the file stands anywhere.
-pub(crate) fn warm(file: &Arc<StdFile>, len: usize) -> Option<Warming> {
+pub(crate) fn read_ahead(file: &Arc<StdFile>, len: usize) -> Option<ReadAhead> {
     let offset = (&**file).stream_position().ok()?;
     let room = Memory::room(Vec::with_capacity(len));
-    submit(Read::new(file.clone(), room, offset)).ok().map(Warming)
+    submit(Read::new(file.clone(), room, offset)).ok().map(ReadAhead)
 }
 
 /// Opens a file, if that needs no waiting, or is likely not to.
@@ -148,64 +148,64 @@ pub(crate) fn warm(file: &Arc<StdFile>, len: usize) -> Option<Warming> {
 /// Otherwise not on the ring but by a job: whoever opens a named pipe waits for
 /// the other end, perhaps for ever, and the kernel has few threads for a ring.
 pub(crate) fn open_here(path: &Path, flags: &Flags) -> Option<io::Result<StdFile>> {
-    let (is_near, path) = (is_near(path), c_string(path).ok()?);
+    let (is_local, path) = (is_local(path), c_string(path).ok()?);
     let (mode, flags) = (flags.mode(), flags.for_open()?);
     let open = || {
-        let opened = soon::open_soon(&path, flags, mode)?;
-        soon::unmark(&opened.file, flags);
+        let opened = local_fs::open_regular(&path, flags, mode)?;
+        local_fs::clear_nonblock(&opened.file, flags);
         Some(StdFile::from(opened.file))
     };
-    if is_near && let Ok(Some(opened)) = on_the_spot(&spot::PATHS, open) {
+    if is_local && let Ok(Some(opened)) = run_inline(&inline::PATHS, open) {
         return Some(Ok(opened));
     }
-    match now::open_now(&path, flags) {
-        Now::Done(opened) => Some(opened.map(|opened| opened.file.into())),
-        Now::MustWait | Now::Unknown => None,
+    match nowait::open_cached(&path, flags) {
+        NoWait::Done(opened) => Some(opened.map(|opened| opened.file.into())),
+        NoWait::WouldBlock | NoWait::Unsupported => None,
     }
 }
 
 /// Writes a whole file on the spot, if that is likely to take no waiting.
 pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Option<io::Result<()>> {
-    if !is_near(path) {
+    if !is_local(path) {
         return None;
     }
     let path = c_string(path).ok()?;
     let write = || {
         let making = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-        let opened = soon::open_soon(&path, making, 0o666)?;
+        let opened = local_fs::open_regular(&path, making, 0o666)?;
         Some(io::Write::write_all(&mut StdFile::from(opened.file), contents))
     };
-    on_the_spot(&spot::PATHS, write).ok().flatten()
+    run_inline(&inline::PATHS, write).ok().flatten()
 }
 
 /// Whether there is something at a path, if that is known.
-pub(crate) fn exists_now(path: &Path) -> Option<io::Result<bool>> {
+pub(crate) fn exists_cached(path: &Path) -> Option<io::Result<bool>> {
     let path = c_string(path).ok()?;
-    match now::find_now(&path, false) {
-        Now::Done(Ok(_)) => Some(Ok(true)),
-        Now::Done(Err(error)) if error.kind() == io::ErrorKind::NotFound => Some(Ok(false)),
-        Now::Done(Err(error)) => Some(Err(error)),
-        Now::MustWait | Now::Unknown => None,
+    match nowait::find_cached(&path, false) {
+        NoWait::Done(Ok(_)) => Some(Ok(true)),
+        NoWait::Done(Err(error)) if error.kind() == io::ErrorKind::NotFound => Some(Ok(false)),
+        NoWait::Done(Err(error)) => Some(Err(error)),
+        NoWait::WouldBlock | NoWait::Unsupported => None,
     }
 }
 
 /// The whole of a file, if it can be opened at once; `None` if it cannot.
 pub(crate) async fn read_whole(path: &Path) -> Option<io::Result<Vec<u8>>> {
-    let (is_near, path) = (is_near(path), c_string(path).ok()?);
-    if is_near
+    let (is_local, path) = (is_local(path), c_string(path).ok()?);
+    if is_local
         && let Ok(Some(opened)) =
-            on_the_spot(&spot::PATHS, || soon::open_soon(&path, libc::O_RDONLY, 0))
+            run_inline(&inline::PATHS, || local_fs::open_regular(&path, libc::O_RDONLY, 0))
     {
         let len = usize::try_from(opened.len).unwrap_or(0);
         return Some(read_to_end(Arc::new(opened.file.into()), len).await);
     }
-    match now::open_now(&path, libc::O_RDONLY) {
-        Now::Done(Ok(opened)) => {
+    match nowait::open_cached(&path, libc::O_RDONLY) {
+        NoWait::Done(Ok(opened)) => {
             let len = usize::try_from(opened.len).unwrap_or(0);
             Some(read_to_end(Arc::new(opened.file.into()), len).await)
         }
-        Now::Done(Err(error)) => Some(Err(error)),
-        Now::MustWait | Now::Unknown => None,
+        NoWait::Done(Err(error)) => Some(Err(error)),
+        NoWait::WouldBlock | NoWait::Unsupported => None,
     }
 }
 
@@ -219,14 +219,14 @@ async fn read_to_end(file: Arc<StdFile>, len: usize) -> io::Result<Vec<u8>> {
         let offset = bytes.len();
         let room = bytes.spare_capacity_mut();
         let most = room.len().min(MOST_AT_ONCE);
-        let read = match now::read_now(&*file, &mut room[..most], Some(offset as u64)) {
-            Now::Done(read) => {
+        let read = match nowait::read_nowait(&*file, &mut room[..most], Some(offset as u64)) {
+            NoWait::Done(read) => {
                 let read = read?;
                 // SAFETY: the kernel has just written them.
                 unsafe { bytes.set_len(offset + read) };
                 read
             }
-            Now::MustWait => {
+            NoWait::WouldBlock => {
                 let room = Memory::room_up_to(bytes, most);
                 let read = Read::new(file.clone(), room, offset as u64);
                 let (read, back) = match submit(read) {
@@ -236,7 +236,7 @@ async fn read_to_end(file: Arc<StdFile>, len: usize) -> io::Result<Vec<u8>> {
                 bytes = back;
                 told(read)?
             }
-            Now::Unknown => return rest_by_job(file, bytes).await,
+            NoWait::Unsupported => return rest_by_job(file, bytes).await,
         };
         // What is less than was asked for, and as much as the file had, is all.
         if read == 0 || read < most && bytes.len() == len {
@@ -260,10 +260,10 @@ async fn rest_by_job(file: Arc<StdFile>, mut bytes: Vec<u8>) -> io::Result<Vec<u
 }
 
 /// A transfer: at once, on the ring, or by a job.
-async fn transfer<T: Carry<K>, K: Send + 'static>(
+async fn transfer<T: Transfer<K>, K: Send + 'static>(
     mut operation: T,
-    temper: &Temper,
-) -> Transfer<K> {
+    nowait_backoff: &NoWaitBackoff,
+) -> TransferResult<K> {
     if let Err(error) = engine::enter() {
         return (Err(error), operation.into_keeper());
     }
@@ -271,13 +271,13 @@ async fn transfer<T: Carry<K>, K: Send + 'static>(
     if operation.len() > MOST_IN_RING {
         return transfer_by_job(operation).await;
     }
-    if temper.is_worth_a_try()
-        && let Now::Done(done) = operation.now()
+    if nowait_backoff.is_worth_a_try()
+        && let NoWait::Done(done) = operation.now()
     {
-        temper.note(false);
+        nowait_backoff.note(false);
         return operation.finish(done);
     }
-    temper.note(true);
+    nowait_backoff.note(true);
     match submit(operation) {
         Ok(op) => {
             let (done, back) = op.await;
@@ -288,13 +288,13 @@ async fn transfer<T: Carry<K>, K: Send + 'static>(
 }
 
 #[cold]
-async fn transfer_by_job<T: Carry<K>, K: Send + 'static>(operation: T) -> Transfer<K> {
+async fn transfer_by_job<T: Transfer<K>, K: Send + 'static>(operation: T) -> TransferResult<K> {
     // Shared, to get it back from a job that is refused.
     let slot = Arc::new(Mutex::new(Some(operation)));
     let theirs = slot.clone();
     let job = move || {
         let operation = theirs.lock().take();
-        operation.map(Carry::wait)
+        operation.map(Transfer::wait)
     };
     if let Ok(Some(outcome)) = engine::start(job, false).await {
         return outcome;
@@ -319,7 +319,7 @@ fn bytes<B: IoBuf>(buf: B) -> Memory<B> {
 
 /// Whether the kernel may be asked at once: not where it had to wait again and
 /// again, except now and then.
-pub(crate) struct Temper {
+pub(crate) struct NoWaitBackoff {
     /// How often in a row it had to wait.
     waits: AtomicU8,
 }
@@ -329,7 +329,7 @@ const FEW: u8 = 4;
 /// Of so many, one is tried nevertheless.
 const ONE_OF: u8 = 16;
 
-impl Temper {
+impl NoWaitBackoff {
     pub(crate) const fn new() -> Self {
         Self {
             waits: AtomicU8::new(0),
@@ -358,9 +358,9 @@ pub(crate) async fn read_at<B: IoBufMut + Send>(
     file: Arc<StdFile>,
     buf: B,
     offset: u64,
-    temper: &Temper,
+    nowait_backoff: &NoWaitBackoff,
 ) -> Outcome<B> {
-    transfer(Read::new(file, room(buf), offset), temper).await
+    transfer(Read::new(file, room(buf), offset), nowait_backoff).await
 }
 
 /// Writes at an offset.
@@ -368,9 +368,9 @@ pub(crate) async fn write_at<B: IoBuf + Send>(
     file: Arc<StdFile>,
     buf: B,
     offset: u64,
-    temper: &Temper,
+    nowait_backoff: &NoWaitBackoff,
 ) -> Outcome<B> {
-    transfer(Write::new(file, bytes(buf), offset), temper).await
+    transfer(Write::new(file, bytes(buf), offset), nowait_backoff).await
 }
 
 /// Reads at an offset, into one buffer after another.
@@ -378,7 +378,7 @@ pub(crate) async fn read_vectored_at<B: IoBufMut + Send>(
     file: Arc<StdFile>,
     mut bufs: Vec<B>,
     offset: u64,
-    temper: &Temper,
+    nowait_backoff: &NoWaitBackoff,
 ) -> Outcome<Vec<B>> {
     let list = bufs
         .iter_mut()
@@ -398,7 +398,7 @@ pub(crate) async fn read_vectored_at<B: IoBufMut + Send>(
     };
     // SAFETY: O1 to O3 of each buffer; moving the vector leaves them as they are.
     let pieces = unsafe { Pieces::new(bufs, list, written) };
-    transfer(ReadVectored::new(file, pieces, offset), temper).await
+    transfer(ReadVectored::new(file, pieces, offset), nowait_backoff).await
 }
 
 /// Writes at an offset, from one buffer after another.
@@ -406,7 +406,7 @@ pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
     file: Arc<StdFile>,
     bufs: Vec<B>,
     offset: u64,
-    temper: &Temper,
+    nowait_backoff: &NoWaitBackoff,
 ) -> Outcome<Vec<B>> {
     let list = bufs
         .iter()
@@ -418,7 +418,7 @@ pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
         .collect();
     // SAFETY: O1 and O2 of each buffer; they are only read.
     let pieces = unsafe { Pieces::new(bufs, list, |_, _| {}) };
-    transfer(WriteVectored::new(file, pieces, offset), temper).await
+    transfer(WriteVectored::new(file, pieces, offset), nowait_backoff).await
 }
 
 pub(crate) async fn sync_all(file: &Arc<StdFile>) -> io::Result<()> {
@@ -431,15 +431,15 @@ pub(crate) async fn sync_data(file: &Arc<StdFile>) -> io::Result<()> {
     perform(Sync::data(file.clone()), move || by_job.sync_data()).await
 }
 
-/// Cuts a file, or adds to it; with `patience` on the spot.
+/// Cuts a file, or adds to it; with `backoff` on the spot.
 pub(crate) async fn set_len(
     file: &Arc<StdFile>,
     len: u64,
-    patience: Option<&Patience>,
+    backoff: Option<&InlineBackoff>,
 ) -> io::Result<()> {
     crate::task::consume_budget().await;
-    if let Some(patience) = patience
-        && let Ok(set) = on_the_spot(patience, || file.set_len(len))
+    if let Some(backoff) = backoff
+        && let Ok(set) = run_inline(backoff, || file.set_len(len))
     {
         return set;
     }
@@ -471,34 +471,34 @@ pub(crate) async fn allocate(file: &Arc<StdFile>, offset: u64, len: u64) -> io::
 
 pub(crate) async fn remove_file(path: PathBuf) -> io::Result<()> {
     let operation = Remove::file(c_string(&path)?);
-    by_name(is_near(&path), operation, || std::fs::remove_file(path)).await
+    by_name(is_local(&path), operation, || std::fs::remove_file(path)).await
 }
 
 pub(crate) async fn remove_dir(path: PathBuf) -> io::Result<()> {
     let operation = Remove::dir(c_string(&path)?);
-    by_name(is_near(&path), operation, || std::fs::remove_dir(path)).await
+    by_name(is_local(&path), operation, || std::fs::remove_dir(path)).await
 }
 
 pub(crate) async fn create_dir(path: PathBuf) -> io::Result<()> {
-    let operation = MakeDir::new(c_string(&path)?, 0o777);
-    by_name(is_near(&path), operation, || std::fs::create_dir(path)).await
+    let operation = CreateDir::new(c_string(&path)?, 0o777);
+    by_name(is_local(&path), operation, || std::fs::create_dir(path)).await
 }
 
 pub(crate) async fn rename(from: PathBuf, to: PathBuf) -> io::Result<()> {
     let operation = Rename::new(c_string(&from)?, c_string(&to)?);
-    let is_near = is_near(&from) && is_near(&to);
-    by_name(is_near, operation, || std::fs::rename(from, to)).await
+    let is_local = is_local(&from) && is_local(&to);
+    by_name(is_local, operation, || std::fs::rename(from, to)).await
 }
 
 pub(crate) async fn hard_link(original: PathBuf, link: PathBuf) -> io::Result<()> {
-    let operation = Link::new(c_string(&original)?, c_string(&link)?);
-    let is_near = is_near(&original) && is_near(&link);
-    by_name(is_near, operation, || std::fs::hard_link(original, link)).await
+    let operation = HardLink::new(c_string(&original)?, c_string(&link)?);
+    let is_local = is_local(&original) && is_local(&link);
+    by_name(is_local, operation, || std::fs::hard_link(original, link)).await
 }
 
 pub(crate) async fn symlink(original: PathBuf, link: PathBuf) -> io::Result<()> {
     let operation = Symlink::new(c_string(&original)?, c_string(&link)?);
-    by_name(is_near(&link), operation, || std::os::unix::fs::symlink(original, link)).await
+    by_name(is_local(&link), operation, || std::os::unix::fs::symlink(original, link)).await
 }
 
 /// The ring in a runtime. Pipes stand for disks, since they can be made to take

@@ -14,29 +14,29 @@ use blitzen_util::shim::Mutex;
 
 use super::super::engine;
 use super::super::open::Flags;
-use super::super::spot::Patience;
+use super::super::inline::InlineBackoff;
 
 /// What can be done at once: here nobody can tell.
-pub(crate) enum Now<T> {
+pub(crate) enum NoWait<T> {
     #[allow(dead_code)] // elsewhere
     Done(io::Result<T>),
     #[allow(dead_code)] // elsewhere
-    MustWait,
-    Unknown,
+    WouldBlock,
+    Unsupported,
 }
 
-pub(crate) fn read_now(_: &StdFile, _: &mut [MaybeUninit<u8>]) -> Now<usize> {
-    Now::Unknown
+pub(crate) fn read_nowait(_: &StdFile, _: &mut [MaybeUninit<u8>]) -> NoWait<usize> {
+    NoWait::Unsupported
 }
 
-pub(crate) fn write_now(_: &StdFile, _: &[IoSlice<'_>]) -> Now<usize> {
-    Now::Unknown
+pub(crate) fn write_nowait(_: &StdFile, _: &[IoSlice<'_>]) -> NoWait<usize> {
+    NoWait::Unsupported
 }
 
 /// Never made here.
-pub(crate) enum Warming {}
+pub(crate) enum ReadAhead {}
 
-impl Future for Warming {
+impl Future for ReadAhead {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
@@ -44,7 +44,7 @@ impl Future for Warming {
     }
 }
 
-pub(crate) fn warm(_: &Arc<StdFile>, _: usize) -> Option<Warming> {
+pub(crate) fn read_ahead(_: &Arc<StdFile>, _: usize) -> Option<ReadAhead> {
     None
 }
 
@@ -53,15 +53,15 @@ pub(crate) fn open_here(_: &Path, _: &Flags) -> Option<io::Result<StdFile>> {
 }
 
 /// Whether the system may be asked at once: it cannot.
-pub(crate) struct Temper;
+pub(crate) struct NoWaitBackoff;
 
-impl Temper {
+impl NoWaitBackoff {
     pub(crate) const fn new() -> Self {
         Self
     }
 }
 
-pub(crate) fn exists_now(_: &Path) -> Option<io::Result<bool>> {
+pub(crate) fn exists_cached(_: &Path) -> Option<io::Result<bool>> {
     None
 }
 
@@ -70,11 +70,11 @@ pub(crate) fn write_whole(_: &Path, _: &[u8]) -> Option<io::Result<()>> {
 }
 
 /// What nobody can tell is not.
-pub(crate) fn is_near(_: &Path) -> bool {
+pub(crate) fn is_local(_: &Path) -> bool {
     false
 }
 
-pub(crate) fn is_near_file(_: &StdFile) -> bool {
+pub(crate) fn is_local_file(_: &StdFile) -> bool {
     false
 }
 
@@ -155,7 +155,7 @@ pub(crate) async fn read_at<B: IoBufMut + Send>(
     file: Arc<StdFile>,
     buf: B,
     offset: u64,
-    _: &Temper,
+    _: &NoWaitBackoff,
 ) -> Outcome<B> {
     transfer(buf, move |buf| read_into(&file, buf, offset)).await
 }
@@ -164,7 +164,7 @@ pub(crate) async fn write_at<B: IoBuf + Send>(
     file: Arc<StdFile>,
     buf: B,
     offset: u64,
-    _: &Temper,
+    _: &NoWaitBackoff,
 ) -> Outcome<B> {
     let act = move |buf: &mut B| undisturbed(|| write_once(&file, buf.as_init(), offset));
     transfer(buf, act).await
@@ -174,7 +174,7 @@ pub(crate) async fn read_vectored_at<B: IoBufMut + Send>(
     file: Arc<StdFile>,
     bufs: Vec<B>,
     offset: u64,
-    _: &Temper,
+    _: &NoWaitBackoff,
 ) -> Outcome<Vec<B>> {
     let act = move |bufs: &mut Vec<B>| {
         let mut done = 0;
@@ -198,7 +198,7 @@ pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
     file: Arc<StdFile>,
     bufs: Vec<B>,
     offset: u64,
-    _: &Temper,
+    _: &NoWaitBackoff,
 ) -> Outcome<Vec<B>> {
     let act = move |bufs: &mut Vec<B>| {
         let mut done = 0;
@@ -233,7 +233,7 @@ pub(crate) async fn sync_data(file: &Arc<StdFile>) -> io::Result<()> {
 pub(crate) async fn set_len(
     file: &Arc<StdFile>,
     len: u64,
-    _: Option<&Patience>,
+    _: Option<&InlineBackoff>,
 ) -> io::Result<()> {
     let file = file.clone();
     engine::job(move || file.set_len(len)).await

@@ -10,7 +10,7 @@ use io_uring::{opcode, types};
 use super::stream::Stream;
 use super::table::{Aftermath, Key};
 use crate::gone;
-use crate::ring::file::Transfer;
+use crate::ring::file::TransferResult;
 use crate::ring::{Memory, Operation, Ring};
 
 /// A buffer on its way out. Nothing else of its socket goes out meanwhile.
@@ -25,7 +25,7 @@ struct Lent<K> {
 // SAFETY: the memory is owned; the descriptor stays open while the table says
 // that a buffer is lent, which it does until this is dropped.
 unsafe impl<K: Send + 'static> Operation for Lent<K> {
-    type Output = Transfer<K>;
+    type Output = TransferResult<K>;
 
     fn entry(&mut self) -> Entry {
         let (start, len) = match &self.memory {
@@ -44,7 +44,7 @@ unsafe impl<K: Send + 'static> Operation for Lent<K> {
         }
     }
 
-    fn finish(mut self, result: io::Result<u32>) -> Transfer<K> {
+    fn finish(mut self, result: io::Result<u32>) -> TransferResult<K> {
         match self.memory.take() {
             Some(memory) => (result.map(|count| count as usize), memory.into_keeper()),
             None => unreachable!("taken at the end, which comes once"),
@@ -74,7 +74,7 @@ impl Stream {
         &self,
         memory: Memory<K>,
         zero_copy: bool,
-    ) -> Transfer<K> {
+    ) -> TransferResult<K> {
         let ring = self.ring();
         let zero_copy = zero_copy && ring.supports(opcode::SendZc::CODE);
         loop {

@@ -7,7 +7,7 @@
 //! millisecond or two, another thread goes on with the worker, and only the task
 //! waits.
 //!
-//! S1. Only what is near: see [`sys::is_near`]. Never what may wait for another
+//! S1. Only what is near: see [`sys::is_local`]. Never what may wait for another
 //!     program, such as the other end of a named pipe.
 //! S2. If something has taken long, the next ones are not done on the spot: the
 //!     more of them, the longer it goes on so.
@@ -30,7 +30,7 @@ const UNIT: Duration = Duration::from_micros(2);
 
 /// Whether something is worth a try on the spot: a disk that is slow now is
 /// likely to be slow for a while.
-pub(super) struct Patience {
+pub(super) struct InlineBackoff {
     /// How many more are not tried.
     passes: AtomicU32,
     /// How many took long, one after another.
@@ -38,9 +38,9 @@ pub(super) struct Patience {
 }
 
 /// Of what is done with paths. Every open file has its own.
-pub(super) static PATHS: Patience = Patience::new();
+pub(super) static PATHS: InlineBackoff = InlineBackoff::new();
 
-impl Patience {
+impl InlineBackoff {
     pub(super) const fn new() -> Self {
         Self {
             passes: AtomicU32::new(0),
@@ -70,10 +70,10 @@ impl Patience {
     }
 }
 
-/// Does it here, or hands it back, if this is no worker, or `patience` is at its
+/// Does it here, or hands it back, if this is no worker, or `backoff` is at its
 /// end.
-pub(super) fn on_the_spot<R, F: FnOnce() -> R>(patience: &Patience, code: F) -> Result<R, F> {
-    if !patience.may_try() {
+pub(super) fn run_inline<R, F: FnOnce() -> R>(backoff: &InlineBackoff, code: F) -> Result<R, F> {
+    if !backoff.may_try() {
         return Err(code);
     }
     let mut code = Some(code);
@@ -88,7 +88,7 @@ pub(super) fn on_the_spot<R, F: FnOnce() -> R>(patience: &Patience, code: F) -> 
     match (done, code) {
         (Ok(Some(output)), _) => {
             let took = begun.elapsed();
-            patience.learn(took);
+            backoff.learn(took);
             charge(took);
             Ok(output)
         }
@@ -112,23 +112,23 @@ mod tests {
     use super::*;
 
     /// How many of the next ones are not tried.
-    fn passes(patience: &Patience) -> usize {
-        (0..100_000).take_while(|_| !patience.may_try()).count()
+    fn passes(backoff: &InlineBackoff) -> usize {
+        (0..100_000).take_while(|_| !backoff.may_try()).count()
     }
 
     #[test]
     fn patience_with_a_slow_disk_ends_sooner_each_time() {
-        let patience = Patience::new();
-        assert_eq!(passes(&patience), 0);
+        let backoff = InlineBackoff::new();
+        assert_eq!(passes(&backoff), 0);
         let skipped = [(); 12].map(|()| {
-            patience.learn(LONG * 2);
-            passes(&patience)
+            backoff.learn(LONG * 2);
+            passes(&backoff)
         });
         assert_eq!(skipped[..4], [4, 8, 16, 32]);
         assert_eq!(skipped[9..], [1024; 3]);
-        patience.learn(LONG);
-        patience.learn(LONG * 2);
-        assert_eq!(passes(&patience), 4, "it was quick once");
+        backoff.learn(LONG);
+        backoff.learn(LONG * 2);
+        assert_eq!(passes(&backoff), 4, "it was quick once");
     }
 
     #[test]

@@ -33,7 +33,7 @@ const KEPT: usize = 2 * ENOUGH;
 
 /// Bytes on their way.
 #[derive(Default)]
-pub(super) struct Outbox(Mutex<State>);
+pub(super) struct WriteBack(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -54,7 +54,7 @@ impl State {
     }
 }
 
-impl Outbox {
+impl WriteBack {
     /// Waits until everything is written.
     pub(super) fn poll_idle(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.0.lock();
@@ -106,11 +106,11 @@ impl Outbox {
         }
         state.at_work = true;
         drop(state);
-        let delivery = Delivery {
-            outbox: self.clone(),
+        let job = WriteBackJob {
+            write_back: self.clone(),
             file: Some(file.clone()),
         };
-        drop(engine::start(move || delivery.run(), true)); // O2
+        drop(engine::start(move || job.run(), true)); // O2
         // A job that was refused has said so by now.
         match self.0.lock().failed.take() {
             Some(error) => Poll::Ready(Err(error)),
@@ -146,37 +146,37 @@ impl Outbox {
 }
 
 /// The job that writes.
-struct Delivery {
-    outbox: Arc<Outbox>,
+struct WriteBackJob {
+    write_back: Arc<WriteBack>,
     /// `None` once it has ended.
     file: Option<Arc<StdFile>>,
 }
 
-impl Delivery {
+impl WriteBackJob {
     fn run(mut self) {
-        let mut bytes = std::mem::take(&mut self.outbox.0.lock().spare);
+        let mut bytes = std::mem::take(&mut self.write_back.0.lock().spare);
         while self.take(&mut bytes) {
             let written = match &self.file {
                 Some(file) => (&**file).write_all(&bytes),
                 None => unreachable!("it has taken bytes"),
             };
             if let Err(error) = written {
-                let Self { outbox, file } = &mut self;
-                return outbox.end(file, Some(error));
+                let Self { write_back, file } = &mut self;
+                return write_back.end(file, Some(error));
             }
         }
     }
 
     /// Takes what has come; false, and at its end, if there is nothing.
     fn take(&mut self, bytes: &mut Vec<u8>) -> bool {
-        let mut state = self.outbox.0.lock();
+        let mut state = self.write_back.0.lock();
         let found = !state.filling.is_empty();
         if found {
             bytes.clear();
             std::mem::swap(bytes, &mut state.filling);
         } else {
             state.spare = std::mem::take(bytes);
-            self.outbox.end_locked(&mut state, &mut self.file, None);
+            self.write_back.end_locked(&mut state, &mut self.file, None);
         }
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
@@ -185,12 +185,12 @@ impl Delivery {
     }
 }
 
-impl Drop for Delivery {
+impl Drop for WriteBackJob {
     /// A job that never ran (O2), or a waker that panicked in it.
     fn drop(&mut self) {
         if self.file.is_some() {
-            let Self { outbox, file } = self;
-            outbox.end(file, Some(engine::failed()));
+            let Self { write_back, file } = self;
+            write_back.end(file, Some(engine::failed()));
         }
     }
 }
@@ -199,27 +199,33 @@ impl Drop for Delivery {
 mod tests {
     use super::*;
 
-    fn idle(outbox: &Outbox) -> Poll<io::Result<()>> {
-        outbox.poll_idle(&Context::from_waker(Waker::noop()))
+    fn idle(write_back: &WriteBack) -> Poll<io::Result<()>> {
+        write_back.poll_idle(&Context::from_waker(Waker::noop()))
     }
 
     /// As a job that the pool refuses, between the look whether it would and the
     /// attempt.
     #[test]
     fn a_job_that_never_runs_leaves_an_error_and_nobody_waiting() {
-        let outbox = Arc::new(Outbox::default());
-        outbox.0.lock().filling.extend_from_slice(b"lost");
-        outbox.0.lock().at_work = true;
-        assert!(idle(&outbox).is_pending());
+        let write_back = Arc::new(WriteBack::default());
+        write_back.0.lock().filling.extend_from_slice(b"lost");
+        write_back.0.lock().at_work = true;
+        assert!(idle(&write_back).is_pending());
         let file = Arc::new(StdFile::open("/dev/null").unwrap());
-        drop(Delivery {
-            outbox: outbox.clone(),
+        drop(WriteBackJob {
+            write_back: write_back.clone(),
             file: Some(file.clone()),
         });
-        assert!(outbox.0.lock().waiting.is_empty(), "who waited was woken");
+        assert!(
+            write_back.0.lock().waiting.is_empty(),
+            "who waited was woken"
+        );
         assert_eq!(Arc::strong_count(&file), 1);
-        assert!(matches!(idle(&outbox), Poll::Ready(Err(_))));
-        assert!(matches!(idle(&outbox), Poll::Ready(Ok(()))), "told once");
-        assert!(outbox.0.lock().filling.is_empty());
+        assert!(matches!(idle(&write_back), Poll::Ready(Err(_))));
+        assert!(
+            matches!(idle(&write_back), Poll::Ready(Ok(()))),
+            "told once"
+        );
+        assert!(write_back.0.lock().filling.is_empty());
     }
 }

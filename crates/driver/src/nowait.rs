@@ -12,51 +12,51 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// The kernel's answer.
 ///
 /// ```
-/// use blitzen_driver::now::{Now, read_now};
+/// use blitzen_driver::nowait::{NoWait, read_nowait};
 ///
 /// # let path = std::env::temp_dir().join(format!("blitzen-now-{}", std::process::id()));
 /// # std::fs::write(&path, b"cached")?;
 /// let file = std::fs::File::open(&path)?;
 /// let mut room = [std::mem::MaybeUninit::uninit(); 16];
-/// match read_now(&file, &mut room, Some(0)) {
-///     Now::Done(read) => assert_eq!(read?, 6),
-///     Now::MustWait => println!("a disk has to turn first"),
-///     Now::Unknown => println!("this file system cannot tell"),
+/// match read_nowait(&file, &mut room, Some(0)) {
+///     NoWait::Done(read) => assert_eq!(read?, 6),
+///     NoWait::WouldBlock => println!("a disk has to turn first"),
+///     NoWait::Unsupported => println!("this file system cannot tell"),
 /// }
 /// # std::fs::remove_file(&path)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub enum Now<T> {
+pub enum NoWait<T> {
     /// It is done, or has failed for good.
     Done(io::Result<T>),
     /// It would have to wait for something.
-    MustWait,
+    WouldBlock,
     /// It may or may not: here nobody can tell.
-    Unknown,
+    Unsupported,
 }
 
-impl<T> Now<T> {
+impl<T> NoWait<T> {
     /// Another kind of answer.
     ///
     /// ```
-    /// # use blitzen_driver::now::Now;
-    /// assert!(matches!(Now::Done(Ok(2)).map(|n| n + 1), Now::Done(Ok(3))));
+    /// # use blitzen_driver::nowait::NoWait;
+    /// assert!(matches!(NoWait::Done(Ok(2)).map(|n| n + 1), NoWait::Done(Ok(3))));
     /// ```
-    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Now<U> {
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> NoWait<U> {
         match self {
-            Self::Done(result) => Now::Done(result.map(change)),
-            Self::MustWait => Now::MustWait,
-            Self::Unknown => Now::Unknown,
+            Self::Done(result) => NoWait::Done(result.map(change)),
+            Self::WouldBlock => NoWait::WouldBlock,
+            Self::Unsupported => NoWait::Unsupported,
         }
     }
 
     fn from_error(error: io::Error) -> Self {
         match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::EINTR) => Self::MustWait,
+            Some(libc::EAGAIN | libc::EINTR) => Self::WouldBlock,
             // EINVAL: flags that this kernel does not know; EPERM: a sandbox
             // that does not know the call. The ordinary way will tell.
-            Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::EPERM) => Self::Unknown,
+            Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::EPERM) => Self::Unsupported,
             _ => Self::Done(Err(error)),
         }
     }
@@ -76,22 +76,22 @@ fn place(offset: Option<u64>) -> io::Result<libc::off_t> {
 ///
 /// # Safety
 /// As for `preadv2(2)`: the pieces may be written to.
-pub(crate) unsafe fn read_pieces(
+pub(crate) unsafe fn readv_nowait(
     file: BorrowedFd<'_>,
     pieces: &[libc::iovec],
     offset: Option<u64>,
-) -> Now<usize> {
+) -> NoWait<usize> {
     let count = pieces.len() as libc::c_int;
     let at = match place(offset) {
         Ok(at) => at,
-        Err(error) => return Now::Done(Err(error)),
+        Err(error) => return NoWait::Done(Err(error)),
     };
     let (fd, list) = (file.as_raw_fd(), pieces.as_ptr());
     // SAFETY: the caller's pieces, as many as said.
     let read = unsafe { libc::preadv2(fd, list, count, at, libc::RWF_NOWAIT) };
     usize::try_from(read).map_or_else(
-        |_| Now::from_error(io::Error::last_os_error()),
-        |read| Now::Done(Ok(read)),
+        |_| NoWait::from_error(io::Error::last_os_error()),
+        |read| NoWait::Done(Ok(read)),
     )
 }
 
@@ -99,64 +99,68 @@ pub(crate) unsafe fn read_pieces(
 ///
 /// # Safety
 /// As for `pwritev2(2)`: the pieces may be read.
-pub(crate) unsafe fn write_pieces(
+pub(crate) unsafe fn writev_nowait(
     file: BorrowedFd<'_>,
     pieces: &[libc::iovec],
     offset: Option<u64>,
-) -> Now<usize> {
+) -> NoWait<usize> {
     let count = pieces.len() as libc::c_int;
     let at = match place(offset) {
         Ok(at) => at,
-        Err(error) => return Now::Done(Err(error)),
+        Err(error) => return NoWait::Done(Err(error)),
     };
     let (fd, list) = (file.as_raw_fd(), pieces.as_ptr());
     // SAFETY: the caller's pieces, as many as said.
     let written = unsafe { libc::pwritev2(fd, list, count, at, libc::RWF_NOWAIT) };
     usize::try_from(written).map_or_else(
-        |_| Now::from_error(io::Error::last_os_error()),
-        |written| Now::Done(Ok(written)),
+        |_| NoWait::from_error(io::Error::last_os_error()),
+        |written| NoWait::Done(Ok(written)),
     )
 }
 
 /// Reads at an offset, or where the file stands, if that needs no waiting.
 ///
 /// ```
-/// use blitzen_driver::now::{Now, read_now};
+/// use blitzen_driver::nowait::{NoWait, read_nowait};
 ///
 /// let file = std::fs::File::open("/dev/null")?;
 /// let mut room = [std::mem::MaybeUninit::uninit(); 16];
-/// if let Now::Done(read) = read_now(&file, &mut room, None) {
+/// if let NoWait::Done(read) = read_nowait(&file, &mut room, None) {
 ///     assert_eq!(read?, 0);
 /// }
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn read_now(file: impl AsFd, room: &mut [MaybeUninit<u8>], offset: Option<u64>) -> Now<usize> {
+pub fn read_nowait(
+    file: impl AsFd,
+    room: &mut [MaybeUninit<u8>],
+    offset: Option<u64>,
+) -> NoWait<usize> {
     let piece = libc::iovec {
         iov_base: room.as_mut_ptr().cast(),
         iov_len: room.len(),
     };
     // SAFETY: one piece, which is the caller's slice.
-    unsafe { read_pieces(file.as_fd(), &[piece], offset) }
+    unsafe { readv_nowait(file.as_fd(), &[piece], offset) }
 }
 
 /// Writes at an offset, or where the file stands, if that needs no waiting.
 ///
 /// ```
 /// use std::io::IoSlice;
-/// use blitzen_driver::now::{Now, write_now};
+/// use blitzen_driver::nowait::{NoWait, write_nowait};
 ///
 /// let file = std::fs::File::options().write(true).open("/dev/null")?;
-/// if let Now::Done(written) = write_now(&file, &[IoSlice::new(b"hello")], None) {
+/// if let NoWait::Done(written) = write_nowait(&file, &[IoSlice::new(b"hello")], None) {
 ///     assert_eq!(written?, 5);
 /// }
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn write_now(file: impl AsFd, pieces: &[IoSlice<'_>], offset: Option<u64>) -> Now<usize> {
+pub fn write_nowait(file: impl AsFd, pieces: &[IoSlice<'_>], offset: Option<u64>) -> NoWait<usize> {
     let pieces = &pieces[..pieces.len().min(libc::UIO_MAXIOV as usize)];
     // SAFETY: an `IoSlice` has the layout of an `iovec`, by its documentation.
     let list = unsafe { std::slice::from_raw_parts(pieces.as_ptr().cast(), pieces.len()) };
     // SAFETY: the caller's slices, which are only read.
-    unsafe { write_pieces(file.as_fd(), list, offset) }
+    unsafe { writev_nowait(file.as_fd(), list, offset) }
 }
 
 /// A file that was opened at once.
@@ -176,64 +180,64 @@ pub struct Opened {
 /// and must not be done twice.
 ///
 /// ```
-/// use blitzen_driver::now::{Now, open_now};
+/// use blitzen_driver::nowait::{NoWait, open_cached};
 ///
-/// if let Now::Done(opened) = open_now(c"/etc/passwd", libc::O_RDONLY) {
+/// if let NoWait::Done(opened) = open_cached(c"/etc/passwd", libc::O_RDONLY) {
 ///     assert!(opened?.len > 0);
 /// }
-/// assert!(matches!(open_now(c"/dev/null", libc::O_RDONLY), Now::Unknown | Now::MustWait));
+/// assert!(matches!(open_cached(c"/dev/null", libc::O_RDONLY), NoWait::Unsupported | NoWait::WouldBlock));
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn open_now(path: &CStr, flags: i32) -> Now<Opened> {
+pub fn open_cached(path: &CStr, flags: i32) -> NoWait<Opened> {
     if flags & (libc::O_CREAT | libc::O_TRUNC | libc::O_TMPFILE) != 0 {
-        return Now::MustWait;
+        return NoWait::WouldBlock;
     }
     let nofollow = flags & libc::O_NOFOLLOW;
     // What it is has to be known before it is opened.
-    let found = match find_now(path, nofollow != 0) {
-        Now::Done(Ok(found)) => found,
-        Now::Done(Err(error)) => return Now::Done(Err(error)),
-        Now::MustWait => return Now::MustWait,
-        Now::Unknown => return Now::Unknown,
+    let found = match find_cached(path, nofollow != 0) {
+        NoWait::Done(Ok(found)) => found,
+        NoWait::Done(Err(error)) => return NoWait::Done(Err(error)),
+        NoWait::WouldBlock => return NoWait::WouldBlock,
+        NoWait::Unsupported => return NoWait::Unsupported,
     };
-    let len = match stat_now(found.as_fd()) {
+    let len = match stat_cached(found.as_fd()) {
         Some(stat) if matches!(file_type(&stat), libc::S_IFREG | libc::S_IFDIR) => stat.stx_size,
-        _ => return Now::Unknown,
+        _ => return NoWait::Unsupported,
     };
     // A lease that somebody holds on it would have to be waited for: with
     // O_NONBLOCK that is an error, EAGAIN.
-    let file = match open_cached(path, flags | libc::O_NONBLOCK) {
+    let file = match openat2_cached(path, flags | libc::O_NONBLOCK) {
         Ok(file) => file,
-        Err(error) => return Now::from_error(error),
+        Err(error) => return NoWait::from_error(error),
     };
     if flags & libc::O_NONBLOCK == 0 {
         // SAFETY: a flag of a descriptor that is ours. It cannot fail for one
         // that takes no lock; the flag has no meaning for a regular file.
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) };
     }
-    Now::Done(Ok(Opened { file, len }))
+    NoWait::Done(Ok(Opened { file, len }))
 }
 
 /// Finds what a path names, if every part of it is in memory: a descriptor that
 /// stands for it, and with which nothing is opened.
 ///
 /// ```
-/// use blitzen_driver::now::{Now, find_now};
+/// use blitzen_driver::nowait::{NoWait, find_cached};
 ///
-/// if let Now::Done(found) = find_now(c"/dev/null", false) {
+/// if let NoWait::Done(found) = find_cached(c"/dev/null", false) {
 ///     println!("it is there: {:?}", found?);
 /// }
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn find_now(path: &CStr, nofollow: bool) -> Now<OwnedFd> {
+pub fn find_cached(path: &CStr, nofollow: bool) -> NoWait<OwnedFd> {
     let flags = match nofollow {
         true => libc::O_PATH | libc::O_NOFOLLOW,
         false => libc::O_PATH,
     };
-    open_cached(path, flags).map_or_else(Now::from_error, |found| Now::Done(Ok(found)))
+    openat2_cached(path, flags).map_or_else(NoWait::from_error, |found| NoWait::Done(Ok(found)))
 }
 
-fn open_cached(path: &CStr, flags: i32) -> io::Result<OwnedFd> {
+fn openat2_cached(path: &CStr, flags: i32) -> io::Result<OwnedFd> {
     // SAFETY: a structure of numbers, for which zero is a value.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
     how.flags = (flags | libc::O_CLOEXEC) as u64;
@@ -258,7 +262,7 @@ fn file_type(stat: &libc::statx) -> u32 {
 }
 
 /// What is known of an open file without asking anybody for it.
-pub(crate) fn stat_now(file: BorrowedFd<'_>) -> Option<libc::statx> {
+pub(crate) fn stat_cached(file: BorrowedFd<'_>) -> Option<libc::statx> {
     // SAFETY: a structure of numbers, for which zero is a value.
     let mut stat: libc::statx = unsafe { std::mem::zeroed() };
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
@@ -279,7 +283,7 @@ mod tests {
         let place = Place::new("open");
         std::fs::write(&place.0, b"hello").unwrap();
         let flags = libc::O_WRONLY | libc::O_APPEND;
-        let Now::Done(opened) = open_now(&place.c(), flags) else {
+        let NoWait::Done(opened) = open_cached(&place.c(), flags) else {
             return; // an old kernel
         };
         let opened = opened.unwrap();
@@ -295,7 +299,7 @@ mod tests {
     fn a_path_that_names_nothing_is_told_so() {
         let place = Place::new("missing");
         assert!(std::fs::metadata(&place.0).is_err()); // now it is known
-        if let Now::Done(opened) = open_now(&place.c(), libc::O_RDONLY) {
+        if let NoWait::Done(opened) = open_cached(&place.c(), libc::O_RDONLY) {
             assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::NotFound);
         }
     }
@@ -306,7 +310,10 @@ mod tests {
         // SAFETY: a path that ends with a zero.
         assert_eq!(unsafe { libc::mkfifo(place.c().as_ptr(), 0o600) }, 0);
         // It would wait for a writer, and this test with it.
-        assert!(matches!(open_now(&place.c(), libc::O_RDONLY), Now::Unknown));
+        assert!(matches!(
+            open_cached(&place.c(), libc::O_RDONLY),
+            NoWait::Unsupported
+        ));
     }
 
     #[test]
@@ -315,11 +322,14 @@ mod tests {
         std::fs::write(&place.0, b"hello").unwrap();
         let mut file = std::fs::File::open(&place.0).unwrap();
         let mut room = [MaybeUninit::uninit(); 2];
-        let Now::Done(read) = read_now(&file, &mut room, Some(1)) else {
+        let NoWait::Done(read) = read_nowait(&file, &mut room, Some(1)) else {
             return; // a file system that cannot tell
         };
         assert_eq!((read.unwrap(), file.stream_position().unwrap()), (2, 0));
-        assert!(matches!(read_now(&file, &mut room, None), Now::Done(Ok(2))));
+        assert!(matches!(
+            read_nowait(&file, &mut room, None),
+            NoWait::Done(Ok(2))
+        ));
         let mut rest = String::new();
         file.read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "llo");
@@ -329,16 +339,16 @@ mod tests {
     fn an_empty_pipe_must_wait_and_an_offset_out_of_range_is_wrong() {
         let (reader, mut writer) = io::pipe().unwrap();
         let mut room = [MaybeUninit::uninit(); 8];
-        match read_now(&reader, &mut room, None) {
-            Now::MustWait => {}
+        match read_nowait(&reader, &mut room, None) {
+            NoWait::WouldBlock => {}
             other => return println!("not known here: {other:?}"),
         }
         writer.write_all(b"x").unwrap();
         assert!(matches!(
-            read_now(&reader, &mut room, None),
-            Now::Done(Ok(1))
+            read_nowait(&reader, &mut room, None),
+            NoWait::Done(Ok(1))
         ));
-        let wrong = read_now(&reader, &mut room, Some(u64::MAX));
-        assert!(matches!(wrong, Now::Done(Err(_))));
+        let wrong = read_nowait(&reader, &mut room, Some(u64::MAX));
+        assert!(matches!(wrong, NoWait::Done(Err(_))));
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!             in memory                          the kernel has to wait
-//!   read ─► read at once ─► done        ─► warm: the ring reads the bytes into
+//!   read ─► read at once ─► done        ─► read_ahead: the ring reads the bytes into
 //!             │                            the cache, then read at once again
 //!             └ nobody can tell ─► a job reads, and leaves what it has read
 //! ```
 //!
 //! I1. Bytes that are read at once go straight to the reader, and the file's
 //!     own position moves with them: a future that is dropped has read nothing.
-//!     Warming moves nothing, and its outcome is of no interest.
+//!     ReadAhead moves nothing, and its outcome is of no interest.
 //! I2. A job moves the position, and what it has read may be more than is taken
 //!     from it, or taken by nobody. That is `left`, which comes first in the
 //!     next read; anything else that depends on the position gives it back.
@@ -25,14 +25,14 @@ use blitzen_io::ReadBuf;
 use blitzen_task::JoinHandle;
 
 use super::engine::{self, MOST_AT_ONCE};
-use super::sys::{self, Now, Warming};
+use super::sys::{self, NoWait, ReadAhead};
 
 /// How often bytes are brought into the cache, only to be gone when they are
 /// wanted, before a job reads them.
 const WARMINGS: u8 = 2;
 
 /// The reading side of a file.
-pub(super) struct Intake {
+pub(super) struct Reader {
     state: State,
     left: Vec<u8>,
     /// How many of those are taken.
@@ -45,11 +45,11 @@ pub(super) struct Intake {
 
 enum State {
     Idle,
-    Warming(Warming),
+    ReadAhead(ReadAhead),
     Job(JoinHandle<(io::Result<()>, Vec<u8>)>),
 }
 
-impl Intake {
+impl Reader {
     pub(super) fn new() -> Self {
         Self {
             state: State::Idle,
@@ -88,8 +88,8 @@ impl Intake {
             if let Some(read) = self.read_at_once(file, buf, len) {
                 return Poll::Ready(read);
             }
-            self.state = match self.warm(file, len) {
-                Some(warming) => State::Warming(warming),
+            self.state = match self.read_ahead(file, len) {
+                Some(warming) => State::ReadAhead(warming),
                 None => self.start_job(file, buf.remaining().min(most)),
             };
         }
@@ -106,8 +106,8 @@ impl Intake {
         }
         // SAFETY: nothing in there is made uninitialised.
         let room = unsafe { &mut buf.unfilled_mut()[..len] };
-        match sys::read_now(file, room) {
-            Now::Done(read) => {
+        match sys::read_nowait(file, room) {
+            NoWait::Done(read) => {
                 self.warmings = 0;
                 Some(read.map(|read| {
                     // SAFETY: the kernel has just written them.
@@ -115,21 +115,21 @@ impl Intake {
                     buf.advance(read);
                 }))
             }
-            Now::MustWait => None,
-            Now::Unknown => {
+            NoWait::WouldBlock => None,
+            NoWait::Unsupported => {
                 self.can_tell = false;
                 None
             }
         }
     }
 
-    fn warm(&mut self, file: &Arc<StdFile>, len: usize) -> Option<Warming> {
+    fn read_ahead(&mut self, file: &Arc<StdFile>, len: usize) -> Option<ReadAhead> {
         if !self.can_tell || self.warmings == WARMINGS {
             self.warmings = 0;
             return None;
         }
         self.warmings += 1;
-        sys::warm(file, len)
+        sys::read_ahead(file, len)
     }
 
     fn start_job(&mut self, file: &Arc<StdFile>, len: usize) -> State {
@@ -148,7 +148,7 @@ impl Intake {
     fn poll_quiet(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = match &mut self.state {
             State::Idle => return Poll::Ready(Ok(())),
-            State::Warming(warming) => {
+            State::ReadAhead(warming) => {
                 ready!(Pin::new(warming).poll(cx));
                 Ok(())
             }
@@ -172,7 +172,7 @@ impl Intake {
     ) -> Poll<io::Result<()>> {
         match &self.state {
             State::Idle => {}
-            State::Warming(_) => self.state = State::Idle,
+            State::ReadAhead(_) => self.state = State::Idle,
             // Its error is of no interest: nobody wants what it reads.
             State::Job(_) => drop(ready!(self.poll_quiet(cx))),
         }

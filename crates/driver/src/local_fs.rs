@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::now::{Now, Opened, find_now, is_regular, stat_now};
+use crate::nowait::{NoWait, Opened, find_cached, is_regular, stat_cached};
 
 /// A directory that has been looked at is believed in so many times: what it
 /// tells is only likely.
@@ -27,14 +27,14 @@ const BELIEVED_FAR: u32 = 4;
 ///
 /// ```
 /// use std::path::Path;
-/// use blitzen_driver::soon::is_near;
+/// use blitzen_driver::local_fs::is_local;
 ///
-/// println!("soon, or not: {}", is_near(Path::new("/etc/passwd")));
-/// assert!(!is_near(Path::new("/proc/self/status")), "what is that?");
+/// println!("soon, or not: {}", is_local(Path::new("/etc/passwd")));
+/// assert!(!is_local(Path::new("/proc/self/status")), "what is that?");
 /// ```
-pub fn is_near(path: &Path) -> bool {
+pub fn is_local(path: &Path) -> bool {
     let directory = directory_of(path.as_os_str().as_bytes());
-    SEEN.with_borrow_mut(|seen| seen.is_near(directory))
+    DIR_CACHE.with_borrow_mut(|seen| seen.is_local(directory))
 }
 
 /// Without the last part.
@@ -50,47 +50,47 @@ fn directory_of(path: &[u8]) -> &[u8] {
 }
 
 thread_local! {
-    static SEEN: RefCell<Seen> = const { RefCell::new(Seen { two: [const { Sight::NONE }; 2] }) };
+    static DIR_CACHE: RefCell<DirCache> = const { RefCell::new(DirCache { two: [const { CachedDir::NONE }; 2] }) };
 }
 
 /// The last directories of a thread, the newest first.
-struct Seen {
-    two: [Sight; 2],
+struct DirCache {
+    two: [CachedDir; 2],
 }
 
-struct Sight {
+struct CachedDir {
     directory: Vec<u8>,
-    is_near: bool,
+    is_local: bool,
     /// How often it is believed yet.
     uses: u32,
 }
 
-impl Sight {
+impl CachedDir {
     const NONE: Self = Self {
         directory: Vec::new(),
-        is_near: false,
+        is_local: false,
         uses: 0,
     };
 }
 
-impl Seen {
-    fn is_near(&mut self, directory: &[u8]) -> bool {
+impl DirCache {
+    fn is_local(&mut self, directory: &[u8]) -> bool {
         if self.two[0].directory != directory {
             self.two.swap(0, 1);
         }
-        let sight = &mut self.two[0];
-        if sight.directory != directory || sight.uses == 0 {
-            sight.directory.clear();
-            sight.directory.extend_from_slice(directory);
-            sight.is_near = look(directory);
-            sight.uses = if sight.is_near {
+        let entry = &mut self.two[0];
+        if entry.directory != directory || entry.uses == 0 {
+            entry.directory.clear();
+            entry.directory.extend_from_slice(directory);
+            entry.is_local = look(directory);
+            entry.uses = if entry.is_local {
                 BELIEVED
             } else {
                 BELIEVED_FAR
             };
         }
-        sight.uses -= 1;
-        sight.is_near
+        entry.uses -= 1;
+        entry.is_local
     }
 }
 
@@ -98,24 +98,24 @@ fn look(directory: &[u8]) -> bool {
     let Ok(directory) = CString::new(directory) else {
         return false;
     };
-    matches!(find_now(&directory, false), Now::Done(Ok(found)) if is_local(found.as_fd()))
+    matches!(find_cached(&directory, false), NoWait::Done(Ok(found)) if is_on_local_fs(found.as_fd()))
 }
 
 /// Whether an open file is a regular one on a file system of this machine.
 ///
 /// ```
-/// use blitzen_driver::soon::is_near_file;
+/// use blitzen_driver::local_fs::is_local_file;
 ///
-/// assert!(!is_near_file(std::fs::File::open("/dev/null")?));
+/// assert!(!is_local_file(std::fs::File::open("/dev/null")?));
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn is_near_file(file: impl AsFd) -> bool {
+pub fn is_local_file(file: impl AsFd) -> bool {
     let file = file.as_fd();
-    stat_now(file).is_some_and(|stat| is_regular(&stat)) && is_local(file)
+    stat_cached(file).is_some_and(|stat| is_regular(&stat)) && is_on_local_fs(file)
 }
 
 /// Whether the file system is known to have no server.
-fn is_local(file: BorrowedFd<'_>) -> bool {
+fn is_on_local_fs(file: BorrowedFd<'_>) -> bool {
     const RAMFS: u64 = 0x8584_58f6;
     const ZFS: u64 = 0x2fc1_2fc1;
     const BCACHEFS: u64 = 0xca45_1a4e;
@@ -149,14 +149,14 @@ fn is_local(file: BorrowedFd<'_>) -> bool {
 /// It may wait for a disk, but never for another program.
 ///
 /// ```
-/// use blitzen_driver::soon::open_soon;
+/// use blitzen_driver::local_fs::open_regular;
 ///
-/// if let Some(opened) = open_soon(c"/etc/passwd", libc::O_RDONLY, 0) {
+/// if let Some(opened) = open_regular(c"/etc/passwd", libc::O_RDONLY, 0) {
 ///     assert!(opened.len > 0);
 /// }
-/// assert!(open_soon(c"/dev/null", libc::O_RDONLY, 0).is_none());
+/// assert!(open_regular(c"/dev/null", libc::O_RDONLY, 0).is_none());
 /// ```
-pub fn open_soon(path: &CStr, flags: i32, mode: libc::mode_t) -> Option<Opened> {
+pub fn open_regular(path: &CStr, flags: i32, mode: libc::mode_t) -> Option<Opened> {
     if flags & libc::O_TMPFILE == libc::O_TMPFILE || flags & libc::O_PATH != 0 {
         return None;
     }
@@ -181,17 +181,17 @@ pub fn open_soon(path: &CStr, flags: i32, mode: libc::mode_t) -> Option<Opened> 
     Some(Opened { file, len })
 }
 
-/// Takes back the flag with which [`open_soon`] has opened a file: it means
+/// Takes back the flag with which [`open_regular`] has opened a file: it means
 /// nothing there, but can be seen.
 ///
 /// ```
-/// use blitzen_driver::soon::{open_soon, unmark};
+/// use blitzen_driver::local_fs::{open_regular, clear_nonblock};
 ///
-/// if let Some(opened) = open_soon(c"/etc/passwd", libc::O_RDONLY, 0) {
-///     unmark(&opened.file, libc::O_RDONLY);
+/// if let Some(opened) = open_regular(c"/etc/passwd", libc::O_RDONLY, 0) {
+///     clear_nonblock(&opened.file, libc::O_RDONLY);
 /// }
 /// ```
-pub fn unmark(file: &OwnedFd, flags: i32) {
+pub fn clear_nonblock(file: &OwnedFd, flags: i32) {
     if flags & libc::O_NONBLOCK == 0 {
         // SAFETY: a flag of a descriptor that is ours. It cannot fail for one
         // that takes no lock.
@@ -245,35 +245,35 @@ mod tests {
 
     #[test]
     fn what_has_been_seen_is_believed_for_a_while_and_by_name() {
-        let mut seen = Seen {
-            two: [const { Sight::NONE }; 2],
+        let mut seen = DirCache {
+            two: [const { CachedDir::NONE }; 2],
         };
-        assert!(!seen.is_near(b"/proc/self"));
-        assert!(!seen.is_near(b"/no/such/directory"));
+        assert!(!seen.is_local(b"/proc/self"));
+        assert!(!seen.is_local(b"/no/such/directory"));
         assert_eq!(seen.two[0].uses, BELIEVED_FAR - 1);
         // As if it had been found.
-        seen.two[0].is_near = true;
-        assert!(seen.is_near(b"/no/such/directory"));
-        assert!(!seen.is_near(b"/proc/self"));
-        assert!(seen.is_near(b"/no/such/directory"));
+        seen.two[0].is_local = true;
+        assert!(seen.is_local(b"/no/such/directory"));
+        assert!(!seen.is_local(b"/proc/self"));
+        assert!(seen.is_local(b"/no/such/directory"));
         seen.two[0].uses = 0;
-        assert!(!seen.is_near(b"/no/such/directory"), "looked at again");
+        assert!(!seen.is_local(b"/no/such/directory"), "looked at again");
     }
 
     #[test]
     fn a_file_is_made_or_opened_and_nothing_is_opened_that_is_no_file() {
         let place = Place::new("soon");
         let making = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-        assert!(open_soon(&place.c(), libc::O_WRONLY, 0).is_none());
-        let made = open_soon(&place.c(), making, 0o600).unwrap();
+        assert!(open_regular(&place.c(), libc::O_WRONLY, 0).is_none());
+        let made = open_regular(&place.c(), making, 0o600).unwrap();
         std::fs::write(&place.0, b"hello").unwrap();
         drop(made);
-        assert_eq!(open_soon(&place.c(), libc::O_RDONLY, 0).unwrap().len, 5);
-        assert!(open_soon(&place.c(), making | libc::O_EXCL, 0o600).is_none());
-        let again = open_soon(&place.c(), making, 0o600).unwrap();
+        assert_eq!(open_regular(&place.c(), libc::O_RDONLY, 0).unwrap().len, 5);
+        assert!(open_regular(&place.c(), making | libc::O_EXCL, 0o600).is_none());
+        let again = open_regular(&place.c(), making, 0o600).unwrap();
         assert_eq!(again.len, 0);
         assert_eq!(std::fs::read(&place.0).unwrap(), b"");
-        unmark(&again.file, making);
+        clear_nonblock(&again.file, making);
         // SAFETY: asks for a number.
         let flags = unsafe { libc::fcntl(again.file.as_raw_fd(), libc::F_GETFL) };
         assert_eq!(flags & libc::O_NONBLOCK, 0);
@@ -290,7 +290,7 @@ mod tests {
             libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC,
         ] {
             // It would wait for the other end, and this test with it.
-            assert!(open_soon(&place.c(), flags, 0o600).is_none());
+            assert!(open_regular(&place.c(), flags, 0o600).is_none());
         }
     }
 }
