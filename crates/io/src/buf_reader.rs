@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use crate::window::Window;
-use crate::write::delegate_write;
+use crate::async_write::delegate_write;
+use crate::byte_buffer::ByteBuffer;
 use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, DEFAULT_CAPACITY, ReadBuf};
 
 pin_project! {
@@ -33,14 +33,14 @@ pin_project! {
     pub struct BufReader<R> {
         #[pin]
         pub(crate) inner: R,
-        pub(crate) window: Window,
-        pub(crate) seek: Seek,
+        pub(crate) buffer: ByteBuffer,
+        pub(crate) seek: ReaderSeek,
     }
 }
 
 /// How far a seek has come.
 #[derive(Debug)]
-pub(crate) enum Seek {
+pub(crate) enum ReaderSeek {
     Idle,
     /// Asked for; the source has not heard of it.
     Wanted(SeekFrom),
@@ -78,8 +78,8 @@ impl<R: AsyncRead> BufReader<R> {
         assert!(capacity > 0, "capacity must be greater than zero");
         Self {
             inner,
-            window: Window::zeroed(capacity),
-            seek: Seek::Idle,
+            buffer: ByteBuffer::zeroed(capacity),
+            seek: ReaderSeek::Idle,
         }
     }
 
@@ -138,7 +138,7 @@ impl<R: AsyncRead> BufReader<R> {
     /// # }).unwrap();
     /// ```
     pub fn buffer(&self) -> &[u8] {
-        self.window.unread()
+        self.buffer.unread()
     }
 }
 
@@ -150,16 +150,16 @@ impl<R: AsyncRead> AsyncRead for BufReader<R> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.project();
-        if this.window.is_empty() {
-            if buf.remaining() >= this.window.capacity() {
+        if this.buffer.is_empty() {
+            if buf.remaining() >= this.buffer.capacity() {
                 return this.inner.poll_read(cx, buf);
             }
-            ready!(this.window.poll_fill(this.inner, cx))?;
+            ready!(this.buffer.poll_fill(this.inner, cx))?;
         }
-        let unread = this.window.unread();
+        let unread = this.buffer.unread();
         let amount = unread.len().min(buf.remaining());
         buf.put_slice(&unread[..amount]);
-        this.window.consume(amount);
+        this.buffer.consume(amount);
         Poll::Ready(Ok(()))
     }
 }
@@ -167,14 +167,14 @@ impl<R: AsyncRead> AsyncRead for BufReader<R> {
 impl<R: AsyncRead> AsyncBufRead for BufReader<R> {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         let this = self.project();
-        if this.window.is_empty() {
-            ready!(this.window.poll_fill(this.inner, cx))?;
+        if this.buffer.is_empty() {
+            ready!(this.buffer.poll_fill(this.inner, cx))?;
         }
-        Poll::Ready(Ok(this.window.unread()))
+        Poll::Ready(Ok(this.buffer.unread()))
     }
 
     fn consume(self: Pin<&mut Self>, amt: usize) {
-        self.project().window.consume(amt);
+        self.project().buffer.consume(amt);
     }
 }
 
@@ -185,11 +185,11 @@ impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         let this = self.project();
         match this.seek {
-            Seek::Idle | Seek::Wanted(_) => {
-                *this.seek = Seek::Wanted(position);
+            ReaderSeek::Idle | ReaderSeek::Wanted(_) => {
+                *this.seek = ReaderSeek::Wanted(position);
                 Ok(())
             }
-            Seek::Rewinding { .. } | Seek::Moving => Err(io::Error::other(
+            ReaderSeek::Rewinding { .. } | ReaderSeek::Moving => Err(io::Error::other(
                 "a seek is under way: wait for it with poll_complete first",
             )),
         }
@@ -201,22 +201,22 @@ impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
             let position = ready!(this.inner.as_mut().poll_complete(cx));
             // Whatever goes wrong from here on ends the seek. The buffer is
             // emptied only when the source has moved.
-            let seek = std::mem::replace(this.seek, Seek::Idle);
+            let seek = std::mem::replace(this.seek, ReaderSeek::Idle);
             let position = position?;
             match seek {
-                Seek::Idle => return Poll::Ready(Ok(position)),
-                Seek::Wanted(wanted) => {
-                    let (now, next) = step(wanted, this.window.unread().len());
+                ReaderSeek::Idle => return Poll::Ready(Ok(position)),
+                ReaderSeek::Wanted(wanted) => {
+                    let (now, next) = step(wanted, this.buffer.unread().len());
                     this.inner.as_mut().start_seek(now)?;
                     *this.seek = next;
                 }
-                Seek::Rewinding { then } => {
-                    this.window.clear();
+                ReaderSeek::Rewinding { then } => {
+                    this.buffer.clear();
                     this.inner.as_mut().start_seek(SeekFrom::Current(then))?;
-                    *this.seek = Seek::Moving;
+                    *this.seek = ReaderSeek::Moving;
                 }
-                Seek::Moving => {
-                    this.window.clear();
+                ReaderSeek::Moving => {
+                    this.buffer.clear();
                     return Poll::Ready(Ok(position));
                 }
             }
@@ -226,14 +226,17 @@ impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
 
 /// The source's next move on the way to `wanted`, when it is `ahead` bytes
 /// ahead of its reader.
-fn step(wanted: SeekFrom, ahead: usize) -> (SeekFrom, Seek) {
+fn step(wanted: SeekFrom, ahead: usize) -> (SeekFrom, ReaderSeek) {
     let SeekFrom::Current(offset) = wanted else {
-        return (wanted, Seek::Moving);
+        return (wanted, ReaderSeek::Moving);
     };
     let ahead = ahead as i64; // a slice has no more than `isize::MAX` bytes
     match offset.checked_sub(ahead) {
-        Some(offset) => (SeekFrom::Current(offset), Seek::Moving),
-        None => (SeekFrom::Current(-ahead), Seek::Rewinding { then: offset }),
+        Some(offset) => (SeekFrom::Current(offset), ReaderSeek::Moving),
+        None => (
+            SeekFrom::Current(-ahead),
+            ReaderSeek::Rewinding { then: offset },
+        ),
     }
 }
 
@@ -245,7 +248,7 @@ impl<R: fmt::Debug> fmt::Debug for BufReader<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BufReader")
             .field("reader", &self.inner)
-            .field("buffer", &self.window)
+            .field("buffer", &self.buffer)
             .finish()
     }
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use crate::write::delegate_write;
+use crate::async_write::delegate_write;
 use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, BufReader, BufWriter, ReadBuf};
 
 pin_project! {
@@ -118,22 +118,22 @@ impl<RW> From<BufWriter<BufReader<RW>>> for BufStream<RW> {
     fn from(writer: BufWriter<BufReader<RW>>) -> Self {
         let BufWriter {
             inner: reader,
-            pending,
+            buffer: write_buffer,
             seek: writer_seek,
         } = writer;
         let BufReader {
             inner,
-            window,
+            buffer,
             seek: reader_seek,
         } = reader;
         BufStream {
             inner: BufReader {
                 inner: BufWriter {
                     inner,
-                    pending,
+                    buffer: write_buffer,
                     seek: writer_seek,
                 },
-                window,
+                buffer,
                 seek: reader_seek,
             },
         }

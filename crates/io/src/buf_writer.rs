@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
+use crate::async_write::total_len;
 use crate::check::{is_interrupted, written};
-use crate::write::total_len;
 use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, DEFAULT_CAPACITY, ReadBuf};
 
 pin_project! {
@@ -35,23 +35,23 @@ pin_project! {
     pub struct BufWriter<W> {
         #[pin]
         pub(crate) inner: W,
-        pub(crate) pending: Pending,
-        pub(crate) seek: Seek,
+        pub(crate) buffer: WriteBuffer,
+        pub(crate) seek: WriterSeek,
     }
 }
 
 /// What was written to the buffer and not yet to the sink.
-pub(crate) struct Pending {
+pub(crate) struct WriteBuffer {
     bytes: Vec<u8>,
     /// How much of `bytes` the sink has taken; all of it at once is the rule.
-    taken: usize,
+    written_len: usize,
     /// `bytes` may have got more than was asked for.
     capacity: usize,
 }
 
 /// How far a seek has come.
 #[derive(Debug)]
-pub(crate) enum Seek {
+pub(crate) enum WriterSeek {
     Idle,
     /// Asked for; the buffer has to be written out first.
     Wanted(SeekFrom),
@@ -79,12 +79,12 @@ impl<W: AsyncWrite> BufWriter<W> {
     pub fn with_capacity(capacity: usize, inner: W) -> Self {
         Self {
             inner,
-            pending: Pending {
+            buffer: WriteBuffer {
                 bytes: Vec::with_capacity(capacity),
-                taken: 0,
+                written_len: 0,
                 capacity,
             },
-            seek: Seek::Idle,
+            seek: WriterSeek::Idle,
         }
     }
 
@@ -140,11 +140,11 @@ impl<W: AsyncWrite> BufWriter<W> {
     /// # }).unwrap();
     /// ```
     pub fn buffer(&self) -> &[u8] {
-        &self.pending.bytes[self.pending.taken..]
+        &self.buffer.bytes[self.buffer.written_len..]
     }
 }
 
-impl Pending {
+impl WriteBuffer {
     #[inline]
     fn room(&self) -> usize {
         self.capacity - self.bytes.len()
@@ -170,7 +170,7 @@ impl Pending {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         if !self.fits(buf.len()) {
-            ready!(self.poll_write_out(sink.as_mut(), cx))?;
+            ready!(self.poll_flush_buffer(sink.as_mut(), cx))?;
         }
         if buf.len() >= self.capacity {
             return sink.poll_write(cx, buf);
@@ -180,13 +180,13 @@ impl Pending {
     }
 
     /// Writes the buffer out. Interrupted, it goes on where it was.
-    fn poll_write_out<W: AsyncWrite>(
+    fn poll_flush_buffer<W: AsyncWrite>(
         &mut self,
         mut sink: Pin<&mut W>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        while self.taken < self.bytes.len() {
-            let rest = &self.bytes[self.taken..];
+        while self.written_len < self.bytes.len() {
+            let rest = &self.bytes[self.written_len..];
             match ready!(sink.as_mut().poll_write(cx, rest)) {
                 Ok(0) => {
                     return Poll::Ready(Err(io::Error::new(
@@ -194,13 +194,13 @@ impl Pending {
                         "the sink takes no more of the buffered data",
                     )));
                 }
-                Ok(amount) => self.taken += written(amount, rest.len()),
+                Ok(amount) => self.written_len += written(amount, rest.len()),
                 Err(error) if is_interrupted(&error) => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
         self.bytes.clear();
-        self.taken = 0;
+        self.written_len = 0;
         Poll::Ready(Ok(()))
     }
 }
@@ -214,11 +214,11 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
         // What leaves room is also smaller than the buffer: one comparison.
-        if buf.len() < this.pending.room() {
-            this.pending.push(buf);
+        if buf.len() < this.buffer.room() {
+            this.buffer.push(buf);
             return Poll::Ready(Ok(buf.len()));
         }
-        this.pending.poll_write_full(this.inner, cx, buf)
+        this.buffer.poll_write_full(this.inner, cx, buf)
     }
 
     fn poll_write_vectored(
@@ -230,13 +230,13 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
         if this.inner.is_write_vectored() {
             // The sink takes a large batch as well as a large buffer.
             let total = total_len(bufs);
-            if !this.pending.fits(total) {
-                ready!(this.pending.poll_write_out(this.inner.as_mut(), cx))?;
+            if !this.buffer.fits(total) {
+                ready!(this.buffer.poll_flush_buffer(this.inner.as_mut(), cx))?;
             }
-            if total >= this.pending.capacity {
+            if total >= this.buffer.capacity {
                 return this.inner.poll_write_vectored(cx, bufs);
             }
-            bufs.iter().for_each(|buf| this.pending.push(buf));
+            bufs.iter().for_each(|buf| this.buffer.push(buf));
             return Poll::Ready(Ok(total));
         }
 
@@ -244,15 +244,15 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
         let Some(first) = bufs.peek() else {
             return Poll::Ready(Ok(0));
         };
-        if !this.pending.fits(first.len()) {
-            ready!(this.pending.poll_write_out(this.inner.as_mut(), cx))?;
+        if !this.buffer.fits(first.len()) {
+            ready!(this.buffer.poll_flush_buffer(this.inner.as_mut(), cx))?;
         }
-        if first.len() >= this.pending.capacity {
+        if first.len() >= this.buffer.capacity {
             return this.inner.poll_write(cx, first);
         }
         let mut total = 0;
-        while let Some(buf) = bufs.next_if(|buf| this.pending.fits(buf.len())) {
-            this.pending.push(buf);
+        while let Some(buf) = bufs.next_if(|buf| this.buffer.fits(buf.len())) {
+            this.buffer.push(buf);
             total += buf.len();
         }
         Poll::Ready(Ok(total))
@@ -264,13 +264,13 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut this = self.project();
-        ready!(this.pending.poll_write_out(this.inner.as_mut(), cx))?;
+        ready!(this.buffer.poll_flush_buffer(this.inner.as_mut(), cx))?;
         this.inner.poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut this = self.project();
-        ready!(this.pending.poll_write_out(this.inner.as_mut(), cx))?;
+        ready!(this.buffer.poll_flush_buffer(this.inner.as_mut(), cx))?;
         this.inner.poll_shutdown(cx)
     }
 }
@@ -280,11 +280,11 @@ impl<W: AsyncWrite + AsyncSeek> AsyncSeek for BufWriter<W> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         let this = self.project();
         match this.seek {
-            Seek::Idle | Seek::Wanted(_) => {
-                *this.seek = Seek::Wanted(position);
+            WriterSeek::Idle | WriterSeek::Wanted(_) => {
+                *this.seek = WriterSeek::Wanted(position);
                 Ok(())
             }
-            Seek::Moving => Err(io::Error::other(
+            WriterSeek::Moving => Err(io::Error::other(
                 "a seek is under way: wait for it with poll_complete first",
             )),
         }
@@ -292,25 +292,25 @@ impl<W: AsyncWrite + AsyncSeek> AsyncSeek for BufWriter<W> {
 
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let mut this = self.project();
-        let position = ready!(poll_seek(this.inner.as_mut(), this.pending, this.seek, cx));
+        let position = ready!(poll_seek(this.inner.as_mut(), this.buffer, this.seek, cx));
         // Through or failed, the seek is over.
-        *this.seek = Seek::Idle;
+        *this.seek = WriterSeek::Idle;
         Poll::Ready(position)
     }
 }
 
 fn poll_seek<W: AsyncWrite + AsyncSeek>(
     mut sink: Pin<&mut W>,
-    pending: &mut Pending,
-    seek: &mut Seek,
+    buffer: &mut WriteBuffer,
+    seek: &mut WriterSeek,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<u64>> {
-    if let Seek::Wanted(position) = *seek {
-        ready!(pending.poll_write_out(sink.as_mut(), cx))?;
+    if let WriterSeek::Wanted(position) = *seek {
+        ready!(buffer.poll_flush_buffer(sink.as_mut(), cx))?;
         // The sink may still be busy with the last of the writes.
         ready!(sink.as_mut().poll_complete(cx))?;
         sink.as_mut().start_seek(position)?;
-        *seek = Seek::Moving;
+        *seek = WriterSeek::Moving;
     }
     sink.poll_complete(cx)
 }
@@ -339,14 +339,19 @@ impl<W: fmt::Debug> fmt::Debug for BufWriter<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BufWriter")
             .field("writer", &self.inner)
-            .field("buffer", &self.pending)
+            .field("buffer", &self.buffer)
             .finish()
     }
 }
 
-/// `pending/capacity`: the bytes themselves are nobody's business.
-impl fmt::Debug for Pending {
+/// `buffer/capacity`: the bytes themselves are nobody's business.
+impl fmt::Debug for WriteBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.bytes.len() - self.taken, self.capacity)
+        write!(
+            f,
+            "{}/{}",
+            self.bytes.len() - self.written_len,
+            self.capacity
+        )
     }
 }

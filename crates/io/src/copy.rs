@@ -16,8 +16,8 @@ use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
 
+use crate::byte_buffer::ByteBuffer;
 use crate::check::{is_interrupted, written};
-use crate::window::Window;
 use crate::{AsyncBufRead, AsyncRead, AsyncWrite, DEFAULT_CAPACITY};
 
 /// What a buffer may grow to (C3).
@@ -49,8 +49,8 @@ where
     R: AsyncRead + Unpin + ?Sized,
     W: AsyncWrite + Unpin + ?Sized,
 {
-    let mut transfer = Transfer::growing();
-    poll_fn(|cx| transfer.poll(Pin::new(&mut *reader), Pin::new(&mut *writer), cx)).await
+    let mut copying = CopyBuffer::growing();
+    poll_fn(|cx| copying.poll(Pin::new(&mut *reader), Pin::new(&mut *writer), cx)).await
 }
 
 /// Like [`copy`], straight from the reader's own buffer.
@@ -79,7 +79,7 @@ where
     W: AsyncWrite + Unpin + ?Sized,
 {
     let mut total = 0;
-    let mut unflushed = false;
+    let mut needs_flush = false;
     poll_fn(|cx| {
         loop {
             ready!(coop::poll_proceed(cx)).made_progress(); // C4
@@ -89,9 +89,9 @@ where
                 Poll::Ready(Err(error)) if is_interrupted(&error) => continue,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => {
-                    if unflushed {
+                    if needs_flush {
                         ready!(writer.poll_flush(cx))?; // C2
-                        unflushed = false;
+                        needs_flush = false;
                     }
                     return Poll::Pending;
                 }
@@ -104,7 +104,7 @@ where
                 Ok(amount) => {
                     reader.consume(amount);
                     total += amount as u64;
-                    unflushed = true;
+                    needs_flush = true;
                 }
                 Err(error) if is_interrupted(&error) => {}
                 Err(error) => return Poll::Ready(Err(error)),
@@ -116,22 +116,22 @@ where
 
 /// One direction of a copy.
 #[derive(Debug)]
-pub(crate) struct Transfer {
+pub(crate) struct CopyBuffer {
     /// What was read and not yet written.
-    window: Window,
-    /// Whether the window may become larger.
+    buffer: ByteBuffer,
+    /// Whether the buffer may become larger.
     grows: bool,
     /// Whether the last read filled it.
     was_full: bool,
-    source: Source,
+    reader: ReaderState,
     /// What was written and not yet flushed.
-    unflushed: bool,
+    needs_flush: bool,
     total: u64,
 }
 
 /// Whether the reader has more to give.
 #[derive(Debug)]
-enum Source {
+enum ReaderState {
     Open,
     Ended,
     /// Reported when everything before it has been written (C1).
@@ -139,16 +139,16 @@ enum Source {
 }
 
 /// What one look at the reader brought.
-enum Fill {
+enum FillOutcome {
     /// Bytes, or the end, or an error.
-    News,
+    Progress,
     /// It has to be waited for.
-    Waiting,
+    Pending,
     /// Not asked: there is no room, or nothing to expect.
-    Idle,
+    NotPolled,
 }
 
-impl Transfer {
+impl CopyBuffer {
     /// One whose buffer is as large as asked.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self::new(capacity, false)
@@ -161,11 +161,11 @@ impl Transfer {
 
     fn new(capacity: usize, grows: bool) -> Self {
         Self {
-            window: Window::uninit(capacity),
+            buffer: ByteBuffer::uninit(capacity),
             grows,
             was_full: false,
-            source: Source::Open,
-            unflushed: false,
+            reader: ReaderState::Open,
+            needs_flush: false,
             total: 0,
         }
     }
@@ -184,34 +184,34 @@ impl Transfer {
         loop {
             ready!(coop::poll_proceed(cx)).made_progress(); // C4
 
-            if self.window.is_empty() {
+            if self.buffer.is_empty() {
                 match self.fill(reader.as_mut(), cx) {
-                    Fill::News => {}
-                    Fill::Waiting => {
-                        if self.unflushed {
+                    FillOutcome::Progress => {}
+                    FillOutcome::Pending => {
+                        if self.needs_flush {
                             ready!(writer.as_mut().poll_flush(cx))?; // C2
-                            self.unflushed = false;
+                            self.needs_flush = false;
                         }
                         return Poll::Pending;
                     }
-                    Fill::Idle => return self.poll_finish(writer, cx),
+                    FillOutcome::NotPolled => return self.poll_finish(writer, cx),
                 }
             }
 
-            while !self.window.is_empty() {
-                match poll_write_some(writer.as_mut(), self.window.unread(), cx) {
+            while !self.buffer.is_empty() {
+                match poll_write_some(writer.as_mut(), self.buffer.unread(), cx) {
                     Poll::Ready(Ok(amount)) => {
-                        self.window.consume(amount);
+                        self.buffer.consume(amount);
                         self.total += amount as u64;
-                        self.unflushed = true;
+                        self.needs_flush = true;
                     }
                     Poll::Ready(Err(error)) if is_interrupted(&error) => break,
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                     Poll::Pending => {
                         // While the writer is busy, the reader can go ahead.
                         match self.fill(reader.as_mut(), cx) {
-                            Fill::News => break,
-                            Fill::Waiting | Fill::Idle => return Poll::Pending,
+                            FillOutcome::Progress => break,
+                            FillOutcome::Pending | FillOutcome::NotPolled => return Poll::Pending,
                         }
                     }
                 }
@@ -221,23 +221,27 @@ impl Transfer {
 
     /// Reads once behind what is already there, if that makes sense.
     #[inline]
-    fn fill<R: AsyncRead + ?Sized>(&mut self, reader: Pin<&mut R>, cx: &mut Context<'_>) -> Fill {
-        if !matches!(self.source, Source::Open) || !self.window.has_room() {
-            return Fill::Idle;
+    fn fill<R: AsyncRead + ?Sized>(
+        &mut self,
+        reader: Pin<&mut R>,
+        cx: &mut Context<'_>,
+    ) -> FillOutcome {
+        if !matches!(self.reader, ReaderState::Open) || !self.buffer.has_room() {
+            return FillOutcome::NotPolled;
         }
-        if self.was_full && self.grows && self.window.is_empty() {
-            self.window
-                .grow(MAX_CAPACITY.min(2 * self.window.capacity())); // C3
-            self.grows = self.window.capacity() < MAX_CAPACITY;
+        if self.was_full && self.grows && self.buffer.is_empty() {
+            self.buffer
+                .grow(MAX_CAPACITY.min(2 * self.buffer.capacity())); // C3
+            self.grows = self.buffer.capacity() < MAX_CAPACITY;
         }
-        match self.window.poll_fill(reader, cx) {
-            Poll::Pending => return Fill::Waiting,
-            Poll::Ready(Ok(0)) => self.source = Source::Ended,
-            Poll::Ready(Ok(_)) => self.was_full = !self.window.has_room(),
+        match self.buffer.poll_fill(reader, cx) {
+            Poll::Pending => return FillOutcome::Pending,
+            Poll::Ready(Ok(0)) => self.reader = ReaderState::Ended,
+            Poll::Ready(Ok(_)) => self.was_full = !self.buffer.has_room(),
             Poll::Ready(Err(error)) if is_interrupted(&error) => {}
-            Poll::Ready(Err(error)) => self.source = Source::Failed(error),
+            Poll::Ready(Err(error)) => self.reader = ReaderState::Failed(error),
         }
-        Fill::News
+        FillOutcome::Progress
     }
 
     /// Everything that was read has been written.
@@ -246,11 +250,11 @@ impl Transfer {
         writer: Pin<&mut W>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<u64>> {
-        match std::mem::replace(&mut self.source, Source::Ended) {
-            Source::Failed(error) => Poll::Ready(Err(error)),
-            Source::Open | Source::Ended => {
+        match std::mem::replace(&mut self.reader, ReaderState::Ended) {
+            ReaderState::Failed(error) => Poll::Ready(Err(error)),
+            ReaderState::Open | ReaderState::Ended => {
                 ready!(writer.poll_flush(cx))?;
-                self.unflushed = false;
+                self.needs_flush = false;
                 Poll::Ready(Ok(self.total))
             }
         }

@@ -5,18 +5,18 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use crate::copy::Transfer;
+use crate::copy::CopyBuffer;
 use crate::{AsyncRead, AsyncWrite};
 
 /// How far one direction has come.
-enum Direction {
-    Copying(Transfer),
+enum TransferState {
+    Running(CopyBuffer),
     /// The reader has ended; the writer is told.
-    Closing(u64),
+    ShuttingDown(u64),
     Done(u64),
 }
 
-impl Direction {
+impl TransferState {
     /// Copies to the end of `reader`, then shuts `writer` down; returns how
     /// many bytes there were, as often as it is asked.
     fn poll<R, W>(
@@ -31,11 +31,11 @@ impl Direction {
     {
         loop {
             *self = match self {
-                Self::Copying(transfer) => {
-                    let copied = transfer.poll(reader.as_mut(), writer.as_mut(), cx);
-                    Self::Closing(ready!(copied)?)
+                Self::Running(copying) => {
+                    let copied = copying.poll(reader.as_mut(), writer.as_mut(), cx);
+                    Self::ShuttingDown(ready!(copied)?)
                 }
-                Self::Closing(total) => {
+                Self::ShuttingDown(total) => {
                     ready!(writer.as_mut().poll_shutdown(cx))?;
                     Self::Done(*total)
                 }
@@ -85,7 +85,7 @@ where
     A: AsyncRead + AsyncWrite + Unpin + ?Sized,
     B: AsyncRead + AsyncWrite + Unpin + ?Sized,
 {
-    both_ways(a, b, Transfer::growing(), Transfer::growing()).await
+    transfer_both(a, b, CopyBuffer::growing(), CopyBuffer::growing()).await
 }
 
 /// Like [`copy_bidirectional`], with buffers of the given sizes.
@@ -124,28 +124,28 @@ where
         b_to_a_buf_size > 0,
         "`b_to_a_buf_size` must be greater than 0"
     );
-    both_ways(
+    transfer_both(
         a,
         b,
-        Transfer::with_capacity(a_to_b_buf_size),
-        Transfer::with_capacity(b_to_a_buf_size),
+        CopyBuffer::with_capacity(a_to_b_buf_size),
+        CopyBuffer::with_capacity(b_to_a_buf_size),
     )
     .await
 }
 
 /// Not an `async fn`: its future would hold the buffers twice.
-fn both_ways<A, B>(
+fn transfer_both<A, B>(
     a: &mut A,
     b: &mut B,
-    a_to_b: Transfer,
-    b_to_a: Transfer,
+    a_to_b: CopyBuffer,
+    b_to_a: CopyBuffer,
 ) -> impl Future<Output = io::Result<(u64, u64)>>
 where
     A: AsyncRead + AsyncWrite + Unpin + ?Sized,
     B: AsyncRead + AsyncWrite + Unpin + ?Sized,
 {
-    let mut a_to_b = Direction::Copying(a_to_b);
-    let mut b_to_a = Direction::Copying(b_to_a);
+    let mut a_to_b = TransferState::Running(a_to_b);
+    let mut b_to_a = TransferState::Running(b_to_a);
     poll_fn(move |cx| {
         // Both are polled, whatever the first one says.
         let there = a_to_b.poll(Pin::new(&mut *a), Pin::new(&mut *b), cx)?;

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use blitzen_util::coop;
 use blitzen_util::shim::{Arc, Mutex};
 
-use crate::pipe::{Afterwards, Pipe, slices};
+use crate::pipe::{DeferredWake, Pipe, slices};
 use crate::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// One end of a pair of connected streams in memory: see [`duplex`].
@@ -57,13 +57,12 @@ pub fn duplex(max_buf_size: usize) -> (DuplexStream, DuplexStream) {
     (near, far)
 }
 
-/// Does something with the pipe, and what is to be done afterwards without the
-/// lock.
-fn with<R>(pipe: &Mutex<Pipe>, act: impl FnOnce(&mut Pipe) -> (R, Afterwards)) -> R {
+/// Calls `act` with the pipe locked, and wakes after the lock is released.
+fn with<R>(pipe: &Mutex<Pipe>, act: impl FnOnce(&mut Pipe) -> (R, DeferredWake)) -> R {
     let mut locked = pipe.lock();
-    let (result, afterwards) = act(&mut locked);
+    let (result, deferred) = act(&mut locked);
     drop(locked);
-    afterwards.run();
+    deferred.run();
     result
 }
 
@@ -71,7 +70,7 @@ fn with<R>(pipe: &Mutex<Pipe>, act: impl FnOnce(&mut Pipe) -> (R, Afterwards)) -
 fn poll_with<R>(
     pipe: &Mutex<Pipe>,
     cx: &mut Context<'_>,
-    act: impl FnOnce(&mut Pipe, &mut Context<'_>) -> (Poll<R>, Afterwards),
+    act: impl FnOnce(&mut Pipe, &mut Context<'_>) -> (Poll<R>, DeferredWake),
 ) -> Poll<R> {
     let spent = ready!(coop::poll_proceed(cx));
     let result = with(pipe, |pipe| act(pipe, cx));

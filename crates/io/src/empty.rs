@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
 
-use crate::write::total_len;
+use crate::async_write::total_len;
 use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 /// A stream that is always at its end: see [`empty`].

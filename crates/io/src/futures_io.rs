@@ -186,7 +186,7 @@ pin_project! {
     pub struct FromFutures<T> {
         #[pin]
         inner: T,
-        seek: Started,
+        seek: PendingSeek,
     }
 }
 
@@ -194,7 +194,7 @@ accessors!(FromFutures);
 
 /// The seek under way, and where the last one led.
 #[derive(Debug, Default)]
-struct Started {
+struct PendingSeek {
     wanted: Option<SeekFrom>,
     position: u64,
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use crate::write::delegate_write;
+use crate::async_write::delegate_write;
 use crate::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
 pin_project! {

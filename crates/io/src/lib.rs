@@ -35,59 +35,52 @@
 #[doc(no_inline)]
 pub use std::io::{Error, ErrorKind, Result, SeekFrom};
 
-mod buf_read;
-mod read;
+mod async_buf_read;
+mod async_read;
+mod async_seek;
+mod async_write;
 mod read_buf;
-mod seek;
-mod write;
 
-pub use buf_read::AsyncBufRead;
-pub use read::AsyncRead;
+pub use async_buf_read::AsyncBufRead;
+pub use async_read::AsyncRead;
+pub use async_seek::AsyncSeek;
+pub use async_write::AsyncWrite;
 pub use read_buf::ReadBuf;
-pub use seek::AsyncSeek;
-pub use write::AsyncWrite;
 
 mod ext;
 
 pub use ext::{AsyncBufReadExt, AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+pub use ext::{Chain, Lines, Split, Take};
 
+mod bi_lock;
 mod buf_reader;
 mod buf_stream;
 mod buf_writer;
-mod chain;
+mod byte_buffer;
 mod check;
 mod copy;
 mod copy_bidirectional;
 mod duplex;
 mod empty;
 mod join;
-mod lines;
 mod pipe;
 mod repeat;
-mod segments;
 mod simplex;
 mod sink;
 mod split;
-mod take;
-mod turn;
-mod window;
 
 pub use buf_reader::BufReader;
 pub use buf_stream::BufStream;
 pub use buf_writer::BufWriter;
-pub use chain::Chain;
 pub use copy::{copy, copy_buf};
 pub use copy_bidirectional::{copy_bidirectional, copy_bidirectional_with_sizes};
 pub use duplex::{DuplexStream, duplex};
 pub use empty::{Empty, empty};
 pub use join::{Join, join};
-pub use lines::Lines;
 pub use repeat::{Repeat, repeat};
-pub use segments::Split;
 pub use simplex::{SimplexStream, simplex};
 pub use sink::{Sink, sink};
 pub use split::{ReadHalf, WriteHalf, split};
-pub use take::Take;
 
 pub mod owned;
 

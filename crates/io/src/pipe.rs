@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The pipe is plain data. Whoever shares it holds a lock around each call, and
-//! gives it back before it [runs](Afterwards::run) what the call returned: a
+//! gives it back before it [runs](DeferredWake::run) what the call returned: a
 //! waker may do anything, even poll the same pipe, and so may the end of one
 //! that was replaced.
 //!
@@ -22,7 +22,7 @@ use std::task::{Context, Poll, Waker};
 use crate::ReadBuf;
 
 /// Less than this is not worth growing in steps.
-const LEAST_STORAGE: usize = 64;
+const MIN_STORAGE: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Pipe {
@@ -36,35 +36,35 @@ pub(crate) struct Pipe {
 
 /// What is left to do when the lock has been given back.
 #[must_use = "a task may be waiting for this"]
-pub(crate) enum Afterwards {
-    Nothing,
+pub(crate) enum DeferredWake {
+    None,
     Wake(Waker),
     WakeBoth(Option<Waker>, Option<Waker>),
     /// A waker that was replaced; it has to go, but not under the lock.
-    Forget(Waker),
+    Drop(Waker),
 }
 
-impl Afterwards {
+impl DeferredWake {
     #[inline]
     pub(crate) fn run(self) {
         match self {
-            Self::Nothing => {}
+            Self::None => {}
             Self::Wake(waker) => waker.wake(),
             Self::WakeBoth(one, other) => [one, other].into_iter().flatten().for_each(Waker::wake),
-            Self::Forget(waker) => drop(waker),
+            Self::Drop(waker) => drop(waker),
         }
     }
 
     fn wake(slot: &mut Option<Waker>) -> Self {
-        slot.take().map_or(Self::Nothing, Self::Wake)
+        slot.take().map_or(Self::None, Self::Wake)
     }
 
     fn wait(slot: &mut Option<Waker>, cx: &Context<'_>) -> Self {
         if slot.as_ref().is_some_and(|old| old.will_wake(cx.waker())) {
-            return Self::Nothing;
+            return Self::None;
         }
         slot.replace(cx.waker().clone())
-            .map_or(Self::Nothing, Self::Forget)
+            .map_or(Self::None, Self::Drop)
     }
 }
 
@@ -88,13 +88,13 @@ impl Pipe {
         &mut self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
-    ) -> (Poll<io::Result<()>>, Afterwards) {
+    ) -> (Poll<io::Result<()>>, DeferredWake) {
         let unread = &self.bytes[self.start..];
         let amount = unread.len().min(buf.remaining());
         if amount == 0 {
             return match self.is_closed || buf.remaining() == 0 {
-                true => (Poll::Ready(Ok(())), Afterwards::Nothing),
-                false => (Poll::Pending, Afterwards::wait(&mut self.reader, cx)),
+                true => (Poll::Ready(Ok(())), DeferredWake::None),
+                false => (Poll::Pending, DeferredWake::wait(&mut self.reader, cx)),
             };
         }
         buf.put_slice(&unread[..amount]);
@@ -104,7 +104,7 @@ impl Pipe {
             self.bytes.clear();
             self.start = 0;
         }
-        (Poll::Ready(Ok(())), Afterwards::wake(&mut self.writer))
+        (Poll::Ready(Ok(())), DeferredWake::wake(&mut self.writer))
     }
 
     /// Writes as much of the buffers, in order, as there is room for.
@@ -112,10 +112,10 @@ impl Pipe {
         &mut self,
         cx: &mut Context<'_>,
         bufs: impl Iterator<Item = &'a [u8]>,
-    ) -> (Poll<io::Result<usize>>, Afterwards) {
+    ) -> (Poll<io::Result<usize>>, DeferredWake) {
         if self.is_closed {
             let error = io::Error::from(io::ErrorKind::BrokenPipe);
-            return (Poll::Ready(Err(error)), Afterwards::Nothing);
+            return (Poll::Ready(Err(error)), DeferredWake::None);
         }
         let mut total = 0;
         for buf in bufs.filter(|buf| !buf.is_empty()) {
@@ -123,7 +123,7 @@ impl Pipe {
             let amount = buf.len().min(self.capacity - unread);
             if amount == 0 {
                 if total == 0 {
-                    return (Poll::Pending, Afterwards::wait(&mut self.writer, cx));
+                    return (Poll::Pending, DeferredWake::wait(&mut self.writer, cx));
                 }
                 break;
             }
@@ -131,11 +131,11 @@ impl Pipe {
             self.bytes.extend_from_slice(&buf[..amount]);
             total += amount;
         }
-        let afterwards = match total {
-            0 => Afterwards::Nothing,
-            _ => Afterwards::wake(&mut self.reader),
+        let deferred = match total {
+            0 => DeferredWake::None,
+            _ => DeferredWake::wake(&mut self.reader),
         };
-        (Poll::Ready(Ok(total)), afterwards)
+        (Poll::Ready(Ok(total)), deferred)
     }
 
     #[inline]
@@ -158,8 +158,8 @@ impl Pipe {
         let needed = self.bytes.len() + amount;
         let target = (2 * self.bytes.capacity())
             .clamp(
-                LEAST_STORAGE,
-                self.capacity.saturating_mul(2).max(LEAST_STORAGE),
+                MIN_STORAGE,
+                self.capacity.saturating_mul(2).max(MIN_STORAGE),
             )
             .max(needed);
         self.bytes.reserve_exact(target - self.bytes.len());
@@ -167,9 +167,9 @@ impl Pipe {
 
     /// Ends it: the reader gets what is there and then the end, the writer an
     /// error.
-    pub(crate) fn close(&mut self) -> Afterwards {
+    pub(crate) fn close(&mut self) -> DeferredWake {
         self.is_closed = true;
-        Afterwards::WakeBoth(self.reader.take(), self.writer.take())
+        DeferredWake::WakeBoth(self.reader.take(), self.writer.take())
     }
 }
 
@@ -195,22 +195,22 @@ mod tests {
             for (is_write, amount) in steps {
                 if is_write {
                     let bytes: Vec<u8> = (0..amount).map(|n| written.wrapping_add(n as u8)).collect();
-                    let (result, afterwards) = pipe.poll_write(&mut cx, bytes.chunks(7));
-                    afterwards.run();
+                    let (result, deferred) = pipe.poll_write(&mut cx, bytes.chunks(7));
+                    deferred.run();
                     if let Poll::Ready(amount) = result {
                         written = written.wrapping_add(amount.unwrap() as u8);
                     }
                 } else {
                     let mut storage = vec![0; amount];
                     let mut buf = ReadBuf::new(&mut storage);
-                    let (_, afterwards) = pipe.poll_read(&mut cx, &mut buf);
-                    afterwards.run();
+                    let (_, deferred) = pipe.poll_read(&mut cx, &mut buf);
+                    deferred.run();
                     for &byte in buf.filled() {
                         prop_assert_eq!(byte, read);
                         read = read.wrapping_add(1);
                     }
                 }
-                prop_assert!(pipe.bytes.capacity() <= (2 * capacity).max(LEAST_STORAGE)); // P2
+                prop_assert!(pipe.bytes.capacity() <= (2 * capacity).max(MIN_STORAGE)); // P2
             }
         }
     }

@@ -75,11 +75,11 @@ impl AsyncRead for SimplexStream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let spent = ready!(coop::poll_proceed(cx));
-        let (result, afterwards) = self.pipe.poll_read(cx, buf);
+        let (result, deferred) = self.pipe.poll_read(cx, buf);
         if result.is_ready() {
             spent.made_progress();
         }
-        afterwards.run();
+        deferred.run();
         result
     }
 }
@@ -91,11 +91,11 @@ impl AsyncWrite for SimplexStream {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
-        let (result, afterwards) = self.pipe.poll_write(cx, iter::once(buf));
+        let (result, deferred) = self.pipe.poll_write(cx, iter::once(buf));
         if result.is_ready() {
             spent.made_progress();
         }
-        afterwards.run();
+        deferred.run();
         result
     }
 
@@ -105,11 +105,11 @@ impl AsyncWrite for SimplexStream {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
-        let (result, afterwards) = self.pipe.poll_write(cx, slices(bufs));
+        let (result, deferred) = self.pipe.poll_write(cx, slices(bufs));
         if result.is_ready() {
             spent.made_progress();
         }
-        afterwards.run();
+        deferred.run();
         result
     }
 

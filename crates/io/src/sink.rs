@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use blitzen_util::coop;
 
 use crate::AsyncWrite;
-use crate::write::total_len;
+use crate::async_write::total_len;
 
 /// A writer that keeps nothing: see [`sink`].
 #[non_exhaustive]

@@ -7,17 +7,17 @@ use std::task::{Context, Poll};
 
 use blitzen_util::shim::Arc;
 
-use crate::turn::Turn;
+use crate::bi_lock::BiLock;
 use crate::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The half of a stream that reads: see [`split`].
 pub struct ReadHalf<T> {
-    stream: Pin<Arc<Turn<T>>>,
+    stream: Pin<Arc<BiLock<T>>>,
 }
 
 /// The half of a stream that writes: see [`split`].
 pub struct WriteHalf<T> {
-    stream: Pin<Arc<Turn<T>>>,
+    stream: Pin<Arc<BiLock<T>>>,
     /// As it was when the stream was split, to be told without the lock.
     is_write_vectored: bool,
 }
@@ -56,7 +56,7 @@ where
     T: AsyncRead + AsyncWrite,
 {
     let is_write_vectored = stream.is_write_vectored();
-    let stream = Arc::pin(Turn::new(stream));
+    let stream = Arc::pin(BiLock::new(stream));
     let reader = ReadHalf {
         stream: stream.clone(),
     };

@@ -18,14 +18,14 @@ use crate::template::{Template, index, number, numbered};
 
 /// What ends the wait besides every output.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Until {
+pub(crate) enum JoinUntil {
     AllDone,
     FirstError,
 }
 
 /// Where a poll starts.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Order {
+pub(crate) enum JoinOrder {
     Rotating,
     Biased,
 }
@@ -34,8 +34,8 @@ pub(crate) enum Order {
 pub(crate) fn expand(
     krate: TokenStream,
     futures: TokenStream,
-    order: Order,
-    until: Until,
+    order: JoinOrder,
+    until: JoinUntil,
 ) -> TokenStream {
     let support = Template::new("$krate::macros::support")
         .fill("krate", krate)
@@ -48,8 +48,8 @@ pub(crate) fn expand(
         })
         .collect();
     let outputs = match until {
-        Until::AllDone => "($outputs)",
-        Until::FirstError => "$support::Result::Ok(($outputs))",
+        JoinUntil::AllDone => "($outputs)",
+        JoinUntil::FirstError => "$support::Result::Ok(($outputs))",
     };
     let join = Join {
         support,
@@ -70,8 +70,8 @@ pub(crate) fn expand(
 struct Join {
     support: TokenStream,
     futures: Vec<TokenStream>,
-    order: Order,
-    until: Until,
+    order: JoinOrder,
+    until: JoinUntil,
 }
 
 impl Join {
@@ -101,8 +101,8 @@ impl Join {
         .fill(
             "state",
             match self.order {
-                Order::Rotating => crate::template::tokens("let mut first = 0u32;"),
-                Order::Biased => TokenStream::new(),
+                JoinOrder::Rotating => crate::template::tokens("let mut first = 0u32;"),
+                JoinOrder::Biased => TokenStream::new(),
             },
         )
         .fill("polls", self.polls())
@@ -131,13 +131,13 @@ impl Join {
     fn polls(&self) -> TokenStream {
         // SAFETY of what is generated: J2.
         let poll = match self.until {
-            Until::AllDone => {
+            JoinUntil::AllDone => {
                 "{
                     let future = unsafe { $support::Pin::new_unchecked(&mut futures.$index) };
                     waiting |= future.poll_done(cx).is_pending();
                 }"
             }
-            Until::FirstError => {
+            JoinUntil::FirstError => {
                 "{
                     let future = unsafe { $support::Pin::new_unchecked(&mut futures.$index) };
                     match future.poll_ok(cx) {
@@ -150,7 +150,7 @@ impl Join {
                 }"
             }
         };
-        if self.order == Order::Biased {
+        if self.order == JoinOrder::Biased {
             return self.each(poll);
         }
         Template::new(
@@ -172,10 +172,10 @@ impl Join {
     fn outputs(&self) -> TokenStream {
         // SAFETY of what is generated: J2.
         self.each(match self.until {
-            Until::AllDone => {
+            JoinUntil::AllDone => {
                 "unsafe { $support::Pin::new_unchecked(&mut futures.$index) }.take_output(),"
             }
-            Until::FirstError => {
+            JoinUntil::FirstError => {
                 "unsafe { $support::Pin::new_unchecked(&mut futures.$index) }.take_ok(),"
             }
         })

@@ -30,7 +30,7 @@ mod template;
 use proc_macro::{TokenStream, TokenTree};
 
 use crate::cursor::Cursor;
-use crate::join::{Order, Until};
+use crate::join::{JoinOrder, JoinUntil};
 use crate::options::{Flavor, Origin};
 use crate::select::Ownership;
 
@@ -211,7 +211,7 @@ pub fn select_owned_expand(input: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn join_expand(input: TokenStream) -> TokenStream {
     let (krate, futures) = crate_and_rest(input);
-    join::expand(krate, futures, Order::Rotating, Until::AllDone)
+    join::expand(krate, futures, JoinOrder::Rotating, JoinUntil::AllDone)
 }
 
 /// The same for `join!(biased; …)`.
@@ -219,7 +219,7 @@ pub fn join_expand(input: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn join_biased_expand(input: TokenStream) -> TokenStream {
     let (krate, futures) = crate_and_rest(input);
-    join::expand(krate, futures, Order::Biased, Until::AllDone)
+    join::expand(krate, futures, JoinOrder::Biased, JoinUntil::AllDone)
 }
 
 /// The same for `try_join!`.
@@ -227,7 +227,7 @@ pub fn join_biased_expand(input: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn try_join_expand(input: TokenStream) -> TokenStream {
     let (krate, futures) = crate_and_rest(input);
-    join::expand(krate, futures, Order::Rotating, Until::FirstError)
+    join::expand(krate, futures, JoinOrder::Rotating, JoinUntil::FirstError)
 }
 
 /// The same for `try_join!(biased; …)`.
@@ -235,7 +235,7 @@ pub fn try_join_expand(input: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn try_join_biased_expand(input: TokenStream) -> TokenStream {
     let (krate, futures) = crate_and_rest(input);
-    join::expand(krate, futures, Order::Biased, Until::FirstError)
+    join::expand(krate, futures, JoinOrder::Biased, JoinUntil::FirstError)
 }
 
 /// Splits `[<path>] <rest>`.

@@ -170,8 +170,8 @@ impl Select {
             Ownership::Owned => {
                 "let $local = $future;
                 {
-                    use $support::ownership::{IsBorrowed as _, IsOwned as _};
-                    $support::ownership::require((&$support::ownership::Branch::of(&$local)).ownership());
+                    use $support::owned_branch::{IsBorrowed as _, IsOwned as _};
+                    $support::owned_branch::require((&$support::owned_branch::Branch::of(&$local)).ownership());
                 }"
             }
         })

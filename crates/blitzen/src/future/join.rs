@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use super::maybe_done::{MaybeDone, maybe_done};
-use super::pinned::pin_at;
-use super::sweep::Sweep;
+use super::pin_element::pin_element;
+use super::poll_group::PollGroup;
 
 /// Waits for all futures of a tuple or an array, and returns their outputs in
 /// the same form.
@@ -35,7 +35,7 @@ use super::sweep::Sweep;
 pub fn join<J: Joinable>(futures: J) -> Join<J> {
     let members = futures.into_members();
     Join {
-        sweep: Sweep::new(J::len(&members)),
+        group: PollGroup::new(J::len(&members)),
         members,
     }
 }
@@ -46,7 +46,7 @@ pin_project! {
     pub struct Join<J: Joinable> {
         #[pin]
         members: J::Members,
-        sweep: Sweep,
+        group: PollGroup,
     }
 }
 
@@ -55,7 +55,7 @@ impl<J: Joinable> Future for Join<J> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<J::Output> {
         let mut this = self.project();
-        this.sweep.pass(cx, |index, cx| {
+        this.group.poll_members(cx, |index, cx| {
             let _ = J::poll_member(this.members.as_mut(), index, cx);
             None::<()>
         });
@@ -135,7 +135,7 @@ impl<F: Future, const N: usize> Joinable for [F; N] {
         index: usize,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        pin_at(members, index).poll_done(cx)
+        pin_element(members, index).poll_done(cx)
     }
 
     fn is_done(members: &Self::Members) -> bool {
@@ -143,7 +143,7 @@ impl<F: Future, const N: usize> Joinable for [F; N] {
     }
 
     fn take(mut members: Pin<&mut Self::Members>) -> Self::Output {
-        std::array::from_fn(|index| pin_at(members.as_mut(), index).take_output())
+        std::array::from_fn(|index| pin_element(members.as_mut(), index).take_output())
     }
 }
 

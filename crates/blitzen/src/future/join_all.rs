@@ -6,14 +6,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::maybe_done::{MaybeDone, maybe_done};
-use super::pinned::pin_at;
-use super::sweep::Sweep;
+use super::pin_element::pin_element;
+use super::poll_group::PollGroup;
 
 /// The futures of a collection, some of them done.
 struct Members<F: Future> {
     members: Pin<Box<[MaybeDone<F>]>>,
     waiting: usize,
-    sweep: Sweep,
+    group: PollGroup,
 }
 
 impl<F: Future> Members<F> {
@@ -25,7 +25,7 @@ impl<F: Future> Members<F> {
         let members: Box<[_]> = futures.map(maybe_done).collect();
         Self {
             waiting: members.len(),
-            sweep: Sweep::new(members.len()),
+            group: PollGroup::new(members.len()),
             members: members.into(),
         }
     }
@@ -38,8 +38,8 @@ impl<F: Future> Members<F> {
         mut done: impl FnMut(Pin<&mut MaybeDone<F>>) -> Option<R>,
     ) -> Option<R> {
         let (members, waiting) = (&mut self.members, &mut self.waiting);
-        self.sweep.pass(cx, |index, cx| {
-            let mut member = pin_at(members.as_mut(), index);
+        self.group.poll_members(cx, |index, cx| {
+            let mut member = pin_element(members.as_mut(), index);
             if !member.is_waiting() || member.as_mut().poll_done(cx).is_pending() {
                 return None;
             }
@@ -51,7 +51,7 @@ impl<F: Future> Members<F> {
     /// What `take` makes of each member.
     fn take<T>(&mut self, mut take: impl FnMut(Pin<&mut MaybeDone<F>>) -> T) -> Vec<T> {
         (0..self.members.len())
-            .map(|index| take(pin_at(self.members.as_mut(), index)))
+            .map(|index| take(pin_element(self.members.as_mut(), index)))
             .collect()
     }
 }

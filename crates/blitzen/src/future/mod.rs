@@ -43,11 +43,11 @@ mod join_all;
 #[doc(hidden)]
 pub mod maybe_done;
 #[doc(hidden)]
-pub mod ownership;
-mod pinned;
+pub mod owned_branch;
+mod pin_element;
+mod poll_group;
 mod race;
 mod select_all;
-mod sweep;
 mod try_join;
 
 pub use std::future::{Pending, PollFn, Ready, pending, poll_fn, ready};
@@ -55,7 +55,7 @@ pub use std::future::{Pending, PollFn, Ready, pending, poll_fn, ready};
 pub use either::{Either, EitherOf, either};
 pub use join::{Join, Joinable, join};
 pub use join_all::{JoinAll, TryJoinAll, join_all, try_join_all};
-pub use ownership::Passive;
+pub use owned_branch::Passive;
 pub use race::{Race, Raceable, race};
 pub use select_all::{SelectAll, SelectOk, select_all, select_ok};
 pub use try_join::{TryJoin, TryJoinable, try_join};

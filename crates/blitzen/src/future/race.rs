@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::pinned::pin_at;
-use super::sweep::Sweep;
+use super::pin_element::pin_element;
+use super::poll_group::PollGroup;
 
 /// Waits for the first of several futures with the same output, and drops the
 /// others.
@@ -49,7 +49,7 @@ pub fn race<R: Raceable>(futures: R) -> Race<R> {
     assert!(count > 0, "a race needs at least one future");
     Race {
         racers: Some(racers),
-        sweep: Sweep::random(count),
+        group: PollGroup::random(count),
     }
 }
 
@@ -59,7 +59,7 @@ pin_project! {
     pub struct Race<R: Raceable> {
         #[pin]
         racers: Option<R::Racers>,
-        sweep: Sweep,
+        group: PollGroup,
     }
 }
 
@@ -76,7 +76,7 @@ impl<R: Raceable> Race<R> {
         let count = self.racers.as_ref().map_or(0, R::len);
         Self {
             racers: self.racers,
-            sweep: Sweep::biased(count),
+            group: PollGroup::biased(count),
         }
     }
 }
@@ -89,7 +89,7 @@ impl<R: Raceable> Future for Race<R> {
         let Some(mut racers) = this.racers.as_mut().as_pin_mut() else {
             panic!("`Race` polled after completion");
         };
-        let winner = this.sweep.pass(cx, |index, cx| {
+        let winner = this.group.poll_members(cx, |index, cx| {
             match R::poll_racer(racers.as_mut(), index, cx) {
                 Poll::Ready(output) => Some(output),
                 Poll::Pending => None,
@@ -163,7 +163,7 @@ impl<F: Future, const N: usize> Raceable for [F; N] {
     }
 
     fn poll_racer(racers: Pin<&mut Self>, index: usize, cx: &mut Context<'_>) -> Poll<F::Output> {
-        pin_at(racers, index).poll(cx)
+        pin_element(racers, index).poll(cx)
     }
 }
 
@@ -186,7 +186,7 @@ impl<F: Future> Raceable for Vec<F> {
         index: usize,
         cx: &mut Context<'_>,
     ) -> Poll<F::Output> {
-        pin_at(racers.get_mut().as_mut(), index).poll(cx)
+        pin_element(racers.get_mut().as_mut(), index).poll(cx)
     }
 }
 

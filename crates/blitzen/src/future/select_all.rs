@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::sweep::Sweep;
+use super::poll_group::PollGroup;
 
 /// Waits for the first future of a collection, and hands back the others.
 ///
@@ -44,7 +44,7 @@ where
         "`select_all` needs at least one future"
     );
     SelectAll {
-        sweep: Sweep::random(futures.len()),
+        group: PollGroup::random(futures.len()),
         futures,
     }
 }
@@ -53,7 +53,7 @@ where
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct SelectAll<F> {
     futures: Vec<F>,
-    sweep: Sweep,
+    group: PollGroup,
 }
 
 impl<F: Unpin> Unpin for SelectAll<F> {}
@@ -62,9 +62,9 @@ impl<F: Future + Unpin> Future for SelectAll<F> {
     type Output = (F::Output, usize, Vec<F>);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { futures, sweep } = &mut *self;
+        let Self { futures, group } = &mut *self;
         assert!(!futures.is_empty(), "`SelectAll` polled after completion");
-        let first = sweep.pass(cx, |index, cx| {
+        let first = group.poll_members(cx, |index, cx| {
             match Pin::new(&mut futures[index]).poll(cx) {
                 Poll::Ready(output) => Some((output, index)),
                 Poll::Pending => None,
@@ -119,7 +119,7 @@ where
     assert!(!futures.is_empty(), "`select_ok` needs at least one future");
     SelectOk {
         running: futures.len(),
-        sweep: Sweep::random(futures.len()),
+        group: PollGroup::random(futures.len()),
         futures,
     }
 }
@@ -130,7 +130,7 @@ pub struct SelectOk<F> {
     /// `None` where one has failed.
     futures: Vec<Option<F>>,
     running: usize,
-    sweep: Sweep,
+    group: PollGroup,
 }
 
 impl<F: Unpin> Unpin for SelectOk<F> {}
@@ -142,10 +142,10 @@ impl<T, E, F: Future<Output = Result<T, E>> + Unpin> Future for SelectOk<F> {
         let Self {
             futures,
             running,
-            sweep,
+            group,
         } = &mut *self;
         assert!(*running > 0, "`SelectOk` polled after completion");
-        let ended = sweep.pass(cx, |index, cx| {
+        let ended = group.poll_members(cx, |index, cx| {
             let future = futures[index].as_mut()?;
             let Poll::Ready(output) = Pin::new(future).poll(cx) else {
                 return None;

@@ -10,8 +10,8 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use super::maybe_done::{MaybeDone, maybe_done};
-use super::pinned::pin_at;
-use super::sweep::Sweep;
+use super::pin_element::pin_element;
+use super::poll_group::PollGroup;
 
 /// Waits until all futures of a tuple or an array have succeeded, or one has
 /// failed.
@@ -41,7 +41,7 @@ use super::sweep::Sweep;
 pub fn try_join<J: TryJoinable>(futures: J) -> TryJoin<J> {
     let members = futures.into_members();
     TryJoin {
-        sweep: Sweep::new(J::len(&members)),
+        group: PollGroup::new(J::len(&members)),
         members: Some(members),
     }
 }
@@ -52,7 +52,7 @@ pin_project! {
     pub struct TryJoin<J: TryJoinable> {
         #[pin]
         members: Option<J::Members>,
-        sweep: Sweep,
+        group: PollGroup,
     }
 }
 
@@ -64,7 +64,7 @@ impl<J: TryJoinable> Future for TryJoin<J> {
         let Some(mut members) = this.members.as_mut().as_pin_mut() else {
             panic!("`TryJoin` polled after completion");
         };
-        let failed = this.sweep.pass(cx, |index, cx| {
+        let failed = this.group.poll_members(cx, |index, cx| {
             match J::poll_member(members.as_mut(), index, cx) {
                 Poll::Ready(Err(error)) => Some(error),
                 Poll::Ready(Ok(())) | Poll::Pending => None,
@@ -158,7 +158,7 @@ impl<T, E, F: Future<Output = Result<T, E>>, const N: usize> TryJoinable for [F;
         index: usize,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), E>> {
-        pin_at(members, index).poll_ok(cx)
+        pin_element(members, index).poll_ok(cx)
     }
 
     fn is_done(members: &Self::Members) -> bool {
@@ -166,7 +166,7 @@ impl<T, E, F: Future<Output = Result<T, E>>, const N: usize> TryJoinable for [F;
     }
 
     fn take(mut members: Pin<&mut Self::Members>) -> [T; N] {
-        std::array::from_fn(|index| pin_at(members.as_mut(), index).take_ok())
+        std::array::from_fn(|index| pin_element(members.as_mut(), index).take_ok())
     }
 }
 

@@ -24,31 +24,31 @@ use blitzen_task::{JoinHandle, Origin};
 use crate::runtime::Handle;
 
 /// The most bytes one job moves.
-const MOST: usize = 2 * 1024 * 1024;
+const MAX_TRANSFER: usize = 2 * 1024 * 1024;
 
 /// A job reads at least this much, since getting one done costs more than that.
-const LEAST_READ: usize = 8 * 1024;
+const MIN_READ: usize = 8 * 1024;
 
 /// A stream that blocks.
-pub(crate) struct Blocking<T>(State<T>);
+pub(crate) struct Blocking<T>(BlockingState<T>);
 
-enum State<T> {
-    Idle(Desk<T>),
-    Busy(JoinHandle<(io::Result<()>, Desk<T>)>),
+enum BlockingState<T> {
+    Idle(StreamBuffer<T>),
+    Busy(JoinHandle<(io::Result<()>, StreamBuffer<T>)>),
     Lost,
 }
 
 /// What goes into a job and comes back (L1).
-struct Desk<T> {
+struct StreamBuffer<T> {
     stream: T,
     bytes: Vec<u8>,
     /// How many of the bytes have been taken already.
     taken: usize,
     /// Whether something was written since the last flush.
-    unflushed: bool,
+    needs_flush: bool,
 }
 
-impl<T> Desk<T> {
+impl<T> StreamBuffer<T> {
     fn rest(&self) -> &[u8] {
         &self.bytes[self.taken..]
     }
@@ -56,21 +56,23 @@ impl<T> Desk<T> {
 
 impl<T: Send + Unpin + 'static> Blocking<T> {
     pub(crate) fn new(stream: T) -> Self {
-        Self(State::Idle(Desk {
+        Self(BlockingState::Idle(StreamBuffer {
             stream,
             bytes: Vec::new(),
             taken: 0,
-            unflushed: false,
+            needs_flush: false,
         }))
     }
 
     /// Waits until no job is under way. Tells the error of the last one.
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&mut Desk<T>>> {
-        if let State::Busy(job) = &mut self.0 {
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&mut StreamBuffer<T>>> {
+        if let BlockingState::Busy(job) = &mut self.0 {
             let (state, result) = match ready!(Pin::new(job).poll(cx)) {
-                Ok((result, desk)) => (State::Idle(desk), result),
-                Err(error) if error.is_cancelled() => (State::Lost, Err(blitzen_driver::gone())),
-                Err(error) => (State::Lost, Err(io::Error::other(error))),
+                Ok((result, buffer)) => (BlockingState::Idle(buffer), result),
+                Err(error) if error.is_cancelled() => {
+                    (BlockingState::Lost, Err(blitzen_driver::gone()))
+                }
+                Err(error) => (BlockingState::Lost, Err(io::Error::other(error))),
             };
             self.0 = state;
             if let Err(error) = result {
@@ -78,22 +80,26 @@ impl<T: Send + Unpin + 'static> Blocking<T> {
             }
         }
         match &mut self.0 {
-            State::Idle(desk) => Poll::Ready(Ok(desk)),
-            State::Busy(_) => unreachable!("it was waited for"),
-            State::Lost => Poll::Ready(Err(blitzen_driver::gone())),
+            BlockingState::Idle(buffer) => Poll::Ready(Ok(buffer)),
+            BlockingState::Busy(_) => unreachable!("it was waited for"),
+            BlockingState::Lost => Poll::Ready(Err(blitzen_driver::gone())),
         }
     }
 
     /// Starts a job. The stream is idle.
     #[track_caller]
-    fn start(&mut self, mut work: impl FnMut(&mut Desk<T>) -> io::Result<()> + Send + 'static) {
-        let State::Idle(mut desk) = std::mem::replace(&mut self.0, State::Lost) else {
+    fn start(
+        &mut self,
+        mut work: impl FnMut(&mut StreamBuffer<T>) -> io::Result<()> + Send + 'static,
+    ) {
+        let BlockingState::Idle(mut buffer) = std::mem::replace(&mut self.0, BlockingState::Lost)
+        else {
             unreachable!("one job at a time")
         };
-        let job = move || (work(&mut desk), desk);
+        let job = move || (work(&mut buffer), buffer);
         let inner = Handle::current().inner;
         // Mandatory: L2.
-        self.0 = State::Busy(inner.spawn_blocking(job, true, Origin::caller()));
+        self.0 = BlockingState::Busy(inner.spawn_blocking(job, true, Origin::caller()));
     }
 }
 
@@ -104,34 +110,34 @@ impl<T: Read + Send + Unpin + 'static> AsyncRead for Blocking<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         // Somebody may have started it, and not waited for it (L3).
-        let mut has_read = matches!(self.0, State::Busy(_));
+        let mut has_read = matches!(self.0, BlockingState::Busy(_));
         loop {
-            let desk = ready!(self.poll_idle(cx))?;
-            let rest = desk.rest();
+            let buffer = ready!(self.poll_idle(cx))?;
+            let rest = buffer.rest();
             // Nothing from a job that has read is the end.
             if !rest.is_empty() || has_read || buf.remaining() == 0 {
                 let count = rest.len().min(buf.remaining());
                 buf.put_slice(&rest[..count]);
-                desk.taken += count;
+                buffer.taken += count;
                 return Poll::Ready(Ok(()));
             }
-            let room = buf.remaining().clamp(LEAST_READ, MOST);
-            self.start(move |desk| read_some(desk, room));
+            let room = buf.remaining().clamp(MIN_READ, MAX_TRANSFER);
+            self.start(move |buffer| read_some(buffer, room));
             has_read = true;
         }
     }
 }
 
-fn read_some<T: Read>(desk: &mut Desk<T>, room: usize) -> io::Result<()> {
-    desk.taken = 0;
-    desk.bytes.resize(room, 0);
+fn read_some<T: Read>(buffer: &mut StreamBuffer<T>, room: usize) -> io::Result<()> {
+    buffer.taken = 0;
+    buffer.bytes.resize(room, 0);
     let read = loop {
-        match desk.stream.read(&mut desk.bytes) {
+        match buffer.stream.read(&mut buffer.bytes) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             read => break read,
         }
     };
-    desk.bytes.truncate(*read.as_ref().unwrap_or(&0));
+    buffer.bytes.truncate(*read.as_ref().unwrap_or(&0));
     read.map(drop)
 }
 
@@ -141,14 +147,14 @@ impl<T: Write + Send + Unpin + 'static> AsyncWrite for Blocking<T> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let desk = ready!(self.poll_idle(cx))?;
-        let count = buf.len().min(MOST);
-        desk.bytes.clear();
-        desk.bytes.extend_from_slice(&buf[..count]);
-        desk.unflushed = true;
-        self.start(|desk| desk.stream.write_all(&desk.bytes));
+        let buffer = ready!(self.poll_idle(cx))?;
+        let count = buf.len().min(MAX_TRANSFER);
+        buffer.bytes.clear();
+        buffer.bytes.extend_from_slice(&buf[..count]);
+        buffer.needs_flush = true;
+        self.start(|buffer| buffer.stream.write_all(&buffer.bytes));
         // A runtime that is gone has refused the job.
-        if let State::Busy(job) = &self.0
+        if let BlockingState::Busy(job) = &self.0
             && job.is_finished()
         {
             ready!(self.poll_idle(cx))?;
@@ -158,12 +164,12 @@ impl<T: Write + Send + Unpin + 'static> AsyncWrite for Blocking<T> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            let desk = ready!(self.poll_idle(cx))?;
-            if !desk.unflushed {
+            let buffer = ready!(self.poll_idle(cx))?;
+            if !buffer.needs_flush {
                 return Poll::Ready(Ok(()));
             }
-            desk.unflushed = false;
-            self.start(|desk| desk.stream.flush());
+            buffer.needs_flush = false;
+            self.start(|buffer| buffer.stream.flush());
         }
     }
 
@@ -180,13 +186,13 @@ mod tests {
 
     /// Takes three bytes at a time, and fails when told to.
     #[derive(Clone, Default)]
-    struct Slow {
+    struct ShortWriter {
         written: Arc<Mutex<Vec<u8>>>,
         flushes: Arc<Mutex<usize>>,
         fail: bool,
     }
 
-    impl Write for Slow {
+    impl Write for ShortWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             if self.fail {
                 return Err(io::Error::other("full"));
@@ -210,25 +216,25 @@ mod tests {
 
     #[test]
     fn what_was_written_is_there_after_the_flush() {
-        let slow = Slow::default();
-        let mut stream = Blocking::new(slow.clone());
+        let writer = ShortWriter::default();
+        let mut stream = Blocking::new(writer.clone());
         runtime().block_on(async {
             stream.write_all(b"hello ").await.unwrap();
             stream.write_all(b"world").await.unwrap();
             stream.flush().await.unwrap();
             stream.flush().await.unwrap(); // nothing to do
         });
-        assert_eq!(*slow.written.lock().unwrap(), b"hello world");
-        assert_eq!(*slow.flushes.lock().unwrap(), 1);
+        assert_eq!(*writer.written.lock().unwrap(), b"hello world");
+        assert_eq!(*writer.flushes.lock().unwrap(), 1);
     }
 
     #[test]
     fn an_error_is_told_to_the_next_operation() {
-        let slow = Slow {
+        let writer = ShortWriter {
             fail: true,
-            ..Slow::default()
+            ..ShortWriter::default()
         };
-        let mut stream = Blocking::new(slow);
+        let mut stream = Blocking::new(writer);
         runtime().block_on(async {
             // The first may hear of it already, if the job is quick.
             let first = stream.write_all(b"hello").await;
@@ -239,12 +245,12 @@ mod tests {
 
     #[test]
     fn what_a_write_took_is_written_although_the_runtime_goes() {
-        let slow = Slow::default();
-        let mut stream = Blocking::new(slow.clone());
+        let writer = ShortWriter::default();
+        let mut stream = Blocking::new(writer.clone());
         let runtime = runtime();
         runtime.block_on(stream.write_all(b"last words")).unwrap();
         drop(runtime);
-        assert_eq!(*slow.written.lock().unwrap(), b"last words");
+        assert_eq!(*writer.written.lock().unwrap(), b"last words");
     }
 
     #[test]
@@ -275,7 +281,7 @@ mod tests {
         let _inside = runtime.enter();
         let handle = runtime.handle().clone();
         runtime.shutdown_background();
-        let mut stream = Blocking::new(Slow::default());
+        let mut stream = Blocking::new(ShortWriter::default());
         let error = handle.block_on(stream.write_all(b"x")).unwrap_err();
         assert!(crate::runtime::is_rt_shutdown_err(&error));
     }

@@ -84,13 +84,13 @@ impl HyperTimer {
 
 pin_project! {
     /// A [`Sleep`] that hyper can hold.
-    struct Held {
+    struct HyperSleep {
         #[pin]
         sleep: Sleep,
     }
 }
 
-impl Future for Held {
+impl Future for HyperSleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -98,19 +98,19 @@ impl Future for Held {
     }
 }
 
-impl rt::Sleep for Held {}
+impl rt::Sleep for HyperSleep {}
 
 impl rt::Timer for HyperTimer {
     #[track_caller]
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
         let sleep = sleep(duration);
-        Box::pin(Held { sleep })
+        Box::pin(HyperSleep { sleep })
     }
 
     #[track_caller]
     fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn rt::Sleep>> {
         let sleep = sleep_until(Instant::from_std(deadline));
-        Box::pin(Held { sleep })
+        Box::pin(HyperSleep { sleep })
     }
 
     fn now(&self) -> std::time::Instant {
@@ -118,8 +118,8 @@ impl rt::Timer for HyperTimer {
     }
 
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: std::time::Instant) {
-        match sleep.as_mut().downcast_mut_pin::<Held>() {
-            Some(held) => held.project().sleep.reset(Instant::from_std(deadline)),
+        match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
+            Some(sleep) => sleep.project().sleep.reset(Instant::from_std(deadline)),
             // Somebody else's.
             None => *sleep = self.sleep_until(deadline),
         }

@@ -21,16 +21,16 @@ pub use blitzen_driver::{Interest, Ready};
 pub use blitzen_io::*;
 
 mod blocking;
-mod evented;
-mod fill;
+mod buf_mut;
 #[cfg(feature = "hyper")]
 pub mod hyper;
+mod poll_evented;
 mod stdio;
 
 #[cfg(windows)]
 pub(crate) use blocking::Blocking;
-pub(crate) use evented::{BOTH, Evented};
-pub(crate) use fill::fill;
+pub(crate) use buf_mut::fill_buf_mut;
+pub(crate) use poll_evented::{BOTH, PollEvented};
 pub use stdio::{Stderr, Stdin, Stdout, stderr, stdin, stdout};
 
 #[cfg(unix)]

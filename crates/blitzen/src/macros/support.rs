@@ -13,7 +13,7 @@ pub use blitzen_macros::{
 pub use blitzen_util::coop::poll_budget_available;
 
 pub use crate::future::maybe_done::maybe_done;
-pub use crate::future::ownership;
+pub use crate::future::owned_branch;
 
 /// A branch to look at first: a number below `count`.
 pub fn thread_rng_n(count: u32) -> u32 {

@@ -1,6 +1,6 @@
 //! The socket of a stream or listener, in either mode.
 //!
-//! Readiness is [`Evented`]; completion is a [`Line`] or a [`Door`], which exist
+//! Readiness is [`PollEvented`]; completion is a [`Line`] or a [`Door`], which exist
 //! only where there is an io_uring. Each has the same methods under the same
 //! names.
 
@@ -18,12 +18,12 @@ use super::completion::{Door, Line, Wired};
 use super::into_std::Kept;
 use super::mode::SocketMode;
 use super::raw::MioSocket;
-use crate::io::{BOTH, Evented, Interest, ReadBuf, Ready};
+use crate::io::{BOTH, Interest, PollEvented, ReadBuf, Ready};
 use crate::runtime::Inner;
 use crate::runtime::io::{current, socket_mode};
 
 /// Readiness by names that a completion can have too.
-impl<S: Source> Evented<S> {
+impl<S: Source> PollEvented<S> {
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         Ok(self.registration().readiness(interest).await?.ready())
     }
@@ -62,7 +62,7 @@ impl<S: Source> Evented<S> {
 
 /// What a stream is made of.
 pub(crate) enum Link<S: Source + Wired> {
-    Ready(Evented<S>),
+    Ready(PollEvented<S>),
     Line(Box<Line<S>>),
     /// On the way from one to the other.
     Moving,
@@ -91,7 +91,7 @@ impl<S: Source + Wired> Link<S> {
                 Err((_, error)) => return Err(error),
             },
         };
-        Ok(Self::Ready(Evented::stream(socket, initially)?))
+        Ok(Self::Ready(PollEvented::stream(socket, initially)?))
     }
 
     /// A connection that is being made, which only readiness can tell.
@@ -121,7 +121,8 @@ impl<S: Source + Wired> Link<S> {
                 match Line::new(evented.into_inner()?, Ready::WRITABLE, runtime) {
                     Ok(line) => *self = Self::Line(Box::new(line)),
                     Err((socket, error)) => {
-                        *self = Self::Ready(Evented::new_in(socket, BOTH, Ready::EMPTY, runtime)?);
+                        *self =
+                            Self::Ready(PollEvented::new_in(socket, BOTH, Ready::EMPTY, runtime)?);
                         if mode == SocketMode::Completion {
                             return Err(error);
                         }
@@ -130,7 +131,7 @@ impl<S: Source + Wired> Link<S> {
             }
             Self::Line(line) => {
                 let socket = line.into_socket()?;
-                *self = Self::Ready(Evented::new_in(socket, BOTH, Ready::EMPTY, runtime)?);
+                *self = Self::Ready(PollEvented::new_in(socket, BOTH, Ready::EMPTY, runtime)?);
             }
             Self::Moving => {}
         }
@@ -427,7 +428,7 @@ impl<S: Source + Wired + fmt::Debug> fmt::Debug for Link<S> {
 
 /// What a listener is made of.
 pub(crate) enum Gate<S: Source + Wired> {
-    Ready(Evented<S>),
+    Ready(PollEvented<S>),
     Door(Box<Door<S>>),
     /// On the way from one to the other.
     Moving,
@@ -500,8 +501,8 @@ impl<S: Source + Wired> Gate<S> {
     }
 }
 
-fn evented<S: Source>(socket: S, runtime: &Arc<Inner>) -> io::Result<Evented<S>> {
-    Evented::new_in(socket, Interest::READABLE, Ready::EMPTY, runtime)
+fn evented<S: Source>(socket: S, runtime: &Arc<Inner>) -> io::Result<PollEvented<S>> {
+    PollEvented::new_in(socket, Interest::READABLE, Ready::EMPTY, runtime)
 }
 
 impl<S: Source + Wired> Deref for Gate<S> {

@@ -7,7 +7,7 @@ use bytes::BufMut;
 use mio::event::Source;
 use socket2::{SockAddr, SockRef};
 
-use crate::io::{Evented, fill};
+use crate::io::{PollEvented, fill_buf_mut};
 
 /// A socket of mio's.
 pub(crate) trait MioSocket: Source {
@@ -48,10 +48,10 @@ fn receive<S: MioSocket, B: BufMut + ?Sized, R>(
 ) -> io::Result<(usize, R)> {
     // SAFETY: the functions below hand the answer of the system call on, and
     // what that has counted it has written.
-    unsafe { fill(buf, |room| socket.with(|raw| receive(&raw, room))) }
+    unsafe { fill_buf_mut(buf, |room| socket.with(|raw| receive(&raw, room))) }
 }
 
-impl<S: MioSocket> Evented<S> {
+impl<S: MioSocket> PollEvented<S> {
     #[inline]
     pub(crate) fn recv<B: BufMut + ?Sized>(&self, buf: &mut B) -> io::Result<usize> {
         let (count, ()) = receive(&**self, buf, |raw, room| Ok((raw.recv(room)?, ())))?;

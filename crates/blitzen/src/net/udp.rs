@@ -10,7 +10,7 @@ use socket2::{SockAddr, SockRef};
 use super::addr::{self, ToSocketAddrs};
 use super::raw::MioSocket;
 use super::socket::assert_nonblocking;
-use crate::io::{BOTH, Evented, Interest, ReadBuf, Ready};
+use crate::io::{BOTH, Interest, PollEvented, ReadBuf, Ready};
 
 /// A UDP socket.
 ///
@@ -33,7 +33,7 @@ use crate::io::{BOTH, Evented, Interest, ReadBuf, Ready};
 /// All operations take a shared reference: an `Arc` of the socket lets several
 /// tasks send and receive at the same time.
 pub struct UdpSocket {
-    io: Evented<mio::net::UdpSocket>,
+    io: PollEvented<mio::net::UdpSocket>,
 }
 
 impl UdpSocket {
@@ -61,7 +61,7 @@ impl UdpSocket {
 
     #[track_caller]
     fn new(socket: mio::net::UdpSocket) -> io::Result<Self> {
-        let io = Evented::new(socket, BOTH, Ready::EMPTY)?;
+        let io = PollEvented::new(socket, BOTH, Ready::EMPTY)?;
         Ok(Self { io })
     }
 

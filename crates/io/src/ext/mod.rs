@@ -3,30 +3,36 @@
 //! Each future holds a reference and a little state, and is `!Unpin`, so that
 //! it may one day hold more.
 
-mod buf_read;
+mod async_buf_read_ext;
+mod async_read_ext;
+mod async_seek_ext;
+mod async_write_ext;
+mod chain;
 mod fill_buf;
 mod flush;
+mod lines;
 mod number;
 mod read;
+mod read_buf;
 mod read_exact;
-mod read_into;
 mod read_line;
-mod read_some;
 mod read_to_end;
 mod read_to_string;
 mod read_until;
-mod seek;
+mod split;
+mod take;
 mod write;
 mod write_all;
-mod write_from;
-mod write_some;
+mod write_buf;
 
-pub use buf_read::AsyncBufReadExt;
-pub use read::AsyncReadExt;
-pub use seek::AsyncSeekExt;
-pub use write::AsyncWriteExt;
-
-pub(crate) use read_until::poll_read_until;
+pub use async_buf_read_ext::AsyncBufReadExt;
+pub use async_read_ext::AsyncReadExt;
+pub use async_seek_ext::AsyncSeekExt;
+pub use async_write_ext::AsyncWriteExt;
+pub use chain::Chain;
+pub use lines::Lines;
+pub use split::Split;
+pub use take::Take;
 
 use std::io;
 

@@ -44,26 +44,26 @@ macro_rules! numbers {
 numbers!(u8, i8, u16, i16, u32, i32, u64, i64, u128, i128, f32, f64);
 
 /// Which byte comes first.
-pub trait Order {
+pub trait ByteOrder {
     /// The number of some bytes.
     fn number<N: Number>(bytes: N::Bytes) -> N;
 }
 
 /// The most significant byte first.
 #[derive(Debug)]
-pub enum Big {}
+pub enum BigEndian {}
 
 /// The least significant byte first.
 #[derive(Debug)]
-pub enum Little {}
+pub enum LittleEndian {}
 
-impl Order for Big {
+impl ByteOrder for BigEndian {
     fn number<N: Number>(bytes: N::Bytes) -> N {
         N::from_be(bytes)
     }
 }
 
-impl Order for Little {
+impl ByteOrder for LittleEndian {
     fn number<N: Number>(bytes: N::Bytes) -> N {
         N::from_le(bytes)
     }
@@ -101,7 +101,7 @@ impl<R, N, O> Future for ReadNumber<'_, R, N, O>
 where
     R: AsyncRead + Unpin + ?Sized,
     N: Number,
-    O: Order,
+    O: ByteOrder,
 {
     type Output = io::Result<N>;
 

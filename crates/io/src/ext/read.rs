@@ -1,252 +1,45 @@
-//! What every reader can do.
+//! One read into a slice.
 
-use bytes::BufMut;
+use std::future::Future;
+use std::io;
+use std::marker::PhantomPinned;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use super::number::{Big, Little, ReadNumber, read_number};
-use super::read_exact::{ReadExact, read_exact};
-use super::read_into::{ReadInto, read_into};
-use super::read_some::{Read, read};
-use super::read_to_end::{ReadToEnd, read_to_end};
-use super::read_to_string::{ReadToString, read_to_string};
-use crate::AsyncRead;
-use crate::chain::{Chain, chain};
-use crate::take::{Take, take};
+use pin_project_lite::pin_project;
 
-/// One method per number and order of bytes.
-macro_rules! read_numbers {
-    ($($name:ident, $number:ty, $order:ty, $what:literal, $bytes:literal => $value:literal;)*) => {$(
-        #[doc = concat!("Reads ", $what, ".")]
-        ///
-        /// # Errors
-        /// The reader's, and [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof)
-        /// if it ends before. A read that was interrupted is tried again.
-        ///
-        /// # Cancel safety
-        /// Not cancel safe: bytes already read are lost with the future.
-        ///
-        /// ```
-        /// # use blitzen_io::AsyncReadExt;
-        /// # futures::executor::block_on(async {
-        #[doc = concat!("let mut reader: &[u8] = &", $bytes, ";")]
-        #[doc = concat!("assert_eq!(reader.", stringify!($name), "().await?, ", $value, ");")]
-        /// # std::io::Result::Ok(())
-        /// # }).unwrap();
-        /// ```
-        fn $name(&mut self) -> ReadNumber<'_, Self, $number, $order>
-        where
-            Self: Unpin,
-        {
-            read_number(self)
-        }
-    )*};
-}
+use crate::{AsyncRead, ReadBuf, check};
 
-/// What every [`AsyncRead`] can do.
-///
-/// ```
-/// use blitzen_io::AsyncReadExt;
-///
-/// # futures::executor::block_on(async {
-/// let mut reader: &[u8] = b"\x00\x05hello world";
-/// let length = reader.read_u16().await?;
-/// let mut word = vec![0; length.into()];
-/// reader.read_exact(&mut word).await?;
-/// assert_eq!(word, b"hello");
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
-/// ```
-pub trait AsyncReadExt: AsyncRead {
-    /// Reads this one to its end, then `next`.
-    ///
-    /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
-    /// let mut text = String::new();
-    /// (&b"ab"[..]).chain(&b"cd"[..]).read_to_string(&mut text).await?;
-    /// assert_eq!(text, "abcd");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
-    /// ```
-    fn chain<R>(self, next: R) -> Chain<Self, R>
-    where
-        Self: Sized,
-        R: AsyncRead,
-    {
-        chain(self, next)
-    }
-
-    /// Reads once into `buf`, and returns how many bytes.
-    ///
-    /// Zero means that the reader has ended, or that `buf` is empty.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: a future that is dropped has read nothing.
-    ///
-    /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
-    /// let mut reader: &[u8] = b"hello";
-    /// let mut buf = [0; 8];
-    /// assert_eq!(reader.read(&mut buf).await?, 5);
-    /// assert_eq!(reader.read(&mut buf).await?, 0);
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
-    /// ```
-    fn read<'a>(&'a mut self, buf: &'a mut [u8]) -> Read<'a, Self>
-    where
-        Self: Unpin,
-    {
-        read(self, buf)
-    }
-
-    /// Reads once into the room `buf` has, and returns how many bytes; a
-    /// vector makes room if it has none.
-    ///
-    /// Zero means that the reader has ended, or that there is no room.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: a future that is dropped has read nothing.
-    ///
-    /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
-    /// let mut buf = bytes::BytesMut::with_capacity(16);
-    /// (&b"hello"[..]).read_buf(&mut buf).await?;
-    /// assert_eq!(&buf[..], b"hello");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
-    /// ```
-    fn read_buf<'a, B>(&'a mut self, buf: &'a mut B) -> ReadInto<'a, Self, B>
-    where
-        Self: Unpin,
-        B: BufMut + ?Sized,
-    {
-        read_into(self, buf)
-    }
-
-    /// Reads until `buf` is full, and returns its length.
-    ///
-    /// # Errors
-    /// The reader's, and [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof)
-    /// if it ends before; `buf` then holds what came first. A read that was
-    /// interrupted is tried again.
-    ///
-    /// # Cancel safety
-    /// Not cancel safe: what was read before the future was dropped is in
-    /// `buf`, but nothing says how much that is.
-    ///
-    /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
-    /// let mut reader: &[u8] = b"hello";
-    /// let mut buf = [0; 4];
-    /// assert_eq!(reader.read_exact(&mut buf).await?, 4);
-    /// let error = reader.read_exact(&mut buf).await.unwrap_err();
-    /// assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
-    /// ```
-    fn read_exact<'a>(&'a mut self, buf: &'a mut [u8]) -> ReadExact<'a, Self>
-    where
-        Self: Unpin,
-    {
-        read_exact(self, buf)
-    }
-
-    read_numbers! {
-        read_u8, u8, Big, "a byte", "[200]" => "200";
-        read_i8, i8, Big, "a signed byte", "[200]" => "-56";
-        read_u16, u16, Big, "an unsigned 16-bit number, big-endian", "[1, 2]" => "0x0102";
-        read_i16, i16, Big, "a signed 16-bit number, big-endian", "[255, 254]" => "-2";
-        read_u32, u32, Big, "an unsigned 32-bit number, big-endian", "[0, 0, 1, 2]" => "0x0102";
-        read_i32, i32, Big, "a signed 32-bit number, big-endian", "[255, 255, 255, 254]" => "-2";
-        read_u64, u64, Big, "an unsigned 64-bit number, big-endian", "0x0102_u64.to_be_bytes()" => "0x0102";
-        read_i64, i64, Big, "a signed 64-bit number, big-endian", "(-2_i64).to_be_bytes()" => "-2";
-        read_u128, u128, Big, "an unsigned 128-bit number, big-endian", "0x0102_u128.to_be_bytes()" => "0x0102";
-        read_i128, i128, Big, "a signed 128-bit number, big-endian", "(-2_i128).to_be_bytes()" => "-2";
-        read_f32, f32, Big, "a 32-bit floating-point number, big-endian", "1.5_f32.to_be_bytes()" => "1.5";
-        read_f64, f64, Big, "a 64-bit floating-point number, big-endian", "1.5_f64.to_be_bytes()" => "1.5";
-        read_u16_le, u16, Little, "an unsigned 16-bit number, little-endian", "[2, 1]" => "0x0102";
-        read_i16_le, i16, Little, "a signed 16-bit number, little-endian", "[254, 255]" => "-2";
-        read_u32_le, u32, Little, "an unsigned 32-bit number, little-endian", "[2, 1, 0, 0]" => "0x0102";
-        read_i32_le, i32, Little, "a signed 32-bit number, little-endian", "[254, 255, 255, 255]" => "-2";
-        read_u64_le, u64, Little, "an unsigned 64-bit number, little-endian", "0x0102_u64.to_le_bytes()" => "0x0102";
-        read_i64_le, i64, Little, "a signed 64-bit number, little-endian", "(-2_i64).to_le_bytes()" => "-2";
-        read_u128_le, u128, Little, "an unsigned 128-bit number, little-endian", "0x0102_u128.to_le_bytes()" => "0x0102";
-        read_i128_le, i128, Little, "a signed 128-bit number, little-endian", "(-2_i128).to_le_bytes()" => "-2";
-        read_f32_le, f32, Little, "a 32-bit floating-point number, little-endian", "1.5_f32.to_le_bytes()" => "1.5";
-        read_f64_le, f64, Little, "a 64-bit floating-point number, little-endian", "1.5_f64.to_le_bytes()" => "1.5";
-    }
-
-    /// Reads to the end, appending to `buf`, and returns how many bytes.
-    ///
-    /// # Errors
-    /// The reader's; `buf` then holds what came before. A read that was
-    /// interrupted is tried again.
-    ///
-    /// # Cancel safety
-    /// What was read before the future was dropped is in `buf`.
-    ///
-    /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
-    /// let mut all = b"in ".to_vec();
-    /// assert_eq!((&b"all"[..]).read_to_end(&mut all).await?, 3);
-    /// assert_eq!(all, b"in all");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
-    /// ```
-    fn read_to_end<'a>(&'a mut self, buf: &'a mut Vec<u8>) -> ReadToEnd<'a, Self>
-    where
-        Self: Unpin,
-    {
-        read_to_end(self, buf)
-    }
-
-    /// Reads text to the end, appending to `dst`, and returns how many bytes.
-    ///
-    /// # Errors
-    /// The reader's, and [`InvalidData`](std::io::ErrorKind::InvalidData) if
-    /// it is not UTF-8; `dst` is then as it was. A read that was interrupted is
-    /// tried again.
-    ///
-    /// # Cancel safety
-    /// Not cancel safe: what was read before the future was dropped is in `dst`
-    /// if it is UTF-8 so far, and otherwise lost.
-    ///
-    /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
-    /// let mut text = "in ".to_string();
-    /// (&b"all"[..]).read_to_string(&mut text).await?;
-    /// assert_eq!(text, "in all");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
-    /// ```
-    fn read_to_string<'a>(&'a mut self, dst: &'a mut String) -> ReadToString<'a, Self>
-    where
-        Self: Unpin,
-    {
-        read_to_string(self, dst)
-    }
-
-    /// A reader of the first `limit` bytes.
-    ///
-    /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
-    /// let mut text = String::new();
-    /// (&b"hello"[..]).take(4).read_to_string(&mut text).await?;
-    /// assert_eq!(text, "hell");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
-    /// ```
-    fn take(self, limit: u64) -> Take<Self>
-    where
-        Self: Sized,
-    {
-        take(self, limit)
+pin_project! {
+    /// See [`AsyncReadExt::read`](crate::AsyncReadExt::read).
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct Read<'a, R: ?Sized> {
+        reader: &'a mut R,
+        buf: &'a mut [u8],
+        #[pin]
+        _pin: PhantomPinned,
     }
 }
 
-impl<R: AsyncRead + ?Sized> AsyncReadExt for R {}
+pub(super) fn read<'a, R>(reader: &'a mut R, buf: &'a mut [u8]) -> Read<'a, R>
+where
+    R: AsyncRead + Unpin + ?Sized,
+{
+    Read {
+        reader,
+        buf,
+        _pin: PhantomPinned,
+    }
+}
+
+impl<R: AsyncRead + Unpin + ?Sized> Future for Read<'_, R> {
+    type Output = io::Result<usize>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut buf = ReadBuf::new(this.buf);
+        ready!(check::poll_read(Pin::new(&mut **this.reader), cx, &mut buf))?;
+        Poll::Ready(Ok(buf.filled().len()))
+    }
+}

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::poll_read_until;
+use super::read_until::poll_read_until;
 use crate::AsyncBufRead;
 
 /// A string whose bytes are out on loan while more are appended to them, not
@@ -17,63 +17,63 @@ use crate::AsyncBufRead;
 /// T1. The first `first_len` bytes are the string's own, and so are text.
 /// T2. Whatever ends the loan, dropping it too, puts text back.
 #[derive(Debug)]
-pub(super) struct Text<'a> {
+pub(super) struct Utf8Appender<'a> {
     string: &'a mut String,
     pub(super) bytes: Vec<u8>,
     first_len: usize,
-    is_lent: bool,
+    is_taken: bool,
 }
 
-impl<'a> Text<'a> {
+impl<'a> Utf8Appender<'a> {
     pub(super) fn of(string: &'a mut String) -> Self {
         let bytes = std::mem::take(string).into_bytes();
         Self {
             string,
             first_len: bytes.len(),
             bytes,
-            is_lent: true,
+            is_taken: true,
         }
     }
 
     /// Ends the loan with all the bytes, and returns how many are new; if they
     /// are not text, with the string as it was.
-    pub(super) fn accept(&mut self) -> io::Result<usize> {
+    pub(super) fn commit(&mut self) -> io::Result<usize> {
         let added = self.bytes.len() - self.first_len;
         if std::str::from_utf8(&self.bytes[self.first_len..]).is_ok() {
             // SAFETY: T1, and the rest has just been looked at.
-            unsafe { self.give_back() };
+            unsafe { self.restore() };
             return Ok(added);
         }
         // The error counts from the start of the string.
         let error = std::str::from_utf8(&self.bytes)
             .map(drop)
             .expect_err("its second part is no text");
-        self.reject();
+        self.roll_back();
         Err(io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
     /// Ends the loan with the string as it was.
-    pub(super) fn reject(&mut self) {
+    pub(super) fn roll_back(&mut self) {
         self.bytes.truncate(self.first_len);
         // SAFETY: T1.
-        unsafe { self.give_back() };
+        unsafe { self.restore() };
     }
 
     /// # Safety
     /// The bytes are text.
-    unsafe fn give_back(&mut self) {
+    unsafe fn restore(&mut self) {
         // SAFETY: the caller's.
         *self.string = unsafe { String::from_utf8_unchecked(std::mem::take(&mut self.bytes)) };
         self.first_len = 0;
-        self.is_lent = false;
+        self.is_taken = false;
     }
 }
 
-impl Drop for Text<'_> {
+impl Drop for Utf8Appender<'_> {
     fn drop(&mut self) {
-        if self.is_lent {
+        if self.is_taken {
             // T2. There is nobody left to tell that it is no text.
-            let _ = self.accept();
+            let _ = self.commit();
         }
     }
 }
@@ -84,7 +84,7 @@ pin_project! {
     #[must_use = "futures do nothing unless awaited"]
     pub struct ReadLine<'a, R: ?Sized> {
         reader: &'a mut R,
-        text: Text<'a>,
+        appender: Utf8Appender<'a>,
         #[pin]
         _pin: PhantomPinned,
     }
@@ -96,7 +96,7 @@ where
 {
     ReadLine {
         reader,
-        text: Text::of(string),
+        appender: Utf8Appender::of(string),
         _pin: PhantomPinned,
     }
 }
@@ -107,12 +107,12 @@ impl<R: AsyncBufRead + Unpin + ?Sized> Future for ReadLine<'_, R> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let reader = Pin::new(&mut **this.reader);
-        match ready!(poll_read_until(reader, cx, b'\n', &mut this.text.bytes)) {
-            Ok(_) => Poll::Ready(this.text.accept()),
+        match ready!(poll_read_until(reader, cx, b'\n', &mut this.appender.bytes)) {
+            Ok(_) => Poll::Ready(this.appender.commit()),
             Err(error) => {
                 // What came before the error is kept if it is text; of the two
                 // errors the reader's says more.
-                let _ = this.text.accept();
+                let _ = this.appender.commit();
                 Poll::Ready(Err(error))
             }
         }

@@ -17,17 +17,17 @@ use crate::check::is_interrupted;
 use crate::{AsyncRead, ReadBuf, check};
 
 /// Less room than this is not worth a read of its own.
-const LEAST_ROOM: usize = 32;
+const PROBE_LEN: usize = 32;
 
 /// What a read to the end has to remember about the vector it fills.
 #[derive(Debug)]
-pub(super) struct Growth {
+pub(super) struct ReadToEndState {
     first_capacity: usize,
     /// How many bytes behind the vector's length are initialised.
     initialized: usize,
 }
 
-impl Growth {
+impl ReadToEndState {
     pub(super) fn of(vec: &Vec<u8>) -> Self {
         Self {
             first_capacity: vec.capacity(),
@@ -59,11 +59,11 @@ impl Growth {
         reader: Pin<&mut R>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        if vec.capacity() - vec.len() < LEAST_ROOM {
-            if vec.capacity() == self.first_capacity && self.first_capacity >= LEAST_ROOM {
-                return self.poll_look_ahead(vec, reader, cx);
+        if vec.capacity() - vec.len() < PROBE_LEN {
+            if vec.capacity() == self.first_capacity && self.first_capacity >= PROBE_LEN {
+                return self.poll_probe(vec, reader, cx);
             }
-            vec.reserve(LEAST_ROOM);
+            vec.reserve(PROBE_LEN);
             self.initialized = 0;
         }
 
@@ -82,13 +82,13 @@ impl Growth {
     }
 
     /// Reads a little without the vector growing for nothing.
-    fn poll_look_ahead<R: AsyncRead + ?Sized>(
+    fn poll_probe<R: AsyncRead + ?Sized>(
         &mut self,
         vec: &mut Vec<u8>,
         reader: Pin<&mut R>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        let mut storage = [MaybeUninit::uninit(); LEAST_ROOM];
+        let mut storage = [MaybeUninit::uninit(); PROBE_LEN];
         let mut room = ReadBuf::uninit(&mut storage);
         ready!(check::poll_read(reader, cx, &mut room))?;
         vec.extend_from_slice(room.filled());
@@ -104,7 +104,7 @@ pin_project! {
     pub struct ReadToEnd<'a, R: ?Sized> {
         reader: &'a mut R,
         vec: &'a mut Vec<u8>,
-        growth: Growth,
+        state: ReadToEndState,
         first_len: usize,
         #[pin]
         _pin: PhantomPinned,
@@ -117,7 +117,7 @@ where
 {
     ReadToEnd {
         reader,
-        growth: Growth::of(vec),
+        state: ReadToEndState::of(vec),
         first_len: vec.len(),
         vec,
         _pin: PhantomPinned,
@@ -130,7 +130,7 @@ impl<R: AsyncRead + Unpin + ?Sized> Future for ReadToEnd<'_, R> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let reader = Pin::new(&mut **this.reader);
-        ready!(this.growth.poll_read_to_end(this.vec, reader, cx))?;
+        ready!(this.state.poll_read_to_end(this.vec, reader, cx))?;
         Poll::Ready(Ok(this.vec.len() - *this.first_len))
     }
 }

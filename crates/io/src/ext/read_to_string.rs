@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::read_line::Text;
-use super::read_to_end::Growth;
+use super::read_line::Utf8Appender;
+use super::read_to_end::ReadToEndState;
 use crate::AsyncRead;
 
 pin_project! {
@@ -18,8 +18,8 @@ pin_project! {
     #[must_use = "futures do nothing unless awaited"]
     pub struct ReadToString<'a, R: ?Sized> {
         reader: &'a mut R,
-        text: Text<'a>,
-        growth: Growth,
+        appender: Utf8Appender<'a>,
+        state: ReadToEndState,
         #[pin]
         _pin: PhantomPinned,
     }
@@ -32,11 +32,11 @@ pub(super) fn read_to_string<'a, R>(
 where
     R: AsyncRead + Unpin + ?Sized,
 {
-    let text = Text::of(string);
+    let appender = Utf8Appender::of(string);
     ReadToString {
         reader,
-        growth: Growth::of(&text.bytes),
-        text,
+        state: ReadToEndState::of(&appender.bytes),
+        appender,
         _pin: PhantomPinned,
     }
 }
@@ -48,12 +48,12 @@ impl<R: AsyncRead + Unpin + ?Sized> Future for ReadToString<'_, R> {
         let this = self.project();
         let reader = Pin::new(&mut **this.reader);
         match ready!(
-            this.growth
-                .poll_read_to_end(&mut this.text.bytes, reader, cx)
+            this.state
+                .poll_read_to_end(&mut this.appender.bytes, reader, cx)
         ) {
-            Ok(()) => Poll::Ready(this.text.accept()),
+            Ok(()) => Poll::Ready(this.appender.commit()),
             Err(error) => {
-                this.text.reject();
+                this.appender.roll_back();
                 Poll::Ready(Err(error))
             }
         }

@@ -56,7 +56,7 @@ impl<R: AsyncBufRead + Unpin + ?Sized> Future for ReadUntil<'_, R> {
 
 /// Appends to `buf` up to and with `delimiter`, or up to the end: returns
 /// whether the delimiter was met. Whatever has left the reader is in `buf`.
-pub(crate) fn poll_read_until<R: AsyncBufRead + ?Sized>(
+pub(super) fn poll_read_until<R: AsyncBufRead + ?Sized>(
     mut reader: Pin<&mut R>,
     cx: &mut Context<'_>,
     delimiter: u8,

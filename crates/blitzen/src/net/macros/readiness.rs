@@ -1,6 +1,6 @@
 //! Waiting for readiness, and operations of the caller's own.
 //!
-//! The socket is in the field `io`: an [`Evented`](crate::io::Evented) or, for
+//! The socket is in the field `io`: an [`PollEvented`](crate::io::PollEvented) or, for
 //! streams, a [`Link`](crate::net::link::Link).
 
 /// Waiting for readiness, and operations of one's own.

@@ -9,7 +9,7 @@ use bytes::BufMut;
 use socket2::{SockAddr, SockRef};
 
 use super::addr::{SocketAddr, addr_from_path, addr_from_sockaddr, sockaddr_from_path};
-use crate::io::{BOTH, Evented, Interest, ReadBuf, Ready};
+use crate::io::{BOTH, Interest, PollEvented, ReadBuf, Ready};
 use crate::net::raw::MioSocket;
 use crate::net::socket::assert_nonblocking;
 
@@ -32,7 +32,7 @@ use crate::net::socket::assert_nonblocking;
 /// All operations take a shared reference: an `Arc` of the socket lets several
 /// tasks send and receive at the same time.
 pub struct UnixDatagram {
-    io: Evented<mio::net::UnixDatagram>,
+    io: PollEvented<mio::net::UnixDatagram>,
 }
 
 impl UnixDatagram {
@@ -108,7 +108,7 @@ impl UnixDatagram {
 
     #[track_caller]
     fn new(socket: mio::net::UnixDatagram, initially: Ready) -> io::Result<Self> {
-        let io = Evented::new(socket, BOTH, initially)?;
+        let io = PollEvented::new(socket, BOTH, initially)?;
         Ok(Self { io })
     }
 

@@ -8,7 +8,7 @@ use socket2::SockRef;
 
 use super::addr::{SocketAddr, addr_from_path};
 use super::stream::UnixStream;
-use crate::io::{Evented, Interest, Ready};
+use crate::io::{Interest, PollEvented, Ready};
 use crate::net::socket::{LISTEN_BACKLOG, assert_nonblocking};
 
 /// A socket that waits for connections on this machine.
@@ -27,7 +27,7 @@ use crate::net::socket::{LISTEN_BACKLOG, assert_nonblocking};
 /// The path stays when the listener is gone: whoever wants to bind to it again
 /// removes it first.
 pub struct UnixListener {
-    io: Evented<mio::net::UnixListener>,
+    io: PollEvented<mio::net::UnixListener>,
 }
 
 impl UnixListener {
@@ -77,7 +77,7 @@ impl UnixListener {
 
     #[track_caller]
     pub(super) fn new(listener: mio::net::UnixListener) -> io::Result<Self> {
-        let io = Evented::new(listener, Interest::READABLE, Ready::EMPTY)?;
+        let io = PollEvented::new(listener, Interest::READABLE, Ready::EMPTY)?;
         Ok(Self { io })
     }
 

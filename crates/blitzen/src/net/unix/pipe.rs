@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use bytes::BufMut;
 use mio::unix::pipe as mio_pipe;
 
-use crate::io::{AsyncRead, AsyncWrite, Evented, Interest, ReadBuf, Ready, fill};
+use crate::io::{AsyncRead, AsyncWrite, Interest, PollEvented, ReadBuf, Ready, fill_buf_mut};
 
 /// A new pipe, without a name: what is sent is received.
 ///
@@ -248,7 +248,7 @@ macro_rules! end_methods {
     ($end:ident, $mio:ty, $interest:expr, $which:expr, $open:literal) => {
         #[track_caller]
         fn new(pipe: $mio) -> io::Result<Self> {
-            let io = Evented::new(pipe, $interest, Ready::EMPTY)?;
+            let io = PollEvented::new(pipe, $interest, Ready::EMPTY)?;
             Ok(Self { io })
         }
 
@@ -443,7 +443,7 @@ macro_rules! end_methods {
 /// [`BrokenPipe`](io::ErrorKind::BrokenPipe).
 #[derive(Debug)]
 pub struct Sender {
-    io: Evented<mio_pipe::Sender>,
+    io: PollEvented<mio_pipe::Sender>,
 }
 
 impl Sender {
@@ -578,7 +578,7 @@ descriptor_traits!(Sender);
 /// may get another sender after that.
 #[derive(Debug)]
 pub struct Receiver {
-    io: Evented<mio_pipe::Receiver>,
+    io: PollEvented<mio_pipe::Receiver>,
 }
 
 impl Receiver {
@@ -689,7 +689,7 @@ impl Receiver {
         use std::os::fd::AsFd;
         let fd = self.as_fd();
         // SAFETY: `read` counts what the system has written.
-        let (count, ()) = unsafe { fill(buf, |room| Ok((read(fd, room)?, ()))) }?;
+        let (count, ()) = unsafe { fill_buf_mut(buf, |room| Ok((read(fd, room)?, ()))) }?;
         Ok(count)
     }
 }

@@ -50,7 +50,7 @@ use windows_sys::Win32::System::Pipes::{
 };
 use windows_sys::Win32::System::SystemServices::ACCESS_SYSTEM_SECURITY;
 
-use crate::io::{AsyncRead, AsyncWrite, BOTH, Evented, Interest, ReadBuf, Ready, fill};
+use crate::io::{AsyncRead, AsyncWrite, BOTH, Interest, PollEvented, ReadBuf, Ready, fill_buf_mut};
 
 /// What a pipe's buffers hold unless told otherwise.
 const BUFFER_SIZE: u32 = 65_536;
@@ -73,7 +73,7 @@ macro_rules! end_methods {
         pub unsafe fn from_raw_handle(handle: RawHandle) -> io::Result<Self> {
             // SAFETY: the caller's word.
             let pipe = unsafe { mio::windows::NamedPipe::from_raw_handle(handle) };
-            let io = Evented::new(pipe, BOTH, Ready::EMPTY)?;
+            let io = PollEvented::new(pipe, BOTH, Ready::EMPTY)?;
             Ok(Self { io })
         }
 
@@ -298,7 +298,7 @@ macro_rules! end_traits {
 /// ```
 #[derive(Debug)]
 pub struct NamedPipeServer {
-    io: Evented<mio::windows::NamedPipe>,
+    io: PollEvented<mio::windows::NamedPipe>,
 }
 
 impl NamedPipeServer {
@@ -351,7 +351,7 @@ end_traits!(NamedPipeServer);
 /// ```
 #[derive(Debug)]
 pub struct NamedPipeClient {
-    io: Evented<mio::windows::NamedPipe>,
+    io: PollEvented<mio::windows::NamedPipe>,
 }
 
 impl NamedPipeClient {
@@ -371,7 +371,7 @@ fn read_once<B: BufMut + ?Sized>(pipe: &mio::windows::NamedPipe, buf: &mut B) ->
         Ok((pipe.read(room)?, ()))
     };
     // SAFETY: a read counts what it has written, and the rest is written too.
-    let (count, ()) = unsafe { fill(buf, read) }?;
+    let (count, ()) = unsafe { fill_buf_mut(buf, read) }?;
     Ok(count)
 }
 

@@ -21,7 +21,7 @@ use std::task::{Context, Poll};
 
 use super::pidfd::Pidfd;
 use super::reaper;
-use crate::io::{Evented, Interest, Ready};
+use crate::io::{Interest, PollEvented, Ready};
 use crate::runtime::{Handle, is_rt_shutdown_err};
 use crate::signal::unix::{Signal, SignalKind, signal};
 
@@ -37,7 +37,7 @@ pub(crate) struct ExitWait {
 #[derive(Debug)]
 enum ExitSource {
     Unregistered,
-    Pidfd(Evented<Pidfd>),
+    Pidfd(PollEvented<Pidfd>),
     Sigchld(Signal),
 }
 
@@ -92,7 +92,7 @@ impl ExitWait {
     fn register(&self, child: &Child) -> io::Result<ExitSource> {
         self.in_runtime(|| {
             if let Some(pidfd) = Pidfd::open(child) {
-                match Evented::new(pidfd, Interest::READABLE, Ready::EMPTY) {
+                match PollEvented::new(pidfd, Interest::READABLE, Ready::EMPTY) {
                     Err(error) if is_rt_shutdown_err(&error) => return Err(error),
                     Err(_refused) => {} // such as too many watches
                     Ok(pidfd) => return Ok(ExitSource::Pidfd(pidfd)),
@@ -187,7 +187,7 @@ mod tests {
                 .spawn()
                 .unwrap();
             let mut exit = ExitWait::new(Handle::current());
-            let early = Evented::new(pidfd, Interest::READABLE, Ready::EMPTY).unwrap();
+            let early = PollEvented::new(pidfd, Interest::READABLE, Ready::EMPTY).unwrap();
             exit.source = ExitSource::Pidfd(early);
             let mut stdin = child.stdin.take();
             let exited = poll_fn(|cx| {

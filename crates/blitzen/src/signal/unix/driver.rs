@@ -20,14 +20,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use blitzen_util::coop;
 
 use super::registry::{SignalRegistry, registry};
-use crate::io::{Evented, Interest, Ready};
+use crate::io::{Interest, PollEvented, Ready};
 use crate::runtime::{Handle, Id};
 
 /// Dispatches signals whenever the pipe is readable.
 #[derive(Debug)]
 pub(crate) struct SignalDriver {
     registry: &'static SignalRegistry,
-    pipe: Evented<mio::net::UnixStream>,
+    pipe: PollEvented<mio::net::UnixStream>,
     runtime: Id,
     /// Whether the runtime has shut down.
     is_shut_down: AtomicBool,
@@ -67,7 +67,7 @@ impl SignalDriver {
         let pipe = mio::net::UnixStream::from_std(registry.receiver().try_clone()?);
         let driver = Arc::new(SignalDriver {
             registry,
-            pipe: Evented::new(pipe, Interest::READABLE, Ready::EMPTY)?,
+            pipe: PollEvented::new(pipe, Interest::READABLE, Ready::EMPTY)?,
             runtime,
             is_shut_down: AtomicBool::new(false),
         });

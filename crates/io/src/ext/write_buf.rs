@@ -11,14 +11,14 @@ use pin_project_lite::pin_project;
 
 use super::write_zero;
 use crate::AsyncWrite;
+use crate::async_write::total_len;
 use crate::check::{is_interrupted, written};
-use crate::write::total_len;
 
-/// How many pieces of a buffer are offered to a vectored writer at once.
-const MOST_PIECES: usize = 64;
+/// How many slices of a buffer are offered to a vectored writer at once.
+const MAX_SLICES: usize = 64;
 
 /// Writes once, and advances `buf` by what was taken.
-fn poll_write_from<W, B>(
+fn poll_write_buf<W, B>(
     writer: Pin<&mut W>,
     cx: &mut Context<'_>,
     buf: &mut B,
@@ -28,11 +28,11 @@ where
     B: Buf + ?Sized,
 {
     let amount = if writer.is_write_vectored() {
-        let mut pieces = [IoSlice::new(&[]); MOST_PIECES];
-        let count = buf.chunks_vectored(&mut pieces);
-        let pieces = &pieces[..count];
-        let amount = ready!(writer.poll_write_vectored(cx, pieces))?;
-        written(amount, total_len(pieces))
+        let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+        let count = buf.chunks_vectored(&mut slices);
+        let slices = &slices[..count];
+        let amount = ready!(writer.poll_write_vectored(cx, slices))?;
+        written(amount, total_len(slices))
     } else {
         let chunk = buf.chunk();
         written(ready!(writer.poll_write(cx, chunk))?, chunk.len())
@@ -45,7 +45,7 @@ pin_project! {
     /// See [`AsyncWriteExt::write_buf`](crate::AsyncWriteExt::write_buf).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
-    pub struct WriteFrom<'a, W: ?Sized, B> {
+    pub struct WriteBuf<'a, W: ?Sized, B> {
         writer: &'a mut W,
         buf: &'a mut B,
         #[pin]
@@ -53,19 +53,19 @@ pin_project! {
     }
 }
 
-pub(super) fn write_from<'a, W, B>(writer: &'a mut W, buf: &'a mut B) -> WriteFrom<'a, W, B>
+pub(super) fn write_buf<'a, W, B>(writer: &'a mut W, buf: &'a mut B) -> WriteBuf<'a, W, B>
 where
     W: AsyncWrite + Unpin + ?Sized,
     B: Buf,
 {
-    WriteFrom {
+    WriteBuf {
         writer,
         buf,
         _pin: PhantomPinned,
     }
 }
 
-impl<W, B> Future for WriteFrom<'_, W, B>
+impl<W, B> Future for WriteBuf<'_, W, B>
 where
     W: AsyncWrite + Unpin + ?Sized,
     B: Buf,
@@ -77,7 +77,7 @@ where
         if !this.buf.has_remaining() {
             return Poll::Ready(Ok(0));
         }
-        poll_write_from(Pin::new(&mut **this.writer), cx, *this.buf)
+        poll_write_buf(Pin::new(&mut **this.writer), cx, *this.buf)
     }
 }
 
@@ -85,7 +85,7 @@ pin_project! {
     /// See [`AsyncWriteExt::write_all_buf`](crate::AsyncWriteExt::write_all_buf).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
-    pub struct WriteAllFrom<'a, W: ?Sized, B> {
+    pub struct WriteAllBuf<'a, W: ?Sized, B> {
         writer: &'a mut W,
         buf: &'a mut B,
         #[pin]
@@ -93,19 +93,19 @@ pin_project! {
     }
 }
 
-pub(super) fn write_all_from<'a, W, B>(writer: &'a mut W, buf: &'a mut B) -> WriteAllFrom<'a, W, B>
+pub(super) fn write_all_buf<'a, W, B>(writer: &'a mut W, buf: &'a mut B) -> WriteAllBuf<'a, W, B>
 where
     W: AsyncWrite + Unpin + ?Sized,
     B: Buf,
 {
-    WriteAllFrom {
+    WriteAllBuf {
         writer,
         buf,
         _pin: PhantomPinned,
     }
 }
 
-impl<W, B> Future for WriteAllFrom<'_, W, B>
+impl<W, B> Future for WriteAllBuf<'_, W, B>
 where
     W: AsyncWrite + Unpin + ?Sized,
     B: Buf,
@@ -115,7 +115,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         while this.buf.has_remaining() {
-            match ready!(poll_write_from(Pin::new(&mut **this.writer), cx, *this.buf)) {
+            match ready!(poll_write_buf(Pin::new(&mut **this.writer), cx, *this.buf)) {
                 Ok(0) => return Poll::Ready(Err(write_zero())),
                 Ok(_) => {}
                 Err(error) if is_interrupted(&error) => {}

@@ -10,7 +10,7 @@ use bytes::BufMut;
 /// # Safety
 /// If `read` answers `Ok((n, _))`, the first `n` bytes of what it was given are
 /// initialised.
-pub(crate) unsafe fn fill<B: BufMut + ?Sized, R>(
+pub(crate) unsafe fn fill_buf_mut<B: BufMut + ?Sized, R>(
     buf: &mut B,
     read: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, R)>,
 ) -> io::Result<(usize, R)> {

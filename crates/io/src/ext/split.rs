@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
+use super::read_until::poll_read_until;
 use crate::AsyncBufRead;
-use crate::ext::poll_read_until;
 
 pin_project! {
     /// The parts of a reader between the occurrences of a byte: see
@@ -24,7 +24,7 @@ pin_project! {
     }
 }
 
-pub(crate) fn segments<R: AsyncBufRead>(reader: R, delimiter: u8) -> Split<R> {
+pub(super) fn split<R: AsyncBufRead>(reader: R, delimiter: u8) -> Split<R> {
     Split {
         reader,
         partial: Vec::new(),

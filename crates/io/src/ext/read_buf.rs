@@ -15,7 +15,7 @@ pin_project! {
     /// See [`AsyncReadExt::read_buf`](crate::AsyncReadExt::read_buf).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
-    pub struct ReadInto<'a, R: ?Sized, B: ?Sized> {
+    pub struct ReadIntoBuf<'a, R: ?Sized, B: ?Sized> {
         reader: &'a mut R,
         buf: &'a mut B,
         #[pin]
@@ -23,19 +23,19 @@ pin_project! {
     }
 }
 
-pub(super) fn read_into<'a, R, B>(reader: &'a mut R, buf: &'a mut B) -> ReadInto<'a, R, B>
+pub(super) fn read_buf<'a, R, B>(reader: &'a mut R, buf: &'a mut B) -> ReadIntoBuf<'a, R, B>
 where
     R: AsyncRead + Unpin + ?Sized,
     B: BufMut + ?Sized,
 {
-    ReadInto {
+    ReadIntoBuf {
         reader,
         buf,
         _pin: PhantomPinned,
     }
 }
 
-impl<R, B> Future for ReadInto<'_, R, B>
+impl<R, B> Future for ReadIntoBuf<'_, R, B>
 where
     R: AsyncRead + Unpin + ?Sized,
     B: BufMut + ?Sized,

@@ -119,9 +119,9 @@ impl<F> IsOwned for &Branch<F> {}
     note = "move the future into the branch; or spawn it and wait for `&mut` of its handle; or \
             use `select!` if no handler can wait for what the future holds"
 )]
-pub trait Answer {}
+pub trait OwnedBranch {}
 
-impl Answer for Owned {}
+impl OwnedBranch for Owned {}
 
 /// Compiles if the branch owns its future.
-pub fn require<A: Answer>(_: A) {}
+pub fn require<A: OwnedBranch>(_: A) {}

@@ -7,7 +7,7 @@
 //!
 //! W1. `start <= end <= initialized <= bytes.len()`.
 //! W2. `bytes[..initialized]` are initialised.
-//! W3. An empty window lies at the start, where there is the most room.
+//! W3. An empty buffer lies at the start, where there is the most room.
 
 use std::fmt;
 use std::io;
@@ -17,15 +17,15 @@ use std::task::{Context, Poll, ready};
 
 use crate::{AsyncRead, ReadBuf, check};
 
-pub(crate) struct Window {
+pub(crate) struct ByteBuffer {
     bytes: Box<[MaybeUninit<u8>]>,
     start: usize,
     end: usize,
     initialized: usize,
 }
 
-impl Window {
-    /// A window whose memory is not touched before it is read into.
+impl ByteBuffer {
+    /// A buffer whose memory is not touched before it is read into.
     pub(crate) fn uninit(capacity: usize) -> Self {
         Self {
             bytes: Box::new_uninit_slice(capacity),
@@ -35,7 +35,7 @@ impl Window {
         }
     }
 
-    /// A window of zeros, for readers that count bytes as read which they have
+    /// A buffer of zeros, for readers that count bytes as read which they have
     /// not written to.
     pub(crate) fn zeroed(capacity: usize) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Window {
         self.end < self.bytes.len()
     }
 
-    /// Exchanges an empty window for a larger one.
+    /// Exchanges an empty buffer for a larger one.
     pub(crate) fn grow(&mut self, capacity: usize) {
         debug_assert!(self.is_empty() && capacity >= self.capacity());
         *self = Self::uninit(capacity);
@@ -109,7 +109,7 @@ impl Window {
 }
 
 /// `unread/capacity`: the bytes themselves are nobody's business.
-impl fmt::Debug for Window {
+impl fmt::Debug for ByteBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.end - self.start, self.capacity())
     }

@@ -3,11 +3,11 @@
 use std::pin::Pin;
 
 use super::fill_buf::{FillBuf, fill_buf};
+use super::lines::{Lines, lines};
 use super::read_line::{ReadLine, read_line};
 use super::read_until::{ReadUntil, read_until};
+use super::split::{Split, split};
 use crate::AsyncBufRead;
-use crate::lines::{Lines, lines};
-use crate::segments::{Split, segments};
 
 /// What every [`AsyncBufRead`] can do.
 ///
@@ -100,7 +100,7 @@ pub trait AsyncBufReadExt: AsyncBufRead {
     where
         Self: Sized + Unpin,
     {
-        segments(self, byte)
+        split(self, byte)
     }
 
     /// The unread part of the buffer, filled first if there is none; empty at

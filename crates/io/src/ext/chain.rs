@@ -22,7 +22,7 @@ pin_project! {
     }
 }
 
-pub(crate) fn chain<T: AsyncRead, U: AsyncRead>(first: T, second: U) -> Chain<T, U> {
+pub(super) fn chain<T: AsyncRead, U: AsyncRead>(first: T, second: U) -> Chain<T, U> {
     Chain {
         first,
         second,

@@ -21,7 +21,7 @@ pin_project! {
     }
 }
 
-pub(crate) fn take<R: AsyncRead>(inner: R, limit: u64) -> Take<R> {
+pub(super) fn take<R: AsyncRead>(inner: R, limit: u64) -> Take<R> {
     Take { inner, limit }
 }
 

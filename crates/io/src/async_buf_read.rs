@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::AsyncRead;
-use crate::read::cursor_rest;
+use crate::async_read::cursor_rest;
 
 /// A source of bytes that has a buffer of its own, and lends it.
 ///

@@ -1,6 +1,6 @@
 //! A source of events and its registration: what sockets and pipes are made of.
 //!
-//! E1. The source is there until [`into_inner`](Evented::into_inner) or `drop`
+//! E1. The source is there until [`into_inner`](PollEvented::into_inner) or `drop`
 //!     takes it.
 //! E2. It leaves the selector before it is closed or handed out: a duplicate of
 //!     the descriptor may live on elsewhere.
@@ -20,16 +20,16 @@ use crate::runtime::io::{current, drivers_for_new_source, register};
 pub(crate) const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
 /// A source that is registered with the runtime it was made in.
-pub(crate) struct Evented<S: Source> {
+pub(crate) struct PollEvented<S: Source> {
     /// `None` only on the way out (E1).
     source: Option<S>,
     registration: Registration,
 }
 
-impl<S: Source> UnwindSafe for Evented<S> {}
-impl<S: Source> RefUnwindSafe for Evented<S> {}
+impl<S: Source> UnwindSafe for PollEvented<S> {}
+impl<S: Source> RefUnwindSafe for PollEvented<S> {}
 
-impl<S: Source> Evented<S> {
+impl<S: Source> PollEvented<S> {
     /// Registers a source, which counts as `initially` ready until tried.
     ///
     /// # Panics
@@ -95,7 +95,7 @@ impl<S: Source> Evented<S> {
     }
 }
 
-impl<S: Source> Deref for Evented<S> {
+impl<S: Source> Deref for PollEvented<S> {
     type Target = S;
 
     #[inline]
@@ -107,7 +107,7 @@ impl<S: Source> Deref for Evented<S> {
     }
 }
 
-impl<S: Source> Drop for Evented<S> {
+impl<S: Source> Drop for PollEvented<S> {
     fn drop(&mut self) {
         if let Some(mut source) = self.source.take() {
             // E2. It fails if somebody has closed the descriptor behind our
@@ -117,7 +117,7 @@ impl<S: Source> Drop for Evented<S> {
     }
 }
 
-impl<S: Source + fmt::Debug> fmt::Debug for Evented<S> {
+impl<S: Source + fmt::Debug> fmt::Debug for PollEvented<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.source.fmt(f)
     }

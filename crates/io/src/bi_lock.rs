@@ -3,16 +3,16 @@
 //!
 //! ```text
 //!             take                    give back
-//!      FREE ───────► HELD ───────────────────────► FREE
+//!      UNLOCKED ───────► LOCKED ───────────────────────► UNLOCKED
 //!                     │ the other one leaves a waker ▲
 //!                     ▼                              │ and wakes it
-//!                  AWAITED ──────────────────────────┘
+//!                  CONTENDED ──────────────────────────┘
 //! ```
 //!
-//! L1. Who moved FREE to HELD has the value until it stores FREE.
+//! L1. Who moved UNLOCKED to LOCKED has the value until it stores UNLOCKED.
 //! L2. Only the party that does not hold the lock fills `waiter`, and moves
-//!     HELD to AWAITED after that, under the slot's lock.
-//! L3. Who gives back an AWAITED lock takes the waker out and fires it. A waker
+//!     LOCKED to CONTENDED after that, under the slot's lock.
+//! L3. Who gives back an CONTENDED lock takes the waker out and fires it. A waker
 //!     that is there without need costs its task one poll.
 //!
 //! Because it does not block, a waker that polls the other half on the spot,
@@ -27,13 +27,13 @@ use blitzen_util::shim::atomic::AtomicU8;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::cell::UnsafeCell;
 
-const FREE: u8 = 0;
-const HELD: u8 = 1;
-const AWAITED: u8 = 2;
+const UNLOCKED: u8 = 0;
+const LOCKED: u8 = 1;
+const CONTENDED: u8 = 2;
 
 /// A value for two parties, each of which asks for it from one place at a time.
 /// It is pinned with the lock.
-pub(crate) struct Turn<T> {
+pub(crate) struct BiLock<T> {
     state: AtomicU8,
     waiter: Mutex<Option<Waker>>,
     value: UnsafeCell<T>,
@@ -41,12 +41,12 @@ pub(crate) struct Turn<T> {
 
 // SAFETY: the value is reached by one party at a time (L1), which may be on
 // another thread than the one before: that is a move, no sharing.
-unsafe impl<T: Send> Sync for Turn<T> {}
+unsafe impl<T: Send> Sync for BiLock<T> {}
 
-impl<T> Turn<T> {
+impl<T> BiLock<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
-            state: AtomicU8::new(FREE),
+            state: AtomicU8::new(UNLOCKED),
             waiter: Mutex::new(None),
             value: UnsafeCell::new(value),
         }
@@ -67,41 +67,44 @@ impl<T> Turn<T> {
         act: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<R>,
     ) -> Poll<R> {
         let this = self.get_ref();
-        if !this.take() && !this.take_or_wait(cx) {
+        if !this.try_lock() && !this.try_lock_or_register(cx) {
             return Poll::Pending;
         }
-        let _held = Held(this);
+        let _guard = BiLockGuard(this);
         this.value.with_mut(|value| {
-            // SAFETY: L1, nobody else reaches the value before `_held` is
+            // SAFETY: L1, nobody else reaches the value before `_guard` is
             // dropped. It is pinned as the lock is: nothing moves it out but
             // `into_inner`, which asks for `Unpin`.
             act(unsafe { Pin::new_unchecked(&mut *value) }, cx)
         })
     }
 
-    fn take(&self) -> bool {
-        // Acquire, met by the release in `Held::drop`: the value is as the
+    fn try_lock(&self) -> bool {
+        // Acquire, met by the release in `BiLockGuard::drop`: the value is as the
         // other party left it.
         self.state
-            .compare_exchange(FREE, HELD, Acquire, Relaxed)
+            .compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed)
             .is_ok()
     }
 
     /// Leaves a waker with who holds the lock; true if it was given back
     /// meanwhile and is now held here.
     #[cold]
-    fn take_or_wait(&self, cx: &Context<'_>) -> bool {
+    fn try_lock_or_register(&self, cx: &Context<'_>) -> bool {
         let waker = cx.waker().clone();
         let mut waiter = self.waiter.lock();
         let replaced = waiter.replace(waker);
         let taken = loop {
-            // Relaxed: who reads AWAITED then locks the slot, which is locked
+            // Relaxed: who reads CONTENDED then locks the slot, which is locked
             // here, and so finds the waker.
-            match self.state.compare_exchange(HELD, AWAITED, Relaxed, Relaxed) {
-                // Already AWAITED means by us, in an earlier poll, and that the
+            match self
+                .state
+                .compare_exchange(LOCKED, CONTENDED, Relaxed, Relaxed)
+            {
+                // Already CONTENDED means by us, in an earlier poll, and that the
                 // slot has not been looked at since.
-                Ok(_) | Err(AWAITED) => break false,
-                Err(_) if self.take() => break true,
+                Ok(_) | Err(CONTENDED) => break false,
+                Err(_) if self.try_lock() => break true,
                 Err(_) => {} // taken again before we could
             }
         };
@@ -114,12 +117,12 @@ impl<T> Turn<T> {
 }
 
 /// Gives the lock back, also when the stream panicked.
-struct Held<'a, T>(&'a Turn<T>);
+struct BiLockGuard<'a, T>(&'a BiLock<T>);
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for BiLockGuard<'_, T> {
     fn drop(&mut self) {
-        // Release, met by the acquire in `take`: the next one sees the value.
-        if self.0.state.swap(FREE, Release) == AWAITED {
+        // Release, met by the acquire in `try_lock`: the next one sees the value.
+        if self.0.state.swap(UNLOCKED, Release) == CONTENDED {
             let waiter = self.0.waiter.lock().take();
             if let Some(waker) = waiter {
                 waker.wake();
@@ -135,9 +138,9 @@ mod model {
     use loom::future::block_on;
     use std::future::poll_fn;
 
-    fn add_one(turn: &Turn<u32>) {
+    fn add_one(lock: &BiLock<u32>) {
         block_on(poll_fn(|cx| {
-            Pin::new(turn).poll_with(cx, |mut value, _| {
+            Pin::new(lock).poll_with(cx, |mut value, _| {
                 *value += 1;
                 Poll::Ready(())
             })
@@ -147,18 +150,18 @@ mod model {
     #[test]
     fn both_parties_get_their_turn_and_see_the_others_work() {
         loom::model(|| {
-            let turn = Arc::new(Turn::new(0));
+            let lock = Arc::new(BiLock::new(0));
             let other = thread::spawn({
-                let turn = turn.clone();
+                let lock = lock.clone();
                 move || {
-                    add_one(&turn);
-                    add_one(&turn);
+                    add_one(&lock);
+                    add_one(&lock);
                 }
             });
-            add_one(&turn);
+            add_one(&lock);
             other.join().unwrap();
             block_on(poll_fn(|cx| {
-                Pin::new(&*turn).poll_with(cx, |value, _| {
+                Pin::new(&*lock).poll_with(cx, |value, _| {
                     assert_eq!(*value, 3);
                     Poll::Ready(())
                 })
@@ -169,22 +172,22 @@ mod model {
     #[test]
     fn a_waiter_that_comes_again_with_another_waker_is_not_forgotten() {
         loom::model(|| {
-            let turn = Arc::new(Turn::new(0));
+            let lock = Arc::new(BiLock::new(0));
             let other = thread::spawn({
-                let turn = turn.clone();
-                move || add_one(&turn)
+                let lock = lock.clone();
+                move || add_one(&lock)
             });
             // Polled once for nothing by somebody who will not come back.
             let mut cx = Context::from_waker(Waker::noop());
-            let polled = Pin::new(&*turn).poll_with(&mut cx, |mut value, _| {
+            let polled = Pin::new(&*lock).poll_with(&mut cx, |mut value, _| {
                 *value += 1;
                 Poll::Ready(())
             });
             if polled.is_pending() {
-                add_one(&turn);
+                add_one(&lock);
             }
             other.join().unwrap();
-            add_one(&turn);
+            add_one(&lock);
         });
     }
 }

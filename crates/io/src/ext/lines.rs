@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
+use super::read_until::poll_read_until;
 use crate::AsyncBufRead;
-use crate::ext::poll_read_until;
 
 pin_project! {
     /// The lines of a reader: see
@@ -24,7 +24,7 @@ pin_project! {
     }
 }
 
-pub(crate) fn lines<R: AsyncBufRead>(reader: R) -> Lines<R> {
+pub(super) fn lines<R: AsyncBufRead>(reader: R) -> Lines<R> {
     Lines {
         reader,
         partial: Vec::new(),
