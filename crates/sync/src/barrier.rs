@@ -1,9 +1,9 @@
-//! A meeting point: tasks wait until enough of them are there.
+//! A barrier: tasks wait until a given number of them have arrived.
 //!
-//! B1. Fewer than `size` have arrived in the current generation, and each of
+//! B1. Fewer than `size` tasks have arrived in the current generation, and each of
 //!     them is queued.
-//! B2. A waiter's tag is its generation. Those of an older one stand before all
-//!     others: they have been let go, and the leader is dismissing them.
+//! B2. A waiter's tag is its generation. Waiters of an older one precede all
+//!     others: their round is complete, and its leader is releasing them.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use blitzen_util::coop;
 use blitzen_util::wake_batch::{self, WakeBatch};
 
-use crate::queue::{Line, Queue, Status, Waiter};
+use crate::wait_queue::{LockedQueue, WaitQueue, Waiter, WaiterStatus};
 
 /// Lets so many tasks wait for one another.
 ///
@@ -33,10 +33,10 @@ use crate::queue::{Line, Queue, Status, Waiter};
 /// ```
 pub struct Barrier {
     size: usize,
-    queue: Queue<Meeting>,
+    queue: WaitQueue<BarrierRound>,
 }
 
-struct Meeting {
+struct BarrierRound {
     generation: usize,
     arrived: usize,
 }
@@ -53,7 +53,7 @@ impl Barrier {
     pub fn new(n: usize) -> Self {
         Self {
             size: n,
-            queue: Queue::new(Meeting {
+            queue: WaitQueue::new(BarrierRound {
                 generation: 0,
                 arrived: 0,
             }),
@@ -76,7 +76,7 @@ impl Barrier {
     /// Dropping the future takes the arrival back, unless enough have arrived.
     #[inline]
     pub fn wait(&self) -> impl Future<Output = BarrierWaitResult> {
-        Waiting {
+        BarrierWait {
             barrier: Some(self),
             waiter: Waiter::new(),
         }
@@ -119,13 +119,13 @@ impl BarrierWaitResult {
     }
 }
 
-struct Waiting<'a> {
+struct BarrierWait<'a> {
     /// `None` once it has returned.
     barrier: Option<&'a Barrier>,
     waiter: Waiter,
 }
 
-impl Future for Waiting<'_> {
+impl Future for BarrierWait<'_> {
     type Output = BarrierWaitResult;
 
     #[inline]
@@ -142,7 +142,7 @@ impl Future for Waiting<'_> {
             true
         } else {
             // SAFETY: pinned with the future, whose `drop` takes it out.
-            match unsafe { barrier.poll_meeting(&this.waiter, cx) } {
+            match unsafe { barrier.poll_round(&this.waiter, cx) } {
                 Poll::Ready(leader) => leader,
                 Poll::Pending => return Poll::Pending,
             }
@@ -157,58 +157,58 @@ impl Barrier {
     /// # Safety
     /// `waiter` is used with this barrier only, and is taken out before it moves
     /// or dies.
-    unsafe fn poll_meeting(&self, waiter: &Waiter, cx: &mut Context<'_>) -> Poll<bool> {
+    unsafe fn poll_round(&self, waiter: &Waiter, cx: &mut Context<'_>) -> Poll<bool> {
         match waiter.status() {
             // SAFETY: handed on.
-            Status::Idle => unsafe { self.arrive(waiter, cx) },
-            // SAFETY: it stands in this queue or has been settled.
-            Status::Queued if unsafe { self.queue.refresh(waiter, cx) } => Poll::Pending,
+            WaiterStatus::Idle => unsafe { self.arrive(waiter, cx) },
+            // SAFETY: it is in this queue or has been settled.
+            WaiterStatus::Queued if unsafe { self.queue.refresh(waiter, cx) } => Poll::Pending,
             _ => Poll::Ready(false),
         }
     }
 
     /// # Safety
-    /// As for [`poll_meeting`](Self::poll_meeting), and the waiter is idle.
+    /// As for [`poll_round`](Self::poll_round), and the waiter is idle.
     unsafe fn arrive(&self, waiter: &Waiter, cx: &mut Context<'_>) -> Poll<bool> {
         let waker = cx.waker().clone();
-        let mut line = self.queue.lock();
-        let meeting = line.state();
-        if meeting.arrived + 1 < self.size {
-            meeting.arrived += 1;
-            let generation = meeting.generation;
+        let mut waiters = self.queue.lock();
+        let round = waiters.state();
+        if round.arrived + 1 < self.size {
+            round.arrived += 1;
+            let generation = round.generation;
             // SAFETY: idle, and kept in place by the caller.
-            unsafe { line.push(waiter, generation, Some(waker)) };
+            unsafe { waiters.push(waiter, generation, Some(waker)) };
             return Poll::Pending;
         }
-        meeting.arrived = 0;
-        meeting.generation = meeting.generation.wrapping_add(1);
-        let mut line = Some(line);
+        round.arrived = 0;
+        round.generation = round.generation.wrapping_add(1);
+        let mut waiters = Some(waiters);
         wake_batch::in_rounds(|batch| {
-            dismiss_older(line.take().unwrap_or_else(|| self.queue.lock()), batch)
+            release_older(waiters.take().unwrap_or_else(|| self.queue.lock()), batch)
         });
         Poll::Ready(true)
     }
 }
 
 /// B2. True if the batch is full and some are left.
-fn dismiss_older(mut line: Line<'_, Meeting>, batch: &mut WakeBatch) -> bool {
-    let current = line.state().generation;
-    while line.front().is_some_and(|tag| tag != current) {
+fn release_older(mut waiters: LockedQueue<'_, BarrierRound>, batch: &mut WakeBatch) -> bool {
+    let current = waiters.state().generation;
+    while waiters.front().is_some_and(|tag| tag != current) {
         if batch.is_full() {
             return true;
         }
-        line.settle_front(Status::Dismissed, batch);
+        waiters.settle_front(WaiterStatus::Released, batch);
     }
     false
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for BarrierWait<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(barrier) = self.barrier
-            && self.waiter.status() == Status::Queued
+            && self.waiter.status() == WaiterStatus::Queued
         {
-            leave(barrier, &self.waiter);
+            remove_waiter(barrier, &self.waiter);
         }
     }
 }
@@ -216,20 +216,20 @@ impl Drop for Waiting<'_> {
 /// Takes an arrival back.
 #[cold]
 #[inline(never)]
-fn leave(barrier: &Barrier, waiter: &Waiter) {
-    let mut line = barrier.queue.lock();
-    let current = line.state().generation;
-    // SAFETY: it stands in this queue or has been settled.
-    let generation = unsafe { line.remove(waiter) };
+fn remove_waiter(barrier: &Barrier, waiter: &Waiter) {
+    let mut waiters = barrier.queue.lock();
+    let current = waiters.state().generation;
+    // SAFETY: it is in this queue or has been settled.
+    let generation = unsafe { waiters.remove(waiter) };
     if generation == Some(current) {
-        line.state().arrived -= 1;
+        waiters.state().arrived -= 1;
     }
 }
 
 #[cfg(all(test, blitzen_loom))]
 mod model {
     use super::*;
-    use crate::permits::model::poll_once;
+    use crate::batch_semaphore::model::poll_once;
     use blitzen_util::shim::atomic::AtomicU32;
     use blitzen_util::shim::atomic::Ordering::{Acquire, Release};
     use blitzen_util::shim::cell::UnsafeCell as Watched;

@@ -9,8 +9,8 @@
 //!
 //! C1. All nodes of a tree share the lock of its root. Parents, lists of
 //!     children and links are touched under it only.
-//! C2. A node's gate, which has no permits, is closed once the node is
-//!     cancelled; this happens under the tree's lock.
+//! C2. A node's semaphore has no permits, and is closed, under the tree's lock,
+//!     when the node is cancelled.
 //! C3. A node that is cancelled has no parent, and gets no more children.
 //! C4. A node leaves its parent, and hands its children to it, before it is
 //!     freed; so parents and children that are pointed to are alive.
@@ -32,8 +32,8 @@ use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::{Mutex, MutexGuard};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
-use crate::permits::Permits;
-use crate::queue::{Status, Waiter};
+use crate::batch_semaphore::BatchSemaphore;
+use crate::wait_queue::{Waiter, WaiterStatus};
 
 /// Tells tasks to stop, and tasks when to.
 ///
@@ -54,7 +54,7 @@ use crate::queue::{Status, Waiter};
 /// # });
 /// ```
 pub struct CancelToken {
-    node: Arc<Node>,
+    node: Arc<TokenNode>,
 }
 
 impl CancelToken {
@@ -66,7 +66,7 @@ impl CancelToken {
     /// ```
     pub fn new() -> Self {
         Self {
-            node: Arc::new(Node::new(None, false)),
+            node: Arc::new(TokenNode::new(None, false)),
         }
     }
 
@@ -84,17 +84,17 @@ impl CancelToken {
     pub fn child_token(&self) -> Self {
         if self.is_cancelled() {
             return Self {
-                node: Arc::new(Node::new(None, true)),
+                node: Arc::new(TokenNode::new(None, true)),
             };
         }
-        let child = Arc::new(Node::new(Some(Node::root(&self.node)), false));
+        let child = Arc::new(TokenNode::new(Some(TokenNode::root(&self.node)), false));
         let tree = self.node.lock();
         if self.is_cancelled() {
             drop(tree);
-            child.gate.close(); // C3; it is nobody's yet
+            child.semaphore.close(); // C3; it is nobody's yet
         } else {
             // SAFETY: C4, `child` leaves when it is dropped.
-            unsafe { tree.adopt(NonNull::from(&*self.node), NonNull::from(&*child)) };
+            unsafe { tree.attach(NonNull::from(&*self.node), NonNull::from(&*child)) };
             drop(tree);
         }
         Self { node: child }
@@ -123,7 +123,7 @@ impl CancelToken {
     /// ```
     #[inline]
     pub fn is_cancelled(&self) -> bool {
-        self.node.gate.is_closed()
+        self.node.semaphore.is_closed()
     }
 
     /// Waits until the token is cancelled.
@@ -144,7 +144,7 @@ impl CancelToken {
     /// Dropping the future loses nothing.
     #[inline]
     pub fn cancelled(&self) -> Cancelled<'_> {
-        Cancelled(Listening::new(&self.node))
+        Cancelled(CancelledWait::new(&self.node))
     }
 
     /// [`cancelled`](Self::cancelled) with a future that keeps the token.
@@ -163,7 +163,7 @@ impl CancelToken {
     /// Dropping the future loses nothing.
     #[inline]
     pub fn cancelled_owned(self) -> CancelledOwned {
-        CancelledOwned(Listening::new(self.node))
+        CancelledOwned(CancelledWait::new(self.node))
     }
 
     /// A guard that cancels the token when it is dropped.
@@ -363,13 +363,13 @@ impl Drop for DropGuardRef<'_> {
     }
 }
 
-/// What both futures are.
-struct Listening<N: Deref<Target = Node>> {
+/// What [`Cancelled`] and [`CancelledOwned`] have in common.
+struct CancelledWait<N: Deref<Target = TokenNode>> {
     node: N,
     waiter: Waiter,
 }
 
-impl<N: Deref<Target = Node>> Listening<N> {
+impl<N: Deref<Target = TokenNode>> CancelledWait<N> {
     #[inline(always)]
     fn new(node: N) -> Self {
         Self {
@@ -382,22 +382,22 @@ impl<N: Deref<Target = Node>> Listening<N> {
     /// The waiter stays in place until this is dropped.
     #[inline]
     unsafe fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let gate = &self.node.gate;
-        if gate.is_closed() {
+        let semaphore = &self.node.semaphore;
+        if semaphore.is_closed() {
             return Poll::Ready(());
         }
         // C2: ready only when closed, since there are no permits.
-        // SAFETY: used with this gate only; `drop` abandons it.
-        unsafe { gate.poll_acquire(&self.waiter, 1, 0, cx) }.map(|_closed| ())
+        // SAFETY: used with this semaphore only; `drop` abandons it.
+        unsafe { semaphore.poll_acquire(&self.waiter, 1, 0, cx) }.map(|_closed| ())
     }
 }
 
-impl<N: Deref<Target = Node>> Drop for Listening<N> {
+impl<N: Deref<Target = TokenNode>> Drop for CancelledWait<N> {
     #[inline]
     fn drop(&mut self) {
-        if self.waiter.status() == Status::Queued {
-            // SAFETY: used with this gate only.
-            unsafe { self.node.gate.abandon(&self.waiter, 1) };
+        if self.waiter.status() == WaiterStatus::Queued {
+            // SAFETY: used with this semaphore only.
+            unsafe { self.node.semaphore.abandon(&self.waiter, 1) };
         }
     }
 }
@@ -414,7 +414,7 @@ impl<N: Deref<Target = Node>> Drop for Listening<N> {
 /// # });
 /// ```
 #[must_use = "futures do nothing unless polled"]
-pub struct Cancelled<'a>(Listening<&'a Node>);
+pub struct Cancelled<'a>(CancelledWait<&'a TokenNode>);
 
 impl Future for Cancelled<'_> {
     type Output = ();
@@ -444,7 +444,7 @@ impl fmt::Debug for Cancelled<'_> {
 /// # });
 /// ```
 #[must_use = "futures do nothing unless polled"]
-pub struct CancelledOwned(Listening<Arc<Node>>);
+pub struct CancelledOwned(CancelledWait<Arc<TokenNode>>);
 
 impl Future for CancelledOwned {
     type Output = ();
@@ -462,48 +462,48 @@ impl fmt::Debug for CancelledOwned {
     }
 }
 
-struct Node {
-    gate: Permits,
+struct TokenNode {
+    semaphore: BatchSemaphore,
     /// `None` in a root, which uses its own `tree`.
-    root: Option<Arc<Node>>,
+    root: Option<Arc<TokenNode>>,
     tree: Mutex<()>,
-    kin: UnsafeCell<Kin>,
-    links: Links<Node>,
+    tree_links: UnsafeCell<TreeLinks>,
+    siblings: Links<TokenNode>,
 }
 
-struct Kin {
-    parent: Option<NonNull<Node>>,
-    children: List<Node>,
+struct TreeLinks {
+    parent: Option<NonNull<TokenNode>>,
+    children: List<TokenNode>,
 }
 
-// SAFETY: what is not `Send` by itself, `kin` and `links`, is touched under the
+// SAFETY: what is not `Send` by itself, `tree_links` and `siblings`, is touched under the
 // tree's lock only (C1).
-unsafe impl Send for Node {}
+unsafe impl Send for TokenNode {}
 // SAFETY: as above.
-unsafe impl Sync for Node {}
+unsafe impl Sync for TokenNode {}
 
 // SAFETY: the field's address, without a reference to the node.
-unsafe impl Linked for Node {
+unsafe impl Linked for TokenNode {
     unsafe fn links(node: NonNull<Self>) -> NonNull<Links<Self>> {
         // SAFETY: in bounds of a live node.
-        unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
+        unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).siblings) }
     }
 }
 
-impl Node {
-    fn new(root: Option<Arc<Node>>, cancelled: bool) -> Self {
+impl TokenNode {
+    fn new(root: Option<Arc<TokenNode>>, cancelled: bool) -> Self {
         Self {
-            gate: match cancelled {
-                true => Permits::new_closed(),
-                false => Permits::new(0),
+            semaphore: match cancelled {
+                true => BatchSemaphore::new_closed(),
+                false => BatchSemaphore::new(0),
             },
             root,
             tree: Mutex::new(()),
-            kin: UnsafeCell::new(Kin {
+            tree_links: UnsafeCell::new(TreeLinks {
                 parent: None,
                 children: List::new(),
             }),
-            links: Links::new(),
+            siblings: Links::new(),
         }
     }
 
@@ -511,9 +511,9 @@ impl Node {
         this.root.as_ref().unwrap_or(this).clone()
     }
 
-    fn lock(&self) -> Tree<'_> {
+    fn lock(&self) -> LockedTree<'_> {
         let root = self.root.as_deref().unwrap_or(self);
-        Tree {
+        LockedTree {
             _lock: root.tree.lock(),
         }
     }
@@ -524,51 +524,59 @@ impl Node {
     }
 }
 
-impl Drop for Node {
+impl Drop for TokenNode {
     fn drop(&mut self) {
         // A root outlives all others, and so has neither parent nor children.
         if self.root.is_some() {
-            self.lock().bury(self);
+            self.lock().unlink(self);
         }
     }
 }
 
-/// A tree, locked.
-struct Tree<'a> {
+/// A tree whose lock is held.
+struct LockedTree<'a> {
     _lock: MutexGuard<'a, ()>,
 }
 
-impl Tree<'_> {
+impl LockedTree<'_> {
     /// # Safety
     /// `node` belongs to this tree and is alive. `visit` does not come back for
-    /// the kin of the same node.
-    unsafe fn with_kin<R>(&self, node: NonNull<Node>, visit: impl FnOnce(&mut Kin) -> R) -> R {
-        // SAFETY: alive by the caller's word; C1, this is the lock.
-        unsafe { node.as_ref().kin.with_mut(|kin| visit(&mut *kin)) }
+    /// the links of the same node.
+    unsafe fn with_links<R>(
+        &self,
+        node: NonNull<TokenNode>,
+        visit: impl FnOnce(&mut TreeLinks) -> R,
+    ) -> R {
+        // SAFETY: alive by the contract of this function; C1, this is the lock.
+        unsafe {
+            node.as_ref()
+                .tree_links
+                .with_mut(|links| visit(&mut *links))
+        }
     }
 
     /// # Safety
     /// Both belong to this tree and are alive, and `child` has no parent and
     /// keeps C4.
-    unsafe fn adopt(&self, parent: NonNull<Node>, child: NonNull<Node>) {
+    unsafe fn attach(&self, parent: NonNull<TokenNode>, child: NonNull<TokenNode>) {
         // SAFETY: handed on; C4 for `push_back`.
         unsafe {
-            self.with_kin(child, |kin| kin.parent = Some(parent));
-            self.with_kin(parent, |kin| kin.children.push_back(child));
+            self.with_links(child, |links| links.parent = Some(parent));
+            self.with_links(parent, |links| links.children.push_back(child));
         }
     }
 
-    /// Moves the children of one node to another, or makes them orphans.
+    /// Moves the children of one node to another, or leaves them without a parent.
     ///
     /// # Safety
     /// Both belong to this tree and are alive.
-    unsafe fn move_children(&self, from: NonNull<Node>, to: Option<NonNull<Node>>) {
+    unsafe fn move_children(&self, from: NonNull<TokenNode>, to: Option<NonNull<TokenNode>>) {
         // SAFETY: handed on, and C4 for the children.
         unsafe {
-            while let Some(child) = self.with_kin(from, |kin| kin.children.pop_front()) {
+            while let Some(child) = self.with_links(from, |links| links.children.pop_front()) {
                 match to {
-                    Some(parent) => self.adopt(parent, child),
-                    None => self.with_kin(child, |kin| kin.parent = None),
+                    Some(parent) => self.attach(parent, child),
+                    None => self.with_links(child, |links| links.parent = None),
                 }
             }
         }
@@ -578,19 +586,19 @@ impl Tree<'_> {
     ///
     /// # Safety
     /// It belongs to this tree and is alive.
-    unsafe fn detach(&self, node: NonNull<Node>) -> Option<NonNull<Node>> {
+    unsafe fn detach(&self, node: NonNull<TokenNode>) -> Option<NonNull<TokenNode>> {
         // SAFETY: handed on, and C4 for the parent.
         unsafe {
-            let parent = self.with_kin(node, |kin| kin.parent.take())?;
-            self.with_kin(parent, |kin| kin.children.remove(node));
+            let parent = self.with_links(node, |links| links.parent.take())?;
+            self.with_links(parent, |links| links.children.remove(node));
             Some(parent)
         }
     }
 
     /// Cancels a node and what is below it. True if the batch is full and there
     /// is more to do.
-    fn cancel(&self, node: &Node, batch: &mut WakeBatch) -> bool {
-        if node.gate.shut(batch) {
+    fn cancel(&self, node: &TokenNode, batch: &mut WakeBatch) -> bool {
+        if node.semaphore.close_round(batch) {
             return true;
         }
         let node = NonNull::from(node);
@@ -599,8 +607,8 @@ impl Tree<'_> {
             self.detach(node); // C3
             // Each child that is done leaves, and its children take its place:
             // so whatever is left when the batch is full is found again.
-            while let Some(child) = self.with_kin(node, |kin| kin.children.front()) {
-                if child.as_ref().gate.shut(batch) {
+            while let Some(child) = self.with_links(node, |links| links.children.front()) {
+                if child.as_ref().semaphore.close_round(batch) {
                     return true;
                 }
                 self.detach(child);
@@ -610,8 +618,8 @@ impl Tree<'_> {
         false
     }
 
-    /// C4.
-    fn bury(&self, node: &Node) {
+    /// Removes a node that is being dropped from the tree (C4).
+    fn unlink(&self, node: &TokenNode) {
         let node = NonNull::from(node);
         // SAFETY: `node` is being dropped and so still alive, C4 all others.
         unsafe {
@@ -624,7 +632,7 @@ impl Tree<'_> {
 #[cfg(all(test, blitzen_loom))]
 mod model {
     use super::*;
-    use crate::permits::model::poll_once;
+    use crate::batch_semaphore::model::poll_once;
     use blitzen_util::shim::thread;
     use loom::future::block_on;
 

@@ -31,7 +31,7 @@
 //! - Waiting allocates nothing: the place in the queue is within the future.
 //! - Queues are served in the order of arrival.
 //! - Dropping a future gives up its place; what it had already been given goes to
-//!   the next in line.
+//!   the next waiter.
 //! - Without anyone to wait for, an operation is one compare-and-swap and a unit
 //!   of the task's cooperative budget.
 //! - Wakers are called outside the locks. There is no poison.
@@ -53,14 +53,14 @@ pub mod cancel;
 pub mod channel;
 
 mod barrier;
+mod batch_semaphore;
 mod mutex;
 mod notify;
 mod once_cell;
-mod permits;
-mod queue;
 mod rwlock;
 mod semaphore;
 mod set_once;
+mod wait_queue;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use cancel::CancelToken;

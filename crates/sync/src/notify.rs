@@ -1,19 +1,20 @@
-//! A wake-up call for tasks: stored for one if nobody waits, or sent to all.
+//! Notifications without data: one for one task, stored if none waits, or one for
+//! all tasks that wait.
 //!
 //! ```text
-//!   word:  │ generation │ WAITERS │ PERMIT │
+//!   state:  │ generation │ WAITERS │ PERMIT │
 //! ```
 //!
-//! `notify_waiters` starts a new generation. Whoever listens since an older one
-//! has been notified, whether queued yet or not.
+//! `notify_waiters` starts a new generation. A future that was created in an
+//! older one has been notified, whether it is queued yet or not.
 //!
-//! N1. `WAITERS` says that somebody of the current generation is queued. It is
+//! N1. `WAITERS` says that a waiter of the current generation is queued. It is
 //!     set and cleared under the queue's lock, and while it is set the whole
-//!     word is written under that lock only.
+//!     state is written under that lock only.
 //! N2. `PERMIT` and `WAITERS` are never both set.
-//! N3. A waiter is queued only in the current generation. So those left over
-//!     from older ones stand before all others; whoever meets them there
-//!     dismisses them.
+//! N3. A waiter is queued only in the current generation. So waiters of older
+//!     generations precede all others; the thread that finds them at the front
+//!     releases them.
 
 use std::fmt;
 use std::future::Future;
@@ -29,16 +30,16 @@ use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
-use crate::queue::{Line, Queue, Status, Waiter};
+use crate::wait_queue::{LockedQueue, WaitQueue, Waiter, WaiterStatus};
 
 const PERMIT: usize = 1;
 const WAITERS: usize = 2;
 const GENERATION: usize = 4;
 
 #[derive(Clone, Copy)]
-struct Word(usize);
+struct NotifyState(usize);
 
-impl Word {
+impl NotifyState {
     #[inline(always)]
     fn has_permit(self) -> bool {
         self.0 & PERMIT != 0
@@ -55,11 +56,11 @@ impl Word {
     }
 }
 
-/// Whose turn it is when one is notified.
+/// Which waiter `notify_one` or `notify_last` chooses.
 #[derive(Clone, Copy)]
-enum Turn {
-    First,
-    Last,
+enum NotifyOrder {
+    Fifo,
+    Lifo,
 }
 
 /// Wakes one task, or all that wait.
@@ -83,15 +84,15 @@ enum Turn {
 /// # });
 /// ```
 pub struct Notify {
-    word: AtomicUsize,
-    queue: Queue,
+    state: AtomicUsize,
+    queue: WaitQueue,
 }
 
 impl UnwindSafe for Notify {}
 impl RefUnwindSafe for Notify {}
 
 impl Notify {
-    /// Nobody waits, nothing is stored.
+    /// NoopWake waits, nothing is stored.
     ///
     /// ```
     /// use blitzen_sync::Notify;
@@ -100,8 +101,8 @@ impl Notify {
     /// ```
     pub fn new() -> Self {
         Self {
-            word: AtomicUsize::new(0),
-            queue: Queue::new(()),
+            state: AtomicUsize::new(0),
+            queue: WaitQueue::new(()),
         }
     }
 
@@ -115,15 +116,15 @@ impl Notify {
         /// ```
         pub fn const_new() -> Self {
             Self {
-                word: AtomicUsize::new(0),
-                queue: Queue::new(()),
+                state: AtomicUsize::new(0),
+                queue: WaitQueue::new(()),
             }
         }
     }
 
     #[inline(always)]
-    fn word(&self) -> Word {
-        Word(self.word.peek(Relaxed))
+    fn state(&self) -> NotifyState {
+        NotifyState(self.state.peek(Relaxed))
     }
 
     /// Waits for a notification.
@@ -144,11 +145,11 @@ impl Notify {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future gives up its place in line; a notification by
+    /// Dropping the future gives up its place in the queue; a notification by
     /// `notify_one` that it has not yet returned goes to the next.
     #[inline]
     pub fn notified(&self) -> Notified<'_> {
-        Notified(Listening::new(self))
+        Notified(NotifiedWait::new(self))
     }
 
     /// [`notified`](Self::notified) with a future that keeps this alive.
@@ -168,7 +169,7 @@ impl Notify {
     /// As for [`notified`](Self::notified).
     #[inline]
     pub fn notified_owned(self: Arc<Self>) -> OwnedNotified {
-        OwnedNotified(Listening::new(self))
+        OwnedNotified(NotifiedWait::new(self))
     }
 
     /// Notifies the task that has waited longest. If none waits, the next one
@@ -184,7 +185,7 @@ impl Notify {
     /// ```
     #[inline]
     pub fn notify_one(&self) {
-        self.notify(Turn::First);
+        self.notify(NotifyOrder::Fifo);
     }
 
     /// Notifies the task that came last. If none waits, this is like
@@ -204,82 +205,82 @@ impl Notify {
     /// ```
     #[inline]
     pub fn notify_last(&self) {
-        self.notify(Turn::Last);
+        self.notify(NotifyOrder::Lifo);
     }
 
     #[inline(always)]
-    fn notify(&self, turn: Turn) {
-        // A guess, and right where nobody calls `notify_waiters`: looking first
-        // would cost as much again as the exchange.
-        let mut word = Word(0);
-        while !word.has_waiters() {
-            match self.store_permit(word) {
+    fn notify(&self, order: NotifyOrder) {
+        // A guess, and right where nobody calls `notify_waiters`: a load first
+        // would cost as much as the exchange.
+        let mut state = NotifyState(0);
+        while !state.has_waiters() {
+            match self.store_permit(state) {
                 Ok(()) => return,
-                Err(changed) => word = changed,
+                Err(changed) => state = changed,
             }
         }
-        self.notify_line(turn);
+        self.notify_queued(order);
     }
 
-    /// Also where there is a permit already: who takes it must see what was done
-    /// before this call.
+    /// Writes even if there is a permit already: the task that takes it must see
+    /// what was done before this call.
     #[inline(always)]
-    fn store_permit(&self, word: Word) -> Result<(), Word> {
+    fn store_permit(&self, state: NotifyState) -> Result<(), NotifyState> {
         // Release, met by the Acquire in `take_permit`.
         match self
-            .word
-            .compare_exchange_weak(word.0, word.0 | PERMIT, Release, Relaxed)
+            .state
+            .compare_exchange_weak(state.0, state.0 | PERMIT, Release, Relaxed)
         {
             Ok(_) => Ok(()),
-            Err(changed) => Err(Word(changed)),
+            Err(changed) => Err(NotifyState(changed)),
         }
     }
 
     #[inline(always)]
-    fn take_permit(&self, word: Word) -> Result<(), Word> {
+    fn take_permit(&self, state: NotifyState) -> Result<(), NotifyState> {
         // Acquire, met by the Release in `store_permit`: what was done before
         // the notification is seen after it.
         match self
-            .word
-            .compare_exchange_weak(word.0, word.0 & !PERMIT, Acquire, Relaxed)
+            .state
+            .compare_exchange_weak(state.0, state.0 & !PERMIT, Acquire, Relaxed)
         {
             Ok(_) => Ok(()),
-            Err(changed) => Err(Word(changed)),
+            Err(changed) => Err(NotifyState(changed)),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn notify_line(&self, turn: Turn) {
+    fn notify_queued(&self, order: NotifyOrder) {
         wake_batch::in_rounds(|batch| {
-            let mut line = self.queue.lock();
-            let mut word = self.word();
-            while !word.has_waiters() {
-                // All gone: and under the lock nobody queues.
-                match self.store_permit(word) {
+            let mut waiters = self.queue.lock();
+            let mut state = self.state();
+            while !state.has_waiters() {
+                // No waiter is left, and under the lock none is queued.
+                match self.store_permit(state) {
                     Ok(()) => return false,
-                    Err(changed) => word = changed,
+                    Err(changed) => state = changed,
                 }
             }
-            match turn {
-                Turn::First => {
-                    if dismiss_older(&mut line, word, batch) {
+            match order {
+                NotifyOrder::Fifo => {
+                    if release_older(&mut waiters, state, batch) {
                         return true; // N3: the first is behind them
                     }
-                    line.settle_front(Status::Granted, batch);
+                    waiters.settle_front(WaiterStatus::Granted, batch);
                 }
-                Turn::Last => line.settle_back(Status::GrantedLast, batch),
+                NotifyOrder::Lifo => waiters.settle_back(WaiterStatus::GrantedLast, batch),
             }
-            self.clear_if_alone(&line, word);
+            self.clear_waiters_if_none(&waiters, state);
             false
         });
     }
 
     /// Keeps N1 when a waiter of the current generation has left the queue.
-    fn clear_if_alone(&self, line: &Line<'_>, word: Word) {
-        if line.back() != Some(word.generation()) {
-            // N1 allows a store; Relaxed: it tells nobody anything.
-            self.word.store(word.0 & !WAITERS, Relaxed);
+    fn clear_waiters_if_none(&self, waiters: &LockedQueue<'_>, state: NotifyState) {
+        if waiters.back() != Some(state.generation()) {
+            // N1 allows a store; Relaxed: it publishes nothing.
+            self.state.store(state.0 & !WAITERS, Relaxed);
         }
     }
 
@@ -296,56 +297,55 @@ impl Notify {
     /// # });
     /// ```
     pub fn notify_waiters(&self) {
-        let mut word = self.word();
-        while !word.has_waiters() {
-            let next = word.0.wrapping_add(GENERATION);
-            // Release, met by the Acquire loads of `Listening`.
+        let mut state = self.state();
+        while !state.has_waiters() {
+            let next = state.0.wrapping_add(GENERATION);
+            // Release, met by the Acquire loads of `NotifiedWait`.
             match self
-                .word
-                .compare_exchange_weak(word.0, next, Release, Relaxed)
+                .state
+                .compare_exchange_weak(state.0, next, Release, Relaxed)
             {
                 Ok(_) => return,
-                Err(changed) => word = Word(changed),
+                Err(changed) => state = NotifyState(changed),
             }
         }
-        self.notify_everyone_in_line();
+        self.notify_all_queued();
     }
 
     #[cold]
     #[inline(never)]
-    fn notify_everyone_in_line(&self) {
+    fn notify_all_queued(&self) {
         let mut begun = false;
         wake_batch::in_rounds(|batch| {
-            let mut line = self.queue.lock();
+            let mut waiters = self.queue.lock();
             if !std::mem::replace(&mut begun, true) {
-                // N1: all that are queued are of an older generation now.
-                let word = self.word();
-                let next = (word.0 & !WAITERS).wrapping_add(GENERATION);
-                // Release, met by the Acquire loads of `Listening`.
-                if word.has_waiters() {
-                    self.word.store(next, Release);
+                // N1: all that are queued belong to an older generation now.
+                let state = self.state();
+                let next = (state.0 & !WAITERS).wrapping_add(GENERATION);
+                // Release, met by the Acquire loads of `NotifiedWait`.
+                if state.has_waiters() {
+                    self.state.store(next, Release);
                 } else {
-                    self.word.fetch_add(GENERATION, Release);
+                    self.state.fetch_add(GENERATION, Release);
                 }
             }
-            dismiss_older(&mut line, self.word(), batch)
+            release_older(&mut waiters, self.state(), batch)
         });
     }
 }
 
-/// Dismisses those before the current generation. True if the batch is full and
-/// some are left.
-fn dismiss_older(line: &mut Line<'_>, word: Word, batch: &mut WakeBatch) -> bool {
-    while line
+/// Releases the waiters of older generations. Returns true if the batch is full.
+fn release_older(waiters: &mut LockedQueue<'_>, state: NotifyState, batch: &mut WakeBatch) -> bool {
+    while waiters
         .front()
-        .is_some_and(|generation| generation != word.generation())
+        .is_some_and(|generation| generation != state.generation())
     {
         if batch.is_full() {
             return true;
         }
-        line.settle_front(Status::Dismissed, batch);
+        waiters.settle_front(WaiterStatus::Released, batch);
     }
-    // The caller may want to add one more.
+    // The caller may add one more.
     batch.is_full()
 }
 
@@ -357,31 +357,31 @@ impl Default for Notify {
 
 impl fmt::Debug for Notify {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = self.word();
+        let state = self.state();
         f.debug_struct("Notify")
-            .field("permit", &word.has_permit())
-            .field("waiters", &word.has_waiters())
+            .field("permit", &state.has_permit())
+            .field("waiters", &state.has_waiters())
             .finish()
     }
 }
 
-/// What both futures are.
-struct Listening<N: Deref<Target = Notify>> {
+/// What [`Notified`] and [`OwnedNotified`] have in common.
+struct NotifiedWait<N: Deref<Target = Notify>> {
     notify: N,
-    /// When it began to listen: its generation counts, the rest is what was
-    /// there.
-    since: Word,
-    /// Dismissed once the future has completed: nothing to pass on.
+    /// The state when the future was created. Its generation decides whether
+    /// `notify_waiters` has been called since.
+    since: NotifyState,
+    /// `Released` after completion: there is nothing to pass on.
     waiter: Waiter,
 }
 
-impl<N: Deref<Target = Notify>> Listening<N> {
+impl<N: Deref<Target = Notify>> NotifiedWait<N> {
     #[inline(always)]
     fn new(notify: N) -> Self {
-        // Acquire, met by the Release in `notify_waiters`: one that this
-        // generation already counts must not be waited for, and what was done
-        // before it can be seen instead.
-        let since = Word(notify.word.peek(Acquire));
+        // Acquire, met by the Release in `notify_waiters`: a call that this
+        // generation already counts is not waited for, so what was done before it
+        // must be visible.
+        let since = NotifyState(notify.state.peek(Acquire));
         Self {
             notify,
             since,
@@ -393,119 +393,119 @@ impl<N: Deref<Target = Notify>> Listening<N> {
     /// The waiter stays in place until this is dropped.
     #[inline(always)]
     unsafe fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.waiter.status() == Status::Idle {
-            // A permit that was there may still be, in the same generation: it is
-            // taken without looking again.
-            let mut word = self.since;
-            if !word.has_permit() || !coop::has_budget_remaining() {
+        if self.waiter.status() == WaiterStatus::Idle {
+            // A permit that was there may still be, in the same generation: try to
+            // take it without another load.
+            let mut state = self.since;
+            if !state.has_permit() || !coop::has_budget_remaining() {
                 // Acquire, met by the Release in `notify_waiters`.
-                word = Word(self.notify.word.peek(Acquire));
-                if word.generation() != self.since.generation() {
+                state = NotifyState(self.notify.state.peek(Acquire));
+                if state.generation() != self.since.generation() {
                     return self.complete();
                 }
             }
-            if word.has_permit() {
+            if state.has_permit() {
                 let Poll::Ready(spent) = coop::poll_proceed(cx) else {
                     return Poll::Pending;
                 };
-                if self.notify.take_permit(word).is_ok() {
+                if self.notify.take_permit(state).is_ok() {
                     spent.made_progress();
                     return self.complete();
                 }
             }
         }
         // SAFETY: handed on.
-        unsafe { self.poll_in_line(Some(cx)) }
+        unsafe { self.poll_queued(Some(cx)) }
     }
 
-    /// Without a context, for `enable`, nobody is woken and no budget spent.
+    /// Without a context, for `enable`, no waker is stored and no budget spent.
     ///
     /// # Safety
     /// As for [`poll`](Self::poll).
     #[cold]
     #[inline(never)]
-    unsafe fn poll_in_line(&self, mut cx: Option<&mut Context<'_>>) -> Poll<()> {
+    unsafe fn poll_queued(&self, mut cx: Option<&mut Context<'_>>) -> Poll<()> {
         loop {
             return match self.waiter.status() {
-                Status::Idle => {
+                WaiterStatus::Idle => {
                     // SAFETY: handed on.
-                    if unsafe { self.get_in_line(cx.as_deref()) } {
+                    if unsafe { self.enqueue(cx.as_deref()) } {
                         return Poll::Pending;
                     }
                     continue;
                 }
-                Status::Queued => match &cx {
+                WaiterStatus::Queued => match &cx {
                     None => Poll::Pending,
                     Some(cx) => {
-                        // SAFETY: it stands in this queue or has been settled.
+                        // SAFETY: it is in this queue or has been settled.
                         match unsafe { self.notify.queue.refresh(&self.waiter, cx) } {
                             true => Poll::Pending,
                             false => continue,
                         }
                     }
                 },
-                Status::Granted | Status::GrantedLast => match cx.take() {
+                WaiterStatus::Granted | WaiterStatus::GrantedLast => match cx.take() {
                     None => self.complete(),
-                    Some(cx) => self.within_budget(cx),
+                    Some(cx) => self.finish_within_budget(cx),
                 },
-                Status::Dismissed => Poll::Ready(()),
-                Status::Left => unreachable!("it leaves when it is dropped"),
+                WaiterStatus::Released => Poll::Ready(()),
+                WaiterStatus::Removed => unreachable!("it leaves when it is dropped"),
             };
         }
     }
 
-    /// False if there is no need to queue: then the status says why.
+    /// Returns false if there is no need to queue: the status says why.
     ///
     /// # Safety
     /// As for [`poll`](Self::poll), and the waiter is idle.
-    unsafe fn get_in_line(&self, cx: Option<&Context<'_>>) -> bool {
+    unsafe fn enqueue(&self, cx: Option<&Context<'_>>) -> bool {
         let waker = cx.map(|cx| cx.waker().clone());
-        let mut line = self.notify.queue.lock();
+        let mut waiters = self.notify.queue.lock();
         // Acquire, met by the Release in `notify_waiters`.
-        let mut word = Word(self.notify.word.peek(Acquire));
+        let mut state = NotifyState(self.notify.state.peek(Acquire));
         loop {
-            if word.generation() != self.since.generation() {
-                self.waiter.settle_unqueued(Status::Dismissed);
+            if state.generation() != self.since.generation() {
+                self.waiter.settle_unqueued(WaiterStatus::Released);
                 return false;
             }
-            if word.has_permit() {
-                match self.notify.take_permit(word) {
+            if state.has_permit() {
+                match self.notify.take_permit(state) {
                     Ok(()) => {
-                        self.waiter.settle_unqueued(Status::Granted);
+                        self.waiter.settle_unqueued(WaiterStatus::Granted);
                         return false;
                     }
-                    Err(_) => word = Word(self.notify.word.peek(Acquire)), // as above
+                    Err(_) => state = NotifyState(self.notify.state.peek(Acquire)), // as above
                 }
                 continue;
             }
-            if !word.has_waiters() {
+            if !state.has_waiters() {
                 // AcqRel: Acquire as above on failure too; Release for nothing
                 // but symmetry.
-                let set = self.notify.word.compare_exchange_weak(
-                    word.0,
-                    word.0 | WAITERS,
+                let set = self.notify.state.compare_exchange_weak(
+                    state.0,
+                    state.0 | WAITERS,
                     AcqRel,
                     Acquire,
                 );
                 if let Err(changed) = set {
-                    word = Word(changed);
+                    state = NotifyState(changed);
                     continue;
                 }
             }
             // SAFETY: idle, and in place until `drop` takes it out.
-            unsafe { line.push(&self.waiter, self.since.generation(), waker) };
+            unsafe { waiters.push(&self.waiter, self.since.generation(), waker) };
             return true;
         }
     }
 
     #[inline(always)]
     fn complete(&self) -> Poll<()> {
-        self.waiter.settle_unqueued(Status::Dismissed);
+        self.waiter.settle_unqueued(WaiterStatus::Released);
         Poll::Ready(())
     }
 
-    /// Hands over what has been granted, in this poll or in one with a budget.
-    fn within_budget(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Completes with a notification that has been granted, if the budget allows it.
+    fn finish_within_budget(&self, cx: &mut Context<'_>) -> Poll<()> {
         match coop::poll_proceed(cx) {
             Poll::Ready(spent) => {
                 spent.made_progress();
@@ -518,28 +518,34 @@ impl<N: Deref<Target = Notify>> Listening<N> {
     #[cold]
     #[inline(never)]
     fn abandon(&self) {
-        if self.waiter.status() == Status::Queued {
-            let mut line = self.notify.queue.lock();
-            // SAFETY: it stands in this queue or has been settled.
-            if unsafe { line.remove(&self.waiter) }.is_some() {
-                let word = self.notify.word();
-                if word.has_waiters() {
-                    self.notify.clear_if_alone(&line, word);
+        if self.waiter.status() == WaiterStatus::Queued {
+            let mut waiters = self.notify.queue.lock();
+            // SAFETY: it is in this queue or has been settled.
+            if unsafe { waiters.remove(&self.waiter) }.is_some() {
+                let state = self.notify.state();
+                if state.has_waiters() {
+                    self.notify.clear_waiters_if_none(&waiters, state);
                 }
             }
         }
         match self.waiter.status() {
-            Status::Granted => self.notify.notify(Turn::First),
-            Status::GrantedLast => self.notify.notify(Turn::Last),
-            Status::Idle | Status::Queued | Status::Dismissed | Status::Left => {}
+            WaiterStatus::Granted => self.notify.notify(NotifyOrder::Fifo),
+            WaiterStatus::GrantedLast => self.notify.notify(NotifyOrder::Lifo),
+            WaiterStatus::Idle
+            | WaiterStatus::Queued
+            | WaiterStatus::Released
+            | WaiterStatus::Removed => {}
         }
     }
 }
 
-impl<N: Deref<Target = Notify>> Drop for Listening<N> {
+impl<N: Deref<Target = Notify>> Drop for NotifiedWait<N> {
     #[inline]
     fn drop(&mut self) {
-        if !matches!(self.waiter.status(), Status::Idle | Status::Dismissed) {
+        if !matches!(
+            self.waiter.status(),
+            WaiterStatus::Idle | WaiterStatus::Released
+        ) {
             self.abandon();
         }
     }
@@ -557,10 +563,10 @@ impl<N: Deref<Target = Notify>> Drop for Listening<N> {
 /// # });
 /// ```
 #[must_use = "futures do nothing unless polled"]
-pub struct Notified<'a>(Listening<&'a Notify>);
+pub struct Notified<'a>(NotifiedWait<&'a Notify>);
 
 impl Notified<'_> {
-    /// Gets in line for [`notify_one`](Notify::notify_one) without waiting.
+    /// Joins the queue for [`notify_one`](Notify::notify_one) without waiting.
     /// True if the notification is already there; then the future completes at
     /// its next poll.
     ///
@@ -585,7 +591,7 @@ impl Notified<'_> {
     /// ```
     pub fn enable(self: Pin<&mut Self>) -> bool {
         // SAFETY: pinned, and so in place until it is dropped.
-        unsafe { self.0.poll_in_line(None) }.is_ready()
+        unsafe { self.0.poll_queued(None) }.is_ready()
     }
 }
 
@@ -621,7 +627,7 @@ impl fmt::Debug for Notified<'_> {
 /// # });
 /// ```
 #[must_use = "futures do nothing unless polled"]
-pub struct OwnedNotified(Listening<Arc<Notify>>);
+pub struct OwnedNotified(NotifiedWait<Arc<Notify>>);
 
 impl OwnedNotified {
     /// As [`Notified::enable`].
@@ -637,7 +643,7 @@ impl OwnedNotified {
     /// ```
     pub fn enable(self: Pin<&mut Self>) -> bool {
         // SAFETY: pinned, and so in place until it is dropped.
-        unsafe { self.0.poll_in_line(None) }.is_ready()
+        unsafe { self.0.poll_queued(None) }.is_ready()
     }
 }
 
@@ -663,7 +669,7 @@ impl fmt::Debug for OwnedNotified {
 #[cfg(all(test, blitzen_loom))]
 mod model {
     use super::*;
-    use crate::permits::model::poll_once;
+    use crate::batch_semaphore::model::poll_once;
     use blitzen_util::shim::Arc;
     use blitzen_util::shim::cell::UnsafeCell as Watched;
     use blitzen_util::shim::thread;
@@ -730,7 +736,7 @@ mod model {
             block_on(notify.notified()); // or loom reports a deadlock
             quitter.join().unwrap();
             notifier.join().unwrap();
-            assert!(!notify.word().has_permit() && !notify.word().has_waiters());
+            assert!(!notify.state().has_permit() && !notify.state().has_waiters());
         });
     }
 
@@ -752,7 +758,7 @@ mod model {
             block_on(early); // or loom reports a deadlock
             notifier.join().unwrap();
             listener.join().unwrap();
-            assert!(!notify.word().has_waiters());
+            assert!(!notify.state().has_waiters());
             assert!(poll_once(Box::pin(notify.notified()).as_mut()).is_pending());
         });
     }
@@ -776,7 +782,7 @@ mod model {
             block_on(second); // by one or by all, or loom reports a deadlock
             all.join().unwrap();
             one.join().unwrap();
-            assert!(!notify.word().has_waiters());
+            assert!(!notify.state().has_waiters());
         });
     }
 }

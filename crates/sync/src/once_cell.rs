@@ -10,7 +10,7 @@ use std::fmt;
 use std::future::Future;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
-use crate::permits::{Acquiring, Claim, Permits};
+use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};
 use crate::semaphore::{AcquireError, TryAcquireError};
 
 /// A cell that is filled once, also by an asynchronous function.
@@ -30,7 +30,7 @@ use crate::semaphore::{AcquireError, TryAcquireError};
 /// # });
 /// ```
 pub struct OnceCell<T> {
-    permit: Permits,
+    semaphore: BatchSemaphore,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
@@ -49,7 +49,7 @@ impl<T> OnceCell<T> {
     /// ```
     pub fn new() -> Self {
         Self {
-            permit: Permits::new(1),
+            semaphore: BatchSemaphore::new(1),
             value: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
@@ -64,7 +64,7 @@ impl<T> OnceCell<T> {
         /// ```
         pub fn const_new() -> Self {
             Self {
-                permit: Permits::new(1),
+                semaphore: BatchSemaphore::new(1),
                 value: UnsafeCell::new(MaybeUninit::uninit()),
             }
         }
@@ -93,7 +93,7 @@ impl<T> OnceCell<T> {
         /// ```
         pub fn const_new_with(value: T) -> Self {
             Self {
-                permit: Permits::new_closed(),
+                semaphore: BatchSemaphore::new_closed(),
                 value: UnsafeCell::new(MaybeUninit::new(value)),
             }
         }
@@ -107,7 +107,7 @@ impl<T> OnceCell<T> {
     /// ```
     #[inline]
     pub fn initialized(&self) -> bool {
-        self.permit.is_closed()
+        self.semaphore.is_closed()
     }
 
     /// The value, if it is there.
@@ -140,7 +140,7 @@ impl<T> OnceCell<T> {
             .then(|| unsafe { self.value.get_mut().assume_init_mut() })
     }
 
-    /// Fills the cell, if it is empty and nobody is filling it.
+    /// Fills the cell, if it is empty and nobody is permit it.
     ///
     /// ```
     /// use blitzen_sync::{OnceCell, SetError};
@@ -152,9 +152,9 @@ impl<T> OnceCell<T> {
     /// # Errors
     /// Hands the value back otherwise.
     pub fn set(&self, value: T) -> Result<(), SetError<T>> {
-        match self.permit.try_acquire(1) {
+        match self.semaphore.try_acquire(1) {
             Ok(()) => {
-                Filling(self).fill(value);
+                InitPermit(self).init(value);
                 Ok(())
             }
             Err(TryAcquireError::Closed) => Err(SetError::AlreadyInitializedError(value)),
@@ -175,8 +175,8 @@ impl<T> OnceCell<T> {
     /// ```
     ///
     /// # Cancel safety
-    /// If the future that runs its `f` is dropped, or panics, the next caller in
-    /// line runs its own.
+    /// If the future that runs its `f` is dropped, or panics, the next caller
+    /// runs its own.
     pub async fn get_or_init<F, Fut>(&self, f: F) -> &T
     where
         F: FnOnce() -> Fut,
@@ -185,12 +185,12 @@ impl<T> OnceCell<T> {
         if let Some(value) = self.get() {
             return value;
         }
-        match Acquiring::new(Beginning(self)).await {
-            Turn::Ours(filling) => {
+        match AcquireFuture::new(InitTarget(self)).await {
+            InitTurn::Init(permit) => {
                 let value = f().await;
-                filling.fill(value)
+                permit.init(value)
             }
-            Turn::Filled(value) => value,
+            InitTurn::Done(value) => value,
         }
     }
 
@@ -206,7 +206,7 @@ impl<T> OnceCell<T> {
     /// ```
     ///
     /// # Errors
-    /// What this caller's `f` returned. The next caller in line runs its own.
+    /// What this caller's `f` returned. The next caller in the queue runs its own.
     ///
     /// # Cancel safety
     /// As for [`get_or_init`](Self::get_or_init).
@@ -218,12 +218,12 @@ impl<T> OnceCell<T> {
         if let Some(value) = self.get() {
             return Ok(value);
         }
-        match Acquiring::new(Beginning(self)).await {
-            Turn::Ours(filling) => {
+        match AcquireFuture::new(InitTarget(self)).await {
+            InitTurn::Init(permit) => {
                 let value = f().await?;
-                Ok(filling.fill(value))
+                Ok(permit.init(value))
             }
-            Turn::Filled(value) => Ok(value),
+            InitTurn::Done(value) => Ok(value),
         }
     }
 
@@ -265,7 +265,7 @@ impl<T> Drop for OnceCell<T> {
 impl<T> From<T> for OnceCell<T> {
     fn from(value: T) -> Self {
         Self {
-            permit: Permits::new_closed(),
+            semaphore: BatchSemaphore::new_closed(),
             value: UnsafeCell::new(MaybeUninit::new(value)),
         }
     }
@@ -300,38 +300,38 @@ impl<T: fmt::Debug> fmt::Debug for OnceCell<T> {
 }
 
 /// Proof that the caller holds the permit; spending it fills the cell.
-struct Filling<'a, T>(&'a OnceCell<T>);
+struct InitPermit<'a, T>(&'a OnceCell<T>);
 
-impl<'a, T> Filling<'a, T> {
-    fn fill(self, value: T) -> &'a T {
+impl<'a, T> InitPermit<'a, T> {
+    fn init(self, value: T) -> &'a T {
         let cell = ManuallyDrop::new(self).0; // O1: the permit is not given back
         // SAFETY: O1, the holder of the permit is alone with the empty cell.
         unsafe { (*cell.value.get()).write(value) };
-        cell.permit.close();
+        cell.semaphore.close();
         // SAFETY: written above, and nobody writes it again.
         unsafe { (*cell.value.get()).assume_init_ref() }
     }
 }
 
-impl<T> Drop for Filling<'_, T> {
+impl<T> Drop for InitPermit<'_, T> {
     /// The value was not made: the next one tries.
     fn drop(&mut self) {
-        self.0.permit.release(1);
+        self.0.semaphore.release(1);
     }
 }
 
-struct Beginning<'a, T>(&'a OnceCell<T>);
+struct InitTarget<'a, T>(&'a OnceCell<T>);
 
-enum Turn<'a, T> {
-    Ours(Filling<'a, T>),
-    Filled(&'a T),
+enum InitTurn<'a, T> {
+    Init(InitPermit<'a, T>),
+    Done(&'a T),
 }
 
-impl<'a, T> Claim for Beginning<'a, T> {
-    type Output = Turn<'a, T>;
+impl<'a, T> AcquireTarget for InitTarget<'a, T> {
+    type Output = InitTurn<'a, T>;
 
-    fn permits(&self) -> &Permits {
-        &self.0.permit
+    fn semaphore(&self) -> &BatchSemaphore {
+        &self.0.semaphore
     }
 
     fn count(&self) -> usize {
@@ -339,15 +339,15 @@ impl<'a, T> Claim for Beginning<'a, T> {
     }
 
     #[inline(always)]
-    fn free(&self) -> usize {
+    fn expected_permits(&self) -> usize {
         1
     }
 
     fn settle(self, outcome: Result<(), AcquireError>) -> Self::Output {
         match outcome {
-            Ok(()) => Turn::Ours(Filling(self.0)),
+            Ok(()) => InitTurn::Init(InitPermit(self.0)),
             // SAFETY: closed, so by O1 it is there.
-            Err(_) => Turn::Filled(unsafe { (*self.0.value.get()).assume_init_ref() }),
+            Err(_) => InitTurn::Done(unsafe { (*self.0.value.get()).assume_init_ref() }),
         }
     }
 }
@@ -365,7 +365,7 @@ impl<'a, T> Claim for Beginning<'a, T> {
 pub enum SetError<T> {
     /// The cell is filled.
     AlreadyInitializedError(T),
-    /// Somebody is filling the cell.
+    /// Somebody is permit the cell.
     InitializingError(T),
 }
 
@@ -380,7 +380,7 @@ impl<T> SetError<T> {
         matches!(self, Self::AlreadyInitializedError(_))
     }
 
-    /// Whether somebody was filling the cell.
+    /// Whether somebody was permit the cell.
     ///
     /// ```
     /// use blitzen_sync::SetError;
@@ -405,7 +405,7 @@ impl<T: fmt::Debug> Error for SetError<T> {}
 #[cfg(all(test, blitzen_loom))]
 mod model {
     use super::*;
-    use crate::permits::model::poll_once;
+    use crate::batch_semaphore::model::poll_once;
     use blitzen_util::shim::cell::UnsafeCell as Watched;
     use blitzen_util::shim::{Arc, thread};
     use loom::future::block_on;
@@ -444,8 +444,8 @@ mod model {
             let quitter = thread::spawn({
                 let cell = cell.clone();
                 move || {
-                    let mut filling = Box::pin(cell.get_or_init(pending));
-                    let _ = poll_once(filling.as_mut());
+                    let mut permit = Box::pin(cell.get_or_init(pending));
+                    let _ = poll_once(permit.as_mut());
                 }
             });
             let value = *block_on(cell.get_or_init(|| async { 2 })); // or a deadlock

@@ -1,7 +1,7 @@
 //! A value that is set once, and waited for.
 //!
-//! S1. The value is there exactly when the gate, which has no permits, is
-//!     closed. It is written under the gate's lock, before the close.
+//! S1. The value is there exactly when the semaphore, which has no permits, is
+//!     closed. It is written under the semaphore's lock, before the close.
 
 use std::cell::UnsafeCell;
 use std::error::Error;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::future::Future;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
-use crate::permits::{Acquiring, Claim, Permits};
+use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};
 use crate::semaphore::AcquireError;
 
 /// A cell that one task sets and others wait for.
@@ -28,7 +28,7 @@ use crate::semaphore::AcquireError;
 /// # });
 /// ```
 pub struct SetOnce<T> {
-    gate: Permits,
+    semaphore: BatchSemaphore,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
@@ -47,7 +47,7 @@ impl<T> SetOnce<T> {
     /// ```
     pub fn new() -> Self {
         Self {
-            gate: Permits::new(0),
+            semaphore: BatchSemaphore::new(0),
             value: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
@@ -62,7 +62,7 @@ impl<T> SetOnce<T> {
         /// ```
         pub fn const_new() -> Self {
             Self {
-                gate: Permits::new(0),
+                semaphore: BatchSemaphore::new(0),
                 value: UnsafeCell::new(MaybeUninit::uninit()),
             }
         }
@@ -91,7 +91,7 @@ impl<T> SetOnce<T> {
         /// ```
         pub fn const_new_with(value: T) -> Self {
             Self {
-                gate: Permits::new_closed(),
+                semaphore: BatchSemaphore::new_closed(),
                 value: UnsafeCell::new(MaybeUninit::new(value)),
             }
         }
@@ -105,7 +105,7 @@ impl<T> SetOnce<T> {
     /// ```
     #[inline]
     pub fn initialized(&self) -> bool {
-        self.gate.is_closed()
+        self.semaphore.is_closed()
     }
 
     /// The value, if it is there.
@@ -140,9 +140,9 @@ impl<T> SetOnce<T> {
             return Err(SetOnceError(value));
         }
         let mut value = Some(value);
-        self.gate.close_once(|| {
+        self.semaphore.close_once(|| {
             if let Some(value) = value.take() {
-                // SAFETY: S1, the lock is held and the gate open: nobody reads.
+                // SAFETY: S1, the lock is held and the semaphore open: nobody reads.
                 unsafe { (*self.value.get()).write(value) };
             }
         });
@@ -166,7 +166,7 @@ impl<T> SetOnce<T> {
     /// Dropping the future loses nothing.
     #[inline]
     pub fn wait(&self) -> impl Future<Output = &T> {
-        Acquiring::new(Waiting(self))
+        AcquireFuture::new(SetOnceTarget(self))
     }
 
     /// Unwraps the value, if it is there.
@@ -195,7 +195,7 @@ impl<T> Drop for SetOnce<T> {
 impl<T> From<T> for SetOnce<T> {
     fn from(value: T) -> Self {
         Self {
-            gate: Permits::new_closed(),
+            semaphore: BatchSemaphore::new_closed(),
             value: UnsafeCell::new(MaybeUninit::new(value)),
         }
     }
@@ -229,14 +229,14 @@ impl<T: fmt::Debug> fmt::Debug for SetOnce<T> {
     }
 }
 
-struct Waiting<'a, T>(&'a SetOnce<T>);
+struct SetOnceTarget<'a, T>(&'a SetOnce<T>);
 
-impl<'a, T> Claim for Waiting<'a, T> {
+impl<'a, T> AcquireTarget for SetOnceTarget<'a, T> {
     type Output = &'a T;
 
     #[inline(always)]
-    fn permits(&self) -> &Permits {
-        &self.0.gate
+    fn semaphore(&self) -> &BatchSemaphore {
+        &self.0.semaphore
     }
 
     #[inline(always)]
@@ -245,13 +245,13 @@ impl<'a, T> Claim for Waiting<'a, T> {
     }
 
     #[inline(always)]
-    fn free(&self) -> usize {
+    fn expected_permits(&self) -> usize {
         0
     }
 
     #[inline(always)]
     fn settle(self, outcome: Result<(), AcquireError>) -> &'a T {
-        debug_assert!(outcome.is_err(), "the gate has no permits");
+        debug_assert!(outcome.is_err(), "the semaphore has no permits");
         // SAFETY: closed, so by S1 it is there.
         unsafe { (*self.0.value.get()).assume_init_ref() }
     }
@@ -278,7 +278,7 @@ impl<T: fmt::Debug> Error for SetOnceError<T> {}
 #[cfg(all(test, blitzen_loom))]
 mod model {
     use super::*;
-    use crate::permits::model::poll_once;
+    use crate::batch_semaphore::model::poll_once;
     use blitzen_util::shim::cell::UnsafeCell as Watched;
     use blitzen_util::shim::{Arc, thread};
     use loom::future::block_on;

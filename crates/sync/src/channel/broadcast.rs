@@ -50,8 +50,8 @@ use blitzen_util::shim::{Arc, hint, thread};
 use blitzen_util::wake_batch;
 
 use self::error::{RecvError, SendError, TryRecvError};
-use super::until::{Place, dismiss_all, until};
-use crate::queue::{Queue, Status};
+use super::wait_until::{QueueEntry, wait_until, wake_all_waiters};
+use crate::wait_queue::{WaitQueue, WaiterStatus};
 
 /// What sending and receiving may answer.
 pub mod error {
@@ -178,7 +178,7 @@ pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// assert_eq!((rx.try_recv(), rx.try_recv()), (Ok(1), Ok(2)));
 /// ```
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<BroadcastShared<T>>,
 }
 
 /// A sender that does not keep the channel open; made by
@@ -195,7 +195,7 @@ pub struct Sender<T> {
 /// assert!(rx.is_closed());
 /// ```
 pub struct WeakSender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<BroadcastShared<T>>,
 }
 
 /// The end that receives; made by [`Sender::subscribe`].
@@ -210,23 +210,23 @@ pub struct WeakSender<T> {
 /// # });
 /// ```
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<BroadcastShared<T>>,
     /// The position it reads next.
     next: u64,
 }
 
-struct Shared<T> {
+struct BroadcastShared<T> {
     /// A power of two of them.
-    ring: Box<[Slot<T>]>,
+    ring: Box<[BroadcastSlot<T>]>,
     /// With those who wait for the next value, tagged with its position.
-    tail: Queue<Tail>,
+    tail: WaitQueue<BroadcastTail>,
     senders: AtomicUsize,
     weak_senders: AtomicUsize,
     /// Those who wait for the last receiver to go.
-    closing: Queue,
+    closing: WaitQueue,
 }
 
-struct Tail {
+struct BroadcastTail {
     /// The position of the next value.
     next: u64,
     receivers: usize,
@@ -234,7 +234,7 @@ struct Tail {
     closed: bool,
 }
 
-struct Slot<T> {
+struct BroadcastSlot<T> {
     position: AtomicU64,
     /// `unread` times [`ONE`], and [`LOCKED`].
     state: AtomicUsize,
@@ -247,9 +247,9 @@ const ONE: usize = 2;
 const MAX_RECEIVERS: usize = usize::MAX / ONE;
 
 // SAFETY: R3, a value is with one thread at a time.
-unsafe impl<T: Send> Send for Shared<T> {}
+unsafe impl<T: Send> Send for BroadcastShared<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Shared<T> {}
+unsafe impl<T: Send> Sync for BroadcastShared<T> {}
 
 // A panic in `clone` leaves the slot as if the value had been read.
 impl<T> UnwindSafe for Sender<T> {}
@@ -259,17 +259,17 @@ impl<T> RefUnwindSafe for WeakSender<T> {}
 impl<T> UnwindSafe for Receiver<T> {}
 impl<T> RefUnwindSafe for Receiver<T> {}
 
-impl<T> Slot<T> {
+impl<T> BroadcastSlot<T> {
     /// Locks the slot if somebody has yet to read it.
     #[inline(always)]
-    fn lock(&self) -> Option<Locked<'_, T>> {
+    fn lock(&self) -> Option<LockedSlot<'_, T>> {
         let state = self.state.load(Relaxed);
         if state >= ONE && state & LOCKED == 0 {
-            // Acquire, met by the Release in `Locked::drop` and `put`.
+            // Acquire, met by the Release in `LockedSlot::drop` and `put`.
             let locked =
                 (self.state).compare_exchange_weak(state, state | LOCKED, Acquire, Relaxed);
             if locked.is_ok() {
-                return Some(Locked { slot: self, state });
+                return Some(LockedSlot { slot: self, state });
             }
         }
         self.lock_contended()
@@ -278,9 +278,9 @@ impl<T> Slot<T> {
     /// Somebody is cloning, and will soon be done.
     #[cold]
     #[inline(never)]
-    fn lock_contended(&self) -> Option<Locked<'_, T>> {
+    fn lock_contended(&self) -> Option<LockedSlot<'_, T>> {
         for turn in 0_u32.. {
-            // Acquire, met by the Release in `Locked::drop`: R3 lets a sender
+            // Acquire, met by the Release in `LockedSlot::drop`: R3 lets a sender
             // write where the last reader has been.
             let state = self.state.load(Acquire);
             if state < ONE {
@@ -291,7 +291,7 @@ impl<T> Slot<T> {
                 let locked =
                     (self.state).compare_exchange_weak(state, state | LOCKED, Acquire, Relaxed);
                 if locked.is_ok() {
-                    return Some(Locked { slot: self, state });
+                    return Some(LockedSlot { slot: self, state });
                 }
             }
             match turn {
@@ -310,7 +310,7 @@ impl<T> Slot<T> {
     #[inline(always)]
     unsafe fn put(&self, position: u64, receivers: usize, value: T) -> Option<T> {
         let mut old = None;
-        // Acquire, met by the Release in `Locked::drop`: who read it is done.
+        // Acquire, met by the Release in `LockedSlot::drop`: who read it is done.
         if self.state.load(Acquire) != 0
             && let Some(locked) = self.lock()
         {
@@ -332,13 +332,13 @@ impl<T> Slot<T> {
 }
 
 /// A slot of which a receiver is reading the value.
-struct Locked<'a, T> {
-    slot: &'a Slot<T>,
+struct LockedSlot<'a, T> {
+    slot: &'a BroadcastSlot<T>,
     /// Before it was locked.
     state: usize,
 }
 
-impl<T> Locked<'_, T> {
+impl<T> LockedSlot<'_, T> {
     /// Unlocks it unread.
     fn release(self) {
         // Release, met by the Acquire in `lock`.
@@ -347,7 +347,7 @@ impl<T> Locked<'_, T> {
     }
 }
 
-impl<T> Drop for Locked<'_, T> {
+impl<T> Drop for LockedSlot<'_, T> {
     /// Unlocks it as read by one more; the last one drops the value.
     #[inline(always)]
     fn drop(&mut self) {
@@ -363,21 +363,21 @@ impl<T> Drop for Locked<'_, T> {
     }
 }
 
-impl<T> Shared<T> {
+impl<T> BroadcastShared<T> {
     #[inline(always)]
-    fn slot(&self, position: u64) -> &Slot<T> {
+    fn slot(&self, position: u64) -> &BroadcastSlot<T> {
         &self.ring[position as usize & (self.ring.len() - 1)]
     }
 
     /// Takes a receiver in.
     #[track_caller]
     fn subscribe(shared: &Arc<Self>) -> Receiver<T> {
-        let mut line = shared.tail.lock();
-        let tail = line.state();
+        let mut locked = shared.tail.lock();
+        let tail = locked.state();
         assert!(tail.receivers < MAX_RECEIVERS, "max receivers");
         tail.receivers += 1;
         let next = tail.next;
-        drop(line);
+        drop(locked);
         Receiver {
             shared: shared.clone(),
             next,
@@ -389,15 +389,15 @@ impl<T> Shared<T> {
     #[inline(never)]
     fn wake_before(&self, end: u64) {
         wake_batch::in_rounds(|batch| {
-            let mut line = self.tail.lock();
+            let mut locked = self.tail.lock();
             // Later ones have come while we were waking.
-            while let Some(tag) = line.front()
+            while let Some(tag) = locked.front()
                 && (end as usize).wrapping_sub(tag) as isize > 0
             {
                 if batch.is_full() {
                     return true;
                 }
-                line.settle_front(Status::Dismissed, batch);
+                locked.settle_front(WaiterStatus::Released, batch);
             }
             false
         });
@@ -416,7 +416,7 @@ impl<T> Shared<T> {
     }
 }
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for BroadcastShared<T> {
     fn drop(&mut self) {
         // Every receiver has read its values on the way out, so none is left.
         debug_assert!((self.ring.iter()).all(|slot| slot.state.load(Relaxed) == 0));
@@ -446,24 +446,24 @@ impl<T> Sender<T> {
             "broadcast channel capacity exceeded `usize::MAX / 2`"
         );
         let len = capacity.next_power_of_two();
-        let slot = |index: usize| Slot {
+        let slot = |index: usize| BroadcastSlot {
             // One lap behind: nobody looks for that.
             position: AtomicU64::new((index as u64).wrapping_sub(len as u64)),
             state: AtomicUsize::new(0),
             value: UnsafeCell::new(MaybeUninit::uninit()),
         };
-        let tail = Tail {
+        let tail = BroadcastTail {
             next: 0,
             receivers: 0,
             closed: false,
         };
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(BroadcastShared {
                 ring: (0..len).map(slot).collect(),
-                tail: Queue::new(tail),
+                tail: WaitQueue::new(tail),
                 senders: AtomicUsize::new(1),
                 weak_senders: AtomicUsize::new(0),
-                closing: Queue::new(()),
+                closing: WaitQueue::new(()),
             }),
         }
     }
@@ -483,8 +483,8 @@ impl<T> Sender<T> {
     /// ```
     pub fn send(&self, value: T) -> Result<usize, SendError<T>> {
         let shared = &*self.shared;
-        let mut line = shared.tail.lock();
-        let tail = line.state();
+        let mut locked = shared.tail.lock();
+        let tail = locked.state();
         let receivers = tail.receivers;
         if receivers == 0 {
             return Err(SendError(value));
@@ -493,8 +493,8 @@ impl<T> Sender<T> {
         tail.next += 1;
         // SAFETY: the lock is held.
         let old = unsafe { shared.slot(position).put(position, receivers, value) };
-        let has_waiters = !line.is_empty();
-        drop(line);
+        let has_waiters = !locked.is_empty();
+        drop(locked);
         if has_waiters {
             shared.wake_before(position + 1);
         }
@@ -518,7 +518,7 @@ impl<T> Sender<T> {
     /// ```
     #[track_caller]
     pub fn subscribe(&self) -> Receiver<T> {
-        Shared::subscribe(&self.shared)
+        BroadcastShared::subscribe(&self.shared)
     }
 
     /// Makes a sender that does not keep the channel open.
@@ -532,7 +532,7 @@ impl<T> Sender<T> {
     /// ```
     #[must_use = "a weak sender that is dropped at once does nothing"]
     pub fn downgrade(&self) -> WeakSender<T> {
-        Shared::downgrade(&self.shared)
+        BroadcastShared::downgrade(&self.shared)
     }
 
     /// How many values are kept that some receiver has not read.
@@ -548,8 +548,8 @@ impl<T> Sender<T> {
     /// ```
     pub fn len(&self) -> usize {
         let shared = &*self.shared;
-        let mut line = shared.tail.lock();
-        let next = line.state().next;
+        let mut locked = shared.tail.lock();
+        let next = locked.state().next;
         let len = shared.ring.len() as u64;
         // Whoever has not read a value has not read the later ones either.
         let (mut read, mut unread) = (next.saturating_sub(len), next);
@@ -574,9 +574,9 @@ impl<T> Sender<T> {
     /// assert!(!tx.is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
-        let mut line = self.shared.tail.lock();
+        let mut locked = self.shared.tail.lock();
         // The last value is the one that everybody reads last.
-        let last = line.state().next.wrapping_sub(1);
+        let last = locked.state().next.wrapping_sub(1);
         self.shared.slot(last).state.load(Relaxed) < ONE
     }
 
@@ -622,7 +622,7 @@ impl<T> Sender<T> {
     /// # });
     /// ```
     pub async fn closed(&self) {
-        until(&self.shared.closing, || self.receiver_count() == 0).await;
+        wait_until(&self.shared.closing, || self.receiver_count() == 0).await;
     }
 
     /// How many senders keep the channel open.
@@ -667,12 +667,12 @@ impl<T> Drop for Sender<T> {
         if self.shared.senders.fetch_sub(1, AcqRel) != 1 {
             return;
         }
-        let mut line = self.shared.tail.lock();
-        line.state().closed = true;
+        let mut locked = self.shared.tail.lock();
+        locked.state().closed = true;
         // Everybody who waits does so for the next, and nobody comes any more.
-        let end = line.state().next + 1;
-        let has_waiters = !line.is_empty();
-        drop(line);
+        let end = locked.state().next + 1;
+        let has_waiters = !locked.is_empty();
+        drop(locked);
         if has_waiters {
             self.shared.wake_before(end);
         }
@@ -701,7 +701,7 @@ impl<T> WeakSender<T> {
         let mut count = self.shared.senders.load(Relaxed);
         while count != 0 {
             // Never from zero, which closes. Relaxed: the sender that is counted
-            // keeps the rest alive.
+            // keeps the channel alive.
             let senders = &self.shared.senders;
             match senders.compare_exchange_weak(count, count + 1, Relaxed, Relaxed) {
                 Ok(_) => {
@@ -742,7 +742,7 @@ impl<T> WeakSender<T> {
 
 impl<T> Clone for WeakSender<T> {
     fn clone(&self) -> Self {
-        Shared::downgrade(&self.shared)
+        BroadcastShared::downgrade(&self.shared)
     }
 }
 
@@ -760,7 +760,7 @@ impl<T> fmt::Debug for WeakSender<T> {
 
 /// The value at `next`, which moves on.
 #[inline(always)]
-fn try_next<T: Clone>(shared: &Shared<T>, next: &mut u64) -> Result<T, TryRecvError> {
+fn try_next<T: Clone>(shared: &BroadcastShared<T>, next: &mut u64) -> Result<T, TryRecvError> {
     loop {
         let slot = shared.slot(*next);
         // Acquire, met by the Release in `put`: if it is the one we look for, we
@@ -780,16 +780,16 @@ fn try_next<T: Clone>(shared: &Shared<T>, next: &mut u64) -> Result<T, TryRecvEr
             }
             locked.release();
         }
-        why_not(shared, next)?;
+        empty_or_lagged(shared, next)?;
     }
 }
 
 /// Why `next` is not in the ring. `Ok` if by now it is.
 #[cold]
 #[inline(never)]
-fn why_not<T>(shared: &Shared<T>, next: &mut u64) -> Result<(), TryRecvError> {
-    let mut line = shared.tail.lock();
-    let tail = line.state();
+fn empty_or_lagged<T>(shared: &BroadcastShared<T>, next: &mut u64) -> Result<(), TryRecvError> {
+    let mut locked = shared.tail.lock();
+    let tail = locked.state();
     if tail.next == *next {
         return Err(match tail.closed {
             true => TryRecvError::Closed,
@@ -902,7 +902,7 @@ impl<T: Clone> Receiver<T> {
     /// ```
     #[track_caller]
     pub fn resubscribe(&self) -> Self {
-        Shared::subscribe(&self.shared)
+        BroadcastShared::subscribe(&self.shared)
     }
 
     /// Receives the next value, waiting for it if need be.
@@ -926,8 +926,8 @@ impl<T: Clone> Receiver<T> {
     pub async fn recv(&mut self) -> Result<T, RecvError> {
         let shared = &*self.shared;
         let next = &mut self.next;
-        let place = pin!(Place::new(&shared.tail));
-        let place = place.into_ref();
+        let entry = pin!(QueueEntry::new(&shared.tail));
+        let entry = entry.into_ref();
         poll_fn(|cx| {
             let spent = ready!(coop::poll_proceed(cx));
             let received = loop {
@@ -937,11 +937,11 @@ impl<T: Clone> Receiver<T> {
                     Err(TryRecvError::Closed) => break Err(RecvError::Closed),
                     Err(TryRecvError::Empty) => {}
                 }
-                let must_wait = |tail: &mut Tail| {
+                let must_wait = |tail: &mut BroadcastTail| {
                     let nothing_new = tail.next == *next && !tail.closed;
                     nothing_new.then_some(*next as usize)
                 };
-                if place.wait(cx, must_wait) {
+                if entry.wait(cx, must_wait) {
                     return Poll::Pending;
                 }
             };
@@ -993,14 +993,14 @@ impl<T: Clone> Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         /// The positions still to be read, which go on if a value's drop panics.
-        struct Rest<'a, T> {
-            shared: &'a Shared<T>,
+        struct ReadOnDrop<'a, T> {
+            shared: &'a BroadcastShared<T>,
             next: u64,
             end: u64,
             is_last: bool,
         }
 
-        impl<T> Rest<'_, T> {
+        impl<T> ReadOnDrop<'_, T> {
             fn read(&mut self) {
                 while self.next < self.end {
                     let position = self.next;
@@ -1016,30 +1016,30 @@ impl<T> Drop for Receiver<T> {
             }
         }
 
-        impl<T> Drop for Rest<'_, T> {
+        impl<T> Drop for ReadOnDrop<'_, T> {
             fn drop(&mut self) {
                 self.read();
                 if self.is_last {
-                    dismiss_all(&self.shared.closing);
+                    wake_all_waiters(&self.shared.closing);
                 }
             }
         }
 
         let shared = &*self.shared;
-        let mut line = shared.tail.lock();
-        let tail = line.state();
+        let mut locked = shared.tail.lock();
+        let tail = locked.state();
         tail.receivers -= 1;
         let is_last = tail.receivers == 0;
         let end = tail.next;
-        drop(line);
+        drop(locked);
         let oldest = end.saturating_sub(shared.ring.len() as u64);
-        let mut rest = Rest {
+        let mut unread = ReadOnDrop {
             shared,
             next: self.next.max(oldest),
             end,
             is_last,
         };
-        rest.read();
+        unread.read();
     }
 }
 

@@ -19,8 +19,8 @@ pub mod mpsc;
 pub mod oneshot;
 pub mod watch;
 
-mod blocks;
+mod block_list;
 mod mpmc;
-mod until;
+mod wait_until;
 
 pub use self::mpmc::{Receiver, Sender, WeakReceiver, WeakSender, bounded, unbounded};

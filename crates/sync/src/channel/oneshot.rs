@@ -133,7 +133,7 @@ pub mod error {
 /// assert_eq!(rx.try_recv(), Ok(5));
 /// ```
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
-    let cell = NonNull::from(Box::leak(Box::new(Cell::new())));
+    let cell = NonNull::from(Box::leak(Box::new(OneshotCell::new())));
     (Sender { cell }, Receiver { cell: Some(cell) })
 }
 
@@ -150,7 +150,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 /// assert_eq!(tx.send(5), Err(5));
 /// ```
 pub struct Sender<T> {
-    cell: NonNull<Cell<T>>,
+    cell: NonNull<OneshotCell<T>>,
 }
 
 /// The end that receives: a future of the value.
@@ -171,11 +171,11 @@ pub struct Sender<T> {
 #[must_use = "futures do nothing unless polled"]
 pub struct Receiver<T> {
     /// `None` once it has answered.
-    cell: Option<NonNull<Cell<T>>>,
+    cell: Option<NonNull<OneshotCell<T>>>,
 }
 
 /// What the two ends share.
-struct Cell<T> {
+struct OneshotCell<T> {
     state: AtomicU8,
     value: UnsafeCell<MaybeUninit<T>>,
     rx_waker: UnsafeCell<MaybeUninit<Waker>>,
@@ -199,7 +199,7 @@ impl<T> RefUnwindSafe for Receiver<T> {}
 
 impl<T> Unpin for Receiver<T> {}
 
-impl<T> Cell<T> {
+impl<T> OneshotCell<T> {
     fn new() -> Self {
         Self {
             state: AtomicU8::new(0),
@@ -241,10 +241,10 @@ impl<T> Cell<T> {
         cell: NonNull<Self>,
         bits: u8,
         unless: u8,
-        ours: &Side,
-        theirs: &Side,
+        ours: &WakerBits,
+        theirs: &WakerBits,
     ) -> Result<Option<Waker>, u8> {
-        // SAFETY: by the caller's word it is there until the bits are set.
+        // SAFETY: by the contract of this function it is there until the bits are set.
         let place = unsafe { &(*cell.as_ptr()).state };
         let state = place.load(Acquire); // as in `state`
         if state & unless != 0 {
@@ -255,23 +255,23 @@ impl<T> Cell<T> {
             return Ok(None);
         }
         // SAFETY: handed on.
-        unsafe { Self::settle_slowly(cell, bits, unless, ours, theirs) }
+        unsafe { Self::settle_slow(cell, bits, unless, ours, theirs) }
     }
 
     /// # Safety
     /// As for [`settle`](Self::settle).
     #[cold]
     #[inline(never)]
-    unsafe fn settle_slowly(
+    unsafe fn settle_slow(
         cell: NonNull<Self>,
         bits: u8,
         unless: u8,
-        ours: &Side,
-        theirs: &Side,
+        ours: &WakerBits,
+        theirs: &WakerBits,
     ) -> Result<Option<Waker>, u8> {
         let mut taken = None;
         let mut dropped = None;
-        // SAFETY: by the caller's word it is there until the bits are set.
+        // SAFETY: by the contract of this function it is there until the bits are set.
         let place = unsafe { &(*cell.as_ptr()).state };
         let mut state = place.load(Acquire); // as in `state`
         loop {
@@ -291,10 +291,10 @@ impl<T> Cell<T> {
             }
             if theirs.has_waker(state) {
                 // SAFETY: O2, we have marked it as taken.
-                taken = Some(unsafe { take(theirs.place(cell.as_ref())) });
+                taken = Some(unsafe { take(theirs.waker_cell(cell.as_ref())) });
             } else if ours.has_waker(state) {
                 // SAFETY: O2, we have cleared our bit.
-                dropped = Some(unsafe { take(ours.place(cell.as_ref())) });
+                dropped = Some(unsafe { take(ours.waker_cell(cell.as_ref())) });
             } else {
                 drop(dropped);
                 return Ok(taken);
@@ -307,8 +307,8 @@ impl<T> Cell<T> {
     /// `unless` is set: then false. True also if the task will come back for
     /// another reason.
     #[inline]
-    fn wait(&self, ours: &Side, unless: u8, cx: &Context<'_>) -> bool {
-        let place = ours.place(self);
+    fn wait(&self, ours: &WakerBits, unless: u8, cx: &Context<'_>) -> bool {
+        let place = ours.waker_cell(self);
         let mut state = self.state();
         if state & ours.waiting != 0 {
             // SAFETY: O2, nobody writes here while the bit is set. Even if the
@@ -373,22 +373,22 @@ impl<T> Cell<T> {
 }
 
 /// The bits of one side.
-struct Side {
+struct WakerBits {
     waiting: u8,
     taken: u8,
 }
 
-const RX: Side = Side {
+const RX: WakerBits = WakerBits {
     waiting: RX_WAITING,
     taken: RX_TAKEN,
 };
 
-const TX: Side = Side {
+const TX: WakerBits = WakerBits {
     waiting: TX_WAITING,
     taken: TX_TAKEN,
 };
 
-impl Side {
+impl WakerBits {
     /// Whether a waker is there, and not taken.
     #[inline(always)]
     fn has_waker(&self, state: u8) -> bool {
@@ -396,7 +396,7 @@ impl Side {
     }
 
     #[inline(always)]
-    fn place<'a, T>(&self, cell: &'a Cell<T>) -> &'a UnsafeCell<MaybeUninit<Waker>> {
+    fn waker_cell<'a, T>(&self, cell: &'a OneshotCell<T>) -> &'a UnsafeCell<MaybeUninit<Waker>> {
         match self.waiting {
             RX_WAITING => &cell.rx_waker,
             _ => &cell.tx_waker,
@@ -407,13 +407,13 @@ impl Side {
 /// # Safety
 /// A waker is there, and by O2 it is the caller's.
 unsafe fn take(place: &UnsafeCell<MaybeUninit<Waker>>) -> Waker {
-    // SAFETY: by the caller's word it is there, and it is not read again.
+    // SAFETY: by the contract of this function it is there, and it is not read again.
     place.with(|waker| unsafe { (*waker).assume_init_read() })
 }
 
 impl<T> Sender<T> {
     #[inline(always)]
-    fn cell(&self) -> &Cell<T> {
+    fn cell(&self) -> &OneshotCell<T> {
         // SAFETY: O3, we are not gone, so nobody has freed it.
         unsafe { self.cell.as_ref() }
     }
@@ -437,7 +437,7 @@ impl<T> Sender<T> {
         // SAFETY: O1, nothing has been sent.
         cell.value.with_mut(|slot| unsafe { (*slot).write(value) });
         // SAFETY: we are not gone.
-        match unsafe { Cell::settle(sender.cell, SENT | TX_GONE, CLOSED, &TX, &RX) } {
+        match unsafe { OneshotCell::settle(sender.cell, SENT | TX_GONE, CLOSED, &TX, &RX) } {
             Ok(waker) => {
                 if let Some(waker) = waker {
                     waker.wake();
@@ -516,16 +516,16 @@ impl<T> Sender<T> {
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         // SAFETY: we are not gone.
-        match unsafe { Cell::settle(self.cell, TX_GONE, RX_GONE, &TX, &RX) } {
+        match unsafe { OneshotCell::settle(self.cell, TX_GONE, RX_GONE, &TX, &RX) } {
             Ok(waker) => waker.into_iter().for_each(Waker::wake),
             // SAFETY: O3.
-            Err(state) => unsafe { Cell::free(self.cell, state) },
+            Err(state) => unsafe { OneshotCell::free(self.cell, state) },
         }
     }
 }
 
 impl<T> Receiver<T> {
-    fn cell(&self) -> Option<&Cell<T>> {
+    fn cell(&self) -> Option<&OneshotCell<T>> {
         // SAFETY: O3, we are not gone, so nobody has freed it.
         self.cell.as_ref().map(|cell| unsafe { cell.as_ref() })
     }
@@ -543,7 +543,7 @@ impl<T> Receiver<T> {
     pub fn close(&mut self) {
         let Some(cell) = self.cell else { return };
         // SAFETY: we are not gone.
-        let settled = unsafe { Cell::settle(cell, CLOSED, TX_GONE | CLOSED, &RX, &TX) };
+        let settled = unsafe { OneshotCell::settle(cell, CLOSED, TX_GONE | CLOSED, &RX, &TX) };
         // An error says that there is nothing to close any more.
         if let Ok(Some(waker)) = settled {
             waker.wake();
@@ -595,7 +595,7 @@ impl<T> Receiver<T> {
             Some(cell) => cell.state(),
             None => return Err(TryRecvError::Closed),
         };
-        match self.answer(state) {
+        match self.take_result(state) {
             Some(Ok(value)) => Ok(value),
             Some(Err(_closed)) => Err(TryRecvError::Closed),
             None => Err(TryRecvError::Empty),
@@ -622,32 +622,32 @@ impl<T> Receiver<T> {
 
     /// What `state` has to say; if it is final, the receiver is finished.
     #[inline(always)]
-    fn answer(&mut self, state: u8) -> Option<Result<T, RecvError>> {
+    fn take_result(&mut self, state: u8) -> Option<Result<T, RecvError>> {
         if state & (SENT | TX_GONE | CLOSED) == 0 {
             return None;
         }
         let cell = self.cell.take()?;
         if state & SENT == 0 {
-            leave(cell);
+            drop_receiver(cell);
             return Some(Err(RecvError(())));
         }
         // SAFETY: O1; the bit is not shown to `free`, so it is read once.
         let value = unsafe { (cell.as_ref().value).with(|value| (*value).assume_init_read()) };
         // SAFETY: O4, so O3: the sender is gone.
-        unsafe { Cell::free(cell, state & !SENT) };
+        unsafe { OneshotCell::free(cell, state & !SENT) };
         Some(Ok(value))
     }
 }
 
 /// The receiver's last touch.
 #[inline]
-fn leave<T>(cell: NonNull<Cell<T>>) {
+fn drop_receiver<T>(cell: NonNull<OneshotCell<T>>) {
     // SAFETY: O3, we are not gone until `RX_GONE` is set.
-    let settled = unsafe { Cell::settle(cell, CLOSED | RX_GONE, TX_GONE, &RX, &TX) };
+    let settled = unsafe { OneshotCell::settle(cell, CLOSED | RX_GONE, TX_GONE, &RX, &TX) };
     match settled {
         Ok(waker) => waker.into_iter().for_each(Waker::wake),
         // SAFETY: O3.
-        Err(state) => unsafe { Cell::free(cell, state) },
+        Err(state) => unsafe { OneshotCell::free(cell, state) },
     }
 }
 
@@ -655,7 +655,7 @@ impl<T> Drop for Receiver<T> {
     #[inline]
     fn drop(&mut self) {
         if let Some(cell) = self.cell.take() {
-            leave(cell);
+            drop_receiver(cell);
         }
     }
 }
@@ -672,7 +672,7 @@ impl<T> Future for Receiver<T> {
                 unreachable!("asserted above")
             };
             let state = cell.state();
-            if let Some(answer) = self.answer(state) {
+            if let Some(answer) = self.take_result(state) {
                 spent.made_progress();
                 return Poll::Ready(answer);
             }

@@ -42,8 +42,8 @@ use blitzen_util::shim::{Arc, RwLock, RwLockReadGuard};
 use blitzen_util::wake_batch;
 
 use self::error::{RecvError, SendError};
-use super::until::{Place, dismiss_all, until};
-use crate::queue::{Queue, Status};
+use super::wait_until::{QueueEntry, wait_until, wake_all_waiters};
+use crate::wait_queue::{WaitQueue, WaiterStatus};
 
 /// What sending and waiting may answer.
 pub mod error {
@@ -132,7 +132,7 @@ pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
 /// assert_eq!(*rx.borrow(), 2);
 /// ```
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<WatchShared<T>>,
 }
 
 /// The end that sees the value; may be cloned.
@@ -146,7 +146,7 @@ pub struct Sender<T> {
 /// assert!(!rx.has_changed().unwrap());
 /// ```
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<WatchShared<T>>,
     /// The version it has seen.
     seen: usize,
 }
@@ -166,15 +166,15 @@ pub struct Ref<'a, T> {
     has_changed: bool,
 }
 
-struct Shared<T> {
+struct WatchShared<T> {
     value: RwLock<T>,
     state: AtomicUsize,
     senders: AtomicUsize,
     receivers: AtomicUsize,
     /// Those who wait for a change, tagged with the version they have seen.
-    changing: Queue,
+    changing: WaitQueue,
     /// Those who wait for the last receiver to go.
-    closing: Queue,
+    closing: WaitQueue,
 }
 
 // A panic in `send_modify` leaves what the closure has left, without a version.
@@ -193,7 +193,7 @@ fn is_closed(state: usize) -> bool {
     state & CLOSED != 0
 }
 
-impl<T> Shared<T> {
+impl<T> WatchShared<T> {
     #[inline(always)]
     fn state(&self) -> usize {
         // Acquire, met by the Release of every change: a receiver that sees a
@@ -211,7 +211,7 @@ impl<T> Shared<T> {
     /// Tells those who wait, if `state` says that somebody does, of everything
     /// before the version `end`.
     #[inline(always)]
-    fn tell(&self, state: usize, end: usize) {
+    fn wake_receivers(&self, state: usize, end: usize) {
         if state & WAITING != 0 {
             self.wake_before(end);
         }
@@ -221,17 +221,17 @@ impl<T> Shared<T> {
     #[inline(never)]
     fn wake_before(&self, end: usize) {
         wake_batch::in_rounds(|batch| {
-            let mut line = self.changing.lock();
+            let mut waiters = self.changing.lock();
             // Later ones have come while we were waking.
-            while let Some(seen) = line.front()
+            while let Some(seen) = waiters.front()
                 && (end.wrapping_sub(seen).wrapping_mul(VERSION)) as isize > 0
             {
                 if batch.is_full() {
                     return true;
                 }
-                line.settle_front(Status::Dismissed, batch);
+                waiters.settle_front(WaiterStatus::Released, batch);
             }
-            if line.is_empty() {
+            if waiters.is_empty() {
                 self.state.fetch_and(!WAITING, Relaxed); // V2
             }
             false
@@ -282,13 +282,13 @@ impl<T> Sender<T> {
     /// ```
     pub fn new(init: T) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(WatchShared {
                 value: RwLock::new(init),
                 state: AtomicUsize::new(0),
                 senders: AtomicUsize::new(1),
                 receivers: AtomicUsize::new(0),
-                changing: Queue::new(()),
-                closing: Queue::new(()),
+                changing: WaitQueue::new(()),
+                closing: WaitQueue::new(()),
             }),
         }
     }
@@ -368,7 +368,7 @@ impl<T> Sender<T> {
         // AcqRel: Release, met by the Acquire in `state`. V1: still locked.
         let state = shared.state.fetch_add(VERSION, AcqRel);
         drop(value);
-        shared.tell(state, version(state) + 1);
+        shared.wake_receivers(state, version(state) + 1);
         true
     }
 
@@ -430,7 +430,7 @@ impl<T> Sender<T> {
     /// # });
     /// ```
     pub async fn closed(&self) {
-        until(&self.shared.closing, || self.is_closed()).await;
+        wait_until(&self.shared.closing, || self.is_closed()).await;
     }
 
     /// Makes a receiver that has seen the present value.
@@ -443,7 +443,7 @@ impl<T> Sender<T> {
     /// assert!(!rx.has_changed().unwrap());
     /// ```
     pub fn subscribe(&self) -> Receiver<T> {
-        Shared::subscribe(&self.shared, version(self.shared.state()))
+        WatchShared::subscribe(&self.shared, version(self.shared.state()))
     }
 
     /// How many receivers there are.
@@ -507,7 +507,7 @@ impl<T> Drop for Sender<T> {
         if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
             // AcqRel: Release, met by the Acquire in `state`.
             let state = self.shared.state.fetch_or(CLOSED, AcqRel);
-            self.shared.tell(state, version(state) + 1);
+            self.shared.wake_receivers(state, version(state) + 1);
         }
     }
 }
@@ -635,8 +635,8 @@ impl<T> Receiver<T> {
     pub async fn changed(&mut self) -> Result<(), RecvError> {
         let shared = &*self.shared;
         let seen = &mut self.seen;
-        let place = pin!(Place::new(&shared.changing));
-        let place = place.into_ref();
+        let entry = pin!(QueueEntry::new(&shared.changing));
+        let entry = entry.into_ref();
         poll_fn(|cx| {
             let spent = ready!(coop::poll_proceed(cx));
             let changed = loop {
@@ -648,7 +648,7 @@ impl<T> Receiver<T> {
                 if is_closed(state) {
                     break Err(RecvError(()));
                 }
-                if place.wait(cx, |()| shared.must_wait(*seen)) {
+                if entry.wait(cx, |()| shared.must_wait(*seen)) {
                     return Poll::Pending;
                 }
             };
@@ -684,8 +684,8 @@ impl<T> Receiver<T> {
     ) -> Result<Ref<'_, T>, RecvError> {
         let shared = &*self.shared;
         let seen = &mut self.seen;
-        let place = pin!(Place::new(&shared.changing));
-        let place = place.into_ref();
+        let entry = pin!(QueueEntry::new(&shared.changing));
+        let entry = entry.into_ref();
         let mut asked = None;
         poll_fn(|cx| {
             let spent = ready!(coop::poll_proceed(cx));
@@ -704,7 +704,7 @@ impl<T> Receiver<T> {
                     spent.made_progress();
                     return Poll::Ready(Err(RecvError(())));
                 }
-                if place.wait(cx, |()| shared.must_wait(*seen)) {
+                if entry.wait(cx, |()| shared.must_wait(*seen)) {
                     return Poll::Pending;
                 }
             }
@@ -742,7 +742,7 @@ impl<T> Receiver<T> {
 impl<T> Clone for Receiver<T> {
     /// The clone has seen what the original has.
     fn clone(&self) -> Self {
-        Shared::subscribe(&self.shared, self.seen)
+        WatchShared::subscribe(&self.shared, self.seen)
     }
 }
 
@@ -750,7 +750,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         // AcqRel: Release, met by the Acquire in `receivers`.
         if self.shared.receivers.fetch_sub(1, AcqRel) == 1 {
-            dismiss_all(&self.shared.closing);
+            wake_all_waiters(&self.shared.closing);
         }
     }
 }

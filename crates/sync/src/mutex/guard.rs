@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
 use super::Mutex;
-use crate::permits::Permits;
+use crate::batch_semaphore::BatchSemaphore;
 
 /// The lock of a [`Mutex`], held until this is dropped.
 ///
@@ -55,7 +55,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     {
         let value: *mut U = f(&mut *this);
         let this = ManuallyDrop::new(this);
-        MappedMutexGuard::new(&this.mutex.permit, value)
+        MappedMutexGuard::new(&this.mutex.semaphore, value)
     }
 
     /// A guard of a part of the value, if it has that part.
@@ -81,7 +81,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
             None => return Err(this),
         };
         let this = ManuallyDrop::new(this);
-        Ok(MappedMutexGuard::new(&this.mutex.permit, value))
+        Ok(MappedMutexGuard::new(&this.mutex.semaphore, value))
     }
 
     /// The mutex this guard locks.
@@ -152,7 +152,7 @@ impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
 #[clippy::has_significant_drop]
 pub struct MappedMutexGuard<'a, T: ?Sized> {
     /// G1: its single permit is this guard's, and guards what `value` points to.
-    permit: &'a Permits,
+    semaphore: &'a BatchSemaphore,
     value: *mut T,
     lends: PhantomData<&'a mut T>,
 }
@@ -164,9 +164,9 @@ unsafe impl<'a, T: ?Sized + Sync + 'a> Sync for MappedMutexGuard<'a, T> {}
 
 impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
     /// For the holder of the permit.
-    fn new(permit: &'a Permits, value: *mut T) -> Self {
+    fn new(semaphore: &'a BatchSemaphore, value: *mut T) -> Self {
         Self {
-            permit,
+            semaphore,
             value,
             lends: PhantomData,
         }
@@ -189,7 +189,7 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
     {
         let value: *mut U = f(&mut *this);
         let this = ManuallyDrop::new(this);
-        MappedMutexGuard::new(this.permit, value)
+        MappedMutexGuard::new(this.semaphore, value)
     }
 
     /// A guard of a part of the part, if there is one.
@@ -215,14 +215,14 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
             None => return Err(this),
         };
         let this = ManuallyDrop::new(this);
-        Ok(MappedMutexGuard::new(this.permit, value))
+        Ok(MappedMutexGuard::new(this.semaphore, value))
     }
 }
 
 impl<T: ?Sized> Drop for MappedMutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.permit.release(1);
+        self.semaphore.release(1);
     }
 }
 

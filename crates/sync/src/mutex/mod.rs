@@ -12,7 +12,7 @@ use std::sync::Arc;
 use blitzen_util::block_on::block_on;
 use blitzen_util::entered::assert_may_block;
 
-use crate::permits::{Acquiring, Claim, Permits};
+use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};
 use crate::semaphore::AcquireError;
 
 pub use guard::{MappedMutexGuard, MutexGuard};
@@ -41,7 +41,7 @@ pub use owned_guard::{OwnedMappedMutexGuard, OwnedMutexGuard};
 /// # });
 /// ```
 pub struct Mutex<T: ?Sized> {
-    permit: Permits,
+    semaphore: BatchSemaphore,
     value: UnsafeCell<T>,
 }
 
@@ -65,7 +65,7 @@ impl<T: ?Sized> Mutex<T> {
         T: Sized,
     {
         Self {
-            permit: Permits::new(1),
+            semaphore: BatchSemaphore::new(1),
             value: UnsafeCell::new(t),
         }
     }
@@ -84,7 +84,7 @@ impl<T: ?Sized> Mutex<T> {
             T: Sized,
         {
             Self {
-                permit: Permits::new(1),
+                semaphore: BatchSemaphore::new(1),
                 value: UnsafeCell::new(t),
             }
         }
@@ -102,11 +102,11 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future gives up its place in line; a lock already granted
+    /// Dropping the future gives up its place in the queue; a lock already granted
     /// goes to the next.
     #[inline]
     pub fn lock(&self) -> impl Future<Output = MutexGuard<'_, T>> {
-        Acquiring::new(Borrowed(self))
+        AcquireFuture::new(LockTarget(self))
     }
 
     /// Waits for the lock, with a guard that keeps the mutex alive and so may
@@ -127,7 +127,7 @@ impl<T: ?Sized> Mutex<T> {
     /// As for [`lock`](Self::lock).
     #[inline]
     pub fn lock_owned(self: Arc<Self>) -> impl Future<Output = OwnedMutexGuard<T>> {
-        Acquiring::new(Owned(self))
+        AcquireFuture::new(OwnedLockTarget(self))
     }
 
     /// Takes the lock if nobody holds it or waits for it.
@@ -145,7 +145,7 @@ impl<T: ?Sized> Mutex<T> {
     /// If somebody does.
     #[inline]
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
-        match self.permit.try_acquire(1) {
+        match self.semaphore.try_acquire(1) {
             Ok(()) => Ok(MutexGuard::new(self)),
             Err(_) => Err(TryLockError::would_block()),
         }
@@ -167,7 +167,7 @@ impl<T: ?Sized> Mutex<T> {
     /// If somebody holds the lock or waits for it.
     #[inline]
     pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
-        match self.permit.try_acquire(1) {
+        match self.semaphore.try_acquire(1) {
             Ok(()) => Ok(OwnedMutexGuard::new(self)),
             Err(_) => Err(TryLockError::would_block()),
         }
@@ -237,7 +237,7 @@ impl<T: ?Sized> Mutex<T> {
     /// What a dropped guard does.
     #[inline(always)]
     fn unlock(&self) {
-        self.permit.release(1);
+        self.semaphore.release(1);
     }
 }
 
@@ -291,14 +291,14 @@ impl fmt::Display for TryLockError {
 
 impl Error for TryLockError {}
 
-struct Borrowed<'a, T: ?Sized>(&'a Mutex<T>);
+struct LockTarget<'a, T: ?Sized>(&'a Mutex<T>);
 
-impl<'a, T: ?Sized> Claim for Borrowed<'a, T> {
+impl<'a, T: ?Sized> AcquireTarget for LockTarget<'a, T> {
     type Output = MutexGuard<'a, T>;
 
     #[inline(always)]
-    fn permits(&self) -> &Permits {
-        &self.0.permit
+    fn semaphore(&self) -> &BatchSemaphore {
+        &self.0.semaphore
     }
 
     #[inline(always)]
@@ -307,7 +307,7 @@ impl<'a, T: ?Sized> Claim for Borrowed<'a, T> {
     }
 
     #[inline(always)]
-    fn free(&self) -> usize {
+    fn expected_permits(&self) -> usize {
         1
     }
 
@@ -317,14 +317,14 @@ impl<'a, T: ?Sized> Claim for Borrowed<'a, T> {
     }
 }
 
-struct Owned<T: ?Sized>(Arc<Mutex<T>>);
+struct OwnedLockTarget<T: ?Sized>(Arc<Mutex<T>>);
 
-impl<T: ?Sized> Claim for Owned<T> {
+impl<T: ?Sized> AcquireTarget for OwnedLockTarget<T> {
     type Output = OwnedMutexGuard<T>;
 
     #[inline(always)]
-    fn permits(&self) -> &Permits {
-        &self.0.permit
+    fn semaphore(&self) -> &BatchSemaphore {
+        &self.0.semaphore
     }
 
     #[inline(always)]
@@ -333,7 +333,7 @@ impl<T: ?Sized> Claim for Owned<T> {
     }
 
     #[inline(always)]
-    fn free(&self) -> usize {
+    fn expected_permits(&self) -> usize {
         1
     }
 
@@ -346,7 +346,7 @@ impl<T: ?Sized> Claim for Owned<T> {
 #[cfg(all(test, blitzen_loom))]
 mod model {
     use super::*;
-    use crate::permits::model::poll_once;
+    use crate::batch_semaphore::model::poll_once;
     use blitzen_util::shim::Arc;
     use blitzen_util::shim::cell::UnsafeCell as Watched;
     use blitzen_util::shim::thread;

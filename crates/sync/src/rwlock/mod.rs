@@ -14,8 +14,8 @@ use std::sync::Arc;
 use blitzen_util::block_on::block_on;
 use blitzen_util::entered::assert_may_block;
 
+use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};
 use crate::mutex::TryLockError;
-use crate::permits::{Acquiring, Claim, Permits};
 use crate::semaphore::AcquireError;
 
 pub use owned_read::OwnedRwLockReadGuard;
@@ -48,7 +48,7 @@ const MAX_READERS: u32 = u32::MAX >> 3;
 /// # });
 /// ```
 pub struct RwLock<T: ?Sized> {
-    permits: Permits,
+    semaphore: BatchSemaphore,
     max_readers: u32,
     value: UnsafeCell<T>,
 }
@@ -72,7 +72,7 @@ impl<T: ?Sized> RwLock<T> {
         T: Sized,
     {
         Self {
-            permits: Permits::new(MAX_READERS as usize),
+            semaphore: BatchSemaphore::new(MAX_READERS as usize),
             max_readers: MAX_READERS,
             value: UnsafeCell::new(value),
         }
@@ -102,7 +102,7 @@ impl<T: ?Sized> RwLock<T> {
         );
         assert!(max_reads > 0, "a RwLock may not be created with 0 readers");
         Self {
-            permits: Permits::new(max_reads as usize),
+            semaphore: BatchSemaphore::new(max_reads as usize),
             max_readers: max_reads,
             value: UnsafeCell::new(value),
         }
@@ -122,7 +122,7 @@ impl<T: ?Sized> RwLock<T> {
             T: Sized,
         {
             Self {
-                permits: Permits::new(MAX_READERS as usize),
+                semaphore: BatchSemaphore::new(MAX_READERS as usize),
                 max_readers: MAX_READERS,
                 value: UnsafeCell::new(value),
             }
@@ -155,7 +155,7 @@ impl<T: ?Sized> RwLock<T> {
                 "a RwLock may not be created with 0 readers"
             );
             Self {
-                permits: Permits::new(max_reads as usize),
+                semaphore: BatchSemaphore::new(max_reads as usize),
                 max_readers: max_reads,
                 value: UnsafeCell::new(value),
             }
@@ -173,11 +173,11 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future gives up its place in line; a lock already granted
+    /// Dropping the future gives up its place in the queue; a lock already granted
     /// goes to the next.
     #[inline]
     pub fn read(&self) -> impl Future<Output = RwLockReadGuard<'_, T>> {
-        Acquiring::new(Reading(self))
+        AcquireFuture::new(ReadTarget(self))
     }
 
     /// Waits until it may read, with a guard that keeps the lock alive and so
@@ -197,7 +197,7 @@ impl<T: ?Sized> RwLock<T> {
     /// As for [`read`](Self::read).
     #[inline]
     pub fn read_owned(self: Arc<Self>) -> impl Future<Output = OwnedRwLockReadGuard<T>> {
-        Acquiring::new(ReadingOwned(self))
+        AcquireFuture::new(OwnedReadTarget(self))
     }
 
     /// Reads if nobody writes or waits.
@@ -216,8 +216,8 @@ impl<T: ?Sized> RwLock<T> {
     /// If somebody does.
     #[inline]
     pub fn try_read(&self) -> Result<RwLockReadGuard<'_, T>, TryLockError> {
-        match self.permits.try_acquire(1) {
-            Ok(()) => Ok(RwLockReadGuard::new(&self.permits, self.value.get())),
+        match self.semaphore.try_acquire(1) {
+            Ok(()) => Ok(RwLockReadGuard::new(&self.semaphore, self.value.get())),
             Err(_) => Err(TryLockError::would_block()),
         }
     }
@@ -236,7 +236,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If somebody writes or waits.
     #[inline]
     pub fn try_read_owned(self: Arc<Self>) -> Result<OwnedRwLockReadGuard<T>, TryLockError> {
-        match self.permits.try_acquire(1) {
+        match self.semaphore.try_acquire(1) {
             Ok(()) => Ok(OwnedRwLockReadGuard::new(self)),
             Err(_) => Err(TryLockError::would_block()),
         }
@@ -269,11 +269,11 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future gives up its place in line, and lets in whoever it
+    /// Dropping the future gives up its place in the queue, and lets in whoever it
     /// held back; a lock already granted goes to the next.
     #[inline]
     pub fn write(&self) -> impl Future<Output = RwLockWriteGuard<'_, T>> {
-        Acquiring::new(Writing(self))
+        AcquireFuture::new(WriteTarget(self))
     }
 
     /// Waits until it may write, with a guard that keeps the lock alive and so
@@ -294,7 +294,7 @@ impl<T: ?Sized> RwLock<T> {
     /// As for [`write`](Self::write).
     #[inline]
     pub fn write_owned(self: Arc<Self>) -> impl Future<Output = OwnedRwLockWriteGuard<T>> {
-        Acquiring::new(WritingOwned(self))
+        AcquireFuture::new(OwnedWriteTarget(self))
     }
 
     /// Writes if nobody reads, writes or waits.
@@ -313,7 +313,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If somebody does.
     #[inline]
     pub fn try_write(&self) -> Result<RwLockWriteGuard<'_, T>, TryLockError> {
-        match self.permits.try_acquire(self.all()) {
+        match self.semaphore.try_acquire(self.writer_permits()) {
             Ok(()) => Ok(RwLockWriteGuard::new(self)),
             Err(_) => Err(TryLockError::would_block()),
         }
@@ -334,7 +334,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If somebody reads, writes or waits.
     #[inline]
     pub fn try_write_owned(self: Arc<Self>) -> Result<OwnedRwLockWriteGuard<T>, TryLockError> {
-        match self.permits.try_acquire(self.all()) {
+        match self.semaphore.try_acquire(self.writer_permits()) {
             Ok(()) => Ok(OwnedRwLockWriteGuard::new(self)),
             Err(_) => Err(TryLockError::would_block()),
         }
@@ -384,21 +384,21 @@ impl<T: ?Sized> RwLock<T> {
 
     /// The permits of a writer.
     #[inline(always)]
-    fn all(&self) -> usize {
+    fn writer_permits(&self) -> usize {
         self.max_readers as usize
     }
 
     /// What a dropped write guard does.
     #[inline(always)]
     fn unlock_write(&self) {
-        self.permits.release(self.all());
+        self.semaphore.release(self.writer_permits());
     }
 
     /// Makes a writer a reader, without anyone in between.
     #[inline]
     fn downgrade(&self) {
-        if self.all() > 1 {
-            self.permits.release(self.all() - 1);
+        if self.writer_permits() > 1 {
+            self.semaphore.release(self.writer_permits() - 1);
         }
     }
 }
@@ -426,14 +426,14 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-struct Reading<'a, T: ?Sized>(&'a RwLock<T>);
+struct ReadTarget<'a, T: ?Sized>(&'a RwLock<T>);
 
-impl<'a, T: ?Sized> Claim for Reading<'a, T> {
+impl<'a, T: ?Sized> AcquireTarget for ReadTarget<'a, T> {
     type Output = RwLockReadGuard<'a, T>;
 
     #[inline(always)]
-    fn permits(&self) -> &Permits {
-        &self.0.permits
+    fn semaphore(&self) -> &BatchSemaphore {
+        &self.0.semaphore
     }
 
     #[inline(always)]
@@ -442,24 +442,24 @@ impl<'a, T: ?Sized> Claim for Reading<'a, T> {
     }
 
     #[inline(always)]
-    fn free(&self) -> usize {
-        self.0.all()
+    fn expected_permits(&self) -> usize {
+        self.0.writer_permits()
     }
 
     #[inline(always)]
     fn settle(self, _never_closed: Result<(), AcquireError>) -> Self::Output {
-        RwLockReadGuard::new(&self.0.permits, self.0.value.get())
+        RwLockReadGuard::new(&self.0.semaphore, self.0.value.get())
     }
 }
 
-struct ReadingOwned<T: ?Sized>(Arc<RwLock<T>>);
+struct OwnedReadTarget<T: ?Sized>(Arc<RwLock<T>>);
 
-impl<T: ?Sized> Claim for ReadingOwned<T> {
+impl<T: ?Sized> AcquireTarget for OwnedReadTarget<T> {
     type Output = OwnedRwLockReadGuard<T>;
 
     #[inline(always)]
-    fn permits(&self) -> &Permits {
-        &self.0.permits
+    fn semaphore(&self) -> &BatchSemaphore {
+        &self.0.semaphore
     }
 
     #[inline(always)]
@@ -468,8 +468,8 @@ impl<T: ?Sized> Claim for ReadingOwned<T> {
     }
 
     #[inline(always)]
-    fn free(&self) -> usize {
-        self.0.all()
+    fn expected_permits(&self) -> usize {
+        self.0.writer_permits()
     }
 
     #[inline(always)]
@@ -478,24 +478,24 @@ impl<T: ?Sized> Claim for ReadingOwned<T> {
     }
 }
 
-struct Writing<'a, T: ?Sized>(&'a RwLock<T>);
+struct WriteTarget<'a, T: ?Sized>(&'a RwLock<T>);
 
-impl<'a, T: ?Sized> Claim for Writing<'a, T> {
+impl<'a, T: ?Sized> AcquireTarget for WriteTarget<'a, T> {
     type Output = RwLockWriteGuard<'a, T>;
 
     #[inline(always)]
-    fn permits(&self) -> &Permits {
-        &self.0.permits
+    fn semaphore(&self) -> &BatchSemaphore {
+        &self.0.semaphore
     }
 
     #[inline(always)]
     fn count(&self) -> usize {
-        self.0.all()
+        self.0.writer_permits()
     }
 
     #[inline(always)]
-    fn free(&self) -> usize {
-        self.0.all()
+    fn expected_permits(&self) -> usize {
+        self.0.writer_permits()
     }
 
     #[inline(always)]
@@ -504,24 +504,24 @@ impl<'a, T: ?Sized> Claim for Writing<'a, T> {
     }
 }
 
-struct WritingOwned<T: ?Sized>(Arc<RwLock<T>>);
+struct OwnedWriteTarget<T: ?Sized>(Arc<RwLock<T>>);
 
-impl<T: ?Sized> Claim for WritingOwned<T> {
+impl<T: ?Sized> AcquireTarget for OwnedWriteTarget<T> {
     type Output = OwnedRwLockWriteGuard<T>;
 
     #[inline(always)]
-    fn permits(&self) -> &Permits {
-        &self.0.permits
+    fn semaphore(&self) -> &BatchSemaphore {
+        &self.0.semaphore
     }
 
     #[inline(always)]
     fn count(&self) -> usize {
-        self.0.all()
+        self.0.writer_permits()
     }
 
     #[inline(always)]
-    fn free(&self) -> usize {
-        self.0.all()
+    fn expected_permits(&self) -> usize {
+        self.0.writer_permits()
     }
 
     #[inline(always)]
@@ -533,7 +533,7 @@ impl<T: ?Sized> Claim for WritingOwned<T> {
 #[cfg(all(test, blitzen_loom))]
 mod model {
     use super::*;
-    use crate::permits::model::poll_once;
+    use crate::batch_semaphore::model::poll_once;
     use blitzen_util::shim::Arc;
     use blitzen_util::shim::cell::UnsafeCell as Watched;
     use blitzen_util::shim::thread;
@@ -557,7 +557,7 @@ mod model {
             drop(downgraded);
             let seen = reader.join().unwrap();
             assert!(seen == 0 || seen == 1);
-            assert_eq!(lock.permits.available(), lock.all());
+            assert_eq!(lock.semaphore.available(), lock.writer_permits());
         });
     }
 
@@ -575,7 +575,7 @@ mod model {
             reading.with(|slot| assert!(unsafe { *slot } < 2));
             drop(reading);
             writer.join().unwrap();
-            assert_eq!(lock.permits.available(), lock.all());
+            assert_eq!(lock.semaphore.available(), lock.writer_permits());
         });
     }
 

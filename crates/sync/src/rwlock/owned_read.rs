@@ -57,7 +57,7 @@ impl<T: ?Sized> OwnedRwLockReadGuard<T> {
 
 impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
     /// For the holder of one permit, and a part of the value.
-    pub(super) fn of_part(lock: Arc<RwLock<T>>, value: *const U) -> Self {
+    pub(super) fn from_part(lock: Arc<RwLock<T>>, value: *const U) -> Self {
         Self { value, lock }
     }
 
@@ -83,7 +83,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
         F: FnOnce(&U) -> &V,
     {
         let value: *const V = f(&*this);
-        OwnedRwLockReadGuard::of_part(this.into_locked(), value)
+        OwnedRwLockReadGuard::from_part(this.into_locked(), value)
     }
 
     /// A guard of a part of the value, if it has that part.
@@ -108,7 +108,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
             Some(value) => value,
             None => return Err(this),
         };
-        Ok(OwnedRwLockReadGuard::of_part(this.into_locked(), value))
+        Ok(OwnedRwLockReadGuard::from_part(this.into_locked(), value))
     }
 
     /// The lock this guard holds.
@@ -129,7 +129,7 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
 impl<T: ?Sized, U: ?Sized> Drop for OwnedRwLockReadGuard<T, U> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.permits.release(1);
+        self.lock.semaphore.release(1);
     }
 }
 

@@ -77,7 +77,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         F: FnOnce(&T) -> &U,
     {
         let value: *const U = f(&*this);
-        let reader = OwnedRwLockReadGuard::of_part(this.into_locked(), value);
+        let reader = OwnedRwLockReadGuard::from_part(this.into_locked(), value);
         OwnedRwLockReadGuard::rwlock(&reader).downgrade();
         reader
     }
@@ -107,7 +107,7 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
             Some(value) => value,
             None => return Err(this),
         };
-        let reader = OwnedRwLockReadGuard::of_part(this.into_locked(), value);
+        let reader = OwnedRwLockReadGuard::from_part(this.into_locked(), value);
         OwnedRwLockReadGuard::rwlock(&reader).downgrade();
         Ok(reader)
     }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
-use crate::permits::Permits;
+use crate::batch_semaphore::BatchSemaphore;
 
 /// A right to read what an [`RwLock`](crate::RwLock) holds, until this is
 /// dropped.
@@ -22,7 +22,7 @@ use crate::permits::Permits;
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     /// R1: one of its permits is this guard's, and while it is, nobody changes
     /// what `value` points to.
-    permits: &'a Permits,
+    semaphore: &'a BatchSemaphore,
     value: *const T,
     lends: PhantomData<&'a T>,
 }
@@ -35,9 +35,9 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockReadGuard<'_, T> {}
 impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
     /// For the holder of one permit.
     #[inline(always)]
-    pub(super) fn new(permits: &'a Permits, value: *const T) -> Self {
+    pub(super) fn new(semaphore: &'a BatchSemaphore, value: *const T) -> Self {
         Self {
-            permits,
+            semaphore,
             value,
             lends: PhantomData,
         }
@@ -58,7 +58,7 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
     {
         let value: *const U = f(&*this);
         let this = ManuallyDrop::new(this);
-        RwLockReadGuard::new(this.permits, value)
+        RwLockReadGuard::new(this.semaphore, value)
     }
 
     /// A guard of a part of the value, if it has that part.
@@ -83,14 +83,14 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
             None => return Err(this),
         };
         let this = ManuallyDrop::new(this);
-        Ok(RwLockReadGuard::new(this.permits, value))
+        Ok(RwLockReadGuard::new(this.semaphore, value))
     }
 }
 
 impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.permits.release(1);
+        self.semaphore.release(1);
     }
 }
 

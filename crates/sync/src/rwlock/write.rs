@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
 use super::{RwLock, RwLockReadGuard};
-use crate::permits::Permits;
+use crate::batch_semaphore::BatchSemaphore;
 
 /// A right to change what an [`RwLock`] holds, until this is dropped.
 ///
@@ -54,7 +54,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// ```
     pub fn downgrade(self) -> RwLockReadGuard<'a, T> {
         let lock = self.into_locked();
-        let reader = RwLockReadGuard::new(&lock.permits, lock.value.get());
+        let reader = RwLockReadGuard::new(&lock.semaphore, lock.value.get());
         lock.downgrade();
         reader
     }
@@ -74,7 +74,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     {
         let value: *const U = f(&*this);
         let lock = this.into_locked();
-        let reader = RwLockReadGuard::new(&lock.permits, value);
+        let reader = RwLockReadGuard::new(&lock.semaphore, value);
         lock.downgrade();
         reader
     }
@@ -102,7 +102,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
             None => return Err(this),
         };
         let lock = this.into_locked();
-        let reader = RwLockReadGuard::new(&lock.permits, value);
+        let reader = RwLockReadGuard::new(&lock.semaphore, value);
         lock.downgrade();
         Ok(reader)
     }
@@ -136,7 +136,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     {
         let value: *mut U = f(&mut *this);
         let lock = this.into_locked();
-        RwLockMappedWriteGuard::new(&lock.permits, lock.max_readers, value)
+        RwLockMappedWriteGuard::new(&lock.semaphore, lock.max_readers, value)
     }
 
     /// A guard of a part of the value, if it has that part.
@@ -165,7 +165,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         };
         let lock = this.into_locked();
         Ok(RwLockMappedWriteGuard::new(
-            &lock.permits,
+            &lock.semaphore,
             lock.max_readers,
             value,
         ))
@@ -224,8 +224,8 @@ impl<T: ?Sized + fmt::Display> fmt::Display for RwLockWriteGuard<'_, T> {
 pub struct RwLockMappedWriteGuard<'a, T: ?Sized> {
     /// W1: all of its permits are this guard's, and guard what `value` points
     /// to.
-    permits: &'a Permits,
-    all: u32,
+    semaphore: &'a BatchSemaphore,
+    writer_permits: u32,
     value: *mut T,
     lends: PhantomData<&'a mut T>,
 }
@@ -237,10 +237,10 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for RwLockMappedWriteGuard<'_, T> {}
 
 impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
     /// For the holder of all permits.
-    fn new(permits: &'a Permits, all: u32, value: *mut T) -> Self {
+    fn new(semaphore: &'a BatchSemaphore, writer_permits: u32, value: *mut T) -> Self {
         Self {
-            permits,
-            all,
+            semaphore,
+            writer_permits,
             value,
             lends: PhantomData,
         }
@@ -262,7 +262,7 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
     {
         let value: *mut U = f(&mut *this);
         let this = ManuallyDrop::new(this);
-        RwLockMappedWriteGuard::new(this.permits, this.all, value)
+        RwLockMappedWriteGuard::new(this.semaphore, this.writer_permits, value)
     }
 
     /// A guard of a part of the part, if there is one.
@@ -290,14 +290,18 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
             None => return Err(this),
         };
         let this = ManuallyDrop::new(this);
-        Ok(RwLockMappedWriteGuard::new(this.permits, this.all, value))
+        Ok(RwLockMappedWriteGuard::new(
+            this.semaphore,
+            this.writer_permits,
+            value,
+        ))
     }
 }
 
 impl<T: ?Sized> Drop for RwLockMappedWriteGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.permits.release(self.all as usize);
+        self.semaphore.release(self.writer_permits as usize);
     }
 }
 

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use blitzen_util::block_on::block_on;
 use blitzen_util::entered::assert_may_block;
 
-use crate::permits::{self, Acquiring, Claim, Permits};
+use crate::batch_semaphore::{self, AcquireFuture, AcquireTarget, BatchSemaphore};
 
 pub use error::{AcquireError, TryAcquireError};
 pub use permit::{OwnedSemaphorePermit, SemaphorePermit};
 
 /// A number of permits, shared by tasks that wait when there are too few.
 ///
-/// Permits are given in the order in which they were asked for: a task that
+/// BatchSemaphore are given in the order in which they were asked for: a task that
 /// wants many is not overtaken by tasks that want one. A permit comes back when
 /// its guard is dropped, and goes straight to whoever waits.
 ///
@@ -35,7 +35,7 @@ pub use permit::{OwnedSemaphorePermit, SemaphorePermit};
 /// # Ok::<(), blitzen_sync::AcquireError>(()) }).unwrap();
 /// ```
 pub struct Semaphore {
-    permits: Permits,
+    permits: BatchSemaphore,
     /// How many there were at first, and so often are while nobody has any.
     initial: usize,
 }
@@ -47,7 +47,7 @@ impl Semaphore {
     /// use blitzen_sync::Semaphore;
     /// assert_eq!(Semaphore::MAX_PERMITS, usize::MAX >> 3);
     /// ```
-    pub const MAX_PERMITS: usize = permits::MAX;
+    pub const MAX_PERMITS: usize = batch_semaphore::MAX_PERMITS;
 
     /// A semaphore with so many permits.
     ///
@@ -66,7 +66,7 @@ impl Semaphore {
             Self::MAX_PERMITS
         );
         Self {
-            permits: Permits::new(permits),
+            permits: BatchSemaphore::new(permits),
             initial: permits,
         }
     }
@@ -89,7 +89,7 @@ impl Semaphore {
                 "a semaphore may not have more than MAX_PERMITS permits"
             );
             Self {
-                permits: Permits::new(permits),
+                permits: BatchSemaphore::new(permits),
                 initial: permits,
             }
         }
@@ -158,11 +158,11 @@ impl Semaphore {
     /// If the semaphore is [closed](Self::close).
     ///
     /// # Cancel safety
-    /// Dropping the future gives up its place in line; a permit already granted
+    /// Dropping the future gives up its place in the queue; a permit already granted
     /// goes to the next.
     #[inline]
     pub fn acquire(&self) -> impl Future<Output = Result<SemaphorePermit<'_>, AcquireError>> {
-        Acquiring::new(One(self))
+        AcquireFuture::new(AcquireOne(self))
     }
 
     /// Waits for `n` permits, and takes them all at once.
@@ -186,9 +186,9 @@ impl Semaphore {
         &self,
         n: u32,
     ) -> impl Future<Output = Result<SemaphorePermit<'_>, AcquireError>> {
-        Acquiring::new(Borrowed {
+        AcquireFuture::new(AcquireMany {
             semaphore: self,
-            count: permitted(n),
+            count: checked_count(n),
         })
     }
 
@@ -224,7 +224,7 @@ impl Semaphore {
     /// If there are fewer, or the semaphore is [closed](Self::close).
     #[track_caller]
     pub fn try_acquire_many(&self, n: u32) -> Result<SemaphorePermit<'_>, TryAcquireError> {
-        let count = permitted(n);
+        let count = checked_count(n);
         self.permits.try_acquire(count)?;
         Ok(SemaphorePermit::new(self, count))
     }
@@ -251,7 +251,7 @@ impl Semaphore {
     pub fn acquire_owned(
         self: Arc<Self>,
     ) -> impl Future<Output = Result<OwnedSemaphorePermit, AcquireError>> {
-        Acquiring::new(Owned {
+        AcquireFuture::new(AcquireManyOwned {
             semaphore: self,
             count: 1,
         })
@@ -281,9 +281,9 @@ impl Semaphore {
         self: Arc<Self>,
         n: u32,
     ) -> impl Future<Output = Result<OwnedSemaphorePermit, AcquireError>> {
-        Acquiring::new(Owned {
+        AcquireFuture::new(AcquireManyOwned {
             semaphore: self,
-            count: permitted(n),
+            count: checked_count(n),
         })
     }
 
@@ -327,7 +327,7 @@ impl Semaphore {
         self: Arc<Self>,
         n: u32,
     ) -> Result<OwnedSemaphorePermit, TryAcquireError> {
-        let count = permitted(n);
+        let count = checked_count(n);
         self.permits.try_acquire(count)?;
         Ok(OwnedSemaphorePermit::new(self, count))
     }
@@ -425,7 +425,7 @@ impl Semaphore {
 
     /// What a dropped permit does.
     #[inline(always)]
-    fn give_back(&self, permits: usize) {
+    fn release(&self, permits: usize) {
         if permits > 0 {
             self.permits.release(permits);
         }
@@ -469,23 +469,23 @@ impl fmt::Debug for Semaphore {
 /// Where `usize` has 32 bits, `u32` holds more than the permits there can be.
 #[inline(always)]
 #[track_caller]
-fn permitted(n: u32) -> usize {
+fn checked_count(n: u32) -> usize {
     match usize::try_from(n) {
-        Ok(count) if count <= permits::MAX => count,
+        Ok(count) if count <= batch_semaphore::MAX_PERMITS => count,
         _ => panic!(
             "a semaphore may not have more than MAX_PERMITS permits ({})",
-            permits::MAX
+            batch_semaphore::MAX_PERMITS
         ),
     }
 }
 
-struct One<'a>(&'a Semaphore);
+struct AcquireOne<'a>(&'a Semaphore);
 
-impl<'a> Claim for One<'a> {
+impl<'a> AcquireTarget for AcquireOne<'a> {
     type Output = Result<SemaphorePermit<'a>, AcquireError>;
 
     #[inline(always)]
-    fn permits(&self) -> &Permits {
+    fn semaphore(&self) -> &BatchSemaphore {
         &self.0.permits
     }
 
@@ -495,7 +495,7 @@ impl<'a> Claim for One<'a> {
     }
 
     #[inline(always)]
-    fn free(&self) -> usize {
+    fn expected_permits(&self) -> usize {
         self.0.initial
     }
 
@@ -505,16 +505,16 @@ impl<'a> Claim for One<'a> {
     }
 }
 
-struct Borrowed<'a> {
+struct AcquireMany<'a> {
     semaphore: &'a Semaphore,
     count: usize,
 }
 
-impl<'a> Claim for Borrowed<'a> {
+impl<'a> AcquireTarget for AcquireMany<'a> {
     type Output = Result<SemaphorePermit<'a>, AcquireError>;
 
     #[inline(always)]
-    fn permits(&self) -> &Permits {
+    fn semaphore(&self) -> &BatchSemaphore {
         &self.semaphore.permits
     }
 
@@ -524,7 +524,7 @@ impl<'a> Claim for Borrowed<'a> {
     }
 
     #[inline(always)]
-    fn free(&self) -> usize {
+    fn expected_permits(&self) -> usize {
         self.semaphore.initial
     }
 
@@ -534,16 +534,16 @@ impl<'a> Claim for Borrowed<'a> {
     }
 }
 
-struct Owned {
+struct AcquireManyOwned {
     semaphore: Arc<Semaphore>,
     count: usize,
 }
 
-impl Claim for Owned {
+impl AcquireTarget for AcquireManyOwned {
     type Output = Result<OwnedSemaphorePermit, AcquireError>;
 
     #[inline(always)]
-    fn permits(&self) -> &Permits {
+    fn semaphore(&self) -> &BatchSemaphore {
         &self.semaphore.permits
     }
 
@@ -553,7 +553,7 @@ impl Claim for Owned {
     }
 
     #[inline(always)]
-    fn free(&self) -> usize {
+    fn expected_permits(&self) -> usize {
         self.semaphore.initial
     }
 

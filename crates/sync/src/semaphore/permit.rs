@@ -1,10 +1,10 @@
-//! Permits taken: guards that give them back.
+//! BatchSemaphore taken: guards that give them back.
 
 use std::sync::Arc;
 
 use super::Semaphore;
 
-/// Permits of a [`Semaphore`]; they go back when this is dropped.
+/// BatchSemaphore of a [`Semaphore`]; they go back when this is dropped.
 ///
 /// ```
 /// use blitzen_sync::Semaphore;
@@ -110,11 +110,11 @@ impl<'a> SemaphorePermit<'a> {
 impl Drop for SemaphorePermit<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.semaphore.give_back(self.permits);
+        self.semaphore.release(self.permits);
     }
 }
 
-/// Permits of a [`Semaphore`] that this keeps alive; they go back when it is
+/// BatchSemaphore of a [`Semaphore`] that this keeps alive; they go back when it is
 /// dropped.
 ///
 /// ```
@@ -224,6 +224,6 @@ impl OwnedSemaphorePermit {
 impl Drop for OwnedSemaphorePermit {
     #[inline]
     fn drop(&mut self) {
-        self.semaphore.give_back(self.permits);
+        self.semaphore.release(self.permits);
     }
 }

@@ -1,17 +1,17 @@
-//! The queue, and those who wait on either side of it.
+//! The buffer, and the tasks that wait on either side of it.
 //!
-//! M1. Who waits stands in the line of its side, sets the side's bit in the
-//!     word that the other side moves on, and then tries once more. It sleeps
-//!     only if the queue really is empty, or full, by then. A value or a place
-//!     claimed later is claimed by somebody who has seen the bit; one claimed
-//!     before is there in an instant, for which the task comes back.
-//! M2. Whoever has seen the bit gives a turn to whoever has waited longest, once
-//!     the value or the place is there. A turn is permission to try: if another
-//!     was faster, one waits again.
-//! M3. A turn that is not used, because its future was dropped or had found a
-//!     value already, goes to the next.
-//! M4. The bit is set and cleared under the lock of the line, and is set while
-//!     somebody stands there.
+//! M1. A task that must wait joins the wait queue of its side, sets the side's bit
+//!     in the word that the other side advances, and tries once more. It returns
+//!     `Pending` without waking itself only if the buffer is really empty, or full,
+//!     then. A later claim of the other side sees the bit; an earlier one is about
+//!     to finish, and the task polls again.
+//! M2. A thread that has seen the bit wakes the oldest waiter once the value, or the
+//!     free slot, is there. A wake is permission to try: if another task was faster,
+//!     the woken one waits again.
+//! M3. A wake that is not used, because the future was dropped or had already found
+//!     a value, goes to the next waiter.
+//! M4. The bit is set and cleared under the lock of the wait queue, and is set while
+//!     the queue is not empty.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -22,20 +22,20 @@ use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use blitzen_util::shim::{MODEL, hint, thread};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
-use super::linked::Linked;
-use super::ring::Ring;
-use super::{Pop, Push, Side};
-use crate::queue::{Queue, Status, Waiter};
+use super::bounded_ring::BoundedRing;
+use super::linked_queue::LinkedQueue;
+use super::{PopError, PushError, WaitSide};
+use crate::wait_queue::{WaitQueue, Waiter, WaiterStatus};
 
-/// How often to look again for what another thread is just about to finish.
+/// How often to retry while another thread is about to finish with a slot.
 const SPINS: u32 = if MODEL { 1 } else { 100 };
 
 pub(super) struct Chan<T> {
     buffer: Buffer<T>,
-    receiving: Queue,
-    sending: Queue,
-    pub(super) senders: Handles,
-    pub(super) receivers: Handles,
+    receive_waiters: WaitQueue,
+    send_waiters: WaitQueue,
+    pub(super) senders: HandleCount,
+    pub(super) receivers: HandleCount,
 }
 
 #[expect(
@@ -43,111 +43,111 @@ pub(super) struct Chan<T> {
     reason = "padding, and there is one a channel"
 )]
 enum Buffer<T> {
-    Ring(Ring<T>),
-    Linked(Linked<T>),
+    Bounded(BoundedRing<T>),
+    Unbounded(LinkedQueue<T>),
 }
 
-/// How a try went.
-enum Tried<R> {
+/// The result of an attempt.
+enum Attempt<R> {
     Done(R),
-    /// There is nothing to be had.
-    InVain,
-    /// Somebody is just about to finish.
-    TooSoon,
+    /// The buffer is empty, or full.
+    WouldBlock,
+    /// Another thread is about to finish with the slot.
+    InProgress,
 }
 
 impl<T> Chan<T> {
     #[track_caller]
     pub(super) fn bounded(capacity: usize) -> Self {
-        Self::new(Buffer::Ring(Ring::new(capacity)))
+        Self::new(Buffer::Bounded(BoundedRing::new(capacity)))
     }
 
     pub(super) fn unbounded() -> Self {
-        Self::new(Buffer::Linked(Linked::new()))
+        Self::new(Buffer::Unbounded(LinkedQueue::new()))
     }
 
     fn new(buffer: Buffer<T>) -> Self {
         Self {
             buffer,
-            receiving: Queue::new(()),
-            sending: Queue::new(()),
-            senders: Handles::new(),
-            receivers: Handles::new(),
+            receive_waiters: WaitQueue::new(()),
+            send_waiters: WaitQueue::new(()),
+            senders: HandleCount::new(),
+            receivers: HandleCount::new(),
         }
     }
 
-    fn line(&self, side: Side) -> &Queue {
+    fn waiters(&self, side: WaitSide) -> &WaitQueue {
         match side {
-            Side::Receiving => &self.receiving,
-            Side::Sending => &self.sending,
+            WaitSide::Receivers => &self.receive_waiters,
+            WaitSide::Senders => &self.send_waiters,
         }
     }
 
     #[inline(always)]
-    pub(super) fn push(&self, value: T) -> Result<(), (Push, T)> {
+    pub(super) fn push(&self, value: T) -> Result<(), (PushError, T)> {
         let receivers_wait = match &self.buffer {
-            Buffer::Ring(ring) => ring.push(value)?,
-            Buffer::Linked(linked) => linked.push(value)?,
+            Buffer::Bounded(ring) => ring.push(value)?,
+            Buffer::Unbounded(linked) => linked.push(value)?,
         };
         if receivers_wait {
-            self.give_turn(Side::Receiving); // M2
+            self.wake_one(WaitSide::Receivers); // M2
         }
         Ok(())
     }
 
     #[inline(always)]
-    pub(super) fn pop(&self) -> Result<T, Pop> {
+    pub(super) fn pop(&self) -> Result<T, PopError> {
         match &self.buffer {
-            Buffer::Ring(ring) => {
+            Buffer::Bounded(ring) => {
                 let (value, senders_wait) = ring.pop()?;
                 if senders_wait {
-                    self.give_turn(Side::Sending); // M2
+                    self.wake_one(WaitSide::Senders); // M2
                 }
                 Ok(value)
             }
-            Buffer::Linked(linked) => linked.pop(),
+            Buffer::Unbounded(linked) => linked.pop(),
         }
     }
 
     /// Adds a value, if there is room.
     #[inline(always)]
-    pub(super) fn try_send(&self, value: T) -> Result<(), (Push, T)> {
+    pub(super) fn try_send(&self, value: T) -> Result<(), (PushError, T)> {
         match self.push(value) {
-            Err((Push::Emptying, value)) => self.send_soon(value),
+            Err((PushError::Emptying, value)) => self.send_spinning(value),
             pushed => pushed,
         }
     }
 
     /// Takes a value, if one has been sent.
     #[inline(always)]
-    pub(super) fn try_recv(&self) -> Result<T, Pop> {
+    pub(super) fn try_recv(&self) -> Result<T, PopError> {
         match self.pop() {
-            Err(Pop::Filling) => self.recv_soon(),
+            Err(PopError::Filling) => self.recv_spinning(),
             popped => popped,
         }
     }
 
-    /// A receiver is at work in the next slot, and ones after it may be done: it
-    /// is a few instructions away, unless the receiver has just lost its core.
+    /// A receiver is about to empty the next slot, and later slots may be free
+    /// already. It needs a few instructions more, unless it was preempted.
     #[cold]
-    fn send_soon(&self, mut value: T) -> Result<(), (Push, T)> {
+    fn send_spinning(&self, mut value: T) -> Result<(), (PushError, T)> {
         let mut spins = 0;
         loop {
             match self.push(value) {
-                Err((Push::Emptying, unsent)) => value = unsent,
+                Err((PushError::Emptying, unsent)) => value = unsent,
                 pushed => return pushed,
             }
             spin_or_yield(&mut spins);
         }
     }
 
-    /// As `send_soon`, for a sender at work in the next slot.
+    /// As `send_spinning`, for a sender that is about to fill the next slot.
     #[cold]
-    fn recv_soon(&self) -> Result<T, Pop> {
+    fn recv_spinning(&self) -> Result<T, PopError> {
         let mut spins = 0;
         loop {
             match self.pop() {
-                Err(Pop::Filling) => {}
+                Err(PopError::Filling) => {}
                 popped => return popped,
             }
             spin_or_yield(&mut spins);
@@ -156,15 +156,15 @@ impl<T> Chan<T> {
 
     pub(super) fn poll_recv(
         &self,
-        turn: Pin<&Turn<'_, T>>,
+        waiter: Pin<&AttemptWaiter<'_, T>>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<T>> {
         let spent = ready!(coop::poll_proceed(cx));
-        let received = turn.poll(cx, || match self.pop() {
-            Ok(value) => Tried::Done(Some(value)),
-            Err(Pop::End) => Tried::Done(None),
-            Err(Pop::Empty) => Tried::InVain,
-            Err(Pop::Filling) => Tried::TooSoon,
+        let received = waiter.poll(cx, || match self.pop() {
+            Ok(value) => Attempt::Done(Some(value)),
+            Err(PopError::Closed) => Attempt::Done(None),
+            Err(PopError::Empty) => Attempt::WouldBlock,
+            Err(PopError::Filling) => Attempt::InProgress,
         });
         if received.is_ready() {
             spent.made_progress();
@@ -174,23 +174,23 @@ impl<T> Chan<T> {
 
     pub(super) fn poll_send(
         &self,
-        turn: Pin<&Turn<'_, T>>,
+        waiter: Pin<&AttemptWaiter<'_, T>>,
         value: &mut Option<T>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), T>> {
         let spent = ready!(coop::poll_proceed(cx));
-        let sent = turn.poll(cx, || {
+        let sent = waiter.poll(cx, || {
             let Some(unsent) = value.take() else {
                 panic!("`send` polled after completion");
             };
-            let (tried, unsent) = match self.push(unsent) {
-                Ok(()) => return Tried::Done(Ok(())),
-                Err((Push::Closed, unsent)) => return Tried::Done(Err(unsent)),
-                Err((Push::Full, unsent)) => (Tried::InVain, unsent),
-                Err((Push::Emptying, unsent)) => (Tried::TooSoon, unsent),
+            let (attempt, unsent) = match self.push(unsent) {
+                Ok(()) => return Attempt::Done(Ok(())),
+                Err((PushError::Closed, unsent)) => return Attempt::Done(Err(unsent)),
+                Err((PushError::Full, unsent)) => (Attempt::WouldBlock, unsent),
+                Err((PushError::Emptying, unsent)) => (Attempt::InProgress, unsent),
             };
             *value = Some(unsent);
-            tried
+            attempt
         });
         if sent.is_ready() {
             spent.made_progress();
@@ -198,82 +198,82 @@ impl<T> Chan<T> {
         sent
     }
 
-    /// To whoever has waited longest on `side`.
+    /// Wakes the oldest waiter of `side`.
     #[cold]
     #[inline(never)]
-    fn give_turn(&self, side: Side) {
+    fn wake_one(&self, side: WaitSide) {
         let mut batch = WakeBatch::new();
-        let mut line = self.line(side).lock();
-        line.settle_front(Status::Granted, &mut batch);
-        if line.is_empty() {
+        let mut waiters = self.waiters(side).lock();
+        waiters.settle_front(WaiterStatus::Granted, &mut batch);
+        if waiters.is_empty() {
             self.set_waiting(side, false); // M4
         }
-        drop(line);
+        drop(waiters);
         batch.wake_all();
     }
 
-    fn set_waiting(&self, side: Side, waits: bool) {
+    fn set_waiting(&self, side: WaitSide, waits: bool) {
         match &self.buffer {
-            Buffer::Ring(ring) => ring.set_waiting(side, waits),
-            Buffer::Linked(linked) => linked.set_waiting(waits),
+            Buffer::Bounded(ring) => ring.set_waiting(side, waits),
+            Buffer::Unbounded(linked) => linked.set_waiting(waits),
         }
     }
 
     pub(super) fn is_closed(&self) -> bool {
         match &self.buffer {
-            Buffer::Ring(ring) => ring.is_closed(),
-            Buffer::Linked(linked) => linked.is_closed(),
+            Buffer::Bounded(ring) => ring.is_closed(),
+            Buffer::Unbounded(linked) => linked.is_closed(),
         }
     }
 
     pub(super) fn capacity(&self) -> Option<usize> {
         match &self.buffer {
-            Buffer::Ring(ring) => Some(ring.capacity()),
-            Buffer::Linked(_) => None,
+            Buffer::Bounded(ring) => Some(ring.capacity()),
+            Buffer::Unbounded(_) => None,
         }
     }
 
     pub(super) fn len(&self) -> usize {
         match &self.buffer {
-            Buffer::Ring(ring) => ring.len(),
-            Buffer::Linked(linked) => linked.len(),
+            Buffer::Bounded(ring) => ring.len(),
+            Buffer::Unbounded(linked) => linked.len(),
         }
     }
 
     /// Refuses values from now on; true if it did not before.
     pub(super) fn close(&self) -> bool {
         let closed = match &self.buffer {
-            Buffer::Ring(ring) => ring.close(),
-            Buffer::Linked(linked) => linked.close(),
+            Buffer::Bounded(ring) => ring.close(),
+            Buffer::Unbounded(linked) => linked.close(),
         };
         if closed {
-            // Whoever comes into a line after this finds the queue closed.
-            for side in [Side::Sending, Side::Receiving] {
+            // A task that joins a queue after this finds the channel closed.
+            for side in [WaitSide::Senders, WaitSide::Receivers] {
                 wake_batch::in_rounds(|batch| {
-                    let mut line = self.line(side).lock();
-                    while !line.is_empty() && !batch.is_full() {
-                        line.settle_front(Status::Dismissed, batch);
+                    let mut waiters = self.waiters(side).lock();
+                    while !waiters.is_empty() && !batch.is_full() {
+                        waiters.settle_front(WaiterStatus::Released, batch);
                     }
-                    !line.is_empty()
+                    !waiters.is_empty()
                 });
             }
         }
         closed
     }
 
-    /// The last receiver is gone: so is what nobody will receive.
+    /// The last receiver was dropped: drops the values that nobody will receive.
     pub(super) fn close_and_clear(&self) {
-        struct Rest<'a, T>(&'a Chan<T>);
+        struct DrainOnDrop<'a, T>(&'a Chan<T>);
 
-        impl<T> Drop for Rest<'_, T> {
+        impl<T> Drop for DrainOnDrop<'_, T> {
             fn drop(&mut self) {
                 while self.0.pop().is_ok() {}
             }
         }
 
-        let rest = Rest(self);
+        let drain = DrainOnDrop(self);
         self.close();
-        while rest.0.pop().is_ok() {}
+        while drain.0.pop().is_ok() {}
     }
 }
 
@@ -285,15 +285,15 @@ fn spin_or_yield(spins: &mut u32) {
     *spins += 1;
 }
 
-/// A future's place in line, and the turn it may have been given.
-pub(super) struct Turn<'a, T> {
+/// The waiter of a future, and the wake it may have received.
+pub(super) struct AttemptWaiter<'a, T> {
     chan: &'a Chan<T>,
-    side: Side,
+    side: WaitSide,
     waiter: Waiter,
 }
 
-impl<'a, T> Turn<'a, T> {
-    pub(super) fn new(chan: &'a Chan<T>, side: Side) -> Self {
+impl<'a, T> AttemptWaiter<'a, T> {
+    pub(super) fn new(chan: &'a Chan<T>, side: WaitSide) -> Self {
         Self {
             chan,
             side,
@@ -301,41 +301,41 @@ impl<'a, T> Turn<'a, T> {
         }
     }
 
-    /// Tries, and waits for a turn where that is in vain.
+    /// Tries, and waits for a wake if the attempt would block.
     fn poll<R>(
         self: Pin<&Self>,
         cx: &Context<'_>,
-        mut attempt: impl FnMut() -> Tried<R>,
+        mut attempt: impl FnMut() -> Attempt<R>,
     ) -> Poll<R> {
-        let turn = self.get_ref();
-        if turn.waiter.status() == Status::Queued {
-            // SAFETY: it stands in this line or has been settled.
-            unsafe { turn.chan.line(turn.side).refresh(&turn.waiter, cx) };
+        let this = self.get_ref();
+        if this.waiter.status() == WaiterStatus::Queued {
+            // SAFETY: it is in this queue or has been settled.
+            unsafe { this.chan.waiters(this.side).refresh(&this.waiter, cx) };
         }
         let mut spins = 0;
         loop {
-            // What is there before the try is used by it, or was for nothing;
-            // what comes during the try goes on to the next (M3).
-            let status = turn.waiter.status();
+            // A wake received before the attempt is used by it; one received
+            // during it goes to the next waiter (M3).
+            let status = this.waiter.status();
             match attempt() {
-                Tried::Done(done) => {
-                    if status != Status::Queued {
-                        turn.waiter.settle_unqueued(Status::Idle);
+                Attempt::Done(done) => {
+                    if status != WaiterStatus::Queued {
+                        this.waiter.settle_unqueued(WaiterStatus::Idle);
                     }
                     return Poll::Ready(done);
                 }
-                Tried::InVain if status != Status::Queued => turn.get_in_line(cx),
-                Tried::InVain => {
-                    if turn.waiter.status() == Status::Queued {
+                Attempt::WouldBlock if status != WaiterStatus::Queued => this.enqueue(cx),
+                Attempt::WouldBlock => {
+                    if this.waiter.status() == WaiterStatus::Queued {
                         return Poll::Pending; // M1
                     }
                 }
-                Tried::TooSoon if spins < SPINS => {
+                Attempt::InProgress if spins < SPINS => {
                     hint::spin_loop();
                     spins += 1;
                 }
-                Tried::TooSoon => {
-                    thread::yield_now(); // perhaps the other has lost its core
+                Attempt::InProgress => {
+                    thread::yield_now(); // perhaps the other thread was preempted
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -343,36 +343,36 @@ impl<'a, T> Turn<'a, T> {
         }
     }
 
-    fn get_in_line(&self, cx: &Context<'_>) {
-        self.waiter.settle_unqueued(Status::Idle);
+    fn enqueue(&self, cx: &Context<'_>) {
+        self.waiter.settle_unqueued(WaiterStatus::Idle);
         let waker = cx.waker().clone();
-        let mut line = self.chan.line(self.side).lock();
+        let mut waiters = self.chan.waiters(self.side).lock();
         // SAFETY: idle, pinned, and removed by `drop`.
-        unsafe { line.push(&self.waiter, 0, Some(waker)) };
+        unsafe { waiters.push(&self.waiter, 0, Some(waker)) };
         self.chan.set_waiting(self.side, true); // M4
     }
 }
 
-impl<T> Drop for Turn<'_, T> {
+impl<T> Drop for AttemptWaiter<'_, T> {
     fn drop(&mut self) {
-        if self.waiter.status() == Status::Queued {
-            let mut line = self.chan.line(self.side).lock();
-            // SAFETY: it stands in this line or has been settled.
-            unsafe { line.remove(&self.waiter) };
-            if line.is_empty() {
+        if self.waiter.status() == WaiterStatus::Queued {
+            let mut waiters = self.chan.waiters(self.side).lock();
+            // SAFETY: it is in this queue or has been settled.
+            unsafe { waiters.remove(&self.waiter) };
+            if waiters.is_empty() {
                 self.chan.set_waiting(self.side, false); // M4
             }
         }
-        if self.waiter.status() == Status::Granted {
-            self.chan.give_turn(self.side); // M3
+        if self.waiter.status() == WaiterStatus::Granted {
+            self.chan.wake_one(self.side); // M3
         }
     }
 }
 
-/// How many handles of one side keep the channel open.
-pub(super) struct Handles(AtomicUsize);
+/// The number of handles of one side that keep the channel open.
+pub(super) struct HandleCount(AtomicUsize);
 
-impl Handles {
+impl HandleCount {
     fn new() -> Self {
         Self(AtomicUsize::new(1))
     }
@@ -385,8 +385,8 @@ impl Handles {
         self.0.fetch_add(1, Relaxed);
     }
 
-    /// Never from zero, which has closed the channel.
-    pub(super) fn add_unless_gone(&self) -> bool {
+    /// Does nothing at zero, which has closed the channel.
+    pub(super) fn add_unless_zero(&self) -> bool {
         let mut count = self.0.load(Relaxed);
         while count != 0 {
             match (self.0).compare_exchange_weak(count, count + 1, Relaxed, Relaxed) {
@@ -397,10 +397,10 @@ impl Handles {
         false
     }
 
-    /// True if that was the last.
+    /// Returns true if that was the last one.
     #[must_use]
     pub(super) fn remove(&self) -> bool {
-        // AcqRel: what each has done comes before the close by the last.
+        // AcqRel: what each handle did happens before the close by the last one.
         self.0.fetch_sub(1, AcqRel) == 1
     }
 }

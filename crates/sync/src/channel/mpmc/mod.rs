@@ -30,10 +30,10 @@
 //! is fair is who gets a turn, not who gets a value. Where senders must be served
 //! in order, and for one receiver, take [`mpsc`](super::mpsc).
 
+mod bounded_ring;
 mod chan;
-mod linked;
+mod linked_queue;
 mod receiver;
-mod ring;
 mod sender;
 
 pub use self::receiver::{Receiver, WeakReceiver};
@@ -43,7 +43,7 @@ use self::chan::Chan;
 use blitzen_util::shim::Arc;
 
 /// Why a value was not added.
-enum Push {
+enum PushError {
     Full,
     /// A receiver is just emptying the next slot.
     Emptying,
@@ -51,19 +51,19 @@ enum Push {
 }
 
 /// Why no value was taken.
-enum Pop {
+enum PopError {
     Empty,
     /// A sender is just filling the next slot.
     Filling,
     /// Empty and closed.
-    End,
+    Closed,
 }
 
 /// A side of the channel.
 #[derive(Clone, Copy)]
-enum Side {
-    Receiving,
-    Sending,
+enum WaitSide {
+    Receivers,
+    Senders,
 }
 
 /// Makes a channel with room for `capacity` values, which is set aside at once.

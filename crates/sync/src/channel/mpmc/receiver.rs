@@ -10,8 +10,8 @@ use blitzen_util::coop;
 use blitzen_util::entered::assert_may_block;
 use blitzen_util::shim::Arc;
 
-use super::chan::{Chan, Turn};
-use super::{Pop, Side};
+use super::chan::{AttemptWaiter, Chan};
+use super::{PopError, WaitSide};
 use crate::channel::error::TryRecvError;
 
 /// Receives from a [bounded](super::bounded) or [unbounded](super::unbounded)
@@ -78,9 +78,9 @@ impl<T> Receiver<T> {
             coop::try_spend(); // there is one: we have just looked
             return Some(value);
         }
-        let turn = pin!(Turn::new(chan, Side::Receiving));
-        let turn = turn.into_ref();
-        poll_fn(|cx| chan.poll_recv(turn, cx)).await
+        let waiter = pin!(AttemptWaiter::new(chan, WaitSide::Receivers));
+        let waiter = waiter.into_ref();
+        poll_fn(|cx| chan.poll_recv(waiter, cx)).await
     }
 
     /// Adds up to `limit` values to `buffer`, waiting until there is at least
@@ -139,8 +139,8 @@ impl<T> Receiver<T> {
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         match self.chan.try_recv() {
             Ok(value) => Ok(value),
-            Err(Pop::End) => Err(TryRecvError::Disconnected),
-            Err(Pop::Empty | Pop::Filling) => Err(TryRecvError::Empty),
+            Err(PopError::Closed) => Err(TryRecvError::Disconnected),
+            Err(PopError::Empty | PopError::Filling) => Err(TryRecvError::Empty),
         }
     }
 
@@ -379,7 +379,7 @@ impl<T> WeakReceiver<T> {
     /// ```
     #[must_use = "a handle that is dropped at once does nothing"]
     pub fn upgrade(&self) -> Option<Receiver<T>> {
-        self.chan.receivers.add_unless_gone().then(|| Receiver {
+        self.chan.receivers.add_unless_zero().then(|| Receiver {
             chan: self.chan.clone(),
         })
     }

@@ -10,8 +10,8 @@ use blitzen_util::coop;
 use blitzen_util::entered::assert_may_block;
 use blitzen_util::shim::Arc;
 
-use super::chan::{Chan, Turn};
-use super::{Push, Side};
+use super::chan::{AttemptWaiter, Chan};
+use super::{PushError, WaitSide};
 use crate::channel::error::{SendError, TrySendError};
 
 /// Sends into a [bounded](super::bounded) or [unbounded](super::unbounded)
@@ -86,9 +86,9 @@ impl<T> Sender<T> {
             }
         }
         let mut unsent = Some(unsent);
-        let turn = pin!(Turn::new(chan, Side::Sending));
-        let turn = turn.into_ref();
-        poll_fn(|cx| chan.poll_send(turn, &mut unsent, cx))
+        let waiter = pin!(AttemptWaiter::new(chan, WaitSide::Senders));
+        let waiter = waiter.into_ref();
+        poll_fn(|cx| chan.poll_send(waiter, &mut unsent, cx))
             .await
             .map_err(SendError)
     }
@@ -109,8 +109,8 @@ impl<T> Sender<T> {
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         match self.chan.try_send(value) {
             Ok(()) => Ok(()),
-            Err((Push::Full | Push::Emptying, value)) => Err(TrySendError::Full(value)),
-            Err((Push::Closed, value)) => Err(TrySendError::Closed(value)),
+            Err((PushError::Full | PushError::Emptying, value)) => Err(TrySendError::Full(value)),
+            Err((PushError::Closed, value)) => Err(TrySendError::Closed(value)),
         }
     }
 
@@ -334,7 +334,7 @@ impl<T> WeakSender<T> {
     /// ```
     #[must_use = "a handle that is dropped at once does nothing"]
     pub fn upgrade(&self) -> Option<Sender<T>> {
-        self.chan.senders.add_unless_gone().then(|| Sender {
+        self.chan.senders.add_unless_zero().then(|| Sender {
             chan: self.chan.clone(),
         })
     }

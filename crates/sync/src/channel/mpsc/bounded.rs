@@ -13,9 +13,9 @@ use blitzen_util::block_on::block_on;
 use blitzen_util::entered::assert_may_block;
 use blitzen_util::{coop, delay};
 
-use super::chan::{self, Chan, Flow, Rx, Tx, WeakTx};
+use super::bounded_flow::{BoundedFlow, CapacityError, Closed};
+use super::chan::{self, Chan, FlowControl, Rx, Tx, WeakTx};
 use super::error::{SendError, SendTimeoutError, TryRecvError, TrySendError};
-use super::room::{Closed, Refused, Room};
 
 /// The most room a channel can be asked for, as much as a semaphore has permits.
 const MAX_CAPACITY: usize = usize::MAX >> 3;
@@ -41,7 +41,7 @@ pub fn channel<T>(buffer: usize) -> (Sender<T>, Receiver<T>) {
         buffer <= MAX_CAPACITY,
         "a semaphore may not have more than MAX_PERMITS permits ({MAX_CAPACITY})"
     );
-    let (tx, rx) = chan::channel(Room::new(buffer));
+    let (tx, rx) = chan::channel(BoundedFlow::new(buffer));
     (Sender { tx }, Receiver { rx })
 }
 
@@ -57,7 +57,7 @@ pub fn channel<T>(buffer: usize) -> (Sender<T>, Receiver<T>) {
 /// assert_eq!((rx.try_recv(), rx.try_recv()), (Ok(1), Ok(2)));
 /// ```
 pub struct Sender<T> {
-    tx: Tx<T, Room>,
+    tx: Tx<T, BoundedFlow>,
 }
 
 /// A sender that does not keep the channel open; made by
@@ -74,7 +74,7 @@ pub struct Sender<T> {
 /// assert!(rx.is_closed());
 /// ```
 pub struct WeakSender<T> {
-    tx: WeakTx<T, Room>,
+    tx: WeakTx<T, BoundedFlow>,
 }
 
 /// Receives from a bounded channel.
@@ -91,10 +91,10 @@ pub struct WeakSender<T> {
 /// # });
 /// ```
 pub struct Receiver<T> {
-    rx: Rx<T, Room>,
+    rx: Rx<T, BoundedFlow>,
 }
 
-/// Room for one message, made by [`Sender::reserve`]. Dropping it gives the
+/// BoundedFlow for one message, made by [`Sender::reserve`]. Dropping it gives the
 /// room back.
 ///
 /// ```
@@ -107,10 +107,10 @@ pub struct Receiver<T> {
 /// assert_eq!(rx.try_recv(), Ok(5));
 /// ```
 pub struct Permit<'a, T> {
-    chan: &'a Chan<T, Room>,
+    chan: &'a Chan<T, BoundedFlow>,
 }
 
-/// Room for several messages, made by [`Sender::reserve_many`]: an iterator of
+/// BoundedFlow for several messages, made by [`Sender::reserve_many`]: an iterator of
 /// [`Permit`]s. Dropping it gives back the room not used.
 ///
 /// ```
@@ -123,11 +123,11 @@ pub struct Permit<'a, T> {
 /// assert_eq!(rx.len(), 3);
 /// ```
 pub struct PermitIterator<'a, T> {
-    chan: &'a Chan<T, Room>,
+    chan: &'a Chan<T, BoundedFlow>,
     left: usize,
 }
 
-/// Room for one message, together with its sender; made by
+/// BoundedFlow for one message, together with its sender; made by
 /// [`Sender::reserve_owned`].
 ///
 /// ```
@@ -141,7 +141,7 @@ pub struct PermitIterator<'a, T> {
 /// ```
 pub struct OwnedPermit<T> {
     /// `None` once it has been used.
-    tx: Option<Tx<T, Room>>,
+    tx: Option<Tx<T, BoundedFlow>>,
 }
 
 // Messages are moved in or out whole, so no panic shows them half done.
@@ -167,21 +167,21 @@ impl From<Closed> for SendError<()> {
 }
 
 /// The error of a try-operation that hands `value` back.
-fn refused<T>(why: Refused, value: T) -> TrySendError<T> {
+fn try_send_error<T>(why: CapacityError, value: T) -> TrySendError<T> {
     match why {
-        Refused::Full => TrySendError::Full(value),
-        Refused::Closed => TrySendError::Closed(value),
+        CapacityError::Full => TrySendError::Full(value),
+        CapacityError::Closed => TrySendError::Closed(value),
     }
 }
 
 impl<T> Sender<T> {
     #[inline(always)]
-    fn chan(&self) -> &Chan<T, Room> {
+    fn chan(&self) -> &Chan<T, BoundedFlow> {
         self.tx.chan()
     }
 
     #[inline(always)]
-    fn room(&self) -> &Room {
+    fn flow(&self) -> &BoundedFlow {
         &self.tx.chan().flow
     }
 
@@ -192,7 +192,7 @@ impl<T> Sender<T> {
     ///
     /// # Cancel safety
     /// Dropped while it waits, the value has not been sent and is dropped with
-    /// the future, and the place in line is lost. To keep the value,
+    /// the future, and the place in the queue is lost. To keep the value,
     /// [`reserve`](Self::reserve) first.
     ///
     /// ```
@@ -293,13 +293,13 @@ impl<T> Sender<T> {
     /// ```
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        match self.room().try_claim() {
+        match self.flow().try_claim() {
             Ok(claim) => {
                 // SAFETY: just claimed.
                 unsafe { self.chan().send_at(claim, value) };
                 Ok(())
             }
-            Err(why) => Err(refused(why, value)),
+            Err(why) => Err(try_send_error(why, value)),
         }
     }
 
@@ -334,7 +334,7 @@ impl<T> Sender<T> {
     /// If the receiver was closed or dropped.
     ///
     /// # Cancel safety
-    /// Dropped while it waits, the place in line is lost, and room that it had
+    /// Dropped while it waits, the place in the queue is lost, and room that it had
     /// just been given goes to the next.
     ///
     /// ```
@@ -404,7 +404,7 @@ impl<T> Sender<T> {
     /// # });
     /// ```
     pub async fn reserve_owned(self) -> Result<OwnedPermit<T>, SendError<()>> {
-        acquire(self.room(), 1).await?;
+        acquire(self.flow(), 1).await?;
         Ok(OwnedPermit { tx: Some(self.tx) })
     }
 
@@ -426,7 +426,7 @@ impl<T> Sender<T> {
         let chan = self.chan();
         match chan.flow.try_acquire(1) {
             Ok(()) => Ok(Permit { chan }),
-            Err(why) => Err(refused(why, ())),
+            Err(why) => Err(try_send_error(why, ())),
         }
     }
 
@@ -447,7 +447,7 @@ impl<T> Sender<T> {
         let chan = self.chan();
         match chan.flow.try_acquire(n) {
             Ok(()) => Ok(PermitIterator { chan, left: n }),
-            Err(why) => Err(refused(why, ())),
+            Err(why) => Err(try_send_error(why, ())),
         }
     }
 
@@ -467,9 +467,9 @@ impl<T> Sender<T> {
     /// assert_eq!(rx.try_recv(), Ok(5));
     /// ```
     pub fn try_reserve_owned(self) -> Result<OwnedPermit<T>, TrySendError<Self>> {
-        match self.room().try_acquire(1) {
+        match self.flow().try_acquire(1) {
             Ok(()) => Ok(OwnedPermit { tx: Some(self.tx) }),
-            Err(why) => Err(refused(why, self)),
+            Err(why) => Err(try_send_error(why, self)),
         }
     }
 
@@ -502,7 +502,7 @@ impl<T> Sender<T> {
     /// assert!(tx.is_closed());
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.room().is_closed()
+        self.flow().is_closed()
     }
 
     /// Whether both senders belong to one channel.
@@ -530,7 +530,7 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.capacity(), 2);
     /// ```
     pub fn capacity(&self) -> usize {
-        self.room().capacity()
+        self.flow().capacity()
     }
 
     /// How many messages there is room for when it is empty.
@@ -543,7 +543,7 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.max_capacity(), 4);
     /// ```
     pub fn max_capacity(&self) -> usize {
-        self.room().max_capacity()
+        self.flow().max_capacity()
     }
 
     /// Makes a sender that does not keep the channel open.
@@ -589,13 +589,13 @@ impl<T> Sender<T> {
     }
 }
 
-/// Takes permits, in line if they are not there at once.
-async fn acquire(room: &Room, count: usize) -> Result<(), Closed> {
-    if coop::has_budget_remaining() && room.try_acquire(count).is_ok() {
+/// Takes permits, in the queue if they are not there at once.
+async fn acquire(flow: &BoundedFlow, count: usize) -> Result<(), Closed> {
+    if coop::has_budget_remaining() && flow.try_acquire(count).is_ok() {
         coop::try_spend(); // there is one: we have just looked
         return Ok(());
     }
-    room.acquire(count).await
+    flow.acquire(count).await
 }
 
 impl<T> Clone for Sender<T> {
@@ -608,11 +608,15 @@ impl<T> Clone for Sender<T> {
 
 impl<T> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe(f, "Sender", self.chan())
+        fmt_handle(f, "Sender", self.chan())
     }
 }
 
-fn describe<T>(f: &mut fmt::Formatter<'_>, name: &str, chan: &Chan<T, Room>) -> fmt::Result {
+fn fmt_handle<T>(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    chan: &Chan<T, BoundedFlow>,
+) -> fmt::Result {
     f.debug_struct(name)
         .field("capacity", &chan.flow.capacity())
         .field("max_capacity", &chan.flow.max_capacity())
@@ -677,7 +681,7 @@ impl<T> fmt::Debug for WeakSender<T> {
 
 impl<T> Receiver<T> {
     #[inline(always)]
-    fn room(&self) -> &Room {
+    fn flow(&self) -> &BoundedFlow {
         &self.rx.chan().flow
     }
 
@@ -891,7 +895,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(rx.capacity(), 3);
     /// ```
     pub fn capacity(&self) -> usize {
-        self.room().capacity()
+        self.flow().capacity()
     }
 
     /// How many messages there is room for when it is empty.
@@ -903,7 +907,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(rx.max_capacity(), 4);
     /// ```
     pub fn max_capacity(&self) -> usize {
-        self.room().max_capacity()
+        self.flow().max_capacity()
     }
 
     /// How many senders keep the channel open.
@@ -935,7 +939,7 @@ impl<T> Receiver<T> {
 
 impl<T> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe(f, "Receiver", self.rx.chan())
+        fmt_handle(f, "Receiver", self.rx.chan())
     }
 }
 
@@ -969,7 +973,7 @@ impl<T> Drop for Permit<'_, T> {
 
 impl<T> fmt::Debug for Permit<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe(f, "Permit", self.chan)
+        fmt_handle(f, "Permit", self.chan)
     }
 }
 
@@ -1083,7 +1087,7 @@ impl<T> Drop for OwnedPermit<T> {
 impl<T> fmt::Debug for OwnedPermit<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.tx {
-            Some(tx) => describe(f, "OwnedPermit", tx.chan()),
+            Some(tx) => fmt_handle(f, "OwnedPermit", tx.chan()),
             None => f.write_str("OwnedPermit"),
         }
     }

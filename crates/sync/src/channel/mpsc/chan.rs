@@ -1,12 +1,12 @@
 //! What bounded and unbounded channels have in common: the queue, the one
 //! receiver, and the count of senders.
 //!
-//! C1. `head` is the receiver's, and after it the destructor's.
-//! C2. `senders` never rises from zero: then no message can come any more.
-//! C3. A sender publishes its message before it is uncounted.
-//! C4. The receiver sleeps only if nothing had been claimed when it said that it
-//!     waits. A claim after that sees it and wakes it; one before that will be
-//!     published in an instant, for which the receiver comes back.
+//! C1. `head` is accessed by the receiver, and after it by the destructor.
+//! C2. `senders` never rises from zero: then no message can be sent any more.
+//! C3. A sender publishes its message before it decrements `senders`.
+//! C4. The receiver returns `Pending` without waking itself only if no message was
+//!     claimed when it set its waiting bit. A later claim sees the bit and wakes it;
+//!     an earlier one is about to be published, and the receiver polls again.
 
 use std::mem;
 use std::task::{Context, Poll, ready};
@@ -18,35 +18,35 @@ use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::{Arc, MODEL, hint, thread};
 
 use super::error::TryRecvError;
-use super::waker_cell::{Registered, WakerCell};
-use crate::channel::blocks::{Blocks, Head, Positions};
-use crate::channel::until::{dismiss_all, until};
-use crate::queue::Queue;
+use super::waker_cell::{Registration, WakerCell};
+use crate::channel::block_list::{BlockHead, BlockList, PositionCounter};
+use crate::channel::wait_until::{wait_until, wake_all_waiters};
+use crate::wait_queue::WaitQueue;
 
-/// How often to look for a message that a sender is just storing.
+/// How often to poll for a message that a sender is just storing.
 const SPINS: u32 = if MODEL { 1 } else { 100 };
 
-/// Who may send, and where.
-pub(super) trait Flow: Positions {
+/// The state word of a channel: capacity, positions, and the waiting bit.
+pub(super) trait FlowControl: PositionCounter {
     /// The waker of whoever receives.
-    fn receiver(&self) -> &WakerCell;
+    fn rx_waker(&self) -> &WakerCell;
 
     /// Sets the bit: the receiver has left its waker. Returns where the claims
     /// end; the later ones will wake it.
-    fn wait(&self) -> usize;
+    fn set_waiting(&self) -> usize;
 
     /// Where the claims end, if the bit is set.
-    fn waits(&self) -> Option<usize>;
+    fn waiting_tail(&self) -> Option<usize>;
 
     /// Clears the bit; true if it was set. A change made before is seen by a
     /// receiver that sets it after this.
-    fn stop_waiting(&self) -> bool;
+    fn clear_waiting(&self) -> bool;
 
     /// Has the receiver look again, if it waits.
     fn wake_receiver(&self) {
-        if self.stop_waiting() {
+        if self.clear_waiting() {
             // SAFETY: we have cleared the bit.
-            unsafe { self.receiver().take() }.wake();
+            unsafe { self.rx_waker().take() }.wake();
         }
     }
 
@@ -60,57 +60,57 @@ pub(super) trait Flow: Positions {
     fn len(&self, head: usize) -> usize;
 
     /// The receiver has taken messages.
-    fn taken(&self, count: usize);
+    fn release_received(&self, count: usize);
 
     /// Refuses new messages.
     fn close(&self);
 }
 
 /// A place in the queue for one message.
-pub(super) struct Claim {
+pub(super) struct SlotClaim {
     pub(super) position: usize,
     /// The receiver waits for it (C4), and the claim has its waker.
-    pub(super) wakes: bool,
+    pub(super) wakes_receiver: bool,
 }
 
-pub(super) struct Chan<T, F: Flow> {
+pub(super) struct Chan<T, F: FlowControl> {
     pub(super) flow: F,
-    blocks: Blocks<T>,
-    head: UnsafeCell<Head<T>>,
+    blocks: BlockList<T>,
+    head: UnsafeCell<BlockHead<T>>,
     senders: AtomicUsize,
     weak_senders: AtomicUsize,
     /// Those who wait for the close.
-    closing: Queue,
+    closing: WaitQueue,
 }
 
 // SAFETY: a `T` is handed from one thread to another and never lent; C1.
-unsafe impl<T: Send, F: Flow + Send + Sync> Sync for Chan<T, F> {}
+unsafe impl<T: Send, F: FlowControl + Send + Sync> Sync for Chan<T, F> {}
 // SAFETY: as above.
-unsafe impl<T: Send, F: Flow + Send + Sync> Send for Chan<T, F> {}
+unsafe impl<T: Send, F: FlowControl + Send + Sync> Send for Chan<T, F> {}
 
-pub(super) fn channel<T, F: Flow>(flow: F) -> (Tx<T, F>, Rx<T, F>) {
-    let (blocks, head) = Blocks::new();
+pub(super) fn channel<T, F: FlowControl>(flow: F) -> (Tx<T, F>, Rx<T, F>) {
+    let (blocks, head) = BlockList::new();
     let chan = Arc::new(Chan {
         flow,
         blocks,
         head: UnsafeCell::new(head),
         senders: AtomicUsize::new(1),
         weak_senders: AtomicUsize::new(0),
-        closing: Queue::new(()),
+        closing: WaitQueue::new(()),
     });
     (Tx(chan.clone()), Rx(chan))
 }
 
-impl<T, F: Flow> Chan<T, F> {
+impl<T, F: FlowControl> Chan<T, F> {
     /// Stores a message and tells the receiver.
     ///
     /// # Safety
     /// The caller has just made the claim on `flow`.
     #[inline(always)]
-    pub(super) unsafe fn send_at(&self, claim: Claim, value: T) {
+    pub(super) unsafe fn send_at(&self, claim: SlotClaim, value: T) {
         // SAFETY: handed on.
         unsafe { self.blocks.push(&self.flow, claim.position, value) };
-        if claim.wakes {
+        if claim.wakes_receiver {
             self.wake_claimed();
         }
     }
@@ -119,7 +119,7 @@ impl<T, F: Flow> Chan<T, F> {
     #[inline(never)]
     fn wake_claimed(&self) {
         // SAFETY: the claim has cleared the bit.
-        unsafe { self.flow.receiver().take() }.wake();
+        unsafe { self.flow.rx_waker().take() }.wake();
     }
 
     pub(super) fn strong_count(&self) -> usize {
@@ -133,16 +133,16 @@ impl<T, F: Flow> Chan<T, F> {
 
     /// Waits until the receiver is closed or dropped.
     pub(super) async fn closed(&self) {
-        until(&self.closing, || self.flow.is_closed()).await;
+        wait_until(&self.closing, || self.flow.is_closed()).await;
     }
 }
 
-impl<T, F: Flow> Drop for Chan<T, F> {
+impl<T, F: FlowControl> Drop for Chan<T, F> {
     fn drop(&mut self) {
         // Messages sent with permits that outlived the receiver.
-        struct Rest<'a, T, F: Flow>(&'a mut Chan<T, F>);
+        struct DrainOnDrop<'a, T, F: FlowControl>(&'a mut Chan<T, F>);
 
-        impl<T, F: Flow> Rest<'_, T, F> {
+        impl<T, F: FlowControl> DrainOnDrop<'_, T, F> {
             fn pop(&mut self) -> Option<T> {
                 let blocks = &self.0.blocks;
                 // SAFETY: C1, nobody else is left.
@@ -152,7 +152,7 @@ impl<T, F: Flow> Drop for Chan<T, F> {
             }
         }
 
-        impl<T, F: Flow> Drop for Rest<'_, T, F> {
+        impl<T, F: FlowControl> Drop for DrainOnDrop<'_, T, F> {
             fn drop(&mut self) {
                 while self.pop().is_some() {}
                 let blocks = &mut self.0.blocks;
@@ -163,15 +163,15 @@ impl<T, F: Flow> Drop for Chan<T, F> {
             }
         }
 
-        let mut rest = Rest(self);
-        while rest.pop().is_some() {}
+        let mut drain = DrainOnDrop(self);
+        while drain.pop().is_some() {}
     }
 }
 
 /// A counted sender.
-pub(super) struct Tx<T, F: Flow>(Arc<Chan<T, F>>);
+pub(super) struct Tx<T, F: FlowControl>(Arc<Chan<T, F>>);
 
-impl<T, F: Flow> Tx<T, F> {
+impl<T, F: FlowControl> Tx<T, F> {
     #[inline(always)]
     pub(super) fn chan(&self) -> &Chan<T, F> {
         &self.0
@@ -187,14 +187,14 @@ impl<T, F: Flow> Tx<T, F> {
     }
 }
 
-impl<T, F: Flow> Clone for Tx<T, F> {
+impl<T, F: FlowControl> Clone for Tx<T, F> {
     fn clone(&self) -> Self {
         self.0.senders.fetch_add(1, Relaxed);
         Self(self.0.clone())
     }
 }
 
-impl<T, F: Flow> Drop for Tx<T, F> {
+impl<T, F: FlowControl> Drop for Tx<T, F> {
     fn drop(&mut self) {
         // AcqRel: Release, met by the Acquire in `strong_count`: C3.
         if self.0.senders.fetch_sub(1, AcqRel) == 1 {
@@ -204,9 +204,9 @@ impl<T, F: Flow> Drop for Tx<T, F> {
 }
 
 /// A sender that does not keep the channel open.
-pub(super) struct WeakTx<T, F: Flow>(Arc<Chan<T, F>>);
+pub(super) struct WeakTx<T, F: FlowControl>(Arc<Chan<T, F>>);
 
-impl<T, F: Flow> WeakTx<T, F> {
+impl<T, F: FlowControl> WeakTx<T, F> {
     pub(super) fn chan(&self) -> &Chan<T, F> {
         &self.0
     }
@@ -214,7 +214,7 @@ impl<T, F: Flow> WeakTx<T, F> {
     pub(super) fn upgrade(&self) -> Option<Tx<T, F>> {
         let mut count = self.0.senders.load(Relaxed);
         while count != 0 {
-            // C2. Relaxed: the sender that is counted keeps the rest alive.
+            // C2. Relaxed: the sender that is counted keeps the channel alive.
             match (self.0.senders).compare_exchange_weak(count, count + 1, Relaxed, Relaxed) {
                 Ok(_) => return Some(Tx(self.0.clone())),
                 Err(changed) => count = changed,
@@ -224,24 +224,24 @@ impl<T, F: Flow> WeakTx<T, F> {
     }
 }
 
-impl<T, F: Flow> Clone for WeakTx<T, F> {
+impl<T, F: FlowControl> Clone for WeakTx<T, F> {
     fn clone(&self) -> Self {
         self.0.weak_senders.fetch_add(1, Relaxed);
         Self(self.0.clone())
     }
 }
 
-impl<T, F: Flow> Drop for WeakTx<T, F> {
+impl<T, F: FlowControl> Drop for WeakTx<T, F> {
     fn drop(&mut self) {
         self.0.weak_senders.fetch_sub(1, Relaxed);
     }
 }
 
 /// The only receiver.
-pub(super) struct Rx<T, F: Flow>(Arc<Chan<T, F>>);
+pub(super) struct Rx<T, F: FlowControl>(Arc<Chan<T, F>>);
 
 /// What the queue has to offer.
-enum Next<T> {
+enum Received<T> {
     Value(T),
     /// Nothing now.
     Empty,
@@ -249,7 +249,7 @@ enum Next<T> {
     End,
 }
 
-impl<T, F: Flow> Rx<T, F> {
+impl<T, F: FlowControl> Rx<T, F> {
     #[inline(always)]
     pub(super) fn chan(&self) -> &Chan<T, F> {
         &self.0
@@ -269,31 +269,31 @@ impl<T, F: Flow> Rx<T, F> {
     }
 
     #[inline(always)]
-    fn next(&mut self) -> Next<T> {
+    fn next(&mut self) -> Received<T> {
         match self.pop() {
             Some(value) => {
-                self.0.flow.taken(1);
-                Next::Value(value)
+                self.0.flow.release_received(1);
+                Received::Value(value)
             }
             None => self.why_empty(),
         }
     }
 
     #[inline(never)]
-    fn why_empty(&mut self) -> Next<T> {
+    fn why_empty(&mut self) -> Received<T> {
         if self.0.flow.is_idle(self.position()) {
-            return Next::End;
+            return Received::End;
         }
         if self.0.strong_count() != 0 {
-            return Next::Empty;
+            return Received::Empty;
         }
         // C3: what is not there now will not come.
         match self.pop() {
             Some(value) => {
-                self.0.flow.taken(1);
-                Next::Value(value)
+                self.0.flow.release_received(1);
+                Received::Value(value)
             }
-            None => Next::End,
+            None => Received::End,
         }
     }
 
@@ -303,56 +303,56 @@ impl<T, F: Flow> Rx<T, F> {
             && let Some(value) = self.pop()
         {
             coop::try_spend(); // there is one: we have just looked
-            self.0.flow.taken(1);
+            self.0.flow.release_received(1);
             return Poll::Ready(Some(value));
         }
-        self.poll_recv_slowly(cx)
+        self.poll_recv_slow(cx)
     }
 
     #[cold]
     #[inline(never)]
-    fn poll_recv_slowly(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+    fn poll_recv_slow(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let spent = ready!(coop::poll_proceed(cx));
         let mut next = self.next();
-        if let Next::Empty = next {
-            next = self.next_or_wait(cx);
+        if let Received::Empty = next {
+            next = self.recv_or_wait(cx);
         }
         let value = match next {
-            Next::Value(value) => Some(value),
-            Next::End => None,
-            Next::Empty => return Poll::Pending,
+            Received::Value(value) => Some(value),
+            Received::End => None,
+            Received::Empty => return Poll::Pending,
         };
         spent.made_progress();
         Poll::Ready(value)
     }
 
     /// If there is nothing, the task will be woken.
-    fn next_or_wait(&mut self, cx: &mut Context<'_>) -> Next<T> {
+    fn recv_or_wait(&mut self, cx: &mut Context<'_>) -> Received<T> {
         let flow = &self.0.flow;
-        let withdraw = || flow.stop_waiting();
+        let withdraw = || flow.clear_waiting();
         // SAFETY: we are the receiver.
-        let waiting_since = match unsafe { flow.receiver().register(cx.waker(), withdraw) } {
-            Registered::Now => Some(flow.wait()),
-            Registered::Before => flow.waits(),
-            Registered::TooSoon => None,
+        let waiting_since = match unsafe { flow.rx_waker().register(cx.waker(), withdraw) } {
+            Registration::Stored => Some(flow.set_waiting()),
+            Registration::AlreadyStored => flow.waiting_tail(),
+            Registration::BeingWoken => None,
         };
         if let Some(claimed) = waiting_since {
             let next = self.next();
             let nothing_claimed = F::distance(claimed, self.position()) == 0;
-            if nothing_claimed || !matches!(next, Next::Empty) {
+            if nothing_claimed || !matches!(next, Received::Empty) {
                 return next; // C4
             }
         }
         for _ in 0..SPINS {
             hint::spin_loop();
             match self.next() {
-                Next::Empty => {}
+                Received::Empty => {}
                 next => return next,
             }
         }
         thread::yield_now(); // perhaps the sender has lost its core
         cx.waker().wake_by_ref();
-        Next::Empty
+        Received::Empty
     }
 
     pub(super) fn poll_recv_many(
@@ -377,7 +377,7 @@ impl<T, F: Flow> Rx<T, F> {
             more += 1;
         }
         if more != 0 {
-            self.0.flow.taken(more);
+            self.0.flow.release_received(more);
         }
         Poll::Ready(more + 1)
     }
@@ -385,10 +385,10 @@ impl<T, F: Flow> Rx<T, F> {
     #[inline]
     pub(super) fn try_recv(&mut self) -> Result<T, TryRecvError> {
         match self.next() {
-            Next::Value(value) => Ok(value),
-            Next::End => Err(TryRecvError::Disconnected),
-            Next::Empty if self.len() == 0 => Err(TryRecvError::Empty),
-            Next::Empty => Ok(self.wait_for_claimed()),
+            Received::Value(value) => Ok(value),
+            Received::End => Err(TryRecvError::Disconnected),
+            Received::Empty if self.len() == 0 => Err(TryRecvError::Empty),
+            Received::Empty => Ok(self.spin_for_claimed()),
         }
     }
 
@@ -396,11 +396,11 @@ impl<T, F: Flow> Rx<T, F> {
     /// been sent: it is a few instructions away, unless its sender has just
     /// lost its core.
     #[cold]
-    fn wait_for_claimed(&mut self) -> T {
+    fn spin_for_claimed(&mut self) -> T {
         let mut spins = 0;
         loop {
             if let Some(value) = self.pop() {
-                self.0.flow.taken(1);
+                self.0.flow.release_received(1);
                 return value;
             }
             match spins < SPINS {
@@ -422,40 +422,40 @@ impl<T, F: Flow> Rx<T, F> {
     pub(super) fn close(&mut self) {
         if !self.0.flow.is_closed() {
             self.0.flow.close();
-            dismiss_all(&self.0.closing);
+            wake_all_waiters(&self.0.closing);
         }
     }
 }
 
-impl<T, F: Flow> Drop for Rx<T, F> {
+impl<T, F: FlowControl> Drop for Rx<T, F> {
     fn drop(&mut self) {
-        struct Rest<'a, T, F: Flow>(&'a mut Rx<T, F>);
+        struct DrainOnDrop<'a, T, F: FlowControl>(&'a mut Rx<T, F>);
 
-        impl<T, F: Flow> Rest<'_, T, F> {
+        impl<T, F: FlowControl> DrainOnDrop<'_, T, F> {
             fn drop_next(&mut self) -> bool {
                 let value = self.0.pop();
                 let found = value.is_some();
                 if found {
-                    self.0.0.flow.taken(1);
+                    self.0.0.flow.release_received(1);
                 }
                 found
             }
         }
 
-        impl<T, F: Flow> Drop for Rest<'_, T, F> {
+        impl<T, F: FlowControl> Drop for DrainOnDrop<'_, T, F> {
             fn drop(&mut self) {
                 while self.drop_next() {}
             }
         }
 
-        let mut rest = Rest(self);
-        rest.0.close();
-        if rest.0.0.flow.stop_waiting() {
+        let mut drain = DrainOnDrop(self);
+        drain.0.close();
+        if drain.0.0.flow.clear_waiting() {
             // SAFETY: we have cleared the bit.
-            drop(unsafe { rest.0.0.flow.receiver().take() });
+            drop(unsafe { drain.0.0.flow.rx_waker().take() });
         }
-        while rest.drop_next() {}
-        mem::forget(rest);
+        while drain.drop_next() {}
+        mem::forget(drain);
     }
 }
 
@@ -507,7 +507,7 @@ mod model {
                 let tx = tx.clone();
                 move || block_on(tx.reserve_many(2)).map(|permits| permits.count())
             });
-            // Given up with one permit gathered, or never in line.
+            // Given up with one permit gathered, or never in the queue.
             let _ = poll_once(pin!(tx.reserve_many(2)));
             drop(permit);
             assert_eq!(other.join().unwrap().unwrap(), 2);

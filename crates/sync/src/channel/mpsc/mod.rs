@@ -39,10 +39,10 @@
 //! receiver in the channel.
 
 mod bounded;
+mod bounded_flow;
 mod chan;
-mod room;
-mod tail;
 mod unbounded;
+mod unbounded_flow;
 mod waker_cell;
 
 pub use self::bounded::{

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use blitzen_util::block_on::block_on;
 use blitzen_util::entered::assert_may_block;
 
-use super::chan::{self, Chan, Flow, Rx, Tx, WeakTx};
+use super::chan::{self, Chan, FlowControl, Rx, Tx, WeakTx};
 use super::error::{SendError, TryRecvError};
-use super::tail::Tail;
+use super::unbounded_flow::UnboundedFlow;
 
 /// Makes a channel that takes as many messages as memory holds.
 ///
@@ -24,7 +24,7 @@ use super::tail::Tail;
 /// # });
 /// ```
 pub fn unbounded_channel<T>() -> (UnboundedSender<T>, UnboundedReceiver<T>) {
-    let (tx, rx) = chan::channel(Tail::new());
+    let (tx, rx) = chan::channel(UnboundedFlow::new());
     (UnboundedSender { tx }, UnboundedReceiver { rx })
 }
 
@@ -40,7 +40,7 @@ pub fn unbounded_channel<T>() -> (UnboundedSender<T>, UnboundedReceiver<T>) {
 /// assert_eq!((rx.try_recv(), rx.try_recv()), (Ok(1), Ok(2)));
 /// ```
 pub struct UnboundedSender<T> {
-    tx: Tx<T, Tail>,
+    tx: Tx<T, UnboundedFlow>,
 }
 
 /// A sender that does not keep the channel open; made by
@@ -57,7 +57,7 @@ pub struct UnboundedSender<T> {
 /// assert!(rx.is_closed());
 /// ```
 pub struct WeakUnboundedSender<T> {
-    tx: WeakTx<T, Tail>,
+    tx: WeakTx<T, UnboundedFlow>,
 }
 
 /// Receives from an unbounded channel.
@@ -74,7 +74,7 @@ pub struct WeakUnboundedSender<T> {
 /// # });
 /// ```
 pub struct UnboundedReceiver<T> {
-    rx: Rx<T, Tail>,
+    rx: Rx<T, UnboundedFlow>,
 }
 
 // Messages are moved in or out whole, so no panic shows them half done.
@@ -89,7 +89,7 @@ impl<T> Unpin for UnboundedReceiver<T> {}
 
 impl<T> UnboundedSender<T> {
     #[inline(always)]
-    fn chan(&self) -> &Chan<T, Tail> {
+    fn chan(&self) -> &Chan<T, UnboundedFlow> {
         self.tx.chan()
     }
 
@@ -218,11 +218,15 @@ impl<T> Clone for UnboundedSender<T> {
 
 impl<T> fmt::Debug for UnboundedSender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe(f, "UnboundedSender", self.chan())
+        fmt_handle(f, "UnboundedSender", self.chan())
     }
 }
 
-fn describe<T>(f: &mut fmt::Formatter<'_>, name: &str, chan: &Chan<T, Tail>) -> fmt::Result {
+fn fmt_handle<T>(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    chan: &Chan<T, UnboundedFlow>,
+) -> fmt::Result {
     f.debug_struct(name)
         .field("closed", &chan.flow.is_closed())
         .field("senders", &chan.strong_count())
@@ -513,6 +517,6 @@ impl<T> UnboundedReceiver<T> {
 
 impl<T> fmt::Debug for UnboundedReceiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        describe(f, "UnboundedReceiver", self.rx.chan())
+        fmt_handle(f, "UnboundedReceiver", self.rx.chan())
     }
 }

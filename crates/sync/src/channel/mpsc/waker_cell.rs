@@ -1,16 +1,17 @@
 //! The waker of a channel's only receiver.
 //!
 //! ```text
-//!   receiver:  write the waker   occupied   set WAITING
-//!   sender:    clear WAITING     read the waker   not occupied
+//!   receiver:  write the waker   set occupied      set WAITING
+//!   sender:    clear WAITING     read the waker    clear occupied
 //! ```
 //!
-//! `WAITING` is a bit of the channel's word, see [`Flow`](super::chan::Flow).
+//! `WAITING` is a bit of the channel's state, see
+//! [`FlowControl`](super::chan::FlowControl).
 //!
-//! W1. While `occupied` is false, the place is the receiver's. It sets the bit
-//!     after it has left a waker there, and nobody writes there then.
-//! W2. Whoever clears the bit has the waker: it reads it out, and then gives the
-//!     place back.
+//! W1. While `occupied` is false, only the receiver accesses `waker`. It sets the
+//!     bit after it has stored a waker; then nobody writes there.
+//! W2. The thread that clears the bit owns the waker: it moves it out, and then
+//!     clears `occupied`.
 
 use std::mem::MaybeUninit;
 use std::task::Waker;
@@ -19,20 +20,21 @@ use blitzen_util::shim::atomic::AtomicBool;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::cell::UnsafeCell;
 
-/// A place for one waker, left by one task and fired by any.
+/// A cell for one waker, stored by one task and taken by any thread.
 pub(super) struct WakerCell {
     occupied: AtomicBool,
     waker: UnsafeCell<MaybeUninit<Waker>>,
 }
 
-/// How a waker was left.
-pub(super) enum Registered {
-    /// The receiver has to set the bit.
-    Now,
-    /// It is there from an earlier poll, and may be taken by now: the bit says.
-    Before,
-    /// Another one is there, which is being fired.
-    TooSoon,
+/// The result of [`WakerCell::register`].
+pub(super) enum Registration {
+    /// The waker was stored. The receiver has to set the bit.
+    Stored,
+    /// The same waker was stored by an earlier poll. The bit says whether it has
+    /// been taken since.
+    AlreadyStored,
+    /// Another waker is stored, and a sender is waking it.
+    BeingWoken,
 }
 
 // SAFETY: W1 and W2 give the waker to one thread at a time, and wakers are
@@ -49,8 +51,7 @@ impl WakerCell {
         }
     }
 
-    /// Leaves `waker` there; `withdraw` clears the bit, and says whether it was
-    /// set.
+    /// Stores `waker`. `withdraw` clears the bit, and returns whether it was set.
     ///
     /// # Safety
     /// One caller at a time: the receiver.
@@ -58,16 +59,16 @@ impl WakerCell {
         &self,
         waker: &Waker,
         withdraw: impl FnOnce() -> bool,
-    ) -> Registered {
+    ) -> Registration {
         // Acquire, met by the Release in `take`: the old waker has been read.
         if self.occupied.load(Acquire) {
             // SAFETY: W1, nobody writes it. Even if it has been taken by now,
             // its two words still can be compared.
             if unsafe { (self.waker).with(|set| (*set).assume_init_ref().will_wake(waker)) } {
-                return Registered::Before;
+                return Registration::AlreadyStored;
             }
             if !withdraw() {
-                return Registered::TooSoon;
+                return Registration::BeingWoken;
             }
             // SAFETY: W2, we have cleared the bit.
             drop(unsafe { self.take() });
@@ -77,15 +78,15 @@ impl WakerCell {
         self.waker.with_mut(|slot| unsafe { (*slot).write(waker) });
         // Relaxed: the bit, which is set with Release, shows it.
         self.occupied.store(true, Relaxed);
-        Registered::Now
+        Registration::Stored
     }
 
-    /// The waker, to be fired or dropped.
+    /// Moves the waker out, to be woken or dropped.
     ///
     /// # Safety
     /// W2: the caller has just cleared the bit, with Acquire.
     pub(super) unsafe fn take(&self) -> Waker {
-        // SAFETY: by the caller's word it is there, and it is not read again.
+        // SAFETY: by the contract of this function it is there, and it is not read again.
         let waker = self
             .waker
             .with(|slot| unsafe { (*slot).assume_init_read() });

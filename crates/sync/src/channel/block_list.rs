@@ -1,4 +1,4 @@
-//! An unbounded queue in linked blocks: many push, one pops.
+//! An unbounded queue in linked blocks, for many producers and one consumer.
 //!
 //! ```text
 //!   oldest ──► block ──► block ──► block ──► null
@@ -6,23 +6,23 @@
 //!             receiver           tail_block
 //! ```
 //!
-//! Whoever pushes has first claimed a position, by a read-modify-write on a
-//! word that is not kept here ([`Positions`]); positions are claimed in order.
+//! Before it pushes, a sender claims a position by a read-modify-write of a word
+//! that its channel keeps ([`PositionCounter`]); positions are claimed in order.
 //!
-//! B1. Between its claim and the moment it stores its slot's mark, a sender may
-//!     touch every block from the one it found in `tail_block` up to the one of
-//!     its position; before and after, none.
+//! B1. Between its claim and the store of its slot's mark, a sender may access
+//!     every block from the one it found in `tail_block` up to the one of its
+//!     position; before and after, none.
 //! B2. `tail_block` moves forward only, and leaves a block only when all of its
-//!     slots are marked. So it never lies beyond a position not yet published.
-//! B3. Whoever moves `tail_block` away from a block then reads the claims made
-//!     so far, by a read-modify-write on the same word, and notes the number in
-//!     the block as `left_at`. A later claim sees the new `tail_block`, so every
-//!     sender that may touch the block has a position below `left_at`.
-//! B4. The receiver takes a block back once it has passed `left_at`: by B1 and
-//!     B3 nobody can touch it any more.
-//! B5. A slot is its claimer's until it has the mark of its position, and the
-//!     receiver's then. Marks need not be cleared: a block that is used again
-//!     has other positions.
+//!     slots are marked. So it is never beyond a position not yet published.
+//! B3. The sender that moves `tail_block` away from a block then reads the number
+//!     of claims by a read-modify-write of the same word, and stores it in the
+//!     block as `retired_at`. A later claim sees the new `tail_block`, so every
+//!     sender that may access the block has a position below `retired_at`.
+//! B4. The receiver recycles a block once it has passed `retired_at`: by B1 and B3
+//!     no sender can access it any more.
+//! B5. A slot belongs to the sender that claimed it until it has the mark of its
+//!     position, and to the receiver then. Marks need not be cleared: a block that
+//!     is used again has other positions.
 
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
@@ -32,46 +32,46 @@ use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
 use blitzen_util::shim::cell::UnsafeCell;
 
-/// Slots in a block; in a model as few as cross a border soon.
-const LEN: usize = if MODEL { 2 } else { 32 };
+/// Slots in a block; in a model so few that blocks are linked and recycled soon.
+const BLOCK_LEN: usize = if MODEL { 2 } else { 32 };
 
-/// `left_at` of a block in which the tail still is.
-const NOT_LEFT: usize = usize::MAX;
+/// `retired_at` of a block that `tail_block` has not left.
+const NOT_RETIRED: usize = usize::MAX;
 
-const _: () = assert!(LEN.is_power_of_two());
+const _: () = assert!(BLOCK_LEN.is_power_of_two());
 
-/// What a slot holds when the value of `position` is in it. Never zero, which it
-/// holds at first.
+/// The mark of a slot that holds the value of `position`. Never zero, the initial
+/// mark.
 #[inline(always)]
 fn mark(position: usize) -> u32 {
     (position as u32) << 1 | 1
 }
 
-/// Where senders claim their positions.
-pub(super) trait Positions {
-    /// How far `position` lies behind `start`, which is not beyond it.
+/// The word in which senders claim positions.
+pub(super) trait PositionCounter {
+    /// The distance from `start` to `position`, which is not before it.
     fn distance(position: usize, start: usize) -> usize;
 
-    /// Whether `head` has come as far as `position`.
+    /// Whether `head` has reached `position`.
     fn has_passed(head: usize, position: usize) -> bool;
 
-    /// The next position to be claimed, by a read-modify-write that releases;
-    /// every claim acquires.
+    /// Reads the next position to be claimed, by a read-modify-write that
+    /// releases; every claim acquires.
     fn claimed(&self) -> usize;
 }
 
 /// The senders' end of the queue.
-pub(super) struct Blocks<T> {
+pub(super) struct BlockList<T> {
     tail_block: AtomicPtr<Block<T>>,
     /// A block taken back and not used again yet.
     spare: AtomicPtr<Block<T>>,
 }
 
 /// The receiver's end of the queue.
-pub(super) struct Head<T> {
+pub(super) struct BlockHead<T> {
     /// How many values have been taken.
     position: usize,
-    /// The slot of `block` to look at next; `LEN` if that is in another block.
+    /// The slot of `block` to look at next; `BLOCK_LEN` if that is in another block.
     index: usize,
     block: NonNull<Block<T>>,
     /// The first block that has not been taken back.
@@ -81,30 +81,30 @@ pub(super) struct Head<T> {
 struct Block<T> {
     /// The position of the first slot.
     start: UnsafeCell<usize>,
-    left_at: AtomicUsize,
+    retired_at: AtomicUsize,
     next: AtomicPtr<Block<T>>,
-    slots: [Slot<T>; LEN],
+    slots: [BlockSlot<T>; BLOCK_LEN],
 }
 
-struct Slot<T> {
+struct BlockSlot<T> {
     mark: AtomicU32,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
 // SAFETY: the queue hands a `T` from one thread to another and never lends it.
-unsafe impl<T: Send> Send for Head<T> {}
+unsafe impl<T: Send> Send for BlockHead<T> {}
 // SAFETY: as above, and B1 to B5 keep two threads from one block or slot.
-unsafe impl<T: Send> Sync for Blocks<T> {}
+unsafe impl<T: Send> Sync for BlockList<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Send for Blocks<T> {}
+unsafe impl<T: Send> Send for BlockList<T> {}
 
 impl<T> Block<T> {
     fn new() -> NonNull<Self> {
         NonNull::from(Box::leak(Box::new(Self {
             start: UnsafeCell::new(0),
-            left_at: AtomicUsize::new(NOT_LEFT),
+            retired_at: AtomicUsize::new(NOT_RETIRED),
             next: AtomicPtr::new(ptr::null_mut()),
-            slots: std::array::from_fn(|_| Slot {
+            slots: std::array::from_fn(|_| BlockSlot {
                 mark: AtomicU32::new(0),
                 value: UnsafeCell::new(MaybeUninit::uninit()),
             }),
@@ -120,7 +120,7 @@ impl<T> Block<T> {
 
     /// Whether all slots have been published (B2).
     fn is_full(&self) -> bool {
-        let marked = |(index, slot): (usize, &Slot<T>)| {
+        let marked = |(index, slot): (usize, &BlockSlot<T>)| {
             // Acquire, met by the Release in `push`: whoever is later told that
             // the tail has left sees that the slots were published.
             slot.mark.load(Acquire) == mark(self.start().wrapping_add(index))
@@ -130,19 +130,19 @@ impl<T> Block<T> {
     }
 
     fn next(&self) -> Option<NonNull<Self>> {
-        // Acquire, met by the Release in `follow`: its start is seen.
+        // Acquire, met by the Release in `next_or_link`: its start is seen.
         NonNull::new(self.next.load(Acquire))
     }
 }
 
-impl<T> Blocks<T> {
-    pub(super) fn new() -> (Self, Head<T>) {
+impl<T> BlockList<T> {
+    pub(super) fn new() -> (Self, BlockHead<T>) {
         let block = Block::new();
         let blocks = Self {
             tail_block: AtomicPtr::new(block.as_ptr()),
             spare: AtomicPtr::new(ptr::null_mut()),
         };
-        let head = Head {
+        let head = BlockHead {
             position: 0,
             index: 0,
             block,
@@ -157,16 +157,16 @@ impl<T> Blocks<T> {
     /// The caller has just claimed `position` from `positions`, and pushes there
     /// once.
     #[inline(always)]
-    pub(super) unsafe fn push<P: Positions>(&self, positions: &P, position: usize, value: T) {
-        // Acquire, met by the Release in `walk`: the block's start is seen.
+    pub(super) unsafe fn push<P: PositionCounter>(&self, positions: &P, position: usize, value: T) {
+        // Acquire, met by the Release in `advance`: the block's start is seen.
         let tail = self.tail_block.load(Acquire);
         // SAFETY: B1 and B4, it is there until we have published.
         let mut block = unsafe { &*tail };
         let mut index = P::distance(position, block.start()); // B2
-        if index >= LEN {
+        if index >= BLOCK_LEN {
             // SAFETY: the claim is the caller's, and not yet published.
-            block = unsafe { self.walk(positions, block, index / LEN) };
-            index %= LEN;
+            block = unsafe { self.advance(positions, block, index / BLOCK_LEN) };
+            index %= BLOCK_LEN;
         }
         let slot = &block.slots[index];
         // SAFETY: B5, the slot is ours.
@@ -182,7 +182,7 @@ impl<T> Blocks<T> {
     /// `tail_block` after it (B1).
     #[cold]
     #[inline(never)]
-    unsafe fn walk<'a, P: Positions>(
+    unsafe fn advance<'a, P: PositionCounter>(
         &'a self,
         positions: &P,
         mut block: &'a Block<T>,
@@ -191,7 +191,7 @@ impl<T> Blocks<T> {
         let mut all_full = true;
         for _ in 0..steps {
             // SAFETY: B1, both are in reach of an unpublished claim.
-            let next = unsafe { self.follow(block) };
+            let next = unsafe { self.next_or_link(block) };
             all_full = all_full && block.is_full();
             if all_full {
                 let from = ptr::from_ref(block).cast_mut();
@@ -200,12 +200,12 @@ impl<T> Blocks<T> {
                     .compare_exchange(from, next.as_ptr(), AcqRel, Relaxed)
                     .is_ok();
                 if moved {
-                    let left_at = match positions.claimed() {
-                        NOT_LEFT => NOT_LEFT.wrapping_add(1), // one later will do
+                    let retired_at = match positions.claimed() {
+                        NOT_RETIRED => NOT_RETIRED.wrapping_add(1), // one later will do
                         position => position,
                     };
                     // Release, met by the Acquire in `enter_next`. B3.
-                    block.left_at.store(left_at, Release);
+                    block.retired_at.store(retired_at, Release);
                 }
             }
             // SAFETY: as above.
@@ -218,14 +218,14 @@ impl<T> Blocks<T> {
     ///
     /// # Safety
     /// `block` is in reach: B1.
-    unsafe fn follow(&self, block: &Block<T>) -> NonNull<Block<T>> {
+    unsafe fn next_or_link(&self, block: &Block<T>) -> NonNull<Block<T>> {
         if let Some(next) = block.next() {
             return next;
         }
-        // Acquire, met by the Release in `keep`: the block has been cleared.
+        // Acquire, met by the Release in `recycle`: the block has been cleared.
         let spare = self.spare.swap(ptr::null_mut(), Acquire);
         let fresh = NonNull::new(spare).unwrap_or_else(Block::new);
-        let start = block.start().wrapping_add(LEN);
+        let start = block.start().wrapping_add(BLOCK_LEN);
         // SAFETY: swapped out or just made, so ours alone.
         unsafe { fresh.as_ref().start.with_mut(|slot| *slot = start) };
         // AcqRel: Release, met by the Acquire in `next`; Acquire for the other.
@@ -235,7 +235,7 @@ impl<T> Blocks<T> {
             Ok(_) => fresh,
             Err(other) => {
                 // SAFETY: not linked, so still ours alone.
-                unsafe { self.keep(fresh) };
+                unsafe { self.recycle(fresh) };
                 // SAFETY: the exchange failed because it was not null.
                 unsafe { NonNull::new_unchecked(other) }
             }
@@ -246,8 +246,8 @@ impl<T> Blocks<T> {
     ///
     /// # Safety
     /// The block is the caller's alone.
-    unsafe fn keep(&self, block: NonNull<Block<T>>) {
-        // Release, met by the Acquire in `follow`.
+    unsafe fn recycle(&self, block: NonNull<Block<T>>) {
+        // Release, met by the Acquire in `next_or_link`.
         let kept = (self.spare).compare_exchange(ptr::null_mut(), block.as_ptr(), Release, Relaxed);
         if kept.is_err() {
             // SAFETY: made by `Block::new`, and nobody else has it.
@@ -260,8 +260,8 @@ impl<T> Blocks<T> {
     /// # Safety
     /// `head` came with these blocks, and so did `P`.
     #[inline(always)]
-    pub(super) unsafe fn pop<P: Positions>(&self, head: &mut Head<T>) -> Option<T> {
-        if head.index == LEN {
+    pub(super) unsafe fn pop<P: PositionCounter>(&self, head: &mut BlockHead<T>) -> Option<T> {
+        if head.index == BLOCK_LEN {
             // SAFETY: handed on.
             unsafe { self.enter_next::<P>(head)? };
         }
@@ -284,26 +284,26 @@ impl<T> Blocks<T> {
     /// As for [`pop`](Self::pop).
     #[cold]
     #[inline(never)]
-    unsafe fn enter_next<P: Positions>(&self, head: &mut Head<T>) -> Option<()> {
+    unsafe fn enter_next<P: PositionCounter>(&self, head: &mut BlockHead<T>) -> Option<()> {
         // SAFETY: taken back by nobody but us.
         head.block = unsafe { head.block.as_ref() }.next()?;
         head.index = 0;
         while head.oldest != head.block {
             // SAFETY: as above.
             let block = unsafe { head.oldest.as_ref() };
-            // Acquire, met by the Release in `walk`.
-            let left_at = block.left_at.load(Acquire);
-            if left_at == NOT_LEFT || !P::has_passed(head.position, left_at) {
+            // Acquire, met by the Release in `advance`.
+            let retired_at = block.retired_at.load(Acquire);
+            if retired_at == NOT_RETIRED || !P::has_passed(head.position, retired_at) {
                 break;
             }
             let Some(next) = block.next() else {
                 unreachable!("the head is beyond this block")
             };
-            // B4. Relaxed: `keep` releases them.
-            block.left_at.store(NOT_LEFT, Relaxed);
+            // B4. Relaxed: `recycle` releases them.
+            block.retired_at.store(NOT_RETIRED, Relaxed);
             block.next.store(ptr::null_mut(), Relaxed);
             // SAFETY: B4.
-            unsafe { self.keep(head.oldest) };
+            unsafe { self.recycle(head.oldest) };
             head.oldest = next;
         }
         Some(())
@@ -313,7 +313,7 @@ impl<T> Blocks<T> {
     ///
     /// # Safety
     /// `head` came with these blocks, and nobody uses either again.
-    pub(super) unsafe fn free(&mut self, head: &mut Head<T>) {
+    pub(super) unsafe fn free(&mut self, head: &mut BlockHead<T>) {
         let spare = NonNull::new(self.spare.load(Relaxed));
         let mut next = Some(head.oldest);
         while let Some(block) = next {
@@ -326,7 +326,7 @@ impl<T> Blocks<T> {
     }
 }
 
-impl<T> Head<T> {
+impl<T> BlockHead<T> {
     /// How many values have been taken.
     #[inline(always)]
     pub(super) fn position(&self) -> usize {
@@ -341,7 +341,7 @@ mod model {
 
     struct Counter(AtomicUsize);
 
-    impl Positions for Counter {
+    impl PositionCounter for Counter {
         fn distance(position: usize, start: usize) -> usize {
             position - start
         }
@@ -357,12 +357,12 @@ mod model {
 
     struct Shared {
         positions: Counter,
-        blocks: Blocks<usize>,
+        blocks: BlockList<usize>,
     }
 
     impl Shared {
-        fn new() -> (Arc<Self>, Head<usize>) {
-            let (blocks, head) = Blocks::new();
+        fn new() -> (Arc<Self>, BlockHead<usize>) {
+            let (blocks, head) = BlockList::new();
             let positions = Counter(AtomicUsize::new(0));
             (Arc::new(Self { positions, blocks }), head)
         }
@@ -373,12 +373,12 @@ mod model {
             unsafe { self.blocks.push(&self.positions, position, value) };
         }
 
-        fn pop(&self, head: &mut Head<usize>) -> Option<usize> {
+        fn pop(&self, head: &mut BlockHead<usize>) -> Option<usize> {
             // SAFETY: they belong together.
             unsafe { self.blocks.pop::<Counter>(head) }
         }
 
-        fn free(shared: Arc<Self>, mut head: Head<usize>) {
+        fn free(shared: Arc<Self>, mut head: BlockHead<usize>) {
             let mut shared = Arc::try_unwrap(shared).ok().expect("threads are joined");
             // SAFETY: they belong together, and nobody else is left.
             unsafe { shared.blocks.free(&mut head) };
@@ -390,7 +390,7 @@ mod model {
         loom::model(|| {
             let (shared, mut head) = Shared::new();
             // With the first block full, the next to push moves the tail.
-            for value in 0..LEN {
+            for value in 0..BLOCK_LEN {
                 shared.push(value);
             }
             let sender = thread::spawn({
@@ -406,7 +406,7 @@ mod model {
             sender.join().unwrap();
             seen.extend(std::iter::from_fn(|| shared.pop(&mut head)));
             seen.sort();
-            let sent = (0..LEN).chain([100, 200, 201, 202]);
+            let sent = (0..BLOCK_LEN).chain([100, 200, 201, 202]);
             assert!(seen.into_iter().eq(sent));
             Shared::free(shared, head);
         });
@@ -418,17 +418,17 @@ mod model {
             let (shared, mut head) = Shared::new();
             let sender = thread::spawn({
                 let shared = shared.clone();
-                move || (0..3 * LEN).for_each(|value| shared.push(value))
+                move || (0..3 * BLOCK_LEN).for_each(|value| shared.push(value))
             });
             let mut seen = Vec::new();
-            while seen.len() < 3 * LEN {
+            while seen.len() < 3 * BLOCK_LEN {
                 match shared.pop(&mut head) {
                     Some(value) => seen.push(value),
                     None => thread::yield_now(),
                 }
             }
             sender.join().unwrap();
-            assert!(seen.into_iter().eq(0..3 * LEN));
+            assert!(seen.into_iter().eq(0..3 * BLOCK_LEN));
             Shared::free(shared, head);
         });
     }

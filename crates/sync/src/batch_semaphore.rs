@@ -1,29 +1,27 @@
-//! Counted permits and the line of those who wait for them: what semaphore,
-//! mutex and read-write lock are made of.
+//! A batch semaphore: counted permits, and a FIFO queue of waiters that each
+//! want some number of them. Semaphore, mutex and read-write lock are built on it.
 //!
 //! ```text
-//!   word:  │ permits │ WAITERS │ CLOSED │
+//!   state:  │ permits │ WAITERS │ CLOSED │
 //! ```
 //!
 //! P1. `WAITERS` is set and cleared under the queue's lock, and while it is set
-//!     permits leave the word under that lock only. They may come in at any time;
-//!     whoever brings some and finds it set serves the line.
-//! P2. While `WAITERS` is set, the permits in the word are being gathered for
-//!     the front of the queue: nobody takes them past it. So permits are given
-//!     in the order of arrival, however many each one wants.
+//!     permits are subtracted under that lock only. They may be added at any
+//!     time; a thread that adds some and finds it set grants them to the queue.
+//! P2. While `WAITERS` is set, the permits in the state are reserved for the
+//!     front of the queue. So permits are granted in the order of arrival,
+//!     however many each waiter wants.
 //! P3. A waiter is queued only while `WAITERS` is set, except after `close`,
-//!     which clears it and then dismisses whoever is left.
-//! P4. `CLOSED` is never cleared, and from then on nobody gets a permit.
+//!     which clears it and then releases the waiters that are left.
+//! P4. `CLOSED` is never cleared, and from then on no permit is granted.
 //!
-//! Without waiters, taking is one compare-and-swap and giving back one addition,
-//! and the lock is not touched. A releaser that overlooks a waiter is impossible:
-//! the waiter's `WAITERS` and the releaser's permits are written to the same
-//! word, so either the waiter's exchange fails and it looks again, or the
-//! releaser has added to a word that says so.
+//! Without waiters, an acquire is one compare-and-swap and a release one addition,
+//! and the lock is not touched. A release cannot miss a waiter: the waiter sets
+//! `WAITERS` in the word to which the releaser adds. Either the waiter's exchange
+//! fails and it looks again, or the releaser sees `WAITERS`.
 //!
-//! The word is changed by read-modify-writes only, each of which goes on with the
-//! release sequences of those before: whoever acquires it sees what every giver
-//! did.
+//! The state is changed by read-modify-writes only, each of which continues the
+//! release sequences of those before it: an Acquire sees every earlier Release.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -35,23 +33,23 @@ use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicUsize, fence};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
-use crate::queue::{Line, Queue, Status, Waiter};
 use crate::semaphore::{AcquireError, TryAcquireError};
+use crate::wait_queue::{LockedQueue, WaitQueue, Waiter, WaiterStatus};
 
 const CLOSED: usize = 1;
 const WAITERS: usize = 2;
 const SHIFT: u32 = 2;
 
-/// The most permits there can be.
-pub(crate) const MAX: usize = usize::MAX >> 3;
+/// The largest number of permits.
+pub(crate) const MAX_PERMITS: usize = usize::MAX >> 3;
 
-/// The greatest word there can be.
-const FULL: usize = MAX << SHIFT | WAITERS | CLOSED;
+/// The largest valid state.
+const MAX_STATE: usize = MAX_PERMITS << SHIFT | WAITERS | CLOSED;
 
 #[derive(Clone, Copy)]
-struct Word(usize);
+struct SemaphoreState(usize);
 
-impl Word {
+impl SemaphoreState {
     #[inline(always)]
     const fn new(permits: usize) -> Self {
         Self(permits << SHIFT)
@@ -72,99 +70,103 @@ impl Word {
         self.0 & CLOSED != 0
     }
 
-    /// Whether a newcomer may take `count` permits: P2 and P4.
+    /// Whether an acquire that is not queued may take `count` permits: P2 and P4.
     #[inline(always)]
-    fn can_give(self, count: usize) -> bool {
+    fn can_grant(self, count: usize) -> bool {
         self.0 & (CLOSED | WAITERS) == 0 && self.0 >= count << SHIFT
     }
 }
 
-pub(crate) struct Permits {
-    word: AtomicUsize,
-    queue: Queue,
+pub(crate) struct BatchSemaphore {
+    state: AtomicUsize,
+    queue: WaitQueue,
 }
 
-impl Permits {
+impl BatchSemaphore {
     const_unless_loom! {
-        /// So many permits, at most [`MAX`].
+        /// A semaphore with `permits` permits, at most [`MAX_PERMITS`].
         pub(crate) fn new(permits: usize) -> Self {
             Self {
-                word: AtomicUsize::new(Word::new(permits).0),
-                queue: Queue::new(()),
+                state: AtomicUsize::new(SemaphoreState::new(permits).0),
+                queue: WaitQueue::new(()),
             }
         }
     }
 
     const_unless_loom! {
-        /// No permits, and never any.
+        /// A closed semaphore without permits.
         pub(crate) fn new_closed() -> Self {
             Self {
-                word: AtomicUsize::new(CLOSED),
-                queue: Queue::new(()),
+                state: AtomicUsize::new(CLOSED),
+                queue: WaitQueue::new(()),
             }
         }
     }
 
     #[inline(always)]
-    fn word(&self) -> Word {
-        Word(self.word.peek(Relaxed))
+    fn state(&self) -> SemaphoreState {
+        SemaphoreState(self.state.peek(Relaxed))
     }
 
-    /// How many a newcomer could take.
+    /// How many permits an acquire that is not queued could take.
     pub(crate) fn available(&self) -> usize {
         // Acquire, met by the Release in `release`: a caller that sees a permit
-        // back sees what was done with it.
-        let word = Word(self.word.peek(Acquire));
-        match word.has_waiters() {
+        // returned sees what its holder did.
+        let state = SemaphoreState(self.state.peek(Acquire));
+        match state.has_waiters() {
             true => 0, // P2
-            false => word.permits(),
+            false => state.permits(),
         }
     }
 
     #[inline(always)]
     pub(crate) fn is_closed(&self) -> bool {
-        // Acquire, met by the Release of `CLOSED` in `shut`: what was done
+        // Acquire, met by the Release of `CLOSED` in `close_round`: what was done
         // before the close is seen.
-        Word(self.word.peek(Acquire)).is_closed()
+        SemaphoreState(self.state.peek(Acquire)).is_closed()
     }
 
     #[inline(always)]
     pub(crate) fn try_acquire(&self, count: usize) -> Result<(), TryAcquireError> {
-        match self.take_while_any(self.word(), count) {
+        match self.take_while_available(self.state(), count) {
             Ok(()) => Ok(()),
-            Err(word) => refusal(word, count),
+            Err(state) => refusal(state, count),
         }
     }
 
-    /// Takes permits for as long as there are enough, if the word is this one or
-    /// another. Else says what it is.
+    /// Takes permits, starting from a guess of the state, while there are enough.
+    /// Otherwise returns the state.
     #[inline(always)]
-    fn take_while_any(&self, mut word: Word, count: usize) -> Result<(), Word> {
-        while word.can_give(count) {
-            match self.take(word, count) {
+    fn take_while_available(
+        &self,
+        mut state: SemaphoreState,
+        count: usize,
+    ) -> Result<(), SemaphoreState> {
+        while state.can_grant(count) {
+            match self.take(state, count) {
                 Ok(()) => return Ok(()),
-                Err(changed) => word = changed,
+                Err(changed) => state = changed,
             }
         }
-        Err(word)
+        Err(state)
     }
 
     #[inline(always)]
-    fn take(&self, word: Word, count: usize) -> Result<(), Word> {
-        let rest = word.0 - (count << SHIFT);
+    fn take(&self, state: SemaphoreState, count: usize) -> Result<(), SemaphoreState> {
+        let rest = state.0 - (count << SHIFT);
         // Acquire, met by the Release in `release`: what the last holder did is
         // seen by the next.
         match self
-            .word
-            .compare_exchange_weak(word.0, rest, Acquire, Relaxed)
+            .state
+            .compare_exchange_weak(state.0, rest, Acquire, Relaxed)
         {
             Ok(_) => Ok(()),
-            Err(changed) => Err(Word(changed)),
+            Err(changed) => Err(SemaphoreState(changed)),
         }
     }
 
-    /// Takes the permits, or gets in line for them. There are `free` permits, as
-    /// far as the caller knows, while nobody has any.
+    /// Takes the permits, or queues for them. `expected` is the number of permits
+    /// that the caller expects while nobody holds any.
     ///
     /// # Safety
     /// `waiter` belongs to the caller, is used with no other permits, and stays
@@ -174,39 +176,38 @@ impl Permits {
         &self,
         waiter: &Waiter,
         count: usize,
-        free: usize,
+        expected: usize,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), AcquireError>> {
-        if waiter.status() == Status::Idle {
-            // A guess, and right where nobody else is. Looking at a word that has
-            // just been exchanged costs as much again as the exchange; and where
-            // others write it too, an exchange that fails has at least fetched it
-            // for the next one.
-            let mut word = Word::new(free);
-            if !word.can_give(count) || !coop::has_budget_remaining() {
-                word = self.word();
+        if waiter.status() == WaiterStatus::Idle {
+            // A guess, and right without contention. A load of a word that has just
+            // been exchanged costs as much as the exchange; and under contention a
+            // failed exchange has at least fetched the cache line for the next one.
+            let mut state = SemaphoreState::new(expected);
+            if !state.can_grant(count) || !coop::has_budget_remaining() {
+                state = self.state();
             }
-            if word.can_give(count) {
-                // A task that has to yield does not take permits along: others
+            if state.can_grant(count) {
+                // A task that has to yield does not take permits first: others
                 // would queue behind a task that is not running.
                 let Poll::Ready(spent) = coop::poll_proceed(cx) else {
                     return Poll::Pending;
                 };
-                if self.take_while_any(word, count).is_ok() {
+                if self.take_while_available(state, count).is_ok() {
                     spent.made_progress();
                     return Poll::Ready(Ok(()));
                 }
             }
         }
         // SAFETY: handed on.
-        unsafe { self.poll_in_line(waiter, count, cx) }
+        unsafe { self.poll_queued(waiter, count, cx) }
     }
 
     /// # Safety
     /// As for [`poll_acquire`](Self::poll_acquire).
     #[cold]
     #[inline(never)]
-    unsafe fn poll_in_line(
+    unsafe fn poll_queued(
         &self,
         waiter: &Waiter,
         count: usize,
@@ -215,25 +216,27 @@ impl Permits {
         loop {
             return match waiter.status() {
                 // SAFETY: handed on.
-                Status::Idle => unsafe { self.get_in_line(waiter, count, cx) },
-                Status::Queued => {
-                    // SAFETY: it stands in this queue or has been settled.
+                WaiterStatus::Idle => unsafe { self.enqueue(waiter, count, cx) },
+                WaiterStatus::Queued => {
+                    // SAFETY: it is in this queue or has been settled.
                     if unsafe { self.queue.refresh(waiter, cx) } {
                         Poll::Pending
                     } else {
                         continue;
                     }
                 }
-                Status::Granted | Status::GrantedLast => within_budget(waiter, cx),
-                Status::Dismissed => Poll::Ready(Err(AcquireError::closed())),
-                Status::Left => unreachable!("it leaves when it is dropped"),
+                WaiterStatus::Granted | WaiterStatus::GrantedLast => {
+                    finish_within_budget(waiter, cx)
+                }
+                WaiterStatus::Released => Poll::Ready(Err(AcquireError::closed())),
+                WaiterStatus::Removed => unreachable!("it leaves when it is dropped"),
             };
         }
     }
 
     /// # Safety
     /// As for [`poll_acquire`](Self::poll_acquire), and the waiter is idle.
-    unsafe fn get_in_line(
+    unsafe fn enqueue(
         &self,
         waiter: &Waiter,
         count: usize,
@@ -243,242 +246,245 @@ impl Permits {
             return Poll::Ready(Err(AcquireError::closed()));
         }
         let waker = cx.waker().clone();
-        let mut line = self.queue.lock();
-        let mut word = self.word();
+        let mut waiters = self.queue.lock();
+        let mut state = self.state();
         loop {
-            if word.is_closed() {
-                // Acquire, as in `is_closed`: the error tells of the close.
+            if state.is_closed() {
+                // Acquire, as in `is_closed`: the error reports the close.
                 fence(Acquire);
                 return Poll::Ready(Err(AcquireError::closed()));
             }
             if count == 0 {
-                break; // nothing to wait for, whoever else does
+                break; // nothing to wait for, even if others wait
             }
-            if word.can_give(count) {
-                match self.take(word, count) {
+            if state.can_grant(count) {
+                match self.take(state, count) {
                     Ok(()) => break,
-                    Err(changed) => word = changed,
+                    Err(changed) => state = changed,
                 }
                 continue;
             }
-            if !word.has_waiters() {
-                // Relaxed: the lock tells of who waits, and `serve_some` acquires
-                // what the givers did.
-                let waiting = word.0 | WAITERS;
+            if !state.has_waiters() {
+                // Relaxed: the lock publishes the queue, and `grant_round` acquires
+                // what the releasers did.
+                let with_waiters = state.0 | WAITERS;
                 let set = self
-                    .word
-                    .compare_exchange_weak(word.0, waiting, Relaxed, Relaxed);
+                    .state
+                    .compare_exchange_weak(state.0, with_waiters, Relaxed, Relaxed);
                 if let Err(changed) = set {
-                    word = Word(changed);
+                    state = SemaphoreState(changed);
                     continue;
                 }
             }
             // SAFETY: idle, and kept in place by the caller, who abandons it.
-            unsafe { line.push(waiter, count, Some(waker)) };
+            unsafe { waiters.push(waiter, count, Some(waker)) };
             return Poll::Pending;
         }
-        drop(line);
-        within_budget(waiter, cx)
+        drop(waiters);
+        finish_within_budget(waiter, cx)
     }
 
-    /// Leaves the line; what had been granted goes to the next.
+    /// Leaves the queue; permits that had been granted go to the next waiter.
     ///
     /// # Safety
     /// `waiter` is used with these permits only.
     #[cold]
     #[inline(never)]
     pub(crate) unsafe fn abandon(&self, waiter: &Waiter, count: usize) {
-        if waiter.status() == Status::Queued {
-            let mut line = self.queue.lock();
-            // SAFETY: it stands in this queue or has been settled.
-            if unsafe { line.remove(waiter) }.is_some() {
-                return self.serve_after_leaving(line);
+        if waiter.status() == WaiterStatus::Queued {
+            let mut waiters = self.queue.lock();
+            // SAFETY: it is in this queue or has been settled.
+            if unsafe { waiters.remove(waiter) }.is_some() {
+                return self.grant_after_removal(waiters);
             }
         }
-        if waiter.status() == Status::Granted {
+        if waiter.status() == WaiterStatus::Granted {
             self.release(count);
         }
     }
 
-    /// Restores P2 and P3 when somebody has left the line unserved.
-    fn serve_after_leaving(&self, line: Line<'_>) {
-        let word = self.word();
-        match line.front() {
-            // Whoever is at the front now may want less.
-            Some(wanted) if word.has_waiters() && wanted <= word.permits() => self.serve(line),
+    /// Restores P2 and P3 after a waiter was removed.
+    fn grant_after_removal(&self, waiters: LockedQueue<'_>) {
+        let state = self.state();
+        match waiters.front() {
+            // The new front may want fewer permits.
+            Some(wanted) if state.has_waiters() && wanted <= state.permits() => {
+                self.grant_queued(waiters)
+            }
             Some(_) => {}
-            // Relaxed: it tells nobody anything.
-            None if word.has_waiters() => drop(self.word.fetch_sub(WAITERS, Relaxed)),
+            // Relaxed: it publishes nothing.
+            None if state.has_waiters() => drop(self.state.fetch_sub(WAITERS, Relaxed)),
             None => {}
         }
     }
 
-    /// Gives permits back, or adds new ones.
+    /// Returns permits, or adds new ones.
     ///
     /// # Panics
-    /// If there would be more than [`MAX`].
+    /// If there would be more than [`MAX_PERMITS`].
     #[inline(always)]
     #[track_caller]
     pub(crate) fn release(&self, count: usize) {
         // Release, met by the Acquire in `take`.
-        let before = Word(self.word.fetch_add(count << SHIFT, Release));
-        if before.has_waiters() || before.0 > FULL - (count << SHIFT) {
-            self.release_to_line(before, count);
+        let before = SemaphoreState(self.state.fetch_add(count << SHIFT, Release));
+        if before.has_waiters() || before.0 > MAX_STATE - (count << SHIFT) {
+            self.release_to_waiters(before, count);
         }
     }
 
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn release_to_line(&self, before: Word, count: usize) {
-        let line = self.queue.lock();
-        if before.permits() + count > MAX {
+    fn release_to_waiters(&self, before: SemaphoreState, count: usize) {
+        let waiters = self.queue.lock();
+        if before.permits() + count > MAX_PERMITS {
             self.take_back(count);
-            drop(line);
-            panic!("number of added permits ({count}) would overflow MAX_PERMITS ({MAX})");
+            drop(waiters);
+            panic!("number of added permits ({count}) would overflow MAX_PERMITS ({MAX_PERMITS})");
         }
-        self.serve(line);
+        self.grant_queued(waiters);
     }
 
-    /// Undoes a release, under the lock as P1 wants it; as far as nobody has
-    /// taken the permits yet.
+    /// Undoes a release under the lock (P1), as far as the permits have not been
+    /// taken yet.
     fn take_back(&self, count: usize) {
-        let less = |word: usize| Some(word - (Word(word).permits().min(count) << SHIFT));
-        // Relaxed: nobody learns anything from it.
-        let _ = self.word.fetch_update(Relaxed, Relaxed, less);
+        let less =
+            |state: usize| Some(state - (SemaphoreState(state).permits().min(count) << SHIFT));
+        // Relaxed: it publishes nothing.
+        let _ = self.state.fetch_update(Relaxed, Relaxed, less);
     }
 
     #[inline(always)]
-    fn serve(&self, line: Line<'_>) {
-        let mut line = Some(line);
+    fn grant_queued(&self, waiters: LockedQueue<'_>) {
+        let mut waiters = Some(waiters);
         wake_batch::in_rounds(|batch| {
-            let mut line = line.take().unwrap_or_else(|| self.queue.lock());
-            self.serve_some(&mut line, batch)
+            let mut waiters = waiters.take().unwrap_or_else(|| self.queue.lock());
+            self.grant_round(&mut waiters, batch)
         });
     }
 
-    /// Serves the line until the permits or the room in the batch run out. True
-    /// if there is more to serve.
-    fn serve_some(&self, line: &mut Line<'_>, batch: &mut WakeBatch) -> bool {
-        // Acquire, met by the Release in `release`: what the givers did is handed
+    /// Grants permits to the queue until they run out or the batch is full. Returns
+    /// true if the batch is full and more can be granted.
+    fn grant_round(&self, waiters: &mut LockedQueue<'_>, batch: &mut WakeBatch) -> bool {
+        // Acquire, met by the Release in `release`: what the releasers did is handed
         // on with the grant.
-        let word = Word(self.word.peek(Acquire));
-        if !word.has_waiters() {
-            return false; // served by somebody else, or closed
+        let state = SemaphoreState(self.state.peek(Acquire));
+        if !state.has_waiters() {
+            return false; // granted by another thread, or closed
         }
-        let mut given = 0;
+        let mut granted = 0;
         let mut more = false;
-        while let Some(wanted) = line.front() {
-            if wanted > word.permits() - given {
+        while let Some(wanted) = waiters.front() {
+            if wanted > state.permits() - granted {
                 break;
             }
             if batch.is_full() {
                 more = true;
                 break;
             }
-            given += wanted;
-            line.settle_front(Status::Granted, batch);
+            granted += wanted;
+            waiters.settle_front(WaiterStatus::Granted, batch);
         }
-        let waiters = match line.is_empty() {
+        let waiters = match waiters.is_empty() {
             true => WAITERS,
             false => 0,
         };
-        // P1: none of them has left since. What has come in has somebody who
-        // serves it, and is waiting for this lock. Relaxed: the lock, or the
-        // grant, tells of all this.
-        self.word.fetch_sub((given << SHIFT) + waiters, Relaxed);
+        // P1: none of them was taken since. For permits that were added since, the
+        // thread that added them waits for this lock. Relaxed: the lock, or the
+        // grant, publishes all this.
+        self.state.fetch_sub((granted << SHIFT) + waiters, Relaxed);
         more
     }
 
-    /// Takes away up to `count` permits for good; returns how many.
+    /// Removes up to `count` permits for good; returns how many.
     pub(crate) fn forget(&self, count: usize) -> usize {
-        let mut word = self.word();
+        let mut state = self.state();
         loop {
-            if word.has_waiters() {
-                return 0; // P2: they belong to the line
+            if state.has_waiters() {
+                return 0; // P2: they are reserved
             }
-            let taken = word.permits().min(count);
-            let rest = word.0 - (taken << SHIFT);
+            let taken = state.permits().min(count);
+            let rest = state.0 - (taken << SHIFT);
             // Acquire, as in `take`.
             match self
-                .word
-                .compare_exchange_weak(word.0, rest, Acquire, Relaxed)
+                .state
+                .compare_exchange_weak(state.0, rest, Acquire, Relaxed)
             {
                 Ok(_) => return taken,
-                Err(changed) => word = Word(changed),
+                Err(changed) => state = SemaphoreState(changed),
             }
         }
     }
 
-    /// Refuses all permits from now on, and dismisses whoever waits.
+    /// Refuses all permits from now on, and releases all waiters.
     #[inline]
     pub(crate) fn close(&self) {
-        let mut word = self.word();
-        while !word.has_waiters() {
+        let mut state = self.state();
+        while !state.has_waiters() {
             // Release, met by the Acquire in `is_closed`.
             match self
-                .word
-                .compare_exchange_weak(word.0, word.0 | CLOSED, Release, Relaxed)
+                .state
+                .compare_exchange_weak(state.0, state.0 | CLOSED, Release, Relaxed)
             {
                 Ok(_) => return,
-                Err(changed) => word = Word(changed),
+                Err(changed) => state = SemaphoreState(changed),
             }
         }
-        self.close_line();
+        self.close_with_waiters();
     }
 
     #[cold]
     #[inline(never)]
-    fn close_line(&self) {
-        wake_batch::in_rounds(|batch| self.shut(batch));
+    fn close_with_waiters(&self) {
+        wake_batch::in_rounds(|batch| self.close_round(batch));
     }
 
-    /// Closes after running `before`, which nobody else does. False, without
-    /// running it, if it was closed already.
+    /// Runs `before` and closes, both under the lock. Returns false, without
+    /// running it, if the semaphore was closed already.
     pub(crate) fn close_once(&self, before: impl FnOnce()) -> bool {
-        let line = self.queue.lock();
+        let waiters = self.queue.lock();
         if self.is_closed() {
             return false;
         }
         before();
-        if line.is_empty() {
+        if waiters.is_empty() {
             // Release, met by the Acquire in `is_closed`.
-            self.word.fetch_or(CLOSED, Release);
+            self.state.fetch_or(CLOSED, Release);
             return true;
         }
-        let mut line = Some(line);
+        let mut waiters = Some(waiters);
         wake_batch::in_rounds(|batch| {
-            let mut line = line.take().unwrap_or_else(|| self.queue.lock());
-            self.shut_line(&mut line, batch)
+            let mut waiters = waiters.take().unwrap_or_else(|| self.queue.lock());
+            self.close_locked(&mut waiters, batch)
         });
         true
     }
 
-    /// One round of `close`: true if the batch is full and waiters are left.
-    pub(crate) fn shut(&self, batch: &mut WakeBatch) -> bool {
-        self.shut_line(&mut self.queue.lock(), batch)
+    /// One round of `close`. Returns true if the batch is full and waiters are left.
+    pub(crate) fn close_round(&self, batch: &mut WakeBatch) -> bool {
+        self.close_locked(&mut self.queue.lock(), batch)
     }
 
-    fn shut_line(&self, line: &mut Line<'_>, batch: &mut WakeBatch) -> bool {
+    fn close_locked(&self, waiters: &mut LockedQueue<'_>, batch: &mut WakeBatch) -> bool {
         // P3 wants `WAITERS` cleared; P4 says that `CLOSED` is not set with it.
         // Release, met by the Acquire in `is_closed`.
-        match self.word().has_waiters() {
-            true => self.word.fetch_xor(WAITERS | CLOSED, Release),
-            false => self.word.fetch_or(CLOSED, Release),
+        match self.state().has_waiters() {
+            true => self.state.fetch_xor(WAITERS | CLOSED, Release),
+            false => self.state.fetch_or(CLOSED, Release),
         };
-        while !line.is_empty() {
+        while !waiters.is_empty() {
             if batch.is_full() {
                 return true;
             }
-            line.settle_front(Status::Dismissed, batch);
+            waiters.settle_front(WaiterStatus::Released, batch);
         }
         false
     }
 }
 
 #[cold]
-fn refusal(word: Word, count: usize) -> Result<(), TryAcquireError> {
-    if word.is_closed() {
+fn refusal(state: SemaphoreState, count: usize) -> Result<(), TryAcquireError> {
+    if state.is_closed() {
         Err(TryAcquireError::Closed)
     } else if count == 0 {
         Ok(())
@@ -487,89 +493,93 @@ fn refusal(word: Word, count: usize) -> Result<(), TryAcquireError> {
     }
 }
 
-/// Hands over a permit that has been taken. If the task's budget is used up it
-/// is kept for the next poll, so that yielding does not cost its place in line.
+/// Completes an acquire whose permits have been taken. If the task's budget is
+/// used up the permits are kept for the next poll, so that yielding does not cost
+/// the task its turn.
 #[inline(always)]
-fn within_budget(waiter: &Waiter, cx: &mut Context<'_>) -> Poll<Result<(), AcquireError>> {
+fn finish_within_budget(waiter: &Waiter, cx: &mut Context<'_>) -> Poll<Result<(), AcquireError>> {
     match coop::poll_proceed(cx) {
         Poll::Ready(spent) => {
             spent.made_progress();
             Poll::Ready(Ok(()))
         }
         Poll::Pending => {
-            waiter.settle_unqueued(Status::Granted);
+            waiter.settle_unqueued(WaiterStatus::Granted);
             Poll::Pending
         }
     }
 }
 
-/// What an [`Acquiring`] future acquires, and makes of it.
-pub(crate) trait Claim {
+/// What an [`AcquireFuture`] acquires, and what it returns.
+pub(crate) trait AcquireTarget {
     type Output;
 
-    fn permits(&self) -> &Permits;
+    fn semaphore(&self) -> &BatchSemaphore;
 
     fn count(&self) -> usize;
 
-    /// How many there are while nobody has any, if that is known; else 0.
-    fn free(&self) -> usize;
+    /// How many permits there are while nobody holds any, if that is known; else 0.
+    fn expected_permits(&self) -> usize;
 
-    /// The permits are the claimant's, or never will be.
+    /// Makes the output: the permits have been acquired, or the semaphore closed.
     fn settle(self, outcome: Result<(), AcquireError>) -> Self::Output;
 }
 
-/// The future of every acquire: lock, read, write, acquire, owned or not.
+/// The future of every acquire: lock, read, write and acquire, owned or borrowed.
 #[must_use = "futures do nothing unless polled"]
-pub(crate) struct Acquiring<C: Claim> {
-    /// `None` once it has been settled.
-    claim: Option<C>,
+pub(crate) struct AcquireFuture<C: AcquireTarget> {
+    /// `None` after completion.
+    target: Option<C>,
     waiter: Waiter,
 }
 
-impl<C: Claim> Acquiring<C> {
+impl<C: AcquireTarget> AcquireFuture<C> {
     #[inline(always)]
-    pub(crate) fn new(claim: C) -> Self {
+    pub(crate) fn new(target: C) -> Self {
         Self {
-            claim: Some(claim),
+            target: Some(target),
             waiter: Waiter::new(),
         }
     }
 }
 
-impl<C: Claim> Future for Acquiring<C> {
+impl<C: AcquireTarget> Future for AcquireFuture<C> {
     type Output = C::Output;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
         // SAFETY: the waiter, which must stay in place, is only lent.
         let this = unsafe { self.get_unchecked_mut() };
-        let Some(claim) = &this.claim else {
+        let Some(target) = &this.target else {
             resumed_after_completion()
         };
         // SAFETY: pinned with the future, whose `drop` abandons it.
         let poll = unsafe {
-            claim
-                .permits()
-                .poll_acquire(&this.waiter, claim.count(), claim.free(), cx)
+            target.semaphore().poll_acquire(
+                &this.waiter,
+                target.count(),
+                target.expected_permits(),
+                cx,
+            )
         };
         let Poll::Ready(outcome) = poll else {
             return Poll::Pending;
         };
-        match this.claim.take() {
-            Some(claim) => Poll::Ready(claim.settle(outcome)),
+        match this.target.take() {
+            Some(target) => Poll::Ready(target.settle(outcome)),
             None => resumed_after_completion(),
         }
     }
 }
 
-impl<C: Claim> Drop for Acquiring<C> {
+impl<C: AcquireTarget> Drop for AcquireFuture<C> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(claim) = &self.claim
-            && self.waiter.status() != Status::Idle
+        if let Some(target) = &self.target
+            && self.waiter.status() != WaiterStatus::Idle
         {
             // SAFETY: used with these permits only.
-            unsafe { claim.permits().abandon(&self.waiter, claim.count()) };
+            unsafe { target.semaphore().abandon(&self.waiter, target.count()) };
         }
     }
 }
@@ -591,12 +601,12 @@ pub(crate) mod model {
     use std::task::Waker;
 
     /// Waits for permits and gives back nothing: who holds is up to the model.
-    struct Take<'a>(&'a Permits, usize);
+    struct Take<'a>(&'a BatchSemaphore, usize);
 
-    impl Claim for Take<'_> {
+    impl AcquireTarget for Take<'_> {
         type Output = Result<(), AcquireError>;
 
-        fn permits(&self) -> &Permits {
+        fn semaphore(&self) -> &BatchSemaphore {
             self.0
         }
 
@@ -604,7 +614,7 @@ pub(crate) mod model {
             self.1
         }
 
-        fn free(&self) -> usize {
+        fn expected_permits(&self) -> usize {
             1
         }
 
@@ -613,8 +623,8 @@ pub(crate) mod model {
         }
     }
 
-    fn take(permits: &Permits, count: usize) -> Acquiring<Take<'_>> {
-        Acquiring::new(Take(permits, count))
+    fn take(permits: &BatchSemaphore, count: usize) -> AcquireFuture<Take<'_>> {
+        AcquireFuture::new(Take(permits, count))
     }
 
     /// Polls once, with nobody to wake.
@@ -625,8 +635,8 @@ pub(crate) mod model {
     #[test]
     fn one_permit_excludes_and_publishes() {
         loom::model(|| {
-            let shared = Arc::new((Permits::new(1), Watched::new(0)));
-            let add = |shared: &(Permits, Watched<i32>)| {
+            let shared = Arc::new((BatchSemaphore::new(1), Watched::new(0)));
+            let add = |shared: &(BatchSemaphore, Watched<i32>)| {
                 block_on(take(&shared.0, 1)).unwrap();
                 // SAFETY: the permit is held; loom objects if it does not exclude.
                 shared.1.with_mut(|count| unsafe { *count += 1 });
@@ -645,7 +655,7 @@ pub(crate) mod model {
     #[test]
     fn a_release_is_never_overlooked_by_a_waiter() {
         loom::model(|| {
-            let permits = Arc::new(Permits::new(0));
+            let permits = Arc::new(BatchSemaphore::new(0));
             let other = permits.clone();
             let thread = thread::spawn(move || other.release(1));
             block_on(take(&permits, 1)).unwrap(); // or loom reports a deadlock
@@ -657,7 +667,7 @@ pub(crate) mod model {
     #[test]
     fn a_waiter_that_gives_up_passes_its_permit_on() {
         loom::model(|| {
-            let permits = Arc::new(Permits::new(0));
+            let permits = Arc::new(BatchSemaphore::new(0));
             let quitter = thread::spawn({
                 let permits = permits.clone();
                 move || {
@@ -681,7 +691,7 @@ pub(crate) mod model {
     #[test]
     fn permits_gathered_one_by_one_publish_what_each_giver_did() {
         loom::model(|| {
-            let shared = Arc::new((Permits::new(0), Watched::new(0), Watched::new(0)));
+            let shared = Arc::new((BatchSemaphore::new(0), Watched::new(0), Watched::new(0)));
             let giver = |index: usize| {
                 let shared = shared.clone();
                 thread::spawn(move || {
@@ -693,7 +703,7 @@ pub(crate) mod model {
             };
             let givers = [giver(0), giver(1)];
             block_on(take(&shared.0, 2)).unwrap();
-            // SAFETY: each giver wrote before it gave.
+            // SAFETY: each releaser wrote before it gave.
             let sum = unsafe { shared.1.with(|slot| *slot) + shared.2.with(|slot| *slot) };
             assert_eq!(sum, 2);
             givers.map(|giver| giver.join().unwrap());
@@ -704,9 +714,9 @@ pub(crate) mod model {
     #[test]
     fn what_a_giver_leaves_over_publishes_too() {
         loom::model(|| {
-            let shared = Arc::new((Permits::new(0), Watched::new(0)));
-            let mut waiting = Box::pin(take(&shared.0, 1));
-            assert!(poll_once(waiting.as_mut()).is_pending());
+            let shared = Arc::new((BatchSemaphore::new(0), Watched::new(0)));
+            let mut with_waiters = Box::pin(take(&shared.0, 1));
+            assert!(poll_once(with_waiters.as_mut()).is_pending());
             let giver = thread::spawn({
                 let shared = shared.clone();
                 move || {
@@ -716,18 +726,18 @@ pub(crate) mod model {
                 }
             });
             if shared.0.try_acquire(1).is_ok() {
-                // SAFETY: written before it was given.
+                // SAFETY: written before it was granted.
                 assert_eq!(shared.1.with(|slot| unsafe { *slot }), 1);
             }
             giver.join().unwrap();
-            assert!(poll_once(waiting.as_mut()).is_ready());
+            assert!(poll_once(with_waiters.as_mut()).is_ready());
         });
     }
 
     #[test]
     fn a_big_waiter_that_gives_up_frees_what_was_gathered_for_it() {
         loom::model(|| {
-            let permits = Arc::new(Permits::new(1));
+            let permits = Arc::new(BatchSemaphore::new(1));
             let big = thread::spawn({
                 let permits = permits.clone();
                 move || {
@@ -745,7 +755,7 @@ pub(crate) mod model {
     #[test]
     fn close_reaches_a_waiter_however_they_meet() {
         loom::model(|| {
-            let shared = Arc::new((Permits::new(0), Watched::new(0)));
+            let shared = Arc::new((BatchSemaphore::new(0), Watched::new(0)));
             let closer = thread::spawn({
                 let shared = shared.clone();
                 move || {
@@ -773,7 +783,7 @@ pub(crate) mod model {
     #[test]
     fn a_waiter_wakes_whoever_polled_it_last() {
         loom::model(|| {
-            let permits = Arc::new(Permits::new(0));
+            let permits = Arc::new(BatchSemaphore::new(0));
             let giver = thread::spawn({
                 let permits = permits.clone();
                 move || permits.release(1)

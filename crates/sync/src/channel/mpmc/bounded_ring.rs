@@ -1,5 +1,5 @@
-//! A bounded queue for many on both ends: a ring of slots, each with a sequence
-//! number that says whose turn it is there.
+//! A bounded queue for many producers and many consumers: a ring of slots, each with
+//! a sequence number that says which side may use it next.
 //!
 //! ```text
 //!   slot      [ 8 ][ 9 ][ 3 ][ 4 ]      sequence numbers, capacity 4, lap 8
@@ -9,16 +9,16 @@
 //!
 //! A position is a lap and an index. At position `p` of lap `l`,
 //!
-//! S1. sequence `p` means free: whoever moves `tail` on from `p` fills the slot
-//!     and stores `p + 1`;
-//! S2. sequence `p + 1` means full: whoever moves `head` on from `p` empties it
-//!     and stores `p` of the next lap.
-//! S3. A lap counts more than there are slots, so that no two of these are equal.
-//! S4. The lowest bit of `tail` says closed. It is set once, and `tail` does not
-//!     move after it.
-//! S5. Another bit of `tail` says that receivers wait, and the lowest one of
-//!     `head` that senders do. Whoever moves the word on takes the bit along and
-//!     learns from it whom to wake.
+//! S1. sequence `p` means free: the sender that advances `tail` from `p` fills the
+//!     slot and stores `p + 1`;
+//! S2. sequence `p + 1` means full: the receiver that advances `head` from `p`
+//!     empties it and stores `p` of the next lap.
+//! S3. A lap has more positions than there are slots, so no two of these are equal.
+//! S4. The lowest bit of `tail` says closed. It is set once, and the position in
+//!     `tail` does not change after it.
+//! S5. Another bit of `tail` says that receivers wait, and the lowest one of `head`
+//!     that senders do. The thread that advances the word keeps the bit, and sees
+//!     whether it has to wake a waiter.
 
 use std::mem::MaybeUninit;
 
@@ -27,7 +27,7 @@ use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::shim::cell::UnsafeCell;
 
-use super::{Pop, Push, Side};
+use super::{PopError, PushError, WaitSide};
 
 /// Bits of `tail`.
 const CLOSED: usize = 1;
@@ -38,26 +38,26 @@ const TAIL_SHIFT: u32 = 2;
 const SENDERS_WAIT: usize = 1;
 const HEAD_SHIFT: u32 = 1;
 
-pub(super) struct Ring<T> {
+pub(super) struct BoundedRing<T> {
     tail: Padded<AtomicUsize>,
     head: Padded<AtomicUsize>,
-    slots: Box<[Slot<T>]>,
+    slots: Box<[RingSlot<T>]>,
     /// What a lap counts: a power of two.
     lap: usize,
 }
 
-struct Slot<T> {
+struct RingSlot<T> {
     sequence: AtomicUsize,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
 // SAFETY: the ring hands a `T` from one thread to another and never lends it;
 // S1 and S2 give a slot to one thread at a time.
-unsafe impl<T: Send> Send for Ring<T> {}
+unsafe impl<T: Send> Send for BoundedRing<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Ring<T> {}
+unsafe impl<T: Send> Sync for BoundedRing<T> {}
 
-impl<T> Ring<T> {
+impl<T> BoundedRing<T> {
     /// # Panics
     /// If `capacity` is zero or so large that positions have no bits left.
     #[track_caller]
@@ -70,7 +70,7 @@ impl<T> Ring<T> {
             capacity <= usize::MAX >> 4,
             "a channel of {capacity} fits no memory"
         );
-        let slot = |index| Slot {
+        let slot = |index| RingSlot {
             sequence: AtomicUsize::new(index),
             value: UnsafeCell::new(MaybeUninit::uninit()),
         };
@@ -87,7 +87,7 @@ impl<T> Ring<T> {
     }
 
     #[inline(always)]
-    fn slot(&self, position: usize) -> &Slot<T> {
+    fn slot(&self, position: usize) -> &RingSlot<T> {
         &self.slots[position & (self.lap - 1)]
     }
 
@@ -108,11 +108,11 @@ impl<T> Ring<T> {
 
     /// Adds a value; true if receivers wait for it.
     #[inline(always)]
-    pub(super) fn push(&self, value: T) -> Result<bool, (Push, T)> {
+    pub(super) fn push(&self, value: T) -> Result<bool, (PushError, T)> {
         let mut tail = self.tail.load(Relaxed);
         loop {
             if tail & CLOSED != 0 {
-                return Err((Push::Closed, value));
+                return Err((PushError::Closed, value));
             }
             let position = tail >> TAIL_SHIFT;
             let slot = self.slot(position);
@@ -122,7 +122,7 @@ impl<T> Ring<T> {
                 let waits = tail & RECEIVERS_WAIT;
                 let next = self.after(position) << TAIL_SHIFT | waits;
                 // Relaxed: the sequence orders what is in the slot, and the lock
-                // of the line what concerns those who wait.
+                // of the queue what concerns those who wait.
                 match (self.tail).compare_exchange_weak(tail, next, Relaxed, Relaxed) {
                     Ok(_) => {
                         // SAFETY: S1.
@@ -137,25 +137,25 @@ impl<T> Ring<T> {
             }
             // If nobody has moved on, what was put there a lap ago still is.
             match self.tail.load(Relaxed) {
-                same if same == tail => return Err((self.why_full(position), value)),
+                same if same == tail => return Err((self.full_or_emptying(position), value)),
                 changed => tail = changed,
             }
         }
     }
 
     #[cold]
-    fn why_full(&self, tail: usize) -> Push {
+    fn full_or_emptying(&self, tail: usize) -> PushError {
         // Acquire: the receivers that have moved on are seen.
         let head = self.head.load(Acquire) >> HEAD_SHIFT;
         match head == tail.wrapping_sub(self.lap) & (usize::MAX >> TAIL_SHIFT) {
-            true => Push::Full,
-            false => Push::Emptying,
+            true => PushError::Full,
+            false => PushError::Emptying,
         }
     }
 
     /// Takes a value; true if senders wait for its room.
     #[inline(always)]
-    pub(super) fn pop(&self) -> Result<(T, bool), Pop> {
+    pub(super) fn pop(&self) -> Result<(T, bool), PopError> {
         let mut head = self.head.load(Relaxed);
         loop {
             let position = head >> HEAD_SHIFT;
@@ -181,31 +181,31 @@ impl<T> Ring<T> {
                 continue;
             }
             match self.head.load(Relaxed) {
-                same if same == head => return Err(self.why_empty(position)),
+                same if same == head => return Err(self.empty_or_filling(position)),
                 changed => head = changed,
             }
         }
     }
 
     #[cold]
-    fn why_empty(&self, head: usize) -> Pop {
+    fn empty_or_filling(&self, head: usize) -> PopError {
         // Acquire, met by the Release in `close`.
         let tail = self.tail.load(Acquire);
         match (tail >> TAIL_SHIFT == head, tail & CLOSED != 0) {
-            (true, true) => Pop::End, // S4
-            (true, false) => Pop::Empty,
-            (false, _) => Pop::Filling,
+            (true, true) => PopError::Closed, // S4
+            (true, false) => PopError::Empty,
+            (false, _) => PopError::Filling,
         }
     }
 
     /// Says that somebody waits on `side`, or that nobody does.
-    pub(super) fn set_waiting(&self, side: Side, waits: bool) {
+    pub(super) fn set_waiting(&self, side: WaitSide, waits: bool) {
         let (word, bit) = match side {
-            Side::Receiving => (&self.tail, RECEIVERS_WAIT),
-            Side::Sending => (&self.head, SENDERS_WAIT),
+            WaitSide::Receivers => (&self.tail, RECEIVERS_WAIT),
+            WaitSide::Senders => (&self.head, SENDERS_WAIT),
         };
-        // AcqRel: whoever moves the word on is ordered with this by the word
-        // itself; the rest is for the look that follows.
+        // AcqRel: a thread that advances the word is ordered with this by the word
+        // itself; the Acquire is for the attempt that follows (M1).
         match waits {
             true => word.fetch_or(bit, AcqRel),
             false => word.fetch_and(!bit, AcqRel),
@@ -214,7 +214,7 @@ impl<T> Ring<T> {
 
     /// Refuses values from now on; true if it did not before.
     pub(super) fn close(&self) -> bool {
-        // AcqRel: Release, met by the Acquire in `is_closed` and `why_empty`.
+        // AcqRel: Release, met by the Acquire in `is_closed` and `empty_or_filling`.
         self.tail.fetch_or(CLOSED, AcqRel) & CLOSED == 0
     }
 
@@ -241,17 +241,17 @@ impl<T> Ring<T> {
     }
 }
 
-impl<T> Drop for Ring<T> {
+impl<T> Drop for BoundedRing<T> {
     fn drop(&mut self) {
-        struct Rest<'a, T>(&'a Ring<T>);
+        struct DrainOnDrop<'a, T>(&'a BoundedRing<T>);
 
-        impl<T> Drop for Rest<'_, T> {
+        impl<T> Drop for DrainOnDrop<'_, T> {
             fn drop(&mut self) {
                 while self.0.pop().is_ok() {}
             }
         }
 
-        let rest = Rest(self);
-        while rest.0.pop().is_ok() {}
+        let drain = DrainOnDrop(self);
+        while drain.0.pop().is_ok() {}
     }
 }

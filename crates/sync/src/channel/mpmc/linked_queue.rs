@@ -2,19 +2,19 @@
 //! [`mpsc`](crate::channel::mpsc), and a lock for the receivers.
 //!
 //! ```text
-//!   word:  │ tail: all the rest │ WAITING │ CLOSED │
+//!   tail:  │ position: all other bits │ WAITING │ CLOSED │
 //! ```
 //!
-//! K1. `CLOSED` is set once, and `tail` does not move after it.
-//! K2. `WAITING` says that receivers wait: whoever claims a position learns from
-//!     it whom to wake.
+//! K1. `CLOSED` is set once, and the position does not change after it.
+//! K2. `WAITING` says that receivers wait: a sender that claims a position sees it,
+//!     and wakes one.
 
 use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::{Pop, Push};
-use crate::channel::blocks::{Blocks, Head, Positions};
+use super::{PopError, PushError};
+use crate::channel::block_list::{BlockHead, BlockList, PositionCounter};
 
 const CLOSED: usize = 1;
 const WAITING: usize = 2;
@@ -23,15 +23,15 @@ const ONE: usize = 4;
 /// The bits of a position.
 const MASK: usize = usize::MAX / ONE;
 
-pub(super) struct Linked<T> {
-    tail: Tail,
-    blocks: Blocks<T>,
-    head: Mutex<Head<T>>,
+pub(super) struct LinkedQueue<T> {
+    tail: TailCounter,
+    blocks: BlockList<T>,
+    head: Mutex<BlockHead<T>>,
 }
 
-struct Tail(AtomicUsize);
+struct TailCounter(AtomicUsize);
 
-impl Positions for Tail {
+impl PositionCounter for TailCounter {
     #[inline(always)]
     fn distance(position: usize, start: usize) -> usize {
         position.wrapping_sub(start) & MASK
@@ -43,16 +43,16 @@ impl Positions for Tail {
     }
 
     fn claimed(&self) -> usize {
-        // AcqRel: Release, met by the Acquire in `Linked::push`.
+        // AcqRel: Release, met by the Acquire in `LinkedQueue::push`.
         self.0.fetch_add(0, AcqRel) / ONE
     }
 }
 
-impl<T> Linked<T> {
+impl<T> LinkedQueue<T> {
     pub(super) fn new() -> Self {
-        let (blocks, head) = Blocks::new();
+        let (blocks, head) = BlockList::new();
         Self {
-            tail: Tail(AtomicUsize::new(0)),
+            tail: TailCounter(AtomicUsize::new(0)),
             blocks,
             head: Mutex::new(head),
         }
@@ -60,11 +60,11 @@ impl<T> Linked<T> {
 
     /// Adds a value; true if receivers wait for it.
     #[inline(always)]
-    pub(super) fn push(&self, value: T) -> Result<bool, (Push, T)> {
+    pub(super) fn push(&self, value: T) -> Result<bool, (PushError, T)> {
         let mut tail = self.tail.0.load(Relaxed);
         loop {
             if tail & CLOSED != 0 {
-                return Err((Push::Closed, value));
+                return Err((PushError::Closed, value));
             }
             let next = tail.wrapping_add(ONE);
             // Acquire, met by the Release in `claimed`.
@@ -80,26 +80,26 @@ impl<T> Linked<T> {
 
     /// Takes a value.
     #[inline(always)]
-    pub(super) fn pop(&self) -> Result<T, Pop> {
+    pub(super) fn pop(&self) -> Result<T, PopError> {
         let mut head = self.head.lock();
         // SAFETY: they came together, and the lock makes us the only one.
-        match unsafe { self.blocks.pop::<Tail>(&mut head) } {
+        match unsafe { self.blocks.pop::<TailCounter>(&mut head) } {
             Some(value) => Ok(value),
             None => {
                 let position = head.position() & MASK;
                 drop(head);
-                Err(self.why_empty(position))
+                Err(self.empty_or_filling(position))
             }
         }
     }
 
-    fn why_empty(&self, head: usize) -> Pop {
+    fn empty_or_filling(&self, head: usize) -> PopError {
         // Acquire, met by the Release in `close`.
         let tail = self.tail.0.load(Acquire);
         match (tail / ONE == head, tail & CLOSED != 0) {
-            (true, true) => Pop::End, // K1
-            (true, false) => Pop::Empty,
-            (false, _) => Pop::Filling,
+            (true, true) => PopError::Closed, // K1
+            (true, false) => PopError::Empty,
+            (false, _) => PopError::Filling,
         }
     }
 
@@ -114,7 +114,7 @@ impl<T> Linked<T> {
 
     /// Refuses values from now on; true if it did not before.
     pub(super) fn close(&self) -> bool {
-        // AcqRel: Release, met by the Acquire in `is_closed` and `why_empty`.
+        // AcqRel: Release, met by the Acquire in `is_closed` and `empty_or_filling`.
         self.tail.0.fetch_or(CLOSED, AcqRel) & CLOSED == 0
     }
 
@@ -125,15 +125,15 @@ impl<T> Linked<T> {
 
     pub(super) fn len(&self) -> usize {
         let head = self.head.lock().position();
-        Tail::distance(self.tail.0.load(Acquire) / ONE, head)
+        TailCounter::distance(self.tail.0.load(Acquire) / ONE, head)
     }
 }
 
-impl<T> Drop for Linked<T> {
+impl<T> Drop for LinkedQueue<T> {
     fn drop(&mut self) {
-        struct Rest<'a, T>(&'a mut Linked<T>);
+        struct DrainOnDrop<'a, T>(&'a mut LinkedQueue<T>);
 
-        impl<T> Drop for Rest<'_, T> {
+        impl<T> Drop for DrainOnDrop<'_, T> {
             fn drop(&mut self) {
                 while self.0.pop().is_ok() {}
                 // SAFETY: they came together, and nobody else is left.
@@ -141,7 +141,7 @@ impl<T> Drop for Linked<T> {
             }
         }
 
-        let rest = Rest(self);
-        while rest.0.pop().is_ok() {}
+        let drain = DrainOnDrop(self);
+        while drain.0.pop().is_ok() {}
     }
 }

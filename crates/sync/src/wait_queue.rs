@@ -1,21 +1,23 @@
-//! Where futures wait: a queue of nodes that live in the futures themselves.
+//! An intrusive FIFO queue of waiting futures.
+//!
+//! The nodes ([`Waiter`]) live in the futures, so waiting allocates nothing.
 //!
 //! ```text
-//!   idle ──push──► queued ──settle──► granted, dismissed
+//!   Idle ──push──► Queued ──settle──► Granted, GrantedLast, Released
 //!                     │
-//!                     └────remove───► left
+//!                     └────remove───► Removed
 //! ```
 //!
-//! Q1. Tag, waker and links of a waiter are touched only under the lock of the
-//!     queue it stands in, or by its owner while it stands in none.
-//! Q2. A waiter is settled once: it leaves the queue, gives up its waker, and
-//!     last of all its status is stored. From then on its owner may free it.
-//! Q3. A queued waiter neither moves nor dies: its owner removes it first.
-//! Q4. Tag, waker and links are written when a waiter is queued, and have no
-//!     meaning before: most waiters never are, and need not pay for it.
+//! Q1. Tag, waker and links of a waiter are accessed only under the lock of the
+//!     queue that holds it, or by its owner while no queue does.
+//! Q2. A waiter is settled once: it is unlinked, its waker is moved out, and
+//!     then its status is stored. After that store its owner may free it.
+//! Q3. A queued waiter is neither moved nor freed: its owner removes it first.
+//! Q4. Tag, waker and links are initialised by `push`, not by `new`: most
+//!     waiters are never queued and do not pay for it.
 //!
-//! Wakers are cloned, fired and dropped outside the lock: all three run foreign
-//! code, which may come back for the same lock.
+//! Wakers are cloned, woken and dropped outside the lock. All three run foreign
+//! code, which may take the same lock.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -29,30 +31,30 @@ use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::{Mutex, MutexGuard};
 use blitzen_util::wake_batch::WakeBatch;
 
-/// How far a waiter has come.
+/// The state of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Status {
+pub(crate) enum WaiterStatus {
     /// Never queued.
     Idle,
     /// In the queue.
     Queued,
-    /// Given what it waited for; if it does not want it any more, the next in
-    /// line must have it.
+    /// It owns what it waited for. If its future is dropped, the next waiter
+    /// must get it.
     Granted,
-    /// Granted to the waiter that came last; then the last of the others is
-    /// next.
+    /// As `Granted`, but the newest waiter was chosen: if its future is dropped,
+    /// the newest of the others is next.
     GrantedLast,
-    /// Let go together with all others; nothing to pass on.
-    Dismissed,
-    /// Removed before its turn; it still has its waker.
-    Left,
+    /// Woken together with all others; there is nothing to pass on.
+    Released,
+    /// Removed by its owner before it was settled; it still has its waker.
+    Removed,
 }
 
-/// A place in a queue, within the future that waits.
+/// A node of a [`WaitQueue`], inside the future that waits.
 pub(crate) struct Waiter {
     status: AtomicU8,
-    /// What the queue's owner wants to know of its waiters.
+    /// A number whose meaning the owner of the queue defines.
     tag: UnsafeCell<MaybeUninit<usize>>,
     waker: UnsafeCell<MaybeUninit<Option<Waker>>>,
     links: std::cell::UnsafeCell<MaybeUninit<Links<Waiter>>>,
@@ -77,7 +79,7 @@ impl Waiter {
     #[inline(always)]
     pub(crate) fn new() -> Self {
         Self {
-            status: AtomicU8::new(Status::Idle as u8),
+            status: AtomicU8::new(WaiterStatus::Idle as u8),
             tag: UnsafeCell::new(MaybeUninit::uninit()),
             waker: UnsafeCell::new(MaybeUninit::uninit()),
             links: std::cell::UnsafeCell::new(MaybeUninit::uninit()),
@@ -85,31 +87,31 @@ impl Waiter {
     }
 
     #[inline(always)]
-    pub(crate) fn status(&self) -> Status {
-        // Acquire, met by the Release in `settle`: what was done before the
-        // grant is seen after it, and the settler is finished with the node.
+    pub(crate) fn status(&self) -> WaiterStatus {
+        // Acquire, met by the Release in `settle`: what happened before the
+        // grant is visible, and the settling thread has finished with the node.
         match self.status.load(Acquire) {
-            0 => Status::Idle,
-            1 => Status::Queued,
-            2 => Status::Granted,
-            3 => Status::GrantedLast,
-            4 => Status::Dismissed,
-            _ => Status::Left,
+            0 => WaiterStatus::Idle,
+            1 => WaiterStatus::Queued,
+            2 => WaiterStatus::Granted,
+            3 => WaiterStatus::GrantedLast,
+            4 => WaiterStatus::Released,
+            _ => WaiterStatus::Removed,
         }
     }
 
-    /// The tag that it had when it was settled.
+    /// The tag that the waiter had when it was settled.
     ///
     /// # Safety
     /// The caller owns the waiter, which was queued, and has seen it settled.
-    pub(crate) unsafe fn settled_tag(&self) -> usize {
-        // SAFETY: Q1, Q2 and Q4, by the caller's word.
+    pub(crate) unsafe fn tag_when_settled(&self) -> usize {
+        // SAFETY: Q1, Q2 and Q4, by the contract of this function.
         self.tag.with(|tag| unsafe { (*tag).assume_init() })
     }
 
     /// The owner settles its own waiter, which is in no queue.
     #[inline]
-    pub(crate) fn settle_unqueued(&self, status: Status) {
+    pub(crate) fn settle_unqueued(&self, status: WaiterStatus) {
         self.status.store(status as u8, Relaxed);
     }
 
@@ -117,7 +119,7 @@ impl Waiter {
     ///
     /// # Safety
     /// `node` has just been taken out of a queue whose lock is held.
-    unsafe fn settle(node: NonNull<Self>, status: Status) -> Option<Waker> {
+    unsafe fn settle(node: NonNull<Self>, status: WaiterStatus) -> Option<Waker> {
         // SAFETY: Q3 keeps it alive until the store below.
         let waiter = unsafe { node.as_ref() };
         // SAFETY: Q1, the lock is held, and Q4; whoever sees the status below
@@ -132,8 +134,8 @@ impl Waiter {
 impl Drop for Waiter {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.status() == Status::Left {
-            // SAFETY: in no queue, hence ours (Q1), and nobody took it (Q4).
+        if self.status() == WaiterStatus::Removed {
+            // SAFETY: in no queue, hence ours (Q1), and it was not moved out (Q4).
             self.waker
                 .with_mut(|waker| unsafe { (*waker).assume_init_drop() });
         }
@@ -146,65 +148,65 @@ impl fmt::Debug for Waiter {
     }
 }
 
-/// The waiters of one primitive in order of arrival, and what else its lock
-/// guards.
-pub(crate) struct Queue<S = ()>(Mutex<Standing<S>>);
+/// The waiters of one primitive in order of arrival, and a state `S` that the
+/// same lock guards.
+pub(crate) struct WaitQueue<S = ()>(Mutex<QueueContents<S>>);
 
-struct Standing<S> {
+struct QueueContents<S> {
     state: S,
     waiters: List<Waiter>,
 }
 
-impl<S> Queue<S> {
+impl<S> WaitQueue<S> {
     const_unless_loom! {
         /// An empty queue.
         pub(crate) fn new(state: S) -> Self {
-            Self(Mutex::new(Standing {
+            Self(Mutex::new(QueueContents {
                 state,
                 waiters: List::new(),
             }))
         }
     }
 
-    pub(crate) fn lock(&self) -> Line<'_, S> {
-        Line(self.0.lock())
+    pub(crate) fn lock(&self) -> LockedQueue<'_, S> {
+        LockedQueue(self.0.lock())
     }
 
-    /// Makes a queued waiter wake whoever polls it now. False if it has been
-    /// settled in the meantime.
+    /// Replaces the waker of a queued waiter by that of the current poll. Returns
+    /// false if the waiter has been settled in the meantime.
     ///
     /// # Safety
-    /// `waiter` stands in this queue or in none.
+    /// `waiter` is in this queue or in none.
     #[cold]
     pub(crate) unsafe fn refresh(&self, waiter: &Waiter, cx: &Context<'_>) -> bool {
         {
-            let line = self.lock();
-            if waiter.status() != Status::Queued {
+            let locked = self.lock();
+            if waiter.status() != WaiterStatus::Queued {
                 return false;
             }
-            if line.wakes(waiter, cx.waker()) {
+            if locked.will_wake(waiter, cx.waker()) {
                 return true;
             }
         }
         let waker = cx.waker().clone();
         let old; // dropped after the lock is
-        let mut line = self.lock();
-        if waiter.status() != Status::Queued {
+        let mut locked = self.lock();
+        if waiter.status() != WaiterStatus::Queued {
             old = Some(waker);
         } else {
-            old = line.set_waker(waiter, waker);
+            old = locked.replace_waker(waiter, waker);
         }
-        let queued = waiter.status() == Status::Queued;
-        drop(line);
+        let queued = waiter.status() == WaiterStatus::Queued;
+        drop(locked);
         drop(old);
         queued
     }
 }
 
-/// A queue, locked.
-pub(crate) struct Line<'a, S = ()>(MutexGuard<'a, Standing<S>>);
+/// A locked [`WaitQueue`].
+pub(crate) struct LockedQueue<'a, S = ()>(MutexGuard<'a, QueueContents<S>>);
 
-impl<S> Line<'_, S> {
+impl<S> LockedQueue<'_, S> {
     pub(crate) fn state(&mut self) -> &mut S {
         &mut self.0.state
     }
@@ -213,17 +215,17 @@ impl<S> Line<'_, S> {
         self.0.waiters.is_empty()
     }
 
-    /// The tag of whoever has waited longest.
+    /// The tag of the oldest waiter.
     pub(crate) fn front(&self) -> Option<usize> {
         self.0.waiters.front().map(|node| self.tag(node))
     }
 
-    /// The tag of whoever came last.
+    /// The tag of the newest waiter.
     pub(crate) fn back(&self) -> Option<usize> {
         self.0.waiters.back().map(|node| self.tag(node))
     }
 
-    /// Changes the tag of whoever has waited longest.
+    /// Changes the tag of the oldest waiter.
     pub(crate) fn retag_front(&mut self, tag: usize) {
         if let Some(node) = self.0.waiters.front() {
             // SAFETY: Q3 for a node of the list, Q1 for its tag: `self` is the
@@ -234,7 +236,7 @@ impl<S> Line<'_, S> {
         }
     }
 
-    /// Whether exactly one waits.
+    /// Whether there is exactly one waiter.
     pub(crate) fn is_single(&self) -> bool {
         self.0.waiters.front().is_some() && self.0.waiters.front() == self.0.waiters.back()
     }
@@ -245,14 +247,14 @@ impl<S> Line<'_, S> {
         unsafe { node.as_ref().tag.with(|tag| (*tag).assume_init()) }
     }
 
-    /// Puts a waiter behind all others.
+    /// Appends a waiter.
     ///
     /// # Safety
     /// `waiter` is in no queue, and its owner keeps Q3: it calls
     /// [`remove`](Self::remove) on this queue before it moves or drops a waiter
     /// whose status is `Queued`.
     pub(crate) unsafe fn push(&mut self, waiter: &Waiter, tag: usize, waker: Option<Waker>) {
-        debug_assert!(waiter.status() == Status::Idle, "queued twice");
+        debug_assert!(waiter.status() == WaiterStatus::Idle, "queued twice");
         // SAFETY: Q1, the waiter is in no queue and the caller owns it.
         unsafe {
             waiter.tag.with_mut(|slot| *slot = MaybeUninit::new(tag));
@@ -260,13 +262,13 @@ impl<S> Line<'_, S> {
             *waiter.links.get() = MaybeUninit::new(Links::new());
         }
         // Relaxed: others read it under the lock only.
-        waiter.status.store(Status::Queued as u8, Relaxed);
-        // SAFETY: in no list and staying in place, by the caller's word.
+        waiter.status.store(WaiterStatus::Queued as u8, Relaxed);
+        // SAFETY: in no list and staying in place, by the contract of this function.
         unsafe { self.0.waiters.push_back(NonNull::from(waiter)) };
     }
 
-    /// Settles whoever has waited longest.
-    pub(crate) fn settle_front(&mut self, status: Status, batch: &mut WakeBatch) {
+    /// Settles the oldest waiter.
+    pub(crate) fn settle_front(&mut self, status: WaiterStatus, batch: &mut WakeBatch) {
         if let Some(node) = self.0.waiters.pop_front() {
             // SAFETY: just taken out, under the lock.
             let waker = unsafe { Waiter::settle(node, status) };
@@ -274,8 +276,8 @@ impl<S> Line<'_, S> {
         }
     }
 
-    /// Settles whoever came last.
-    pub(crate) fn settle_back(&mut self, status: Status, batch: &mut WakeBatch) {
+    /// Settles the newest waiter.
+    pub(crate) fn settle_back(&mut self, status: WaiterStatus, batch: &mut WakeBatch) {
         if let Some(node) = self.0.waiters.pop_back() {
             // SAFETY: just taken out, under the lock.
             let waker = unsafe { Waiter::settle(node, status) };
@@ -283,24 +285,24 @@ impl<S> Line<'_, S> {
         }
     }
 
-    /// Takes a waiter out before its turn; returns its tag. `None` if it has
-    /// been settled: then its status says how.
+    /// Removes a waiter before it is settled, and returns its tag. Returns `None`
+    /// if it has been settled: its status says how.
     ///
     /// # Safety
-    /// `waiter` stands in this queue or in none.
+    /// `waiter` is in this queue or in none.
     pub(crate) unsafe fn remove(&mut self, waiter: &Waiter) -> Option<usize> {
-        if waiter.status() != Status::Queued {
+        if waiter.status() != WaiterStatus::Queued {
             return None;
         }
         let node = NonNull::from(waiter);
-        // SAFETY: queued, and nowhere else by the caller's word.
-        let was_in = unsafe { self.0.waiters.remove(node) };
-        debug_assert!(was_in, "Q2");
-        waiter.status.store(Status::Left as u8, Relaxed);
+        // SAFETY: queued, and nowhere else by the contract of this function.
+        let was_linked = unsafe { self.0.waiters.remove(node) };
+        debug_assert!(was_linked, "Q2");
+        waiter.status.store(WaiterStatus::Removed as u8, Relaxed);
         Some(self.tag(node))
     }
 
-    fn wakes(&self, waiter: &Waiter, waker: &Waker) -> bool {
+    fn will_wake(&self, waiter: &Waiter, waker: &Waker) -> bool {
         // SAFETY: Q1, `self` is the lock; and Q4, it is queued.
         let known = |slot: *const MaybeUninit<_>| unsafe { (*slot).assume_init_ref() };
         let wakes = |known: &Option<Waker>| known.as_ref().is_some_and(|old| old.will_wake(waker));
@@ -308,7 +310,7 @@ impl<S> Line<'_, S> {
     }
 
     #[must_use = "drop it outside the lock"]
-    fn set_waker(&mut self, waiter: &Waiter, waker: Waker) -> Option<Waker> {
+    fn replace_waker(&mut self, waiter: &Waiter, waker: Waker) -> Option<Waker> {
         // SAFETY: Q1, `self` is the lock; and Q4, it is queued.
         waiter
             .waker
@@ -323,51 +325,53 @@ mod tests {
     use std::sync::Arc;
     use std::task::Wake;
 
-    struct Nobody;
+    struct NoopWake;
 
-    impl Wake for Nobody {
+    impl Wake for NoopWake {
         fn wake(self: Arc<Self>) {}
     }
 
     #[test]
     fn however_a_waiter_ends_its_waker_is_dropped_once() {
         for fate in [
-            Status::Idle,
-            Status::Granted,
-            Status::Dismissed,
-            Status::Left,
+            WaiterStatus::Idle,
+            WaiterStatus::Granted,
+            WaiterStatus::Released,
+            WaiterStatus::Removed,
         ] {
-            let nobody = Arc::new(Nobody);
-            let queue = Queue::new(());
+            let noop = Arc::new(NoopWake);
+            let queue = WaitQueue::new(());
             {
                 let waiter = pin!(Waiter::new());
                 let waiter = &*waiter;
                 let mut batch = WakeBatch::new();
-                if fate != Status::Idle {
+                if fate != WaiterStatus::Idle {
                     // SAFETY: idle, and it leaves the queue below.
-                    unsafe { queue.lock().push(waiter, 7, Some(nobody.clone().into())) };
-                    let waker = Waker::from(nobody.clone());
-                    // SAFETY: it stands in this queue.
+                    unsafe { queue.lock().push(waiter, 7, Some(noop.clone().into())) };
+                    let waker = Waker::from(noop.clone());
+                    // SAFETY: it is in this queue.
                     assert!(unsafe { queue.refresh(waiter, &Context::from_waker(&waker)) });
-                    let other = Waker::from(Arc::new(Nobody));
+                    let other = Waker::from(Arc::new(NoopWake));
                     // SAFETY: as above.
                     assert!(unsafe { queue.refresh(waiter, &Context::from_waker(&other)) });
-                    assert_eq!(Arc::strong_count(&nobody), 2, "it wakes the other");
+                    assert_eq!(Arc::strong_count(&noop), 2, "it wakes the other");
                     // SAFETY: as above.
                     assert!(unsafe { queue.refresh(waiter, &Context::from_waker(&waker)) });
                 }
                 match fate {
-                    Status::Idle => {}
+                    WaiterStatus::Idle => {}
                     // SAFETY: as above.
-                    Status::Left => assert_eq!(unsafe { queue.lock().remove(waiter) }, Some(7)),
+                    WaiterStatus::Removed => {
+                        assert_eq!(unsafe { queue.lock().remove(waiter) }, Some(7))
+                    }
                     settled => queue.lock().settle_front(settled, &mut batch),
                 }
                 assert_eq!(waiter.status(), fate);
-                // SAFETY: it stands in no queue.
+                // SAFETY: it is in no queue.
                 assert_eq!(unsafe { queue.lock().remove(waiter) }, None);
                 batch.wake_all();
             }
-            assert_eq!(Arc::strong_count(&nobody), 1, "{fate:?}");
+            assert_eq!(Arc::strong_count(&noop), 1, "{fate:?}");
         }
     }
 }

@@ -1,0 +1,470 @@
+//! The flow control of a bounded channel: free capacity, positions, and the
+//! senders that wait for capacity.
+//!
+//! ```text
+//!   state:  │ tail: 32 │ permits: 29 │ WAITING │ QUEUED │ CLOSED │
+//! ```
+//!
+//! A permit is capacity for one message. `tail` counts the claimed positions, so
+//! sending without waiting is one compare-and-swap: a permit less, a position more.
+//!
+//! F1. A permit is in the state, held by a sender, or used by a message in the
+//!     channel: `limit` in all.
+//! F2. `QUEUED` is set and cleared under the lock of `waiters`; it is set if and
+//!     only if a sender is queued and the channel is not closed.
+//! F3. While `QUEUED` is set, permits in the state are reserved for the front of
+//!     the queue. So senders get them in the order of arrival, however many each
+//!     wants.
+//! F4. `CLOSED` is never cleared; from then on no permit is granted. Permits that
+//!     were reserved for the front go to it, and it returns them when it learns of
+//!     the close.
+//! F5. `WAITING` is set by the receiver after it has stored its waker, and cleared
+//!     by the thread that takes the waker: by a claim, which wakes the receiver when
+//!     the message is published.
+//! F6. Every change of the state is a read-modify-write, so an Acquire sees all
+//!     earlier Releases.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use blitzen_util::coop;
+use blitzen_util::shim::atomic::AtomicU64;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::wake_batch::{self, WakeBatch};
+
+use super::chan::{FlowControl, SlotClaim};
+use super::waker_cell::WakerCell;
+use crate::channel::block_list::PositionCounter;
+use crate::wait_queue::{LockedQueue, WaitQueue, Waiter, WaiterStatus};
+
+const CLOSED: u64 = 1;
+const QUEUED: u64 = 2;
+const WAITING: u64 = 4;
+const PERMIT: u64 = 8;
+const PERMIT_BITS: u32 = 29;
+const TAIL: u64 = 1 << 32;
+
+const _: () = assert!(PERMIT << PERMIT_BITS == TAIL);
+
+/// The largest number of permits, whatever capacity was asked for.
+const MAX_LIMIT: usize = (1 << PERMIT_BITS) - 1;
+
+/// The receiver has closed the channel.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Closed;
+
+/// Why there are no permits.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum CapacityError {
+    Full,
+    Closed,
+}
+
+#[derive(Clone, Copy)]
+struct FlowState(u64);
+
+impl FlowState {
+    #[inline(always)]
+    fn permits(self) -> usize {
+        (self.0 as u32 >> PERMIT.trailing_zeros()) as usize
+    }
+
+    #[inline(always)]
+    fn tail(self) -> usize {
+        (self.0 / TAIL) as usize
+    }
+
+    #[inline(always)]
+    fn claim(self) -> SlotClaim {
+        SlotClaim {
+            position: self.tail(),
+            wakes_receiver: self.0 & WAITING != 0, // F5
+        }
+    }
+
+    #[inline(always)]
+    fn is_closed(self) -> bool {
+        self.0 & CLOSED != 0
+    }
+
+    #[inline(always)]
+    fn is_queued(self) -> bool {
+        self.0 & QUEUED != 0
+    }
+
+    /// Closed, and all permits are returned: no message is in the channel (F1) and
+    /// none can be sent.
+    #[inline(always)]
+    fn is_idle(self, limit: usize) -> bool {
+        self.is_closed() && self.permits() == limit
+    }
+
+    /// F3 and F4.
+    #[inline(always)]
+    fn can_grant(self, count: usize) -> bool {
+        self.0 & (CLOSED | QUEUED) == 0 && self.permits() >= count
+    }
+}
+
+/// BatchSemaphore times their place in the word.
+#[inline(always)]
+fn permits(count: usize) -> u64 {
+    count as u64 * PERMIT
+}
+
+/// BoundedFlow, claims, and the queue of those who wait for room.
+pub(super) struct BoundedFlow {
+    state: AtomicU64,
+    /// To be told when a closed channel has its permits back, or of a message.
+    rx_waker: WakerCell,
+    waiters: WaitQueue,
+    /// All permits there are.
+    limit: usize,
+    /// What the user asked for; more than `limit` only where that is more than
+    /// fits into memory.
+    capacity: usize,
+}
+
+impl PositionCounter for BoundedFlow {
+    #[inline(always)]
+    fn distance(position: usize, start: usize) -> usize {
+        (position as u32).wrapping_sub(start as u32) as usize
+    }
+
+    #[inline(always)]
+    fn has_passed(head: usize, position: usize) -> bool {
+        (head as u32).wrapping_sub(position as u32) <= i32::MAX as u32
+    }
+
+    fn claimed(&self) -> usize {
+        // AcqRel: Release, met by the Acquire of every claim.
+        FlowState(self.state.fetch_add(0, AcqRel)).tail()
+    }
+}
+
+impl FlowControl for BoundedFlow {
+    #[inline(always)]
+    fn rx_waker(&self) -> &WakerCell {
+        &self.rx_waker
+    }
+
+    fn set_waiting(&self) -> usize {
+        // AcqRel: Release, met by the Acquire of every claim: it sees the waker.
+        FlowState(self.state.fetch_or(WAITING, AcqRel)).tail()
+    }
+
+    fn waiting_tail(&self) -> Option<usize> {
+        let state = self.state_acquire();
+        (state.0 & WAITING != 0).then(|| state.tail())
+    }
+
+    fn clear_waiting(&self) -> bool {
+        // AcqRel: Acquire, met by the Release in `set_waiting`: the waker is seen.
+        // Release, met by the Acquire there: so is what the receiver missed.
+        self.state.fetch_and(!WAITING, AcqRel) & WAITING != 0
+    }
+
+    #[inline(always)]
+    fn is_closed(&self) -> bool {
+        self.state_acquire().is_closed()
+    }
+
+    #[inline(always)]
+    fn is_idle(&self, _head: usize) -> bool {
+        self.state_acquire().is_idle(self.limit)
+    }
+
+    #[inline(always)]
+    fn len(&self, head: usize) -> usize {
+        Self::distance(self.state_acquire().tail(), head)
+    }
+
+    #[inline(always)]
+    fn release_received(&self, count: usize) {
+        // AcqRel: Release, met by the Acquire of whoever gets the permits.
+        let state = FlowState(self.state.fetch_add(permits(count), AcqRel));
+        if state.is_queued() {
+            self.grant_queued();
+        }
+    }
+
+    fn close(&self) {
+        wake_batch::in_rounds(|batch| {
+            let mut waiters = self.waiters.lock();
+            let mut state = self.state();
+            while !state.is_closed() {
+                let wanted = waiters.front().unwrap_or(0);
+                let gathered = wanted.min(state.permits()); // F4
+                let next = (state.0 - permits(gathered)) & !QUEUED | CLOSED;
+                match self.change(state, next) {
+                    Err(changed) => state = changed,
+                    Ok(()) => {
+                        waiters.retag_front(wanted - gathered);
+                        break;
+                    }
+                }
+            }
+            while !waiters.is_empty() {
+                if batch.is_full() {
+                    return true;
+                }
+                waiters.settle_front(WaiterStatus::Released, batch);
+            }
+            false
+        });
+    }
+}
+
+impl BoundedFlow {
+    pub(super) fn new(capacity: usize) -> Self {
+        let limit = capacity.min(MAX_LIMIT);
+        Self {
+            state: AtomicU64::new(permits(limit)),
+            rx_waker: WakerCell::new(),
+            waiters: WaitQueue::new(()),
+            limit,
+            capacity,
+        }
+    }
+
+    #[inline(always)]
+    fn state(&self) -> FlowState {
+        FlowState(self.state.load(Relaxed))
+    }
+
+    /// Acquire, met by the Release of every permit given back: whoever sees
+    /// room, or the close, sees what led to it.
+    #[inline(always)]
+    fn state_acquire(&self) -> FlowState {
+        FlowState(self.state.load(Acquire))
+    }
+
+    /// Acquire: for permits, met by the Release in `release_received`; for positions, by the
+    /// one in `claimed`; for the waker, by the one in `set_waiting`. Release for `close`,
+    /// which others must see together with what was done before.
+    #[inline(always)]
+    fn change(&self, state: FlowState, next: u64) -> Result<(), FlowState> {
+        (self.state)
+            .compare_exchange_weak(state.0, next, AcqRel, Relaxed)
+            .map(drop)
+            .map_err(FlowState)
+    }
+
+    /// What the user asked for.
+    pub(super) fn max_capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// How many permits there can be at the most.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// How many permits a newcomer could take.
+    pub(super) fn capacity(&self) -> usize {
+        let state = self.state_acquire();
+        match state.is_queued() {
+            true => 0, // F3
+            false => state.permits() + (self.capacity - self.limit),
+        }
+    }
+
+    /// Takes a permit and spends it on a position.
+    #[inline(always)]
+    pub(super) fn try_claim(&self) -> Result<SlotClaim, CapacityError> {
+        let mut state = self.state();
+        while state.can_grant(1) {
+            let next = state.0.wrapping_add(TAIL - PERMIT) & !WAITING;
+            match self.change(state, next) {
+                Ok(()) => return Ok(state.claim()),
+                Err(changed) => state = changed,
+            }
+        }
+        Err(capacity_error(state))
+    }
+
+    /// Spends a permit that the caller has on a position.
+    #[inline(always)]
+    pub(super) fn claim(&self) -> SlotClaim {
+        // Acquire, met by the Release in `claimed` and in `set_waiting`.
+        let mut claim = FlowState(self.state.fetch_add(TAIL, Acquire)).claim();
+        claim.wakes_receiver = claim.wakes_receiver && self.clear_waiting();
+        claim
+    }
+
+    /// Takes permits.
+    #[inline(always)]
+    pub(super) fn try_acquire(&self, count: usize) -> Result<(), CapacityError> {
+        let mut state = self.state();
+        if count == 0 && !state.is_closed() {
+            return Ok(());
+        }
+        while state.can_grant(count) {
+            match self.change(state, state.0 - permits(count)) {
+                Ok(()) => return Ok(()),
+                Err(changed) => state = changed,
+            }
+        }
+        Err(capacity_error(state))
+    }
+
+    /// Takes permits, waiting for them in the queue.
+    pub(super) fn acquire(&self, count: usize) -> AcquireCapacity<'_> {
+        AcquireCapacity {
+            flow: self,
+            count,
+            waiter: Waiter::new(),
+        }
+    }
+
+    /// Gives permits back with which nothing was sent.
+    pub(super) fn release(&self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        self.release_received(count);
+        if self.state_acquire().is_idle(self.limit) {
+            self.wake_receiver();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grant_queued(&self) {
+        wake_batch::in_rounds(|batch| self.grant_round(&mut self.waiters.lock(), batch));
+    }
+
+    /// Hands what has been gathered to those at the front, as far as it goes.
+    /// True if the batch is full before that.
+    fn grant_round(&self, waiters: &mut LockedQueue<'_>, batch: &mut WakeBatch) -> bool {
+        while let Some(wanted) = waiters.front() {
+            let mut state = self.state();
+            loop {
+                if state.is_closed() || state.permits() < wanted {
+                    return false;
+                }
+                if batch.is_full() {
+                    return true;
+                }
+                let queued = if waiters.is_single() { QUEUED } else { 0 }; // F2
+                match self.change(state, (state.0 - permits(wanted)) & !queued) {
+                    Ok(()) => break,
+                    Err(changed) => state = changed,
+                }
+            }
+            waiters.settle_front(WaiterStatus::Granted, batch);
+        }
+        false
+    }
+}
+
+fn capacity_error(state: FlowState) -> CapacityError {
+    match state.is_closed() {
+        true => CapacityError::Closed,
+        false => CapacityError::Full,
+    }
+}
+
+/// Waits for permits.
+///
+/// Dropped before it is ready, it leaves the queue; permits that it has been
+/// given are given back.
+pub(super) struct AcquireCapacity<'a> {
+    flow: &'a BoundedFlow,
+    count: usize,
+    waiter: Waiter,
+}
+
+impl AcquireCapacity<'_> {
+    /// What the waiter, settled, has in its hands.
+    fn held(&self, status: WaiterStatus) -> usize {
+        match status {
+            WaiterStatus::Granted | WaiterStatus::GrantedLast => self.count,
+            // SAFETY: it is our waiter, and settled.
+            WaiterStatus::Released => self.count - unsafe { self.waiter.tag_when_settled() }, // F4
+            WaiterStatus::Idle | WaiterStatus::Queued | WaiterStatus::Removed => 0,
+        }
+    }
+
+    fn enqueue(&self, cx: &Context<'_>) -> Poll<Result<(), Closed>> {
+        let waker = cx.waker().clone();
+        let flow = self.flow;
+        let mut waiters = flow.waiters.lock();
+        loop {
+            match flow.try_acquire(self.count) {
+                Ok(()) => return Poll::Ready(Ok(())),
+                Err(CapacityError::Closed) => return Poll::Ready(Err(Closed)),
+                Err(CapacityError::Full) => {}
+            }
+            let state = flow.state();
+            // A permit that comes back now makes the change fail.
+            let stays = !state.is_closed() && !state.can_grant(self.count);
+            if stays && (state.is_queued() || flow.change(state, state.0 | QUEUED).is_ok()) {
+                // SAFETY: idle, pinned, and removed by `drop`.
+                unsafe { waiters.push(&self.waiter, self.count, Some(waker)) };
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Future for AcquireCapacity<'_> {
+    type Output = Result<(), Closed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let spent = ready!(coop::poll_proceed(cx));
+        let this = self.into_ref().get_ref();
+        let outcome = loop {
+            match this.waiter.status() {
+                WaiterStatus::Idle => {
+                    if let Poll::Ready(outcome) = this.enqueue(cx) {
+                        break outcome;
+                    }
+                    return Poll::Pending;
+                }
+                WaiterStatus::Queued => {
+                    // SAFETY: it is in this queue or has been settled.
+                    if unsafe { this.flow.waiters.refresh(&this.waiter, cx) } {
+                        return Poll::Pending;
+                    }
+                }
+                status => {
+                    let held = this.held(status);
+                    this.waiter.settle_unqueued(WaiterStatus::Idle);
+                    if !this.flow.is_closed() {
+                        break Ok(());
+                    }
+                    this.flow.release(held);
+                    break Err(Closed);
+                }
+            }
+        };
+        spent.made_progress();
+        Poll::Ready(outcome)
+    }
+}
+
+impl Drop for AcquireCapacity<'_> {
+    fn drop(&mut self) {
+        if self.waiter.status() == WaiterStatus::Queued {
+            let mut left = false;
+            wake_batch::in_rounds(|batch| {
+                let mut waiters = self.flow.waiters.lock();
+                if !left {
+                    // SAFETY: it is in this queue or has been settled.
+                    left = unsafe { waiters.remove(&self.waiter) }.is_some();
+                    if left && waiters.is_empty() {
+                        // F2: what was gathered is anybody's. Release, met by
+                        // the Acquire of whoever takes it.
+                        self.flow.state.fetch_and(!QUEUED, Release);
+                    }
+                }
+                // Whoever is at the front now may want less.
+                left && self.flow.grant_round(&mut waiters, batch)
+            });
+        }
+        let held = self.held(self.waiter.status());
+        self.flow.release(held);
+    }
+}
