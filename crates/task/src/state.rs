@@ -43,8 +43,9 @@ const JOIN_WAKER: u64 = 1 << 28;
 /// The runtime is going away: cancellation waits for no shield.
 const CLOSING: u64 = 1 << 29;
 
-/// Far below the point where the count would wrap, yet beyond any honest use.
-const TOO_MANY_REFERENCES: u64 = REFERENCES.max() / 2;
+/// Far below the point where the count would wrap, so that the threads that
+/// count at the same time cannot get there, yet beyond any honest use.
+const MAX_REFERENCES: u64 = REFERENCES.max() / 2;
 
 const IDLE: u64 = 0;
 const SCHEDULED: u64 = 1;
@@ -393,10 +394,8 @@ impl State {
         // Relaxed: the caller has a reference, through which it may hand on
         // the new one however it likes.
         let before = Word(self.0.fetch_add(REFERENCES.one(), Relaxed));
-        if before.references() >= TOO_MANY_REFERENCES {
-            // A leak of wakers by the million; going on would end in a
-            // use after free.
-            std::process::abort();
+        if before.references() >= MAX_REFERENCES {
+            abort_on_too_many_references();
         }
     }
 
@@ -412,6 +411,21 @@ impl State {
             false => Count::Some,
         }
     }
+}
+
+/// Ends the process: a count that wraps would free a task that is in use. A
+/// panic could be caught, and the program would go on counting.
+#[cold]
+fn abort_on_too_many_references() -> ! {
+    use std::io::Write;
+    // A process without a standard error still ends.
+    let _ = writeln!(
+        std::io::stderr(),
+        "blitzen: a task has more than {MAX_REFERENCES} references (wakers, abort handles, \
+         shields), which is the limit of their count; the program probably leaks its wakers. \
+         The process is aborted."
+    );
+    std::process::abort();
 }
 
 #[cfg(all(test, not(blitzen_loom)))]
