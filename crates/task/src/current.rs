@@ -29,20 +29,31 @@ thread_local_const! {
     };
 }
 
-/// Restores on drop the task that was current before.
-pub(crate) struct Guard(Option<NonNull<Header>>);
+/// Restores on drop the task that was current before, and whether it has asked
+/// to yield: a task may be polled within the poll of another one.
+pub(crate) struct CurrentGuard {
+    task: Option<NonNull<Header>>,
+    yielding: bool,
+}
 
-impl Drop for Guard {
+impl Drop for CurrentGuard {
     #[inline]
     fn drop(&mut self) {
-        CURRENT.with(|current| current.task.set(self.0));
+        CURRENT.with(|current| {
+            current.task.set(self.task);
+            current.yielding.set(self.yielding);
+        });
     }
 }
 
-/// Makes `task` current until the guard is dropped.
+/// Makes `task` current until the guard is dropped. The caller keeps the task
+/// alive for as long.
 #[inline]
-pub(crate) fn enter(task: NonNull<Header>) -> Guard {
-    CURRENT.with(|current| Guard(current.task.replace(Some(task))))
+pub(crate) fn enter(task: NonNull<Header>) -> CurrentGuard {
+    CURRENT.with(|current| CurrentGuard {
+        task: current.task.replace(Some(task)),
+        yielding: current.yielding.replace(false),
+    })
 }
 
 /// The current task. Alive while it is current: who entered it holds it.

@@ -12,7 +12,7 @@ use blitzen_util::shim::cell::UnsafeCell;
 
 use crate::alloc;
 use crate::cell::{Cell, Stage};
-use crate::current;
+use crate::current::{self, CurrentGuard};
 use crate::error::{Failure, JoinError, Outcome};
 use crate::header::{Header, Schedule};
 use crate::id::Id;
@@ -303,11 +303,11 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     // SAFETY: T1.
     let cell = unsafe { cell::<F, S>(task) };
     let state = &cell.header.state;
-    let _current = current::enter(task);
+    let entered = current::enter(task);
 
     if state.start_poll() == Start::Cancel {
         // SAFETY: running (T2).
-        unsafe { cancel_cell::<F, S>(task) };
+        unsafe { complete::<F, S>(task, Err(Failure::Cancelled), entered) };
         return Ran::Complete;
     }
     // SAFETY: the task outlives its poll.
@@ -329,11 +329,7 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
             End::Idle => return Ran::Idle,
             End::Again if yielded => return Ran::Yielded(Runnable(task)),
             End::Again => return Ran::Woken(Runnable(task)),
-            End::Cancel => {
-                // SAFETY: still running (T2).
-                unsafe { cancel_cell::<F, S>(task) };
-                return Ran::Complete;
-            }
+            End::Cancel => Err(Failure::Cancelled),
         },
         Ok(Poll::Ready(output)) => Ok(output),
         Err(payload) => {
@@ -342,7 +338,7 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
         }
     };
     // SAFETY: running (T2).
-    unsafe { complete::<F, S>(task, outcome) };
+    unsafe { complete::<F, S>(task, outcome, entered) };
     Ran::Complete
 }
 
@@ -362,21 +358,22 @@ impl<F: Future> Drop for DropWhileUnwinding<'_, F> {
 }
 
 unsafe fn cancel_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) {
+    let entered = current::enter(task);
     // SAFETY: running (T2), so alive (T1).
-    unsafe { complete::<F, S>(task, Err(Failure::Cancelled)) };
+    unsafe { complete::<F, S>(task, Err(Failure::Cancelled), entered) };
 }
 
 /// Replaces the future with the outcome and tells everybody.
 ///
 /// # Safety
-/// The caller moved the task to `RUNNING`.
+/// The caller moved the task to `RUNNING`, and made it current with `entered`.
 unsafe fn complete<F: Future + 'static, S: Schedule>(
     task: NonNull<Header>,
     outcome: Outcome<F::Output>,
+    entered: CurrentGuard,
 ) {
     // SAFETY: T1.
     let cell = unsafe { cell::<F, S>(task) };
-    let _current = current::enter(task);
 
     // Before the outcome is in place, and where it was polled.
     let consume = || {
@@ -389,12 +386,18 @@ unsafe fn complete<F: Future + 'static, S: Schedule>(
         false => None, // overwriting it is enough
     };
     let outcome = match (dropped, outcome) {
-        // The future's destructor panicked, and nothing worse happened before.
-        (Some(payload), Ok(_) | Err(Failure::Cancelled)) => {
+        (None, outcome) => outcome,
+        // The future's destructor panicked after its poll had. The first panic
+        // is the one to report.
+        (Some(payload), outcome @ Err(Failure::Panicked(_))) => {
+            quietly(|| drop(payload));
+            outcome
+        }
+        (Some(payload), outcome) => {
             cell.scheduler.panicked();
+            quietly(|| drop(outcome));
             Err(Failure::Panicked(payload))
         }
-        (_, outcome) => outcome,
     };
     cell.stage
         // SAFETY: T2; what was there was consumed above.
@@ -418,6 +421,8 @@ unsafe fn complete<F: Future + 'static, S: Schedule>(
             }
         }
     }
+    // What frees the task may run foreign code, which must not find it current.
+    drop(entered);
     // SAFETY: the scheduler's reference (T1).
     unsafe { release(task) };
 }
