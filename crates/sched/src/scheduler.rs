@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blitzen_observe::{Stats, WorkerCounters};
+use blitzen_task::glue::id_number;
 use blitzen_task::{Header, Id, JoinHandle, Origin, Runnable, Schedule};
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -226,7 +227,8 @@ impl Scheduler {
             // SAFETY: handed on; the workers run every task of the scheduler.
             let (task, handle) =
                 unsafe { blitzen_task::spawn_unchecked(future, reference, id, origin) };
-            if task_shard.owned.insert(&task).is_err() {
+            // SAFETY: new, and its scheduler, the reference, removes it.
+            if unsafe { task_shard.owned.insert(&task) }.is_err() {
                 return (handle, Some(task));
             }
             match worker {
@@ -246,7 +248,7 @@ impl Scheduler {
     /// who run what was spawned before need not share a lock.
     #[inline]
     fn task_shard_of(&self, index: usize, id: Id) -> &TaskShard {
-        let turn = id.as_u64() as usize / SPAWNS_PER_SHARD;
+        let turn = id_number(id) as usize / SPAWNS_PER_SHARD;
         &self.task_shards[index * SHARDS_PER_WORKER + turn % SHARDS_PER_WORKER]
     }
 
@@ -797,7 +799,7 @@ mod model {
     }
 
     fn spawn(scheduler: &Arc<Scheduler>, future: impl Future<Output = ()> + Send + 'static) {
-        drop(scheduler.spawn(future, Id::next(), Origin::caller()));
+        drop(scheduler.spawn(future, blitzen_task::glue::next_id(), Origin::caller()));
     }
 
     #[test]

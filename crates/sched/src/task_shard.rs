@@ -134,7 +134,8 @@ impl Schedule for TaskShardRef {
 
     #[inline]
     fn release(&self, task: &Header) {
-        self.owned.remove(task);
+        // SAFETY: inserted there when it was spawned, or refused.
+        unsafe { self.owned.remove(task) };
     }
 
     fn panicked(&self) {

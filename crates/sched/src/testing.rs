@@ -3,7 +3,8 @@
 use std::future::pending;
 use std::sync::Mutex;
 
-use blitzen_task::{Header, Id, Origin, Owned, Runnable, Schedule};
+use blitzen_task::glue::{id_number, next_id};
+use blitzen_task::{Header, Origin, Owned, Runnable, Schedule};
 use blitzen_util::shim::Arc;
 
 /// A source of tasks that remembers what it made, and frees it when closed.
@@ -20,7 +21,8 @@ impl Schedule for TestShard {
     }
 
     fn release(&self, task: &Header) {
-        self.0.remove(task);
+        // SAFETY: inserted there by `next`, or nowhere.
+        unsafe { self.0.remove(task) };
     }
 }
 
@@ -34,8 +36,9 @@ impl Tasks {
 
     pub(crate) fn next(&self) -> Runnable {
         let shard = TestShard(self.owned.clone());
-        let (task, _) = blitzen_task::spawn(pending::<()>(), shard, Id::next(), Origin::caller());
-        self.owned.insert(&task).unwrap();
+        let (task, _) = blitzen_task::spawn(pending::<()>(), shard, next_id(), Origin::caller());
+        // SAFETY: new, and `release` above removes it.
+        unsafe { self.owned.insert(&task) }.unwrap();
         self.ids.lock().unwrap().push(id(&task));
         task
     }
@@ -49,7 +52,7 @@ impl Tasks {
     pub(crate) fn job(code: impl FnOnce() + Send + 'static) -> Runnable {
         let shard = TestShard(Arc::new(Owned::new()));
         let future = async move { code() };
-        blitzen_task::spawn(future, shard, Id::next(), Origin::caller()).0
+        blitzen_task::spawn(future, shard, next_id(), Origin::caller()).0
     }
 
     /// Frees every task whose runnable was forgotten.
@@ -60,5 +63,5 @@ impl Tasks {
 }
 
 pub(crate) fn id(task: &Runnable) -> u64 {
-    task.header().id().as_u64()
+    id_number(task.header().id())
 }

@@ -10,7 +10,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use blitzen_sched::{Config, Scheduler, Step, Worker, World};
-use blitzen_task::{Id, JoinHandle, Origin, current};
+use blitzen_task::glue::next_id;
+use blitzen_task::{JoinHandle, Origin, current};
 use blitzen_util::rng::Rng;
 
 /// A world without threads: its workers take turns.
@@ -52,7 +53,7 @@ fn spawn(
     scheduler: &Arc<Scheduler>,
     future: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
-    let (handle, refused) = scheduler.spawn(future, Id::next(), Origin::caller());
+    let (handle, refused) = scheduler.spawn(future, next_id(), Origin::caller());
     assert!(refused.is_none());
     handle
 }

@@ -40,11 +40,6 @@ impl JoinError {
         Self { id, reason }
     }
 
-    /// A task that was cancelled.
-    pub fn cancelled(id: Id) -> Self {
-        Self::new(id, Failure::Cancelled)
-    }
-
     /// Whether the task was cancelled.
     pub fn is_cancelled(&self) -> bool {
         matches!(self.reason, Reason::Cancelled)

@@ -7,12 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::current;
 
 /// An opaque name of a task, unlike that of any other task that is running.
-///
-/// ```
-/// # use blitzen_task::Id;
-/// let (one, other) = (Id::next(), Id::next());
-/// assert_ne!(one, other);
-/// ```
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Id(NonZeroU64);
 
@@ -25,7 +19,7 @@ static NEXT_BATCH: AtomicU64 = AtomicU64::new(1);
 impl Id {
     /// A name that no task has yet.
     #[inline]
-    pub fn next() -> Self {
+    pub(crate) fn next() -> Self {
         let number = current::next_id(|| NEXT_BATCH.fetch_add(BATCH, Relaxed), BATCH);
         match NonZeroU64::new(number) {
             Some(number) => Self(number),
@@ -35,7 +29,8 @@ impl Id {
     }
 
     /// The number behind the name.
-    pub fn as_u64(self) -> u64 {
+    #[inline]
+    pub(crate) fn as_u64(self) -> u64 {
         self.0.get()
     }
 }

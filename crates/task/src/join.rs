@@ -32,7 +32,8 @@ pub struct JoinHandle<T> {
 // SAFETY: the handle moves the output between threads, and nothing else of the
 // task that depends on a thread.
 unsafe impl<T: Send> Send for JoinHandle<T> {}
-// SAFETY: `&JoinHandle` does not reach the output at all.
+// SAFETY: `&JoinHandle` reaches neither the output nor the slot of the join
+// waker: what does takes `&mut`.
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
 
 impl<T> Unpin for JoinHandle<T> {}
@@ -80,14 +81,14 @@ impl<T> JoinHandle<T> {
     /// Sets the waker to call when the task ends, replacing any other; true if
     /// it has ended already, and the waker was not needed.
     #[inline]
-    pub fn set_join_waker(&self, waker: &Waker) -> bool {
-        let state = &self.header().state;
-        let word = state.load();
+    pub(crate) fn set_join_waker(&mut self, waker: &Waker) -> bool {
+        let word = self.header().state.load();
         if word.is_complete() {
             return true;
         }
         if word.has_join_waker() {
-            // SAFETY: published; we are its writer, so one of its readers (T5).
+            // SAFETY: published; `&mut` makes us its only writer, so one of its
+            // two readers (T5).
             let same = unsafe {
                 raw::read_join_waker(self.task, |slot| {
                     slot.as_ref().is_some_and(|old| old.will_wake(waker))
@@ -96,7 +97,7 @@ impl<T> JoinHandle<T> {
             if same {
                 return false;
             }
-            if !state.retract_join_waker() {
+            if !self.header().state.retract_join_waker() {
                 return true;
             }
         }
@@ -109,7 +110,7 @@ impl<T> JoinHandle<T> {
     /// # Panics
     /// If a waker was set before.
     #[track_caller]
-    pub fn set_first_join_waker(&self, waker: Waker) -> bool {
+    pub(crate) fn set_first_join_waker(&mut self, waker: Waker) -> bool {
         let word = self.header().state.load();
         assert!(!word.has_join_waker(), "the handle has a waker");
         word.is_complete() || self.fill_join_waker(waker)
@@ -117,15 +118,16 @@ impl<T> JoinHandle<T> {
 
     /// Fills the slot, which is not published, and publishes it; true if the
     /// task has ended, and the slot was emptied again.
-    fn fill_join_waker(&self, waker: Waker) -> bool {
-        // SAFETY: the slot is not published, so ours (T5).
+    fn fill_join_waker(&mut self, waker: Waker) -> bool {
+        // SAFETY: the slot is not published, so the handle's (T5), and `&mut`
+        // makes it ours.
         let old = unsafe { raw::with_join_waker(self.task, |slot| slot.replace(waker)) };
-        drop(old);
+        drop_foreign(old);
         if self.header().state.publish_join_waker() {
             return false;
         }
         // SAFETY: it was not published, so it is still ours.
-        drop(unsafe { raw::with_join_waker(self.task, Option::take) });
+        drop_foreign(unsafe { raw::with_join_waker(self.task, Option::take) });
         true
     }
 
@@ -134,7 +136,7 @@ impl<T> JoinHandle<T> {
     /// # Panics
     /// If the output was taken before.
     #[track_caller]
-    pub fn try_take_output(&mut self) -> Option<Result<T, JoinError>> {
+    pub(crate) fn try_take_output(&mut self) -> Option<Result<T, JoinError>> {
         let word = self.header().state.load();
         if !word.is_complete() {
             return None;
@@ -153,13 +155,10 @@ impl<T> JoinHandle<T> {
         out
     }
 
-    fn clear_join_waker(&self, leave: Leave) {
+    fn clear_join_waker(&mut self, leave: Leave) {
         if leave.drop_waker {
             // SAFETY: ours (T5).
-            let waker = unsafe { raw::with_join_waker(self.task, Option::take) };
-            if waker.is_some() {
-                quietly(|| drop(waker)); // foreign code
-            }
+            drop_foreign(unsafe { raw::with_join_waker(self.task, Option::take) });
         }
     }
 }
@@ -267,6 +266,13 @@ impl fmt::Debug for AbortHandle {
         f.debug_struct("AbortHandle")
             .field("id", &self.id())
             .finish()
+    }
+}
+
+/// Drops a waker. Its destructor is foreign code, and its panic concerns nobody here.
+fn drop_foreign(waker: Option<Waker>) {
+    if waker.is_some() {
+        quietly(|| drop(waker));
     }
 }
 

@@ -25,7 +25,8 @@ impl Schedule for Queue {
     }
 
     fn release(&self, task: &Header) {
-        self.0.1.remove(task);
+        // SAFETY: inserted there by `spawn`.
+        unsafe { self.0.1.remove(task) };
     }
 }
 
@@ -40,7 +41,8 @@ impl Queue {
         F::Output: Send,
     {
         let (task, handle) = spawn(future, self.clone(), Id::next(), Origin::caller());
-        self.0.1.insert(&task).unwrap();
+        // SAFETY: new, and `release` above removes it.
+        unsafe { self.0.1.insert(&task) }.unwrap();
         self.schedule(task);
         handle
     }

@@ -48,24 +48,32 @@ impl Owned {
         }
     }
 
-    /// Adds a task that is in no list; refuses when closed (O2), and then the
-    /// runnable should be dropped, which cancels the task.
-    pub fn insert(&self, task: &Runnable) -> Result<(), Closed> {
+    /// Adds a task; refuses when closed (O2), and then the runnable should be
+    /// dropped, which cancels the task.
+    ///
+    /// # Safety
+    /// The task is in no list yet, and [`Schedule::release`](crate::Schedule::release) of its
+    /// scheduler removes it from this one.
+    pub unsafe fn insert(&self, task: &Runnable) -> Result<(), Closed> {
         let mut tasks = self.tasks.lock();
         if tasks.closed {
             return Err(Closed);
         }
-        // SAFETY: new, so in no list; T1 keeps it alive until it is complete,
-        // and before that it leaves the list (O1).
+        // SAFETY: in no list by the caller's word; T1 keeps it alive until it is
+        // complete, and its scheduler removes it before it is freed (O1).
         unsafe { tasks.list.push_back(task.as_ptr()) };
         self.len.store(self.len.load(Relaxed) + 1, Relaxed);
         Ok(())
     }
 
-    /// Takes a task out that is complete. It was inserted here or nowhere.
-    pub fn remove(&self, task: &Header) {
+    /// Takes a task out that is complete.
+    ///
+    /// # Safety
+    /// The task is in this list or in none.
+    pub unsafe fn remove(&self, task: &Header) {
         let mut tasks = self.tasks.lock();
-        // SAFETY: alive, in this list or in none.
+        // SAFETY: alive while it is borrowed, in this list or in none by the
+        // caller's word.
         if unsafe { tasks.list.remove(NonNull::from(task)) } {
             self.len.store(self.len.load(Relaxed) - 1, Relaxed);
         }

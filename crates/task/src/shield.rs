@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::future::Future;
+use std::mem::forget;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll};
+use std::thread;
 
 use crate::current;
 use crate::header::Header;
+use crate::quiet::catch;
 use crate::raw;
 use crate::state::Wake;
 
@@ -72,12 +76,21 @@ impl Guard {
         let Self::Up(task) = std::mem::replace(self, Self::Down) else {
             return;
         };
-        // SAFETY: the guard's reference, given up at the end.
-        unsafe {
-            if task.as_ref().state.lower_shield() == Wake::Enqueue {
-                raw::schedule(task);
-            }
-            raw::release(task);
+        // SAFETY: the guard's reference.
+        let wake = unsafe { task.as_ref().state.lower_shield() };
+        let panic = match wake {
+            // SAFETY: `Enqueue` makes the runnable; alive by the reference.
+            Wake::Enqueue => catch(|| unsafe { raw::schedule(task) }),
+            Wake::Nothing => None,
+        };
+        // SAFETY: the guard's reference, used no more.
+        unsafe { raw::release(task) };
+        match panic {
+            // A set of local tasks has called its user's waker. A second panic
+            // while the first unwinds would end the process.
+            Some(payload) if thread::panicking() => forget(payload),
+            Some(payload) => resume_unwind(payload),
+            None => {}
         }
     }
 }

@@ -27,7 +27,8 @@ impl Schedule for Queue {
     }
 
     fn release(&self, task: &Header) {
-        self.0.owned.remove(task);
+        // SAFETY: inserted there by `spawn`, or refused.
+        unsafe { self.0.owned.remove(task) };
     }
 }
 
@@ -39,7 +40,8 @@ impl Queue {
         F::Output: Send,
     {
         let (task, handle) = spawn(future, self.clone(), Id::next(), Origin::caller());
-        if self.0.owned.insert(&task).is_ok() {
+        // SAFETY: new, and `release` above removes it.
+        if unsafe { self.0.owned.insert(&task) }.is_ok() {
             self.schedule(task);
         }
         handle

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use blitzen_sched::{Job, Refused, SectionEnd, Worker};
-use blitzen_task::{Header, Id as TaskId, Origin, Runnable, Schedule};
+use blitzen_task::glue::next_id;
+use blitzen_task::{Header, Origin, Runnable, Schedule};
 
 use super::inner::Inner;
 use super::quiescence;
@@ -56,7 +57,7 @@ impl Inner {
         R: Send + 'static,
     {
         let future = Blocking(Some(code));
-        let (task, handle) = blitzen_task::spawn(future, Once, TaskId::next(), origin);
+        let (task, handle) = blitzen_task::spawn(future, Once, next_id(), origin);
         self.world().quiescence().occupy();
         match self.pool().submit(Job { task, mandatory }) {
             Ok(()) => {}

@@ -6,7 +6,8 @@ use std::marker::PhantomData;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-use blitzen_task::{Id as TaskId, Origin};
+use blitzen_task::Origin;
+use blitzen_task::glue::next_id;
 
 use super::context::{self, Entered};
 use super::id::Id;
@@ -115,7 +116,7 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.inner.spawn(future, TaskId::next(), Origin::caller())
+        self.inner.spawn(future, next_id(), Origin::caller())
     }
 
     /// Runs code that blocks on the pool of threads for it.

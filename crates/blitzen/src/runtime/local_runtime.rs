@@ -99,7 +99,10 @@ impl LocalRuntime {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let (id, origin) = (blitzen_task::Id::next(), blitzen_task::Origin::caller());
+        let (id, origin) = (
+            blitzen_task::glue::next_id(),
+            blitzen_task::Origin::caller(),
+        );
         // SAFETY: not `Send`, so this is the thread it was built on.
         unsafe { self.handle.inner.spawn_local(future, id, origin) }
     }

@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::io;
 
-use blitzen_task::{Id, JoinHandle, Origin};
+use blitzen_task::glue::next_id;
+use blitzen_task::{JoinHandle, Origin};
 
 use super::local::{LocalSet, spawn_local_with};
 use super::spawn::spawn_with;
@@ -93,7 +94,7 @@ impl<'a> Builder<'a> {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Ok(handle.inner.spawn(future, Id::next(), self.origin()))
+        Ok(handle.inner.spawn(future, next_id(), self.origin()))
     }
 
     /// Like [`task::spawn_local`](crate::task::spawn_local).

@@ -7,13 +7,17 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker, ready};
 
+use blitzen_task::finished_queue::FinishedQueue;
+use blitzen_task::glue::{next_id, set_join_waker, try_take_output};
 use blitzen_task::{AbortHandle, Id, JoinError, JoinHandle, Origin};
 use blitzen_util::coop;
 
 use super::local::{LocalSet, spawn_local_with};
+use super::panics::{self, unless_panicking};
 use super::spawn::spawn_with;
 use crate::runtime::Handle;
 
@@ -40,9 +44,9 @@ pub struct JoinSet<T> {
     /// The first free slot.
     free: Option<usize>,
     len: usize,
-    /// Taken from the shared list, oldest last.
-    ended: Vec<Key>,
-    shared: Arc<Shared>,
+    /// Taken from `finished`, the oldest last.
+    taken: Vec<Key>,
+    finished: Arc<FinishedQueue<Key>>,
 }
 
 struct Slot<T> {
@@ -61,59 +65,19 @@ struct Key {
     generation: u32,
 }
 
-#[derive(Default)]
-struct Shared(Mutex<Ended>);
-
-#[derive(Default)]
-struct Ended {
-    keys: Vec<Key>,
-    waker: Option<Waker>,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Ended> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Sets the waker to call when a task ends; false if one has.
-    fn register(&self, waker: &Waker) -> bool {
-        let mut ended = self.lock();
-        if !ended.keys.is_empty() {
-            return false;
-        }
-        let same = |old: &Waker| old.will_wake(waker);
-        if !ended.waker.as_ref().is_some_and(same) {
-            let old = ended.waker.replace(waker.clone());
-            drop(ended);
-            drop(old); // foreign code, so behind the lock
-        }
-        true
-    }
-
-    fn add(&self, key: Key) {
-        let mut ended = self.lock();
-        ended.keys.push(key);
-        let waker = ended.waker.take();
-        drop(ended);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-}
-
 /// The join waker of one task (J1).
-struct Member {
+struct JoinWaker {
     key: Key,
-    shared: Arc<Shared>,
+    finished: Arc<FinishedQueue<Key>>,
 }
 
-impl Wake for Member {
+impl Wake for JoinWaker {
     fn wake(self: Arc<Self>) {
-        self.shared.add(self.key);
+        self.finished.push(self.key);
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.shared.add(self.key);
+        self.finished.push(self.key);
     }
 }
 
@@ -129,8 +93,8 @@ impl<T> JoinSet<T> {
             slots: Vec::new(),
             free: None,
             len: 0,
-            ended: Vec::new(),
-            shared: Arc::default(),
+            taken: Vec::new(),
+            finished: Arc::default(),
         }
     }
 
@@ -160,10 +124,10 @@ impl<T> JoinSet<T> {
     fn take_all(&mut self) -> impl Iterator<Item = JoinHandle<T>> + use<T> {
         self.len = 0;
         self.free = None;
-        self.ended.clear();
+        self.taken.clear();
         let slots = std::mem::take(&mut self.slots);
         // Wakers of these tasks may still come: not to the slots of new ones (J2).
-        self.shared = Arc::default();
+        self.finished = Arc::default();
         slots.into_iter().filter_map(|slot| match slot.state {
             SlotState::Live(handle) => Some(handle),
             SlotState::Free { .. } => None,
@@ -189,12 +153,11 @@ impl<T> JoinSet<T> {
     /// The oldest task that has ended.
     fn pop_ended(&mut self) -> Option<JoinHandle<T>> {
         loop {
-            if self.ended.is_empty() {
-                let mut shared = self.shared.lock();
-                std::mem::swap(&mut self.ended, &mut shared.keys);
-                self.ended.reverse();
+            if self.taken.is_empty() {
+                self.finished.take_all(&mut self.taken);
+                self.taken.reverse();
             }
-            let key = self.ended.pop()?;
+            let key = self.taken.pop()?;
             if let Some(handle) = self.remove(key) {
                 return Some(handle);
             }
@@ -204,7 +167,7 @@ impl<T> JoinSet<T> {
 
 impl<T: 'static> JoinSet<T> {
     /// Adds a task that was just spawned.
-    fn insert(&mut self, handle: JoinHandle<T>) -> AbortHandle {
+    fn insert(&mut self, mut handle: JoinHandle<T>) -> AbortHandle {
         let abort = handle.abort_handle();
         let index = match self.free {
             Some(index) => index,
@@ -221,19 +184,21 @@ impl<T: 'static> JoinSet<T> {
             slot: index as u32,
             generation: slot.generation,
         };
-        let member = Arc::new(Member {
+        let waker = Arc::new(JoinWaker {
             key,
-            shared: self.shared.clone(),
+            finished: self.finished.clone(),
         });
-        if handle.set_first_join_waker(Waker::from(member)) {
-            self.shared.add(key); // it has ended already
-        }
+        let has_ended = set_join_waker(&mut handle, Waker::from(waker));
         let SlotState::Free { next } = std::mem::replace(&mut slot.state, SlotState::Live(handle))
         else {
             unreachable!("the slot was free");
         };
         self.free = next;
         self.len += 1;
+        if has_ended {
+            // Last: this calls the joiner's waker, which may panic.
+            self.finished.push(key);
+        }
         abort
     }
 
@@ -273,7 +238,7 @@ impl<T: 'static> JoinSet<T> {
         F: Future<Output = T> + Send + 'static,
         T: Send,
     {
-        self.insert(handle.inner.spawn(task, Id::next(), Origin::caller()))
+        self.insert(handle.inner.spawn(task, next_id(), Origin::caller()))
     }
 
     /// Starts a task on the current [`LocalSet`] or local runtime.
@@ -448,7 +413,7 @@ impl<T: 'static> JoinSet<T> {
             match ended {
                 Ok(output) => outputs.push(output),
                 Err(error) => match error.try_into_panic() {
-                    Ok(payload) => std::panic::resume_unwind(payload),
+                    Ok(payload) => resume_unwind(payload),
                     Err(error) => panic!("{error}"),
                 },
             }
@@ -468,11 +433,10 @@ impl<T: 'static> JoinSet<T> {
     /// # });
     /// ```
     pub fn abort_all(&mut self) {
-        for slot in &self.slots {
-            if let SlotState::Live(handle) = &slot.state {
-                handle.abort();
-            }
-        }
+        abort_each(self.slots.iter().filter_map(|slot| match &slot.state {
+            SlotState::Live(handle) => Some(handle),
+            SlotState::Free { .. } => None,
+        }));
     }
 
     /// Lets all tasks go on by themselves.
@@ -524,7 +488,7 @@ impl<T: 'static> JoinSet<T> {
             spent.made_progress();
             return Poll::Ready(Some(output(handle)));
         }
-        if self.shared.register(cx.waker()) {
+        if self.finished.register(cx.waker()) {
             return Poll::Pending;
         }
         // One ended just now.
@@ -536,7 +500,7 @@ impl<T: 'static> JoinSet<T> {
 /// The output of a task that has ended.
 fn output<T>(mut handle: JoinHandle<T>) -> Result<(Id, T), JoinError> {
     let id = handle.id();
-    match handle.try_take_output() {
+    match try_take_output(&mut handle) {
         Some(output) => output.map(|output| (id, output)),
         None => unreachable!("the task has ended (J1)"),
     }
@@ -544,10 +508,14 @@ fn output<T>(mut handle: JoinHandle<T>) -> Result<(Id, T), JoinError> {
 
 impl<T> Drop for JoinSet<T> {
     fn drop(&mut self) {
-        for handle in self.take_all() {
-            handle.abort();
-        }
+        let handles: Vec<_> = self.take_all().collect();
+        unless_panicking(|| abort_each(handles.iter()));
     }
+}
+
+/// Aborts every task. This may wake whoever runs it, by a waker that panics.
+fn abort_each<'a, T: 'a>(handles: impl Iterator<Item = &'a JoinHandle<T>>) {
+    panics::for_each(handles, JoinHandle::abort);
 }
 
 impl<T> Default for JoinSet<T> {

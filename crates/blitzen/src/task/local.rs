@@ -3,10 +3,11 @@
 //! A [`LocalSet`] is a future that runs other futures, which therefore need not
 //! be `Send`: they move when it does, and it does not.
 //!
-//! Q1. Tasks woken on the set's thread while it runs go to its own queue, which
-//!     only that thread touches; all others to the queue behind the lock.
-//! Q2. Once closed the locked queue forgets what comes, and the set cancels
-//!     every live task on its own thread.
+//! Q1. A task that is woken on the set's thread goes to the local queue, which only that
+//!     thread touches; all others go to the remote queue.
+//! Q2. While the set is being polled it looks at its queues again before it waits, so that a
+//!     push on its thread need not wake it. Any other push wakes every poller.
+//! Q3. Closed queues forget what comes, and the set cancels every live task on its own thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,21 +15,25 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
+use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 
-use blitzen_task::{Header, Id as TaskId, JoinHandle, Origin, Owned, Ran, Runnable, Schedule};
+use blitzen_task::glue::next_id;
+use blitzen_task::remote_queue::{PollerKey, RemoteQueue};
+use blitzen_task::{Header, JoinHandle, Origin, Owned, Ran, Runnable, Schedule};
 use blitzen_util::coop;
 
+use super::panics::unless_panicking;
 use crate::runtime::{self, Runtime, UnhandledPanic};
 
 /// Tasks run in one go before the thread is given back.
 const TASKS_PER_TURN: usize = 61;
-/// Tasks between two looks at what was woken from outside.
-const OUTSIDE_INTERVAL: u32 = 31;
+/// Tasks between two looks at the remote queue while the local one has some.
+const REMOTE_INTERVAL: u32 = 31;
 
 /// A set of tasks that all run on one thread.
 ///
@@ -45,115 +50,133 @@ const OUTSIDE_INTERVAL: u32 = 31;
 /// });
 /// ```
 pub struct LocalSet {
-    shared: Arc<Shared>,
+    shared: Arc<LocalShared>,
     tick: Cell<u32>,
     /// The futures stay on this thread.
     not_send: PhantomData<*const ()>,
 }
 
-struct Shared {
+struct LocalShared {
     id: runtime::Id,
-    thread: ThreadId,
-    /// Q1: of the set's thread only.
-    inside: ThreadOwned<VecDeque<Runnable>>,
-    /// `None` once closed (Q2).
-    outside: Mutex<Option<VecDeque<Runnable>>>,
-    /// Whoever polls the set.
-    waker: Mutex<Option<Waker>>,
+    /// Q1; `None` once closed (Q3).
+    local: ThreadBound<Option<VecDeque<Runnable>>>,
+    remote: RemoteQueue<Runnable>,
     owned: Owned,
     shut_down_on_panic: AtomicBool,
     panicked: AtomicBool,
 }
 
-/// A value that only one thread touches.
-struct ThreadOwned<T>(RefCell<T>);
+/// A value that only the thread that made it can reach.
+struct ThreadBound<T> {
+    thread: ThreadId,
+    value: RefCell<T>,
+}
 
-// SAFETY: `Shared` looks at the thread before it touches the value, and drops
-// it empty.
-unsafe impl<T> Send for ThreadOwned<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for ThreadOwned<T> {}
+// SAFETY: other threads only compare the thread. The value is `Send`, so that any of them may
+// drop it.
+unsafe impl<T: Send> Sync for ThreadBound<T> {}
+
+impl<T> ThreadBound<T> {
+    fn new(value: T) -> Self {
+        Self {
+            thread: thread::current().id(),
+            value: RefCell::new(value),
+        }
+    }
+
+    /// The value, on its thread.
+    fn get(&self) -> Option<&RefCell<T>> {
+        (self.thread == thread::current().id()).then_some(&self.value)
+    }
+
+    /// The value, without a look at the thread.
+    ///
+    /// # Safety
+    /// This is its thread.
+    unsafe fn get_unchecked(&self) -> &RefCell<T> {
+        &self.value
+    }
+}
 
 thread_local! {
-    /// The set that is running, or has been entered, on this thread.
-    static CURRENT: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
-    /// A set is polling its tasks on this thread.
-    static RUNNING: Cell<bool> = const { Cell::new(false) };
+    /// The set that is being polled, or has been entered, on this thread.
+    static CURRENT: RefCell<Option<Arc<LocalShared>>> = const { RefCell::new(None) };
+    /// The set that is being polled on this thread: the innermost, if they are nested.
+    static POLLED: Cell<*const LocalShared> = const { Cell::new(ptr::null()) };
 }
 
 /// Whether this thread is running the tasks of a set, and so must not hand
 /// them to another.
 pub(super) fn is_inside() -> bool {
-    RUNNING.get()
+    !POLLED.get().is_null()
 }
 
-/// Puts back on drop the set that was current before.
-struct Entered {
-    before: Option<Arc<Shared>>,
-    was_running: bool,
+/// Makes a set current, and on drop the one that was so before.
+struct CurrentGuard {
+    before: Option<Arc<LocalShared>>,
 }
 
-impl Entered {
-    fn new(shared: &Arc<Shared>, running: bool) -> Self {
+impl CurrentGuard {
+    fn new(shared: &Arc<LocalShared>) -> Self {
         Self {
-            before: CURRENT.replace(Some(shared.clone())),
-            was_running: RUNNING.replace(running || RUNNING.get()),
+            before: replace_current(Some(shared.clone())),
         }
     }
 }
 
-impl Drop for Entered {
+impl Drop for CurrentGuard {
     fn drop(&mut self) {
-        RUNNING.set(self.was_running);
-        drop(CURRENT.replace(self.before.take()));
+        drop(replace_current(self.before.take()));
     }
 }
 
-impl Shared {
-    fn is_here(&self) -> bool {
-        self.thread == thread::current().id()
-    }
+/// A thread that is going away has no current set any more.
+fn replace_current(set: Option<Arc<LocalShared>>) -> Option<Arc<LocalShared>> {
+    CURRENT
+        .try_with(|current| current.replace(set))
+        .unwrap_or(None)
+}
 
-    fn is_current(self: &Arc<Self>) -> bool {
-        // A thread that is going away has no current set.
-        CURRENT
-            .try_with(|current| {
-                let current = current.borrow();
-                current.as_ref().is_some_and(|set| Arc::ptr_eq(set, self))
-            })
-            .unwrap_or(false)
-    }
+/// Marks a set as being polled until it is dropped. Unlike a [`CurrentGuard`], it never leaves
+/// the function that makes it, so that the mark is never left behind.
+struct PolledGuard {
+    before: *const LocalShared,
+    _current: CurrentGuard,
+}
 
-    fn outside(&self) -> std::sync::MutexGuard<'_, Option<VecDeque<Runnable>>> {
-        self.outside.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Queues a task where thread and lock allow.
-    fn push(self: &Arc<Self>, task: Runnable) {
-        if self.is_here() && self.is_current() {
-            self.inside.0.borrow_mut().push_back(task);
-            return;
-        }
-        match &mut *self.outside() {
-            Some(queue) => queue.push_back(task),
-            None => return task.forget(), // Q2
-        }
-        self.wake();
-    }
-
-    /// Wakes whoever polls the set.
-    fn wake(&self) {
-        let waker = self.waker.lock().unwrap_or_else(|e| e.into_inner()).take();
-        if let Some(waker) = waker {
-            waker.wake();
+impl PolledGuard {
+    fn new(shared: &Arc<LocalShared>) -> Self {
+        Self {
+            before: POLLED.replace(Arc::as_ptr(shared)),
+            _current: CurrentGuard::new(shared),
         }
     }
+}
 
-    fn register(&self, waker: &Waker) {
-        let mut slot = self.waker.lock().unwrap_or_else(|e| e.into_inner());
-        match &*slot {
-            Some(old) if old.will_wake(waker) => {}
-            _ => *slot = Some(waker.clone()),
+impl Drop for PolledGuard {
+    fn drop(&mut self) {
+        POLLED.set(self.before);
+    }
+}
+
+impl LocalShared {
+    /// Whether the calling thread is inside a poll of the set.
+    fn is_being_polled_here(&self) -> bool {
+        ptr::eq(POLLED.get(), self)
+    }
+
+    /// Queues a task where its thread can find it.
+    fn push(&self, task: Runnable) {
+        let pushed = if self.is_being_polled_here() {
+            // SAFETY: a set is polled on its thread only: it is not `Send`.
+            push_local(unsafe { self.local.get_unchecked() }, task) // Q2
+        } else if let Some(local) = self.local.get() {
+            push_local(local, task).inspect(|()| self.remote.wake_pollers())
+        } else {
+            self.remote.push(task)
+        };
+        if let Err(refused) = pushed {
+            refused.forget(); // Q3
         }
     }
 
@@ -163,13 +186,14 @@ impl Shared {
         F: Future + 'static,
         F::Output: 'static,
     {
-        debug_assert!(self.is_here());
-        let scheduler = Local(self.clone());
-        // SAFETY: this is the set's thread: it runs, closes and drops every
-        // task there (Q2).
+        debug_assert!(self.local.get().is_some(), "the set's thread");
+        let scheduler = LocalScheduler(self.clone());
+        // SAFETY: this is the set's thread: sets and the guards that make them
+        // current are not `Send`. It runs, closes and drops every task (Q3).
         let (task, handle) =
-            unsafe { blitzen_task::spawn_unchecked(future, scheduler, TaskId::next(), origin) };
-        match self.owned.insert(&task) {
+            unsafe { blitzen_task::spawn_unchecked(future, scheduler, next_id(), origin) };
+        // SAFETY: new, and its scheduler removes it.
+        match unsafe { self.owned.insert(&task) } {
             Ok(()) => self.push(task),
             Err(_) => drop(task), // which cancels it
         }
@@ -177,16 +201,27 @@ impl Shared {
     }
 }
 
-/// The scheduler of a set's tasks.
-struct Local(Arc<Shared>);
+fn push_local(queue: &RefCell<Option<VecDeque<Runnable>>>, task: Runnable) -> Result<(), Runnable> {
+    match &mut *queue.borrow_mut() {
+        Some(queue) => {
+            queue.push_back(task);
+            Ok(())
+        }
+        None => Err(task),
+    }
+}
 
-impl Schedule for Local {
+/// The scheduler of a set's tasks.
+struct LocalScheduler(Arc<LocalShared>);
+
+impl Schedule for LocalScheduler {
     fn schedule(&self, task: Runnable) {
         self.0.push(task);
     }
 
     fn release(&self, task: &Header) {
-        self.0.owned.remove(task);
+        // SAFETY: inserted there when it was spawned, or refused.
+        unsafe { self.0.owned.remove(task) };
     }
 
     fn panicked(&self) {
@@ -247,7 +282,7 @@ where
         "Local tasks can only be spawned on a LocalRuntime from the thread the runtime was created on"
     );
     // SAFETY: just looked.
-    unsafe { handle.inner.spawn_local(future, TaskId::next(), origin) }
+    unsafe { handle.inner.spawn_local(future, next_id(), origin) }
 }
 
 impl LocalSet {
@@ -259,12 +294,10 @@ impl LocalSet {
     /// ```
     pub fn new() -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(LocalShared {
                 id: runtime::Id::next(),
-                thread: thread::current().id(),
-                inside: ThreadOwned(RefCell::new(VecDeque::new())),
-                outside: Mutex::new(Some(VecDeque::new())),
-                waker: Mutex::new(None),
+                local: ThreadBound::new(Some(VecDeque::new())),
+                remote: RemoteQueue::new(),
                 owned: Owned::new(),
                 shut_down_on_panic: AtomicBool::new(false),
                 panicked: AtomicBool::new(false),
@@ -287,7 +320,7 @@ impl LocalSet {
     /// ```
     pub fn enter(&self) -> LocalEnterGuard {
         LocalEnterGuard {
-            _entered: Entered::new(&self.shared, false),
+            _current: CurrentGuard::new(&self.shared),
             not_send: PhantomData,
         }
     }
@@ -315,9 +348,7 @@ impl LocalSet {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let handle = self.shared.spawn(future, origin);
-        self.shared.wake();
-        handle
+        self.shared.spawn(future, origin)
     }
 
     /// Runs a future, and the set's tasks beside it, until the future ends.
@@ -353,13 +384,12 @@ impl LocalSet {
     /// set is run again.
     pub async fn run_until<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
+        let poller = Poller::new(&self.shared.remote);
         std::future::poll_fn(|cx| {
-            self.shared.register(cx.waker());
-            {
-                let _entered = Entered::new(&self.shared, true);
-                if let Poll::Ready(output) = future.as_mut().poll(cx) {
-                    return Poll::Ready(output);
-                }
+            poller.register(cx.waker());
+            let _polled = PolledGuard::new(&self.shared);
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(output);
             }
             if self.run_tasks() {
                 cx.waker().wake_by_ref();
@@ -394,9 +424,8 @@ impl LocalSet {
         self
     }
 
-    /// Runs tasks for a turn; true if some are left.
+    /// Runs tasks for a turn, within a [`PolledGuard`]; true if some are left.
     fn run_tasks(&self) -> bool {
-        let _entered = Entered::new(&self.shared, true);
         for _ in 0..TASKS_PER_TURN {
             assert!(
                 !self.shared.panicked.load(Relaxed),
@@ -417,12 +446,40 @@ impl LocalSet {
     fn next_task(&self) -> Option<Runnable> {
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
-        let inside = || self.shared.inside.0.borrow_mut().pop_front();
-        let outside = || self.shared.outside().as_mut()?.pop_front();
-        match tick % OUTSIDE_INTERVAL {
-            0 => outside().or_else(inside),
-            _ => inside().or_else(outside),
+        // SAFETY: a set stays on its thread: it is not `Send`.
+        let local = unsafe { self.shared.local.get_unchecked() };
+        let local = || local.borrow_mut().as_mut()?.pop_front();
+        let remote = || self.shared.remote.pop();
+        match tick % REMOTE_INTERVAL {
+            0 => remote().or_else(local),
+            _ => local().or_else(remote),
         }
+    }
+}
+
+/// One of those who poll a set. When it goes, the others take over.
+struct Poller<'a> {
+    remote: &'a RemoteQueue<Runnable>,
+    key: PollerKey,
+}
+
+impl<'a> Poller<'a> {
+    fn new(remote: &'a RemoteQueue<Runnable>) -> Self {
+        Self {
+            remote,
+            key: remote.new_poller(),
+        }
+    }
+
+    fn register(&self, waker: &Waker) {
+        self.remote.register(self.key, waker);
+    }
+}
+
+impl Drop for Poller<'_> {
+    fn drop(&mut self) {
+        // Calls the wakers of the others, which may panic.
+        unless_panicking(|| self.remote.leave(self.key));
     }
 }
 
@@ -431,7 +488,9 @@ impl Future for LocalSet {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.shared.register(cx.waker());
+        let remote = &self.shared.remote;
+        remote.register(PollerKey::EXCLUSIVE, cx.waker());
+        let _polled = PolledGuard::new(&self.shared);
         if self.run_tasks() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -446,26 +505,17 @@ impl Future for LocalSet {
 impl Drop for LocalSet {
     fn drop(&mut self) {
         // Destructors may look for the set: they find it, closed.
-        let _entered = CURRENT
-            .try_with(|_| ())
-            .is_ok()
-            .then(|| Entered::new(&self.shared, true));
+        let _polled = PolledGuard::new(&self.shared);
         self.shared.owned.close();
-        let outside = self.shared.outside().take();
-        outside.into_iter().flatten().for_each(Runnable::forget);
-        loop {
-            let task = self.shared.inside.0.borrow_mut().pop_front();
-            match task {
-                Some(task) => task.forget(),
-                None => break,
-            }
+        let remote = self.shared.remote.close();
+        remote.into_iter().for_each(Runnable::forget);
+        if let Some(local) = self.shared.local.get() {
+            let local = local.borrow_mut().take();
+            local.into_iter().flatten().for_each(Runnable::forget);
         }
-        // SAFETY: the queues are empty; what is woken from now on is forgotten,
-        // or lands in the inner queue and is forgotten below, by this thread,
-        // before anybody could run it. The futures are this thread's.
+        // SAFETY: the queues are empty, and forget what still comes (Q3). The
+        // futures are this thread's: the set is not `Send`.
         unsafe { self.shared.owned.cancel_all() };
-        let late = std::mem::take(&mut *self.shared.inside.0.borrow_mut());
-        late.into_iter().for_each(Runnable::forget);
     }
 }
 
@@ -490,9 +540,8 @@ impl fmt::Debug for LocalSet {
 /// let guard: blitzen::task::LocalEnterGuard = local.enter();
 /// drop(guard);
 /// ```
-#[must_use = "the set is left when the guard is dropped"]
 pub struct LocalEnterGuard {
-    _entered: Entered,
+    _current: CurrentGuard,
     not_send: PhantomData<*const ()>,
 }
 

@@ -19,6 +19,7 @@ mod builder;
 pub mod coop;
 pub mod join_set;
 mod local;
+mod panics;
 mod spawn;
 mod task_local;
 mod yield_now;

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use blitzen_task::glue::next_id;
 use blitzen_task::{Id, JoinHandle, Origin, current};
 
 use crate::runtime::context;
@@ -41,7 +42,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let id = Id::next();
+    let id = next_id();
     let spawned = context::with_current(|handle| {
         let scheduler = handle.inner.scheduler();
         scheduler.spawn(future, id, origin)

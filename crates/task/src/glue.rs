@@ -1,0 +1,42 @@
+//! What the runtime does with the types of this crate, and its users must not.
+//!
+//! `blitzen` re-exports [`Id`] and [`JoinHandle`], so that their public methods
+//! are everybody's. What only `blitzen` and its crates need stands here, as
+//! functions, which it does not re-export. All are sound all the same.
+
+use std::task::Waker;
+
+use crate::error::JoinError;
+use crate::id::Id;
+use crate::join::JoinHandle;
+
+/// A name that no task has yet.
+#[inline]
+pub fn next_id() -> Id {
+    Id::next()
+}
+
+/// The number behind a name.
+#[inline]
+pub fn id_number(id: Id) -> u64 {
+    id.as_u64()
+}
+
+/// Sets the waker to call when the task of `handle` ends; true if it has ended
+/// already, and the waker was not needed.
+///
+/// # Panics
+/// If the handle has a waker.
+#[track_caller]
+pub fn set_join_waker<T>(handle: &mut JoinHandle<T>, waker: Waker) -> bool {
+    handle.set_first_join_waker(waker)
+}
+
+/// Takes the output of a task that has ended; `None` if it has not.
+///
+/// # Panics
+/// If the output was taken before.
+#[track_caller]
+pub fn try_take_output<T>(handle: &mut JoinHandle<T>) -> Option<Result<T, JoinError>> {
+    handle.try_take_output()
+}
