@@ -421,13 +421,6 @@ mod model {
         pin!(future).poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// For three busy threads, of which two preemptions make too many cases.
-    fn with_one_preemption(model: impl Fn() + Send + Sync + 'static) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(1);
-        builder.check(model);
-    }
-
     #[test]
     fn a_sender_waits_for_room_and_loses_nothing() {
         loom::model(|| {
@@ -504,7 +497,7 @@ mod model {
 
     #[test]
     fn a_send_given_up_passes_its_turn_on() {
-        with_one_preemption(|| {
+        loom::model(|| {
             let (tx, rx) = bounded(1);
             tx.try_send(1).unwrap();
             let waiting = thread::spawn({

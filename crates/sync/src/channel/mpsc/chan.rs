@@ -475,13 +475,6 @@ mod model {
         future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// For three busy threads, of which two preemptions make too many cases.
-    fn with_one_preemption(model: impl Fn() + Send + Sync + 'static) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(1);
-        builder.check(model);
-    }
-
     #[test]
     fn a_sender_waits_for_room_and_loses_nothing() {
         loom::model(|| {
@@ -568,7 +561,7 @@ mod model {
 
     #[test]
     fn senders_in_line_and_a_receiver_all_get_on() {
-        with_one_preemption(|| {
+        loom::model(|| {
             let (tx, mut rx) = channel(1);
             let senders = [1, 2].map(|value| {
                 let tx = tx.clone();
