@@ -67,6 +67,44 @@ fn facade_clippy(features: &str, flags: &str) -> Outcome {
     sh::run(&mut command)
 }
 
+/// Compiles the library with the version that `rust-version` states, if another one is
+/// active. The rest of CI has done so otherwise.
+pub(crate) fn msrv(_: &[String]) -> Outcome<Tally> {
+    let manifest = sh::root().join("Cargo.toml");
+    let manifest = std::fs::read_to_string(&manifest).context(manifest.display())?;
+    let oldest = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("rust-version = \"")?.strip_suffix('"'))
+        .ok_or("Cargo.toml states no rust-version")?;
+    let active = sh::read(
+        Command::new("rustc")
+            .arg("--version")
+            .current_dir(sh::root()),
+    )?;
+    if active.starts_with(&format!("rustc {oldest}.")) {
+        println!("{} is the oldest version allowed", active.trim());
+        return Ok(Tally::default());
+    }
+    let toolchain = format!("{oldest}.0");
+    let has_it = Command::new("rustup")
+        .args(["run", &toolchain, "rustc", "--version"])
+        .output();
+    if !has_it.is_ok_and(|output| output.status.success()) {
+        let install = ["toolchain", "install", &toolchain, "--profile", "minimal"];
+        sh::run(Command::new("rustup").args(install))?;
+    }
+    let mut command = Command::new("rustup");
+    command
+        .args(["run", &toolchain, "cargo", "check", "--quiet"])
+        .current_dir(sh::root())
+        .env("CARGO_TARGET_DIR", sh::target().join("msrv"));
+    for package in sh::library_packages()? {
+        command.args(["-p", &package.name]);
+    }
+    sh::run(&mut command)?;
+    Ok(Tally::default())
+}
+
 /// `cargo test` covers unit, integration and documentation tests and compiles the
 /// examples; then every example runs and must end well.
 pub(crate) fn test(args: &[String]) -> Outcome<Tally> {

@@ -1,15 +1,17 @@
 //! Every check of the project, runnable by name: `cargo xtask <step>`.
 //!
 //! Each step is a function from its arguments to a [`Tally`] of the tests it ran.
-//! `cargo xtask ci` runs the steps marked `ci` one after another, all of them even
-//! when one fails, and ends with a table and one line of totals.
+//! `cargo xtask ci` runs the steps of CI one after another, all of them even when one
+//! fails, and ends with a table and one line of totals.
 
 mod api;
 mod checks;
 mod conformance;
 mod cross;
+mod deny;
 mod doc;
 mod loom;
+mod package;
 mod sanitize;
 mod sh;
 mod toolchain;
@@ -22,83 +24,115 @@ use sh::{Outcome, Tally};
 /// One thing `cargo xtask` can do.
 struct Step {
     name: &'static str,
-    /// Whether `cargo xtask ci` runs it.
-    ci: bool,
+    ci: Ci,
     about: &'static str,
     run: fn(&[String]) -> Outcome<Tally>,
+}
+
+/// Whether `cargo xtask ci` runs a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ci {
+    Always,
+    /// With `--full`: it takes too long to wait for after every change.
+    Full,
+    Never,
 }
 
 const STEPS: &[Step] = &[
     Step {
         name: "fmt",
-        ci: true,
-        about: "formatting, both workspaces (--fix to apply)",
+        ci: Ci::Always,
+        about: "checks both workspaces' formatting; --fix applies it",
         run: checks::fmt,
     },
     Step {
         name: "clippy",
-        ci: true,
-        about: "lints of every target and of the façade's feature sets",
+        ci: Ci::Always,
+        about: "lints every target, and each feature set of the façade",
         run: checks::clippy,
     },
     Step {
         name: "doc",
-        ci: true,
-        about: "documentation builds without warnings; every public item has an example (--missing [path] lists those without)",
+        ci: Ci::Always,
+        about: "builds the documentation and looks for public items without an example;\n                 --missing [path] only lists those",
         run: doc::run,
     },
     Step {
         name: "test",
-        ci: true,
-        about: "unit, integration and doc tests, then the examples",
+        ci: Ci::Always,
+        about: "runs the unit, integration and doc tests, then the examples",
         run: checks::test,
     },
     Step {
         name: "loom",
-        ci: true,
-        about: "every model, in release, preemptions bounded",
+        ci: Ci::Always,
+        about: "searches every loom model to its preemption bound; [name] chooses some",
         run: loom::run,
     },
     Step {
         name: "asan",
-        ci: true,
-        about: "address and leak sanitizer over the library crates",
+        ci: Ci::Always,
+        about: "runs the library tests under the address and leak sanitizers",
         run: sanitize::asan,
     },
     Step {
         name: "tsan",
-        ci: false,
-        about: "thread sanitizer, standard library included",
+        ci: Ci::Full,
+        about: "runs the library tests under the thread sanitizer, standard library included",
         run: sanitize::tsan,
     },
     Step {
         name: "cross",
-        ci: true,
-        about: "type-check for macOS, FreeBSD and Windows",
+        ci: Ci::Always,
+        about: "type-checks the library for macOS, FreeBSD and Windows",
         run: cross::run,
     },
     Step {
+        name: "msrv",
+        ci: Ci::Always,
+        about: "compiles the library with the oldest Rust version that the manifest allows",
+        run: checks::msrv,
+    },
+    Step {
+        name: "package",
+        ci: Ci::Always,
+        about: "packages every crate that is published; --verify compiles each package too",
+        run: package::run,
+    },
+    Step {
+        name: "deny",
+        ci: Ci::Always,
+        about: "checks licences, sources and banned crates of all dependencies against deny.toml",
+        run: deny::run,
+    },
+    Step {
+        name: "api",
+        ci: Ci::Always,
+        about: "looks for Tokio's public items in the façade",
+        run: api::run,
+    },
+    Step {
         name: "conformance",
-        ci: true,
-        about: "Tokio's published tests on the façade",
+        ci: Ci::Always,
+        about: "runs Tokio's published tests on the façade",
         run: conformance::run,
     },
     Step {
         name: "epoll",
-        ci: true,
+        ci: Ci::Always,
         about: "the same without io_uring",
         run: conformance::run_on_epoll,
     },
     Step {
-        name: "api",
-        ci: false,
-        about: "which of Tokio's public items the façade lacks",
-        run: api::run,
+        name: "completion",
+        ci: Ci::Always,
+        about: "the tests of sockets and I/O again, with sockets by completion",
+        run: conformance::run_by_completion,
     },
     Step {
         name: "bench",
-        ci: false,
-        about: "the comparison with other runtimes",
+        ci: Ci::Never,
+        about: "compares blitzen with other runtimes",
         run: checks::bench,
     },
 ];
@@ -114,7 +148,13 @@ fn main() -> ExitCode {
             usage();
             return ExitCode::SUCCESS;
         }
-        "ci" => ci(rest),
+        "ci" => match ci(rest) {
+            Ok(report) => report,
+            Err(why) => {
+                eprintln!("xtask: {why}");
+                return ExitCode::FAILURE;
+            }
+        },
         _ => match STEPS.iter().find(|step| step.name == name) {
             Some(step) => vec![perform(step, rest)],
             None => {
@@ -130,11 +170,16 @@ fn main() -> ExitCode {
 fn usage() {
     println!("cargo xtask <step> [options]\n");
     for step in STEPS {
-        println!("  {:<12} {}", step.name, step.about);
+        let mark = match step.ci {
+            Ci::Always => ' ',
+            Ci::Full => '+',
+            Ci::Never => '-',
+        };
+        println!("{mark} {:<12}   {}", step.name, step.about);
     }
     println!(
-        "  {:<12} all of these that CI runs (--skip <step>, --only <step>, repeatable)",
-        "ci"
+        "\n  ci             runs every step without a mark, and with --full those marked `+` too;\n\
+         \x20                --skip <step> and --only <step>, repeatable, choose among them"
     );
 }
 
@@ -159,20 +204,35 @@ fn perform(step: &Step, args: &[String]) -> Performed {
     }
 }
 
-fn ci(args: &[String]) -> Vec<Performed> {
-    let named = |flag: &str| -> Vec<&str> {
-        args.windows(2)
-            .filter(|pair| pair[0] == flag)
-            .map(|pair| pair[1].as_str())
-            .collect()
+/// Runs the steps of CI. An unknown name is an error: it would run nothing, and pass.
+fn ci(args: &[String]) -> Outcome<Vec<Performed>> {
+    let (mut full, mut only, mut skip) = (false, Vec::new(), Vec::new());
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let list = match arg.as_str() {
+            "--full" => {
+                full = true;
+                continue;
+            }
+            "--only" => &mut only,
+            "--skip" => &mut skip,
+            _ => return Err(format!("ci has no option {arg}").into()),
+        };
+        let name = args.next().ok_or(format!("{arg} needs a step"))?;
+        match STEPS.iter().find(|step| step.name == name) {
+            Some(step) => list.push(step.name),
+            None => return Err(format!("there is no step `{name}`").into()),
+        }
+    }
+    let is_chosen = |step: &&Step| match only.is_empty() {
+        true => step.ci == Ci::Always || (full && step.ci == Ci::Full),
+        false => only.contains(&step.name),
     };
-    let (only, skip) = (named("--only"), named("--skip"));
-    STEPS
-        .iter()
-        .filter(|step| step.ci && !skip.contains(&step.name))
-        .filter(|step| only.is_empty() || only.contains(&step.name))
+    let chosen = STEPS.iter().filter(is_chosen);
+    Ok(chosen
+        .filter(|step| !skip.contains(&step.name))
         .map(|step| perform(step, &[]))
-        .collect()
+        .collect())
 }
 
 /// Prints time and counts per step, and the closing line of totals, in which a step

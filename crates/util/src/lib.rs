@@ -35,7 +35,6 @@ pub mod lock;
 pub mod pad;
 pub mod park;
 pub mod prefetch;
-pub mod quiet;
 pub mod rng;
 pub mod shim;
 pub mod spin;

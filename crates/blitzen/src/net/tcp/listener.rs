@@ -1,5 +1,6 @@
 //! Waiting for connections.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll, ready};
@@ -9,7 +10,8 @@ use socket2::SockRef;
 use super::TcpStream;
 use crate::io::Interest;
 use crate::net::addr::{self, ToSocketAddrs};
-use crate::net::listener_io::ListenerIo;
+use crate::net::into_std::refused;
+use crate::net::link::{self, Gate};
 use crate::net::mode::SocketMode;
 use crate::net::socket::{LISTEN_BACKLOG, assert_nonblocking};
 use crate::runtime::io::current;
@@ -35,7 +37,7 @@ use crate::runtime::io::current;
 /// the connection goes on waiting: whoever serves in a loop should wait a
 /// moment, or close something, before the next call.
 pub struct TcpListener {
-    io: ListenerIo<mio::net::TcpListener>,
+    io: Gate<mio::net::TcpListener>,
 }
 
 impl TcpListener {
@@ -67,7 +69,7 @@ impl TcpListener {
 
     #[track_caller]
     pub(super) fn new(listener: mio::net::TcpListener) -> io::Result<Self> {
-        let io = ListenerIo::new(listener)?;
+        let io = Gate::new(listener)?;
         Ok(Self { io })
     }
 
@@ -95,8 +97,10 @@ impl TcpListener {
     /// A connection is accepted by a future that completes, or waits for the
     /// next one.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let io = self.io.evented();
-        let (stream, from) = io.attempts(Interest::READABLE, || io.accept()).await?;
+        let (stream, from) = match &self.io {
+            Gate::Ready(io) => io.attempts(Interest::READABLE, || io.accept()).await?,
+            _ => return poll_fn(|cx| self.poll_accept(cx)).await,
+        };
         Ok((TcpStream::accepted(stream, self.io.mode())?, from))
     }
 
@@ -119,15 +123,21 @@ impl TcpListener {
     /// # Errors
     /// What the system says, and if the runtime has been shut down.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let io = self.io.evented();
-        let accepted = io.registration().poll_read_io(cx, || io.accept());
+        let accepted = match &self.io {
+            Gate::Ready(io) => io.registration().poll_read_io(cx, || io.accept()),
+            Gate::Door(door) => door.poll_accept(cx),
+            Gate::Moving => Poll::Ready(Err(link::moving())),
+        };
         let (stream, from) = ready!(accepted)?;
         let stream = TcpStream::accepted(stream, self.io.mode())?;
         Poll::Ready(Ok((stream, from)))
     }
 
-    /// Sets the [`SocketMode`] of the streams that the listener accepts from now
-    /// on. Nothing is changed if it fails.
+    /// Changes how the listener gets its connections, and those their bytes; see
+    /// [`SocketMode`]. Nothing is changed if it fails.
+    ///
+    /// By completion, connections are accepted before anybody asks for them, up
+    /// to some tens.
     ///
     /// ```
     /// # use blitzen::net::{SocketMode, TcpListener, TcpStream};
@@ -145,7 +155,8 @@ impl TcpListener {
     ///
     /// # Errors
     /// Of kind [`Unsupported`](io::ErrorKind::Unsupported) if there is no
-    /// io_uring.
+    /// io_uring; if connections were accepted that nobody has asked for; and
+    /// what the system says.
     ///
     /// # Panics
     /// Outside a runtime, and in one without I/O.
@@ -154,8 +165,7 @@ impl TcpListener {
         self.io.set_mode(mode, &current())
     }
 
-    /// Returns the mode of the streams that the listener accepts: readiness or
-    /// completion.
+    /// How the listener gets its connections: by readiness or by completion.
     ///
     /// ```
     /// # use blitzen::net::{SocketMode, TcpListener};
@@ -209,9 +219,15 @@ impl TcpListener {
     /// ```
     ///
     /// # Errors
-    /// Returns the error of taking the descriptor out of the selector.
+    /// What the system says. Of a listener
+    /// [by completion](crate::net::SocketMode) also if a connection waits that nobody has asked for:
+    /// it would be lost: then the error gives the listener back, as an
+    /// [`IntoStdError`](crate::net::IntoStdError).
     pub fn into_std(self) -> io::Result<std::net::TcpListener> {
-        Ok(self.io.into_inner()?.into())
+        match self.io.into_inner() {
+            Ok(socket) => Ok(socket.into()),
+            Err(kept) => Err(refused(kept, |io| Self { io })),
+        }
     }
 
     /// The address it listens on.
