@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use blitzen::io::{AsyncReadExt, AsyncWriteExt, Interest};
-use blitzen::net::{IntoStdError, SocketMode, TcpListener, TcpStream, UnixStream};
+use blitzen::net::{IntoStdError, SocketMode, TcpStream, UnixStream};
 use blitzen::runtime::{Builder, LocalRuntime};
 use blitzen::task::yield_now;
 use completion_common::{half_pair, pattern, poll_once, runtime, runtimes};
@@ -63,40 +63,6 @@ fn a_unix_stream_comes_back_too() {
         kept.into_socket().read_exact(&mut bytes).await.unwrap();
         assert_eq!(&bytes, b"unread");
     });
-}
-
-#[test]
-fn a_listener_with_connections_comes_back_with_the_error() {
-    for runtime in runtimes() {
-        runtime.block_on(async {
-            let mut listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = listener.local_addr().unwrap();
-            let (error, client) = loop {
-                assert!(poll_once(listener.accept()).await.is_none());
-                let client = std::net::TcpStream::connect(address).unwrap();
-                // Until the kernel has accepted it, which it may just have refused to.
-                blitzen::time::sleep(Duration::from_millis(1)).await;
-                match listener.into_std() {
-                    Err(error) => break (error, client),
-                    Ok(socket) => {
-                        socket.accept().unwrap();
-                        listener = TcpListener::from_std(socket).unwrap();
-                    }
-                }
-            };
-            assert!(error.to_string().contains("1 connection"), "{error}");
-            let kept = error.downcast::<IntoStdError<TcpListener>>().unwrap();
-            let listener = kept.into_socket();
-            let (_, from) = listener.accept().await.unwrap();
-            assert_eq!(from, client.local_addr().unwrap());
-            // And it leaves when nothing is lost by it.
-            let listener = listener.into_std().unwrap();
-            let client = std::net::TcpStream::connect(address).unwrap();
-            listener.set_nonblocking(false).unwrap();
-            let (_, from) = listener.accept().unwrap();
-            assert_eq!(from, client.local_addr().unwrap());
-        });
-    }
 }
 
 #[test]

@@ -203,6 +203,37 @@ fn a_child_outlives_its_runtime_in_another() {
     }
 }
 
+#[test]
+fn a_child_that_is_dropped_on_a_thread_of_no_runtime_leaves_no_zombie() {
+    for runtime in runtimes() {
+        let children: Vec<Child> = runtime.block_on(async {
+            let mut children = Vec::new();
+            for polled in [false, true] {
+                let mut child = Command::new("sleep");
+                let mut child = child.arg("1000").kill_on_drop(true).spawn().unwrap();
+                if polled {
+                    // It is registered for the exit.
+                    let wait = blitzen::time::timeout(Duration::from_millis(1), child.wait());
+                    wait.await.unwrap_err();
+                }
+                children.push(child);
+            }
+            children
+        });
+        let pids: Vec<u32> = children.iter().filter_map(Child::id).collect();
+        assert_eq!(pids.len(), 2);
+        // One while the runtime lives, one after it has ended.
+        let mut children = children.into_iter();
+        let first = children.next().unwrap();
+        std::thread::spawn(move || drop(first)).join().unwrap();
+        drop(runtime);
+        std::thread::spawn(move || drop(children)).join().unwrap();
+        for pid in pids {
+            until("it is collected", || !exists(pid));
+        }
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_child_that_is_only_held_waits_for_its_owner() {

@@ -35,6 +35,7 @@ pub mod lock;
 pub mod pad;
 pub mod park;
 pub mod prefetch;
+pub mod quiet;
 pub mod rng;
 pub mod shim;
 pub mod spin;

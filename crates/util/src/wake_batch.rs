@@ -1,8 +1,9 @@
 //! Wakers gathered under a lock and fired after it.
 
 use std::mem::MaybeUninit;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
+
+use crate::quiet::quietly;
 
 /// Enough that a full batch is rare, few enough to live on the stack.
 const CAPACITY: usize = 32;
@@ -149,7 +150,7 @@ impl WakeBatch {
     fn fire_unwinding(&mut self) {
         while let Some(waker) = self.next() {
             // A second panic would abort; the first one is the one to report.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+            quietly(|| waker.wake());
         }
     }
 }
@@ -157,6 +158,7 @@ impl WakeBatch {
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::task::Wake;

@@ -21,10 +21,10 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 use blitzen_util::lock::{Lock, LockGuard};
+use blitzen_util::quiet::quietly;
 use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::wake_batch;
@@ -249,7 +249,9 @@ impl TimerShard {
     /// at a time.
     fn expire(&self, now_ns: u64, state: TimerState) -> bool {
         let mut any = false;
-        let rounds = AssertUnwindSafe(|| {
+        // The panic hook has reported a waker that panics. It must not end the thread that fires
+        // everybody's timers.
+        quietly(|| {
             wake_batch::in_rounds(|batch| {
                 let mut locked = self.lock();
                 let now_tick = match now_ns {
@@ -270,9 +272,6 @@ impl TimerShard {
                 true
             });
         });
-        // The panic hook has reported a waker that panics. It must not end the thread that fires
-        // everybody's timers.
-        let _ = catch_unwind(rounds);
         any
     }
 }

@@ -1,7 +1,7 @@
-//! The socket of a stream or listener, in either mode.
+//! The socket of a stream, in either mode.
 //!
-//! Readiness is [`PollEvented`]; completion is a [`Line`] or a [`Door`], which exist
-//! only where there is an io_uring. Each has the same methods under the same
+//! Readiness is [`PollEvented`]; completion is a [`Line`], which exists only where
+//! there is an io_uring. Each has the same methods under the same
 //! names.
 
 use std::fmt;
@@ -14,7 +14,7 @@ use blitzen_io::owned::{IoBuf, IoBufMut};
 use bytes::BufMut;
 use mio::event::Source;
 
-use super::completion::{Door, Line, Wired};
+use super::completion::{Line, Wired};
 use super::into_std::Kept;
 use super::mode::SocketMode;
 use super::raw::MioSocket;
@@ -426,107 +426,7 @@ impl<S: Source + Wired + fmt::Debug> fmt::Debug for Link<S> {
     }
 }
 
-/// What a listener is made of.
-pub(crate) enum Gate<S: Source + Wired> {
-    Ready(PollEvented<S>),
-    Door(Box<Door<S>>),
-    /// On the way from one to the other.
-    Moving,
-}
-
-impl<S: Source + Wired> std::panic::UnwindSafe for Gate<S> {}
-impl<S: Source + Wired> std::panic::RefUnwindSafe for Gate<S> {}
-
-impl<S: Source + Wired> Gate<S> {
-    /// A listener, in the mode of the current runtime.
-    ///
-    /// # Panics
-    /// Outside a runtime, and in one without I/O.
-    #[track_caller]
-    pub(crate) fn new(socket: S) -> io::Result<Self> {
-        let socket = match socket_mode() {
-            SocketMode::Readiness => socket,
-            mode => match Door::new(socket, &current()) {
-                Ok(door) => return Ok(Self::Door(Box::new(door))),
-                Err((socket, _)) if mode == SocketMode::PreferCompletion => socket,
-                Err((_, error)) => return Err(error),
-            },
-        };
-        Ok(Self::Ready(evented(socket, &current())?))
-    }
-
-    pub(crate) fn mode(&self) -> SocketMode {
-        match self {
-            Self::Door(_) => SocketMode::Completion,
-            _ => SocketMode::Readiness,
-        }
-    }
-
-    /// Changes the mode; leaves everything as it was if that cannot be.
-    pub(crate) fn set_mode(&mut self, mode: SocketMode, runtime: &Arc<Inner>) -> io::Result<()> {
-        let has_door = matches!(self, Self::Door(_));
-        if has_door == (mode != SocketMode::Readiness) {
-            return Ok(());
-        }
-        if let Self::Door(door) = self {
-            door.detach()?; // refuses if connections would be lost
-        }
-        match std::mem::replace(self, Self::Moving) {
-            Self::Ready(ready) => match Door::new(ready.into_inner()?, runtime) {
-                Ok(door) => *self = Self::Door(Box::new(door)),
-                Err((socket, error)) => {
-                    *self = Self::Ready(evented(socket, runtime)?);
-                    if mode == SocketMode::Completion {
-                        return Err(error);
-                    }
-                }
-            },
-            Self::Door(door) => *self = Self::Ready(evented(door.into_socket()?, runtime)?),
-            Self::Moving => {}
-        }
-        Ok(())
-    }
-
-    /// Gives the socket back; or itself, if something would be lost.
-    pub(crate) fn into_inner(self) -> Result<S, Kept<Self>> {
-        let socket = match self {
-            Self::Ready(evented) => evented.into_inner(),
-            Self::Door(mut door) => match door.detach() {
-                Ok(()) => door.into_socket(),
-                Err(error) => return Err((Some(Self::Door(door)), error)),
-            },
-            Self::Moving => Err(moving()),
-        };
-        socket.map_err(|error| (None, error))
-    }
-}
-
-fn evented<S: Source>(socket: S, runtime: &Arc<Inner>) -> io::Result<PollEvented<S>> {
-    PollEvented::new_in(socket, Interest::READABLE, Ready::EMPTY, runtime)
-}
-
-impl<S: Source + Wired> Deref for Gate<S> {
-    type Target = S;
-
-    fn deref(&self) -> &S {
-        match self {
-            Self::Ready(evented) => evented,
-            Self::Door(door) => door.socket(),
-            Self::Moving => panic!("{}", moving()),
-        }
-    }
-}
-
-impl<S: Source + Wired + fmt::Debug> fmt::Debug for Gate<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Moving => f.write_str("Moving"),
-            _ => (**self).fmt(f),
-        }
-    }
-}
-
 /// A socket whose change of mode was broken off by an error of the system.
-pub(crate) fn moving() -> io::Error {
+fn moving() -> io::Error {
     io::Error::other("the socket was lost when its mode was changed")
 }

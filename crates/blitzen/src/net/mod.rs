@@ -48,6 +48,7 @@ mod addr;
 mod completion;
 mod into_std;
 mod link;
+mod listener_io;
 mod mode;
 mod raw;
 mod socket;

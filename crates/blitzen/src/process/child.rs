@@ -44,15 +44,21 @@ use crate::runtime::Handle;
 /// # #[cfg(not(unix))]
 /// # fn main() {}
 /// ```
-#[must_use = "the child goes on without it; wait for it, or say `kill_on_drop`"]
 pub struct Child {
-    /// Where its standard input comes from, if it is a pipe. Dropping it is the
-    /// end of the input.
+    // Dropped first: a child that is killed does not see its pipes closed before.
+    process: ChildProcess,
+    /// The child's standard input, if it is a pipe. Dropping it is the end of the
+    /// input.
     pub stdin: Option<ChildStdin>,
-    /// Where its standard output goes, if it is a pipe.
+    /// The child's standard output, if it is a pipe.
     pub stdout: Option<ChildStdout>,
-    /// Where its standard error goes, if it is a pipe.
+    /// The child's standard error, if it is a pipe.
     pub stderr: Option<ChildStderr>,
+}
+
+/// The process, without its pipes. It has the `Drop`, so that the fields of
+/// [`Child`] can be moved out of it.
+struct ChildProcess {
     state: ChildState,
     kill_on_drop: bool,
 }
@@ -68,6 +74,59 @@ enum ChildState {
     Dropped,
 }
 
+impl ChildProcess {
+    /// The child, unless it is known to have exited (C1).
+    fn running(&self) -> Option<&StdChild> {
+        match &self.state {
+            ChildState::Running { child, .. } => Some(child),
+            ChildState::Exited(_) | ChildState::Dropped => None,
+        }
+    }
+
+    fn start_kill(&mut self) -> io::Result<()> {
+        match &mut self.state {
+            ChildState::Running { child, .. } => child.kill(), // C1
+            ChildState::Exited(_) | ChildState::Dropped => Ok(()),
+        }
+    }
+
+    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        let status = match &mut self.state {
+            ChildState::Running { child, .. } => child.try_wait()?,
+            ChildState::Exited(status) => return Ok(Some(*status)),
+            ChildState::Dropped => None,
+        };
+        if let Some(status) = status {
+            self.state = ChildState::Exited(status);
+        }
+        Ok(status)
+    }
+
+    fn poll_exit(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
+        let status = match &mut self.state {
+            ChildState::Running { exit, child } => ready!(exit.poll(child, cx))?,
+            ChildState::Exited(status) => return Poll::Ready(Ok(*status)),
+            ChildState::Dropped => unreachable!("a child is not polled while it is dropped"),
+        };
+        self.state = ChildState::Exited(status);
+        Poll::Ready(Ok(status))
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        let state = std::mem::replace(&mut self.state, ChildState::Dropped);
+        if let ChildState::Running { exit, mut child } = state {
+            drop(exit);
+            if self.kill_on_drop {
+                // It fails if the child has changed its user: then it goes on.
+                let _ = child.kill();
+            }
+            reap_in_background(child); // C2
+        }
+    }
+}
+
 impl Child {
     #[track_caller]
     pub(super) fn spawn(command: &mut StdCommand, kill_on_drop: bool) -> io::Result<Self> {
@@ -77,14 +136,16 @@ impl Child {
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let mut child = Self {
+            process: ChildProcess {
+                state: ChildState::Running {
+                    exit: ExitWait::new(runtime),
+                    child,
+                },
+                kill_on_drop,
+            },
             stdin: None,
             stdout: None,
             stderr: None,
-            state: ChildState::Running {
-                exit: ExitWait::new(runtime),
-                child,
-            },
-            kill_on_drop,
         };
         // A child whose pipes are refused is dropped.
         if let Some(stdin) = stdin {
@@ -116,10 +177,7 @@ impl Child {
     /// # fn main() {}
     /// ```
     pub fn id(&self) -> Option<u32> {
-        match &self.state {
-            ChildState::Running { child, .. } => Some(child.id()),
-            ChildState::Exited(_) | ChildState::Dropped => None,
-        }
+        self.process.running().map(StdChild::id)
     }
 
     /// The system's handle of the process; `None` once it is known to be over.
@@ -135,10 +193,7 @@ impl Child {
     #[cfg(windows)]
     pub fn raw_handle(&self) -> Option<std::os::windows::io::RawHandle> {
         use std::os::windows::io::AsRawHandle;
-        match &self.state {
-            ChildState::Running { child, .. } => Some(child.as_raw_handle()),
-            ChildState::Exited(_) | ChildState::Dropped => None,
-        }
+        self.process.running().map(AsRawHandle::as_raw_handle)
     }
 
     /// Asks the system to kill the child, and does not wait for it. A child that
@@ -161,10 +216,7 @@ impl Child {
     /// # Errors
     /// What the system says.
     pub fn start_kill(&mut self) -> io::Result<()> {
-        match &mut self.state {
-            ChildState::Running { child, .. } => child.kill(), // C1
-            ChildState::Exited(_) | ChildState::Dropped => Ok(()),
-        }
+        self.process.start_kill()
     }
 
     /// Kills the child, and waits for its end.
@@ -223,17 +275,7 @@ impl Child {
     /// its standard input is closed.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.stdin.take());
-        poll_fn(|cx| self.poll_exit(cx)).await
-    }
-
-    fn poll_exit(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
-        let status = match &mut self.state {
-            ChildState::Running { exit, child } => ready!(exit.poll(child, cx))?,
-            ChildState::Exited(status) => return Poll::Ready(Ok(*status)),
-            ChildState::Dropped => unreachable!("a child is not polled while it is dropped"),
-        };
-        self.state = ChildState::Exited(status);
-        Poll::Ready(Ok(status))
+        poll_fn(|cx| self.process.poll_exit(cx)).await
     }
 
     /// The child's status, if it is over.
@@ -255,15 +297,7 @@ impl Child {
     /// # Errors
     /// What the system says.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        let status = match &mut self.state {
-            ChildState::Running { child, .. } => child.try_wait()?,
-            ChildState::Exited(status) => return Ok(Some(*status)),
-            ChildState::Dropped => None,
-        };
-        if let Some(status) = status {
-            self.state = ChildState::Exited(status);
-        }
-        Ok(status)
+        self.process.try_wait()
     }
 
     /// Waits for the end of the child, whose standard input is closed first, and
@@ -312,25 +346,10 @@ impl Child {
     }
 }
 
-impl Drop for Child {
-    fn drop(&mut self) {
-        if let ChildState::Running { exit, mut child } =
-            std::mem::replace(&mut self.state, ChildState::Dropped)
-        {
-            drop(exit);
-            if self.kill_on_drop {
-                // It fails if the child has changed its user: then it goes on.
-                let _ = child.kill();
-            }
-            reap_in_background(child); // C2
-        }
-    }
-}
-
 impl fmt::Debug for Child {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Child");
-        match &self.state {
+        match &self.process.state {
             ChildState::Running { child, .. } => debug.field("id", &child.id()),
             ChildState::Exited(status) => debug.field("status", status),
             ChildState::Dropped => &mut debug,
@@ -339,7 +358,7 @@ impl fmt::Debug for Child {
             .field("stdin", &self.stdin)
             .field("stdout", &self.stdout)
             .field("stderr", &self.stderr)
-            .field("kill_on_drop", &self.kill_on_drop)
+            .field("kill_on_drop", &self.process.kill_on_drop)
             .finish()
     }
 }

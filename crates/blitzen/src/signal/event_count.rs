@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
+use blitzen_util::quiet::quietly;
+
 /// The count of one kind of event.
 #[derive(Debug)]
 pub(crate) struct EventCount(Mutex<Counted>);
@@ -65,7 +67,9 @@ fn wake_all(mut counted: MutexGuard<'_, Counted>) {
     let waiting = std::mem::take(&mut counted.waiting);
     drop(counted); // B3
     for waker in waiting.into_values() {
-        waker.wake();
+        // The panic hook has reported a waker that panics. It must neither cost
+        // the others their wake, nor end the thread that dispatches.
+        quietly(|| waker.wake());
     }
 }
 
@@ -118,6 +122,25 @@ mod tests {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Relaxed);
         }
+    }
+
+    #[test]
+    fn a_waker_that_panics_does_not_cost_the_others_their_wake() {
+        struct Bomb;
+        impl Wake for Bomb {
+            fn wake(self: Arc<Self>) {
+                panic!("a waker that panics");
+            }
+        }
+        static EVENTS: EventCount = EventCount::new();
+        let woken = Arc::new(Count::default());
+        let wakers = [Waker::from(Arc::new(Bomb)), woken.clone().into()];
+        let mut listeners = [EVENTS.listen(), EVENTS.listen()];
+        for (listener, waker) in listeners.iter_mut().zip(&wakers) {
+            assert!(listener.poll(&mut Context::from_waker(waker)).is_pending());
+        }
+        EVENTS.increment();
+        assert_eq!(woken.0.load(Relaxed), 1);
     }
 
     #[test]

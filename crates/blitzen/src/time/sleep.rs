@@ -11,7 +11,7 @@ use blitzen_wheel::{Timer, TimerShard, TimerState};
 
 use super::Instant;
 use crate::runtime::clock::{self, to_ns};
-use crate::runtime::timers;
+use crate::runtime::{context, timers};
 
 /// Waits for some time.
 ///
@@ -93,12 +93,24 @@ pin_project_lite::pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Sleep {
         deadline: Instant,
-        // The deadline was in the future when it was set: the first poll need not
-        // read the clock.
-        is_ahead: bool,
+        first_poll: FirstPoll,
         #[pin]
         timer: Timer<&'static TimerShard>,
     }
+}
+
+/// What the first poll of a [`Sleep`] does, after it was created or reset.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FirstPoll {
+    /// Reads the clock: a deadline that has passed is ready at once.
+    ReadClock,
+    /// Arms the timer. The deadline was in the future when it was set, so reading
+    /// the clock is not worth its cost.
+    Arm,
+    /// Arms the timer, although the deadline is the moment it was set: a loop of
+    /// sleeps of no length must let other tasks run and I/O be seen to. Where a
+    /// clock is paused it yields instead, so that the clock does not move.
+    Yield,
 }
 
 impl Sleep {
@@ -106,7 +118,10 @@ impl Sleep {
     #[track_caller]
     pub(crate) fn after(duration: Duration) -> Self {
         let mut sleep = Self::new(Instant::after(duration));
-        sleep.is_ahead = !duration.is_zero();
+        sleep.first_poll = match duration.is_zero() {
+            true => FirstPoll::Yield,
+            false => FirstPoll::Arm,
+        };
         sleep
     }
 
@@ -116,7 +131,7 @@ impl Sleep {
         let place = timers::here();
         Self {
             deadline,
-            is_ahead: false,
+            first_poll: FirstPoll::ReadClock,
             timer: Timer::new(place.shard, place.runtime_id),
         }
     }
@@ -171,7 +186,7 @@ impl Sleep {
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let mut this = self.project();
         let before = std::mem::replace(this.deadline, deadline);
-        *this.is_ahead = false;
+        *this.first_poll = FirstPoll::ReadClock;
         this.timer.as_mut().reset(to_ns(deadline.into_std()));
         if deadline < before && this.timer.state() == TimerState::Armed {
             expire_if_due(this.timer, deadline);
@@ -181,7 +196,7 @@ impl Sleep {
     /// [`reset`](Self::reset) to a deadline that is in the future.
     pub(crate) fn reset_ahead(mut self: Pin<&mut Self>, deadline: Instant) {
         self.as_mut().reset(deadline);
-        *self.project().is_ahead = true;
+        *self.project().first_poll = FirstPoll::Arm;
     }
 }
 
@@ -220,9 +235,15 @@ impl Future for Sleep {
                 }
                 TimerState::Armed => {} // it was just now
                 TimerState::Idle => {
-                    let is_ahead = std::mem::replace(this.is_ahead, false) && !clock::any_bent();
-                    if !is_ahead && expire_if_due(this.timer.as_mut(), *this.deadline) {
-                        break;
+                    let first_poll = std::mem::replace(this.first_poll, FirstPoll::ReadClock);
+                    if first_poll == FirstPoll::ReadClock || clock::any_bent() {
+                        if first_poll == FirstPoll::Yield {
+                            context::defer(cx.waker());
+                            return Poll::Pending;
+                        }
+                        if expire_if_due(this.timer.as_mut(), *this.deadline) {
+                            break;
+                        }
                     }
                     let shard = timers::shard_here(this.timer.runtime_id());
                     let deadline_ns = to_ns(this.deadline.into_std());

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::marker::PhantomData;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -22,46 +21,20 @@ impl<S: Source + Send + Sync + 'static> Wired for S {}
 /// A stream that cannot be.
 pub(crate) struct Line<S>(Infallible, PhantomData<S>);
 
-/// A listener that cannot be.
-pub(crate) struct Door<S>(Infallible, PhantomData<S>);
-
-fn refuse<S>(socket: S) -> (S, io::Error) {
+/// Refuses: there is no ring on this system.
+pub(crate) fn require_ring(_: &Inner) -> io::Result<()> {
     let text = "sockets by completion were asked for, but this system has no io_uring \
                 (`SocketMode::PreferCompletion`, or BLITZEN_SOCKETS=prefer-completion, goes on \
                 by readiness)";
-    (socket, io::Error::new(io::ErrorKind::Unsupported, text))
-}
-
-impl Door<mio::net::TcpListener> {
-    pub(crate) fn poll_accept(
-        &self,
-        _: &mut Context<'_>,
-    ) -> Poll<io::Result<(mio::net::TcpStream, SocketAddr)>> {
-        match self.0 {}
-    }
-}
-
-impl<S> Door<S> {
-    pub(crate) fn new(socket: S, _: &Arc<Inner>) -> Result<Self, (S, io::Error)> {
-        Err(refuse(socket))
-    }
-
-    pub(crate) fn socket(&self) -> &S {
-        match self.0 {}
-    }
-
-    pub(crate) fn detach(&mut self) -> io::Result<()> {
-        match self.0 {}
-    }
-
-    pub(crate) fn into_socket(self) -> io::Result<S> {
-        match self.0 {}
-    }
+    Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 
 impl<S> Line<S> {
-    pub(crate) fn new(socket: S, _: Ready, _: &Arc<Inner>) -> Result<Self, (S, io::Error)> {
-        Err(refuse(socket))
+    pub(crate) fn new(socket: S, _: Ready, runtime: &Arc<Inner>) -> Result<Self, (S, io::Error)> {
+        match require_ring(runtime) {
+            Ok(()) => unreachable!("refused everywhere"),
+            Err(error) => Err((socket, error)),
+        }
     }
 
     pub(crate) fn socket(&self) -> &S {

@@ -1,6 +1,5 @@
 //! Waiting for connections.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll, ready};
@@ -10,8 +9,7 @@ use socket2::SockRef;
 use super::TcpStream;
 use crate::io::Interest;
 use crate::net::addr::{self, ToSocketAddrs};
-use crate::net::into_std::refused;
-use crate::net::link::{self, Gate};
+use crate::net::listener_io::ListenerIo;
 use crate::net::mode::SocketMode;
 use crate::net::socket::{LISTEN_BACKLOG, assert_nonblocking};
 use crate::runtime::io::current;
@@ -37,7 +35,7 @@ use crate::runtime::io::current;
 /// the connection goes on waiting: whoever serves in a loop should wait a
 /// moment, or close something, before the next call.
 pub struct TcpListener {
-    io: Gate<mio::net::TcpListener>,
+    io: ListenerIo<mio::net::TcpListener>,
 }
 
 impl TcpListener {
@@ -69,7 +67,7 @@ impl TcpListener {
 
     #[track_caller]
     pub(super) fn new(listener: mio::net::TcpListener) -> io::Result<Self> {
-        let io = Gate::new(listener)?;
+        let io = ListenerIo::new(listener)?;
         Ok(Self { io })
     }
 
@@ -97,10 +95,8 @@ impl TcpListener {
     /// A connection is accepted by a future that completes, or waits for the
     /// next one.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let (stream, from) = match &self.io {
-            Gate::Ready(io) => io.attempts(Interest::READABLE, || io.accept()).await?,
-            _ => return poll_fn(|cx| self.poll_accept(cx)).await,
-        };
+        let io = self.io.evented();
+        let (stream, from) = io.attempts(Interest::READABLE, || io.accept()).await?;
         Ok((TcpStream::accepted(stream, self.io.mode())?, from))
     }
 
@@ -123,21 +119,15 @@ impl TcpListener {
     /// # Errors
     /// What the system says, and if the runtime has been shut down.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let accepted = match &self.io {
-            Gate::Ready(io) => io.registration().poll_read_io(cx, || io.accept()),
-            Gate::Door(door) => door.poll_accept(cx),
-            Gate::Moving => Poll::Ready(Err(link::moving())),
-        };
+        let io = self.io.evented();
+        let accepted = io.registration().poll_read_io(cx, || io.accept());
         let (stream, from) = ready!(accepted)?;
         let stream = TcpStream::accepted(stream, self.io.mode())?;
         Poll::Ready(Ok((stream, from)))
     }
 
-    /// Changes how the listener gets its connections, and those their bytes; see
-    /// [`SocketMode`]. Nothing is changed if it fails.
-    ///
-    /// By completion, connections are accepted before anybody asks for them, up
-    /// to some tens.
+    /// Sets the [`SocketMode`] of the streams that the listener accepts from now
+    /// on. Nothing is changed if it fails.
     ///
     /// ```
     /// # use blitzen::net::{SocketMode, TcpListener, TcpStream};
@@ -155,8 +145,7 @@ impl TcpListener {
     ///
     /// # Errors
     /// Of kind [`Unsupported`](io::ErrorKind::Unsupported) if there is no
-    /// io_uring; if connections were accepted that nobody has asked for; and
-    /// what the system says.
+    /// io_uring.
     ///
     /// # Panics
     /// Outside a runtime, and in one without I/O.
@@ -165,7 +154,8 @@ impl TcpListener {
         self.io.set_mode(mode, &current())
     }
 
-    /// How the listener gets its connections: by readiness or by completion.
+    /// Returns the mode of the streams that the listener accepts: readiness or
+    /// completion.
     ///
     /// ```
     /// # use blitzen::net::{SocketMode, TcpListener};
@@ -219,15 +209,9 @@ impl TcpListener {
     /// ```
     ///
     /// # Errors
-    /// What the system says. Of a listener
-    /// [by completion](crate::net::SocketMode) also if a connection waits that nobody has asked for:
-    /// it would be lost: then the error gives the listener back, as an
-    /// [`IntoStdError`](crate::net::IntoStdError).
+    /// Returns the error of taking the descriptor out of the selector.
     pub fn into_std(self) -> io::Result<std::net::TcpListener> {
-        match self.io.into_inner() {
-            Ok(socket) => Ok(socket.into()),
-            Err(kept) => Err(refused(kept, |io| Self { io })),
-        }
+        Ok(self.io.into_inner()?.into())
     }
 
     /// The address it listens on.
