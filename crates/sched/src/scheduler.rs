@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use blitzen_observe::{Stats, WorkerCounters};
 use blitzen_task::glue::id_number;
-use blitzen_task::{Header, Id, JoinHandle, Origin, Runnable, Schedule};
+use blitzen_task::{Header, Id, JoinHandle, Runnable, Schedule, SpawnMeta};
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicBool, AtomicU32, AtomicUsize};
@@ -191,13 +191,13 @@ impl Scheduler {
 
     /// Makes a task of a future and queues it. After the shutdown the second
     /// half is a runnable that was refused: dropping it drops the future.
-    pub fn spawn<F>(self: &Arc<Self>, future: F, id: Id, origin: Origin) -> Spawned<F::Output>
+    pub fn spawn<F>(self: &Arc<Self>, future: F, id: Id, meta: SpawnMeta) -> Spawned<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
         // SAFETY: the future and its output are `Send`.
-        unsafe { self.spawn_unchecked(future, id, origin) }
+        unsafe { self.spawn_unchecked(future, id, meta) }
     }
 
     /// Like [`spawn`](Self::spawn), for a future that may have to stay on its
@@ -212,7 +212,7 @@ impl Scheduler {
         self: &Arc<Self>,
         future: F,
         id: Id,
-        origin: Origin,
+        meta: SpawnMeta,
     ) -> Spawned<F::Output>
     where
         F: Future + 'static,
@@ -222,11 +222,11 @@ impl Scheduler {
             let index = worker.map_or_else(|| self.workers() + self.inject_shard(), Worker::index);
             let task_shard = self.task_shard_of(index, id);
             let Some(reference) = task_shard.reference() else {
-                return refuse(future, id, origin);
+                return refuse(future, id, meta);
             };
             // SAFETY: handed on; the workers run every task of the scheduler.
             let (task, handle) =
-                unsafe { blitzen_task::spawn_unchecked(future, reference, id, origin) };
+                unsafe { blitzen_task::spawn_unchecked(future, reference, id, meta) };
             // SAFETY: new, and its scheduler, the reference, removes it.
             if unsafe { task_shard.owned.insert(&task) }.is_err() {
                 return (handle, Some(task));
@@ -652,14 +652,14 @@ pub type Spawned<T> = (JoinHandle<T>, Option<Runnable>);
 
 /// A task that never begins.
 #[cold]
-fn refuse<F>(future: F, id: Id, origin: Origin) -> Spawned<F::Output>
+fn refuse<F>(future: F, id: Id, meta: SpawnMeta) -> Spawned<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
     // SAFETY: the caller drops the runnable where it called from, and no other
     // is ever made.
-    let (task, handle) = unsafe { blitzen_task::spawn_unchecked(future, Nowhere, id, origin) };
+    let (task, handle) = unsafe { blitzen_task::spawn_unchecked(future, Nowhere, id, meta) };
     (handle, Some(task))
 }
 
@@ -799,7 +799,7 @@ mod model {
     }
 
     fn spawn(scheduler: &Arc<Scheduler>, future: impl Future<Output = ()> + Send + 'static) {
-        drop(scheduler.spawn(future, blitzen_task::glue::next_id(), Origin::caller()));
+        drop(scheduler.spawn(future, blitzen_task::glue::next_id(), SpawnMeta::caller()));
     }
 
     #[test]

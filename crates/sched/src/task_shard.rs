@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use blitzen_observe::Counter;
-use blitzen_task::{Header, Owned, Runnable, Schedule};
+use blitzen_task::{Header, OwnedTasks, Runnable, Schedule};
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Relaxed};
 use blitzen_util::shim::cell::UnsafeCell;
@@ -21,7 +21,7 @@ use crate::scheduler::Scheduler;
 
 /// One shard of a scheduler's tasks.
 pub(crate) struct TaskShard {
-    pub(crate) owned: Owned,
+    pub(crate) owned: OwnedTasks,
     /// Tasks spawned here from outside the workers.
     pub(crate) submitted: Counter,
     /// Tasks that came to the injection queue through this lane.
@@ -41,7 +41,7 @@ unsafe impl Sync for TaskShard {}
 impl TaskShard {
     pub(crate) fn new() -> Self {
         Self {
-            owned: Owned::new(),
+            owned: OwnedTasks::new(),
             submitted: Counter::new(),
             scheduled: Counter::new(),
             references: AtomicUsize::new(1),

@@ -4,16 +4,16 @@ use std::future::pending;
 use std::sync::Mutex;
 
 use blitzen_task::glue::{id_number, next_id};
-use blitzen_task::{Header, Origin, Owned, Runnable, Schedule};
+use blitzen_task::{Header, OwnedTasks, Runnable, Schedule, SpawnMeta};
 use blitzen_util::shim::Arc;
 
 /// A source of tasks that remembers what it made, and frees it when closed.
 pub(crate) struct Tasks {
-    owned: Arc<Owned>,
+    owned: Arc<OwnedTasks>,
     ids: Mutex<Vec<u64>>,
 }
 
-struct TestShard(Arc<Owned>);
+struct TestShard(Arc<OwnedTasks>);
 
 impl Schedule for TestShard {
     fn schedule(&self, task: Runnable) {
@@ -29,14 +29,14 @@ impl Schedule for TestShard {
 impl Tasks {
     pub(crate) fn new() -> Self {
         Self {
-            owned: Arc::new(Owned::new()),
+            owned: Arc::new(OwnedTasks::new()),
             ids: Mutex::new(Vec::new()),
         }
     }
 
     pub(crate) fn next(&self) -> Runnable {
         let shard = TestShard(self.owned.clone());
-        let (task, _) = blitzen_task::spawn(pending::<()>(), shard, next_id(), Origin::caller());
+        let (task, _) = blitzen_task::spawn(pending::<()>(), shard, next_id(), SpawnMeta::caller());
         // SAFETY: new, and `release` above removes it.
         unsafe { self.owned.insert(&task) }.unwrap();
         self.ids.lock().unwrap().push(id(&task));
@@ -50,9 +50,9 @@ impl Tasks {
     /// A task that runs `code` in its first poll, and has no owner.
     #[allow(dead_code)] // the models use it
     pub(crate) fn job(code: impl FnOnce() + Send + 'static) -> Runnable {
-        let shard = TestShard(Arc::new(Owned::new()));
+        let shard = TestShard(Arc::new(OwnedTasks::new()));
         let future = async move { code() };
-        blitzen_task::spawn(future, shard, next_id(), Origin::caller()).0
+        blitzen_task::spawn(future, shard, next_id(), SpawnMeta::caller()).0
     }
 
     /// Frees every task whose runnable was forgotten.

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Acquire;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use blitzen_task::{Ran, Runnable};
+use blitzen_task::{RunOutcome, Runnable};
 use blitzen_util::coop;
 use blitzen_util::rng::Rng;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
@@ -77,7 +77,7 @@ pub struct Worker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It ran a task.
-    Ran,
+    RunOutcome,
     /// It found nothing, and would sleep.
     Idle,
     /// It has left, or was handed to another thread.
@@ -170,7 +170,7 @@ impl Worker {
             Some(None) => Step::Idle,
             Some(Some(task)) => {
                 run_task(task);
-                Step::Ran
+                Step::RunOutcome
             }
         };
         match current::remove() {
@@ -491,15 +491,15 @@ impl Worker {
     }
 
     /// A task has run and wants to run again.
-    fn requeue(&self, ran: Ran) {
+    fn requeue(&self, ran: RunOutcome) {
         match ran {
-            Ran::Complete => self.shared().counters.tasks_completed.bump(),
-            Ran::Idle => {}
-            Ran::Woken(task) => {
+            RunOutcome::Complete => self.shared().counters.tasks_completed.bump(),
+            RunOutcome::Idle => {}
+            RunOutcome::Woken(task) => {
                 self.push_ring(task);
                 self.share_if_long();
             }
-            Ran::Yielded(task) => {
+            RunOutcome::Yielded(task) => {
                 self.shared().counters.yields.bump();
                 if !self.yielded.replace(true) {
                     self.yield_round.set(self.shared().ring.len());
@@ -741,8 +741,8 @@ fn run_task(task: Runnable) {
         Some(worker) => worker.requeue(ran),
         // The task handed the worker to another thread.
         None => match ran {
-            Ran::Woken(task) | Ran::Yielded(task) => task.schedule(),
-            Ran::Complete | Ran::Idle => {}
+            RunOutcome::Woken(task) | RunOutcome::Yielded(task) => task.schedule(),
+            RunOutcome::Complete | RunOutcome::Idle => {}
         },
     });
 }

@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use blitzen_sched::{Config, Scheduler, Step, Worker, World};
-use blitzen_task::Origin;
+use blitzen_task::SpawnMeta;
 use blitzen_task::glue::next_id;
 
 /// As many events as a look at real drivers brings, at the most.
@@ -71,7 +71,7 @@ impl Run {
     }
 
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        let (_, refused) = self.scheduler.spawn(future, next_id(), Origin::caller());
+        let (_, refused) = self.scheduler.spawn(future, next_id(), SpawnMeta::caller());
         assert!(refused.is_none());
     }
 

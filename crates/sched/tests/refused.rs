@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use blitzen_sched::{Config, Monitor, Scheduler, Worker, World};
-use blitzen_task::Origin;
+use blitzen_task::SpawnMeta;
 use blitzen_task::glue::next_id;
 use blitzen_util::park::Parker;
 
@@ -92,7 +92,7 @@ fn start(threads: usize) -> (Arc<Scheduler>, Arc<Poor>) {
 }
 
 fn spawn(scheduler: &Arc<Scheduler>, future: impl Future<Output = ()> + Send + 'static) {
-    drop(scheduler.spawn(future, next_id(), Origin::caller()));
+    drop(scheduler.spawn(future, next_id(), SpawnMeta::caller()));
 }
 
 fn stop(scheduler: &Scheduler) {

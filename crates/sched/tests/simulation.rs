@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use blitzen_sched::{Config, Scheduler, Step, Worker, World};
 use blitzen_task::glue::next_id;
-use blitzen_task::{JoinHandle, Origin, current};
+use blitzen_task::{JoinHandle, SpawnMeta, current};
 use blitzen_util::rng::Rng;
 
 /// A world without threads: its workers take turns.
@@ -53,7 +53,7 @@ fn spawn(
     scheduler: &Arc<Scheduler>,
     future: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
-    let (handle, refused) = scheduler.spawn(future, next_id(), Origin::caller());
+    let (handle, refused) = scheduler.spawn(future, next_id(), SpawnMeta::caller());
     assert!(refused.is_none());
     handle
 }
@@ -134,7 +134,7 @@ fn run(seed: u64) -> Vec<(usize, usize, u32)> {
         let index = rng.below(workers.len() as u32) as usize;
         let (worker, step) = workers.swap_remove(index).step();
         idle_in_a_row = match step {
-            Step::Ran => 0,
+            Step::RunOutcome => 0,
             Step::Idle => idle_in_a_row + 1,
             Step::Left => panic!("nobody closed the scheduler"),
         };

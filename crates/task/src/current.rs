@@ -8,7 +8,7 @@ use blitzen_util::thread_local_const;
 
 use crate::header::Header;
 use crate::id::Id;
-use crate::origin::Origin;
+use crate::spawn_meta::SpawnMeta;
 use crate::waker;
 
 struct Current {
@@ -31,12 +31,12 @@ thread_local_const! {
 
 /// Restores on drop the task that was current before, and whether it has asked
 /// to yield: a task may be polled within the poll of another one.
-pub(crate) struct CurrentGuard {
+pub(crate) struct CurrentTaskGuard {
     task: Option<NonNull<Header>>,
     yielding: bool,
 }
 
-impl Drop for CurrentGuard {
+impl Drop for CurrentTaskGuard {
     #[inline]
     fn drop(&mut self) {
         CURRENT.with(|current| {
@@ -49,8 +49,8 @@ impl Drop for CurrentGuard {
 /// Makes `task` current until the guard is dropped. The caller keeps the task
 /// alive for as long.
 #[inline]
-pub(crate) fn enter(task: NonNull<Header>) -> CurrentGuard {
-    CURRENT.with(|current| CurrentGuard {
+pub(crate) fn enter(task: NonNull<Header>) -> CurrentTaskGuard {
+    CURRENT.with(|current| CurrentTaskGuard {
         task: current.task.replace(Some(task)),
         yielding: current.yielding.replace(false),
     })
@@ -68,10 +68,10 @@ pub fn id() -> Option<Id> {
 }
 
 /// Shows the current task's name and where it was spawned.
-pub fn with_origin<R>(visit: impl FnOnce(Id, &Origin) -> R) -> Option<R> {
+pub fn with_spawn_meta<R>(visit: impl FnOnce(Id, &SpawnMeta) -> R) -> Option<R> {
     // SAFETY: a current task is alive, and stays so while its poll shows it.
     let task = task().map(|task| unsafe { &*task.as_ptr() })?;
-    Some(visit(task.id, &task.origin))
+    Some(visit(task.id, &task.meta))
 }
 
 /// Asks that the current task be queued again when its poll ends, behind the

@@ -7,8 +7,8 @@ use blitzen_util::list::{Linked, Links};
 use blitzen_util::shim::cell::UnsafeCell;
 
 use crate::id::Id;
-use crate::origin::Origin;
 use crate::raw::{Runnable, Vtable};
+use crate::spawn_meta::SpawnMeta;
 use crate::state::State;
 
 /// What a task asks of the scheduler it belongs to. The task keeps it, so it
@@ -34,7 +34,7 @@ pub struct Header {
     /// Among the live tasks of its scheduler; guarded by that list's lock.
     pub(crate) owned: Links<Header>,
     pub(crate) id: Id,
-    pub(crate) origin: Origin,
+    pub(crate) meta: SpawnMeta,
 }
 
 // SAFETY: the address of the field, without a reference to the header.
@@ -52,8 +52,8 @@ impl Header {
     }
 
     /// Where it was spawned.
-    pub fn origin(&self) -> &Origin {
-        &self.origin
+    pub fn spawn_meta(&self) -> &SpawnMeta {
+        &self.meta
     }
 
     /// What it is doing, in a word: idle, scheduled, running or complete.

@@ -13,9 +13,9 @@ use blitzen_util::coop;
 use crate::error::JoinError;
 use crate::header::Header;
 use crate::id::Id;
-use crate::quiet::quietly;
 use crate::raw;
-use crate::state::{Leave, Wake};
+use crate::state::{JoinHandleDrop, Wake};
+use blitzen_util::quiet::quietly;
 
 /// Waits for a task to end, and gives its output.
 ///
@@ -82,11 +82,11 @@ impl<T> JoinHandle<T> {
     /// it has ended already, and the waker was not needed.
     #[inline]
     pub(crate) fn set_join_waker(&mut self, waker: &Waker) -> bool {
-        let word = self.header().state.load();
-        if word.is_complete() {
+        let state = self.header().state.load();
+        if state.is_complete() {
             return true;
         }
-        if word.has_join_waker() {
+        if state.has_join_waker() {
             // SAFETY: published; `&mut` makes us its only writer, so one of its
             // two readers (T5).
             let same = unsafe {
@@ -111,9 +111,9 @@ impl<T> JoinHandle<T> {
     /// If a waker was set before.
     #[track_caller]
     pub(crate) fn set_first_join_waker(&mut self, waker: Waker) -> bool {
-        let word = self.header().state.load();
-        assert!(!word.has_join_waker(), "the handle has a waker");
-        word.is_complete() || self.fill_join_waker(waker)
+        let state = self.header().state.load();
+        assert!(!state.has_join_waker(), "the handle has a waker");
+        state.is_complete() || self.fill_join_waker(waker)
     }
 
     /// Fills the slot, which is not published, and publishes it; true if the
@@ -137,12 +137,12 @@ impl<T> JoinHandle<T> {
     /// If the output was taken before.
     #[track_caller]
     pub(crate) fn try_take_output(&mut self) -> Option<Result<T, JoinError>> {
-        let word = self.header().state.load();
-        if !word.is_complete() {
+        let state = self.header().state.load();
+        if !state.is_complete() {
             return None;
         }
         assert!(
-            word.is_join_interested(),
+            state.is_join_interested(),
             "JoinHandle polled after completion"
         );
         let mut out: Option<Result<T, JoinError>> = None;
@@ -155,7 +155,7 @@ impl<T> JoinHandle<T> {
         out
     }
 
-    fn clear_join_waker(&mut self, leave: Leave) {
+    fn clear_join_waker(&mut self, leave: JoinHandleDrop) {
         if leave.drop_waker {
             // SAFETY: ours (T5).
             drop_foreign(unsafe { raw::with_join_waker(self.task, Option::take) });

@@ -31,12 +31,11 @@ pub mod glue;
 mod header;
 mod id;
 mod join;
-mod origin;
-mod owned;
-mod quiet;
+mod owned_tasks;
 mod raw;
 pub mod remote_queue;
 mod shield;
+mod spawn_meta;
 mod state;
 mod waker;
 
@@ -44,10 +43,10 @@ pub use error::JoinError;
 pub use header::{Header, Schedule};
 pub use id::Id;
 pub use join::{AbortHandle, JoinHandle};
-pub use origin::Origin;
-pub use owned::{Closed, Owned};
-pub use raw::{Ran, Runnable, spawn, spawn_unchecked};
+pub use owned_tasks::{Closed, OwnedTasks};
+pub use raw::{RunOutcome, Runnable, spawn, spawn_unchecked};
 pub use shield::{Shield, shield};
+pub use spawn_meta::SpawnMeta;
 
 #[cfg(all(test, blitzen_loom))]
 mod model;

@@ -10,10 +10,10 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use blitzen_util::shim::{Arc, Mutex, thread};
 
-use crate::{Header, Id, JoinHandle, Origin, Owned, Ran, Runnable, Schedule, spawn};
+use crate::{Header, Id, JoinHandle, OwnedTasks, RunOutcome, Runnable, Schedule, SpawnMeta, spawn};
 
 #[derive(Clone)]
-struct Queue(Arc<(Mutex<Option<VecDeque<Runnable>>>, Owned)>);
+struct Queue(Arc<(Mutex<Option<VecDeque<Runnable>>>, OwnedTasks)>);
 
 impl Schedule for Queue {
     fn schedule(&self, task: Runnable) {
@@ -32,7 +32,10 @@ impl Schedule for Queue {
 
 impl Queue {
     fn new() -> Self {
-        Self(Arc::new((Mutex::new(Some(VecDeque::new())), Owned::new())))
+        Self(Arc::new((
+            Mutex::new(Some(VecDeque::new())),
+            OwnedTasks::new(),
+        )))
     }
 
     fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
@@ -40,7 +43,7 @@ impl Queue {
         F: Future + Send + 'static,
         F::Output: Send,
     {
-        let (task, handle) = spawn(future, self.clone(), Id::next(), Origin::caller());
+        let (task, handle) = spawn(future, self.clone(), Id::next(), SpawnMeta::caller());
         // SAFETY: new, and `release` above removes it.
         unsafe { self.0.1.insert(&task) }.unwrap();
         self.schedule(task);
@@ -52,8 +55,8 @@ impl Queue {
             let task = self.0.0.lock().as_mut().and_then(VecDeque::pop_front);
             let Some(task) = task else { return };
             match task.run() {
-                Ran::Woken(task) | Ran::Yielded(task) => self.schedule(task),
-                Ran::Complete | Ran::Idle => {}
+                RunOutcome::Woken(task) | RunOutcome::Yielded(task) => self.schedule(task),
+                RunOutcome::Complete | RunOutcome::Idle => {}
             }
         }
     }

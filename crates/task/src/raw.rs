@@ -12,20 +12,20 @@ use blitzen_util::shim::cell::UnsafeCell;
 
 use crate::alloc;
 use crate::cell::{Cell, Stage};
-use crate::current::{self, CurrentGuard};
+use crate::current::{self, CurrentTaskGuard};
 use crate::error::{Failure, JoinError, Outcome};
 use crate::header::{Header, Schedule};
 use crate::id::Id;
 use crate::join::JoinHandle;
-use crate::origin::Origin;
-use crate::quiet::{catch, quietly};
-use crate::state::{Close, Count, End, Start, State};
+use crate::spawn_meta::SpawnMeta;
+use crate::state::{EndPoll, RefCount, Shutdown, StartPoll, State};
 use crate::waker;
+use blitzen_util::quiet::{catch, quietly};
 
 /// The functions that know a task's future and scheduler. Each has the
 /// contract of the function below that calls it.
 pub(crate) struct Vtable {
-    poll: unsafe fn(NonNull<Header>) -> Ran,
+    poll: unsafe fn(NonNull<Header>) -> RunOutcome,
     cancel: unsafe fn(NonNull<Header>),
     schedule: unsafe fn(NonNull<Header>),
     take_output: unsafe fn(NonNull<Header>, *mut ()),
@@ -37,7 +37,7 @@ pub(crate) struct Vtable {
 /// What became of a task that was run.
 #[must_use]
 #[derive(Debug)]
-pub enum Ran {
+pub enum RunOutcome {
     /// It has ended.
     Complete,
     /// It waits to be woken.
@@ -63,7 +63,7 @@ unsafe impl Sync for Runnable {}
 impl Runnable {
     /// Polls the task.
     #[inline]
-    pub fn run(self) -> Ran {
+    pub fn run(self) -> RunOutcome {
         let task = self.into_raw();
         // SAFETY: T1 keeps the task alive, the runnable is spent here (S1).
         unsafe { (task.as_ref().vtable.poll)(task) }
@@ -127,8 +127,8 @@ impl Drop for Runnable {
         // SAFETY: T1; the runnable is spent here (S1).
         unsafe {
             match self.header().state.close() {
-                Close::Cancel => (self.0.as_ref().vtable.cancel)(self.0),
-                Close::Running | Close::Complete => {}
+                Shutdown::Cancel => (self.0.as_ref().vtable.cancel)(self.0),
+                Shutdown::Running | Shutdown::Complete => {}
             }
         }
     }
@@ -145,7 +145,7 @@ pub fn spawn<F, S>(
     future: F,
     scheduler: S,
     id: Id,
-    origin: Origin,
+    meta: SpawnMeta,
 ) -> (Runnable, JoinHandle<F::Output>)
 where
     F: Future + Send + 'static,
@@ -153,7 +153,7 @@ where
     S: Schedule,
 {
     // SAFETY: the future and its output are `Send`.
-    unsafe { spawn_unchecked(future, scheduler, id, origin) }
+    unsafe { spawn_unchecked(future, scheduler, id, meta) }
 }
 
 /// Makes a task of a future that may have to stay on its thread.
@@ -167,7 +167,7 @@ pub unsafe fn spawn_unchecked<F, S>(
     future: F,
     scheduler: S,
     id: Id,
-    origin: Origin,
+    meta: SpawnMeta,
 ) -> (Runnable, JoinHandle<F::Output>)
 where
     F: Future + 'static,
@@ -184,7 +184,7 @@ where
                 queue_next: UnsafeCell::new(None),
                 owned: Default::default(),
                 id,
-                origin,
+                meta,
             },
             scheduler,
             join_waker: UnsafeCell::new(None),
@@ -269,12 +269,12 @@ pub(crate) unsafe fn read_join_waker<R>(
 pub(crate) unsafe fn release(task: NonNull<Header>) {
     // SAFETY: the caller's reference keeps the header alive until the count is
     // lowered; the vtable is read before.
-    let (count, free) = unsafe {
+    let (remaining, free) = unsafe {
         let header = task.as_ref();
         let free = header.vtable.free;
         (header.state.unreference(), free)
     };
-    if count == Count::Zero {
+    if remaining == RefCount::Zero {
         // SAFETY: T3.
         unsafe { free(task) };
     }
@@ -299,16 +299,16 @@ unsafe fn cell<'a, F: Future, S>(task: NonNull<Header>) -> &'a Cell<F, S> {
     unsafe { task.cast::<Cell<F, S>>().as_ref() }
 }
 
-unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> Ran {
+unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> RunOutcome {
     // SAFETY: T1.
     let cell = unsafe { cell::<F, S>(task) };
     let state = &cell.header.state;
     let entered = current::enter(task);
 
-    if state.start_poll() == Start::Cancel {
+    if state.start_poll() == StartPoll::Cancel {
         // SAFETY: running (T2).
         unsafe { complete::<F, S>(task, Err(Failure::Cancelled), entered) };
-        return Ran::Complete;
+        return RunOutcome::Complete;
     }
     // SAFETY: the task outlives its poll.
     let waker = unsafe { waker::borrowed(task) };
@@ -326,10 +326,10 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     let outcome = match polled {
         Ok(Poll::Pending) => match state.end_pending(yielded) {
             // The task may be gone by now: not a word of it is read any more.
-            End::Idle => return Ran::Idle,
-            End::Again if yielded => return Ran::Yielded(Runnable(task)),
-            End::Again => return Ran::Woken(Runnable(task)),
-            End::Cancel => Err(Failure::Cancelled),
+            EndPoll::Idle => return RunOutcome::Idle,
+            EndPoll::Reschedule if yielded => return RunOutcome::Yielded(Runnable(task)),
+            EndPoll::Reschedule => return RunOutcome::Woken(Runnable(task)),
+            EndPoll::Cancel => Err(Failure::Cancelled),
         },
         Ok(Poll::Ready(output)) => Ok(output),
         Err(payload) => {
@@ -339,7 +339,7 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     };
     // SAFETY: running (T2).
     unsafe { complete::<F, S>(task, outcome, entered) };
-    Ran::Complete
+    RunOutcome::Complete
 }
 
 /// Drops a future whose poll panics, as the panic passes through: what it owns
@@ -370,7 +370,7 @@ unsafe fn cancel_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) {
 unsafe fn complete<F: Future + 'static, S: Schedule>(
     task: NonNull<Header>,
     outcome: Outcome<F::Output>,
-    entered: CurrentGuard,
+    entered: CurrentTaskGuard,
 ) {
     // SAFETY: T1.
     let cell = unsafe { cell::<F, S>(task) };
@@ -403,12 +403,12 @@ unsafe fn complete<F: Future + 'static, S: Schedule>(
         // SAFETY: T2; what was there was consumed above.
         .with_mut(|stage| unsafe { stage.write(Stage::Finished(outcome)) });
 
-    let word = cell.header.state.complete();
+    let state = cell.header.state.complete();
     cell.scheduler.release(&cell.header);
-    if !word.is_join_interested() {
+    if !state.is_join_interested() {
         // SAFETY: nobody joins: the output is ours (T4).
         quietly(|| unsafe { drop_output_cell::<F, S>(task) });
-    } else if word.has_join_waker() {
+    } else if state.has_join_waker() {
         // SAFETY: published, and read by us until returned (T5).
         unsafe {
             read_join_waker(task, |waker| {

@@ -11,9 +11,9 @@ use std::thread;
 
 use crate::current;
 use crate::header::Header;
-use crate::quiet::catch;
 use crate::raw;
 use crate::state::Wake;
+use blitzen_util::quiet::catch;
 
 /// Runs `future` to its end even if the task is aborted meanwhile.
 ///
@@ -30,7 +30,7 @@ pub fn shield<F: Future>(future: F) -> Shield<F> {
     Shield {
         // The guard is declared before the future in the struct, yet dropped
         // explicitly after it: see `Drop`.
-        guard: Guard::Down,
+        guard: ShieldGuard::Down,
         future: Some(future),
     }
 }
@@ -38,13 +38,13 @@ pub fn shield<F: Future>(future: F) -> Shield<F> {
 /// The future of [`shield`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Shield<F> {
-    guard: Guard,
+    guard: ShieldGuard,
     /// `None` once it has ended.
     future: Option<F>,
 }
 
 /// One level of shield on a task.
-enum Guard {
+enum ShieldGuard {
     /// Not polled yet, or ended.
     Down,
     /// Polled outside a task.
@@ -54,11 +54,11 @@ enum Guard {
 }
 
 // SAFETY: the guard reaches only the header, which is made for any thread.
-unsafe impl Send for Guard {}
+unsafe impl Send for ShieldGuard {}
 // SAFETY: as above.
-unsafe impl Sync for Guard {}
+unsafe impl Sync for ShieldGuard {}
 
-impl Guard {
+impl ShieldGuard {
     #[track_caller]
     fn raise(&mut self) {
         let Some(task) = current::task() else {
@@ -106,7 +106,7 @@ impl<F: Future> Future for Shield<F> {
         let Some(future) = &mut this.future else {
             panic!("`Shield` polled after completion");
         };
-        if matches!(this.guard, Guard::Down) {
+        if matches!(this.guard, ShieldGuard::Down) {
             this.guard.raise();
         }
         // SAFETY: as above.
@@ -124,7 +124,7 @@ impl<F: Future> Future for Shield<F> {
 impl<F> Drop for Shield<F> {
     fn drop(&mut self) {
         // The level goes even if the future's destructor panics.
-        struct Lower<'a>(&'a mut Guard);
+        struct Lower<'a>(&'a mut ShieldGuard);
         impl Drop for Lower<'_> {
             fn drop(&mut self) {
                 self.0.lower();
@@ -139,7 +139,7 @@ impl<F> Drop for Shield<F> {
 impl<F> fmt::Debug for Shield<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shield")
-            .field("up", &matches!(self.guard, Guard::Up(_)))
+            .field("up", &matches!(self.guard, ShieldGuard::Up(_)))
             .finish_non_exhaustive()
     }
 }

@@ -65,7 +65,7 @@ pub(crate) enum Wake {
 /// What a worker that took a task from a queue must do with it.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum StartPoll {
     /// Poll the future.
     Poll,
     /// Drop the future: the task was cancelled.
@@ -75,11 +75,11 @@ pub(crate) enum Start {
 /// What a worker must do after a poll that was pending.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum EndPoll {
     /// Let go: the task may run elsewhere already.
     Idle,
     /// Queue it again: it was woken, or yielded.
-    Again,
+    Reschedule,
     /// Drop the future: the task was cancelled.
     Cancel,
 }
@@ -87,7 +87,7 @@ pub(crate) enum End {
 /// What the thread that closes a runtime must do with a task.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Close {
+pub(crate) enum Shutdown {
     /// Drop the future: it is this thread's now.
     Cancel,
     /// Nothing: who runs it will drop it.
@@ -99,15 +99,15 @@ pub(crate) enum Close {
 /// Whether a reference given up was the last.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Count {
-    Some,
+pub(crate) enum RefCount {
+    Positive,
     Zero,
 }
 
 /// What a join handle that goes away leaves behind.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Leave {
+pub(crate) struct JoinHandleDrop {
     /// The task completed: the output is the handle's to drop.
     pub(crate) drop_output: bool,
     /// The slot of the join waker is the handle's to clear.
@@ -116,9 +116,9 @@ pub(crate) struct Leave {
 
 /// A copy of the state.
 #[derive(Clone, Copy)]
-pub(crate) struct Word(u64);
+pub(crate) struct Snapshot(u64);
 
-impl Word {
+impl Snapshot {
     fn lifecycle(self) -> u64 {
         LIFECYCLE.get(self.0)
     }
@@ -192,10 +192,10 @@ impl State {
     /// The one compare-exchange loop: `step` sees the word and answers with
     /// what to tell the caller and, if it changes, the next word.
     #[inline(always)]
-    fn update<R>(&self, mut step: impl FnMut(Word) -> (R, Option<Word>)) -> R {
+    fn update<R>(&self, mut step: impl FnMut(Snapshot) -> (R, Option<Snapshot>)) -> R {
         let mut seen = self.0.load(Acquire);
         loop {
-            let (answer, next) = step(Word(seen));
+            let (answer, next) = step(Snapshot(seen));
             let Some(next) = next else { return answer };
             match self.0.compare_exchange_weak(seen, next.0, AcqRel, Acquire) {
                 Ok(_) => return answer,
@@ -206,86 +206,86 @@ impl State {
 
     /// The state as it is now. Acquire: who sees `COMPLETE` sees the output.
     #[inline]
-    pub(crate) fn load(&self) -> Word {
-        Word(self.0.load(Acquire))
+    pub(crate) fn load(&self) -> Snapshot {
+        Snapshot(self.0.load(Acquire))
     }
 
     /// A waker fired.
     #[inline]
     pub(crate) fn wake(&self) -> Wake {
-        self.update(|word| match word.lifecycle() {
-            IDLE => (Wake::Enqueue, Some(word.now(SCHEDULED))),
-            SCHEDULED | RUNNING => (Wake::Nothing, Some(word.with(NOTIFIED))),
+        self.update(|snapshot| match snapshot.lifecycle() {
+            IDLE => (Wake::Enqueue, Some(snapshot.now(SCHEDULED))),
+            SCHEDULED | RUNNING => (Wake::Nothing, Some(snapshot.with(NOTIFIED))),
             _ => (Wake::Nothing, None),
         })
     }
 
     /// Cancellation was asked for.
     pub(crate) fn cancel(&self) -> Wake {
-        self.update(|word| match word.lifecycle() {
+        self.update(|snapshot| match snapshot.lifecycle() {
             COMPLETE => (Wake::Nothing, None),
-            _ if word.has(CANCELLED) => (Wake::Nothing, None),
-            IDLE if word.shield_depth() == 0 => {
-                (Wake::Enqueue, Some(word.with(CANCELLED).now(SCHEDULED)))
+            _ if snapshot.has(CANCELLED) => (Wake::Nothing, None),
+            IDLE if snapshot.shield_depth() == 0 => {
+                (Wake::Enqueue, Some(snapshot.with(CANCELLED).now(SCHEDULED)))
             }
-            _ => (Wake::Nothing, Some(word.with(CANCELLED))),
+            _ => (Wake::Nothing, Some(snapshot.with(CANCELLED))),
         })
     }
 
     /// A worker took the task from a queue.
     #[inline]
-    pub(crate) fn start_poll(&self) -> Start {
-        self.update(|word| {
-            debug_assert_eq!(word.lifecycle(), SCHEDULED, "S1");
-            let start = match word.must_cancel() {
-                true => Start::Cancel,
-                false => Start::Poll,
+    pub(crate) fn start_poll(&self) -> StartPoll {
+        self.update(|snapshot| {
+            debug_assert_eq!(snapshot.lifecycle(), SCHEDULED, "S1");
+            let start = match snapshot.must_cancel() {
+                true => StartPoll::Cancel,
+                false => StartPoll::Poll,
             };
-            (start, Some(word.now(RUNNING).without(NOTIFIED)))
+            (start, Some(snapshot.now(RUNNING).without(NOTIFIED)))
         })
     }
 
     /// A poll was pending. With `yielded` the task wants to go on at once.
     #[inline]
-    pub(crate) fn end_pending(&self, yielded: bool) -> End {
-        self.update(|word| {
-            debug_assert_eq!(word.lifecycle(), RUNNING, "T2");
-            if word.must_cancel() {
-                (End::Cancel, None)
-            } else if yielded || word.has(NOTIFIED) {
-                (End::Again, Some(word.now(SCHEDULED)))
+    pub(crate) fn end_pending(&self, yielded: bool) -> EndPoll {
+        self.update(|snapshot| {
+            debug_assert_eq!(snapshot.lifecycle(), RUNNING, "T2");
+            if snapshot.must_cancel() {
+                (EndPoll::Cancel, None)
+            } else if yielded || snapshot.has(NOTIFIED) {
+                (EndPoll::Reschedule, Some(snapshot.now(SCHEDULED)))
             } else {
-                (End::Idle, Some(word.now(IDLE)))
+                (EndPoll::Idle, Some(snapshot.now(IDLE)))
             }
         })
     }
 
     /// The output is in place: the word as it is from here on.
     #[inline]
-    pub(crate) fn complete(&self) -> Word {
-        self.update(|word| {
-            debug_assert_eq!(word.lifecycle(), RUNNING, "T2");
-            let next = word.now(COMPLETE);
+    pub(crate) fn complete(&self) -> Snapshot {
+        self.update(|snapshot| {
+            debug_assert_eq!(snapshot.lifecycle(), RUNNING, "T2");
+            let next = snapshot.now(COMPLETE);
             (next, Some(next))
         })
     }
 
     /// The runtime goes away.
-    pub(crate) fn close(&self) -> Close {
-        self.update(|word| match word.lifecycle() {
-            IDLE | SCHEDULED => (Close::Cancel, Some(word.with(CLOSING).now(RUNNING))),
-            RUNNING => (Close::Running, Some(word.with(CLOSING))),
-            _ => (Close::Complete, None),
+    pub(crate) fn close(&self) -> Shutdown {
+        self.update(|snapshot| match snapshot.lifecycle() {
+            IDLE | SCHEDULED => (Shutdown::Cancel, Some(snapshot.with(CLOSING).now(RUNNING))),
+            RUNNING => (Shutdown::Running, Some(snapshot.with(CLOSING))),
+            _ => (Shutdown::Complete, None),
         })
     }
 
     /// The runtime goes away, and queues may still hold the task: it is taken
     /// over only if it is in none.
-    pub(crate) fn close_idle(&self) -> Close {
-        self.update(|word| match word.lifecycle() {
-            IDLE => (Close::Cancel, Some(word.with(CLOSING).now(RUNNING))),
-            SCHEDULED | RUNNING => (Close::Running, Some(word.with(CLOSING))),
-            _ => (Close::Complete, None),
+    pub(crate) fn close_idle(&self) -> Shutdown {
+        self.update(|snapshot| match snapshot.lifecycle() {
+            IDLE => (Shutdown::Cancel, Some(snapshot.with(CLOSING).now(RUNNING))),
+            SCHEDULED | RUNNING => (Shutdown::Running, Some(snapshot.with(CLOSING))),
+            _ => (Shutdown::Complete, None),
         })
     }
 
@@ -295,9 +295,9 @@ impl State {
     /// At the 256th level.
     #[track_caller]
     pub(crate) fn raise_shield(&self) {
-        let deep = self.update(|word| match word.shield_depth() == SHIELD.max() {
+        let deep = self.update(|snapshot| match snapshot.shield_depth() == SHIELD.max() {
             true => (true, None),
-            false => (false, Some(Word(word.0 + SHIELD.one()))),
+            false => (false, Some(Snapshot(snapshot.0 + SHIELD.one()))),
         });
         assert!(
             !deep,
@@ -308,9 +308,9 @@ impl State {
 
     /// One level of shield less; the last lets a deferred cancellation through.
     pub(crate) fn lower_shield(&self) -> Wake {
-        self.update(|word| {
-            debug_assert_ne!(word.shield_depth(), 0);
-            let next = Word(word.0 - SHIELD.one());
+        self.update(|snapshot| {
+            debug_assert_ne!(snapshot.shield_depth(), 0);
+            let next = Snapshot(snapshot.0 - SHIELD.one());
             match next.lifecycle() == IDLE && next.must_cancel() {
                 true => (Wake::Enqueue, Some(next.now(SCHEDULED))),
                 false => (Wake::Nothing, Some(next)),
@@ -322,11 +322,11 @@ impl State {
     /// slot still the handle's.
     #[inline]
     pub(crate) fn publish_join_waker(&self) -> bool {
-        self.update(|word| {
-            debug_assert!(!word.has(JOIN_WAKER), "T5");
-            match word.is_complete() {
+        self.update(|snapshot| {
+            debug_assert!(!snapshot.has(JOIN_WAKER), "T5");
+            match snapshot.is_complete() {
                 true => (false, None),
-                false => (true, Some(word.with(JOIN_WAKER))),
+                false => (true, Some(snapshot.with(JOIN_WAKER))),
             }
         })
     }
@@ -334,9 +334,9 @@ impl State {
     /// The join handle wants its slot back; false if the task is complete, and
     /// the slot may be being read.
     pub(crate) fn retract_join_waker(&self) -> bool {
-        self.update(|word| match word.is_complete() {
+        self.update(|snapshot| match snapshot.is_complete() {
             true => (false, None),
-            false => (true, Some(word.without(JOIN_WAKER))),
+            false => (true, Some(snapshot.without(JOIN_WAKER))),
         })
     }
 
@@ -346,27 +346,27 @@ impl State {
     pub(crate) fn return_join_waker(&self) -> bool {
         // AcqRel, met by `drop_join_handle`: whichever of the two comes second
         // clears the slot, and sees what the first did with it.
-        let before = Word(self.0.fetch_and(!JOIN_WAKER, AcqRel));
+        let before = Snapshot(self.0.fetch_and(!JOIN_WAKER, AcqRel));
         debug_assert!(before.is_complete() && before.has(JOIN_WAKER), "T5");
         !before.is_join_interested()
     }
 
     /// The join handle goes away.
     #[inline]
-    pub(crate) fn drop_join_handle(&self) -> Leave {
-        self.update(|word| {
-            let gone = word.without(JOIN_INTEREST).with(DETACHED);
-            match word.is_complete() {
+    pub(crate) fn drop_join_handle(&self) -> JoinHandleDrop {
+        self.update(|snapshot| {
+            let gone = snapshot.without(JOIN_INTEREST).with(DETACHED);
+            match snapshot.is_complete() {
                 true => {
-                    let leave = Leave {
+                    let leave = JoinHandleDrop {
                         drop_output: true,
                         // Otherwise the completing side is reading it (T5).
-                        drop_waker: !word.has(JOIN_WAKER),
+                        drop_waker: !snapshot.has(JOIN_WAKER),
                     };
                     (leave, Some(gone))
                 }
                 false => {
-                    let leave = Leave {
+                    let leave = JoinHandleDrop {
                         drop_output: false,
                         drop_waker: true,
                     };
@@ -393,7 +393,7 @@ impl State {
     pub(crate) fn reference(&self) {
         // Relaxed: the caller has a reference, through which it may hand on
         // the new one however it likes.
-        let before = Word(self.0.fetch_add(REFERENCES.one(), Relaxed));
+        let before = Snapshot(self.0.fetch_add(REFERENCES.one(), Relaxed));
         if before.references() >= MAX_REFERENCES {
             abort_on_too_many_references();
         }
@@ -401,14 +401,14 @@ impl State {
 
     /// One reference less.
     #[inline]
-    pub(crate) fn unreference(&self) -> Count {
+    pub(crate) fn unreference(&self) -> RefCount {
         // AcqRel, met by itself: who frees the task sees what every other
         // holder did with it.
-        let before = Word(self.0.fetch_sub(REFERENCES.one(), AcqRel));
+        let before = Snapshot(self.0.fetch_sub(REFERENCES.one(), AcqRel));
         debug_assert_ne!(before.references(), 0, "T3");
         match before.references() == 1 {
-            true => Count::Zero,
-            false => Count::Some,
+            true => RefCount::Zero,
+            false => RefCount::Positive,
         }
     }
 }
@@ -434,13 +434,13 @@ mod tests {
 
     fn running() -> State {
         let state = State::new();
-        assert_eq!(state.start_poll(), Start::Poll);
+        assert_eq!(state.start_poll(), StartPoll::Poll);
         state
     }
 
     fn idle() -> State {
         let state = running();
-        assert_eq!(state.end_pending(false), End::Idle);
+        assert_eq!(state.end_pending(false), EndPoll::Idle);
         state
     }
 
@@ -456,20 +456,20 @@ mod tests {
         let state = idle();
         assert_eq!(state.wake(), Wake::Enqueue);
         assert_eq!(state.wake(), Wake::Nothing);
-        assert_eq!(state.start_poll(), Start::Poll);
-        assert_eq!(state.end_pending(false), End::Idle);
+        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert_eq!(state.end_pending(false), EndPoll::Idle);
     }
 
     #[test]
     fn a_wake_during_the_poll_does() {
         let state = running();
         assert_eq!(state.wake(), Wake::Nothing);
-        assert_eq!(state.end_pending(false), End::Again);
+        assert_eq!(state.end_pending(false), EndPoll::Reschedule);
     }
 
     #[test]
     fn a_yield_goes_back_to_the_queue() {
-        assert_eq!(running().end_pending(true), End::Again);
+        assert_eq!(running().end_pending(true), EndPoll::Reschedule);
     }
 
     #[test]
@@ -477,7 +477,7 @@ mod tests {
         let state = idle();
         assert_eq!(state.cancel(), Wake::Enqueue);
         assert_eq!(state.cancel(), Wake::Nothing);
-        assert_eq!(state.start_poll(), Start::Cancel);
+        assert_eq!(state.start_poll(), StartPoll::Cancel);
     }
 
     #[test]
@@ -486,10 +486,10 @@ mod tests {
         state.raise_shield();
         state.raise_shield();
         assert_eq!(state.cancel(), Wake::Nothing);
-        assert_eq!(state.end_pending(false), End::Idle);
+        assert_eq!(state.end_pending(false), EndPoll::Idle);
         assert_eq!(state.lower_shield(), Wake::Nothing);
         assert_eq!(state.lower_shield(), Wake::Enqueue);
-        assert_eq!(state.start_poll(), Start::Cancel);
+        assert_eq!(state.start_poll(), StartPoll::Cancel);
     }
 
     #[test]
@@ -498,19 +498,19 @@ mod tests {
         state.raise_shield();
         assert_eq!(state.cancel(), Wake::Nothing);
         assert_eq!(state.lower_shield(), Wake::Nothing);
-        assert_eq!(state.end_pending(false), End::Cancel);
+        assert_eq!(state.end_pending(false), EndPoll::Cancel);
     }
 
     #[test]
     fn closing_waits_for_no_shield() {
         let state = running();
         state.raise_shield();
-        assert_eq!(state.close(), Close::Running);
-        assert_eq!(state.end_pending(false), End::Cancel);
+        assert_eq!(state.close(), Shutdown::Running);
+        assert_eq!(state.end_pending(false), EndPoll::Cancel);
         let state = running();
         state.raise_shield();
-        assert_eq!(state.end_pending(false), End::Idle);
-        assert_eq!(state.close(), Close::Cancel);
+        assert_eq!(state.end_pending(false), EndPoll::Idle);
+        assert_eq!(state.close(), Shutdown::Cancel);
     }
 
     #[test]
@@ -526,9 +526,9 @@ mod tests {
     fn the_last_reference_is_told() {
         let state = State::new();
         state.reference();
-        assert_eq!(state.unreference(), Count::Some);
-        assert_eq!(state.unreference(), Count::Some);
-        assert_eq!(state.unreference(), Count::Zero);
+        assert_eq!(state.unreference(), RefCount::Positive);
+        assert_eq!(state.unreference(), RefCount::Positive);
+        assert_eq!(state.unreference(), RefCount::Zero);
     }
 
     #[test]
@@ -536,24 +536,24 @@ mod tests {
         let state = State::new();
         assert!(state.detach_new());
         assert!(!state.load().is_join_interested());
-        assert_eq!(state.start_poll(), Start::Poll);
+        assert_eq!(state.start_poll(), StartPoll::Poll);
         assert!(!state.complete().is_join_interested());
-        assert_eq!(state.unreference(), Count::Zero);
+        assert_eq!(state.unreference(), RefCount::Zero);
         assert!(!running().detach_new(), "something has happened to it");
     }
 
     #[test]
     fn a_complete_task_answers_nothing() {
         let state = running();
-        let word = state.complete();
-        assert!(word.is_join_interested() && !word.has_join_waker());
+        let snapshot = state.complete();
+        assert!(snapshot.is_join_interested() && !snapshot.has_join_waker());
         assert_eq!(state.wake(), Wake::Nothing);
         assert_eq!(state.cancel(), Wake::Nothing);
-        assert_eq!(state.close(), Close::Complete);
+        assert_eq!(state.close(), Shutdown::Complete);
         assert!(!state.publish_join_waker());
         assert_eq!(
             state.drop_join_handle(),
-            Leave {
+            JoinHandleDrop {
                 drop_output: true,
                 drop_waker: true
             }
@@ -568,7 +568,7 @@ mod model {
 
     fn running() -> Arc<State> {
         let state = Arc::new(State::new());
-        assert_eq!(state.start_poll(), Start::Poll);
+        assert_eq!(state.start_poll(), StartPoll::Poll);
         state
     }
 
@@ -583,7 +583,7 @@ mod model {
             let ended = state.end_pending(false);
             let woken = waker.join().unwrap();
             assert!(
-                (ended == End::Again) ^ (woken == Wake::Enqueue),
+                (ended == EndPoll::Reschedule) ^ (woken == Wake::Enqueue),
                 "queued exactly once: {ended:?} {woken:?}"
             );
         });
@@ -593,7 +593,7 @@ mod model {
     fn two_wakes_queue_an_idle_task_once() {
         loom::model(|| {
             let state = running();
-            assert_eq!(state.end_pending(false), End::Idle);
+            assert_eq!(state.end_pending(false), EndPoll::Idle);
             let waker = thread::spawn({
                 let state = state.clone();
                 move || state.wake()
@@ -619,9 +619,9 @@ mod model {
             });
             let mut seen = false;
             loop {
-                assert_eq!(shared.0.start_poll(), Start::Poll);
+                assert_eq!(shared.0.start_poll(), StartPoll::Poll);
                 seen |= shared.1.load(Relaxed) == 1;
-                if shared.0.end_pending(false) == End::Idle {
+                if shared.0.end_pending(false) == EndPoll::Idle {
                     break;
                 }
             }
@@ -638,9 +638,9 @@ mod model {
                 let state = state.clone();
                 move || state.cancel()
             });
-            let mut drops = (state.end_pending(false) == End::Cancel) as u32;
+            let mut drops = (state.end_pending(false) == EndPoll::Cancel) as u32;
             if aborter.join().unwrap() == Wake::Enqueue {
-                drops += (state.start_poll() == Start::Cancel) as u32;
+                drops += (state.start_poll() == StartPoll::Cancel) as u32;
             }
             assert_eq!(drops, 1);
         });
@@ -651,7 +651,7 @@ mod model {
         loom::model(|| {
             let state = running();
             state.raise_shield();
-            assert_eq!(state.end_pending(false), End::Idle);
+            assert_eq!(state.end_pending(false), EndPoll::Idle);
             let aborter = thread::spawn({
                 let state = state.clone();
                 move || state.cancel()
@@ -659,7 +659,7 @@ mod model {
             let left = state.lower_shield();
             let aborted = aborter.join().unwrap();
             assert!((left == Wake::Enqueue) ^ (aborted == Wake::Enqueue));
-            assert_eq!(state.start_poll(), Start::Cancel);
+            assert_eq!(state.start_poll(), StartPoll::Cancel);
         });
     }
 
@@ -667,14 +667,14 @@ mod model {
     fn closing_against_a_wake_leaves_one_owner_of_the_future() {
         loom::model(|| {
             let state = running();
-            assert_eq!(state.end_pending(false), End::Idle);
+            assert_eq!(state.end_pending(false), EndPoll::Idle);
             let waker = thread::spawn({
                 let state = state.clone();
                 move || state.wake()
             });
             // Queues are closed before tasks are, so a wake that enqueues finds
             // the queue shut and leaves the task to whoever closes it.
-            assert_eq!(state.close(), Close::Cancel);
+            assert_eq!(state.close(), Shutdown::Cancel);
             let _ = waker.join().unwrap();
             assert!(!state.load().is_complete());
         });
@@ -688,8 +688,8 @@ mod model {
                 let state = state.clone();
                 move || state.close()
             });
-            let mut drops = (state.end_pending(false) == End::Cancel) as u32;
-            drops += (closer.join().unwrap() == Close::Cancel) as u32;
+            let mut drops = (state.end_pending(false) == EndPoll::Cancel) as u32;
+            drops += (closer.join().unwrap() == Shutdown::Cancel) as u32;
             assert_eq!(drops, 1);
         });
     }
@@ -703,9 +703,9 @@ mod model {
                 let state = state.clone();
                 move || state.drop_join_handle()
             });
-            let word = state.complete();
-            let output_here = !word.is_join_interested();
-            let waker_here = word.has_join_waker() && state.return_join_waker();
+            let snapshot = state.complete();
+            let output_here = !snapshot.is_join_interested();
+            let waker_here = snapshot.has_join_waker() && state.return_join_waker();
             let leave = handle.join().unwrap();
             assert!(output_here ^ leave.drop_output);
             assert!(waker_here ^ leave.drop_waker);
@@ -733,16 +733,16 @@ mod model {
             let worker = thread::spawn({
                 let state = state.clone();
                 move || {
-                    assert_eq!(state.start_poll(), Start::Poll);
+                    assert_eq!(state.start_poll(), StartPoll::Poll);
                     let output_here = !state.complete().is_join_interested();
-                    (output_here, state.unreference() == Count::Zero)
+                    (output_here, state.unreference() == RefCount::Zero)
                 }
             });
             let (output_there, last_there) = match state.detach_new() {
                 true => (false, false),
                 false => {
                     let leave = state.drop_join_handle();
-                    (leave.drop_output, state.unreference() == Count::Zero)
+                    (leave.drop_output, state.unreference() == RefCount::Zero)
                 }
             };
             let (output_here, last_here) = worker.join().unwrap();
@@ -759,11 +759,11 @@ mod model {
                 let state = state.clone();
                 move || {
                     state.reference();
-                    let first = state.unreference() == Count::Zero;
-                    first as u32 + (state.unreference() == Count::Zero) as u32
+                    let first = state.unreference() == RefCount::Zero;
+                    first as u32 + (state.unreference() == RefCount::Zero) as u32
                 }
             });
-            let here = (state.unreference() == Count::Zero) as u32;
+            let here = (state.unreference() == RefCount::Zero) as u32;
             assert_eq!(here + other.join().unwrap(), 1);
         });
     }

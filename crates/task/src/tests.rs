@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::{
-    Header, Id, JoinHandle, Origin, Owned, Ran, Runnable, Schedule, current, shield, spawn,
+    Header, Id, JoinHandle, OwnedTasks, RunOutcome, Runnable, Schedule, SpawnMeta, current, shield,
+    spawn,
 };
 
 #[derive(Clone, Default)]
@@ -18,7 +19,7 @@ struct Queue(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     tasks: Mutex<VecDeque<Runnable>>,
-    owned: Owned,
+    owned: OwnedTasks,
 }
 
 impl Schedule for Queue {
@@ -39,7 +40,7 @@ impl Queue {
         F: Future + Send + 'static,
         F::Output: Send,
     {
-        let (task, handle) = spawn(future, self.clone(), Id::next(), Origin::caller());
+        let (task, handle) = spawn(future, self.clone(), Id::next(), SpawnMeta::caller());
         // SAFETY: new, and `release` above removes it.
         if unsafe { self.0.owned.insert(&task) }.is_ok() {
             self.schedule(task);
@@ -55,8 +56,8 @@ impl Queue {
     fn run(&self) {
         while let Some(task) = self.pop() {
             match task.run() {
-                Ran::Woken(task) | Ran::Yielded(task) => self.schedule(task),
-                Ran::Complete | Ran::Idle => {}
+                RunOutcome::Woken(task) | RunOutcome::Yielded(task) => self.schedule(task),
+                RunOutcome::Complete | RunOutcome::Idle => {}
             }
         }
     }
@@ -345,7 +346,7 @@ fn a_yield_goes_behind_the_others() {
         assert!(current::yield_if_own(cx.waker()));
         Poll::Pending
     }));
-    let Ran::Yielded(task) = queue.pop().unwrap().run() else {
+    let RunOutcome::Yielded(task) = queue.pop().unwrap().run() else {
         panic!("it yielded");
     };
     queue.schedule(task);

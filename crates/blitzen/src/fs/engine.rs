@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use blitzen_task::{JoinHandle, Origin};
+use blitzen_task::{JoinHandle, SpawnMeta};
 
 use super::{inline, sys};
 use crate::runtime::{Handle, context};
@@ -42,7 +42,7 @@ pub(super) fn start<T: Send + 'static>(
     mandatory: bool,
 ) -> JoinHandle<T> {
     let inner = Handle::current().inner;
-    inner.spawn_blocking(job, mandatory, Origin::caller())
+    inner.spawn_blocking(job, mandatory, SpawnMeta::caller())
 }
 
 /// Does a job on the pool.

@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use blitzen_io::{AsyncRead, AsyncWrite, ReadBuf};
-use blitzen_task::{JoinHandle, Origin};
+use blitzen_task::{JoinHandle, SpawnMeta};
 
 use crate::runtime::Handle;
 
@@ -99,7 +99,7 @@ impl<T: Send + Unpin + 'static> Blocking<T> {
         let job = move || (work(&mut buffer), buffer);
         let inner = Handle::current().inner;
         // Mandatory: L2.
-        self.0 = BlockingState::Busy(inner.spawn_blocking(job, true, Origin::caller()));
+        self.0 = BlockingState::Busy(inner.spawn_blocking(job, true, SpawnMeta::caller()));
     }
 }
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use blitzen_sched::{Job, Refused, SectionEnd, Worker};
 use blitzen_task::glue::next_id;
-use blitzen_task::{Header, Origin, Runnable, Schedule};
+use blitzen_task::{Header, Runnable, Schedule, SpawnMeta};
 
 use super::inner::Inner;
 use super::quiescence;
@@ -50,14 +50,14 @@ impl Inner {
         &self,
         code: F,
         mandatory: bool,
-        origin: Origin,
+        meta: SpawnMeta,
     ) -> JoinHandle<R>
     where
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
         let future = Blocking(Some(code));
-        let (task, handle) = blitzen_task::spawn(future, Once, next_id(), origin);
+        let (task, handle) = blitzen_task::spawn(future, Once, next_id(), meta);
         self.world().quiescence().occupy();
         match self.pool().submit(Job { task, mandatory }) {
             Ok(()) => {}
@@ -86,7 +86,7 @@ impl Inner {
             world.quiescence().occupy();
         };
         // Mandatory: somebody has to run its tasks, or cancel them.
-        drop(self.spawn_blocking(run, true, Origin::caller()));
+        drop(self.spawn_blocking(run, true, SpawnMeta::caller()));
     }
 
     /// Does something that should be short, and may turn out to be long, on the

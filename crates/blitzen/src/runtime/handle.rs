@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-use blitzen_task::Origin;
+use blitzen_task::SpawnMeta;
 use blitzen_task::glue::next_id;
 
 use super::context::{self, Entered};
@@ -116,7 +116,7 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.inner.spawn(future, next_id(), Origin::caller())
+        self.inner.spawn(future, next_id(), SpawnMeta::caller())
     }
 
     /// Runs code that blocks on the pool of threads for it.
@@ -135,7 +135,7 @@ impl Handle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.inner.spawn_blocking(code, false, Origin::caller())
+        self.inner.spawn_blocking(code, false, SpawnMeta::caller())
     }
 
     /// Runs a future on the calling thread, which sleeps while it waits.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
 use blitzen_sched::{Pool, Scheduler};
-use blitzen_task::{Id as TaskId, Origin};
+use blitzen_task::{Id as TaskId, SpawnMeta};
 
 use super::core_slot::CoreSlot;
 use super::id::Id;
@@ -90,12 +90,12 @@ impl Inner {
 
     /// Spawns a task.
     #[inline]
-    pub(crate) fn spawn<F>(&self, future: F, id: TaskId, origin: Origin) -> JoinHandle<F::Output>
+    pub(crate) fn spawn<F>(&self, future: F, id: TaskId, meta: SpawnMeta) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let (handle, refused) = self.scheduler.spawn(future, id, origin);
+        let (handle, refused) = self.scheduler.spawn(future, id, meta);
         drop(refused); // which cancels it
         handle
     }
@@ -108,14 +108,14 @@ impl Inner {
         &self,
         future: F,
         id: TaskId,
-        origin: Origin,
+        meta: SpawnMeta,
     ) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
         F::Output: 'static,
     {
         // SAFETY: a local runtime is driven, closed and dropped on this thread.
-        let (handle, refused) = unsafe { self.scheduler.spawn_unchecked(future, id, origin) };
+        let (handle, refused) = unsafe { self.scheduler.spawn_unchecked(future, id, meta) };
         drop(refused); // which cancels it
         handle
     }

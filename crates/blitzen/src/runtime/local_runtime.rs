@@ -99,12 +99,12 @@ impl LocalRuntime {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let (id, origin) = (
+        let (id, meta) = (
             blitzen_task::glue::next_id(),
-            blitzen_task::Origin::caller(),
+            blitzen_task::SpawnMeta::caller(),
         );
         // SAFETY: not `Send`, so this is the thread it was built on.
-        unsafe { self.handle.inner.spawn_local(future, id, origin) }
+        unsafe { self.handle.inner.spawn_local(future, id, meta) }
     }
 
     /// Runs code that blocks on the pool of threads for it.

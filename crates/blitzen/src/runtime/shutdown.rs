@@ -111,8 +111,8 @@ pub(crate) fn shut_down(handle: &Handle, wait: ShutdownWait) -> Result<(), Strag
     inner.scheduler().for_each_task(|task| {
         tasks.push(StragglingTask {
             id: task.id(),
-            name: task.origin().name().map(str::to_owned),
-            spawned_at: task.origin().location(),
+            name: task.spawn_meta().name().map(str::to_owned),
+            spawned_at: task.spawn_meta().location(),
             state: task.state_name(),
         });
     });

@@ -93,10 +93,10 @@ pub struct WorkingTask {
 impl WorkingTask {
     /// The task this code runs in, if it is one.
     pub(super) fn current() -> Option<Self> {
-        blitzen_task::current::with_origin(|id, origin| Self {
+        blitzen_task::current::with_spawn_meta(|id, meta| Self {
             id,
-            name: origin.name().map(str::to_owned),
-            spawned_at: origin.location(),
+            name: meta.name().map(str::to_owned),
+            spawned_at: meta.location(),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Code that blocks, beside tasks that must not.
 
-use blitzen_task::{JoinHandle, Origin};
+use blitzen_task::{JoinHandle, SpawnMeta};
 use blitzen_util::{coop, entered};
 
 use crate::runtime::{Handle, RuntimeFlavor, context};
@@ -27,7 +27,9 @@ where
     R: Send + 'static,
 {
     let handle = Handle::current();
-    handle.inner.spawn_blocking(code, false, Origin::caller())
+    handle
+        .inner
+        .spawn_blocking(code, false, SpawnMeta::caller())
 }
 
 /// Runs code that blocks right here. In a multi-thread runtime the worker's
@@ -60,7 +62,7 @@ where
     // A caller of `block_on` that runs no tasks stops nobody but itself.
     let may_block = has_multi_thread.unwrap_or(false) || blitzen_sched::current_index().is_none();
     assert!(
-        may_block && !super::local::is_inside(),
+        may_block && !super::local::is_polling_local_set(),
         "can call blocking only when running on the multi-threaded runtime"
     );
     if let Some(worker) = blitzen_sched::hand_over() {

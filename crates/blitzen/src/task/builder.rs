@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 
 use blitzen_task::glue::next_id;
-use blitzen_task::{JoinHandle, Origin};
+use blitzen_task::{JoinHandle, SpawnMeta};
 
 use super::local::{LocalSet, spawn_local_with};
 use super::spawn::spawn_with;
@@ -47,11 +47,11 @@ impl<'a> Builder<'a> {
     }
 
     #[track_caller]
-    fn origin(&self) -> Origin {
-        let origin = Origin::caller();
+    fn meta(&self) -> SpawnMeta {
+        let meta = SpawnMeta::caller();
         match self.name {
-            Some(name) => origin.named(name),
-            None => origin,
+            Some(name) => meta.named(name),
+            None => meta,
         }
     }
 
@@ -75,7 +75,7 @@ impl<'a> Builder<'a> {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Ok(spawn_with(future, self.origin()))
+        Ok(spawn_with(future, self.meta()))
     }
 
     /// Like [`Handle::spawn`].
@@ -94,7 +94,7 @@ impl<'a> Builder<'a> {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Ok(handle.inner.spawn(future, next_id(), self.origin()))
+        Ok(handle.inner.spawn(future, next_id(), self.meta()))
     }
 
     /// Like [`task::spawn_local`](crate::task::spawn_local).
@@ -117,7 +117,7 @@ impl<'a> Builder<'a> {
         F: Future + 'static,
         F::Output: 'static,
     {
-        Ok(spawn_local_with(future, self.origin()))
+        Ok(spawn_local_with(future, self.meta()))
     }
 
     /// Like [`LocalSet::spawn_local`].
@@ -137,7 +137,7 @@ impl<'a> Builder<'a> {
         F: Future + 'static,
         F::Output: 'static,
     {
-        Ok(local.spawn_with(future, self.origin()))
+        Ok(local.spawn_with(future, self.meta()))
     }
 
     /// Like [`task::spawn_blocking`](crate::task::spawn_blocking).
@@ -180,6 +180,6 @@ impl<'a> Builder<'a> {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        Ok(handle.inner.spawn_blocking(code, false, self.origin()))
+        Ok(handle.inner.spawn_blocking(code, false, self.meta()))
     }
 }

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Wake, Waker, ready};
 
 use blitzen_task::finished_queue::FinishedQueue;
 use blitzen_task::glue::{next_id, set_join_waker, try_take_output};
-use blitzen_task::{AbortHandle, Id, JoinError, JoinHandle, Origin};
+use blitzen_task::{AbortHandle, Id, JoinError, JoinHandle, SpawnMeta};
 use blitzen_util::coop;
 
 use super::local::{LocalSet, spawn_local_with};
@@ -40,35 +40,35 @@ use crate::runtime::Handle;
 /// # });
 /// ```
 pub struct JoinSet<T> {
-    slots: Vec<Slot<T>>,
+    slots: Vec<TaskSlot<T>>,
     /// The first free slot.
     free: Option<usize>,
     len: usize,
     /// Taken from `finished`, the oldest last.
-    taken: Vec<Key>,
-    finished: Arc<FinishedQueue<Key>>,
+    taken: Vec<TaskKey>,
+    finished: Arc<FinishedQueue<TaskKey>>,
 }
 
-struct Slot<T> {
+struct TaskSlot<T> {
     generation: u32,
-    state: SlotState<T>,
+    state: TaskSlotState<T>,
 }
 
-enum SlotState<T> {
+enum TaskSlotState<T> {
     Live(JoinHandle<T>),
     Free { next: Option<usize> },
 }
 
 #[derive(Clone, Copy)]
-struct Key {
+struct TaskKey {
     slot: u32,
     generation: u32,
 }
 
 /// The join waker of one task (J1).
 struct JoinWaker {
-    key: Key,
-    finished: Arc<FinishedQueue<Key>>,
+    key: TaskKey,
+    finished: Arc<FinishedQueue<TaskKey>>,
 }
 
 impl Wake for JoinWaker {
@@ -129,19 +129,19 @@ impl<T> JoinSet<T> {
         // Wakers of these tasks may still come: not to the slots of new ones (J2).
         self.finished = Arc::default();
         slots.into_iter().filter_map(|slot| match slot.state {
-            SlotState::Live(handle) => Some(handle),
-            SlotState::Free { .. } => None,
+            TaskSlotState::Live(handle) => Some(handle),
+            TaskSlotState::Free { .. } => None,
         })
     }
 
-    fn remove(&mut self, key: Key) -> Option<JoinHandle<T>> {
+    fn remove(&mut self, key: TaskKey) -> Option<JoinHandle<T>> {
         let index = key.slot as usize;
         let slot = self.slots.get_mut(index)?;
         if slot.generation != key.generation {
             return None; // J2
         }
-        let freed = SlotState::Free { next: self.free };
-        let SlotState::Live(handle) = std::mem::replace(&mut slot.state, freed) else {
+        let freed = TaskSlotState::Free { next: self.free };
+        let TaskSlotState::Live(handle) = std::mem::replace(&mut slot.state, freed) else {
             unreachable!("a generation ends once (J1)");
         };
         slot.generation = slot.generation.wrapping_add(1);
@@ -151,7 +151,7 @@ impl<T> JoinSet<T> {
     }
 
     /// The oldest task that has ended.
-    fn pop_ended(&mut self) -> Option<JoinHandle<T>> {
+    fn pop_finished(&mut self) -> Option<JoinHandle<T>> {
         loop {
             if self.taken.is_empty() {
                 self.finished.take_all(&mut self.taken);
@@ -172,15 +172,15 @@ impl<T: 'static> JoinSet<T> {
         let index = match self.free {
             Some(index) => index,
             None => {
-                self.slots.push(Slot {
+                self.slots.push(TaskSlot {
                     generation: 0,
-                    state: SlotState::Free { next: None },
+                    state: TaskSlotState::Free { next: None },
                 });
                 self.slots.len() - 1
             }
         };
         let slot = &mut self.slots[index];
-        let key = Key {
+        let key = TaskKey {
             slot: index as u32,
             generation: slot.generation,
         };
@@ -189,7 +189,8 @@ impl<T: 'static> JoinSet<T> {
             finished: self.finished.clone(),
         });
         let has_ended = set_join_waker(&mut handle, Waker::from(waker));
-        let SlotState::Free { next } = std::mem::replace(&mut slot.state, SlotState::Live(handle))
+        let TaskSlotState::Free { next } =
+            std::mem::replace(&mut slot.state, TaskSlotState::Live(handle))
         else {
             unreachable!("the slot was free");
         };
@@ -221,7 +222,7 @@ impl<T: 'static> JoinSet<T> {
         F: Future<Output = T> + Send + 'static,
         T: Send,
     {
-        self.insert(spawn_with(task, Origin::caller()))
+        self.insert(spawn_with(task, SpawnMeta::caller()))
     }
 
     /// Starts a task on a runtime.
@@ -238,7 +239,7 @@ impl<T: 'static> JoinSet<T> {
         F: Future<Output = T> + Send + 'static,
         T: Send,
     {
-        self.insert(handle.inner.spawn(task, next_id(), Origin::caller()))
+        self.insert(handle.inner.spawn(task, next_id(), SpawnMeta::caller()))
     }
 
     /// Starts a task on the current [`LocalSet`] or local runtime.
@@ -259,7 +260,7 @@ impl<T: 'static> JoinSet<T> {
     where
         F: Future<Output = T> + 'static,
     {
-        self.insert(spawn_local_with(task, Origin::caller()))
+        self.insert(spawn_local_with(task, SpawnMeta::caller()))
     }
 
     /// Starts a task on a [`LocalSet`].
@@ -276,7 +277,7 @@ impl<T: 'static> JoinSet<T> {
     where
         F: Future<Output = T> + 'static,
     {
-        self.insert(local_set.spawn_with(task, Origin::caller()))
+        self.insert(local_set.spawn_with(task, SpawnMeta::caller()))
     }
 
     /// Runs code that blocks on the current runtime's pool for it.
@@ -315,7 +316,11 @@ impl<T: 'static> JoinSet<T> {
         F: FnOnce() -> T + Send + 'static,
         T: Send,
     {
-        self.insert(handle.inner.spawn_blocking(code, false, Origin::caller()))
+        self.insert(
+            handle
+                .inner
+                .spawn_blocking(code, false, SpawnMeta::caller()),
+        )
     }
 
     /// Waits until a task ends, and gives its output; `None` if there is no
@@ -373,7 +378,7 @@ impl<T: 'static> JoinSet<T> {
     /// assert!(tasks.try_join_next_with_id().is_none());
     /// ```
     pub fn try_join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
-        self.pop_ended().map(output)
+        self.pop_finished().map(output)
     }
 
     /// Aborts all tasks and waits until they have ended.
@@ -434,8 +439,8 @@ impl<T: 'static> JoinSet<T> {
     /// ```
     pub fn abort_all(&mut self) {
         abort_each(self.slots.iter().filter_map(|slot| match &slot.state {
-            SlotState::Live(handle) => Some(handle),
-            SlotState::Free { .. } => None,
+            TaskSlotState::Live(handle) => Some(handle),
+            TaskSlotState::Free { .. } => None,
         }));
     }
 
@@ -484,7 +489,7 @@ impl<T: 'static> JoinSet<T> {
             return Poll::Ready(None);
         }
         let spent = ready!(coop::poll_proceed(cx));
-        if let Some(handle) = self.pop_ended() {
+        if let Some(handle) = self.pop_finished() {
             spent.made_progress();
             return Poll::Ready(Some(output(handle)));
         }

@@ -24,7 +24,7 @@ use std::thread::{self, ThreadId};
 
 use blitzen_task::glue::next_id;
 use blitzen_task::remote_queue::{PollerKey, RemoteQueue};
-use blitzen_task::{Header, JoinHandle, Origin, Owned, Ran, Runnable, Schedule};
+use blitzen_task::{Header, JoinHandle, OwnedTasks, RunOutcome, Runnable, Schedule, SpawnMeta};
 use blitzen_util::coop;
 
 use super::panics::unless_panicking;
@@ -61,7 +61,7 @@ struct LocalShared {
     /// Q1; `None` once closed (Q3).
     local: ThreadBound<Option<VecDeque<Runnable>>>,
     remote: RemoteQueue<Runnable>,
-    owned: Owned,
+    owned: OwnedTasks,
     shut_down_on_panic: AtomicBool,
     panicked: AtomicBool,
 }
@@ -102,21 +102,21 @@ thread_local! {
     /// The set that is being polled, or has been entered, on this thread.
     static CURRENT: RefCell<Option<Arc<LocalShared>>> = const { RefCell::new(None) };
     /// The set that is being polled on this thread: the innermost, if they are nested.
-    static POLLED: Cell<*const LocalShared> = const { Cell::new(ptr::null()) };
+    static POLLING: Cell<*const LocalShared> = const { Cell::new(ptr::null()) };
 }
 
 /// Whether this thread is running the tasks of a set, and so must not hand
 /// them to another.
-pub(super) fn is_inside() -> bool {
-    !POLLED.get().is_null()
+pub(super) fn is_polling_local_set() -> bool {
+    !POLLING.get().is_null()
 }
 
 /// Makes a set current, and on drop the one that was so before.
-struct CurrentGuard {
+struct CurrentSetGuard {
     before: Option<Arc<LocalShared>>,
 }
 
-impl CurrentGuard {
+impl CurrentSetGuard {
     fn new(shared: &Arc<LocalShared>) -> Self {
         Self {
             before: replace_current(Some(shared.clone())),
@@ -124,7 +124,7 @@ impl CurrentGuard {
     }
 }
 
-impl Drop for CurrentGuard {
+impl Drop for CurrentSetGuard {
     fn drop(&mut self) {
         drop(replace_current(self.before.take()));
     }
@@ -137,32 +137,32 @@ fn replace_current(set: Option<Arc<LocalShared>>) -> Option<Arc<LocalShared>> {
         .unwrap_or(None)
 }
 
-/// Marks a set as being polled until it is dropped. Unlike a [`CurrentGuard`], it never leaves
+/// Marks a set as being polled until it is dropped. Unlike a [`CurrentSetGuard`], it never leaves
 /// the function that makes it, so that the mark is never left behind.
-struct PolledGuard {
+struct PollingGuard {
     before: *const LocalShared,
-    _current: CurrentGuard,
+    _current: CurrentSetGuard,
 }
 
-impl PolledGuard {
+impl PollingGuard {
     fn new(shared: &Arc<LocalShared>) -> Self {
         Self {
-            before: POLLED.replace(Arc::as_ptr(shared)),
-            _current: CurrentGuard::new(shared),
+            before: POLLING.replace(Arc::as_ptr(shared)),
+            _current: CurrentSetGuard::new(shared),
         }
     }
 }
 
-impl Drop for PolledGuard {
+impl Drop for PollingGuard {
     fn drop(&mut self) {
-        POLLED.set(self.before);
+        POLLING.set(self.before);
     }
 }
 
 impl LocalShared {
     /// Whether the calling thread is inside a poll of the set.
     fn is_being_polled_here(&self) -> bool {
-        ptr::eq(POLLED.get(), self)
+        ptr::eq(POLLING.get(), self)
     }
 
     /// Queues a task where its thread can find it.
@@ -181,7 +181,7 @@ impl LocalShared {
     }
 
     #[track_caller]
-    fn spawn<F>(self: &Arc<Self>, future: F, origin: Origin) -> JoinHandle<F::Output>
+    fn spawn<F>(self: &Arc<Self>, future: F, meta: SpawnMeta) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
         F::Output: 'static,
@@ -191,7 +191,7 @@ impl LocalShared {
         // SAFETY: this is the set's thread: sets and the guards that make them
         // current are not `Send`. It runs, closes and drops every task (Q3).
         let (task, handle) =
-            unsafe { blitzen_task::spawn_unchecked(future, scheduler, next_id(), origin) };
+            unsafe { blitzen_task::spawn_unchecked(future, scheduler, next_id(), meta) };
         // SAFETY: new, and its scheduler removes it.
         match unsafe { self.owned.insert(&task) } {
             Ok(()) => self.push(task),
@@ -255,19 +255,19 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    spawn_local_with(future, Origin::caller())
+    spawn_local_with(future, SpawnMeta::caller())
 }
 
 /// [`spawn_local`], with the task's name and place given.
 #[track_caller]
-pub(super) fn spawn_local_with<F>(future: F, origin: Origin) -> JoinHandle<F::Output>
+pub(super) fn spawn_local_with<F>(future: F, meta: SpawnMeta) -> JoinHandle<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
     let set = CURRENT.try_with(|current| current.borrow().clone());
     if let Ok(Some(set)) = set {
-        return set.spawn(future, origin);
+        return set.spawn(future, meta);
     }
     let local = runtime::Handle::try_current()
         .ok()
@@ -282,7 +282,7 @@ where
         "Local tasks can only be spawned on a LocalRuntime from the thread the runtime was created on"
     );
     // SAFETY: just looked.
-    unsafe { handle.inner.spawn_local(future, next_id(), origin) }
+    unsafe { handle.inner.spawn_local(future, next_id(), meta) }
 }
 
 impl LocalSet {
@@ -298,7 +298,7 @@ impl LocalSet {
                 id: runtime::Id::next(),
                 local: ThreadBound::new(Some(VecDeque::new())),
                 remote: RemoteQueue::new(),
-                owned: Owned::new(),
+                owned: OwnedTasks::new(),
                 shut_down_on_panic: AtomicBool::new(false),
                 panicked: AtomicBool::new(false),
             }),
@@ -320,7 +320,7 @@ impl LocalSet {
     /// ```
     pub fn enter(&self) -> LocalEnterGuard {
         LocalEnterGuard {
-            _current: CurrentGuard::new(&self.shared),
+            _current: CurrentSetGuard::new(&self.shared),
             not_send: PhantomData,
         }
     }
@@ -339,16 +339,16 @@ impl LocalSet {
         F: Future + 'static,
         F::Output: 'static,
     {
-        self.spawn_with(future, Origin::caller())
+        self.spawn_with(future, SpawnMeta::caller())
     }
 
     #[track_caller]
-    pub(super) fn spawn_with<F>(&self, future: F, origin: Origin) -> JoinHandle<F::Output>
+    pub(super) fn spawn_with<F>(&self, future: F, meta: SpawnMeta) -> JoinHandle<F::Output>
     where
         F: Future + 'static,
         F::Output: 'static,
     {
-        self.shared.spawn(future, origin)
+        self.shared.spawn(future, meta)
     }
 
     /// Runs a future, and the set's tasks beside it, until the future ends.
@@ -384,10 +384,10 @@ impl LocalSet {
     /// set is run again.
     pub async fn run_until<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
-        let poller = Poller::new(&self.shared.remote);
+        let poller = SetPoller::new(&self.shared.remote);
         std::future::poll_fn(|cx| {
             poller.register(cx.waker());
-            let _polled = PolledGuard::new(&self.shared);
+            let _polling = PollingGuard::new(&self.shared);
             if let Poll::Ready(output) = future.as_mut().poll(cx) {
                 return Poll::Ready(output);
             }
@@ -424,7 +424,7 @@ impl LocalSet {
         self
     }
 
-    /// Runs tasks for a turn, within a [`PolledGuard`]; true if some are left.
+    /// Runs tasks for a turn, within a [`PollingGuard`]; true if some are left.
     fn run_tasks(&self) -> bool {
         for _ in 0..TASKS_PER_TURN {
             assert!(
@@ -436,8 +436,8 @@ impl LocalSet {
                 return false;
             };
             match coop::with_budget(|| task.run()) {
-                Ran::Complete | Ran::Idle => {}
-                Ran::Woken(task) | Ran::Yielded(task) => self.shared.push(task),
+                RunOutcome::Complete | RunOutcome::Idle => {}
+                RunOutcome::Woken(task) | RunOutcome::Yielded(task) => self.shared.push(task),
             }
         }
         true
@@ -458,12 +458,12 @@ impl LocalSet {
 }
 
 /// One of those who poll a set. When it goes, the others take over.
-struct Poller<'a> {
+struct SetPoller<'a> {
     remote: &'a RemoteQueue<Runnable>,
     key: PollerKey,
 }
 
-impl<'a> Poller<'a> {
+impl<'a> SetPoller<'a> {
     fn new(remote: &'a RemoteQueue<Runnable>) -> Self {
         Self {
             remote,
@@ -476,7 +476,7 @@ impl<'a> Poller<'a> {
     }
 }
 
-impl Drop for Poller<'_> {
+impl Drop for SetPoller<'_> {
     fn drop(&mut self) {
         // Calls the wakers of the others, which may panic.
         unless_panicking(|| self.remote.leave(self.key));
@@ -490,7 +490,7 @@ impl Future for LocalSet {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let remote = &self.shared.remote;
         remote.register(PollerKey::EXCLUSIVE, cx.waker());
-        let _polled = PolledGuard::new(&self.shared);
+        let _polling = PollingGuard::new(&self.shared);
         if self.run_tasks() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -505,7 +505,7 @@ impl Future for LocalSet {
 impl Drop for LocalSet {
     fn drop(&mut self) {
         // Destructors may look for the set: they find it, closed.
-        let _polled = PolledGuard::new(&self.shared);
+        let _polling = PollingGuard::new(&self.shared);
         self.shared.owned.close();
         let remote = self.shared.remote.close();
         remote.into_iter().for_each(Runnable::forget);
@@ -541,7 +541,7 @@ impl fmt::Debug for LocalSet {
 /// drop(guard);
 /// ```
 pub struct LocalEnterGuard {
-    _current: CurrentGuard,
+    _current: CurrentSetGuard,
     not_send: PhantomData<*const ()>,
 }
 

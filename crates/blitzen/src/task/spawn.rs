@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use blitzen_task::glue::next_id;
-use blitzen_task::{Id, JoinHandle, Origin, current};
+use blitzen_task::{Id, JoinHandle, SpawnMeta, current};
 
 use crate::runtime::context;
 
@@ -32,12 +32,12 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    spawn_with(future, Origin::caller())
+    spawn_with(future, SpawnMeta::caller())
 }
 
 /// [`spawn`], with the task's name and place given.
 #[track_caller]
-pub(crate) fn spawn_with<F>(future: F, origin: Origin) -> JoinHandle<F::Output>
+pub(crate) fn spawn_with<F>(future: F, meta: SpawnMeta) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -45,7 +45,7 @@ where
     let id = next_id();
     let spawned = context::with_current(|handle| {
         let scheduler = handle.inner.scheduler();
-        scheduler.spawn(future, id, origin)
+        scheduler.spawn(future, id, meta)
     });
     match spawned {
         Ok((handle, refused)) => {

@@ -10,7 +10,7 @@
 //!   outer value  ◄──────────────────┘ └──────────────────── outer value
 //! ```
 //!
-//! K1. Every swap is undone by [`Entered`], also when the code between panics.
+//! K1. Every swap is undone by [`ScopeGuard`], also when the code between panics.
 //! K2. The slot is borrowed only for a swap or for the closure of `with`, so a
 //!     scope can be entered inside another, but not inside `with`.
 
@@ -147,9 +147,9 @@ impl<T: 'static> LocalKey<T> {
         F: FnOnce() -> R,
     {
         let mut value = Some(value);
-        match Entered::enter(self, &mut value) {
-            Ok(_entered) => run(),
-            Err(refused) => refused.panic(),
+        match ScopeGuard::enter(self, &mut value) {
+            Ok(_scope) => run(),
+            Err(error) => error.panic(),
         }
     }
 
@@ -245,19 +245,19 @@ impl<T: 'static> fmt::Debug for LocalKey<T> {
 }
 
 /// The value stands in the slot until this is dropped (K1).
-struct Entered<'a, T: 'static> {
+struct ScopeGuard<'a, T: 'static> {
     key: &'static LocalKey<T>,
     /// The value before, and what the slot held after.
     value: &'a mut Option<T>,
 }
 
 /// Why a scope cannot be entered.
-enum Refused {
+enum ScopeError {
     Borrowed,
     Destroyed,
 }
 
-impl Refused {
+impl ScopeError {
     #[cold]
     #[track_caller]
     fn panic(self) -> ! {
@@ -273,31 +273,31 @@ impl Refused {
     }
 }
 
-impl<'a, T: 'static> Entered<'a, T> {
-    fn enter(key: &'static LocalKey<T>, value: &'a mut Option<T>) -> Result<Self, Refused> {
+impl<'a, T: 'static> ScopeGuard<'a, T> {
+    fn enter(key: &'static LocalKey<T>, value: &'a mut Option<T>) -> Result<Self, ScopeError> {
         Self::swap(key, value)?;
         Ok(Self { key, value })
     }
 
-    fn swap(key: &'static LocalKey<T>, value: &mut Option<T>) -> Result<(), Refused> {
+    fn swap(key: &'static LocalKey<T>, value: &mut Option<T>) -> Result<(), ScopeError> {
         key.slot
             .try_with(|slot| match slot.try_borrow_mut() {
                 Ok(mut slot) => {
                     mem::swap(&mut *slot, value);
                     Ok(())
                 }
-                Err(_) => Err(Refused::Borrowed),
+                Err(_) => Err(ScopeError::Borrowed),
             })
-            .unwrap_or(Err(Refused::Destroyed))
+            .unwrap_or(Err(ScopeError::Destroyed))
     }
 }
 
-impl<T: 'static> Drop for Entered<'_, T> {
+impl<T: 'static> Drop for ScopeGuard<'_, T> {
     fn drop(&mut self) {
         // Nothing between the two swaps can have left the slot borrowed or the
         // thread's locals destroyed: both last only as long as a call inside.
-        if let Err(refused) = Self::swap(self.key, self.value) {
-            refused.panic();
+        if let Err(error) = Self::swap(self.key, self.value) {
+            error.panic();
         }
     }
 }
@@ -335,9 +335,9 @@ pin_project! {
             if this.future.is_none() {
                 return;
             }
-            // Refused only inside `with` or at the end of the thread: the
+            // ScopeError only inside `with` or at the end of the thread: the
             // future is then dropped without its value, after this.
-            if let Ok(_entered) = Entered::enter(this.key, this.value) {
+            if let Ok(_scope) = ScopeGuard::enter(this.key, this.value) {
                 this.future.set(None);
             }
         }
@@ -373,9 +373,9 @@ impl<T: 'static, F: Future> Future for TaskLocalFuture<T, F> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let mut this = self.project();
-        let _entered = match Entered::enter(this.key, this.value) {
+        let _scope = match ScopeGuard::enter(this.key, this.value) {
             Ok(entered) => entered,
-            Err(refused) => refused.panic(),
+            Err(error) => error.panic(),
         };
         let Some(future) = this.future.as_mut().as_pin_mut() else {
             panic!("`TaskLocalFuture` polled after completion");

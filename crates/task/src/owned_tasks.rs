@@ -13,7 +13,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use crate::header::Header;
 use crate::raw::{self, Runnable};
-use crate::state::Close;
+use crate::state::Shutdown;
 
 /// The runtime is shutting down, and takes no more tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,26 +21,26 @@ pub struct Closed;
 
 /// A list of live tasks.
 #[derive(Debug)]
-pub struct Owned {
-    tasks: Mutex<Tasks>,
+pub struct OwnedTasks {
+    tasks: Mutex<TaskList>,
     /// The length of the list; written under the lock only, so exact there.
     len: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct Tasks {
+struct TaskList {
     list: List<Header>,
     closed: bool,
 }
 
 // SAFETY: the headers are reached under the lock, and are made for any thread.
-unsafe impl Send for Tasks {}
+unsafe impl Send for TaskList {}
 
-impl Owned {
+impl OwnedTasks {
     /// An empty list.
     pub fn new() -> Self {
         Self {
-            tasks: Mutex::new(Tasks {
+            tasks: Mutex::new(TaskList {
                 list: List::new(),
                 closed: false,
             }),
@@ -117,7 +117,7 @@ impl Owned {
             // takes it out.
             unsafe { tasks.list.push_back(task) };
             drop(tasks);
-            if close == Close::Cancel {
+            if close == Shutdown::Cancel {
                 // SAFETY: moved to running above.
                 unsafe { raw::cancel(task) };
             }
@@ -143,7 +143,7 @@ impl Owned {
             // out here, so it is alive until the lock is released.
             let close = unsafe { task.as_ref() }.state.close();
             drop(tasks);
-            if close == Close::Cancel {
+            if close == Shutdown::Cancel {
                 // SAFETY: moved to running above.
                 unsafe { raw::cancel(task) };
             }
@@ -158,7 +158,7 @@ impl Owned {
     }
 }
 
-impl Default for Owned {
+impl Default for OwnedTasks {
     fn default() -> Self {
         Self::new()
     }

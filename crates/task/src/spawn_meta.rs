@@ -13,19 +13,19 @@ const NAMED: usize = 1;
 const _: () = assert!(align_of::<Location>() > NAMED && align_of::<Named>() > NAMED);
 
 /// The spawning line, and a name if one was given.
-pub struct Origin(NonNull<()>);
+pub struct SpawnMeta(NonNull<()>);
 
 // SAFETY: it is a static reference, or a box of what is `Send` and `Sync`.
-unsafe impl Send for Origin {}
+unsafe impl Send for SpawnMeta {}
 // SAFETY: as above.
-unsafe impl Sync for Origin {}
+unsafe impl Sync for SpawnMeta {}
 
 struct Named {
     location: &'static Location<'static>,
     name: Box<str>,
 }
 
-impl Origin {
+impl SpawnMeta {
     /// A task spawned at `location`.
     pub fn new(location: &'static Location<'static>) -> Self {
         Self(NonNull::from(location).cast())
@@ -72,7 +72,7 @@ impl Origin {
     }
 }
 
-impl Drop for Origin {
+impl Drop for SpawnMeta {
     #[inline]
     fn drop(&mut self) {
         if let Some(named) = self.named_ptr() {
@@ -82,7 +82,7 @@ impl Drop for Origin {
     }
 }
 
-impl Clone for Origin {
+impl Clone for SpawnMeta {
     fn clone(&self) -> Self {
         let plain = Self::new(self.location());
         match self.name() {
@@ -92,9 +92,9 @@ impl Clone for Origin {
     }
 }
 
-impl fmt::Debug for Origin {
+impl fmt::Debug for SpawnMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Origin")
+        f.debug_struct("SpawnMeta")
             .field("location", self.location())
             .field("name", &self.name())
             .finish()
@@ -106,9 +106,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_origin_knows_its_line_and_name() {
-        let plain = Origin::caller();
-        assert!(plain.location().file().ends_with("origin.rs"));
+    fn spawn_meta_knows_its_line_and_name() {
+        let plain = SpawnMeta::caller();
+        assert!(plain.location().file().ends_with("spawn_meta.rs"));
         assert_eq!(plain.name(), None);
         let named = plain.clone().named("reader");
         assert_eq!(named.name(), Some("reader"));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_a_word() {
-        assert_eq!(size_of::<Origin>(), size_of::<usize>());
+    fn spawn_meta_is_a_word() {
+        assert_eq!(size_of::<SpawnMeta>(), size_of::<usize>());
     }
 }
