@@ -1,7 +1,7 @@
-//! Counters, histograms and records of what a blitzen runtime does.
+//! Counters of what a blitzen runtime does.
 //!
-//! A leaf: it knows numbers, not schedulers. Whatever is counted belongs to one
-//! writer, on cache lines of its own, and may be read by anyone at any time.
+//! The crate knows numbers, not schedulers. Each counter has one writer, on cache lines
+//! of its own, and any thread may read it at any time.
 //!
 //! The crate is an implementation detail: its interface may change with any release.
 

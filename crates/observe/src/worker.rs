@@ -1,4 +1,4 @@
-//! What a worker counts, and what can be read of it.
+//! The counters of a worker, and snapshots of them.
 
 use std::time::Duration;
 
@@ -9,16 +9,31 @@ use crate::counter::Counter;
 macro_rules! worker_counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// The counters of one worker, on cache lines that only it writes.
+        ///
+        /// ```
+        /// let counters = blitzen_observe::WorkerCounters::default();
+        /// counters.polls.bump();
+        /// assert_eq!(counters.read().polls, 1);
+        /// ```
         #[derive(Debug, Default)]
         pub struct WorkerCounters {
             $($(#[$doc])* pub $name: Counter,)*
             _padding: Padded<()>,
         }
 
-        /// What one worker, or all of them, had counted at some moment.
+        /// A snapshot of the counters of one worker, or the sum over all of them.
         ///
-        /// The numbers are read one after another while the workers go on, so
-        /// they belong to nearly the same moment, not to exactly one.
+        /// The counters are read one after another while the workers run, so they
+        /// are not of exactly the same moment.
+        ///
+        /// # Examples
+        /// ```
+        /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+        /// runtime.block_on(runtime.spawn(async {})).unwrap();
+        /// let total = runtime.metrics().stats().total();
+        /// println!("{} polls, {} steals", total.polls, total.steal_successes);
+        /// # assert!(total.polls <= 1);
+        /// ```
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct WorkerStats {
@@ -27,6 +42,11 @@ macro_rules! worker_counters {
 
         impl WorkerCounters {
             /// Reads every counter.
+            ///
+            /// ```
+            /// let counters = blitzen_observe::WorkerCounters::default();
+            /// assert_eq!(counters.read().polls, 0);
+            /// ```
             pub fn read(&self) -> WorkerStats {
                 WorkerStats { $($name: self.$name.get(),)* }
             }
@@ -46,53 +66,67 @@ macro_rules! worker_counters {
 worker_counters! {
     /// Tasks spawned from this worker.
     tasks_submitted,
-    /// Tasks that ended here.
+    /// Tasks that this worker completed.
     tasks_completed,
     /// Polls of tasks.
     polls,
-    /// Looks into another worker's queue.
+    /// Attempts to steal from another worker's queue.
     steal_attempts,
-    /// Looks that brought at least one task.
+    /// Attempts that stole at least one task.
     steal_successes,
     /// Tasks that came that way.
     tasks_stolen,
-    /// Tasks run out of the newest-task slot.
+    /// Tasks run from the LIFO slot, which holds the newest task.
     lifo_hits,
     /// Batches taken from the injection queue.
     global_batch_fetches,
     /// Tasks that came that way.
     tasks_fetched,
-    /// Times the ring was full and half of it went to the injection queue.
+    /// Times the worker's queue was full and half of it went to the injection queue.
     inject_queue_overflows,
-    /// Tasks this worker put into a queue of its own.
+    /// Tasks that this worker scheduled on its own queue.
     local_schedules,
-    /// Times it went to sleep.
+    /// Times it parked.
     park_events,
-    /// Times it was woken.
+    /// Times it was unparked.
     unpark_events,
-    /// Times it slept, and woke, for nothing to do.
+    /// Times it was unparked and found nothing to do.
     idle_wakes,
-    /// Times it served a sibling that was stuck in a poll.
+    /// Times it served the drivers and the queue of a worker that was stuck in a poll.
     rescues,
-    /// Times a task ran out of budget or yielded.
+    /// Times a task yielded or used up its budget.
     yields,
-    /// Nanoseconds between waking and sleeping.
+    /// Nanoseconds for which it was not parked.
     busy_ns,
-    /// Nanoseconds spent in sampled stretches of polls.
+    /// Nanoseconds of the sampled polls.
     sampled_run_ns,
-    /// Polls in those stretches.
+    /// Polls that were sampled.
     sampled_runs,
-    /// The longest average run of a stretch, in nanoseconds.
+    /// The longest average over consecutive sampled polls, in nanoseconds.
     max_run_ns,
 }
 
 impl WorkerStats {
-    /// Time between waking and sleeping.
+    /// Returns the time for which the worker was not parked.
+    ///
+    /// # Examples
+    /// ```
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// println!("busy for {:?}", runtime.metrics().stats().total().busy());
+    /// ```
     pub fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy_ns)
     }
 
-    /// What a poll took on average, as far as it was sampled.
+    /// Returns the average time of a poll, over those that were sampled; zero if none was.
+    ///
+    /// # Examples
+    /// ```
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// let total = runtime.metrics().stats().total();
+    /// assert!(total.average_run().is_zero(), "no task was polled");
+    /// ```
     pub fn average_run(&self) -> Duration {
         Duration::from_nanos(
             self.sampled_run_ns
@@ -101,17 +135,36 @@ impl WorkerStats {
         )
     }
 
-    /// The longest average of a sampled stretch of polls.
+    /// Returns the longest average over consecutive sampled polls.
+    ///
+    /// # Examples
+    /// ```
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// let total = runtime.metrics().stats().total();
+    /// assert!(total.max_run() >= total.average_run());
+    /// ```
     pub fn max_run(&self) -> Duration {
         Duration::from_nanos(self.max_run_ns)
     }
 }
 
-/// The statistics of a whole scheduler.
+/// A snapshot of what a runtime's scheduler has done.
+///
+/// # Examples
+/// ```
+/// let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// runtime.block_on(runtime.spawn(async {})).unwrap();
+/// let stats = runtime.metrics().stats();
+/// assert_eq!(stats.remote_submitted, 1);
+/// for (index, worker) in stats.workers.iter().enumerate() {
+///     println!("worker {index} has polled {} times", worker.polls);
+/// }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Each worker's own.
+    /// The counters of each worker.
     pub workers: Vec<WorkerStats>,
     /// Tasks spawned from outside the workers.
     pub remote_submitted: u64,
@@ -120,14 +173,23 @@ pub struct Stats {
     /// Times the monitor thread, and no worker, served a worker that was stuck
     /// in a poll.
     pub monitor_rescues: u64,
-    /// Tasks that are not complete.
+    /// Tasks that have not completed.
     pub alive_tasks: usize,
     /// Tasks in the injection queue.
     pub global_queue_depth: usize,
 }
 
 impl Stats {
-    /// The sum over the workers.
+    /// Returns the sum over all workers. Its `max_run_ns` is the largest one.
+    ///
+    /// # Examples
+    /// ```
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// let stats = runtime.metrics().stats();
+    /// let polls: u64 = stats.workers.iter().map(|worker| worker.polls).sum();
+    /// assert_eq!(stats.total().polls, polls);
+    /// ```
     pub fn total(&self) -> WorkerStats {
         let mut total = WorkerStats::default();
         for worker in &self.workers {
@@ -136,7 +198,14 @@ impl Stats {
         total
     }
 
-    /// Tasks ever spawned.
+    /// Returns the number of tasks that were spawned.
+    ///
+    /// # Examples
+    /// ```
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// runtime.spawn(async {});
+    /// assert_eq!(runtime.metrics().stats().total_spawned(), 1);
+    /// ```
     pub fn total_spawned(&self) -> u64 {
         self.remote_submitted + self.total().tasks_submitted
     }
