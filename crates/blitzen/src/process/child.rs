@@ -16,12 +16,12 @@ use super::sys::{ExitWait, reap_in_background};
 use crate::io::{AsyncRead, AsyncReadExt};
 use crate::runtime::Handle;
 
-/// A process that was started by a [`Command`](super::Command).
+/// A child process, spawned by [`Command::spawn`](super::Command::spawn).
 ///
-/// It goes on when this is dropped, unless
-/// [`kill_on_drop`](super::Command::kill_on_drop) was set; its end is collected
-/// all the same.
+/// The process keeps running when its `Child` is dropped, unless
+/// [`kill_on_drop`](super::Command::kill_on_drop) was set. It is reaped in either case.
 ///
+/// # Examples
 /// ```
 /// # #[cfg(unix)]
 /// # #[blitzen::main(flavor = "current_thread")]
@@ -34,7 +34,7 @@ use crate::runtime::Handle;
 ///     .stdin(Stdio::piped())
 ///     .stdout(Stdio::piped())
 ///     .spawn()?;
-/// child.stdin.take().unwrap().write_all(b"hello").await?; // and the end
+/// child.stdin.take().unwrap().write_all(b"hello").await?; // then dropped: end of input
 /// let mut text = String::new();
 /// child.stdout.take().unwrap().read_to_string(&mut text).await?;
 /// assert_eq!(text, "hello");
@@ -130,7 +130,7 @@ impl Drop for ChildProcess {
 impl Child {
     #[track_caller]
     pub(super) fn spawn(command: &mut StdCommand, kill_on_drop: bool) -> io::Result<Self> {
-        // Before there is a child that could not be looked after.
+        // It may panic: not after there is a child.
         let runtime = Handle::current();
         let mut child = command.spawn()?;
         let (stdin, stdout, stderr) =
@@ -147,7 +147,7 @@ impl Child {
             stdout: None,
             stderr: None,
         };
-        // A child whose pipes are refused is dropped.
+        // On an error the child is dropped.
         if let Some(stdin) = stdin {
             child.stdin = Some(ChildStdin::from_std(stdin)?);
         }
@@ -160,9 +160,10 @@ impl Child {
         Ok(child)
     }
 
-    /// The system's number of the process; `None` once it is known to be over,
-    /// since then the number may be another's.
+    /// Returns the process id, or `None` once the child has been waited for, since
+    /// the system may reuse the id then.
     ///
+    /// # Examples
     /// ```
     /// # #[cfg(unix)]
     /// # #[blitzen::main(flavor = "current_thread")]
@@ -180,8 +181,10 @@ impl Child {
         self.process.running().map(StdChild::id)
     }
 
-    /// The system's handle of the process; `None` once it is known to be over.
+    /// Returns the handle of the process, or `None` once the child has been waited
+    /// for.
     ///
+    /// # Examples
     /// ```no_run
     /// # #[blitzen::main(flavor = "current_thread")]
     /// # async fn main() -> std::io::Result<()> {
@@ -196,9 +199,10 @@ impl Child {
         self.process.running().map(AsRawHandle::as_raw_handle)
     }
 
-    /// Asks the system to kill the child, and does not wait for it. A child that
-    /// is over already is none to complain about.
+    /// Sends the child a signal that kills it (SIGKILL on Unix), and does not wait for
+    /// its exit. Returns `Ok` if the child has been waited for already.
     ///
+    /// # Examples
     /// ```
     /// # #[cfg(unix)]
     /// # #[blitzen::main(flavor = "current_thread")]
@@ -214,13 +218,15 @@ impl Child {
     /// ```
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of `kill(2)` (`TerminateProcess` on Windows), such as
+    /// `PermissionDenied` if the child runs as another user by now.
     pub fn start_kill(&mut self) -> io::Result<()> {
         self.process.start_kill()
     }
 
-    /// Kills the child, and waits for its end.
+    /// Kills the child, and waits for its exit.
     ///
+    /// # Examples
     /// ```
     /// # #[cfg(unix)]
     /// # #[blitzen::main(flavor = "current_thread")]
@@ -233,23 +239,24 @@ impl Child {
     /// # fn main() {}
     /// ```
     ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down.
-    ///
     /// # Cancel safety
-    /// Dropping the future ends the wait; the child is killed if it was polled.
+    /// The first poll kills the child; dropping the future later ends the wait.
+    ///
+    /// # Errors
+    /// Returns those of [`start_kill`](Self::start_kill) and [`wait`](Self::wait).
     pub async fn kill(&mut self) -> io::Result<()> {
         self.start_kill()?;
         self.wait().await?;
         Ok(())
     }
 
-    /// Waits for the end of the child, whose standard input is closed first, so
-    /// that it does not wait for more in vain. Asked again, it answers the same.
+    /// Closes the child's standard input, waits for its exit, and returns its status.
+    /// Later calls return the same status at once.
     ///
-    /// A child that writes to a pipe may wait for somebody to read it: then read
-    /// it meanwhile, or use [`wait_with_output`](Self::wait_with_output).
+    /// A child that writes to a pipe blocks when the pipe is full. Read the pipe at the
+    /// same time, or use [`wait_with_output`](Self::wait_with_output).
     ///
+    /// # Examples
     /// ```
     /// # #[cfg(unix)]
     /// # #[blitzen::main(flavor = "current_thread")]
@@ -263,23 +270,27 @@ impl Child {
     /// # fn main() {}
     /// ```
     ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait. The child can be waited for again; its
+    /// standard input stays closed.
+    ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down and the
-    /// caller is in no other.
+    /// Returns the error of `waitpid(2)`, such as `ECHILD` if other code has waited for
+    /// the child, and an error of kind `Other` if the child's runtime has been shut
+    /// down and the caller is in no other.
     ///
     /// # Panics
-    /// In a runtime without I/O.
-    ///
-    /// # Cancel safety
-    /// Dropping the future ends the wait, and the child can be waited for again;
-    /// its standard input is closed.
+    /// Panics if the child's runtime was built without
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         drop(self.stdin.take());
         poll_fn(|cx| self.process.poll_exit(cx)).await
     }
 
-    /// The child's status, if it is over.
+    /// Returns the child's status if it has exited, and `None` otherwise. Does not wait,
+    /// and leaves its standard input open.
     ///
+    /// # Examples
     /// ```
     /// # #[cfg(unix)]
     /// # #[blitzen::main(flavor = "current_thread")]
@@ -295,14 +306,16 @@ impl Child {
     /// ```
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of `waitpid(2)`, such as `ECHILD` if other code has waited for
+    /// the child.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.process.try_wait()
     }
 
-    /// Waits for the end of the child, whose standard input is closed first, and
-    /// collects what it writes into those of its streams that are pipes.
+    /// Closes the child's standard input, reads those of its output streams that are
+    /// pipes to their ends, waits for its exit, and returns all of it.
     ///
+    /// # Examples
     /// ```
     /// # #[cfg(unix)]
     /// # #[blitzen::main(flavor = "current_thread")]
@@ -318,11 +331,11 @@ impl Child {
     /// # fn main() {}
     /// ```
     ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down.
-    ///
     /// # Cancel safety
-    /// Dropping the future drops the child and what was collected.
+    /// Dropping the future drops the child and what was read.
+    ///
+    /// # Errors
+    /// Returns those of [`wait`](Self::wait), and the error of `read(2)` on a pipe.
     pub async fn wait_with_output(mut self) -> io::Result<Output> {
         async fn collect(stream: &mut Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
             let mut bytes = Vec::new();
@@ -334,8 +347,8 @@ impl Child {
 
         drop(self.stdin.take());
         let mut streams = (self.stdout.take(), self.stderr.take());
-        // First the pipes: a child whose last words have been heard is over, or
-        // about to be, and often need not be waited for.
+        // The pipes first: a child that has closed them has exited or is about to,
+        // and often need not be waited for.
         let (stdout, stderr) = crate::try_join!(collect(&mut streams.0), collect(&mut streams.1))?;
         let status = self.wait().await?;
         Ok(Output {

@@ -1,4 +1,4 @@
-//! What to start, and how.
+//! How to spawn a child.
 
 use std::ffi::OsStr;
 use std::future::Future;
@@ -8,9 +8,10 @@ use std::process::{Command as StdCommand, ExitStatus, Output, Stdio};
 
 use super::child::Child;
 
-/// What to start, and how: [`std::process::Command`], whose children are
+/// A builder of child processes, like [`std::process::Command`], whose children are
 /// awaited.
 ///
+/// # Examples
 /// ```
 /// # #[cfg(unix)]
 /// # #[blitzen::main(flavor = "current_thread")]
@@ -30,8 +31,8 @@ pub struct Command {
     kill_on_drop: bool,
 }
 
-/// A method that hands on to std's.
-macro_rules! hand_on {
+/// A method that forwards to std's.
+macro_rules! forward {
     ($(#[$attr:meta])* $name:ident $([$($generics:tt)*])? ($($arg:ident: $type:ty),*) $(where [$($bounds:tt)*])?) => {
         $(#[$attr])*
         pub fn $name $(<$($generics)*>)? (&mut self, $($arg: $type),*) -> &mut Command
@@ -44,9 +45,11 @@ macro_rules! hand_on {
 }
 
 impl Command {
-    /// Starts `program`, which is looked up in `PATH` unless it is a path, with
-    /// the environment, folder and standard streams of this process.
+    /// Creates a command that runs `program`, without arguments and with the
+    /// environment, the working directory and the standard streams of this process.
+    /// `program` is searched in `PATH` unless it contains a path separator.
     ///
+    /// # Examples
     /// ```
     /// let command = blitzen::process::Command::new("true");
     /// # drop(command);
@@ -55,8 +58,9 @@ impl Command {
         Self::from(StdCommand::new(program))
     }
 
-    /// The command as std has it.
+    /// Returns a reference to the standard library's command.
     ///
+    /// # Examples
     /// ```
     /// let command = blitzen::process::Command::new("true");
     /// assert_eq!(command.as_std().get_program(), "true");
@@ -65,8 +69,9 @@ impl Command {
         &self.std
     }
 
-    /// The command as std has it, to be changed.
+    /// Returns a mutable reference to the standard library's command.
     ///
+    /// # Examples
     /// ```
     /// let mut command = blitzen::process::Command::new("ls");
     /// command.as_std_mut().arg("-l");
@@ -76,8 +81,10 @@ impl Command {
         &mut self.std
     }
 
-    /// The command as std has it. Whether to kill on drop is forgotten.
+    /// Converts `self` into the standard library's command. The setting of
+    /// [`kill_on_drop`](Self::kill_on_drop) is lost.
     ///
+    /// # Examples
     /// ```
     /// let command: std::process::Command = blitzen::process::Command::new("true").into_std();
     /// # drop(command);
@@ -86,9 +93,10 @@ impl Command {
         self.std
     }
 
-    hand_on! {
-        /// Adds an argument.
+    forward! {
+        /// Adds the argument `arg`.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("ls");
         /// command.arg("-l").arg("/");
@@ -96,9 +104,10 @@ impl Command {
         arg[S: AsRef<OsStr>](arg: S)
     }
 
-    hand_on! {
-        /// Adds arguments.
+    forward! {
+        /// Adds the arguments `args`.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("ls");
         /// command.args(["-l", "/"]);
@@ -106,9 +115,10 @@ impl Command {
         args[I, S](args: I) where [I: IntoIterator<Item = S>, S: AsRef<OsStr>]
     }
 
-    hand_on! {
-        /// Sets a variable of the child's environment.
+    forward! {
+        /// Sets the variable `key` of the child's environment to `val`.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("env");
         /// command.env("LANG", "C");
@@ -116,9 +126,10 @@ impl Command {
         env[K, V](key: K, val: V) where [K: AsRef<OsStr>, V: AsRef<OsStr>]
     }
 
-    hand_on! {
-        /// Sets variables of the child's environment.
+    forward! {
+        /// Sets the variables `vars` of the child's environment.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("env");
         /// command.envs([("LANG", "C"), ("TZ", "UTC")]);
@@ -127,9 +138,10 @@ impl Command {
             where [I: IntoIterator<Item = (K, V)>, K: AsRef<OsStr>, V: AsRef<OsStr>]
     }
 
-    hand_on! {
-        /// Takes a variable from the child's environment.
+    forward! {
+        /// Removes the variable `key` from the child's environment.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("env");
         /// command.env_remove("HOME");
@@ -137,9 +149,10 @@ impl Command {
         env_remove[K: AsRef<OsStr>](key: K)
     }
 
-    hand_on! {
-        /// Takes every variable from the child's environment.
+    forward! {
+        /// Removes every variable from the child's environment, also inherited ones.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("env");
         /// command.env_clear();
@@ -147,10 +160,11 @@ impl Command {
         env_clear()
     }
 
-    hand_on! {
-        /// Starts the child in another folder. Whether a relative path of the
-        /// program is looked up there depends on the system.
+    forward! {
+        /// Sets the child's working directory to `dir`. Whether a relative path of the
+        /// program is resolved against `dir` depends on the system.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("ls");
         /// command.current_dir("/");
@@ -158,10 +172,10 @@ impl Command {
         current_dir[P: AsRef<Path>](dir: P)
     }
 
-    hand_on! {
-        /// What the child's standard input is: inherited unless said otherwise,
-        /// or a pipe, or nothing.
+    forward! {
+        /// Sets the child's standard input. By default it is inherited.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("cat");
         /// command.stdin(std::process::Stdio::piped());
@@ -169,10 +183,11 @@ impl Command {
         stdin[T: Into<Stdio>](cfg: T)
     }
 
-    hand_on! {
-        /// What the child's standard output is: inherited unless said otherwise,
-        /// except by [`output`](Self::output).
+    forward! {
+        /// Sets the child's standard output. By default it is inherited, and a pipe
+        /// with [`output`](Self::output).
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("ls");
         /// command.stdout(std::process::Stdio::piped());
@@ -180,10 +195,11 @@ impl Command {
         stdout[T: Into<Stdio>](cfg: T)
     }
 
-    hand_on! {
-        /// What the child's standard error is: inherited unless said otherwise,
-        /// except by [`output`](Self::output).
+    forward! {
+        /// Sets the child's standard error. By default it is inherited, and a pipe with
+        /// [`output`](Self::output).
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("ls");
         /// command.stderr(std::process::Stdio::null());
@@ -191,10 +207,10 @@ impl Command {
         stderr[T: Into<Stdio>](cfg: T)
     }
 
-    /// Whether a child is killed when its [`Child`] is dropped, or the future of
-    /// [`status`](Self::status) or [`output`](Self::output). It is not, unless
-    /// this says so.
+    /// Sets whether the child is killed when its [`Child`] is dropped, or the future of
+    /// [`status`](Self::status) or [`output`](Self::output). By default it is not.
     ///
+    /// # Examples
     /// ```
     /// let mut command = blitzen::process::Command::new("sleep");
     /// command.arg("1000").kill_on_drop(true);
@@ -204,8 +220,9 @@ impl Command {
         self
     }
 
-    /// What [`kill_on_drop`](Self::kill_on_drop) was told last.
+    /// Returns the setting of [`kill_on_drop`](Self::kill_on_drop).
     ///
+    /// # Examples
     /// ```
     /// let command = blitzen::process::Command::new("true");
     /// assert!(!command.get_kill_on_drop());
@@ -214,9 +231,10 @@ impl Command {
         self.kill_on_drop
     }
 
-    /// Starts a child. The calling thread is held up until the program has
-    /// begun, or is known not to.
+    /// Spawns the child. The calling thread blocks until the program has started, or
+    /// has failed to.
     ///
+    /// # Examples
     /// ```
     /// # #[cfg(unix)]
     /// # #[blitzen::main(flavor = "current_thread")]
@@ -230,22 +248,25 @@ impl Command {
     /// ```
     ///
     /// # Errors
-    /// [`NotFound`](io::ErrorKind::NotFound) if there is no such program,
-    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) if it may not be
-    /// run, and whatever else the system says; and if the runtime has been shut
-    /// down.
+    /// Returns the error of `fork(2)` or `execve(2)` (`CreateProcess` on Windows), such
+    /// as [`NotFound`](io::ErrorKind::NotFound) if there is no such program,
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) if it may not be run and
+    /// `WouldBlock` if there are too many processes; and an error of kind `Other` if a
+    /// stream is a pipe and the runtime has been shut down.
     ///
     /// # Panics
-    /// Outside a runtime, and with pipes in one without I/O.
+    /// Panics outside a runtime, and if a stream is a pipe in a runtime without
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     pub fn spawn(&mut self) -> io::Result<Child> {
         Child::spawn(&mut self.std, self.kill_on_drop)
     }
 
-    /// Starts a child, and waits for its end. Ends of pipes are closed at once.
+    /// Spawns the child, and waits for its exit. Its pipes, if any, are closed at once.
     ///
-    /// The child starts now, not when the future is polled.
+    /// The child is spawned by this call, not when the future is polled.
     ///
+    /// # Examples
     /// ```
     /// # #[cfg(unix)]
     /// # #[blitzen::main(flavor = "current_thread")]
@@ -258,14 +279,15 @@ impl Command {
     /// # fn main() {}
     /// ```
     ///
-    /// # Errors
-    /// Those of [`spawn`](Self::spawn) and [`Child::wait`].
-    ///
-    /// # Panics
-    /// Outside a runtime, and with pipes in one without I/O.
-    ///
     /// # Cancel safety
     /// Dropping the future drops the [`Child`].
+    ///
+    /// # Errors
+    /// Returns those of [`spawn`](Self::spawn) and [`Child::wait`].
+    ///
+    /// # Panics
+    /// Panics outside a runtime, and if a stream is a pipe in a runtime without
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     pub fn status(&mut self) -> impl Future<Output = io::Result<ExitStatus>> + use<> {
         let child = self.spawn();
@@ -276,11 +298,12 @@ impl Command {
         }
     }
 
-    /// Starts a child, waits for its end, and collects what it writes, whatever
-    /// was said about its standard output and error before.
+    /// Spawns the child, waits for its exit, and returns what it wrote to its standard
+    /// output and error, which become pipes, whatever was set before.
     ///
-    /// The child starts now, not when the future is polled.
+    /// The child is spawned by this call, not when the future is polled.
     ///
+    /// # Examples
     /// ```
     /// # #[cfg(unix)]
     /// # #[blitzen::main(flavor = "current_thread")]
@@ -293,14 +316,15 @@ impl Command {
     /// # fn main() {}
     /// ```
     ///
-    /// # Errors
-    /// Those of [`spawn`](Self::spawn) and [`Child::wait_with_output`].
-    ///
-    /// # Panics
-    /// Outside a runtime, and in one without I/O.
-    ///
     /// # Cancel safety
     /// Dropping the future drops the [`Child`] and what it has written.
+    ///
+    /// # Errors
+    /// Returns those of [`spawn`](Self::spawn) and [`Child::wait_with_output`].
+    ///
+    /// # Panics
+    /// Panics outside a runtime, and in a runtime without
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     pub fn output(&mut self) -> impl Future<Output = io::Result<Output>> + use<> {
         self.std.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -311,9 +335,10 @@ impl Command {
 
 #[cfg(unix)]
 impl Command {
-    hand_on! {
-        /// Sets the child's user.
+    forward! {
+        /// Sets the child's user id; see `setuid(2)`.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("id");
         /// command.uid(65534);
@@ -321,9 +346,10 @@ impl Command {
         uid(id: u32)
     }
 
-    hand_on! {
-        /// Sets the child's group of users.
+    forward! {
+        /// Sets the child's group id; see `setgid(2)`.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("id");
         /// command.gid(65534);
@@ -331,9 +357,10 @@ impl Command {
         gid(id: u32)
     }
 
-    hand_on! {
-        /// Sets what the program finds as its own name.
+    forward! {
+        /// Sets the name that the program finds as its own, `argv[0]`.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("sh");
         /// command.arg0("-sh");
@@ -341,10 +368,11 @@ impl Command {
         arg0[S](arg: S) where [S: AsRef<OsStr>]
     }
 
-    hand_on! {
-        /// Sets the child's process group; with 0 it leads one of its own, and
-        /// ctrl-c does not reach it.
+    forward! {
+        /// Sets the child's process group; see `setpgid(2)`. With 0 it leads a group of
+        /// its own, and ctrl-c does not reach it.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("sleep");
         /// command.arg("1").process_group(0);
@@ -352,8 +380,9 @@ impl Command {
         process_group(pgroup: i32)
     }
 
-    /// Runs code in the child, between its birth and the start of the program.
+    /// Runs `f` in the child process, after `fork(2)` and before `execve(2)`.
     ///
+    /// # Examples
     /// ```
     /// let mut command = blitzen::process::Command::new("true");
     /// // SAFETY: one system call that may be made there.
@@ -366,14 +395,14 @@ impl Command {
     /// ```
     ///
     /// # Safety
-    /// As for std's [`pre_exec`](std::os::unix::process::CommandExt::pre_exec):
-    /// the child is a copy with one thread, so that the code may do no more than
-    /// a signal handler may.
+    /// As for std's [`pre_exec`](std::os::unix::process::CommandExt::pre_exec): the child
+    /// is a copy of this process with one thread, so `f` may only call what a signal
+    /// handler may call.
     pub unsafe fn pre_exec<F>(&mut self, f: F) -> &mut Command
     where
         F: FnMut() -> io::Result<()> + Send + Sync + 'static,
     {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller's promise.
         unsafe { self.std.pre_exec(f) };
         self
     }
@@ -381,9 +410,10 @@ impl Command {
 
 #[cfg(windows)]
 impl Command {
-    hand_on! {
-        /// Sets the flags of `CreateProcess`.
+    forward! {
+        /// Sets the creation flags that `CreateProcess` gets.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("cmd");
         /// command.creation_flags(0x0800_0000); // no window
@@ -391,9 +421,10 @@ impl Command {
         creation_flags(flags: u32)
     }
 
-    hand_on! {
-        /// Adds to the command line as it is, without quotes.
+    forward! {
+        /// Adds `text_to_append_as_is` to the command line, without quotes.
         ///
+        /// # Examples
         /// ```
         /// let mut command = blitzen::process::Command::new("cmd");
         /// command.raw_arg("/c echo hello");

@@ -1,7 +1,7 @@
-//! Child processes, awaited.
+//! Asynchronous child processes.
 //!
-//! A [`Command`] is built as [`std::process::Command`] is; what it starts is a
-//! [`Child`] whose end and whose pipes are awaited.
+//! A [`Command`] is built like [`std::process::Command`]. It spawns a [`Child`], whose
+//! exit and whose pipes are awaited.
 //!
 //! ```
 //! # #[cfg(unix)]
@@ -18,15 +18,13 @@
 //! # fn main() {}
 //! ```
 //!
-//! A child goes on when its [`Child`] is dropped, unless
-//! [`kill_on_drop`](Command::kill_on_drop) says otherwise; when it ends it is
-//! collected all the same, whatever has become of the runtime: none stays
-//! behind as a zombie.
+//! A child process keeps running when its [`Child`] is dropped, unless
+//! [`kill_on_drop`](Command::kill_on_drop) was set. When it exits it is reaped in
+//! either case, also after its runtime has ended: no zombie is left behind.
 //!
-//! On Linux the end of a child is told by a pidfd. Where there is none (another
-//! system, an old kernel, a sandbox), or if the environment says
-//! `BLITZEN_CHILD=sigchld`, it is told by SIGCHLD, whose handler must then be
-//! left in place.
+//! On Linux a pidfd tells of a child's exit. Where there is none (on another system,
+//! an old kernel, in a sandbox), and with `BLITZEN_CHILD=sigchld` in the environment,
+//! SIGCHLD does; then the program must not replace the handler of that signal.
 
 mod child;
 mod command;

@@ -1,4 +1,4 @@
-//! The standard streams of a child that are pipes.
+//! Pipes to the standard streams of a child.
 
 use std::io;
 use std::pin::Pin;
@@ -8,11 +8,12 @@ use std::task::{Context, Poll};
 use super::sys;
 use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The standard input of a child: what is written here it reads.
+/// The write end of a pipe to a child's standard input.
 ///
 /// Dropping it is the end of the input. Writing fails with
-/// [`BrokenPipe`](io::ErrorKind::BrokenPipe) when the child has closed it.
+/// [`BrokenPipe`](io::ErrorKind::BrokenPipe) once the child has closed the other end.
 ///
+/// # Examples
 /// ```
 /// # #[cfg(unix)]
 /// # #[blitzen::main(flavor = "current_thread")]
@@ -35,8 +36,9 @@ use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[derive(Debug)]
 pub struct ChildStdin(sys::Sender);
 
-/// The standard output of a child.
+/// The read end of a pipe from a child's standard output.
 ///
+/// # Examples
 /// ```
 /// # #[cfg(unix)]
 /// # #[blitzen::main(flavor = "current_thread")]
@@ -59,8 +61,9 @@ pub struct ChildStdin(sys::Sender);
 #[derive(Debug)]
 pub struct ChildStdout(sys::Receiver);
 
-/// The standard error of a child.
+/// The read end of a pipe from a child's standard error.
 ///
+/// # Examples
 /// ```
 /// # #[cfg(unix)]
 /// # #[blitzen::main(flavor = "current_thread")]
@@ -83,12 +86,14 @@ pub struct ChildStdout(sys::Receiver);
 #[derive(Debug)]
 pub struct ChildStderr(sys::Receiver);
 
-/// What all three have: from std's, and into what another command wants.
+/// The methods that all three have.
 macro_rules! stream {
     ($stream:ident, $field:literal, $program:literal) => {
         impl $stream {
-            /// Takes over std's stream.
+            /// Creates the stream from the standard library's, and registers it with the
+            /// current runtime.
             ///
+            /// # Examples
             /// ```
             /// # #[cfg(unix)]
             /// # #[blitzen::main(flavor = "current_thread")]
@@ -111,17 +116,21 @@ macro_rules! stream {
             /// ```
             ///
             /// # Errors
-            /// What the system says, and if the runtime has been shut down.
+            /// Returns the error of `fcntl(2)` or of the registration (`epoll_ctl(2)` on
+            /// Linux), and an error of kind `Other` if the runtime has been shut down.
             ///
             /// # Panics
-            /// Outside a runtime, and in one without I/O.
+            /// Panics outside a runtime, and in a runtime without
+            /// [`enable_io`](crate::runtime::Builder::enable_io).
             #[track_caller]
             pub fn from_std(inner: std::process::$stream) -> io::Result<Self> {
                 Ok(Self(sys::from_std(inner)?))
             }
 
-            /// The descriptor, in blocking mode, as other programs want it.
+            /// Converts the stream into its descriptor, in blocking mode, as other programs
+            /// expect it.
             ///
+            /// # Examples
             /// ```
             /// # #[blitzen::main(flavor = "current_thread")]
             /// # async fn main() -> std::io::Result<()> {
@@ -139,24 +148,37 @@ macro_rules! stream {
             /// ```
             ///
             /// # Errors
-            /// What the system says.
+            /// Returns the error of `fcntl(2)`.
             #[cfg(unix)]
             pub fn into_owned_fd(self) -> io::Result<std::os::fd::OwnedFd> {
                 self.0.into_blocking_fd()
             }
 
-            /// The handle.
+            /// Converts the stream into its handle.
+            ///
+            /// # Examples
+            /// ```no_run
+            /// # #[blitzen::main(flavor = "current_thread")]
+            /// # async fn main() -> std::io::Result<()> {
+            /// let mut child = blitzen::process::Command::new("cmd")
+            #[doc = concat!("    .", $field, "(std::process::Stdio::piped())")]
+            ///     .spawn()?;
+            #[doc = concat!("let stream = child.", $field, ".take().unwrap();")]
+            /// let handle = stream.into_owned_handle()?;
+            /// # drop(handle);
+            /// # Ok(())
+            /// # }
+            /// ```
             ///
             /// # Errors
-            /// If an operation is under way.
+            /// Returns the error of `DuplicateHandle`.
             #[cfg(windows)]
             pub fn into_owned_handle(self) -> io::Result<std::os::windows::io::OwnedHandle> {
                 self.0.into_owned_handle()
             }
         }
 
-        /// For the next command of a pipeline. In blocking mode, as programs
-        /// expect it.
+        /// For the next command of a pipeline: in blocking mode, as programs expect it.
         impl TryInto<Stdio> for $stream {
             type Error = io::Error;
 

@@ -1,10 +1,10 @@
-//! An orderly end: stop taking on work, finish what is under way, and know what
-//! did not.
+//! Graceful shutdown: stop accepting work, finish what is running, and report what
+//! did not finish.
 //!
 //! ```text
-//!   signal, trigger ──► token ──► tasks stop taking on work
-//!                                    │ guards are dropped
-//!                       drain ◄──────┘ or the deadline, or a second signal
+//!   signal, trigger ──► token is cancelled ──► tasks stop accepting work
+//!                                                 │ guards are dropped
+//!                                    drain ◄──────┘ or its limit, or a second signal
 //! ```
 //!
 //! ```
@@ -19,7 +19,7 @@
 //! blitzen::spawn(shutdown.track(async move {
 //!     loop {
 //!         blitzen::select! {
-//!             _ = token.cancelled() => break, // finish what is under way, and leave
+//!             _ = token.cancelled() => break, // finish, and return
 //!             _ = blitzen::time::sleep(Duration::from_millis(1)) => { /* work */ }
 //!         }
 //!     }
@@ -29,14 +29,14 @@
 //! shutdown.triggered().await;
 //! match shutdown.drain(Duration::from_secs(30)).await {
 //!     Ok(()) => println!("all done"),
-//!     Err(unfinished) => eprintln!("{unfinished}"), // who, since when, spawned where
+//!     Err(unfinished) => eprintln!("{unfinished}"), // which tasks, and since when
 //! }
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! What a drain gives up on still runs: a runtime that is dropped cancels its
-//! tasks, and [`Runtime::shutdown_within`](crate::runtime::Runtime::shutdown_within)
+//! Work that a drain did not wait for keeps running. A runtime that is dropped cancels
+//! its tasks, and [`Runtime::shutdown_within`](crate::runtime::Runtime::shutdown_within)
 //! does not wait for those that do not stop even then.
 
 mod report;
@@ -59,9 +59,10 @@ pub use tracked::Tracked;
 pub use tracker::WorkGuard;
 use tracker::WorkTracker;
 
-/// An orderly end that is to come: who asks for it, who takes part in it, and
-/// who waits for them. Clones are the same.
+/// A graceful shutdown: a token that is cancelled when it is triggered, and the work to
+/// wait for. Clones refer to the same shutdown.
 ///
+/// # Examples
 /// ```
 /// use blitzen::shutdown::Shutdown;
 ///
@@ -95,8 +96,9 @@ struct ShutdownShared {
     dropped: CancelToken,
 }
 
-/// Why it is time to end.
+/// Why a [`Shutdown`] was triggered.
 ///
+/// # Examples
 /// ```
 /// use blitzen::shutdown::{Cause, Shutdown};
 ///
@@ -109,9 +111,9 @@ struct ShutdownShared {
 pub enum Cause {
     /// [`Shutdown::trigger`] was called.
     Request,
-    /// SIGINT, or ctrl-c.
+    /// SIGINT, or ctrl-c on Windows.
     Interrupt,
-    /// SIGTERM, or the closing of the console.
+    /// SIGTERM, or the closing of the console on Windows.
     Terminate,
 }
 
@@ -126,8 +128,10 @@ impl fmt::Display for Cause {
 }
 
 impl Shutdown {
-    /// One that only [`trigger`](Self::trigger) sets off.
+    /// Creates a shutdown that only [`trigger`](Self::trigger) and
+    /// [`drain`](Self::drain) trigger.
     ///
+    /// # Examples
     /// ```
     /// let shutdown = blitzen::shutdown::Shutdown::new();
     /// assert!(!shutdown.is_triggered());
@@ -143,11 +147,12 @@ impl Shutdown {
         }))
     }
 
-    /// One that SIGINT and SIGTERM set off too, or ctrl-c and the closing of the
-    /// console; a second one [ends the drain](Self::hurry).
+    /// Creates a shutdown that SIGINT and SIGTERM trigger too (ctrl-c and the closing of
+    /// the console on Windows). A second signal [ends the drain](Self::hurry).
     ///
     /// From now on these signals do not end the process by themselves.
     ///
+    /// # Examples
     /// ```
     /// # #[cfg(unix)]
     /// # #[blitzen::main]
@@ -166,10 +171,12 @@ impl Shutdown {
     /// ```
     ///
     /// # Errors
-    /// If no handler can be installed, or the runtime has been shut down.
+    /// Returns the error of `sigaction(2)` or `socketpair(2)` (`SetConsoleCtrlHandler` on
+    /// Windows), and an error of kind `Other` if the runtime has been shut down.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and on Unix in a runtime without
+    /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     pub fn on_signals() -> io::Result<Self> {
         let shutdown = Self::new();
@@ -177,9 +184,10 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// It is time to end: cancels the [token](Self::token). Only the first time
-    /// counts.
+    /// Triggers the shutdown: cancels the [token](Self::token). Later calls have no
+    /// effect.
     ///
+    /// # Examples
     /// ```
     /// let shutdown = blitzen::shutdown::Shutdown::new();
     /// shutdown.trigger();
@@ -189,9 +197,10 @@ impl Shutdown {
         self.0.trigger(Cause::Request);
     }
 
-    /// Enough: ends a [drain](Self::drain) at once, or the next one, as a second
-    /// signal does.
+    /// Triggers the shutdown, and makes every [drain](Self::drain), also a later one,
+    /// return at once, as a second signal does.
     ///
+    /// # Examples
     /// ```
     /// # #[blitzen::main]
     /// # async fn main() {
@@ -209,8 +218,9 @@ impl Shutdown {
         self.0.hurry.cancel();
     }
 
-    /// Whether it is time to end.
+    /// Returns `true` if the shutdown was triggered.
     ///
+    /// # Examples
     /// ```
     /// assert!(!blitzen::shutdown::Shutdown::new().is_triggered());
     /// ```
@@ -218,8 +228,9 @@ impl Shutdown {
         self.0.token.is_cancelled()
     }
 
-    /// Why it is time to end, once it is.
+    /// Returns why the shutdown was triggered, or `None` if it was not.
     ///
+    /// # Examples
     /// ```
     /// assert_eq!(blitzen::shutdown::Shutdown::new().cause(), None);
     /// ```
@@ -227,8 +238,9 @@ impl Shutdown {
         self.0.cause.get().copied()
     }
 
-    /// Waits until it is time to end.
+    /// Waits until the shutdown is triggered.
     ///
+    /// # Examples
     /// ```
     /// # #[blitzen::main]
     /// # async fn main() {
@@ -240,15 +252,16 @@ impl Shutdown {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future ends the wait and takes nothing away.
+    /// Dropping the future only ends the wait.
     pub async fn triggered(&self) {
         self.0.token.cancelled().await;
     }
 
-    /// What is cancelled when it is time to end: for tasks to wait for beside
-    /// their work. It has [children](CancelToken::child_token) for parts of the
-    /// program that may end earlier.
+    /// Returns the token that is cancelled when the shutdown is triggered, for tasks to
+    /// wait for beside their work. Its [children](CancelToken::child_token) are for parts
+    /// of the program that may end earlier.
     ///
+    /// # Examples
     /// ```
     /// let shutdown = blitzen::shutdown::Shutdown::new();
     /// let part = shutdown.token().child_token();
@@ -259,11 +272,11 @@ impl Shutdown {
         self.0.token.clone()
     }
 
-    /// Counts as work until the guard is dropped: a [drain](Self::drain) waits
-    /// for it. The report names the task that asked for it, if it was one, and
-    /// this line; for work that goes into a task of its own, see
-    /// [`track`](Self::track).
+    /// Creates a guard that counts as work until it is dropped: a [drain](Self::drain)
+    /// waits for it. The report names the current task, if there is one, and the line of
+    /// this call. For work in a task of its own use [`track`](Self::track).
     ///
+    /// # Examples
     /// ```
     /// let shutdown = blitzen::shutdown::Shutdown::new();
     /// let guard = shutdown.work();
@@ -276,9 +289,10 @@ impl Shutdown {
         WorkGuard::new(self.0.clone(), Location::caller())
     }
 
-    /// A future that counts as work from now until it has ended or is dropped.
-    /// The report names the task that it runs in.
+    /// Wraps `future`, so that it counts as work from now until it is ready or dropped.
+    /// The report names the task that runs it.
     ///
+    /// # Examples
     /// ```
     /// # #[blitzen::main]
     /// # async fn main() {
@@ -293,8 +307,9 @@ impl Shutdown {
         Tracked::new(future, self.work())
     }
 
-    /// How much work is under way.
+    /// Returns the number of guards and tracked futures.
     ///
+    /// # Examples
     /// ```
     /// assert_eq!(blitzen::shutdown::Shutdown::new().at_work(), 0);
     /// ```
@@ -302,13 +317,14 @@ impl Shutdown {
         self.0.tracker.lock().len()
     }
 
-    /// What work is under way, the oldest first.
+    /// Returns the guards and tracked futures, the oldest first.
     ///
+    /// # Examples
     /// ```
     /// let shutdown = blitzen::shutdown::Shutdown::new();
     /// let guard = shutdown.work();
     /// for work in shutdown.work_list() {
-    ///     println!("{work}"); // who, for how long, since which line
+    ///     println!("{work}"); // its task, its age, and the line that created it
     /// }
     /// # assert_eq!(shutdown.work_list().len(), 1);
     /// # drop(guard);
@@ -317,9 +333,10 @@ impl Shutdown {
         self.0.tracker.lock().list()
     }
 
-    /// Waits until no work is left, but no longer than `limit`, and not after a
-    /// second signal. It is time to end, if it was not before.
+    /// Triggers the shutdown, and waits until no work is left, for at most `limit` and
+    /// not after a second signal.
     ///
+    /// # Examples
     /// ```
     /// # #[blitzen::main]
     /// # async fn main() {
@@ -338,14 +355,15 @@ impl Shutdown {
     /// # }
     /// ```
     ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait; the shutdown stays triggered.
+    ///
     /// # Errors
-    /// [`Unfinished`] names the work that is left.
+    /// Returns [`Unfinished`], which names the work that is left.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without time, if there is work left.
-    ///
-    /// # Cancel safety
-    /// Dropping the future ends the wait; it is time to end all the same.
+    /// Panics if there is work left and the caller is outside a runtime, or in a runtime
+    /// without [`enable_time`](crate::runtime::Builder::enable_time).
     pub async fn drain(&self, limit: Duration) -> Result<(), Unfinished> {
         self.trigger();
         let shared = &*self.0;

@@ -1,4 +1,4 @@
-//! What a drain has to say of those who did not stop.
+//! The report of a drain that ended before the work did.
 
 use std::fmt;
 use std::panic::Location;
@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crate::task::Id;
 
-/// What was still at work when a [drain](super::Shutdown::drain) ended.
+/// The error of a [drain](super::Shutdown::drain) that ended before the work did.
 ///
+/// # Examples
 /// ```
 /// # #[blitzen::main]
 /// # async fn main() {
@@ -26,47 +27,50 @@ use crate::task::Id;
 pub struct Unfinished {
     /// Why the drain ended.
     pub reason: Reason,
-    /// Who was at work, the oldest first.
+    /// The work that was left, the oldest first.
     pub work: Vec<Work>,
 }
 
 /// Why a drain ended before the work did.
 ///
+/// # Examples
 /// ```
 /// assert_ne!(blitzen::shutdown::Reason::Deadline, blitzen::shutdown::Reason::Hurry);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The time was up.
+    /// The limit of the drain was over.
     Deadline,
     /// A second signal came, or [`hurry`](super::Shutdown::hurry) was called.
     Hurry,
 }
 
-/// Work that is under way.
+/// A guard or tracked future that has not ended.
 ///
+/// # Examples
 /// ```
 /// let shutdown = blitzen::shutdown::Shutdown::new();
 /// let guard = shutdown.work();
 /// let work = &shutdown.work_list()[0];
 /// assert!(work.task.is_none()); // not in a task
-/// println!("since {}, for {:?}", work.taken_at, work.age);
+/// println!("created at {}, {:?} ago", work.taken_at, work.age);
 /// # drop(guard);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Work {
-    /// The task, if it is known.
+    /// The task it belongs to, if there is one.
     pub task: Option<WorkingTask>,
-    /// The line that asked for the guard.
+    /// The line that created it.
     pub taken_at: &'static Location<'static>,
-    /// For how long.
+    /// The time since then.
     pub age: Duration,
 }
 
-/// A task that is at work.
+/// The task that [`Work`] belongs to.
 ///
+/// # Examples
 /// ```
 /// # #[blitzen::main]
 /// # async fn main() {
@@ -82,16 +86,16 @@ pub struct Work {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkingTask {
-    /// Its id.
+    /// The id of the task.
     pub id: Id,
-    /// Its name, if it was given one.
+    /// The name of the task, if it has one.
     pub name: Option<String>,
-    /// Where it was spawned.
+    /// The line that spawned the task.
     pub spawned_at: &'static Location<'static>,
 }
 
 impl WorkingTask {
-    /// The task this code runs in, if it is one.
+    /// The current task, if there is one.
     pub(super) fn current() -> Option<Self> {
         blitzen_task::current::with_spawn_meta(|id, meta| Self {
             id,

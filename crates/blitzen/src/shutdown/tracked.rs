@@ -9,9 +9,10 @@ use pin_project_lite::pin_project;
 use super::tracker::WorkGuard;
 
 pin_project! {
-    /// A future that counts as work until it has ended or is dropped; see
+    /// A future that counts as work until it is ready or dropped; see
     /// [`Shutdown::track`](super::Shutdown::track).
     ///
+    /// # Examples
     /// ```
     /// # #[blitzen::main]
     /// # async fn main() {
@@ -24,7 +25,7 @@ pin_project! {
     #[must_use = "futures do nothing unless awaited"]
     #[derive(Debug)]
     pub struct Tracked<F> {
-        // Dropped before the guard: what it does on the way out is work too.
+        // Dropped before the guard: what its destructor does is work too.
         #[pin]
         future: Option<F>,
         guard: Option<WorkGuard>,

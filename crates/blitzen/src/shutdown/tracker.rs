@@ -107,11 +107,13 @@ impl LockedTracker<'_> {
     }
 }
 
-/// Counts as work as long as it lives; see [`Shutdown::work`](super::Shutdown::work).
+/// A guard that counts as work until it is dropped; see
+/// [`Shutdown::work`](super::Shutdown::work).
 ///
-/// A panic that unwinds through its owner drops it. One that is leaked holds a
-/// drain up until its deadline, and is named in the report.
+/// A guard that is leaked keeps a drain waiting until its limit, and is named in the
+/// report.
 ///
+/// # Examples
 /// ```
 /// let shutdown = blitzen::shutdown::Shutdown::new();
 /// let guard = shutdown.work();

@@ -1,19 +1,18 @@
-//! Signals and console events, awaited.
+//! Asynchronous signals and console events.
 //!
 //! ```no_run
 //! # #[blitzen::main(flavor = "current_thread")]
 //! # async fn main() -> std::io::Result<()> {
 //! println!("waiting for ctrl-c");
 //! blitzen::signal::ctrl_c().await?;
-//! println!("so be it");
+//! println!("shutting down");
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The first listener for a signal installs a handler, which stays: from then
-//! on the signal does not do what it does by default, even when all listeners
-//! are gone. A program that only wants to end in an orderly way finds the rest
-//! in [`shutdown`](crate::shutdown).
+//! The first listener for a signal installs a handler, which is never removed: from
+//! then on the signal's default action does not happen, even after all listeners
+//! were dropped. [`shutdown`](crate::shutdown) builds a graceful shutdown on signals.
 
 mod event_count;
 
@@ -26,9 +25,11 @@ use std::io;
 
 /// Waits for ctrl-c: SIGINT on Unix, the console's event on Windows.
 ///
-/// Only a ctrl-c that comes after the first poll counts. Who must not miss one
-/// in between makes a listener first: `signal::unix::signal`.
+/// The first poll starts to listen; an earlier ctrl-c is not seen. To listen before
+/// waiting, create a listener with `signal::unix::signal` or
+/// `signal::windows::ctrl_c`.
 ///
+/// # Examples
 /// ```
 /// # #[cfg(unix)]
 /// # fn main() -> std::io::Result<()> {
@@ -37,7 +38,7 @@ use std::io;
 /// use blitzen::signal;
 ///
 /// let ctrl_c = blitzen::spawn(signal::ctrl_c());
-/// blitzen::task::yield_now().await; // it listens by now
+/// blitzen::task::yield_now().await; // it listens now
 /// # unsafe { libc::raise(libc::SIGINT) };
 /// // … somebody presses ctrl-c …
 /// ctrl_c.await.unwrap()?;
@@ -48,15 +49,17 @@ use std::io;
 /// # fn main() {}
 /// ```
 ///
+/// # Cancel safety
+/// Dropping the future ends the wait. A ctrl-c that arrives afterwards is not seen by
+/// a later call's first poll.
+///
 /// # Errors
-/// If no handler can be installed, or the runtime has been shut down.
+/// Returns the error of `sigaction(2)` or `socketpair(2)` (`SetConsoleCtrlHandler` on
+/// Windows), and an error of kind `Other` if the runtime has been shut down.
 ///
 /// # Panics
-/// Outside a runtime, and in one without I/O.
-///
-/// # Cancel safety
-/// Dropping the future ends the wait; a ctrl-c that it has not told of is told
-/// to nobody else by it.
+/// Panics outside a runtime, and on Unix in a runtime without
+/// [`enable_io`](crate::runtime::Builder::enable_io).
 pub async fn ctrl_c() -> io::Result<()> {
     #[cfg(unix)]
     let mut listener = unix::signal(unix::SignalKind::interrupt())?;

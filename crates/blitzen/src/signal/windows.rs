@@ -1,4 +1,4 @@
-//! Console events of Windows.
+//! Windows console events.
 //!
 //! ```no_run
 //! # #[blitzen::main(flavor = "current_thread")]
@@ -39,7 +39,7 @@ impl ConsoleEvent {
     }
 }
 
-static C: ConsoleEvent = ConsoleEvent::new();
+static CTRL_C: ConsoleEvent = ConsoleEvent::new();
 static BREAK: ConsoleEvent = ConsoleEvent::new();
 static CLOSE: ConsoleEvent = ConsoleEvent::new();
 static LOGOFF: ConsoleEvent = ConsoleEvent::new();
@@ -48,7 +48,7 @@ static SHUTDOWN: ConsoleEvent = ConsoleEvent::new();
 /// Runs on a thread that the system starts for the event.
 unsafe extern "system" fn handler(event: u32) -> BOOL {
     let kind = match event {
-        CTRL_C_EVENT => &C,
+        CTRL_C_EVENT => &CTRL_C,
         CTRL_BREAK_EVENT => &BREAK,
         CTRL_CLOSE_EVENT => &CLOSE,
         CTRL_LOGOFF_EVENT => &LOGOFF,
@@ -60,8 +60,8 @@ unsafe extern "system" fn handler(event: u32) -> BOOL {
     }
     kind.events.increment();
     if !matches!(event, CTRL_C_EVENT | CTRL_BREAK_EVENT) {
-        // The system ends the process when this returns; the program has the
-        // time until it loses patience.
+        // The system ends the process when this returns, or when its time limit is
+        // over: until then the program can clean up.
         loop {
             std::thread::park();
         }
@@ -72,13 +72,13 @@ unsafe extern "system" fn handler(event: u32) -> BOOL {
 #[track_caller]
 fn listen(kind: &'static ConsoleEvent) -> io::Result<EventListener> {
     static INSTALLED: OnceLock<()> = OnceLock::new();
-    drop(Handle::current()); // as elsewhere: only inside a runtime
+    drop(Handle::current()); // panics outside a runtime, as on Unix
     if INSTALLED.get().is_none() {
         // SAFETY: the handler is a function, there for ever.
         if unsafe { SetConsoleCtrlHandler(Some(handler), 1) } == 0 {
             return Err(io::Error::last_os_error());
         }
-        let _ = INSTALLED.set(()); // twice does no harm: the first answers
+        let _ = INSTALLED.set(()); // twice does no harm: the last one answers
     }
     kind.wanted.get_or_init(|| ());
     Ok(kind.events.listen())
@@ -86,8 +86,9 @@ fn listen(kind: &'static ConsoleEvent) -> io::Result<EventListener> {
 
 macro_rules! events {
     ($($function:ident $listener:ident $kind:ident $about:literal;)*) => {$(
-        #[doc = concat!("Listens from now on for ", $about)]
+        #[doc = concat!("Creates a listener for ", $about)]
         ///
+        /// # Examples
         /// ```no_run
         /// # #[blitzen::main(flavor = "current_thread")]
         /// # async fn main() -> std::io::Result<()> {
@@ -98,10 +99,10 @@ macro_rules! events {
         /// ```
         ///
         /// # Errors
-        /// What the system says.
+        /// Returns the error of `SetConsoleCtrlHandler`.
         ///
         /// # Panics
-        /// Outside a runtime.
+        /// Panics outside a runtime.
         #[track_caller]
         pub fn $function() -> io::Result<$listener> {
             Ok($listener(listen(&$kind)?))
@@ -109,6 +110,7 @@ macro_rules! events {
 
         #[doc = concat!("A listener for ", $about)]
         ///
+        /// # Examples
         /// ```no_run
         /// # #[blitzen::main(flavor = "current_thread")]
         /// # async fn main() -> std::io::Result<()> {
@@ -119,12 +121,13 @@ macro_rules! events {
         /// # }
         /// ```
         #[derive(Debug)]
-        #[must_use = "a listener does nothing unless it is asked"]
+        #[must_use = "a listener does nothing unless it is polled"]
         pub struct $listener(EventListener);
 
         impl $listener {
-            /// Waits for the event.
+            /// Waits for the event. Never returns `None`.
             ///
+            /// # Examples
             /// ```no_run
             /// # #[blitzen::main(flavor = "current_thread")]
             /// # async fn main() -> std::io::Result<()> {
@@ -135,13 +138,14 @@ macro_rules! events {
             /// ```
             ///
             /// # Cancel safety
-            /// Dropping the future ends the wait and takes nothing away.
+            /// Dropping the future loses no event.
             pub async fn recv(&mut self) -> Option<()> {
                 std::future::poll_fn(|cx| self.poll_recv(cx)).await
             }
 
-            /// [`recv`](Self::recv) for a future of one's own.
+            /// Polls for the event; see [`recv`](Self::recv).
             ///
+            /// # Examples
             /// ```no_run
             /// # #[blitzen::main(flavor = "current_thread")]
             /// # async fn main() -> std::io::Result<()> {
@@ -161,9 +165,9 @@ macro_rules! events {
 }
 
 events! {
-    ctrl_c CtrlC C "ctrl-c.";
+    ctrl_c CtrlC CTRL_C "ctrl-c.";
     ctrl_break CtrlBreak BREAK "ctrl-break.";
     ctrl_close CtrlClose CLOSE "the closing of the console.";
-    ctrl_logoff CtrlLogoff LOGOFF "the user's logging off.";
-    ctrl_shutdown CtrlShutdown SHUTDOWN "the system's going down.";
+    ctrl_logoff CtrlLogoff LOGOFF "the logoff of the user.";
+    ctrl_shutdown CtrlShutdown SHUTDOWN "the shutdown of the system.";
 }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use super::error::Elapsed;
 use super::{Instant, Sleep, Timeout, timeout_at};
 
-/// A moment by which something has to be done, to be handed down through the
-/// calls that do it.
+/// A moment by which something has to be done, as a value to pass to the
+/// functions that do it.
 ///
-/// A [`timeout`](super::timeout) limits one future. A deadline is a plain value:
-/// several operations in a row share what is left of it, loops that do not wait
-/// can [check](Self::check) it, and progress can [extend](Self::extend) it.
+/// A [`timeout`](super::timeout) limits one future. A deadline limits several
+/// operations in a row, which share the time that is left; a loop that does not
+/// await can [check](Self::check) it, and progress can [extend](Self::extend) it.
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{Deadline, Duration, error::Elapsed, sleep};
 ///
@@ -36,8 +37,10 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// A deadline so long from now.
+    /// Creates a deadline at `span` from now, or some thirty years from now if
+    /// that overflows.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Deadline, Duration};
     /// assert!(!Deadline::after(Duration::from_secs(60)).is_over());
@@ -48,8 +51,9 @@ impl Deadline {
         }
     }
 
-    /// A deadline at a moment.
+    /// Creates a deadline at `moment`.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Deadline, Instant};
     /// assert!(Deadline::at(Instant::now()).is_over());
@@ -58,8 +62,9 @@ impl Deadline {
         Self { at: moment }
     }
 
-    /// The moment.
+    /// Returns the moment of the deadline.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Deadline, Instant};
     /// let now = Instant::now();
@@ -69,8 +74,9 @@ impl Deadline {
         self.at
     }
 
-    /// What is left; zero if it is over.
+    /// Returns the time that is left, or zero if the deadline has passed.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Deadline, Duration};
     /// assert!(Deadline::after(Duration::from_secs(60)).remaining() > Duration::ZERO);
@@ -79,8 +85,9 @@ impl Deadline {
         self.at.duration_since(Instant::now())
     }
 
-    /// Whether nothing is left.
+    /// Returns `true` if the deadline has passed.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Deadline, Duration};
     /// assert!(Deadline::after(Duration::ZERO).is_over());
@@ -89,8 +96,9 @@ impl Deadline {
         Instant::now() >= self.at
     }
 
-    /// An error if nothing is left, for use with `?`.
+    /// Returns an error if the deadline has passed, for use with `?`.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Deadline, Duration};
     /// assert!(Deadline::after(Duration::from_secs(60)).check().is_ok());
@@ -98,7 +106,7 @@ impl Deadline {
     /// ```
     ///
     /// # Errors
-    /// If it is over.
+    /// Returns [`Elapsed`] if the deadline has passed.
     pub fn check(&self) -> Result<(), Elapsed> {
         match self.is_over() {
             true => Err(Elapsed::new()),
@@ -106,8 +114,10 @@ impl Deadline {
         }
     }
 
-    /// Puts it off by so much, counted from when it was, be that over or not.
+    /// Moves the deadline by `by`, counted from the deadline and not from now. A
+    /// deadline that has passed can be moved too.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Deadline, Duration, Instant};
     /// let now = Instant::now();
@@ -119,8 +129,9 @@ impl Deadline {
         self.at = self.at.checked_add(by).unwrap_or_else(Instant::far_future);
     }
 
-    /// Sets it to so long from now.
+    /// Sets the deadline to `span` from now.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Deadline, Duration};
     /// let mut deadline = Deadline::after(Duration::ZERO);
@@ -131,8 +142,9 @@ impl Deadline {
         *self = Self::after(span);
     }
 
-    /// The earlier of the two.
+    /// Returns the earlier one of `self` and `other`.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Deadline, Duration};
     /// let caller = Deadline::after(Duration::from_secs(60));
@@ -143,8 +155,9 @@ impl Deadline {
         self.min(other)
     }
 
-    /// Waits until it is over.
+    /// Waits until the deadline has passed.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Deadline, Duration};
     /// # let runtime = blitzen::runtime::Builder::new_current_thread()
@@ -157,14 +170,16 @@ impl Deadline {
     /// ```
     ///
     /// # Panics
-    /// Outside a runtime, and in one without timers.
+    /// Panics outside a runtime, and in a runtime without
+    /// [`enable_time`](crate::runtime::Builder::enable_time).
     #[track_caller]
     pub fn wait(&self) -> Sleep {
         Sleep::new(self.at)
     }
 
-    /// Runs a future for what is left; see [`timeout_at`].
+    /// Runs `future` until the deadline at the latest; see [`timeout_at`].
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Deadline, Duration};
     /// # let runtime = blitzen::runtime::Builder::new_current_thread()
@@ -177,7 +192,8 @@ impl Deadline {
     /// ```
     ///
     /// # Panics
-    /// Outside a runtime, and in one without timers.
+    /// Panics outside a runtime, and in a runtime without
+    /// [`enable_time`](crate::runtime::Builder::enable_time).
     #[track_caller]
     pub fn limit<F: IntoFuture>(&self, future: F) -> Timeout<F::IntoFuture> {
         timeout_at(self.at, future)

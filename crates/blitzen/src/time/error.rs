@@ -1,11 +1,13 @@
-//! What can go wrong with time.
+//! Errors of timers.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
 
-/// The time was up first.
+/// The error of a future that was not ready before its deadline; see
+/// [`timeout`](super::timeout).
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{Duration, error::Elapsed, timeout};
 ///
@@ -39,9 +41,10 @@ impl From<Elapsed> for io::Error {
     }
 }
 
-/// Why there is no timer to be had. blitzen itself never returns it; libraries
-/// that have timers of their own do.
+/// The error of a timer that cannot be used. blitzen itself never returns it;
+/// libraries with timers of their own do.
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::error::Error;
 ///
@@ -58,8 +61,9 @@ enum Kind {
 }
 
 impl Error {
-    /// The runtime is gone.
+    /// Creates the error of a timer whose runtime has been shut down.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::error::Error;
     /// assert!(Error::shutdown().is_shutdown());
@@ -68,8 +72,9 @@ impl Error {
         Error(Kind::Shutdown)
     }
 
-    /// Whether the runtime is gone.
+    /// Returns `true` if the timer's runtime has been shut down.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::error::Error;
     /// assert!(!Error::invalid().is_shutdown());
@@ -78,8 +83,9 @@ impl Error {
         self.0 == Kind::Shutdown
     }
 
-    /// There are too many timers.
+    /// Creates the error of a runtime that has no room for another timer.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::error::Error;
     /// assert!(Error::at_capacity().is_at_capacity());
@@ -88,8 +94,9 @@ impl Error {
         Error(Kind::AtCapacity)
     }
 
-    /// Whether there are too many timers.
+    /// Returns `true` if the runtime has no room for another timer.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::error::Error;
     /// assert!(!Error::shutdown().is_at_capacity());
@@ -98,8 +105,9 @@ impl Error {
         self.0 == Kind::AtCapacity
     }
 
-    /// The deadline cannot be had.
+    /// Creates the error of a deadline that a timer cannot wait for.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::error::Error;
     /// assert!(Error::invalid().is_invalid());
@@ -108,8 +116,9 @@ impl Error {
         Error(Kind::Invalid)
     }
 
-    /// Whether the deadline cannot be had.
+    /// Returns `true` if the timer cannot wait for its deadline.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::error::Error;
     /// assert!(!Error::shutdown().is_invalid());

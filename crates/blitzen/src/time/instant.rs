@@ -8,9 +8,11 @@ use crate::runtime::{clock, context};
 
 /// A moment of the runtime's clock, which never goes backwards.
 ///
-/// It is a [`std::time::Instant`], and converts into one and back; only
-/// [`now`](Self::now) is different where the clock was [paused](super::pause).
+/// It wraps a [`std::time::Instant`], and converts from and into one. Only
+/// [`now`](Self::now) is different: it reads the clock of the current runtime,
+/// which may be [paused](super::pause).
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{Duration, Instant};
 ///
@@ -23,8 +25,10 @@ pub struct Instant {
 }
 
 impl Instant {
-    /// What time it is in the current runtime; outside one, the system's time.
+    /// Returns the present moment by the clock of the current runtime, or by the
+    /// system's clock outside a runtime.
     ///
+    /// # Examples
     /// ```
     /// use blitzen::time::{Duration, Instant};
     ///
@@ -52,13 +56,12 @@ impl Instant {
         Self::from_std(now.unwrap_or_else(|_| std::time::Instant::now()))
     }
 
-    /// A moment that nobody lives to see: some thirty years from now. Not every
-    /// system's clock can say much more.
+    /// Some thirty years from now. Not every system's clock reaches much further.
     pub(crate) fn far_future() -> Self {
         Self::now() + Duration::from_secs(30 * 365 * 86_400)
     }
 
-    /// This long from now; in the far future if the clock cannot say it.
+    /// `span` from now, or the far future if that overflows.
     #[inline]
     pub(crate) fn after(span: Duration) -> Self {
         Self::now()
@@ -66,8 +69,9 @@ impl Instant {
             .unwrap_or_else(Self::far_future)
     }
 
-    /// From the standard library's.
+    /// Creates an `Instant` from the standard library's.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::Instant;
     /// let std = std::time::Instant::now();
@@ -78,8 +82,9 @@ impl Instant {
         Self { std }
     }
 
-    /// Into the standard library's.
+    /// Converts `self` into the standard library's `Instant`.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::Instant;
     /// let std: std::time::Instant = Instant::now().into_std();
@@ -89,8 +94,9 @@ impl Instant {
         self.std
     }
 
-    /// The time from `earlier` until this; zero if it is not earlier.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, Instant};
     /// let start = Instant::now();
@@ -102,8 +108,9 @@ impl Instant {
         self.std.saturating_duration_since(earlier.std)
     }
 
-    /// The time from `earlier` until this; `None` if it is later.
+    /// Returns the time from `earlier` to `self`, or `None` if `earlier` is later.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, Instant};
     /// let start = Instant::now();
@@ -114,8 +121,9 @@ impl Instant {
         self.std.checked_duration_since(earlier.std)
     }
 
-    /// The time from `earlier` until this; zero if it is not earlier.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, Instant};
     /// let start = Instant::now();
@@ -126,8 +134,9 @@ impl Instant {
         self.std.saturating_duration_since(earlier.std)
     }
 
-    /// The time that has passed since, by the clock of the current runtime.
+    /// Returns the time from `self` to now, by the clock of the current runtime.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, Instant};
     /// assert!(Instant::now().elapsed() < Duration::from_secs(60));
@@ -136,8 +145,9 @@ impl Instant {
         Self::now().duration_since(*self)
     }
 
-    /// So much later, if the clock can say that.
+    /// Returns `self + duration`, or `None` if it overflows.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, Instant};
     /// assert_eq!(Instant::now().checked_add(Duration::MAX), None);
@@ -146,8 +156,9 @@ impl Instant {
         self.std.checked_add(duration).map(Self::from_std)
     }
 
-    /// So much earlier, if the clock can say that.
+    /// Returns `self - duration`, or `None` if it overflows.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, Instant};
     /// assert_eq!(Instant::now().checked_sub(Duration::MAX), None);

@@ -1,4 +1,4 @@
-//! Ticking at a fixed period.
+//! Ticks at a fixed period.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use super::{Instant, Sleep};
 
-/// How late a tick may come before it counts as missed. What is later than its
-/// timer's resolution and a busy worker explain was held up by the program.
+/// How late a tick may come before it counts as missed. The timer's resolution and
+/// a busy worker explain less; a program that is held up explains more.
 const LATE: Duration = Duration::from_millis(5);
 
-/// Ticks now, and then every `period`.
+/// Creates an [`Interval`] that ticks now, and then every `period`.
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{Duration, Instant, interval};
 ///
@@ -28,14 +29,16 @@ const LATE: Duration = Duration::from_millis(5);
 /// ```
 ///
 /// # Panics
-/// If `period` is zero; outside a runtime, and in one without timers.
+/// Panics if `period` is zero, outside a runtime, and in a runtime without
+/// [`enable_time`](crate::runtime::Builder::enable_time).
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     interval_at(Instant::now(), period)
 }
 
-/// Ticks at `start`, and then every `period`.
+/// Creates an [`Interval`] that ticks at `start`, and then every `period`.
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{Duration, Instant, interval_at};
 ///
@@ -49,7 +52,8 @@ pub fn interval(period: Duration) -> Interval {
 /// ```
 ///
 /// # Panics
-/// If `period` is zero; outside a runtime, and in one without timers.
+/// Panics if `period` is zero, outside a runtime, and in a runtime without
+/// [`enable_time`](crate::runtime::Builder::enable_time).
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert!(!period.is_zero(), "`period` must be non-zero.");
@@ -60,7 +64,10 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     }
 }
 
-/// What an [`Interval`] does about ticks that came too late to be seen in time.
+/// What an [`Interval`] does when ticks were missed.
+///
+/// A tick is missed if it is taken more than 5 ms late, because the program was
+/// busy with something else.
 ///
 /// With a period of 10 ms and a program that is held up from 12 to 35 ms:
 ///
@@ -70,6 +77,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// | `Delay` | 0, 10, *held up*, 35, 45, 55 |
 /// | `Skip` | 0, 10, *held up*, 35, 40, 50 |
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{Duration, MissedTickBehavior, advance, interval};
 ///
@@ -86,18 +94,20 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTickBehavior {
-    /// Catches up: the missed ticks come one after another, until there are as
-    /// many as there should be.
+    /// Catches up: the missed ticks come one right after another.
     #[default]
     Burst,
-    /// Goes on from the late tick: the next is a whole period after it.
+    /// Delays all later ticks: the next one comes a whole period after the late
+    /// one.
     Delay,
-    /// Leaves the missed ticks out: the next comes when it would have.
+    /// Skips the missed ticks: the next one comes at the next multiple of the
+    /// period.
     Skip,
 }
 
 impl MissedTickBehavior {
-    /// When the tick comes after one that was due at `due` and is seen `now`.
+    /// Returns when the next tick is due, after one that was due at `due` and is
+    /// taken `now`.
     fn next(self, due: Instant, now: Instant, period: Duration) -> Option<Instant> {
         let late = now.duration_since(due);
         if late <= LATE {
@@ -114,8 +124,9 @@ impl MissedTickBehavior {
     }
 }
 
-/// Ticks at a fixed period; see [`interval`] and [`interval_at`].
+/// A timer that ticks at a fixed period; see [`interval`] and [`interval_at`].
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{Duration, interval};
 ///
@@ -138,8 +149,9 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Waits for the next tick, and tells when it was due.
+    /// Waits for the next tick, and returns the moment at which it was due.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, interval};
     /// # let runtime = blitzen::runtime::Builder::new_current_thread()
@@ -152,14 +164,17 @@ impl Interval {
     /// ```
     ///
     /// # Cancel safety
-    /// A tick that has not been returned has not happened: it comes again.
+    /// Dropping the future takes no tick: the next call waits for the same one.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// [`tick`](Self::tick) as a function. If it answers `Ready` the task will
-    /// not be woken for the next tick before it asks again.
+    /// Polls for the next tick; see [`tick`](Self::tick).
     ///
+    /// After `Ready` the task is not woken for the following tick until it polls
+    /// again.
+    ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, interval};
     /// # let runtime = blitzen::runtime::Builder::new_current_thread()
@@ -182,8 +197,9 @@ impl Interval {
         Poll::Ready(due)
     }
 
-    /// The next tick comes a period from now.
+    /// Makes the next tick come one period from now.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, Instant, advance, interval};
     /// # let runtime = blitzen::runtime::Builder::new_current_thread()
@@ -201,8 +217,9 @@ impl Interval {
         self.reset_after(self.period);
     }
 
-    /// The next tick comes at once.
+    /// Makes the next tick come at once.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, Instant, interval};
     /// # let runtime = blitzen::runtime::Builder::new_current_thread()
@@ -218,8 +235,9 @@ impl Interval {
         self.reset_at(Instant::now());
     }
 
-    /// The next tick comes so long from now.
+    /// Makes the next tick come `after` from now.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, Instant, interval};
     /// # let runtime = blitzen::runtime::Builder::new_current_thread()
@@ -235,8 +253,9 @@ impl Interval {
         self.reset_at(Instant::after(after));
     }
 
-    /// The next tick comes at `deadline`.
+    /// Makes the next tick come at `deadline`.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, Instant, interval};
     /// # let runtime = blitzen::runtime::Builder::new_current_thread()
@@ -252,8 +271,9 @@ impl Interval {
         self.sleep.as_mut().reset(deadline);
     }
 
-    /// What it does about missed ticks.
+    /// Returns what the interval does when ticks were missed.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, MissedTickBehavior, interval};
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
@@ -265,8 +285,9 @@ impl Interval {
         self.missed
     }
 
-    /// Changes what it does about missed ticks.
+    /// Sets what the interval does when ticks were missed.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, MissedTickBehavior, interval};
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
@@ -278,8 +299,9 @@ impl Interval {
         self.missed = behavior;
     }
 
-    /// The time between two ticks.
+    /// Returns the time between two ticks.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, interval};
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();

@@ -1,5 +1,4 @@
-//! Timers: sleeping, ticking, giving up after a while, and a clock that can be
-//! stopped.
+//! Sleeps, intervals, timeouts, and a clock that can be paused.
 //!
 //! ```
 //! use blitzen::time::{self, Duration};
@@ -19,37 +18,35 @@
 //! # });
 //! ```
 //!
-//! They need a runtime with [`enable_time`](crate::runtime::Builder::enable_time).
+//! They need a runtime that was built with
+//! [`enable_time`](crate::runtime::Builder::enable_time).
 //!
-//! # How exact timers are
+//! # Precision
 //!
-//! No timer is ever early. How late it is has two parts:
+//! No timer fires early. It may fire late for two reasons:
 //!
-//! * The runtime counts the time in ticks of 25 µs, and a timer fires at the
-//!   first tick after its deadline. So a sleep of 100 µs takes little more than
-//!   that, and not a millisecond. Where many timers are due one after another, a
-//!   worker wakes for them every 250 µs, and fires all at once: each is up to so
-//!   much late, half of it on average, and ten thousand a second cost hardly more
-//!   than a thousand.
-//! * The system takes its time to wake a sleeping thread, on Linux some 50 µs (and
-//!   50 µs more where the thread is not the runtime's own, but that of
-//!   `block_on`). A worker that is awake fires its timers between two tasks, at
-//!   the latest about a millisecond after they are due; those of a worker that is
-//!   stuck in a task are fired by others.
+//! * The runtime counts time in ticks of 25 µs, and a timer fires at the first tick
+//!   after its deadline: a sleep of 100 µs takes little more than that. Where many
+//!   timers are due one after another, a worker wakes for them every 250 µs and
+//!   fires all that are due. Each is then up to 250 µs late, 125 µs on average, and
+//!   ten thousand timers a second cost hardly more than a thousand.
+//! * The system needs time to wake a sleeping thread: on Linux some 50 µs, and 50 µs
+//!   more for the thread that called `block_on`. A worker that is awake fires its
+//!   timers between two tasks, at most about a millisecond after they are due.
+//!   Other workers fire the timers of a worker that is blocked by a task.
 //!
-//! [`timer_resolution`](crate::runtime::Builder::timer_resolution) sets the
-//! 250 µs, and with them the ticks, which are a tenth: down to a microsecond each,
-//! for programs that care more for exactness than for the cost of waking up.
+//! [`timer_resolution`](crate::runtime::Builder::timer_resolution) sets the 250 µs. A
+//! tick is a tenth of it, and at least a microsecond.
 //!
-//! Deadlines may be as far away as you like: one that lies beyond what the clock
-//! can say, such as that of `sleep(Duration::MAX)`, is some thirty years away.
+//! A deadline may be as far away as you like. One that overflows the clock, such as
+//! that of `sleep(Duration::MAX)`, is some thirty years away.
 //!
-//! # A clock that stands still
+//! # A paused clock
 //!
-//! In tests, time can be [paused](pause): then it moves only when it is
-//! [advanced](advance), or by itself, to the next timer, when nothing else is
-//! left to do. An hour's sleep takes no time at all, and ends after exactly an
-//! hour by the runtime's own clock, which [`Instant::now`] reads.
+//! Tests can [pause](pause) the clock. It then moves only when it is
+//! [advanced](advance), and by itself, to the next timer, when nothing else is left
+//! to do. A sleep of an hour takes no time at all, and ends after exactly an hour by
+//! the runtime's own clock, which [`Instant::now`] reads.
 //!
 //! ```
 //! use blitzen::time::{self, Duration, Instant};
@@ -84,9 +81,9 @@ pub use sleep::{Sleep, sleep, sleep_until};
 pub use std::time::Duration;
 pub use timeout::{Timeout, timeout, timeout_at};
 
-/// Tells crates that know no clock how to wait.
+/// Gives the crates that know no clock a way to wait.
 pub(crate) fn install_delay() {
-    // Whoever was first has said the same.
+    // It may be installed already, with the same functions.
     let _ = blitzen_util::delay::install(blitzen_util::delay::Timers {
         check: || {
             let _checked = crate::runtime::timers::here();

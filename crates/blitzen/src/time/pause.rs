@@ -1,4 +1,4 @@
-//! Stopping the clock, and moving it by hand.
+//! Pausing the clock, and advancing it by hand.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use crate::runtime::clock::ClockError;
 use crate::runtime::{Handle, RuntimeFlavor};
 use crate::task::yield_now;
 
-/// Stops the clock of the current runtime.
+/// Pauses the clock of the current runtime.
 ///
-/// From now on it moves only when it is [advanced](advance), or by itself, to
-/// the next timer, when nothing else is left to do: every worker and every
-/// thread that blocks on the runtime waits, no socket is ready, no file
-/// operation and no blocking work is under way. Threads that the runtime does
-/// not know may be at work all the same.
+/// A paused clock moves only when it is [advanced](advance), and by itself, to the
+/// next timer, when nothing else is left to do: every worker and every thread that
+/// blocks on the runtime waits, no socket is ready, and no file operation and no
+/// blocking work is running. The runtime does not know what other threads do.
 ///
-/// It works in runtimes of every flavour; see also
+/// A runtime of any flavour can be paused; see also
 /// [`start_paused`](crate::runtime::Builder::start_paused).
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{self, Duration, Instant};
 ///
@@ -30,21 +30,21 @@ use crate::task::yield_now;
 /// ```
 ///
 /// # Panics
-/// If it stands still already, and outside a runtime.
+/// Panics if the clock is paused already, and outside a runtime.
 #[track_caller]
 pub fn pause() {
     let handle = Handle::current();
     if let Err(ClockError::Frozen | ClockError::NotFrozen) = handle.inner.world().clock().pause() {
         panic!("time is already frozen");
     }
-    // Those who sleep until a timer is due have to think again.
+    // Workers that are parked until a timer is due compute their wake time anew.
     handle.inner.world().interrupt_all();
 }
 
-/// [`pause`] where a multi-thread runtime is to refuse it.
+/// Pauses the clock, as [`pause`] does, and refuses a multi-thread runtime.
 ///
 /// # Panics
-/// As [`pause`], and in a multi-thread runtime.
+/// Panics where [`pause`] does, and in a multi-thread runtime.
 #[doc(hidden)]
 #[track_caller]
 pub fn pause_current_thread() {
@@ -56,8 +56,9 @@ pub fn pause_current_thread() {
     pause();
 }
 
-/// Lets the clock go on, from where it stands.
+/// Resumes the clock, from the moment at which it stands.
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{self, Duration, Instant};
 ///
@@ -65,14 +66,14 @@ pub fn pause_current_thread() {
 /// # runtime.block_on(async {
 /// time::pause();
 /// time::advance(Duration::from_secs(3600)).await;
-/// let stood = Instant::now();
+/// let paused_at = Instant::now();
 /// time::resume();
-/// assert!(Instant::now() >= stood);
+/// assert!(Instant::now() >= paused_at);
 /// # });
 /// ```
 ///
 /// # Panics
-/// If it does not stand still, and outside a runtime.
+/// Panics if the clock is not paused, and outside a runtime.
 #[track_caller]
 pub fn resume() {
     let handle = Handle::current();
@@ -82,12 +83,13 @@ pub fn resume() {
     handle.inner.world().interrupt_all();
 }
 
-/// Moves the clock, which stands still, forward, fires the timers that this
-/// makes due, and gives way once to the tasks that wait for them.
+/// Advances the paused clock by `duration`, fires the timers that are due then, and
+/// yields once to the tasks that wait for them.
 ///
-/// The clock goes to its new time in one step, past all the timers on the way.
-/// To have it stop at each, [`sleep`](super::sleep) instead.
+/// The clock jumps in one step past all the timers on the way. To stop at each of
+/// them, use [`sleep`](super::sleep) instead.
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{self, Duration, Instant};
 ///
@@ -101,11 +103,10 @@ pub fn resume() {
 /// ```
 ///
 /// # Cancel safety
-/// The clock has moved with the first poll.
+/// The first poll advances the clock; dropping the future later changes nothing.
 ///
 /// # Panics
-/// If the clock does not stand still, or cannot show a time as late as that; and
-/// outside a runtime.
+/// Panics if the clock is not paused or overflows, and outside a runtime.
 pub async fn advance(duration: Duration) {
     let handle = Handle::current();
     let world = handle.inner.world();

@@ -1,4 +1,4 @@
-//! Waiting for a moment.
+//! Waiting until a deadline.
 
 use std::fmt;
 use std::future::Future;
@@ -13,10 +13,14 @@ use super::Instant;
 use crate::runtime::clock::{self, to_ns};
 use crate::runtime::{context, timers};
 
-/// Waits for some time.
+/// Waits for `duration`.
 ///
-/// See [`time`](super) for how exact it is.
+/// The future is ready no earlier than `duration` after this call; the page of
+/// [`time`](super) says how much later. A `duration` that overflows the clock
+/// counts as some thirty years. A `duration` of zero waits for the next tick of the
+/// timers, so that a loop of such sleeps lets other tasks run and I/O proceed.
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{Duration, Instant, sleep};
 ///
@@ -30,18 +34,20 @@ use crate::runtime::{context, timers};
 /// ```
 ///
 /// # Cancel safety
-/// Dropping it takes the timer away, and loses nothing.
+/// Dropping the future removes the timer.
 ///
 /// # Panics
-/// Outside a runtime, and in one without timers.
+/// Panics outside a runtime, and in a runtime without
+/// [`enable_time`](crate::runtime::Builder::enable_time).
 #[inline]
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
     Sleep::after(duration)
 }
 
-/// Waits until `deadline`.
+/// Waits until `deadline`. A deadline in the past is ready at the first poll.
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{Duration, Instant, sleep_until};
 ///
@@ -55,10 +61,11 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// ```
 ///
 /// # Cancel safety
-/// Dropping it takes the timer away, and loses nothing.
+/// Dropping the future removes the timer.
 ///
 /// # Panics
-/// Outside a runtime, and in one without timers.
+/// Panics outside a runtime, and in a runtime without
+/// [`enable_time`](crate::runtime::Builder::enable_time).
 #[inline]
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
@@ -68,10 +75,13 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 pin_project_lite::pin_project! {
     /// The future of [`sleep`] and [`sleep_until`].
     ///
-    /// It waits in the runtime in which it was made, from its first poll on. It
-    /// can be used again by [`reset`](Self::reset), which costs less than making
-    /// another; for that it has to be pinned.
+    /// It belongs to the runtime in which it was created, and its timer is armed by
+    /// the first poll. [`reset`](Self::reset) makes it wait again, at less cost than a
+    /// new one; for that it has to be pinned.
     ///
+    /// Polling it after its runtime has been shut down panics.
+    ///
+    /// # Examples
     /// ```
     /// use blitzen::time::{Duration, Instant, sleep};
     ///
@@ -136,8 +146,9 @@ impl Sleep {
         }
     }
 
-    /// When it ends.
+    /// Returns the deadline.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, Instant, sleep_until};
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
@@ -149,9 +160,10 @@ impl Sleep {
         self.deadline
     }
 
-    /// Whether it has ended, or would at the next poll because its timer has
-    /// fired. A sleep that was never polled has not.
+    /// Returns `true` if the timer has fired. A `Sleep` that was never polled has not
+    /// fired, even if its deadline has passed.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, sleep};
     /// # let runtime = blitzen::runtime::Builder::new_current_thread()
@@ -167,9 +179,10 @@ impl Sleep {
         self.timer.state() == TimerState::Fired
     }
 
-    /// Makes it end at another moment, be that earlier or later, and whether or
-    /// not it has ended. Whoever waits for it goes on waiting.
+    /// Sets another deadline, earlier or later, also after the timer has fired. A
+    /// task that waits for this `Sleep` is woken at the new deadline.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, Instant, sleep};
     /// # let runtime = blitzen::runtime::Builder::new_current_thread()
@@ -193,7 +206,7 @@ impl Sleep {
         }
     }
 
-    /// [`reset`](Self::reset) to a deadline that is in the future.
+    /// Sets a deadline that is in the future; see [`reset`](Self::reset).
     pub(crate) fn reset_ahead(mut self: Pin<&mut Self>, deadline: Instant) {
         self.as_mut().reset(deadline);
         *self.project().first_poll = FirstPoll::Arm;

@@ -1,4 +1,4 @@
-//! Giving up after a while.
+//! Futures with a deadline.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -10,11 +10,14 @@ use blitzen_util::coop;
 use super::error::Elapsed;
 use super::{Instant, Sleep};
 
-/// Runs a future for so long at the most.
+/// Runs `future` for at most `duration`.
 ///
-/// The future is polled before the time is looked at: if it is ready, it wins,
-/// even if it is late. A timer is set up only once it has to wait.
+/// Returns the future's output, or [`Elapsed`] if it was not ready in time; then
+/// the future is dropped with the [`Timeout`]. Each poll polls the future first, so a
+/// future that is ready wins, even if it is late. A timer is armed only if the
+/// future has to wait.
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{Duration, timeout};
 ///
@@ -28,10 +31,14 @@ use super::{Instant, Sleep};
 /// ```
 ///
 /// # Cancel safety
-/// That of the future.
+/// Dropping the returned future drops `future`.
+///
+/// # Errors
+/// Returns [`Elapsed`] if `future` was not ready in time.
 ///
 /// # Panics
-/// Outside a runtime, and in one without timers.
+/// Panics outside a runtime, and in a runtime without
+/// [`enable_time`](crate::runtime::Builder::enable_time).
 #[inline]
 #[track_caller]
 pub fn timeout<F>(duration: Duration, future: F) -> Timeout<F::IntoFuture>
@@ -44,8 +51,9 @@ where
     }
 }
 
-/// Runs a future until `deadline` at the latest; see [`timeout`].
+/// Runs `future` until `deadline` at the latest; see [`timeout`].
 ///
+/// # Examples
 /// ```
 /// use blitzen::time::{Duration, Instant, timeout_at};
 ///
@@ -59,10 +67,14 @@ where
 /// ```
 ///
 /// # Cancel safety
-/// That of the future.
+/// Dropping the returned future drops `future`.
+///
+/// # Errors
+/// Returns [`Elapsed`] if `future` was not ready in time.
 ///
 /// # Panics
-/// Outside a runtime, and in one without timers.
+/// Panics outside a runtime, and in a runtime without
+/// [`enable_time`](crate::runtime::Builder::enable_time).
 #[inline]
 #[track_caller]
 pub fn timeout_at<F>(deadline: Instant, future: F) -> Timeout<F::IntoFuture>
@@ -78,6 +90,7 @@ where
 pin_project_lite::pin_project! {
     /// The future of [`timeout`] and [`timeout_at`].
     ///
+    /// # Examples
     /// ```
     /// use blitzen::time::{Duration, timeout};
     ///
@@ -97,8 +110,9 @@ pin_project_lite::pin_project! {
 }
 
 impl<T> Timeout<T> {
-    /// The future.
+    /// Returns a reference to the future.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, timeout};
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
@@ -110,8 +124,9 @@ impl<T> Timeout<T> {
         &self.value
     }
 
-    /// The future, to be changed.
+    /// Returns a mutable reference to the future.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, timeout};
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
@@ -123,8 +138,9 @@ impl<T> Timeout<T> {
         &mut self.value
     }
 
-    /// The future, without a limit.
+    /// Returns the future, without its limit.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::time::{Duration, timeout};
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
@@ -147,8 +163,8 @@ impl<T: Future> Future for Timeout<T> {
         if let Poll::Ready(value) = this.value.poll(cx) {
             return Poll::Ready(Ok(value));
         }
-        // A future that has used up the task's budget, as one that never waits
-        // does, must not keep the limit from being looked at.
+        // A future that has used up the task's budget, as one that never waits does,
+        // must not keep the limit from being polled.
         let is_late = match had_budget && !coop::has_budget_remaining() {
             true => coop::with_unconstrained(|| this.limit.poll(cx)),
             false => this.limit.poll(cx),

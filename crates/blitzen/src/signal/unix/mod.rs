@@ -1,4 +1,4 @@
-//! Signals of Unix.
+//! Unix signals.
 //!
 //! ```
 //! use blitzen::signal::unix::{SignalKind, signal};
@@ -29,8 +29,9 @@ use super::event_count::EventListener;
 use crate::runtime::Handle;
 use driver::SignalDriver;
 
-/// Which signal.
+/// The number of a signal.
 ///
+/// # Examples
 /// ```
 /// use blitzen::signal::unix::SignalKind;
 ///
@@ -42,8 +43,9 @@ pub struct SignalKind(libc::c_int);
 macro_rules! kinds {
     ($($(#[$attr:meta])* $name:ident $number:ident $about:literal;)*) => {$(
         $(#[$attr])*
-        #[doc = concat!(stringify!($number), ": ", $about)]
+        #[doc = concat!("Returns the kind of ", stringify!($number), ": ", $about)]
         ///
+        /// # Examples
         /// ```
         /// # use blitzen::signal::unix::SignalKind;
         #[doc = concat!(
@@ -58,9 +60,10 @@ macro_rules! kinds {
 }
 
 impl SignalKind {
-    /// The signal with a number of the system's. Those between `SIGRTMIN` and
-    /// `SIGRTMAX` are welcome.
+    /// Creates the kind of the signal with the number `signum`, which may be a real-time
+    /// signal between `SIGRTMIN` and `SIGRTMAX`.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::signal::unix::SignalKind;
     /// let kind = SignalKind::from_raw(libc::SIGPROF);
@@ -70,8 +73,9 @@ impl SignalKind {
         Self(signum)
     }
 
-    /// The system's number of the signal.
+    /// Returns the number of the signal.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::signal::unix::SignalKind;
     /// assert_eq!(SignalKind::interrupt().as_raw_value(), libc::SIGINT);
@@ -83,20 +87,20 @@ impl SignalKind {
     kinds! {
         alarm SIGALRM "a timer of the process has expired.";
         child SIGCHLD "a child has ended, stopped or continued.";
-        hangup SIGHUP "the terminal is gone; by custom, that a service read its configuration again.";
+        hangup SIGHUP "the terminal was closed; services read their configuration again.";
         #[cfg(any(
             target_os = "dragonfly", target_os = "freebsd", target_os = "macos",
             target_os = "netbsd", target_os = "openbsd", target_os = "illumos"
         ))]
-        info SIGINFO "somebody at the terminal asks how it goes.";
+        info SIGINFO "the user asks for the status of the program.";
         interrupt SIGINT "ctrl-c.";
         io SIGIO "a descriptor can be read or written.";
-        pipe SIGPIPE "a pipe was written to that nobody reads.";
-        quit SIGQUIT "ctrl-\\\\: end, and leave a picture of the memory.";
-        terminate SIGTERM "the polite request to end.";
-        user_defined1 SIGUSR1 "what the program wants it to mean.";
-        user_defined2 SIGUSR2 "what the program wants it to mean.";
-        window_change SIGWINCH "the terminal has another size.";
+        pipe SIGPIPE "a pipe without readers was written to.";
+        quit SIGQUIT "ctrl-\\\\: end with a core dump.";
+        terminate SIGTERM "a request to end.";
+        user_defined1 SIGUSR1 "for the program's own use.";
+        user_defined2 SIGUSR2 "for the program's own use.";
+        window_change SIGWINCH "the size of the terminal has changed.";
     }
 }
 
@@ -114,10 +118,11 @@ impl From<SignalKind> for std::os::raw::c_int {
 
 /// A listener for one signal; see [`signal`].
 ///
-/// Signals that come before the last one was taken in are one, as they are to
-/// the system. Every listener is told, in every runtime. It may be moved to
-/// another runtime, and outlive the one it was made in.
+/// Every listener in every runtime receives the signal. Several signals that arrive
+/// before a listener receives one are coalesced into one, as the system does. A
+/// listener can be moved to another runtime, and may outlive its own.
 ///
+/// # Examples
 /// ```
 /// use blitzen::signal::unix::{SignalKind, signal};
 ///
@@ -133,18 +138,19 @@ impl From<SignalKind> for std::os::raw::c_int {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "a listener does nothing unless it is asked"]
+#[must_use = "a listener does nothing unless it is polled"]
 pub struct Signal {
     listener: EventListener,
     driver: Arc<SignalDriver>,
 }
 
-/// Listens for a signal from now on: what comes before the first
+/// Creates a listener for the signal `kind`. A signal that arrives before the first
 /// [`recv`](Signal::recv) is not lost.
 ///
-/// From the first listener on the signal does not do what it does by default,
-/// for as long as the process lives: SIGTERM no longer ends it.
+/// From the first listener on the signal's default action does not happen, for the
+/// rest of the process: SIGTERM, for example, no longer ends it.
 ///
+/// # Examples
 /// ```
 /// use blitzen::signal::unix::{SignalKind, signal};
 ///
@@ -158,12 +164,13 @@ pub struct Signal {
 /// ```
 ///
 /// # Errors
-/// If it is no signal or cannot be caught (SIGKILL, SIGSTOP, and the faults
-/// SIGSEGV, SIGILL and SIGFPE); what the system says; and if the runtime has
-/// been shut down.
+/// Returns `InvalidInput` if `kind` is no signal or one that cannot be caught (SIGKILL,
+/// SIGSTOP, SIGSEGV, SIGILL and SIGFPE), the error of `sigaction(2)` or
+/// `socketpair(2)`, and an error of kind `Other` if the runtime has been shut down.
 ///
 /// # Panics
-/// Outside a runtime, and in one without I/O.
+/// Panics outside a runtime, and in a runtime without
+/// [`enable_io`](crate::runtime::Builder::enable_io).
 #[track_caller]
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     let driver = SignalDriver::current()?;
@@ -172,9 +179,10 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
 }
 
 impl Signal {
-    /// Waits for the signal. `None` if the runtime that this listener relies on
-    /// is gone, and the caller is in no other.
+    /// Waits for the signal. Returns `None` if the listener's runtime has been shut down
+    /// and the caller is in no other.
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::signal::unix::{SignalKind, signal};
     /// # #[blitzen::main(flavor = "current_thread")]
@@ -187,13 +195,14 @@ impl Signal {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future ends the wait and takes nothing away.
+    /// Dropping the future loses no signal.
     pub async fn recv(&mut self) -> Option<()> {
         std::future::poll_fn(|cx| self.poll_recv(cx)).await
     }
 
-    /// [`recv`](Self::recv) for a future of one's own.
+    /// Polls for the signal; see [`recv`](Self::recv).
     ///
+    /// # Examples
     /// ```
     /// # use blitzen::signal::unix::{SignalKind, signal};
     /// # #[blitzen::main(flavor = "current_thread")]
