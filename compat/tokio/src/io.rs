@@ -17,6 +17,9 @@ pub use std::io::{Error, ErrorKind, Result, SeekFrom};
 /// Readiness of any descriptor.
 #[cfg(all(unix, feature = "net"))]
 pub mod unix {
+    #[doc(hidden)]
+    #[allow(deprecated)]
+    pub use blitzen::io::unix::AsyncFdTryNewError;
     pub use blitzen::io::unix::{
         AsyncFd, AsyncFdReadyGuard, AsyncFdReadyMutGuard, AsyncFdRegisterError, TryIoError,
     };

@@ -19,6 +19,7 @@
 //! from inside the stream's own poll, finds a lock that is held and not a
 //! deadlock.
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -42,6 +43,11 @@ pub(crate) struct BiLock<T> {
 // SAFETY: the value is reached by one party at a time (L1), which may be on
 // another thread than the one before: that is a move, no sharing.
 unsafe impl<T: Send> Sync for BiLock<T> {}
+
+// As a mutex has it: a value that somebody left half changed is reached through
+// the lock only. A panic releases the lock.
+impl<T> UnwindSafe for BiLock<T> {}
+impl<T> RefUnwindSafe for BiLock<T> {}
 
 impl<T> BiLock<T> {
     pub(crate) fn new(value: T) -> Self {

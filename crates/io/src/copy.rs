@@ -11,6 +11,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::panic::RefUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -137,6 +138,10 @@ enum ReaderState {
     /// Reported when everything before it has been written (C1).
     Failed(io::Error),
 }
+
+// The error in `ReaderState` is what keeps it from being so by itself. Nobody sees it
+// before it is returned.
+impl RefUnwindSafe for CopyBuffer {}
 
 /// What one look at the reader brought.
 enum FillOutcome {

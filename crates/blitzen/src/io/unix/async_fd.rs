@@ -873,6 +873,11 @@ pub struct AsyncFdRegisterError<T> {
     cause: io::Error,
 }
 
+/// The former name of [`AsyncFdRegisterError`].
+#[doc(hidden)]
+#[deprecated(note = "use `AsyncFdRegisterError`")]
+pub type AsyncFdTryNewError<T> = AsyncFdRegisterError<T>;
+
 impl<T> AsyncFdRegisterError<T> {
     /// The value, and what the system says.
     ///

@@ -2,6 +2,9 @@
 
 mod async_fd;
 
+#[doc(hidden)]
+#[allow(deprecated)]
+pub use async_fd::AsyncFdTryNewError;
 pub use async_fd::{
     AsyncFd, AsyncFdReadyGuard, AsyncFdReadyMutGuard, AsyncFdRegisterError, TryIoError,
 };
