@@ -1,4 +1,4 @@
-//! Reading from a buffer the source owns.
+//! The trait of readers with a buffer.
 
 use std::io::{self, Cursor};
 use std::ops::DerefMut;
@@ -8,15 +8,17 @@ use std::task::{Context, Poll};
 use crate::AsyncRead;
 use crate::async_read::cursor_rest;
 
-/// A source of bytes that has a buffer of its own, and lends it.
+/// A source of bytes with a buffer of its own, which it lends to its users.
 ///
-/// [`AsyncBufReadExt`](crate::AsyncBufReadExt) has the methods to call, and
-/// [`BufReader`](crate::BufReader) makes one of any [`AsyncRead`].
+/// [`AsyncBufReadExt`](crate::AsyncBufReadExt) has the methods to call.
+/// [`BufReader`](crate::BufReader) adds a buffer to any [`AsyncRead`].
+///
+/// # Examples
 ///
 /// ```
 /// use std::pin::Pin;
 /// use std::task::{Context, Poll, Waker};
-/// use blitzen_io::AsyncBufRead;
+/// use blitzen::io::AsyncBufRead;
 ///
 /// let mut source: &[u8] = b"abc";
 /// let mut cx = Context::from_waker(Waker::noop());
@@ -27,16 +29,46 @@ use crate::async_read::cursor_rest;
 /// assert_eq!(*source, b"c");
 /// ```
 pub trait AsyncBufRead: AsyncRead {
-    /// The unread part of the buffer, filled first if there is none.
+    /// Attempts to return the unread bytes of the buffer, filling it first if there
+    /// are none.
     ///
-    /// An empty slice is the end of the source. `Pending` means that the task
-    /// will be woken when it is worth trying again.
+    /// An empty slice means that the source has ended. Returns `Poll::Pending` if
+    /// there is nothing to read yet; the task of `cx` is woken when it should try
+    /// again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::Pin;
+    /// use std::task::{Context, Poll, Waker};
+    /// use blitzen::io::{AsyncBufRead, BufReader};
+    ///
+    /// let mut reader = BufReader::new(&b"abc"[..]);
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let polled = Pin::new(&mut reader).poll_fill_buf(&mut cx);
+    /// assert!(matches!(polled, Poll::Ready(Ok(b"abc"))));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the source, such as that of `read(2)`.
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>>;
 
     /// Marks the first `amt` bytes of the buffer as read.
     ///
-    /// `amt` is at most the length of what the last
+    /// `amt` must not exceed the length of what the last
     /// [`poll_fill_buf`](Self::poll_fill_buf) returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::Pin;
+    /// use blitzen::io::AsyncBufRead;
+    ///
+    /// let mut reader: &[u8] = b"abc";
+    /// Pin::new(&mut reader).consume(2);
+    /// assert_eq!(reader, b"c");
+    /// ```
     fn consume(self: Pin<&mut Self>, amt: usize);
 }
 

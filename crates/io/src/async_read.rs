@@ -1,4 +1,4 @@
-//! Reading bytes into a buffer the caller owns.
+//! The trait of sources of bytes.
 
 use std::io::{self, Cursor};
 use std::ops::DerefMut;
@@ -7,16 +7,18 @@ use std::task::{Context, Poll};
 
 use crate::ReadBuf;
 
-/// A source of bytes.
+/// A source of bytes that a task can wait for.
 ///
-/// This is what a stream implements; [`AsyncReadExt`](crate::AsyncReadExt) is
-/// what its users call.
+/// Streams implement this trait; their users call the methods of
+/// [`AsyncReadExt`](crate::AsyncReadExt).
+///
+/// # Examples
 ///
 /// ```
 /// use std::io;
 /// use std::pin::Pin;
 /// use std::task::{Context, Poll};
-/// use blitzen_io::{AsyncRead, AsyncReadExt, ReadBuf};
+/// use blitzen::io::{AsyncRead, AsyncReadExt, ReadBuf};
 ///
 /// /// Counts upwards for ever.
 /// struct Counter(u8);
@@ -35,24 +37,47 @@ use crate::ReadBuf;
 ///     }
 /// }
 ///
-/// # futures::executor::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// let mut bytes = [0; 4];
 /// Counter(7).read_exact(&mut bytes).await?;
 /// assert_eq!(bytes, [7, 8, 9, 10]);
-/// # io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 pub trait AsyncRead {
-    /// Reads into the unfilled part of `buf`.
+    /// Attempts to read into the unfilled part of `buf`.
     ///
-    /// * `Ready(Ok(()))`: what was read has been appended to `buf`. If nothing
-    ///   was, although there was room, the source has ended.
-    /// * `Pending`: nothing was read, and the task will be woken when it is
-    ///   worth trying again.
-    /// * `Ready(Err(e))`: nothing was read.
+    /// Returns:
     ///
-    /// An implementation fills the buffer it was given and never puts another
-    /// in its place.
+    /// * `Poll::Ready(Ok(()))` when the bytes that were read have been appended to
+    ///   `buf`. If `buf` had room and nothing was appended, the source has ended.
+    /// * `Poll::Pending` when there is nothing to read yet. Nothing was read, and
+    ///   the task of `cx` is woken when it should try again.
+    /// * `Poll::Ready(Err(error))` when the source failed. Nothing was read.
+    ///
+    /// An implementation must not put another buffer in the place of `buf`: the
+    /// readers of this crate panic if it does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::Pin;
+    /// use std::task::{Context, Poll, Waker};
+    /// use blitzen::io::{AsyncRead, ReadBuf};
+    ///
+    /// let mut reader: &[u8] = b"hello";
+    /// let mut storage = [0; 4];
+    /// let mut buf = ReadBuf::new(&mut storage);
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let polled = Pin::new(&mut reader).poll_read(&mut cx, &mut buf);
+    /// assert!(matches!(polled, Poll::Ready(Ok(()))));
+    /// assert_eq!(buf.filled(), b"hell");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the source, such as that of `read(2)`.
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -122,7 +147,7 @@ impl<T: AsRef<[u8]> + Unpin> AsyncRead for Cursor<T> {
     }
 }
 
-/// What lies behind the cursor; nothing if it stands beyond the end.
+/// Returns what lies behind the cursor; nothing if it is beyond the end.
 pub(crate) fn cursor_rest<T: AsRef<[u8]>>(cursor: &Cursor<T>) -> &[u8] {
     let bytes = cursor.get_ref().as_ref();
     let start = usize::try_from(cursor.position()).unwrap_or(usize::MAX);

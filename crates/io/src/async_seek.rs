@@ -1,4 +1,4 @@
-//! Moving within a source or a sink.
+//! The trait of streams with a position.
 
 use std::io::{self, Cursor, Seek, SeekFrom};
 use std::ops::DerefMut;
@@ -7,16 +7,17 @@ use std::task::{Context, Poll};
 
 /// A stream with a position that can be moved.
 ///
-/// A seek has two halves, so that one call need not be repeated with the same
-/// arguments until it is through: [`start_seek`](Self::start_seek) says where
-/// to go, [`poll_complete`](Self::poll_complete) waits until the stream is
-/// there. [`AsyncSeekExt::seek`](crate::AsyncSeekExt::seek) does both.
+/// A seek has two steps: [`start_seek`](Self::start_seek) begins it, and
+/// [`poll_complete`](Self::poll_complete) waits until it is done.
+/// [`AsyncSeekExt::seek`](crate::AsyncSeekExt::seek) does both.
+///
+/// # Examples
 ///
 /// ```
 /// use std::io::{Cursor, SeekFrom};
 /// use std::pin::Pin;
 /// use std::task::{Context, Poll, Waker};
-/// use blitzen_io::AsyncSeek;
+/// use blitzen::io::AsyncSeek;
 ///
 /// let mut cursor = Cursor::new(b"abcdef");
 /// let mut cx = Context::from_waker(Waker::noop());
@@ -27,16 +28,55 @@ use std::task::{Context, Poll};
 pub trait AsyncSeek {
     /// Begins to move to `position`.
     ///
-    /// A stream that is still busy with an earlier operation may answer with
-    /// an error: wait with [`poll_complete`](Self::poll_complete) first. A
-    /// position before the start is an error; beyond the end it is allowed.
+    /// A position beyond the end is allowed. Call
+    /// [`poll_complete`](Self::poll_complete) to wait until the stream has moved.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::{Cursor, SeekFrom};
+    /// use std::pin::Pin;
+    /// use blitzen::io::AsyncSeek;
+    ///
+    /// let mut cursor = Cursor::new(b"abcdef");
+    /// Pin::new(&mut cursor).start_seek(SeekFrom::Start(2))?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidInput`](io::ErrorKind::InvalidInput) if `position` lies
+    /// before the start. A stream that is still busy with an earlier operation may
+    /// return [`Other`](io::ErrorKind::Other): call
+    /// [`poll_complete`](Self::poll_complete) first.
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()>;
 
-    /// Waits until the seek is through, and returns the new position from the
+    /// Attempts to complete a seek, and returns the new position, counted from the
     /// start.
     ///
-    /// Without a seek under way it returns at once, or when the operation that
-    /// is under way has ended; the position is then what the stream last knew.
+    /// If no seek was started, it returns the last position that the stream knows.
+    /// Returns `Poll::Pending` while the stream is busy; the task of `cx` is woken
+    /// when it should try again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::{Cursor, SeekFrom};
+    /// use std::pin::Pin;
+    /// use std::task::{Context, Poll, Waker};
+    /// use blitzen::io::AsyncSeek;
+    ///
+    /// let mut cursor = Cursor::new(b"abcdef");
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// Pin::new(&mut cursor).start_seek(SeekFrom::Start(2))?;
+    /// let polled = Pin::new(&mut cursor).poll_complete(&mut cx);
+    /// assert!(matches!(polled, Poll::Ready(Ok(2))));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the stream, such as that of `lseek(2)`.
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>>;
 }
 

@@ -1,20 +1,22 @@
-//! Writing bytes.
+//! The trait of sinks of bytes.
 
 use std::io::{self, Cursor, IoSlice, Write};
 use std::ops::DerefMut;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A sink of bytes.
+/// A sink of bytes that a task can wait for.
 ///
-/// This is what a stream implements; [`AsyncWriteExt`](crate::AsyncWriteExt)
-/// is what its users call.
+/// Streams implement this trait; their users call the methods of
+/// [`AsyncWriteExt`](crate::AsyncWriteExt).
+///
+/// # Examples
 ///
 /// ```
 /// use std::io;
 /// use std::pin::Pin;
 /// use std::task::{Context, Poll};
-/// use blitzen_io::{AsyncWrite, AsyncWriteExt};
+/// use blitzen::io::{AsyncWrite, AsyncWriteExt};
 ///
 /// /// Adds up what is written.
 /// #[derive(Default)]
@@ -39,38 +41,120 @@ use std::task::{Context, Poll};
 ///     }
 /// }
 ///
-/// # futures::executor::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// let mut sum = Sum::default();
 /// sum.write_all(&[1, 2, 3]).await?;
 /// assert_eq!(sum.0, 6);
-/// # io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 pub trait AsyncWrite {
-    /// Writes some of `buf`, and returns how much.
+    /// Attempts to write some of `buf`, and returns how many bytes.
     ///
-    /// `Ready(Ok(n))` takes the first `n` bytes, `n <= buf.len()`; zero, where
-    /// `buf` is not empty, means that the sink takes nothing more. `Pending`
-    /// means that nothing was taken and the task will be woken when it is worth
-    /// trying again; so does an error, without the waking.
+    /// Returns:
+    ///
+    /// * `Poll::Ready(Ok(n))` when the first `n` bytes of `buf` were written. Zero,
+    ///   if `buf` is not empty, means that the sink accepts nothing more.
+    /// * `Poll::Pending` when the sink cannot accept bytes yet. Nothing was written,
+    ///   and the task of `cx` is woken when it should try again.
+    /// * `Poll::Ready(Err(error))` when the sink failed. Nothing was written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::Pin;
+    /// use std::task::{Context, Poll, Waker};
+    /// use blitzen::io::AsyncWrite;
+    ///
+    /// let mut writer = Vec::new();
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let polled = Pin::new(&mut writer).poll_write(&mut cx, b"hello");
+    /// assert!(matches!(polled, Poll::Ready(Ok(5))));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the sink, such as that of `write(2)`.
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>>;
 
-    /// Sends on what was written and is still held back.
+    /// Attempts to send all bytes that the sink still holds back.
+    ///
+    /// Returns `Poll::Pending` while some are left; the task of `cx` is woken when
+    /// it should try again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::Pin;
+    /// use std::task::{Context, Waker};
+    /// use blitzen::io::{AsyncWrite, BufWriter};
+    ///
+    /// let mut writer = BufWriter::new(Vec::new());
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// assert!(Pin::new(&mut writer).poll_write(&mut cx, b"hello").is_ready());
+    /// assert!(Pin::new(&mut writer).poll_flush(&mut cx).is_ready());
+    /// assert_eq!(writer.get_ref(), b"hello");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the sink, such as that of `write(2)`.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Ends the writing: flushes, and tells the other side that no more comes.
+    /// Attempts to flush the sink and to close it for writing.
     ///
-    /// After `Ready(Ok(()))` nothing may be written. For a socket this closes
-    /// the sending direction, for TLS it sends the closing message.
+    /// A socket closes its sending direction, a TLS stream sends its closing
+    /// message first. After `Poll::Ready(Ok(()))` nothing may be written.
+    ///
+    /// Returns `Poll::Pending` until that is done; the task of `cx` is woken when it
+    /// should try again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::Pin;
+    /// use std::task::{Context, Waker};
+    /// use blitzen::io::AsyncWrite;
+    ///
+    /// let (mut client, _server) = blitzen::io::duplex(8);
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// assert!(Pin::new(&mut client).poll_shutdown(&mut cx).is_ready());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the sink, such as that of `shutdown(2)`.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Like [`poll_write`](Self::poll_write), from several buffers in order.
+    /// Attempts to write some of `bufs`, one after another, and returns how many
+    /// bytes.
     ///
-    /// Unless implemented, writes the first one that is not empty.
+    /// This is [`poll_write`](Self::poll_write) for several buffers. The default
+    /// implementation writes the first buffer that is not empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::IoSlice;
+    /// use std::pin::Pin;
+    /// use std::task::{Context, Poll, Waker};
+    /// use blitzen::io::AsyncWrite;
+    ///
+    /// let mut writer = Vec::new();
+    /// let bufs = [IoSlice::new(b"ab"), IoSlice::new(b"cd")];
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// let polled = Pin::new(&mut writer).poll_write_vectored(&mut cx, &bufs);
+    /// assert!(matches!(polled, Poll::Ready(Ok(4))));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the sink, such as that of `writev(2)`.
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -80,20 +164,30 @@ pub trait AsyncWrite {
         self.poll_write(cx, first.map_or(&[], |buf| &**buf))
     }
 
-    /// Whether [`poll_write_vectored`](Self::poll_write_vectored) is better
-    /// than gathering the buffers into one first.
+    /// Returns whether [`poll_write_vectored`](Self::poll_write_vectored) is
+    /// cheaper than one write of all buffers copied together.
+    ///
+    /// The default implementation returns `false`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::AsyncWrite;
+    ///
+    /// assert!(Vec::new().is_write_vectored());
+    /// ```
     fn is_write_vectored(&self) -> bool {
         false
     }
 }
 
-/// How many bytes the buffers hold together.
+/// Returns how many bytes the buffers hold together.
 pub(crate) fn total_len(bufs: &[IoSlice<'_>]) -> usize {
     bufs.iter()
         .fold(0, |sum: usize, buf| sum.saturating_add(buf.len()))
 }
 
-/// The five methods, each passed to what `$this => $inner` makes of `self`.
+/// Implements the five methods by what `$this => $inner` makes of `self`.
 macro_rules! delegate_write {
     ($this:ident => $inner:expr, $shared:ident => $inner_ref:expr) => {
         fn poll_write(
@@ -149,7 +243,7 @@ where
     delegate_write!(this => this.as_deref_mut(), this => (**this));
 }
 
-/// A sink in memory: its blocking form never blocks.
+/// Implements the trait for sinks in memory, whose `Write` never blocks.
 macro_rules! write_at_once {
     ($($sink:ty),*) => {$(
         impl AsyncWrite for $sink {

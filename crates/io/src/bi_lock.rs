@@ -1,23 +1,23 @@
-//! A lock that two parties take in turns, and neither of them waits for on its
-//! thread: who finds it held leaves a waker.
+//! A lock for two parties that never blocks: a party that finds it locked leaves a
+//! waker and returns `Pending`.
 //!
 //! ```text
-//!             take                    give back
-//!      UNLOCKED ───────► LOCKED ───────────────────────► UNLOCKED
-//!                     │ the other one leaves a waker ▲
-//!                     ▼                              │ and wakes it
-//!                  CONTENDED ──────────────────────────┘
+//!              try_lock                  unlock
+//!    UNLOCKED ───────► LOCKED ─────────────────────► UNLOCKED
+//!                        │ the other party               ▲
+//!                        ▼ leaves a waker                │ wakes it
+//!                    CONTENDED ──────────────────────────┘
 //! ```
 //!
-//! L1. Who moved UNLOCKED to LOCKED has the value until it stores UNLOCKED.
-//! L2. Only the party that does not hold the lock fills `waiter`, and moves
-//!     LOCKED to CONTENDED after that, under the slot's lock.
-//! L3. Who gives back an CONTENDED lock takes the waker out and fires it. A waker
-//!     that is there without need costs its task one poll.
+//! L1. The party that moved UNLOCKED to LOCKED owns the value until it stores
+//!     UNLOCKED.
+//! L2. Only the party that does not own the value fills `waiter`, and then moves
+//!     LOCKED to CONTENDED while it holds the lock of `waiter`.
+//! L3. Whoever unlocks a CONTENDED lock takes the waker and wakes it. A needless
+//!     waker costs its task one poll.
 //!
-//! Because it does not block, a waker that polls the other half on the spot,
-//! from inside the stream's own poll, finds a lock that is held and not a
-//! deadlock.
+//! A waker may poll the other half at once, from within the stream's own poll. It
+//! then finds a locked lock, and not a deadlock.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
@@ -32,20 +32,20 @@ const UNLOCKED: u8 = 0;
 const LOCKED: u8 = 1;
 const CONTENDED: u8 = 2;
 
-/// A value for two parties, each of which asks for it from one place at a time.
-/// It is pinned with the lock.
+/// A value that two parties share, each from one task at a time. It is pinned with
+/// the lock.
 pub(crate) struct BiLock<T> {
     state: AtomicU8,
     waiter: Mutex<Option<Waker>>,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached by one party at a time (L1), which may be on
-// another thread than the one before: that is a move, no sharing.
+// SAFETY: one party at a time uses the value (L1). That it may do so on another
+// thread than the party before amounts to a move, not to sharing.
 unsafe impl<T: Send> Sync for BiLock<T> {}
 
-// As a mutex has it: a value that somebody left half changed is reached through
-// the lock only. A panic releases the lock.
+// As for a mutex: a value that a panic left half changed is reached through the lock
+// only.
 impl<T> UnwindSafe for BiLock<T> {}
 impl<T> RefUnwindSafe for BiLock<T> {}
 
@@ -65,8 +65,7 @@ impl<T> BiLock<T> {
         self.value.into_inner()
     }
 
-    /// Does something with the value, or leaves a waker if the other party is
-    /// at it.
+    /// Calls `act` with the value, or leaves a waker if the other party has it.
     pub(crate) fn poll_with<R>(
         self: Pin<&Self>,
         cx: &mut Context<'_>,
@@ -86,29 +85,29 @@ impl<T> BiLock<T> {
     }
 
     fn try_lock(&self) -> bool {
-        // Acquire, met by the release in `BiLockGuard::drop`: the value is as the
-        // other party left it.
+        // Acquire, met by the release in `BiLockGuard::drop`: what the other party
+        // did to the value is visible.
         self.state
             .compare_exchange(UNLOCKED, LOCKED, Acquire, Relaxed)
             .is_ok()
     }
 
-    /// Leaves a waker with who holds the lock; true if it was given back
-    /// meanwhile and is now held here.
+    /// Leaves a waker for the other party. Returns `true` if the lock was released
+    /// meanwhile and is now locked by this party.
     #[cold]
     fn try_lock_or_register(&self, cx: &Context<'_>) -> bool {
         let waker = cx.waker().clone();
         let mut waiter = self.waiter.lock();
         let replaced = waiter.replace(waker);
         let taken = loop {
-            // Relaxed: who reads CONTENDED then locks the slot, which is locked
-            // here, and so finds the waker.
+            // Relaxed: the party that reads CONTENDED then locks `waiter`, which is
+            // locked here, and so finds the waker.
             match self
                 .state
                 .compare_exchange(LOCKED, CONTENDED, Relaxed, Relaxed)
             {
-                // Already CONTENDED means by us, in an earlier poll, and that the
-                // slot has not been looked at since.
+                // CONTENDED already: by an earlier poll of this party, and the waker
+                // was not taken since.
                 Ok(_) | Err(CONTENDED) => break false,
                 Err(_) if self.try_lock() => break true,
                 Err(_) => {} // taken again before we could
@@ -116,18 +115,18 @@ impl<T> BiLock<T> {
         };
         let unneeded = if taken { waiter.take() } else { None };
         drop(waiter);
-        // A waker may run anything when it ends: not under the slot's lock.
+        // Dropping a waker may run any code: not while `waiter` is locked.
         drop((replaced, unneeded));
         taken
     }
 }
 
-/// Gives the lock back, also when the stream panicked.
+/// Unlocks on drop, also if the stream panicked.
 struct BiLockGuard<'a, T>(&'a BiLock<T>);
 
 impl<T> Drop for BiLockGuard<'_, T> {
     fn drop(&mut self) {
-        // Release, met by the acquire in `try_lock`: the next one sees the value.
+        // Release, met by the acquire in `try_lock`: the next owner sees the value.
         if self.0.state.swap(UNLOCKED, Release) == CONTENDED {
             let waiter = self.0.waiter.lock().take();
             if let Some(waker) = waiter {
@@ -154,7 +153,7 @@ mod model {
     }
 
     #[test]
-    fn both_parties_get_their_turn_and_see_the_others_work() {
+    fn both_parties_get_the_lock_and_see_what_the_other_did() {
         loom::model(|| {
             let lock = Arc::new(BiLock::new(0));
             let other = thread::spawn({
@@ -176,14 +175,14 @@ mod model {
     }
 
     #[test]
-    fn a_waiter_that_comes_again_with_another_waker_is_not_forgotten() {
+    fn a_party_that_polls_again_with_another_waker_is_woken() {
         loom::model(|| {
             let lock = Arc::new(BiLock::new(0));
             let other = thread::spawn({
                 let lock = lock.clone();
                 move || add_one(&lock)
             });
-            // Polled once for nothing by somebody who will not come back.
+            // A first poll, with a waker that does nothing.
             let mut cx = Context::from_waker(Waker::noop());
             let polled = Pin::new(&*lock).poll_with(&mut cx, |mut value, _| {
                 *value += 1;

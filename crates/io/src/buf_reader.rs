@@ -1,4 +1,4 @@
-//! A reader with a buffer in front of it.
+//! A reader with a buffer.
 
 use std::fmt;
 use std::io::{self, IoSlice, SeekFrom};
@@ -12,23 +12,26 @@ use crate::byte_buffer::ByteBuffer;
 use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, DEFAULT_CAPACITY, ReadBuf};
 
 pin_project! {
-    /// Reads ahead, so that many small reads cost few of the source's.
+    /// A reader with a buffer: many small reads become few large ones.
     ///
-    /// What was read ahead is lost when the `BufReader` is dropped or taken
-    /// apart: look at [`buffer`](Self::buffer) first. A read that is at least
-    /// as large as the buffer, while that is empty, goes straight to the source.
+    /// Bytes in the buffer are lost when the `BufReader` is dropped or converted with
+    /// [`into_inner`](Self::into_inner). A read that is at least as large as the
+    /// buffer bypasses it if it is empty.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::{AsyncBufReadExt, BufReader};
+    /// use blitzen::io::{AsyncBufReadExt, BufReader};
     ///
-    /// # futures::executor::block_on(async {
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut reader = BufReader::new(&b"name: value\n"[..]);
     /// let mut name = Vec::new();
     /// reader.read_until(b':', &mut name).await?;
     /// assert_eq!(name, b"name:");
     /// assert_eq!(reader.buffer(), b" value\n");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     pub struct BufReader<R> {
         #[pin]
@@ -42,37 +45,42 @@ pin_project! {
 #[derive(Debug)]
 pub(crate) enum ReaderSeek {
     Idle,
-    /// Asked for; the source has not heard of it.
+    /// Requested; the inner reader was not asked yet.
     Wanted(SeekFrom),
-    /// The source goes back to where its reader believes it is; from there it
-    /// has `then` to go. Only where the two do not fit into one number.
+    /// The inner reader moves back by what is in the buffer, and `then` is left.
+    /// Only if the two do not fit into one number.
     Rewinding {
         then: i64,
     },
-    /// The source is on its way to the place asked for.
+    /// The inner reader moves to the requested position.
     Moving,
 }
 
 impl<R: AsyncRead> BufReader<R> {
-    /// Puts a buffer of 8 KiB in front of `inner`.
+    /// Creates a `BufReader` with a buffer of 8 KiB.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let reader = blitzen_io::BufReader::new(blitzen_io::empty());
+    /// let reader = blitzen::io::BufReader::new(blitzen::io::empty());
     /// assert!(reader.buffer().is_empty());
     /// ```
     pub fn new(inner: R) -> Self {
         Self::with_capacity(DEFAULT_CAPACITY, inner)
     }
 
-    /// Puts a buffer of `capacity` bytes in front of `inner`.
+    /// Creates a `BufReader` with a buffer of `capacity` bytes.
     ///
-    /// # Panics
-    /// If `capacity` is zero.
+    /// # Examples
     ///
     /// ```
-    /// let reader = blitzen_io::BufReader::with_capacity(64, blitzen_io::empty());
+    /// let reader = blitzen::io::BufReader::with_capacity(64, blitzen::io::empty());
     /// assert!(reader.buffer().is_empty());
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if `capacity` is zero.
     #[track_caller]
     pub fn with_capacity(capacity: usize, inner: R) -> Self {
         assert!(capacity > 0, "capacity must be greater than zero");
@@ -83,20 +91,28 @@ impl<R: AsyncRead> BufReader<R> {
         }
     }
 
-    /// The source. Reading from it skips what is in the buffer.
+    /// Returns a reference to the inner reader.
+    ///
+    /// Reading from it directly skips the bytes in the buffer.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let reader = blitzen_io::BufReader::new(&b"abc"[..]);
+    /// let reader = blitzen::io::BufReader::new(&b"abc"[..]);
     /// assert_eq!(reader.get_ref(), b"abc");
     /// ```
     pub fn get_ref(&self) -> &R {
         &self.inner
     }
 
-    /// The source, to change it. Reading from it skips what is in the buffer.
+    /// Returns a mutable reference to the inner reader.
+    ///
+    /// Reading from it directly skips the bytes in the buffer.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let mut reader = blitzen_io::BufReader::new(&b"abc"[..]);
+    /// let mut reader = blitzen::io::BufReader::new(&b"abc"[..]);
     /// *reader.get_mut() = b"def";
     /// assert_eq!(reader.get_ref(), b"def");
     /// ```
@@ -104,38 +120,49 @@ impl<R: AsyncRead> BufReader<R> {
         &mut self.inner
     }
 
-    /// The source, pinned. Reading from it skips what is in the buffer.
+    /// Returns a pinned mutable reference to the inner reader.
+    ///
+    /// Reading from it directly skips the bytes in the buffer.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::pin::pin;
-    /// let reader = pin!(blitzen_io::BufReader::new(&b"abc"[..]));
+    /// let reader = pin!(blitzen::io::BufReader::new(&b"abc"[..]));
     /// assert_eq!(*reader.get_pin_mut(), b"abc");
     /// ```
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
         self.project().inner
     }
 
-    /// The source; what is in the buffer is lost.
+    /// Returns the inner reader. Bytes in the buffer are lost.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let reader = blitzen_io::BufReader::new(&b"abc"[..]);
+    /// let reader = blitzen::io::BufReader::new(&b"abc"[..]);
     /// assert_eq!(reader.into_inner(), b"abc");
     /// ```
     pub fn into_inner(self) -> R {
         self.inner
     }
 
-    /// What was read ahead. Unlike
-    /// [`fill_buf`](crate::AsyncBufReadExt::fill_buf) this never reads.
+    /// Returns the bytes in the buffer that were not read yet.
+    ///
+    /// Unlike [`fill_buf`](crate::AsyncBufReadExt::fill_buf) this never reads from the
+    /// inner reader.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # futures::executor::block_on(async {
-    /// use blitzen_io::{AsyncReadExt, BufReader};
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use blitzen::io::{AsyncReadExt, BufReader};
     /// let mut reader = BufReader::new(&b"abc"[..]);
     /// assert_eq!(reader.read_u8().await?, b'a');
     /// assert_eq!(reader.buffer(), b"bc");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     pub fn buffer(&self) -> &[u8] {
         self.buffer.unread()
@@ -178,9 +205,9 @@ impl<R: AsyncRead> AsyncBufRead for BufReader<R> {
     }
 }
 
-/// A seek empties the buffer, wherever it goes; one that fails leaves the
-/// reader where it was. `SeekFrom::Current` counts from the next byte to be
-/// read, not from how far the source has come.
+/// A seek empties the buffer. One that fails leaves the reader where it was.
+/// `SeekFrom::Current` counts from the next byte to be read, not from the position of
+/// the inner reader.
 impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         let this = self.project();
@@ -199,8 +226,8 @@ impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
         let mut this = self.project();
         loop {
             let position = ready!(this.inner.as_mut().poll_complete(cx));
-            // Whatever goes wrong from here on ends the seek. The buffer is
-            // emptied only when the source has moved.
+            // Any error from here on ends the seek. The buffer is emptied only when
+            // the inner reader has moved.
             let seek = std::mem::replace(this.seek, ReaderSeek::Idle);
             let position = position?;
             match seek {
@@ -224,8 +251,8 @@ impl<R: AsyncRead + AsyncSeek> AsyncSeek for BufReader<R> {
     }
 }
 
-/// The source's next move on the way to `wanted`, when it is `ahead` bytes
-/// ahead of its reader.
+/// Returns the inner reader's next move on the way to `wanted`, when the buffer
+/// holds `ahead` bytes.
 fn step(wanted: SeekFrom, ahead: usize) -> (SeekFrom, ReaderSeek) {
     let SeekFrom::Current(offset) = wanted else {
         return (wanted, ReaderSeek::Moving);

@@ -10,21 +10,25 @@ use crate::async_write::delegate_write;
 use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, BufReader, BufWriter, ReadBuf};
 
 pin_project! {
-    /// A [`BufReader`] and a [`BufWriter`] around one stream.
+    /// A stream with a buffer for reading and one for writing: a [`BufReader`] and a
+    /// [`BufWriter`] in one.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::{AsyncBufReadExt, AsyncWriteExt, BufStream};
+    /// use blitzen::io::{AsyncBufReadExt, AsyncWriteExt, BufStream};
     ///
-    /// # futures::executor::block_on(async {
-    /// let (near, far) = blitzen_io::duplex(64);
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (near, far) = blitzen::io::duplex(64);
     /// let (mut near, mut far) = (BufStream::new(near), BufStream::new(far));
     /// near.write_all(b"hello\n").await?;
     /// near.flush().await?;
     /// let mut line = String::new();
     /// far.read_line(&mut line).await?;
     /// assert_eq!(line, "hello\n");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     #[derive(Debug)]
     pub struct BufStream<RW> {
@@ -34,10 +38,12 @@ pin_project! {
 }
 
 impl<RW: AsyncRead + AsyncWrite> BufStream<RW> {
-    /// Puts two buffers of 8 KiB in front of `stream`.
+    /// Creates a `BufStream` with two buffers of 8 KiB.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let stream = blitzen_io::BufStream::new(blitzen_io::duplex(8).0);
+    /// let stream = blitzen::io::BufStream::new(blitzen::io::duplex(8).0);
     /// ```
     pub fn new(stream: RW) -> BufStream<RW> {
         BufStream {
@@ -45,14 +51,18 @@ impl<RW: AsyncRead + AsyncWrite> BufStream<RW> {
         }
     }
 
-    /// Puts buffers of the given capacities in front of `stream`.
+    /// Creates a `BufStream` with buffers of `reader_capacity` and `writer_capacity`
+    /// bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let stream = blitzen::io::BufStream::with_capacity(64, 32, blitzen::io::duplex(8).0);
+    /// ```
     ///
     /// # Panics
-    /// If the reader's capacity is zero.
     ///
-    /// ```
-    /// let stream = blitzen_io::BufStream::with_capacity(64, 32, blitzen_io::duplex(8).0);
-    /// ```
+    /// Panics if `reader_capacity` is zero.
     #[track_caller]
     pub fn with_capacity(
         reader_capacity: usize,
@@ -65,41 +75,53 @@ impl<RW: AsyncRead + AsyncWrite> BufStream<RW> {
         }
     }
 
-    /// The stream, without its buffers.
+    /// Returns a reference to the inner stream.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let stream = blitzen_io::BufStream::new(std::io::Cursor::new(vec![1]));
+    /// let stream = blitzen::io::BufStream::new(std::io::Cursor::new(vec![1]));
     /// assert_eq!(stream.get_ref().get_ref(), &[1]);
     /// ```
     pub fn get_ref(&self) -> &RW {
         self.inner.get_ref().get_ref()
     }
 
-    /// The stream, without its buffers, to change it.
+    /// Returns a mutable reference to the inner stream.
+    ///
+    /// Reading from it or writing to it directly bypasses the buffers.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let mut stream = blitzen_io::BufStream::new(std::io::Cursor::new(vec![1]));
+    /// let mut stream = blitzen::io::BufStream::new(std::io::Cursor::new(vec![1]));
     /// stream.get_mut().set_position(1);
     /// ```
     pub fn get_mut(&mut self) -> &mut RW {
         self.inner.get_mut().get_mut()
     }
 
-    /// The stream, without its buffers, pinned.
+    /// Returns a pinned mutable reference to the inner stream.
+    ///
+    /// Reading from it or writing to it directly bypasses the buffers.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::pin::pin;
-    /// let stream = pin!(blitzen_io::BufStream::new(std::io::Cursor::new(vec![1])));
+    /// let stream = pin!(blitzen::io::BufStream::new(std::io::Cursor::new(vec![1])));
     /// stream.get_pin_mut().set_position(1);
     /// ```
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut RW> {
         self.project().inner.get_pin_mut().get_pin_mut()
     }
 
-    /// The stream; what is in the buffers is lost.
+    /// Returns the inner stream. Bytes in the buffers are lost.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let stream = blitzen_io::BufStream::new(std::io::Cursor::new(vec![1]));
+    /// let stream = blitzen::io::BufStream::new(std::io::Cursor::new(vec![1]));
     /// assert_eq!(stream.into_inner().into_inner(), [1]);
     /// ```
     pub fn into_inner(self) -> RW {
@@ -113,7 +135,7 @@ impl<RW> From<BufReader<BufWriter<RW>>> for BufStream<RW> {
     }
 }
 
-/// The buffers change places; nothing in them is lost.
+/// The buffers change places. Nothing in them is lost.
 impl<RW> From<BufWriter<BufReader<RW>>> for BufStream<RW> {
     fn from(writer: BufWriter<BufReader<RW>>) -> Self {
         let BufWriter {

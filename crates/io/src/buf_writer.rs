@@ -1,4 +1,4 @@
-//! A writer with a buffer in front of it.
+//! A writer with a buffer.
 
 use std::fmt;
 use std::io::{self, IoSlice, SeekFrom};
@@ -12,25 +12,28 @@ use crate::check::{is_interrupted, written};
 use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, DEFAULT_CAPACITY, ReadBuf};
 
 pin_project! {
-    /// Gathers small writes into large ones.
+    /// A writer with a buffer: many small writes become few large ones.
     ///
-    /// What is in the buffer is lost when the `BufWriter` is dropped or taken
-    /// apart: [`flush`](crate::AsyncWriteExt::flush) or
-    /// [`shutdown`](crate::AsyncWriteExt::shutdown) it first. A write that is
-    /// at least as large as the buffer goes straight to the sink, after what is
-    /// in the buffer.
+    /// Bytes in the buffer are lost when the `BufWriter` is dropped or converted with
+    /// [`into_inner`](Self::into_inner): call
+    /// [`flush`](crate::AsyncWriteExt::flush) or
+    /// [`shutdown`](crate::AsyncWriteExt::shutdown) first. A write that is at least
+    /// as large as the buffer bypasses it, after the buffer was written.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::{AsyncWriteExt, BufWriter};
+    /// use blitzen::io::{AsyncWriteExt, BufWriter};
     ///
-    /// # futures::executor::block_on(async {
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut writer = BufWriter::new(Vec::new());
     /// writer.write_all(b"abc").await?;
     /// assert_eq!((writer.buffer(), writer.get_ref().len()), (&b"abc"[..], 0));
     /// writer.flush().await?;
     /// assert_eq!(writer.into_inner(), b"abc");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     pub struct BufWriter<W> {
         #[pin]
@@ -40,12 +43,12 @@ pin_project! {
     }
 }
 
-/// What was written to the buffer and not yet to the sink.
+/// Bytes that were written to the buffer and not yet to the inner writer.
 pub(crate) struct WriteBuffer {
     bytes: Vec<u8>,
-    /// How much of `bytes` the sink has taken; all of it at once is the rule.
+    /// How many of `bytes` the inner writer has taken.
     written_len: usize,
-    /// `bytes` may have got more than was asked for.
+    /// The capacity that was asked for; `bytes` may have more.
     capacity: usize,
 }
 
@@ -53,27 +56,31 @@ pub(crate) struct WriteBuffer {
 #[derive(Debug)]
 pub(crate) enum WriterSeek {
     Idle,
-    /// Asked for; the buffer has to be written out first.
+    /// Requested; the buffer has to be written first.
     Wanted(SeekFrom),
-    /// The sink is on its way.
+    /// The inner writer moves to the requested position.
     Moving,
 }
 
 impl<W: AsyncWrite> BufWriter<W> {
-    /// Puts a buffer of 8 KiB in front of `inner`.
+    /// Creates a `BufWriter` with a buffer of 8 KiB.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let writer = blitzen_io::BufWriter::new(Vec::new());
+    /// let writer = blitzen::io::BufWriter::new(Vec::new());
     /// assert!(writer.buffer().is_empty());
     /// ```
     pub fn new(inner: W) -> Self {
         Self::with_capacity(DEFAULT_CAPACITY, inner)
     }
 
-    /// Puts a buffer of `capacity` bytes in front of `inner`.
+    /// Creates a `BufWriter` with a buffer of `capacity` bytes.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let writer = blitzen_io::BufWriter::with_capacity(64, Vec::new());
+    /// let writer = blitzen::io::BufWriter::with_capacity(64, Vec::new());
     /// assert!(writer.buffer().is_empty());
     /// ```
     pub fn with_capacity(capacity: usize, inner: W) -> Self {
@@ -88,19 +95,25 @@ impl<W: AsyncWrite> BufWriter<W> {
         }
     }
 
-    /// The sink.
+    /// Returns a reference to the inner writer.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// assert!(blitzen_io::BufWriter::new(Vec::new()).get_ref().is_empty());
+    /// assert!(blitzen::io::BufWriter::new(Vec::new()).get_ref().is_empty());
     /// ```
     pub fn get_ref(&self) -> &W {
         &self.inner
     }
 
-    /// The sink, to change it. Writing to it overtakes what is in the buffer.
+    /// Returns a mutable reference to the inner writer.
+    ///
+    /// Bytes written to it directly overtake those in the buffer.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let mut writer = blitzen_io::BufWriter::new(Vec::new());
+    /// let mut writer = blitzen::io::BufWriter::new(Vec::new());
     /// writer.get_mut().push(1);
     /// assert_eq!(writer.get_ref(), &[1]);
     /// ```
@@ -108,36 +121,46 @@ impl<W: AsyncWrite> BufWriter<W> {
         &mut self.inner
     }
 
-    /// The sink, pinned. Writing to it overtakes what is in the buffer.
+    /// Returns a pinned mutable reference to the inner writer.
+    ///
+    /// Bytes written to it directly overtake those in the buffer.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::pin::pin;
-    /// let writer = pin!(blitzen_io::BufWriter::new(Vec::new()));
+    /// let writer = pin!(blitzen::io::BufWriter::new(Vec::new()));
     /// writer.get_pin_mut().push(1);
     /// ```
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut W> {
         self.project().inner
     }
 
-    /// The sink; what is in the buffer is lost.
+    /// Returns the inner writer. Bytes in the buffer are lost.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// assert!(blitzen_io::BufWriter::new(Vec::new()).into_inner().is_empty());
+    /// assert!(blitzen::io::BufWriter::new(Vec::new()).into_inner().is_empty());
     /// ```
     pub fn into_inner(self) -> W {
         self.inner
     }
 
-    /// What the sink has not been given yet.
+    /// Returns the bytes in the buffer that were not written to the inner writer
+    /// yet.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # futures::executor::block_on(async {
-    /// use blitzen_io::{AsyncWriteExt, BufWriter};
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use blitzen::io::{AsyncWriteExt, BufWriter};
     /// let mut writer = BufWriter::new(Vec::new());
     /// writer.write_all(b"abc").await?;
     /// assert_eq!(writer.buffer(), b"abc");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     pub fn buffer(&self) -> &[u8] {
         &self.buffer.bytes[self.buffer.written_len..]
@@ -161,8 +184,8 @@ impl WriteBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Writes what fills the buffer or does not fit: the buffer comes first,
-    /// and then `buf`, straight to the sink if it is large.
+    /// Writes what does not fit, or fills the buffer: the buffer first, and then
+    /// `buf`, past the buffer if it is large.
     fn poll_write_full<W: AsyncWrite>(
         &mut self,
         mut sink: Pin<&mut W>,
@@ -179,7 +202,7 @@ impl WriteBuffer {
         Poll::Ready(Ok(buf.len()))
     }
 
-    /// Writes the buffer out. Interrupted, it goes on where it was.
+    /// Writes the buffer to `sink`. A later call continues where this one stopped.
     fn poll_flush_buffer<W: AsyncWrite>(
         &mut self,
         mut sink: Pin<&mut W>,
@@ -191,7 +214,7 @@ impl WriteBuffer {
                 Ok(0) => {
                     return Poll::Ready(Err(io::Error::new(
                         io::ErrorKind::WriteZero,
-                        "the sink takes no more of the buffered data",
+                        "the writer accepts no more of the buffered bytes",
                     )));
                 }
                 Ok(amount) => self.written_len += written(amount, rest.len()),
@@ -213,7 +236,7 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
-        // What leaves room is also smaller than the buffer: one comparison.
+        // A write that leaves room is also smaller than the buffer: one comparison.
         if buf.len() < this.buffer.room() {
             this.buffer.push(buf);
             return Poll::Ready(Ok(buf.len()));
@@ -228,7 +251,7 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
     ) -> Poll<io::Result<usize>> {
         let mut this = self.project();
         if this.inner.is_write_vectored() {
-            // The sink takes a large batch as well as a large buffer.
+            // Large batches bypass the buffer, as large writes do.
             let total = total_len(bufs);
             if !this.buffer.fits(total) {
                 ready!(this.buffer.poll_flush_buffer(this.inner.as_mut(), cx))?;
@@ -275,7 +298,7 @@ impl<W: AsyncWrite> AsyncWrite for BufWriter<W> {
     }
 }
 
-/// A seek first writes out what is in the buffer, where it belongs.
+/// A seek first writes the buffer.
 impl<W: AsyncWrite + AsyncSeek> AsyncSeek for BufWriter<W> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         let this = self.project();
@@ -293,7 +316,7 @@ impl<W: AsyncWrite + AsyncSeek> AsyncSeek for BufWriter<W> {
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let mut this = self.project();
         let position = ready!(poll_seek(this.inner.as_mut(), this.buffer, this.seek, cx));
-        // Through or failed, the seek is over.
+        // The seek is over, whether it failed or not.
         *this.seek = WriterSeek::Idle;
         Poll::Ready(position)
     }
@@ -307,7 +330,7 @@ fn poll_seek<W: AsyncWrite + AsyncSeek>(
 ) -> Poll<io::Result<u64>> {
     if let WriterSeek::Wanted(position) = *seek {
         ready!(buffer.poll_flush_buffer(sink.as_mut(), cx))?;
-        // The sink may still be busy with the last of the writes.
+        // The inner writer may still be busy with the last write.
         ready!(sink.as_mut().poll_complete(cx))?;
         sink.as_mut().start_seek(position)?;
         *seek = WriterSeek::Moving;
@@ -344,7 +367,7 @@ impl<W: fmt::Debug> fmt::Debug for BufWriter<W> {
     }
 }
 
-/// `buffer/capacity`: the bytes themselves are nobody's business.
+/// Shows `pending/capacity`, and not the bytes.
 impl fmt::Debug for WriteBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -1,4 +1,4 @@
-//! The part of a fixed buffer that was read and not yet used.
+//! A fixed buffer of bytes that were read and not yet used.
 //!
 //! ```text
 //!   0       start        end       initialized    capacity
@@ -7,7 +7,7 @@
 //!
 //! W1. `start <= end <= initialized <= bytes.len()`.
 //! W2. `bytes[..initialized]` are initialised.
-//! W3. An empty buffer lies at the start, where there is the most room.
+//! W3. If nothing is unread, `start` is zero: there is the most room.
 
 use std::fmt;
 use std::io;
@@ -25,7 +25,7 @@ pub(crate) struct ByteBuffer {
 }
 
 impl ByteBuffer {
-    /// A buffer whose memory is not touched before it is read into.
+    /// Creates a buffer whose memory is not touched before it is read into.
     pub(crate) fn uninit(capacity: usize) -> Self {
         Self {
             bytes: Box::new_uninit_slice(capacity),
@@ -35,8 +35,8 @@ impl ByteBuffer {
         }
     }
 
-    /// A buffer of zeros, for readers that count bytes as read which they have
-    /// not written to.
+    /// Creates a buffer of zeros, for readers that set bytes as filled without
+    /// writing to them.
     pub(crate) fn zeroed(capacity: usize) -> Self {
         Self {
             bytes: Box::new_zeroed_slice(capacity),
@@ -62,19 +62,19 @@ impl ByteBuffer {
         self.start == self.end
     }
 
-    /// Whether more can be read behind the unread bytes.
+    /// Returns whether there is room behind the unread bytes.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.end < self.bytes.len()
     }
 
-    /// Exchanges an empty buffer for a larger one.
+    /// Replaces the memory of an empty buffer with `capacity` bytes.
     pub(crate) fn grow(&mut self, capacity: usize) {
         debug_assert!(self.is_empty() && capacity >= self.capacity());
         *self = Self::uninit(capacity);
     }
 
-    /// Uses up `amount` bytes, or all there are if that is less.
+    /// Marks `amount` bytes as used, or all if there are fewer.
     #[inline]
     pub(crate) fn consume(&mut self, amount: usize) {
         if amount < self.end - self.start {
@@ -90,7 +90,7 @@ impl ByteBuffer {
         self.end = 0;
     }
 
-    /// Reads once into the room behind the unread bytes.
+    /// Reads once into the room behind the unread bytes, and returns how many.
     pub(crate) fn poll_fill<R: AsyncRead + ?Sized>(
         &mut self,
         reader: Pin<&mut R>,
@@ -108,7 +108,7 @@ impl ByteBuffer {
     }
 }
 
-/// `unread/capacity`: the bytes themselves are nobody's business.
+/// Shows `unread/capacity`, and not the bytes.
 impl fmt::Debug for ByteBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.end - self.start, self.capacity())

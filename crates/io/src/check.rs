@@ -10,6 +10,7 @@ use crate::{AsyncRead, ReadBuf};
 /// Reads once into `buf`.
 ///
 /// # Panics
+///
 /// If the reader put another buffer in its place. When this returns, what `buf`
 /// counts as filled and initialised is in the memory it covered before.
 #[inline]
@@ -32,6 +33,7 @@ pub(crate) fn poll_read<R: AsyncRead + ?Sized>(
 /// Returns `amount`, which a writer says it took of `given` bytes.
 ///
 /// # Panics
+///
 /// If that is more than there were.
 #[inline]
 #[track_caller]

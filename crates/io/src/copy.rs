@@ -1,13 +1,13 @@
-//! Moves bytes from a reader to a writer.
+//! Copies bytes from a reader to a writer.
 //!
-//! C1. Every byte that was read is written once, in order, before the end or
-//!     an error of the reader is reported.
-//! C2. Before waiting for the reader the writer is flushed: what it holds back
-//!     may be what the other side waits for before it sends more.
-//! C3. A buffer whose size nobody asked for grows when reads fill it: who sends
-//!     a lot at a time is served with fewer, larger reads and writes.
-//! C4. A round of reading and writing spends a unit of the task's budget, for
-//!     neither side need ever wait.
+//! C1. Every byte that was read is written once, in order, before the end or an
+//!     error of the reader is reported.
+//! C2. The writer is flushed before the reader is waited for: the other side may
+//!     need the bytes it holds back before it sends more.
+//! C3. A buffer whose size nobody chose grows when reads fill it: bulk transfers
+//!     use fewer and larger reads and writes.
+//! C4. Each round of reading and writing spends a unit of the task's budget, since
+//!     neither stream may ever have to wait.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,30 +21,38 @@ use crate::byte_buffer::ByteBuffer;
 use crate::check::{is_interrupted, written};
 use crate::{AsyncBufRead, AsyncRead, AsyncWrite, DEFAULT_CAPACITY};
 
-/// What a buffer may grow to (C3).
+/// The largest capacity that a buffer grows to (C3).
 const MAX_CAPACITY: usize = 64 * 1024;
 
-/// Copies everything from `reader` to `writer`, flushes, and returns how many
-/// bytes that was.
+/// Copies all bytes from `reader` to `writer`, flushes `writer`, and returns how
+/// many bytes were copied.
 ///
-/// # Errors
-/// The reader's and the writer's, and
-/// [`WriteZero`](std::io::ErrorKind::WriteZero) if the writer takes no more.
-/// Reads and writes that were interrupted are tried again.
+/// Reads and writes that fail with
+/// [`Interrupted`](std::io::ErrorKind::Interrupted) are repeated.
 ///
-/// # Cancel safety
-/// Not cancel safe: bytes that were read and not yet written are lost with the
-/// future.
+/// # Examples
 ///
 /// ```
-/// # futures::executor::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// let mut reader: &[u8] = b"hello";
 /// let mut writer = Vec::new();
-/// assert_eq!(blitzen_io::copy(&mut reader, &mut writer).await?, 5);
+/// assert_eq!(blitzen::io::copy(&mut reader, &mut writer).await?, 5);
 /// assert_eq!(writer, b"hello");
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
+///
+/// # Cancel safety
+///
+/// Not cancel safe: bytes that were read and not yet written are lost if the
+/// future is dropped.
+///
+/// # Errors
+///
+/// Returns the first error of `reader` or `writer`, or
+/// [`WriteZero`](std::io::ErrorKind::WriteZero) if `writer` accepts no more
+/// bytes. Bytes that were read before an error of `reader` are written first.
 pub async fn copy<'a, R, W>(reader: &'a mut R, writer: &'a mut W) -> io::Result<u64>
 where
     R: AsyncRead + Unpin + ?Sized,
@@ -54,26 +62,37 @@ where
     poll_fn(|cx| copying.poll(Pin::new(&mut *reader), Pin::new(&mut *writer), cx)).await
 }
 
-/// Like [`copy`], straight from the reader's own buffer.
+/// Copies all bytes from `reader` to `writer` without a buffer of its own, flushes
+/// `writer`, and returns how many bytes were copied.
 ///
-/// # Errors
-/// As for [`copy`].
+/// Reads and writes that fail with
+/// [`Interrupted`](std::io::ErrorKind::Interrupted) are repeated.
 ///
-/// # Cancel safety
-/// What has not been written is still in the reader: nothing is lost. How much
-/// was written is not known.
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::BufReader;
+/// use blitzen::io::BufReader;
 ///
-/// # futures::executor::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// let mut reader = BufReader::new(&b"hello"[..]);
 /// let mut writer = Vec::new();
-/// assert_eq!(blitzen_io::copy_buf(&mut reader, &mut writer).await?, 5);
+/// assert_eq!(blitzen::io::copy_buf(&mut reader, &mut writer).await?, 5);
 /// assert_eq!(writer, b"hello");
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
+///
+/// # Cancel safety
+///
+/// If the future is dropped, bytes that were not written are still in `reader`.
+/// The number of bytes that were written is lost.
+///
+/// # Errors
+///
+/// Returns the first error of `reader` or `writer`, or
+/// [`WriteZero`](std::io::ErrorKind::WriteZero) if `writer` accepts no more
+/// bytes.
 pub async fn copy_buf<'a, R, W>(reader: &'a mut R, writer: &'a mut W) -> io::Result<u64>
 where
     R: AsyncBufRead + Unpin + ?Sized,
@@ -115,22 +134,22 @@ where
     .await
 }
 
-/// One direction of a copy.
+/// One direction of a copy: the buffer, and how far it has come.
 #[derive(Debug)]
 pub(crate) struct CopyBuffer {
-    /// What was read and not yet written.
+    /// Bytes that were read and not yet written.
     buffer: ByteBuffer,
     /// Whether the buffer may become larger.
     grows: bool,
-    /// Whether the last read filled it.
+    /// Whether the last read filled the buffer.
     was_full: bool,
     reader: ReaderState,
-    /// What was written and not yet flushed.
+    /// Whether something was written since the last flush.
     needs_flush: bool,
     total: u64,
 }
 
-/// Whether the reader has more to give.
+/// Whether the reader may return more.
 #[derive(Debug)]
 enum ReaderState {
     Open,
@@ -139,27 +158,27 @@ enum ReaderState {
     Failed(io::Error),
 }
 
-// The error in `ReaderState` is what keeps it from being so by itself. Nobody sees it
-// before it is returned.
+// By hand because of the error in `ReaderState`, which nobody sees before it is
+// returned.
 impl RefUnwindSafe for CopyBuffer {}
 
-/// What one look at the reader brought.
+/// The outcome of one attempt to read.
 enum FillOutcome {
-    /// Bytes, or the end, or an error.
+    /// Bytes were read, or the reader ended or failed.
     Progress,
-    /// It has to be waited for.
+    /// There is nothing to read yet.
     Pending,
-    /// Not asked: there is no room, or nothing to expect.
+    /// The reader was not polled: the buffer is full, or the reader has ended.
     NotPolled,
 }
 
 impl CopyBuffer {
-    /// One whose buffer is as large as asked.
+    /// Creates one with a buffer of `capacity` bytes.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self::new(capacity, false)
     }
 
-    /// One whose buffer grows as needed (C3).
+    /// Creates one whose buffer grows as needed (C3).
     pub(crate) fn growing() -> Self {
         Self::new(DEFAULT_CAPACITY, true)
     }
@@ -175,7 +194,7 @@ impl CopyBuffer {
         }
     }
 
-    /// Copies until the reader ends; returns how many bytes that was.
+    /// Copies until the reader ends, and returns how many bytes were copied.
     pub(crate) fn poll<R, W>(
         &mut self,
         mut reader: Pin<&mut R>,
@@ -213,7 +232,7 @@ impl CopyBuffer {
                     Poll::Ready(Err(error)) if is_interrupted(&error) => break,
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                     Poll::Pending => {
-                        // While the writer is busy, the reader can go ahead.
+                        // While the writer is busy, the reader can continue.
                         match self.fill(reader.as_mut(), cx) {
                             FillOutcome::Progress => break,
                             FillOutcome::Pending | FillOutcome::NotPolled => return Poll::Pending,
@@ -224,7 +243,7 @@ impl CopyBuffer {
         }
     }
 
-    /// Reads once behind what is already there, if that makes sense.
+    /// Reads once behind the unread bytes, if there is room.
     #[inline]
     fn fill<R: AsyncRead + ?Sized>(
         &mut self,
@@ -249,7 +268,7 @@ impl CopyBuffer {
         FillOutcome::Progress
     }
 
-    /// Everything that was read has been written.
+    /// Flushes after everything was written, or returns the reader's error.
     fn poll_finish<W: AsyncWrite + ?Sized>(
         &mut self,
         writer: Pin<&mut W>,
@@ -266,7 +285,7 @@ impl CopyBuffer {
     }
 }
 
-/// One write of bytes that are there; zero is an error.
+/// Writes some of `bytes`, which are not empty; zero is an error.
 fn poll_write_some<W: AsyncWrite + ?Sized>(
     writer: Pin<&mut W>,
     bytes: &[u8],
@@ -275,7 +294,7 @@ fn poll_write_some<W: AsyncWrite + ?Sized>(
     match ready!(writer.poll_write(cx, bytes))? {
         0 => Poll::Ready(Err(io::Error::new(
             io::ErrorKind::WriteZero,
-            "the writer takes no more of what is copied",
+            "the writer accepts no more of the copied bytes",
         ))),
         amount => Poll::Ready(Ok(written(amount, bytes.len()))),
     }

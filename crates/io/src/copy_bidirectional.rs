@@ -1,4 +1,4 @@
-//! Moves bytes between two streams, both ways at once.
+//! Copies bytes between two streams, both ways at once.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -11,14 +11,14 @@ use crate::{AsyncRead, AsyncWrite};
 /// How far one direction has come.
 enum TransferState {
     Running(CopyBuffer),
-    /// The reader has ended; the writer is told.
+    /// The reader has ended, and the writer is shut down.
     ShuttingDown(u64),
     Done(u64),
 }
 
 impl TransferState {
-    /// Copies to the end of `reader`, then shuts `writer` down; returns how
-    /// many bytes there were, as often as it is asked.
+    /// Copies to the end of `reader`, shuts `writer` down, and returns how many bytes
+    /// were copied. May be polled again afterwards.
     fn poll<R, W>(
         &mut self,
         mut reader: Pin<&mut R>,
@@ -45,41 +45,46 @@ impl TransferState {
     }
 }
 
-/// Copies from `a` to `b` and from `b` to `a` until both have ended; returns
-/// how many bytes went each way.
+/// Copies from `a` to `b` and from `b` to `a` at once, until both have ended, and
+/// returns how many bytes went each way.
 ///
-/// When one of them ends, the other is shut down for writing, and its bytes go
-/// on being copied.
+/// When one stream ends, the other is shut down for writing; the other direction
+/// continues. Reads and writes that fail with
+/// [`Interrupted`](std::io::ErrorKind::Interrupted) are repeated.
 ///
-/// # Errors
-/// The first error in either direction ends both. Reads and writes that were
-/// interrupted are tried again.
+/// # Examples
+///
+/// ```
+/// use blitzen::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let (mut client, mut a) = blitzen::io::duplex(64);
+/// let (mut b, mut server) = blitzen::io::duplex(64);
+/// let proxy = blitzen::spawn(async move { copy_bidirectional(&mut a, &mut b).await });
+///
+/// client.write_all(b"question").await?;
+/// client.shutdown().await?;
+/// let mut question = String::new();
+/// server.read_to_string(&mut question).await?;
+/// assert_eq!(question, "question");
+///
+/// server.write_all(b"answer").await?;
+/// drop(server);
+/// assert_eq!(proxy.await??, (8, 6));
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Cancel safety
-/// Not cancel safe: bytes that were read and not yet written are lost with the
-/// future.
 ///
-/// ```
-/// use blitzen_io::{AsyncReadExt, AsyncWriteExt};
+/// Not cancel safe: bytes that were read and not yet written are lost if the
+/// future is dropped.
 ///
-/// # futures::executor::block_on(async {
-/// let (mut client, mut a) = blitzen_io::duplex(64);
-/// let (mut b, mut server) = blitzen_io::duplex(64);
-/// let proxy = blitzen_io::copy_bidirectional(&mut a, &mut b);
-/// let talk = async {
-///     client.write_all(b"question").await?;
-///     client.shutdown().await?;
-///     let mut question = String::new();
-///     server.read_to_string(&mut question).await?;
-///     server.write_all(b"answer").await?;
-///     drop(server);
-///     std::io::Result::Ok(question)
-/// };
-/// let (copied, question) = futures::future::join(proxy, talk).await;
-/// assert_eq!((copied?, question?.as_str()), ((8, 6), "question"));
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
-/// ```
+/// # Errors
+///
+/// Returns the first error of either direction, which ends both, or
+/// [`WriteZero`](std::io::ErrorKind::WriteZero) if a stream accepts no more bytes.
 pub async fn copy_bidirectional<A, B>(a: &mut A, b: &mut B) -> io::Result<(u64, u64)>
 where
     A: AsyncRead + AsyncWrite + Unpin + ?Sized,
@@ -88,24 +93,35 @@ where
     transfer_both(a, b, CopyBuffer::growing(), CopyBuffer::growing()).await
 }
 
-/// Like [`copy_bidirectional`], with buffers of the given sizes.
+/// Copies like [`copy_bidirectional`], with buffers of `a_to_b_buf_size` and
+/// `b_to_a_buf_size` bytes.
 ///
-/// # Errors
-/// As for [`copy_bidirectional`].
-///
-/// # Panics
-/// If one of the sizes is zero.
+/// # Examples
 ///
 /// ```
-/// # futures::executor::block_on(async {
-/// let mut a = blitzen_io::join(&b"to b"[..], Vec::new());
-/// let mut b = blitzen_io::join(&b"to a!"[..], Vec::new());
-/// let copied = blitzen_io::copy_bidirectional_with_sizes(&mut a, &mut b, 1, 2).await?;
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut a = blitzen::io::join(&b"to b"[..], Vec::new());
+/// let mut b = blitzen::io::join(&b"to a!"[..], Vec::new());
+/// let copied = blitzen::io::copy_bidirectional_with_sizes(&mut a, &mut b, 1, 2).await?;
 /// assert_eq!(copied, (4, 5));
 /// assert_eq!(b.writer(), b"to b");
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
+///
+/// # Cancel safety
+///
+/// Not cancel safe: bytes that were read and not yet written are lost if the
+/// future is dropped.
+///
+/// # Errors
+///
+/// Returns the same errors as [`copy_bidirectional`].
+///
+/// # Panics
+///
+/// Panics if one of the sizes is zero.
 pub async fn copy_bidirectional_with_sizes<A, B>(
     a: &mut A,
     b: &mut B,
@@ -133,7 +149,7 @@ where
     .await
 }
 
-/// Not an `async fn`: its future would hold the buffers twice.
+/// Copies both ways. Not an `async fn`, whose future would hold the buffers twice.
 fn transfer_both<A, B>(
     a: &mut A,
     b: &mut B,
@@ -147,7 +163,7 @@ where
     let mut a_to_b = TransferState::Running(a_to_b);
     let mut b_to_a = TransferState::Running(b_to_a);
     poll_fn(move |cx| {
-        // Both are polled, whatever the first one says.
+        // Both are polled, whatever the first one returns.
         let there = a_to_b.poll(Pin::new(&mut *a), Pin::new(&mut *b), cx)?;
         let back = b_to_a.poll(Pin::new(&mut *b), Pin::new(&mut *a), cx)?;
         Poll::Ready(Ok((ready!(there), ready!(back))))

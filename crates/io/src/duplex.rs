@@ -1,4 +1,4 @@
-//! Two streams in memory, each the other end of the other.
+//! Two connected streams in memory.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -12,36 +12,62 @@ use blitzen_util::shim::{Arc, Mutex};
 use crate::pipe::{DeferredWake, Pipe, slices};
 use crate::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// One end of a pair of connected streams in memory: see [`duplex`].
+/// One end of a pair of connected streams in memory, created by [`duplex`].
 ///
-/// Dropping it ends both directions: the other side reads what is left and
-/// then the end, and its writes fail with
+/// Dropping one end closes both directions. The other end can still read what was
+/// written before; its writes fail with
 /// [`BrokenPipe`](io::ErrorKind::BrokenPipe).
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+///
+/// async fn greet(stream: &mut DuplexStream) -> std::io::Result<()> {
+///     stream.write_all(b"hello").await
+/// }
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let (mut client, mut server) = blitzen::io::duplex(64);
+/// greet(&mut client).await?;
+/// drop(client);
+/// let mut text = String::new();
+/// server.read_to_string(&mut text).await?;
+/// assert_eq!(text, "hello");
+/// # Ok(())
+/// # }
+/// ```
 pub struct DuplexStream {
     read: Arc<Mutex<Pipe>>,
     write: Arc<Mutex<Pipe>>,
 }
 
-/// Two connected streams: what is written to one can be read from the other.
+/// Creates two connected streams in memory: bytes written to one can be read from
+/// the other.
 ///
-/// Each direction holds at most `max_buf_size` bytes; a writer waits until the
+/// Each direction holds at most `max_buf_size` bytes. A writer waits until the
 /// reader has made room.
 ///
-/// # Panics
-/// If `max_buf_size` is zero.
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::{AsyncReadExt, AsyncWriteExt};
+/// use blitzen::io::{AsyncReadExt, AsyncWriteExt};
 ///
-/// # futures::executor::block_on(async {
-/// let (mut client, mut server) = blitzen_io::duplex(64);
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let (mut client, mut server) = blitzen::io::duplex(64);
 /// client.write_all(b"ping").await?;
 /// let mut buf = [0; 4];
 /// server.read_exact(&mut buf).await?;
 /// assert_eq!(&buf, b"ping");
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
+///
+/// # Panics
+///
+/// Panics if `max_buf_size` is zero.
 #[track_caller]
 pub fn duplex(max_buf_size: usize) -> (DuplexStream, DuplexStream) {
     let there = Arc::new(Mutex::new(Pipe::with_capacity(max_buf_size)));
@@ -66,7 +92,8 @@ fn with<R>(pipe: &Mutex<Pipe>, act: impl FnOnce(&mut Pipe) -> (R, DeferredWake))
     result
 }
 
-/// Spends a unit of the budget, unless `act` has to wait.
+/// Calls `act` with the pipe locked. Spends a unit of the task's budget unless
+/// `act` returns `Pending`.
 fn poll_with<R>(
     pipe: &Mutex<Pipe>,
     cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! Nothing to read, and room for everything.
+//! A reader at its end, and a writer that discards.
 
 use std::fmt;
 use std::io::{self, IoSlice, SeekFrom};
@@ -10,22 +10,39 @@ use blitzen_util::coop;
 use crate::async_write::total_len;
 use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
-/// A stream that is always at its end: see [`empty`].
+/// A reader that is always at its end, and a writer that discards everything. See
+/// [`empty`].
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::io::{AsyncWriteExt, Empty};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut discard: Empty = blitzen::io::empty();
+/// discard.write_all(b"nobody reads this").await?;
+/// # Ok(())
+/// # }
+/// ```
 #[non_exhaustive]
 pub struct Empty;
 
-/// A reader that is at its end from the start, and a writer that takes
-/// everything and keeps nothing.
+/// Creates a reader that is always at its end, and a writer that discards
+/// everything.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::AsyncReadExt;
+/// use blitzen::io::AsyncReadExt;
 ///
-/// # futures::executor::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// let mut text = String::new();
-/// blitzen_io::empty().read_to_string(&mut text).await?;
+/// blitzen::io::empty().read_to_string(&mut text).await?;
 /// assert_eq!(text, "");
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 pub fn empty() -> Empty {
     Empty
@@ -56,7 +73,7 @@ impl AsyncSeek for Empty {
         Ok(())
     }
 
-    /// Zero: there is nowhere else to be.
+    /// Returns zero, the only position there is.
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         ready!(coop::poll_proceed(cx)).made_progress();
         Poll::Ready(Ok(0))

@@ -1,18 +1,19 @@
 //! Adapters to and from the traits of the `futures-io` crate.
 //!
 //! ```
-//! use blitzen_io::AsyncWriteExt;
-//! use blitzen_io::futures_io::{FromFutures, ToFutures};
+//! use blitzen::io::AsyncWriteExt;
+//! use blitzen::io::futures_io::{FromFutures, ToFutures};
 //! use futures::io::AsyncReadExt;
 //!
-//! # futures::executor::block_on(async {
-//! let (near, far) = blitzen_io::duplex(64);
-//! FromFutures::new(ToFutures::new(near)).write_all(b"hello").await?;
+//! # #[blitzen::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! let (client, server) = blitzen::io::duplex(64);
+//! FromFutures::new(ToFutures::new(client)).write_all(b"hello").await?;
 //! let mut text = [0; 5];
-//! ToFutures::new(far).read_exact(&mut text).await?;
+//! ToFutures::new(server).read_exact(&mut text).await?;
 //! assert_eq!(&text, b"hello");
-//! # std::io::Result::Ok(())
-//! # }).unwrap();
+//! # Ok(())
+//! # }
 //! ```
 
 use std::io::{self, IoSlice, SeekFrom};
@@ -26,10 +27,12 @@ use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf, check};
 macro_rules! accessors {
     ($name:ident) => {
         impl<T> $name<T> {
-            /// Wraps a stream.
+            /// Wraps `inner`.
+            ///
+            /// # Examples
             ///
             /// ```
-            #[doc = concat!("use blitzen_io::futures_io::", stringify!($name), ";")]
+            #[doc = concat!("use blitzen::io::futures_io::", stringify!($name), ";")]
             #[doc = concat!("assert_eq!(", stringify!($name), "::new(1).into_inner(), 1);")]
             /// ```
             pub fn new(inner: T) -> Self {
@@ -39,30 +42,36 @@ macro_rules! accessors {
                 }
             }
 
-            /// The stream.
+            /// Returns a reference to the stream.
+            ///
+            /// # Examples
             ///
             /// ```
-            #[doc = concat!("use blitzen_io::futures_io::", stringify!($name), ";")]
+            #[doc = concat!("use blitzen::io::futures_io::", stringify!($name), ";")]
             #[doc = concat!("assert_eq!(", stringify!($name), "::new(1).get_ref(), &1);")]
             /// ```
             pub fn get_ref(&self) -> &T {
                 &self.inner
             }
 
-            /// The stream, to change it.
+            /// Returns a mutable reference to the stream.
+            ///
+            /// # Examples
             ///
             /// ```
-            #[doc = concat!("use blitzen_io::futures_io::", stringify!($name), ";")]
+            #[doc = concat!("use blitzen::io::futures_io::", stringify!($name), ";")]
             #[doc = concat!("*", stringify!($name), "::new(1).get_mut() = 2;")]
             /// ```
             pub fn get_mut(&mut self) -> &mut T {
                 &mut self.inner
             }
 
-            /// The stream.
+            /// Returns the stream.
+            ///
+            /// # Examples
             ///
             /// ```
-            #[doc = concat!("use blitzen_io::futures_io::", stringify!($name), ";")]
+            #[doc = concat!("use blitzen::io::futures_io::", stringify!($name), ";")]
             #[doc = concat!("assert_eq!(", stringify!($name), "::new(1).into_inner(), 1);")]
             /// ```
             pub fn into_inner(self) -> T {
@@ -73,24 +82,28 @@ macro_rules! accessors {
 }
 
 pin_project! {
-    /// Gives a stream with our traits those of `futures-io`.
+    /// An adapter that implements the traits of `futures-io` for a stream of this
+    /// crate.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::futures_io::ToFutures;
+    /// use blitzen::io::futures_io::ToFutures;
     /// use futures::io::AsyncReadExt;
     ///
-    /// # futures::executor::block_on(async {
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut text = String::new();
     /// ToFutures::new(&b"hello"[..]).read_to_string(&mut text).await?;
     /// assert_eq!(text, "hello");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     #[derive(Debug)]
     pub struct ToFutures<T> {
         #[pin]
         inner: T,
-        // The seek that has been started.
+        // The seek that was started.
         seek: Option<SeekFrom>,
     }
 }
@@ -152,8 +165,8 @@ impl<T: AsyncSeek> ::futures_io::AsyncSeek for ToFutures<T> {
         position: SeekFrom,
     ) -> Poll<io::Result<u64>> {
         let mut this = self.project();
-        // A seek to somewhere else that was given up, and whatever else is
-        // under way, ends first.
+        // Whatever is in progress is completed first, such as a seek elsewhere that
+        // was given up.
         if *this.seek != Some(position) {
             let ended = ready!(this.inner.as_mut().poll_complete(cx));
             *this.seek = None;
@@ -168,19 +181,23 @@ impl<T: AsyncSeek> ::futures_io::AsyncSeek for ToFutures<T> {
 }
 
 pin_project! {
-    /// Gives a stream with the traits of `futures-io` ours.
+    /// An adapter that implements the traits of this crate for a stream of
+    /// `futures-io`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::AsyncReadExt;
-    /// use blitzen_io::futures_io::FromFutures;
+    /// use blitzen::io::AsyncReadExt;
+    /// use blitzen::io::futures_io::FromFutures;
     ///
-    /// # futures::executor::block_on(async {
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut text = String::new();
     /// let reader = futures::io::Cursor::new(b"hello");
     /// FromFutures::new(reader).read_to_string(&mut text).await?;
     /// assert_eq!(text, "hello");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     #[derive(Debug)]
     pub struct FromFutures<T> {
@@ -192,7 +209,7 @@ pin_project! {
 
 accessors!(FromFutures);
 
-/// The seek under way, and where the last one led.
+/// The seek that was started, and the position after the last one.
 #[derive(Debug, Default)]
 struct PendingSeek {
     wanted: Option<SeekFrom>,
@@ -254,7 +271,7 @@ impl<T: ::futures_io::AsyncSeek> AsyncSeek for FromFutures<T> {
         Ok(())
     }
 
-    /// Without a seek under way, where the last one led.
+    /// Returns the position after the last seek if none was started.
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let this = self.project();
         if let Some(wanted) = this.seek.wanted {

@@ -10,22 +10,18 @@ use pin_project_lite::pin_project;
 use crate::{AsyncRead, AsyncWrite, ReadBuf, check};
 
 pin_project! {
-    /// Gives a stream with our traits those of hyper, and the other way round.
+    /// An adapter that implements hyper's traits for a stream of this crate, and the
+    /// traits of this crate for a stream of hyper.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::AsyncWriteExt;
-    /// use blitzen_io::hyper::HyperIo;
+    /// use blitzen::io::hyper::HyperIo;
     ///
     /// fn serve(_connection: impl hyper::rt::Read + hyper::rt::Write) {}
     ///
-    /// let (near, far) = blitzen_io::duplex(64);
-    /// serve(HyperIo::new(near));
-    ///
-    /// # futures::executor::block_on(async {
-    /// // There and back again.
-    /// let mut far = HyperIo::new(HyperIo::new(far));
-    /// assert!(far.write_all(b"hello").await.is_err(), "nobody reads it");
-    /// # });
+    /// let (stream, _peer) = blitzen::io::duplex(64);
+    /// serve(HyperIo::new(stream));
     /// ```
     #[derive(Debug)]
     pub struct HyperIo<T> {
@@ -35,37 +31,45 @@ pin_project! {
 }
 
 impl<T> HyperIo<T> {
-    /// Wraps a stream.
+    /// Wraps `inner`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let io = blitzen_io::hyper::HyperIo::new(blitzen_io::empty());
+    /// let io = blitzen::io::hyper::HyperIo::new(blitzen::io::empty());
     /// ```
     pub fn new(inner: T) -> Self {
         Self { inner }
     }
 
-    /// The stream.
+    /// Returns a reference to the stream.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// assert_eq!(blitzen_io::hyper::HyperIo::new(1).get_ref(), &1);
+    /// assert_eq!(blitzen::io::hyper::HyperIo::new(1).get_ref(), &1);
     /// ```
     pub fn get_ref(&self) -> &T {
         &self.inner
     }
 
-    /// The stream, to change it.
+    /// Returns a mutable reference to the stream.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// *blitzen_io::hyper::HyperIo::new(1).get_mut() = 2;
+    /// *blitzen::io::hyper::HyperIo::new(1).get_mut() = 2;
     /// ```
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.inner
     }
 
-    /// The stream.
+    /// Returns the stream.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// assert_eq!(blitzen_io::hyper::HyperIo::new(1).into_inner(), 1);
+    /// assert_eq!(blitzen::io::hyper::HyperIo::new(1).into_inner(), 1);
     /// ```
     pub fn into_inner(self) -> T {
         self.inner

@@ -10,7 +10,21 @@ use crate::async_write::delegate_write;
 use crate::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
 pin_project! {
-    /// A reader and a writer as one stream: see [`join`].
+    /// A reader and a writer combined into one stream, created by [`join`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::{AsyncWriteExt, Empty, Join};
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut stream: Join<Empty, Vec<u8>> = blitzen::io::join(blitzen::io::empty(), Vec::new());
+    /// stream.write_all(b"out").await?;
+    /// assert_eq!(stream.writer(), b"out");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[derive(Debug)]
     pub struct Join<R, W> {
         #[pin]
@@ -20,18 +34,21 @@ pin_project! {
     }
 }
 
-/// Makes one stream of a reader and a writer.
+/// Combines `reader` and `writer` into one stream.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::{AsyncReadExt, AsyncWriteExt};
+/// use blitzen::io::{AsyncReadExt, AsyncWriteExt};
 ///
-/// # futures::executor::block_on(async {
-/// let mut stream = blitzen_io::join(&b"in"[..], Vec::new());
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut stream = blitzen::io::join(&b"in"[..], Vec::new());
 /// stream.write_all(b"out").await?;
 /// assert_eq!(stream.read_u8().await?, b'i');
 /// assert_eq!(stream.into_inner(), (&b"n"[..], b"out".to_vec()));
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 pub fn join<R, W>(reader: R, writer: W) -> Join<R, W>
 where
@@ -46,66 +63,80 @@ where
     R: AsyncRead,
     W: AsyncWrite,
 {
-    /// The reader and the writer.
+    /// Returns the reader and the writer.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let (reader, writer) = blitzen_io::join(blitzen_io::empty(), Vec::new()).into_inner();
+    /// let (reader, writer) = blitzen::io::join(blitzen::io::empty(), Vec::new()).into_inner();
     /// ```
     pub fn into_inner(self) -> (R, W) {
         (self.reader, self.writer)
     }
 
-    /// The reader.
+    /// Returns a reference to the reader.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// assert_eq!(blitzen_io::join(&b"in"[..], Vec::new()).reader(), b"in");
+    /// assert_eq!(blitzen::io::join(&b"in"[..], Vec::new()).reader(), b"in");
     /// ```
     pub fn reader(&self) -> &R {
         &self.reader
     }
 
-    /// The writer.
+    /// Returns a reference to the writer.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// assert!(blitzen_io::join(&b"in"[..], Vec::new()).writer().is_empty());
+    /// assert!(blitzen::io::join(&b"in"[..], Vec::new()).writer().is_empty());
     /// ```
     pub fn writer(&self) -> &W {
         &self.writer
     }
 
-    /// The reader, to change it.
+    /// Returns a mutable reference to the reader.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// *blitzen_io::join(&b"in"[..], Vec::new()).reader_mut() = b"";
+    /// *blitzen::io::join(&b"in"[..], Vec::new()).reader_mut() = b"";
     /// ```
     pub fn reader_mut(&mut self) -> &mut R {
         &mut self.reader
     }
 
-    /// The writer, to change it.
+    /// Returns a mutable reference to the writer.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// blitzen_io::join(&b"in"[..], Vec::new()).writer_mut().push(1);
+    /// blitzen::io::join(&b"in"[..], Vec::new()).writer_mut().push(1);
     /// ```
     pub fn writer_mut(&mut self) -> &mut W {
         &mut self.writer
     }
 
-    /// The reader, pinned.
+    /// Returns a pinned mutable reference to the reader.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::pin::pin;
-    /// assert_eq!(*pin!(blitzen_io::join(&b"in"[..], Vec::new())).reader_pin_mut(), b"in");
+    /// assert_eq!(*pin!(blitzen::io::join(&b"in"[..], Vec::new())).reader_pin_mut(), b"in");
     /// ```
     pub fn reader_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
         self.project().reader
     }
 
-    /// The writer, pinned.
+    /// Returns a pinned mutable reference to the writer.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::pin::pin;
-    /// pin!(blitzen_io::join(&b"in"[..], Vec::new())).writer_pin_mut().push(1);
+    /// pin!(blitzen::io::join(&b"in"[..], Vec::new())).writer_pin_mut().push(1);
     /// ```
     pub fn writer_pin_mut(self: Pin<&mut Self>) -> Pin<&mut W> {
         self.project().writer

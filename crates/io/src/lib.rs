@@ -1,36 +1,37 @@
 //! Asynchronous reading and writing: traits, buffers and combinators for any executor.
 //!
 //! ```
-//! use blitzen_io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+//! use blitzen::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 //!
-//! # futures::executor::block_on(async {
-//! let (mut near, far) = blitzen_io::duplex(64);
-//! near.write_all(b"one\ntwo\n").await?;
-//! near.shutdown().await?;
+//! # #[blitzen::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! let (mut client, server) = blitzen::io::duplex(64);
+//! client.write_all(b"one\ntwo\n").await?;
+//! client.shutdown().await?;
 //!
-//! let mut lines = BufReader::new(far).lines();
+//! let mut lines = BufReader::new(server).lines();
 //! assert_eq!(lines.next_line().await?.as_deref(), Some("one"));
 //! assert_eq!(lines.next_line().await?.as_deref(), Some("two"));
 //! assert_eq!(lines.next_line().await?, None);
-//! # std::io::Result::Ok(())
-//! # }).unwrap();
+//! # Ok(())
+//! # }
 //! ```
 //!
-//! | what | where |
+//! | | |
 //! |---|---|
-//! | the traits a stream implements | [`AsyncRead`], [`AsyncWrite`], [`AsyncBufRead`], [`AsyncSeek`] |
-//! | the methods a user calls | [`AsyncReadExt`], [`AsyncWriteExt`], [`AsyncBufReadExt`], [`AsyncSeekExt`] |
-//! | what a read fills | [`ReadBuf`] |
-//! | buffering | [`BufReader`], [`BufWriter`], [`BufStream`] |
-//! | moving bytes | [`copy`], [`copy_buf`], [`copy_bidirectional`] |
+//! | traits that streams implement | [`AsyncRead`], [`AsyncWrite`], [`AsyncBufRead`], [`AsyncSeek`] |
+//! | methods to call | [`AsyncReadExt`], [`AsyncWriteExt`], [`AsyncBufReadExt`], [`AsyncSeekExt`] |
+//! | the buffer of a read | [`ReadBuf`] |
+//! | buffered streams | [`BufReader`], [`BufWriter`], [`BufStream`] |
+//! | copying | [`copy`], [`copy_buf`], [`copy_bidirectional`] |
 //! | streams in memory | [`duplex`], [`simplex`], [`empty`], [`repeat`], [`sink`] |
 //! | one stream as two, two as one | [`split`], [`join`] |
-//! | buffers lent to the kernel | [`owned`] |
-//! | other people's traits | `futures_io` and `hyper`, each behind the feature of its name |
+//! | buffers that an operation owns | [`owned`] |
+//! | traits of other crates | `futures_io` and `hyper`, each behind the feature of its name |
 //!
-//! Nothing here needs a runtime: a [`Waker`](std::task::Waker) is enough. What
-//! could go on for ever without waiting spends the cooperative budget of the
-//! task that runs it, so that a busy stream leaves its neighbours their turn.
+//! Nothing here needs a runtime: a [`Waker`](std::task::Waker) is enough. Operations
+//! that may never have to wait spend the cooperative budget of their task, so that a
+//! busy stream does not keep other tasks from running.
 
 #[doc(no_inline)]
 pub use std::io::{Error, ErrorKind, Result, SeekFrom};
@@ -89,5 +90,5 @@ pub mod futures_io;
 #[cfg(feature = "hyper")]
 pub mod hyper;
 
-/// What [`BufReader`], [`BufWriter`] and [`copy`] hold unless told otherwise.
+/// The capacity of [`BufReader`], [`BufWriter`] and [`copy`] by default.
 const DEFAULT_CAPACITY: usize = 8 * 1024;

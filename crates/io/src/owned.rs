@@ -1,24 +1,27 @@
 //! Buffers that an operation owns while it runs.
 //!
-//! A kernel that reads and writes by itself needs memory that stays where it
-//! is until it has said that it is done, whatever becomes of the future that
-//! waits for it. So the buffer goes into the operation and comes out with its
-//! result:
+//! The kernel may read and write on its own, even after the future of an operation
+//! was dropped. The memory must then stay in place. So the buffer moves into the
+//! operation, and comes back with the result:
 //!
 //! ```
-//! use blitzen_io::owned::{AsyncReadOwned, Polled};
+//! use blitzen::io::owned::{AsyncReadOwned, Polled};
 //!
-//! # futures::executor::block_on(async {
+//! # #[blitzen::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
 //! let mut reader = Polled::new(&b"hello"[..]);
 //! let (result, buf) = reader.read_owned(Vec::with_capacity(16)).await;
 //! assert_eq!((result?, buf), (5, b"hello".to_vec()));
-//! # std::io::Result::Ok(())
-//! # }).unwrap();
+//! # Ok(())
+//! # }
 //! ```
 //!
-//! [`IoBuf`] and [`IoBufMut`] say what such a buffer is, [`Slice`] is a part of
-//! one, [`AsyncReadOwned`] and [`AsyncWriteOwned`] are what a stream offers
-//! that can do it, and [`Polled`] offers it for every other stream.
+//! | | |
+//! |---|---|
+//! | [`IoBuf`], [`IoBufMut`] | buffers to write from and to read into |
+//! | [`Slice`] | a part of a buffer |
+//! | [`AsyncReadOwned`], [`AsyncWriteOwned`] | streams with operations on owned buffers |
+//! | [`Polled`] | adds these operations to any stream |
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -33,19 +36,40 @@ use bytes::{Bytes, BytesMut};
 use crate::check::{is_interrupted, written};
 use crate::{AsyncRead, AsyncWrite, ReadBuf, check};
 
-/// What an operation on an owned buffer ends with: how many bytes, and the
+/// The output of an operation on an owned buffer: the number of bytes, and the
 /// buffer.
 ///
+/// # Examples
+///
 /// ```
-/// use blitzen_io::owned::Outcome;
-/// let outcome: Outcome<Vec<u8>> = (Ok(2), vec![1, 2]);
+/// use blitzen::io::owned::{AsyncReadOwned, Outcome, Polled};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let outcome: Outcome<Vec<u8>> = Polled::new(&b"hi"[..]).read_owned(vec![0; 4]).await;
+/// assert_eq!(outcome.0?, 2);
+/// # Ok(())
+/// # }
 /// ```
 pub type Outcome<B> = (io::Result<usize>, B);
 
-/// A buffer whose bytes stay where they are when it is moved.
+// What the two traits promise as long as a buffer is neither changed nor dropped;
+// moving it is no change:
+//
+// O1. `stable_ptr` and `init_len` answer the same every time.
+// O2. The `init_len` bytes at `stable_ptr` are initialised, may be read from any
+//     thread, and are not written to by anyone.
+// O3. `stable_mut_ptr` is `stable_ptr`, and `total_len` bytes there, `init_len` at
+//     the least, belong to the buffer alone and may be written from any thread.
+// O4. `set_init` leaves the bytes where and as they are, and makes `init_len` at
+//     least `len`.
+
+/// A buffer whose bytes stay at their address when the buffer is moved.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::owned::IoBuf;
+/// use blitzen::io::owned::IoBuf;
 ///
 /// let buf = b"hello".to_vec();
 /// let before = buf.stable_ptr();
@@ -55,40 +79,70 @@ pub type Outcome<B> = (io::Result<usize>, B);
 /// ```
 ///
 /// # Safety
-/// As long as the buffer is neither changed nor dropped, and moving it is no
-/// change:
 ///
-/// O1. [`stable_ptr`](Self::stable_ptr) and [`init_len`](Self::init_len) answer
-///     the same every time.
-/// O2. The `init_len` bytes at `stable_ptr` are initialised, may be read from
-///     any thread, and are not written to by anybody.
+/// As long as the buffer is neither changed nor dropped (moving it is not a
+/// change):
+///
+/// * [`stable_ptr`](Self::stable_ptr) and [`init_len`](Self::init_len) must return
+///   the same values every time.
+/// * The `init_len` bytes at `stable_ptr` must be initialised, must be readable
+///   from any thread, and must not be written to by anyone.
 pub unsafe trait IoBuf: Unpin + 'static {
-    /// Where the bytes are.
+    /// Returns the address of the first byte.
     ///
-    /// To be asked for when the buffer has been put where it stays during the
-    /// operation.
+    /// An operation asks for it after the buffer has been moved to where it stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::owned::IoBuf;
+    ///
+    /// let buf = vec![1, 2, 3];
+    /// assert_eq!(buf.stable_ptr(), buf.as_ptr());
+    /// ```
     fn stable_ptr(&self) -> *const u8;
 
-    /// How many bytes, counted from the first, are initialised.
+    /// Returns the number of initialised bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::owned::IoBuf;
+    ///
+    /// let mut buf = Vec::with_capacity(64);
+    /// buf.extend(b"abc");
+    /// assert_eq!(buf.init_len(), 3);
+    /// ```
     fn init_len(&self) -> usize;
 
-    /// The initialised bytes.
+    /// Returns the initialised bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::owned::IoBuf;
+    ///
+    /// assert_eq!("abc".as_init(), b"abc");
+    /// ```
     fn as_init(&self) -> &[u8] {
         // SAFETY: O2, for as long as `self` is borrowed.
         unsafe { std::slice::from_raw_parts(self.stable_ptr(), self.init_len()) }
     }
 
-    /// Some of the initialised bytes, as a buffer of its own to write from.
+    /// Returns a part of the initialised bytes as a buffer of its own, to write from.
     ///
-    /// # Panics
-    /// If the range reaches beyond the initialised bytes.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::owned::IoBuf;
+    /// use blitzen::io::owned::IoBuf;
     /// let part = b"hello".to_vec().slice(1..3);
     /// assert_eq!(part.as_init(), b"el");
     /// assert_eq!(part.into_inner(), b"hello");
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if `range` reaches beyond the initialised bytes.
     #[track_caller]
     fn slice(self, range: impl RangeBounds<usize>) -> Slice<Self>
     where
@@ -108,10 +162,12 @@ pub unsafe trait IoBuf: Unpin + 'static {
     }
 }
 
-/// A buffer that can be read into, also where it is not initialised yet.
+/// A buffer that can be read into, and that need not be initialised first.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::owned::IoBufMut;
+/// use blitzen::io::owned::IoBufMut;
 ///
 /// let mut buf = Vec::with_capacity(4);
 /// // SAFETY: there is room for four bytes, and one is written.
@@ -123,46 +179,84 @@ pub unsafe trait IoBuf: Unpin + 'static {
 /// ```
 ///
 /// # Safety
+///
 /// As for [`IoBuf`], and:
 ///
-/// O3. [`stable_mut_ptr`](Self::stable_mut_ptr) is `stable_ptr`, and
-///     [`total_len`](Self::total_len) bytes there, `init_len` at the least,
-///     belong to this buffer alone and may be written from any thread.
-/// O4. [`set_init`](Self::set_init) leaves the bytes where and as they are, and
-///     makes `init_len` at least `len`.
+/// * [`stable_mut_ptr`](Self::stable_mut_ptr) must return the address that
+///   `stable_ptr` returns. The [`total_len`](Self::total_len) bytes there, at least
+///   `init_len`, must belong to this buffer alone and must be writable from any
+///   thread.
+/// * [`set_init`](Self::set_init) must leave the bytes as they are, at their
+///   address, and must make `init_len` at least `len`.
 pub unsafe trait IoBufMut: IoBuf {
-    /// Where the bytes are, to be written to.
+    /// Returns the address of the first byte, to write to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::owned::IoBufMut;
+    ///
+    /// let mut buf = vec![1, 2, 3];
+    /// assert_eq!(buf.stable_mut_ptr(), buf.as_mut_ptr());
+    /// ```
     fn stable_mut_ptr(&mut self) -> *mut u8;
 
-    /// How many bytes fit, initialised or not.
+    /// Returns the number of bytes that fit, initialised or not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::owned::IoBufMut;
+    ///
+    /// assert_eq!(Box::new([0; 8]).total_len(), 8);
+    /// ```
     fn total_len(&self) -> usize;
 
-    /// Says that the first `len` bytes are initialised. What was initialised
-    /// before stays so.
+    /// Marks the first `len` bytes as initialised. More bytes than that may stay
+    /// initialised.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::owned::IoBufMut;
+    ///
+    /// let mut buf = Vec::with_capacity(8);
+    /// buf.spare_capacity_mut()[0].write(7);
+    /// // SAFETY: the first byte was just written.
+    /// unsafe { buf.set_init(1) };
+    /// assert_eq!(buf, [7]);
+    /// ```
     ///
     /// # Safety
-    /// They are, and there are as many.
+    ///
+    /// The buffer must have at least `len` bytes, and the first `len` must be
+    /// initialised.
     unsafe fn set_init(&mut self, len: usize);
 
-    /// Part of the buffer to read into, initialised or not.
+    /// Returns a part of the buffer, initialised or not, as a buffer of its own to read
+    /// into.
     ///
     /// `buf.slice_mut(buf.len()..)` appends to a vector.
     ///
-    /// # Panics
-    /// If the range reaches beyond the buffer, or starts behind the initialised
-    /// bytes: a gap would be left.
+    /// # Examples
     ///
     /// ```
-    /// # futures::executor::block_on(async {
-    /// use blitzen_io::owned::{AsyncReadOwned, IoBufMut, Polled};
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use blitzen::io::owned::{AsyncReadOwned, IoBufMut, Polled};
     /// let mut buf = Vec::with_capacity(8);
     /// buf.extend(b"ab");
     /// let (result, part) = Polled::new(&b"cd"[..]).read_owned(buf.slice_mut(2..)).await;
     /// result?;
     /// assert_eq!(part.into_inner(), b"abcd");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if `range` reaches beyond the buffer, or starts behind its initialised
+    /// bytes.
     #[track_caller]
     fn slice_mut(self, range: impl RangeBounds<usize>) -> Slice<Self>
     where
@@ -200,11 +294,23 @@ fn resolve(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
     (start, end)
 }
 
-/// Part of a buffer: see [`IoBuf::slice`] and [`IoBufMut::slice_mut`].
-// S1. `start` and `end` are wishes, held against the buffer anew each time they
-//     are used. The buffer they were made for need not be the one that is here:
-//     a clone has less capacity, and whoever is given a slice to own may return
-//     another one of the same type.
+/// A part of a buffer, created by [`IoBuf::slice`] or [`IoBufMut::slice_mut`].
+///
+/// A clone covers the same range, as far as the cloned buffer has it: a cloned
+/// vector has no spare capacity.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::io::owned::{IoBuf, Slice};
+///
+/// let part: Slice<Vec<u8>> = b"hello".to_vec().slice(1..4);
+/// assert_eq!(part.as_init(), b"ell");
+/// ```
+// S1. `start` and `end` are what was asked for. They are checked against the buffer
+//     each time they are used, since it need not be the one they were asked of: a
+//     clone has less capacity, and an operation that owns a slice may return another
+//     slice of the same type.
 #[derive(Clone, Debug)]
 pub struct Slice<B> {
     buf: B,
@@ -213,20 +319,24 @@ pub struct Slice<B> {
 }
 
 impl<B> Slice<B> {
-    /// The whole buffer.
+    /// Returns the whole buffer.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::owned::IoBuf;
+    /// use blitzen::io::owned::IoBuf;
     /// assert_eq!(vec![1, 2, 3].slice(1..).into_inner(), [1, 2, 3]);
     /// ```
     pub fn into_inner(self) -> B {
         self.buf
     }
 
-    /// The whole buffer, to look at.
+    /// Returns a reference to the whole buffer.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::owned::IoBuf;
+    /// use blitzen::io::owned::IoBuf;
     /// assert_eq!(vec![1, 2, 3].slice(1..).get_ref(), &[1, 2, 3]);
     /// ```
     pub fn get_ref(&self) -> &B {
@@ -243,7 +353,7 @@ impl<B: IoBuf> Slice<B> {
 }
 
 // SAFETY: O1 and O2 are the buffer's own: the part starts and ends within its
-// initialised bytes, whatever the wishes are (S1).
+// initialised bytes, whatever was asked for (S1).
 unsafe impl<B: IoBuf> IoBuf for Slice<B> {
     fn stable_ptr(&self) -> *const u8 {
         // SAFETY: `first` lies within the initialised bytes or at their end.
@@ -281,7 +391,7 @@ unsafe impl<B: IoBufMut> IoBufMut for Slice<B> {
     }
 }
 
-/// Buffers that are like a slice of initialised bytes, wherever that lies.
+/// Implements [`IoBuf`] for buffers that are a slice of initialised bytes.
 macro_rules! read_only {
     ($($(#[$why:meta])* $buf:ty),*) => {$(
         // SAFETY: O1 and O2, the bytes are not in the value itself, and it is
@@ -390,58 +500,125 @@ unsafe impl<const N: usize> IoBufMut for Box<[u8; N]> {
     unsafe fn set_init(&mut self, _len: usize) {}
 }
 
-/// A source that reads into a buffer it is given to own.
+/// A source that reads into buffers it owns during the operation.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::owned::{AsyncReadOwned, Polled};
+/// use blitzen::io::owned::{AsyncReadOwned, Polled};
 ///
-/// # futures::executor::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// let mut reader = Polled::new(&b"hello"[..]);
 /// let (result, buf) = reader.read_owned(Box::new([0; 3])).await;
 /// assert_eq!((result?, *buf), (3, *b"hel"));
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 pub trait AsyncReadOwned {
-    /// Reads once into `buf`, from its first byte up to its capacity, and
-    /// returns how many bytes; zero at the end, or if there is no room.
+    /// Reads some bytes into `buf`, starting at its first byte, and returns how many
+    /// together with the buffer.
     ///
-    /// A vector that is shorter grows to what was read; one that is longer
-    /// keeps its length.
+    /// Zero means that the source has ended, or that `buf` has no room. The length of a
+    /// shorter vector becomes the number of bytes; a longer vector keeps its length.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::owned::{AsyncReadOwned, Polled};
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut reader = Polled::new(&b"hello"[..]);
+    /// let (result, buf) = reader.read_owned(Vec::with_capacity(3)).await;
+    /// assert_eq!((result?, &buf[..]), (3, &b"hel"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
-    /// A future that is dropped takes the buffer with it. What a kernel had
-    /// already read into it is lost.
+    ///
+    /// If the future is dropped, the buffer is dropped too. What the kernel had already
+    /// read into it is lost.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the source, such as that of `read(2)`.
     fn read_owned<B: IoBufMut>(&mut self, buf: B) -> impl Future<Output = Outcome<B>>;
 }
 
-/// A sink that writes from a buffer it is given to own.
+/// A sink that writes from buffers it owns during the operation.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::owned::{AsyncWriteOwned, Polled};
+/// use blitzen::io::owned::{AsyncWriteOwned, Polled};
 ///
-/// # futures::executor::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// let mut writer = Polled::new(Vec::new());
 /// let (result, _buf) = writer.write_all_owned("hello").await;
 /// assert_eq!(result?, 5);
 /// assert_eq!(writer.into_inner(), b"hello");
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 pub trait AsyncWriteOwned {
-    /// Writes some of the initialised bytes of `buf`, and returns how many.
+    /// Writes some of the initialised bytes of `buf`, and returns how many together
+    /// with the buffer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::owned::{AsyncWriteOwned, Polled};
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut writer = Polled::new(Vec::new());
+    /// let (result, _buf) = writer.write_owned("hello").await;
+    /// assert_eq!(result?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
-    /// A future that is dropped takes the buffer with it. Whether a kernel had
-    /// already written from it is not known.
-    fn write_owned<B: IoBuf>(&mut self, buf: B) -> impl Future<Output = Outcome<B>>;
-
-    /// Writes all the initialised bytes of `buf`, and returns how many there
-    /// are.
+    ///
+    /// If the future is dropped, the buffer is dropped too. The kernel may have written
+    /// some of it.
     ///
     /// # Errors
-    /// The sink's, and [`WriteZero`](io::ErrorKind::WriteZero) if it takes no
-    /// more. A write that was interrupted is tried again.
+    ///
+    /// Returns the error of the sink, such as that of `write(2)`.
+    fn write_owned<B: IoBuf>(&mut self, buf: B) -> impl Future<Output = Outcome<B>>;
+
+    /// Writes all initialised bytes of `buf`, and returns how many together with the
+    /// buffer.
+    ///
+    /// Writes that fail with [`Interrupted`](io::ErrorKind::Interrupted) are repeated.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::owned::{AsyncWriteOwned, Polled};
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut writer = Polled::new(Vec::new());
+    /// let (result, _buf) = writer.write_all_owned(b"hello".to_vec()).await;
+    /// assert_eq!(result?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the buffer is dropped too. The kernel may have written
+    /// some of it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the sink, or [`WriteZero`](io::ErrorKind::WriteZero) if it
+    /// accepts no more bytes.
     fn write_all_owned<B: IoBuf>(&mut self, buf: B) -> impl Future<Output = Outcome<B>> {
         async move {
             let mut rest = buf.slice(..);
@@ -455,8 +632,10 @@ pub trait AsyncWriteOwned {
                 rest = part;
                 match result {
                     Ok(0) => {
-                        let error =
-                            io::Error::new(io::ErrorKind::WriteZero, "the sink takes no more");
+                        let error = io::Error::new(
+                            io::ErrorKind::WriteZero,
+                            "the writer accepts no more bytes",
+                        );
                         return (Err(error), rest.into_inner());
                     }
                     Ok(amount) => start += written(amount, len - start),
@@ -469,21 +648,23 @@ pub trait AsyncWriteOwned {
     }
 }
 
-/// Owned-buffer operations for a stream that has only the polled ones.
+/// An adapter that offers owned-buffer operations on any stream.
 ///
-/// Nothing is copied: the stream reads straight into the buffer. Unlike with a
-/// kernel that works by itself, a future that is dropped has read or written
-/// nothing.
+/// Nothing is copied: the stream reads into the buffer and writes from it. If a
+/// future is dropped before it is ready, nothing was read or written.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::owned::{AsyncWriteOwned, Polled};
+/// use blitzen::io::owned::{AsyncWriteOwned, Polled};
 ///
-/// # futures::executor::block_on(async {
-/// let (near, _far) = blitzen_io::duplex(4);
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let (near, _far) = blitzen::io::duplex(4);
 /// let (result, buf) = Polled::new(near).write_owned(b"hello".to_vec()).await;
 /// assert_eq!((result?, buf.len()), (4, 5));
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug)]
 pub struct Polled<T> {
@@ -491,19 +672,23 @@ pub struct Polled<T> {
 }
 
 impl<T> Polled<T> {
-    /// Wraps a stream.
+    /// Wraps `stream`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let polled = blitzen_io::owned::Polled::new(blitzen_io::empty());
+    /// let polled = blitzen::io::owned::Polled::new(blitzen::io::empty());
     /// ```
     pub fn new(stream: T) -> Self {
         Self { stream }
     }
 
-    /// The stream.
+    /// Returns the stream.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let polled = blitzen_io::owned::Polled::new(&b"abc"[..]);
+    /// let polled = blitzen::io::owned::Polled::new(&b"abc"[..]);
     /// assert_eq!(polled.into_inner(), b"abc");
     /// ```
     pub fn into_inner(self) -> T {

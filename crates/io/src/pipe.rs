@@ -1,19 +1,17 @@
-//! One direction of a stream in memory: bytes between a writer that waits
-//! while it is full and a reader that waits while it is empty.
+//! One direction of a stream in memory.
 //!
 //! ```text
 //!   0       start          bytes.len()
 //!   │ read    │   unread      │
 //! ```
 //!
-//! The pipe is plain data. Whoever shares it holds a lock around each call, and
-//! gives it back before it [runs](DeferredWake::run) what the call returned: a
-//! waker may do anything, even poll the same pipe, and so may the end of one
-//! that was replaced.
+//! The pipe is plain data. Its users lock it around each call, and
+//! [run](DeferredWake::run) what the call returned after they unlocked it: a waker
+//! may run any code when it is woken or dropped, and may even poll the same pipe.
 //!
-//! P1. A task waits only while its side cannot go on, and everything that lets
-//!     that side go on takes its waker out.
-//! P2. There are at most `capacity` unread bytes, and fewer than that before
+//! P1. A task waits only while its side cannot continue. Whatever lets that side
+//!     continue takes its waker.
+//! P2. At most `capacity` bytes are unread, and fewer bytes than that lie before
 //!     them when the storage grows: it needs at most twice the capacity.
 
 use std::io::{self, IoSlice};
@@ -21,7 +19,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::ReadBuf;
 
-/// Less than this is not worth growing in steps.
+/// The least storage that is allocated.
 const MIN_STORAGE: usize = 64;
 
 #[derive(Debug)]
@@ -34,13 +32,13 @@ pub(crate) struct Pipe {
     writer: Option<Waker>,
 }
 
-/// What is left to do when the lock has been given back.
+/// What is left to do after the pipe was unlocked.
 #[must_use = "a task may be waiting for this"]
 pub(crate) enum DeferredWake {
     None,
     Wake(Waker),
     WakeBoth(Option<Waker>, Option<Waker>),
-    /// A waker that was replaced; it has to go, but not under the lock.
+    /// A waker that was replaced. Dropping it may run any code.
     Drop(Waker),
 }
 
@@ -69,8 +67,11 @@ impl DeferredWake {
 }
 
 impl Pipe {
+    /// Creates a pipe that holds at most `capacity` bytes.
+    ///
     /// # Panics
-    /// If `capacity` is zero: nothing would ever get through.
+    ///
+    /// Panics if `capacity` is zero.
     #[track_caller]
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         assert!(capacity > 0, "capacity must be greater than zero");
@@ -84,6 +85,7 @@ impl Pipe {
         }
     }
 
+    /// Reads what is there, up to the room of `buf`.
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -145,8 +147,8 @@ impl Pipe {
         }
     }
 
-    /// Uses the place of what has been read again, where that is cheaper than
-    /// growing: moving then costs no more than the reading did.
+    /// Reuses the storage of what was read if that is cheaper than growing: moving
+    /// the unread bytes then costs no more than reading did.
     #[cold]
     fn move_or_grow(&mut self, amount: usize) {
         let unread = self.bytes.len() - self.start;
@@ -165,15 +167,15 @@ impl Pipe {
         self.bytes.reserve_exact(target - self.bytes.len());
     }
 
-    /// Ends it: the reader gets what is there and then the end, the writer an
-    /// error.
+    /// Closes the pipe: the reader gets what is there and then the end, the writer
+    /// an error.
     pub(crate) fn close(&mut self) -> DeferredWake {
         self.is_closed = true;
         DeferredWake::WakeBoth(self.reader.take(), self.writer.take())
     }
 }
 
-/// The buffers of a vectored write.
+/// Returns the buffers of a vectored write as slices.
 pub(crate) fn slices<'a>(bufs: &'a [IoSlice<'_>]) -> impl Iterator<Item = &'a [u8]> {
     bufs.iter().map(|buf| &**buf)
 }

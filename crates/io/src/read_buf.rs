@@ -1,5 +1,4 @@
-//! The buffer a read fills: how much holds data, how much has been written to
-//! at all.
+//! The buffer of a read: how many bytes are data, and how many are initialised.
 //!
 //! ```text
 //!   0          filled        initialized       capacity
@@ -7,8 +6,8 @@
 //! ```
 //!
 //! B1. `filled <= initialized <= bytes.len()`.
-//! B2. `bytes[..initialized]` are initialised, and stay so: nothing here hands
-//!     out a way to make them uninitialised without `unsafe`.
+//! B2. `bytes[..initialized]` are initialised, and stay so: no safe method makes
+//!     them uninitialised.
 
 use std::fmt;
 use std::io;
@@ -21,11 +20,17 @@ use bytes::buf::UninitSlice;
 
 use crate::{AsyncRead, check};
 
-/// A byte buffer that is filled step by step and need not be zeroed first.
+/// A byte buffer that is filled step by step, and that need not be initialised
+/// first.
+///
+/// The buffer has three parts: the filled bytes, which are data; bytes that are
+/// initialised and not filled; and bytes that are not initialised.
+///
+/// # Examples
 ///
 /// ```
 /// use std::mem::MaybeUninit;
-/// use blitzen_io::ReadBuf;
+/// use blitzen::io::ReadBuf;
 ///
 /// let mut storage = [MaybeUninit::uninit(); 8];
 /// let mut buf = ReadBuf::uninit(&mut storage);
@@ -40,11 +45,13 @@ pub struct ReadBuf<'a> {
 }
 
 impl<'a> ReadBuf<'a> {
-    /// An empty buffer over bytes that are all initialised.
+    /// Creates an empty `ReadBuf` over `buf`, whose bytes are all initialised.
+    ///
+    /// # Examples
     ///
     /// ```
     /// let mut storage = [0; 4];
-    /// let buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// let buf = blitzen::io::ReadBuf::new(&mut storage);
     /// assert_eq!((buf.filled().len(), buf.initialized().len()), (0, 4));
     /// ```
     #[inline]
@@ -61,12 +68,15 @@ impl<'a> ReadBuf<'a> {
         }
     }
 
-    /// An empty buffer over bytes of which nothing is known.
+    /// Creates an empty `ReadBuf` over `buf`, none of whose bytes need be
+    /// initialised.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::mem::MaybeUninit;
     /// let mut storage = [MaybeUninit::uninit(); 4];
-    /// let buf = blitzen_io::ReadBuf::uninit(&mut storage);
+    /// let buf = blitzen::io::ReadBuf::uninit(&mut storage);
     /// assert_eq!((buf.capacity(), buf.initialized().len()), (4, 0));
     /// ```
     #[inline]
@@ -78,22 +88,26 @@ impl<'a> ReadBuf<'a> {
         }
     }
 
-    /// How many bytes fit in all.
+    /// Returns the number of bytes that the buffer can hold.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [0; 4];
-    /// assert_eq!(blitzen_io::ReadBuf::new(&mut storage).capacity(), 4);
+    /// assert_eq!(blitzen::io::ReadBuf::new(&mut storage).capacity(), 4);
     /// ```
     #[inline]
     pub fn capacity(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The data.
+    /// Returns the filled bytes.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [0; 4];
-    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::new(&mut storage);
     /// buf.put_slice(b"ab");
     /// assert_eq!(buf.filled(), b"ab");
     /// ```
@@ -103,11 +117,13 @@ impl<'a> ReadBuf<'a> {
         unsafe { self.bytes[..self.filled].assume_init_ref() }
     }
 
-    /// The data, to change it.
+    /// Returns the filled bytes, mutably.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [0; 4];
-    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::new(&mut storage);
     /// buf.put_slice(b"ab");
     /// buf.filled_mut().make_ascii_uppercase();
     /// assert_eq!(buf.filled(), b"AB");
@@ -118,11 +134,14 @@ impl<'a> ReadBuf<'a> {
         unsafe { self.bytes[..self.filled].assume_init_mut() }
     }
 
-    /// The part that was written to at some time, data first.
+    /// Returns the initialised bytes: the filled ones, and those behind them that
+    /// were written to before.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [7; 4];
-    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::new(&mut storage);
     /// buf.put_slice(b"ab");
     /// assert_eq!(buf.initialized(), b"ab\x07\x07");
     /// ```
@@ -132,11 +151,13 @@ impl<'a> ReadBuf<'a> {
         unsafe { self.bytes[..self.initialized].assume_init_ref() }
     }
 
-    /// The part that was written to at some time, to change it.
+    /// Returns the initialised bytes, mutably.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [0; 4];
-    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::new(&mut storage);
     /// buf.initialized_mut()[..2].copy_from_slice(b"ab");
     /// buf.set_filled(2);
     /// assert_eq!(buf.filled(), b"ab");
@@ -147,14 +168,17 @@ impl<'a> ReadBuf<'a> {
         unsafe { self.bytes[..self.initialized].assume_init_mut() }
     }
 
-    /// A new buffer over the first `n` unfilled bytes, or all of them if fewer.
+    /// Returns a new `ReadBuf` over the first `n` unfilled bytes, or over all of
+    /// them if there are fewer.
     ///
-    /// What is read into it has to be made known to this one afterwards, with
-    /// [`assume_init`](Self::assume_init) and [`advance`](Self::advance).
+    /// This buffer does not learn what is written to the new one: call
+    /// [`assume_init`](Self::assume_init) and [`advance`](Self::advance) for that.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [0; 4];
-    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::new(&mut storage);
     /// assert_eq!(buf.take(3).remaining(), 3);
     /// assert_eq!(buf.take(9).remaining(), 4);
     /// ```
@@ -169,30 +193,32 @@ impl<'a> ReadBuf<'a> {
         }
     }
 
-    /// The whole buffer, initialised or not.
+    /// Returns the whole buffer, initialised or not.
     ///
-    /// # Safety
-    /// The caller does not uninitialise what was initialised.
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [0; 4];
-    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::new(&mut storage);
     /// // SAFETY: nothing is written.
     /// assert_eq!(unsafe { buf.inner_mut() }.len(), 4);
     /// ```
+    ///
+    /// # Safety
+    ///
+    /// The caller must not make initialised bytes uninitialised.
     #[inline]
     pub unsafe fn inner_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         self.bytes
     }
 
-    /// The part behind the data, initialised or not.
+    /// Returns the unfilled bytes, initialised or not.
     ///
-    /// # Safety
-    /// The caller does not uninitialise what was initialised.
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [0; 4];
-    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::new(&mut storage);
     /// // SAFETY: one byte is initialised, and then said to be.
     /// unsafe {
     ///     buf.unfilled_mut()[0].write(b'x');
@@ -201,16 +227,22 @@ impl<'a> ReadBuf<'a> {
     /// buf.advance(1);
     /// assert_eq!(buf.filled(), b"x");
     /// ```
+    ///
+    /// # Safety
+    ///
+    /// The caller must not make initialised bytes uninitialised.
     #[inline]
     pub unsafe fn unfilled_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         &mut self.bytes[self.filled..]
     }
 
-    /// The part behind the data, zeroed where it was not initialised.
+    /// Returns the unfilled bytes. Those that were not initialised are set to zero.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [std::mem::MaybeUninit::uninit(); 4];
-    /// # let mut buf = blitzen_io::ReadBuf::uninit(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::uninit(&mut storage);
     /// assert_eq!(buf.initialize_unfilled(), [0; 4]);
     /// ```
     #[inline]
@@ -218,18 +250,21 @@ impl<'a> ReadBuf<'a> {
         self.initialize_unfilled_to(self.remaining())
     }
 
-    /// The first `n` bytes behind the data, zeroed where they were not
-    /// initialised.
+    /// Returns the first `n` unfilled bytes. Those that were not initialised are set
+    /// to zero.
     ///
-    /// # Panics
-    /// If fewer than `n` bytes remain.
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [std::mem::MaybeUninit::uninit(); 4];
-    /// # let mut buf = blitzen_io::ReadBuf::uninit(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::uninit(&mut storage);
     /// assert_eq!(buf.initialize_unfilled_to(2), [0; 2]);
     /// assert_eq!(buf.initialized().len(), 2);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if fewer than `n` bytes are unfilled.
     #[inline]
     #[track_caller]
     pub fn initialize_unfilled_to(&mut self, n: usize) -> &mut [u8] {
@@ -247,11 +282,13 @@ impl<'a> ReadBuf<'a> {
         unsafe { self.bytes[self.filled..end].assume_init_mut() }
     }
 
-    /// How many bytes fit behind the data.
+    /// Returns the number of unfilled bytes.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [0; 4];
-    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::new(&mut storage);
     /// buf.put_slice(b"abc");
     /// assert_eq!(buf.remaining(), 1);
     /// ```
@@ -260,11 +297,13 @@ impl<'a> ReadBuf<'a> {
         self.bytes.len() - self.filled
     }
 
-    /// Forgets the data; what was initialised stays so.
+    /// Makes the buffer empty. Initialised bytes stay initialised.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [0; 4];
-    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::new(&mut storage);
     /// buf.put_slice(b"abc");
     /// buf.clear();
     /// assert_eq!(buf.remaining(), 4);
@@ -274,18 +313,21 @@ impl<'a> ReadBuf<'a> {
         self.filled = 0;
     }
 
-    /// Counts the next `n` bytes as data.
+    /// Adds the next `n` bytes to the filled ones.
     ///
-    /// # Panics
-    /// If they are not all initialised.
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [0; 4];
-    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::new(&mut storage);
     /// buf.initialize_unfilled()[..2].copy_from_slice(b"ab");
     /// buf.advance(2);
     /// assert_eq!(buf.filled(), b"ab");
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if they are not all initialised.
     #[inline]
     #[track_caller]
     pub fn advance(&mut self, n: usize) {
@@ -293,18 +335,21 @@ impl<'a> ReadBuf<'a> {
         self.set_filled(filled);
     }
 
-    /// Counts the first `n` bytes as data, and no others.
+    /// Sets the number of filled bytes to `n`.
     ///
-    /// # Panics
-    /// If they are not all initialised.
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [0; 4];
-    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::new(&mut storage);
     /// buf.put_slice(b"abc");
     /// buf.set_filled(1);
     /// assert_eq!(buf.filled(), b"a");
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the first `n` bytes are not all initialised.
     #[inline]
     #[track_caller]
     pub fn set_filled(&mut self, n: usize) {
@@ -316,14 +361,14 @@ impl<'a> ReadBuf<'a> {
         self.filled = n;
     }
 
-    /// Says that the first `n` bytes behind the data are initialised.
+    /// Counts the first `n` unfilled bytes as initialised. The number of filled
+    /// bytes does not change.
     ///
-    /// # Safety
-    /// They are.
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [std::mem::MaybeUninit::uninit(); 4];
-    /// # let mut buf = blitzen_io::ReadBuf::uninit(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::uninit(&mut storage);
     /// // SAFETY: the byte is written first.
     /// unsafe {
     ///     buf.unfilled_mut()[0].write(1);
@@ -331,6 +376,10 @@ impl<'a> ReadBuf<'a> {
     /// }
     /// assert_eq!(buf.initialized(), [1]);
     /// ```
+    ///
+    /// # Safety
+    ///
+    /// There must be `n` unfilled bytes, and they must be initialised.
     #[inline]
     pub unsafe fn assume_init(&mut self, n: usize) {
         let end = self.filled + n;
@@ -340,18 +389,21 @@ impl<'a> ReadBuf<'a> {
         }
     }
 
-    /// Appends `buf` to the data.
+    /// Appends `buf` to the filled bytes.
     ///
-    /// # Panics
-    /// If it does not fit.
+    /// # Examples
     ///
     /// ```
     /// # let mut storage = [0; 4];
-    /// # let mut buf = blitzen_io::ReadBuf::new(&mut storage);
+    /// # let mut buf = blitzen::io::ReadBuf::new(&mut storage);
     /// buf.put_slice(b"ab");
     /// buf.put_slice(b"cd");
     /// assert_eq!(buf.filled(), b"abcd");
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if `buf` has more bytes than remain.
     #[inline]
     #[track_caller]
     pub fn put_slice(&mut self, buf: &[u8]) {
@@ -369,7 +421,8 @@ impl<'a> ReadBuf<'a> {
     /// Lets `reader` read once into the first `limit` unfilled bytes.
     ///
     /// # Panics
-    /// If the reader put another buffer in the place of this part.
+    ///
+    /// Panics if the reader put another buffer in the place of this part.
     #[track_caller]
     pub(crate) fn poll_fill<R: AsyncRead + ?Sized>(
         &mut self,

@@ -1,4 +1,4 @@
-//! One byte, for ever.
+//! A reader of one byte.
 
 use std::fmt;
 use std::io;
@@ -10,22 +10,38 @@ use bytes::BufMut;
 
 use crate::{AsyncRead, ReadBuf};
 
-/// A reader of one byte over and over: see [`repeat`].
+/// A reader that returns one byte forever. See [`repeat`].
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::io::{AsyncReadExt, Repeat};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut sevens: Repeat = blitzen::io::repeat(7);
+/// assert_eq!(sevens.read_u16().await?, 0x0707);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Repeat {
     byte: u8,
 }
 
-/// A reader that never ends and always gives `byte`.
+/// Creates a reader that returns `byte` forever.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::AsyncReadExt;
+/// use blitzen::io::AsyncReadExt;
 ///
-/// # futures::executor::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// let mut bytes = [0; 3];
-/// blitzen_io::repeat(7).read_exact(&mut bytes).await?;
+/// blitzen::io::repeat(7).read_exact(&mut bytes).await?;
 /// assert_eq!(bytes, [7; 3]);
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 pub fn repeat(byte: u8) -> Repeat {
     Repeat { byte }

@@ -1,4 +1,4 @@
-//! A stream in memory that ends where it begins.
+//! A pipe in memory.
 
 use std::io::{self, IoSlice};
 use std::iter;
@@ -10,56 +10,79 @@ use blitzen_util::coop;
 use crate::pipe::{Pipe, slices};
 use crate::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf, split};
 
-/// A pipe in memory: what is written to it can be read from it. See
-/// [`simplex`].
+/// A pipe in memory: bytes written to it can be read from it. See [`simplex`].
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::io::{AsyncReadExt, AsyncWriteExt, SimplexStream};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut pipe = SimplexStream::new_unsplit(64);
+/// pipe.write_all(b"hi").await?;
+/// assert_eq!(pipe.read_u8().await?, b'h');
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct SimplexStream {
     pipe: Pipe,
 }
 
-/// The two ends of a pipe in memory that holds at most `max_buf_size` bytes.
+/// Creates a pipe in memory that holds at most `max_buf_size` bytes, and returns
+/// its two ends.
 ///
-/// The reader meets the end after [`shutdown`](crate::AsyncWriteExt::shutdown)
-/// of the writer; dropping one half is not noticed by the other.
+/// A writer waits until the reader has made room. The reader reaches the end after
+/// [`shutdown`](crate::AsyncWriteExt::shutdown) of the writer. Dropping one end
+/// does not close the other.
 ///
-/// # Panics
-/// If `max_buf_size` is zero.
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::{AsyncReadExt, AsyncWriteExt};
+/// use blitzen::io::{AsyncReadExt, AsyncWriteExt};
 ///
-/// # futures::executor::block_on(async {
-/// let (mut reader, mut writer) = blitzen_io::simplex(64);
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let (mut reader, mut writer) = blitzen::io::simplex(64);
 /// writer.write_all(b"hello").await?;
 /// writer.shutdown().await?;
 /// let mut text = String::new();
 /// reader.read_to_string(&mut text).await?;
 /// assert_eq!(text, "hello");
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
+///
+/// # Panics
+///
+/// Panics if `max_buf_size` is zero.
 #[track_caller]
 pub fn simplex(max_buf_size: usize) -> (ReadHalf<SimplexStream>, WriteHalf<SimplexStream>) {
     split(SimplexStream::new_unsplit(max_buf_size))
 }
 
 impl SimplexStream {
-    /// A pipe in memory as one stream, which holds at most `max_buf_size`
-    /// bytes.
+    /// Creates a pipe in memory that holds at most `max_buf_size` bytes, as one
+    /// stream.
     ///
-    /// # Panics
-    /// If `max_buf_size` is zero.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::{AsyncReadExt, AsyncWriteExt, SimplexStream};
+    /// use blitzen::io::{AsyncReadExt, AsyncWriteExt, SimplexStream};
     ///
-    /// # futures::executor::block_on(async {
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut stream = SimplexStream::new_unsplit(64);
     /// stream.write_u8(7).await?;
     /// assert_eq!(stream.read_u8().await?, 7);
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if `max_buf_size` is zero.
     #[track_caller]
     pub fn new_unsplit(max_buf_size: usize) -> SimplexStream {
         SimplexStream {

@@ -1,4 +1,4 @@
-//! Room for everything.
+//! A writer that discards.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -10,19 +10,35 @@ use blitzen_util::coop;
 use crate::AsyncWrite;
 use crate::async_write::total_len;
 
-/// A writer that keeps nothing: see [`sink`].
+/// A writer that discards everything. See [`sink`].
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::io::{AsyncWriteExt, Sink};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let mut discard: Sink = blitzen::io::sink();
+/// assert_eq!(discard.write(b"hello").await?, 5);
+/// # Ok(())
+/// # }
+/// ```
 #[non_exhaustive]
 pub struct Sink;
 
-/// A writer that takes everything and keeps nothing.
+/// Creates a writer that discards everything.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::AsyncWriteExt;
+/// use blitzen::io::AsyncWriteExt;
 ///
-/// # futures::executor::block_on(async {
-/// assert_eq!(blitzen_io::sink().write(b"hello").await?, 5);
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// assert_eq!(blitzen::io::sink().write(b"hello").await?, 5);
+/// # Ok(())
+/// # }
 /// ```
 pub fn sink() -> Sink {
     Sink

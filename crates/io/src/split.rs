@@ -1,4 +1,4 @@
-//! One stream as two halves that can go separate ways.
+//! A stream as two halves.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -10,46 +10,79 @@ use blitzen_util::shim::Arc;
 use crate::bi_lock::BiLock;
 use crate::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The half of a stream that reads: see [`split`].
+/// The half of a stream that reads, created by [`split`].
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let (stream, mut peer) = blitzen::io::duplex(8);
+/// let (mut reader, _writer): (ReadHalf<DuplexStream>, _) = blitzen::io::split(stream);
+/// peer.write_u8(7).await?;
+/// assert_eq!(reader.read_u8().await?, 7);
+/// # Ok(())
+/// # }
+/// ```
 pub struct ReadHalf<T> {
     stream: Pin<Arc<BiLock<T>>>,
 }
 
-/// The half of a stream that writes: see [`split`].
+/// The half of a stream that writes, created by [`split`].
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, WriteHalf};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let (stream, mut peer) = blitzen::io::duplex(8);
+/// let (_reader, mut writer): (_, WriteHalf<DuplexStream>) = blitzen::io::split(stream);
+/// writer.write_u8(7).await?;
+/// assert_eq!(peer.read_u8().await?, 7);
+/// # Ok(())
+/// # }
+/// ```
 pub struct WriteHalf<T> {
     stream: Pin<Arc<BiLock<T>>>,
-    /// As it was when the stream was split, to be told without the lock.
+    /// The stream's answer when it was split.
     is_write_vectored: bool,
 }
 
-// SAFETY: a shared half lends nothing of the stream, not even to read.
+// SAFETY: a shared reference to a half gives no access to the stream.
 unsafe impl<T> Sync for ReadHalf<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for WriteHalf<T> {}
 
-/// Splits a stream into a half that reads and one that writes.
+/// Splits `stream` into a half that reads and one that writes.
 ///
-/// They share the stream behind a lock that neither waits for on its thread:
-/// while one half is being polled, the other is told to come back. A stream
-/// with a `split` or `into_split` of its own does without.
+/// The halves can be used by different tasks. They share the stream behind a lock:
+/// while one half is polled, the other returns `Pending` and is woken afterwards. A
+/// stream with a `split` or `into_split` of its own does without the lock.
 ///
-/// [`unsplit`](ReadHalf::unsplit) puts the halves together again. The stream
-/// is dropped with the second of them: shut it down to tell the other side
-/// that no more comes.
+/// [`unsplit`](ReadHalf::unsplit) restores the stream. The stream is dropped with
+/// the second half: call [`shutdown`](crate::AsyncWriteExt::shutdown) to close it
+/// for writing before.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::{AsyncReadExt, AsyncWriteExt};
+/// use blitzen::io::{AsyncReadExt, AsyncWriteExt};
 ///
-/// # futures::executor::block_on(async {
-/// let (near, mut far) = blitzen_io::duplex(64);
-/// let (mut reader, mut writer) = blitzen_io::split(near);
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let (near, mut far) = blitzen::io::duplex(64);
+/// let (mut reader, mut writer) = blitzen::io::split(near);
 /// writer.write_all(b"ping").await?;
 /// far.write_all(b"pong").await?;
 /// let mut buf = [0; 4];
 /// reader.read_exact(&mut buf).await?;
 /// assert_eq!(&buf, b"pong");
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 pub fn split<T>(stream: T) -> (ReadHalf<T>, WriteHalf<T>)
 where
@@ -68,26 +101,31 @@ where
 }
 
 impl<T> ReadHalf<T> {
-    /// Whether both halves are of one stream.
+    /// Returns whether `other` is a half of the same stream.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let (reader, writer) = blitzen_io::split(blitzen_io::duplex(8).0);
+    /// let (reader, writer) = blitzen::io::split(blitzen::io::duplex(8).0);
     /// assert!(reader.is_pair_of(&writer));
     /// ```
     pub fn is_pair_of(&self, other: &WriteHalf<T>) -> bool {
         other.is_pair_of(self)
     }
 
-    /// Puts the stream together again.
+    /// Puts the two halves of a stream together again, and returns the stream.
     ///
-    /// # Panics
-    /// If the other half is of another stream; ask
-    /// [`is_pair_of`](Self::is_pair_of) first.
+    /// # Examples
     ///
     /// ```
-    /// let (reader, writer) = blitzen_io::split(blitzen_io::duplex(8).0);
+    /// let (reader, writer) = blitzen::io::split(blitzen::io::duplex(8).0);
     /// let stream = reader.unsplit(writer);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if `wr` is a half of another stream. See
+    /// [`is_pair_of`](Self::is_pair_of).
     #[track_caller]
     pub fn unsplit(self, wr: WriteHalf<T>) -> T
     where
@@ -106,10 +144,12 @@ impl<T> ReadHalf<T> {
 }
 
 impl<T> WriteHalf<T> {
-    /// Whether both halves are of one stream.
+    /// Returns whether `other` is a half of the same stream.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let (reader, writer) = blitzen_io::split(blitzen_io::duplex(8).0);
+    /// let (reader, writer) = blitzen::io::split(blitzen::io::duplex(8).0);
     /// assert!(writer.is_pair_of(&reader));
     /// ```
     pub fn is_pair_of(&self, other: &ReadHalf<T>) -> bool {

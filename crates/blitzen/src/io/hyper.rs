@@ -51,6 +51,8 @@ use crate::time::{Instant, Sleep, sleep, sleep_until};
 
 /// The current runtime's timers, as hyper wants them.
 ///
+/// # Examples
+///
 /// ```
 /// use std::time::Duration;
 /// use blitzen::io::hyper::HyperTimer;
@@ -66,6 +68,7 @@ use crate::time::{Instant, Sleep, sleep, sleep_until};
 /// ```
 ///
 /// # Panics
+///
 /// Sleeping panics outside a runtime, and in one without timers.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
@@ -73,6 +76,8 @@ pub struct HyperTimer;
 
 impl HyperTimer {
     /// The timer.
+    ///
+    /// # Examples
     ///
     /// ```
     /// let timer = blitzen::io::hyper::HyperTimer::new();
@@ -128,6 +133,8 @@ impl rt::Timer for HyperTimer {
 
 /// Spawns what hyper has to do in the background, on the current runtime.
 ///
+/// # Examples
+///
 /// ```
 /// use blitzen::io::hyper::HyperExecutor;
 /// use hyper::rt::Executor;
@@ -145,6 +152,8 @@ pub struct HyperExecutor;
 
 impl HyperExecutor {
     /// The executor.
+    ///
+    /// # Examples
     ///
     /// ```
     /// let executor = blitzen::io::hyper::HyperExecutor::new();

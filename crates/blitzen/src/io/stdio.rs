@@ -11,6 +11,12 @@ use super::blocking::Blocking;
 
 /// The standard input.
 ///
+/// A read that has begun cannot be called off: a runtime that is dropped waits
+/// for it. An interactive program does better with a thread of its own for the
+/// input, or ends with [`shutdown_background`](crate::runtime::Runtime::shutdown_background).
+///
+/// # Examples
+///
 /// ```no_run
 /// use blitzen::io::{AsyncBufReadExt, BufReader};
 ///
@@ -24,11 +30,8 @@ use super::blocking::Blocking;
 /// # }
 /// ```
 ///
-/// A read that has begun cannot be called off: a runtime that is dropped waits
-/// for it. An interactive program does better with a thread of its own for the
-/// input, or ends with [`shutdown_background`](crate::runtime::Runtime::shutdown_background).
-///
 /// # Panics
+///
 /// Reading and writing need a runtime.
 pub struct Stdin(Blocking<io::Stdin>);
 
@@ -36,6 +39,8 @@ pub struct Stdin(Blocking<io::Stdin>);
 ///
 /// What was written appears after a flush, if not before: `write` returns when
 /// the bytes have been handed over. Writes of several tasks may mix.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::io::AsyncWriteExt;
@@ -52,6 +57,8 @@ pub struct Stdout(Blocking<io::Stdout>);
 
 /// The standard error.
 ///
+/// # Examples
+///
 /// ```
 /// use blitzen::io::AsyncWriteExt;
 ///
@@ -65,6 +72,8 @@ pub struct Stderr(Blocking<io::Stderr>);
 
 /// A new handle to the standard input. Handles share what std has buffered.
 ///
+/// # Examples
+///
 /// ```
 /// let stdin = blitzen::io::stdin();
 /// # drop(stdin);
@@ -75,6 +84,8 @@ pub fn stdin() -> Stdin {
 
 /// A new handle to the standard output.
 ///
+/// # Examples
+///
 /// ```
 /// let stdout = blitzen::io::stdout();
 /// # drop(stdout);
@@ -84,6 +95,8 @@ pub fn stdout() -> Stdout {
 }
 
 /// A new handle to the standard error.
+///
+/// # Examples
 ///
 /// ```
 /// let stderr = blitzen::io::stderr();

@@ -1,4 +1,4 @@
-//! What every buffered reader can do.
+//! The methods of every buffered reader.
 
 use std::pin::Pin;
 
@@ -9,42 +9,52 @@ use super::read_until::{ReadUntil, read_until};
 use super::split::{Split, split};
 use crate::AsyncBufRead;
 
-/// What every [`AsyncBufRead`] can do.
+/// The methods of every [`AsyncBufRead`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::AsyncBufReadExt;
+/// use blitzen::io::AsyncBufReadExt;
 ///
-/// # futures::executor::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// let mut reader: &[u8] = b"first\nsecond\n";
 /// let mut line = String::new();
 /// reader.read_line(&mut line).await?;
 /// assert_eq!(line, "first\n");
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 pub trait AsyncBufReadExt: AsyncBufRead {
-    /// Reads up to and with `byte`, or to the end, appending to `buf`; returns
-    /// how many bytes.
+    /// Reads up to and including `byte`, or to the end, appends everything to `buf`,
+    /// and returns how many bytes were read.
     ///
-    /// # Errors
-    /// The reader's; `buf` then holds what came before. A read that was
-    /// interrupted is tried again.
+    /// Zero means that the reader has ended. Reads that fail with
+    /// [`Interrupted`](std::io::ErrorKind::Interrupted) are repeated.
     ///
-    /// # Cancel safety
-    /// What was read before the future was dropped is in `buf`: call again
-    /// with it to go on.
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncBufReadExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncBufReadExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut reader: &[u8] = b"a-b";
     /// let mut buf = Vec::new();
     /// assert_eq!(reader.read_until(b'-', &mut buf).await?, 2);
     /// assert_eq!(reader.read_until(b'-', &mut buf).await?, 1);
     /// assert_eq!(buf, b"a-b");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, `buf` holds what was read so far: call `read_until`
+    /// again with the same `buf` to continue.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the reader. `buf` holds what was read before it.
     fn read_until<'a>(&'a mut self, byte: u8, buf: &'a mut Vec<u8>) -> ReadUntil<'a, Self>
     where
         Self: Unpin,
@@ -52,31 +62,39 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         read_until(self, byte, buf)
     }
 
-    /// Reads up to and with a newline, or to the end, appending to `buf`;
-    /// returns how many bytes.
+    /// Reads up to and including a newline, or to the end, appends the text to `buf`,
+    /// and returns how many bytes were read.
     ///
-    /// # Errors
-    /// The reader's, and [`InvalidData`](std::io::ErrorKind::InvalidData) if
-    /// the line is not UTF-8: `buf` is then as it was, and the line is gone. A
-    /// read that was interrupted is tried again.
+    /// Zero means that the reader has ended. Reads that fail with
+    /// [`Interrupted`](std::io::ErrorKind::Interrupted) are repeated.
     ///
-    /// # Cancel safety
-    /// Not cancel safe: what was read before the future was dropped is in `buf`
-    /// if it is UTF-8 so far, and otherwise lost.
-    /// [`Lines::next_line`](crate::Lines::next_line) loses nothing.
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncBufReadExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncBufReadExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut reader: &[u8] = b"one\ntwo";
     /// let mut text = String::new();
     /// assert_eq!(reader.read_line(&mut text).await?, 4);
     /// assert_eq!(reader.read_line(&mut text).await?, 3);
     /// assert_eq!(reader.read_line(&mut text).await?, 0);
     /// assert_eq!(text, "one\ntwo");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe: if the future is dropped, `buf` holds what was read so far if
+    /// that is UTF-8; otherwise it is lost. [`Lines::next_line`](crate::Lines::next_line)
+    /// loses nothing.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the reader. Returns
+    /// [`InvalidData`](std::io::ErrorKind::InvalidData) if the line is not UTF-8: `buf`
+    /// is unchanged, and the line is lost.
     fn read_line<'a>(&'a mut self, buf: &'a mut String) -> ReadLine<'a, Self>
     where
         Self: Unpin,
@@ -84,17 +102,20 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         read_line(self, buf)
     }
 
-    /// The parts between the occurrences of `byte`.
+    /// Returns the segments of the reader that `byte` separates.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::{AsyncBufReadExt, BufReader};
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::{AsyncBufReadExt, BufReader};
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut parts = BufReader::new(&b"a-b"[..]).split(b'-');
     /// assert_eq!(parts.next_segment().await?.as_deref(), Some(&b"a"[..]));
     /// assert_eq!(parts.next_segment().await?.as_deref(), Some(&b"b"[..]));
     /// assert_eq!(parts.next_segment().await?, None);
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     fn split(self, byte: u8) -> Split<Self>
     where
@@ -103,25 +124,33 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         split(self, byte)
     }
 
-    /// The unread part of the buffer, filled first if there is none; empty at
-    /// the end.
+    /// Returns the unread bytes of the reader's buffer, filling it first if there are
+    /// none.
     ///
-    /// What of it has been used is to be said with
-    /// [`consume`](Self::consume).
+    /// An empty slice means that the reader has ended. Call
+    /// [`consume`](Self::consume) to mark bytes as read.
     ///
-    /// # Cancel safety
-    /// Cancel safe: what was read stays in the buffer.
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncBufReadExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncBufReadExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut reader: &[u8] = b"hello";
     /// assert_eq!(reader.fill_buf().await?, b"hello");
     /// reader.consume(4);
     /// assert_eq!(reader.fill_buf().await?, b"o");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: bytes that were read stay in the buffer.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the reader.
     fn fill_buf(&mut self) -> FillBuf<'_, Self>
     where
         Self: Unpin,
@@ -129,10 +158,15 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         fill_buf(self)
     }
 
-    /// Says that the first `amt` bytes of the buffer have been used.
+    /// Marks the first `amt` bytes of the reader's buffer as read.
+    ///
+    /// `amt` must not exceed the length of what the last [`fill_buf`](Self::fill_buf)
+    /// returned.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncBufReadExt;
+    /// use blitzen::io::AsyncBufReadExt;
     /// let mut reader: &[u8] = b"hello";
     /// reader.consume(4);
     /// assert_eq!(reader, b"o");
@@ -144,17 +178,20 @@ pub trait AsyncBufReadExt: AsyncBufRead {
         Pin::new(self).consume(amt);
     }
 
-    /// The lines, without their ends.
+    /// Returns the lines of the reader, without their line endings.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncBufReadExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncBufReadExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut lines = (&b"one\r\ntwo"[..]).lines();
     /// assert_eq!(lines.next_line().await?.as_deref(), Some("one"));
     /// assert_eq!(lines.next_line().await?.as_deref(), Some("two"));
     /// assert_eq!(lines.next_line().await?, None);
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     fn lines(self) -> Lines<Self>
     where

@@ -1,4 +1,4 @@
-//! What every reader can do.
+//! The methods of every reader.
 
 use bytes::BufMut;
 
@@ -12,26 +12,33 @@ use super::read_to_string::{ReadToString, read_to_string};
 use super::take::{Take, take};
 use crate::AsyncRead;
 
-/// One method per number and order of bytes.
+/// Defines one method for each number and byte order.
 macro_rules! read_numbers {
     ($($name:ident, $number:ty, $order:ty, $what:literal, $bytes:literal => $value:literal;)*) => {$(
         #[doc = concat!("Reads ", $what, ".")]
         ///
-        /// # Errors
-        /// The reader's, and [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof)
-        /// if it ends before. A read that was interrupted is tried again.
-        ///
-        /// # Cancel safety
-        /// Not cancel safe: bytes already read are lost with the future.
+        /// # Examples
         ///
         /// ```
-        /// # use blitzen_io::AsyncReadExt;
-        /// # futures::executor::block_on(async {
+        /// use blitzen::io::AsyncReadExt;
+        ///
+        /// # #[blitzen::main(flavor = "current_thread")]
+        /// # async fn main() -> std::io::Result<()> {
         #[doc = concat!("let mut reader: &[u8] = &", $bytes, ";")]
         #[doc = concat!("assert_eq!(reader.", stringify!($name), "().await?, ", $value, ");")]
-        /// # std::io::Result::Ok(())
-        /// # }).unwrap();
+        /// # Ok(())
+        /// # }
         /// ```
+        ///
+        /// # Cancel safety
+        ///
+        /// Not cancel safe: bytes that were read are lost if the future is dropped.
+        ///
+        /// # Errors
+        ///
+        /// Returns the error of the reader, or
+        /// [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof) if it ends before.
+        /// Bytes that were read are lost.
         fn $name(&mut self) -> ReadNumber<'_, Self, $number, $order>
         where
             Self: Unpin,
@@ -41,31 +48,37 @@ macro_rules! read_numbers {
     )*};
 }
 
-/// What every [`AsyncRead`] can do.
+/// The methods of every [`AsyncRead`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::AsyncReadExt;
+/// use blitzen::io::AsyncReadExt;
 ///
-/// # futures::executor::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// let mut reader: &[u8] = b"\x00\x05hello world";
 /// let length = reader.read_u16().await?;
 /// let mut word = vec![0; length.into()];
 /// reader.read_exact(&mut word).await?;
 /// assert_eq!(word, b"hello");
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 pub trait AsyncReadExt: AsyncRead {
-    /// Reads this one to its end, then `next`.
+    /// Returns a reader that reads this one to its end, and then `next`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncReadExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut text = String::new();
     /// (&b"ab"[..]).chain(&b"cd"[..]).read_to_string(&mut text).await?;
     /// assert_eq!(text, "abcd");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     fn chain<R>(self, next: R) -> Chain<Self, R>
     where
@@ -75,23 +88,31 @@ pub trait AsyncReadExt: AsyncRead {
         chain(self, next)
     }
 
-    /// Reads once into `buf`, and returns how many bytes.
+    /// Reads some bytes into `buf`, and returns how many.
     ///
     /// Zero means that the reader has ended, or that `buf` is empty.
     ///
-    /// # Cancel safety
-    /// Cancel safe: a future that is dropped has read nothing.
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncReadExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut reader: &[u8] = b"hello";
     /// let mut buf = [0; 8];
     /// assert_eq!(reader.read(&mut buf).await?, 5);
     /// assert_eq!(reader.read(&mut buf).await?, 0);
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: if the future is dropped before it is ready, nothing was read.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the reader, such as that of `read(2)`. Nothing was read.
     fn read<'a>(&'a mut self, buf: &'a mut [u8]) -> Read<'a, Self>
     where
         Self: Unpin,
@@ -99,23 +120,31 @@ pub trait AsyncReadExt: AsyncRead {
         read(self, buf)
     }
 
-    /// Reads once into the room `buf` has, and returns how many bytes; a
-    /// vector makes room if it has none.
+    /// Reads some bytes into the free space of `buf`, and returns how many.
     ///
-    /// Zero means that the reader has ended, or that there is no room.
+    /// A `Vec` without free space grows first. Zero means that the reader has ended,
+    /// or that `buf` has no free space.
     ///
-    /// # Cancel safety
-    /// Cancel safe: a future that is dropped has read nothing.
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncReadExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut buf = bytes::BytesMut::with_capacity(16);
     /// (&b"hello"[..]).read_buf(&mut buf).await?;
     /// assert_eq!(&buf[..], b"hello");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: if the future is dropped before it is ready, nothing was read.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the reader, such as that of `read(2)`. Nothing was read.
     fn read_buf<'a, B>(&'a mut self, buf: &'a mut B) -> ReadIntoBuf<'a, Self, B>
     where
         Self: Unpin,
@@ -126,26 +155,34 @@ pub trait AsyncReadExt: AsyncRead {
 
     /// Reads until `buf` is full, and returns its length.
     ///
-    /// # Errors
-    /// The reader's, and [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof)
-    /// if it ends before; `buf` then holds what came first. A read that was
-    /// interrupted is tried again.
+    /// Reads that fail with [`Interrupted`](std::io::ErrorKind::Interrupted) are
+    /// repeated.
     ///
-    /// # Cancel safety
-    /// Not cancel safe: what was read before the future was dropped is in
-    /// `buf`, but nothing says how much that is.
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncReadExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut reader: &[u8] = b"hello";
     /// let mut buf = [0; 4];
     /// assert_eq!(reader.read_exact(&mut buf).await?, 4);
     /// let error = reader.read_exact(&mut buf).await.unwrap_err();
     /// assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe: if the future is dropped, `buf` holds what was read so far, but
+    /// nothing tells how much that is.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the reader, or
+    /// [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof) if it ends before `buf` is
+    /// full. `buf` holds what was read before the error.
     fn read_exact<'a>(&'a mut self, buf: &'a mut [u8]) -> ReadExact<'a, Self>
     where
         Self: Unpin,
@@ -178,24 +215,32 @@ pub trait AsyncReadExt: AsyncRead {
         read_f64_le, f64, LittleEndian, "a 64-bit floating-point number, little-endian", "1.5_f64.to_le_bytes()" => "1.5";
     }
 
-    /// Reads to the end, appending to `buf`, and returns how many bytes.
+    /// Reads to the end, appends everything to `buf`, and returns how many bytes were
+    /// read.
     ///
-    /// # Errors
-    /// The reader's; `buf` then holds what came before. A read that was
-    /// interrupted is tried again.
+    /// Reads that fail with [`Interrupted`](std::io::ErrorKind::Interrupted) are
+    /// repeated.
     ///
-    /// # Cancel safety
-    /// What was read before the future was dropped is in `buf`.
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncReadExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut all = b"in ".to_vec();
     /// assert_eq!((&b"all"[..]).read_to_end(&mut all).await?, 3);
     /// assert_eq!(all, b"in all");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, `buf` holds what was read so far.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the reader. `buf` holds what was read before it.
     fn read_to_end<'a>(&'a mut self, buf: &'a mut Vec<u8>) -> ReadToEnd<'a, Self>
     where
         Self: Unpin,
@@ -203,26 +248,35 @@ pub trait AsyncReadExt: AsyncRead {
         read_to_end(self, buf)
     }
 
-    /// Reads text to the end, appending to `dst`, and returns how many bytes.
+    /// Reads text to the end, appends it to `dst`, and returns how many bytes were
+    /// read.
     ///
-    /// # Errors
-    /// The reader's, and [`InvalidData`](std::io::ErrorKind::InvalidData) if
-    /// it is not UTF-8; `dst` is then as it was. A read that was interrupted is
-    /// tried again.
+    /// Reads that fail with [`Interrupted`](std::io::ErrorKind::Interrupted) are
+    /// repeated.
     ///
-    /// # Cancel safety
-    /// Not cancel safe: what was read before the future was dropped is in `dst`
-    /// if it is UTF-8 so far, and otherwise lost.
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncReadExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut text = "in ".to_string();
     /// (&b"all"[..]).read_to_string(&mut text).await?;
     /// assert_eq!(text, "in all");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe: if the future is dropped, `dst` holds what was read so far if
+    /// that is UTF-8; otherwise it is lost.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the reader, or
+    /// [`InvalidData`](std::io::ErrorKind::InvalidData) if the bytes are not UTF-8. In
+    /// both cases `dst` is unchanged.
     fn read_to_string<'a>(&'a mut self, dst: &'a mut String) -> ReadToString<'a, Self>
     where
         Self: Unpin,
@@ -230,16 +284,19 @@ pub trait AsyncReadExt: AsyncRead {
         read_to_string(self, dst)
     }
 
-    /// A reader of the first `limit` bytes.
+    /// Returns a reader of the first `limit` bytes of this one.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncReadExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncReadExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut text = String::new();
     /// (&b"hello"[..]).take(4).read_to_string(&mut text).await?;
     /// assert_eq!(text, "hell");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     fn take(self, limit: u64) -> Take<Self>
     where

@@ -1,4 +1,4 @@
-//! Moving within a stream, in one call.
+//! The methods of every stream with a position.
 
 use std::future::Future;
 use std::io::{self, SeekFrom};
@@ -10,39 +10,48 @@ use pin_project_lite::pin_project;
 
 use crate::AsyncSeek;
 
-/// What every [`AsyncSeek`] can do.
+/// The methods of every [`AsyncSeek`].
+///
+/// # Examples
 ///
 /// ```
 /// use std::io::{Cursor, SeekFrom};
-/// use blitzen_io::{AsyncReadExt, AsyncSeekExt};
+/// use blitzen::io::{AsyncReadExt, AsyncSeekExt};
 ///
-/// # futures::executor::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// let mut cursor = Cursor::new(b"abcdef");
 /// assert_eq!(cursor.seek(SeekFrom::Start(3)).await?, 3);
 /// assert_eq!(cursor.read_u8().await?, b'd');
 /// assert_eq!(cursor.stream_position().await?, 4);
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 pub trait AsyncSeekExt: AsyncSeek {
-    /// Moves to `pos`, and returns the new position from the start.
+    /// Moves to `pos`, and returns the new position, counted from the start.
     ///
-    /// # Errors
-    /// A position before the start, and what the stream says.
-    ///
-    /// # Cancel safety
-    /// The stream may or may not have moved when the future is dropped.
+    /// # Examples
     ///
     /// ```
-    /// # use std::io::{Cursor, SeekFrom};
-    /// # use blitzen_io::AsyncSeekExt;
-    /// # futures::executor::block_on(async {
+    /// use std::io::{Cursor, SeekFrom};
+    /// use blitzen::io::AsyncSeekExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut cursor = Cursor::new(b"abcdef");
     /// assert_eq!(cursor.seek(SeekFrom::End(-1)).await?, 5);
     /// assert!(cursor.seek(SeekFrom::Current(-6)).await.is_err());
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the stream may have moved or not.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidInput`](std::io::ErrorKind::InvalidInput) if `pos` lies before
+    /// the start, or the error of the stream, such as that of `lseek(2)`.
     fn seek(&mut self, pos: SeekFrom) -> Seek<'_, Self>
     where
         Self: Unpin,
@@ -54,18 +63,25 @@ pub trait AsyncSeekExt: AsyncSeek {
         }
     }
 
-    /// Moves to the start.
+    /// Moves to the start, and returns that position, which is zero.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use std::io::Cursor;
-    /// # use blitzen_io::{AsyncReadExt, AsyncSeekExt};
-    /// # futures::executor::block_on(async {
+    /// use std::io::Cursor;
+    /// use blitzen::io::{AsyncReadExt, AsyncSeekExt};
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut cursor = Cursor::new(b"abc");
     /// cursor.read_u16().await?;
     /// assert_eq!(cursor.rewind().await?, 0);
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the stream, such as that of `lseek(2)`.
     fn rewind(&mut self) -> Seek<'_, Self>
     where
         Self: Unpin,
@@ -73,18 +89,25 @@ pub trait AsyncSeekExt: AsyncSeek {
         self.seek(SeekFrom::Start(0))
     }
 
-    /// The position from the start.
+    /// Returns the position, counted from the start.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use std::io::Cursor;
-    /// # use blitzen_io::{AsyncReadExt, AsyncSeekExt};
-    /// # futures::executor::block_on(async {
+    /// use std::io::Cursor;
+    /// use blitzen::io::{AsyncReadExt, AsyncSeekExt};
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut cursor = Cursor::new(b"abc");
     /// cursor.read_u16().await?;
     /// assert_eq!(cursor.stream_position().await?, 2);
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the stream, such as that of `lseek(2)`.
     fn stream_position(&mut self) -> Seek<'_, Self>
     where
         Self: Unpin,
@@ -96,7 +119,7 @@ pub trait AsyncSeekExt: AsyncSeek {
 impl<S: AsyncSeek + ?Sized> AsyncSeekExt for S {}
 
 pin_project! {
-    /// See [`AsyncSeekExt::seek`].
+    /// The future of [`AsyncSeekExt::seek`].
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct Seek<'a, S: ?Sized> {

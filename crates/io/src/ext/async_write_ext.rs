@@ -1,4 +1,4 @@
-//! What every writer can do.
+//! The methods of every writer.
 
 use std::io::IoSlice;
 
@@ -11,27 +11,34 @@ use super::write_all::{WriteAll, write_all};
 use super::write_buf::{WriteAllBuf, WriteBuf, write_all_buf, write_buf};
 use crate::AsyncWrite;
 
-/// One method per number and order of bytes.
+/// Defines one method for each number and byte order.
 macro_rules! write_numbers {
     ($($name:ident, $number:ty, $bytes:ident, $what:literal, $value:literal => $written:literal;)*) => {$(
         #[doc = concat!("Writes ", $what, ".")]
         ///
-        /// # Errors
-        /// The writer's, and [`WriteZero`](std::io::ErrorKind::WriteZero) if it
-        /// takes no more. A write that was interrupted is tried again.
-        ///
-        /// # Cancel safety
-        /// Not cancel safe: some of the bytes may have been written.
+        /// # Examples
         ///
         /// ```
-        /// # use blitzen_io::AsyncWriteExt;
-        /// # futures::executor::block_on(async {
+        /// use blitzen::io::AsyncWriteExt;
+        /// # #[blitzen::main(flavor = "current_thread")]
+        /// # async fn main() -> std::io::Result<()> {
         /// let mut writer = Vec::new();
         #[doc = concat!("writer.", stringify!($name), "(", $value, ").await?;")]
         #[doc = concat!("assert_eq!(writer, ", $written, ");")]
-        /// # std::io::Result::Ok(())
-        /// # }).unwrap();
+        /// # Ok(())
+        /// # }
         /// ```
+        ///
+        /// # Cancel safety
+        ///
+        /// Not cancel safe: if the future is dropped, some of the bytes may have been
+        /// written.
+        ///
+        /// # Errors
+        ///
+        /// Returns the error of the writer, or
+        /// [`WriteZero`](std::io::ErrorKind::WriteZero) if it accepts no more bytes.
+        /// Some of the bytes may have been written.
         fn $name(&mut self, n: $number) -> WriteNumber<'_, Self, $number>
         where
             Self: Unpin,
@@ -41,35 +48,47 @@ macro_rules! write_numbers {
     )*};
 }
 
-/// What every [`AsyncWrite`] can do.
+/// The methods of every [`AsyncWrite`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_io::AsyncWriteExt;
+/// use blitzen::io::AsyncWriteExt;
 ///
-/// # futures::executor::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
 /// let mut writer = Vec::new();
 /// writer.write_u16(5).await?;
 /// writer.write_all(b"hello").await?;
 /// assert_eq!(writer, b"\x00\x05hello");
-/// # std::io::Result::Ok(())
-/// # }).unwrap();
+/// # Ok(())
+/// # }
 /// ```
 pub trait AsyncWriteExt: AsyncWrite {
-    /// Writes some of `src`, and returns how much.
+    /// Writes some bytes of `src`, and returns how many.
     ///
-    /// Zero, where `src` is not empty, means that the writer takes no more.
+    /// Zero means that `src` is empty, or that the writer accepts no more bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::AsyncWriteExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (mut near, _far) = blitzen::io::duplex(4);
+    /// assert_eq!(near.write(b"hello").await?, 4);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
-    /// Cancel safe: a future that is dropped has written nothing.
     ///
-    /// ```
-    /// # use blitzen_io::AsyncWriteExt;
-    /// # futures::executor::block_on(async {
-    /// let (mut near, _far) = blitzen_io::duplex(4);
-    /// assert_eq!(near.write(b"hello").await?, 4);
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
-    /// ```
+    /// Cancel safe: if the future is dropped before it is ready, nothing was written.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the writer, such as that of `write(2)`. Nothing was
+    /// written.
     fn write<'a>(&'a mut self, src: &'a [u8]) -> Write<'a, Self>
     where
         Self: Unpin,
@@ -77,21 +96,30 @@ pub trait AsyncWriteExt: AsyncWrite {
         write(self, src)
     }
 
-    /// Writes some of the buffers, in order, and returns how many bytes.
+    /// Writes some bytes of `bufs`, one buffer after another, and returns how many.
     ///
-    /// # Cancel safety
-    /// Cancel safe: a future that is dropped has written nothing.
+    /// # Examples
     ///
     /// ```
-    /// # use std::io::IoSlice;
-    /// # use blitzen_io::AsyncWriteExt;
-    /// # futures::executor::block_on(async {
+    /// use std::io::IoSlice;
+    /// use blitzen::io::AsyncWriteExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut writer = Vec::new();
     /// writer.write_vectored(&[IoSlice::new(b"ab"), IoSlice::new(b"cd")]).await?;
     /// assert_eq!(writer, b"abcd");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: if the future is dropped before it is ready, nothing was written.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the writer, such as that of `writev(2)`. Nothing was
+    /// written.
     fn write_vectored<'a, 'b>(&'a mut self, bufs: &'a [IoSlice<'b>]) -> WriteVectored<'a, 'b, Self>
     where
         Self: Unpin,
@@ -99,22 +127,33 @@ pub trait AsyncWriteExt: AsyncWrite {
         write_vectored(self, bufs)
     }
 
-    /// Writes some of `src`, advances it by as much, and returns how much.
+    /// Writes some bytes of `src`, advances it by as many, and returns how many.
     ///
-    /// # Cancel safety
-    /// Cancel safe: a future that is dropped has written nothing.
+    /// Zero means that `src` is empty, or that the writer accepts no more bytes.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use bytes::Buf;
-    /// # use blitzen_io::AsyncWriteExt;
-    /// # futures::executor::block_on(async {
-    /// let (mut near, _far) = blitzen_io::duplex(4);
+    /// use bytes::Buf;
+    /// use blitzen::io::AsyncWriteExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (mut near, _far) = blitzen::io::duplex(4);
     /// let mut src = bytes::Bytes::from_static(b"hello");
     /// near.write_buf(&mut src).await?;
     /// assert_eq!(src.remaining(), 1);
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: if the future is dropped before it is ready, nothing was written.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the writer, such as that of `write(2)`. Nothing was
+    /// written.
     fn write_buf<'a, B>(&'a mut self, src: &'a mut B) -> WriteBuf<'a, Self, B>
     where
         Self: Sized + Unpin,
@@ -123,26 +162,34 @@ pub trait AsyncWriteExt: AsyncWrite {
         write_buf(self, src)
     }
 
-    /// Writes all of `src`, advancing it.
+    /// Writes all bytes of `src`, and advances it as it goes.
     ///
-    /// # Errors
-    /// The writer's, and [`WriteZero`](std::io::ErrorKind::WriteZero) if it
-    /// takes no more; `src` then holds the rest. A write that was interrupted
-    /// is tried again.
+    /// Writes that fail with [`Interrupted`](std::io::ErrorKind::Interrupted) are
+    /// repeated.
     ///
-    /// # Cancel safety
-    /// `src` always holds exactly what has not been written: call again with
-    /// it to go on.
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncWriteExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncWriteExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut writer = Vec::new();
     /// writer.write_all_buf(&mut bytes::Bytes::from_static(b"hello")).await?;
     /// assert_eq!(writer, b"hello");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, `src` holds exactly what was not written: call
+    /// `write_all_buf` again with it to continue.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the writer, or
+    /// [`WriteZero`](std::io::ErrorKind::WriteZero) if it accepts no more bytes. `src`
+    /// holds what was not written.
     fn write_all_buf<'a, B>(&'a mut self, src: &'a mut B) -> WriteAllBuf<'a, Self, B>
     where
         Self: Sized + Unpin,
@@ -151,25 +198,34 @@ pub trait AsyncWriteExt: AsyncWrite {
         write_all_buf(self, src)
     }
 
-    /// Writes all of `src`.
+    /// Writes all bytes of `src`.
     ///
-    /// # Errors
-    /// The writer's, and [`WriteZero`](std::io::ErrorKind::WriteZero) if it
-    /// takes no more. A write that was interrupted is tried again.
+    /// Writes that fail with [`Interrupted`](std::io::ErrorKind::Interrupted) are
+    /// repeated.
     ///
-    /// # Cancel safety
-    /// Not cancel safe: part of `src` may have been written, and nothing says
-    /// how much. [`write_all_buf`](Self::write_all_buf) does.
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncWriteExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncWriteExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut writer = Vec::new();
     /// writer.write_all(b"hello").await?;
     /// assert_eq!(writer, b"hello");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe: if the future is dropped, part of `src` may have been written,
+    /// and nothing tells how much. [`write_all_buf`](Self::write_all_buf) keeps count.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the writer, or
+    /// [`WriteZero`](std::io::ErrorKind::WriteZero) if it accepts no more bytes. Part of
+    /// `src` may have been written.
     fn write_all<'a>(&'a mut self, src: &'a [u8]) -> WriteAll<'a, Self>
     where
         Self: Unpin,
@@ -202,21 +258,29 @@ pub trait AsyncWriteExt: AsyncWrite {
         write_f64_le, f64, to_le_bytes, "a 64-bit floating-point number, little-endian", "1.5" => "1.5_f64.to_le_bytes()";
     }
 
-    /// Sends on what was written and is still held back.
+    /// Sends all bytes that the writer still holds back.
     ///
-    /// # Cancel safety
-    /// Nothing is lost: call again to go on.
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::{AsyncWriteExt, BufWriter};
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::{AsyncWriteExt, BufWriter};
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut writer = BufWriter::new(Vec::new());
     /// writer.write_all(b"hello").await?;
     /// writer.flush().await?;
     /// assert_eq!(writer.get_ref(), b"hello");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped: call `flush` again to continue.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the writer, such as that of `write(2)`.
     fn flush(&mut self) -> Flush<'_, Self>
     where
         Self: Unpin,
@@ -224,23 +288,33 @@ pub trait AsyncWriteExt: AsyncWrite {
         flush(self)
     }
 
-    /// Ends the writing: flushes, and tells the other side that no more comes.
+    /// Flushes the writer and closes it for writing.
     ///
-    /// # Cancel safety
-    /// Nothing is lost: call again to go on.
+    /// The reader on the other side reaches its end.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::{AsyncReadExt, AsyncWriteExt};
-    /// # futures::executor::block_on(async {
-    /// let (mut near, mut far) = blitzen_io::duplex(16);
+    /// use blitzen::io::{AsyncReadExt, AsyncWriteExt};
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (mut near, mut far) = blitzen::io::duplex(16);
     /// near.write_all(b"hello").await?;
     /// near.shutdown().await?;
     /// let mut all = Vec::new();
     /// far.read_to_end(&mut all).await?;
     /// assert_eq!(all, b"hello");
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped: call `shutdown` again to continue.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the writer, such as that of `shutdown(2)`.
     fn shutdown(&mut self) -> Shutdown<'_, Self>
     where
         Self: Unpin,

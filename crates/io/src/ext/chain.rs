@@ -9,8 +9,23 @@ use pin_project_lite::pin_project;
 use crate::{AsyncBufRead, AsyncRead, ReadBuf};
 
 pin_project! {
-    /// Reads the first to its end, then the second: see
+    /// A reader that reads one reader to its end, and then another. See
     /// [`AsyncReadExt::chain`](crate::AsyncReadExt::chain).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::{AsyncReadExt, Chain};
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut chain: Chain<&[u8], &[u8]> = (&b"ab"[..]).chain(&b"cd"[..]);
+    /// let mut text = String::new();
+    /// chain.read_to_string(&mut text).await?;
+    /// assert_eq!(text, "abcd");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use = "a reader does nothing until it is read"]
     #[derive(Debug)]
     pub struct Chain<T, U> {
@@ -31,10 +46,12 @@ pub(super) fn chain<T: AsyncRead, U: AsyncRead>(first: T, second: U) -> Chain<T,
 }
 
 impl<T: AsyncRead, U: AsyncRead> Chain<T, U> {
-    /// Both readers.
+    /// Returns references to both readers.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::AsyncReadExt;
+    /// use blitzen::io::AsyncReadExt;
     /// let chain = (&b"ab"[..]).chain(&b"cd"[..]);
     /// assert_eq!(chain.get_ref(), (&&b"ab"[..], &&b"cd"[..]));
     /// ```
@@ -42,10 +59,12 @@ impl<T: AsyncRead, U: AsyncRead> Chain<T, U> {
         (&self.first, &self.second)
     }
 
-    /// Both readers, to change them.
+    /// Returns mutable references to both readers.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::AsyncReadExt;
+    /// use blitzen::io::AsyncReadExt;
     /// let mut chain = (&b"ab"[..]).chain(&b"cd"[..]);
     /// *chain.get_mut().1 = b"";
     /// ```
@@ -53,11 +72,13 @@ impl<T: AsyncRead, U: AsyncRead> Chain<T, U> {
         (&mut self.first, &mut self.second)
     }
 
-    /// Both readers, pinned.
+    /// Returns pinned mutable references to both readers.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::pin::pin;
-    /// use blitzen_io::AsyncReadExt;
+    /// use blitzen::io::AsyncReadExt;
     /// let chain = pin!((&b"ab"[..]).chain(&b"cd"[..]));
     /// assert_eq!(*chain.get_pin_mut().0, b"ab");
     /// ```
@@ -66,10 +87,12 @@ impl<T: AsyncRead, U: AsyncRead> Chain<T, U> {
         (this.first, this.second)
     }
 
-    /// Both readers.
+    /// Returns both readers.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::AsyncReadExt;
+    /// use blitzen::io::AsyncReadExt;
     /// let chain = (&b"ab"[..]).chain(&b"cd"[..]);
     /// assert_eq!(chain.into_inner(), (&b"ab"[..], &b"cd"[..]));
     /// ```
@@ -88,7 +111,7 @@ impl<T: AsyncRead, U: AsyncRead> AsyncRead for Chain<T, U> {
         if !*this.first_ended {
             let room = buf.remaining();
             ready!(this.first.poll_read(cx, buf))?;
-            // Nothing read into no room says nothing about the end.
+            // A read into no room returns nothing before the end too.
             if buf.remaining() != room || room == 0 {
                 return Poll::Ready(Ok(()));
             }

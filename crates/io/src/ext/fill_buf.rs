@@ -1,4 +1,4 @@
-//! Fills a reader's buffer and lends it.
+//! `fill_buf`.
 
 use std::future::Future;
 use std::io;
@@ -11,11 +11,11 @@ use pin_project_lite::pin_project;
 use crate::AsyncBufRead;
 
 pin_project! {
-    /// See [`AsyncBufReadExt::fill_buf`](crate::AsyncBufReadExt::fill_buf).
+    /// The future of [`AsyncBufReadExt::fill_buf`](crate::AsyncBufReadExt::fill_buf).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct FillBuf<'a, R: ?Sized> {
-        // Gone once the buffer has been lent.
+        // `None` once the buffer was returned.
         reader: Option<&'a mut R>,
         #[pin]
         _pin: PhantomPinned,
@@ -40,10 +40,9 @@ impl<'a, R: AsyncBufRead + Unpin + ?Sized> Future for FillBuf<'a, R> {
         let reader = this.reader.take().expect("polled after completion");
         match Pin::new(&mut *reader).poll_fill_buf(cx) {
             Poll::Ready(Ok(bytes)) => {
-                // SAFETY: `bytes` is borrowed from `*reader`, which is ours
-                // alone for 'a. The reference to it was taken out of the future
-                // and ends here, so that nothing can touch the reader for the
-                // rest of 'a, as if it had been borrowed for all of it.
+                // SAFETY: `bytes` is borrowed from `*reader`, which nobody else may
+                // use for 'a. The reference was taken out of the future and ends
+                // here, so that nothing touches the reader for the rest of 'a.
                 Poll::Ready(Ok(unsafe { std::mem::transmute::<&[u8], &'a [u8]>(bytes) }))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),

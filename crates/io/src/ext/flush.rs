@@ -1,4 +1,4 @@
-//! The two ways to see what was written off.
+//! `flush` and `shutdown`.
 
 use std::future::Future;
 use std::io;
@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use crate::AsyncWrite;
 
 pin_project! {
-    /// See [`AsyncWriteExt::flush`](crate::AsyncWriteExt::flush).
+    /// The future of [`AsyncWriteExt::flush`](crate::AsyncWriteExt::flush).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct Flush<'a, W: ?Sized> {
@@ -37,7 +37,7 @@ impl<W: AsyncWrite + Unpin + ?Sized> Future for Flush<'_, W> {
 }
 
 pin_project! {
-    /// See [`AsyncWriteExt::shutdown`](crate::AsyncWriteExt::shutdown).
+    /// The future of [`AsyncWriteExt::shutdown`](crate::AsyncWriteExt::shutdown).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct Shutdown<'a, W: ?Sized> {

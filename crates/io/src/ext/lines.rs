@@ -1,4 +1,4 @@
-//! A reader of text, line by line.
+//! The lines of a reader.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,15 +11,28 @@ use super::read_until::poll_read_until;
 use crate::AsyncBufRead;
 
 pin_project! {
-    /// The lines of a reader: see
+    /// The lines of a reader. See
     /// [`AsyncBufReadExt::lines`](crate::AsyncBufReadExt::lines).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::{AsyncBufReadExt, Lines};
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut lines: Lines<&[u8]> = (&b"one\ntwo"[..]).lines();
+    /// assert_eq!(lines.next_line().await?.as_deref(), Some("one"));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use = "lines are read when they are asked for"]
     #[derive(Debug)]
     pub struct Lines<R> {
         #[pin]
         reader: R,
-        // The line that has not been met the end of. Bytes, not text: it may
-        // stop in the middle of a character.
+        // The line whose end was not read yet. Bytes, not text: it may stop in the
+        // middle of a character.
         partial: Vec<u8>,
     }
 }
@@ -32,56 +45,67 @@ pub(super) fn lines<R: AsyncBufRead>(reader: R) -> Lines<R> {
 }
 
 impl<R: AsyncBufRead + Unpin> Lines<R> {
-    /// The next line without its end, be that `\n` or `\r\n`; `None` after the
-    /// last.
+    /// Returns the next line without its line ending (`\n` or `\r\n`), or `None` at
+    /// the end.
     ///
-    /// # Errors
-    /// The reader's: what came before is kept for the next call. Or
-    /// [`InvalidData`](std::io::ErrorKind::InvalidData) around a
-    /// [`FromUtf8Error`](std::string::FromUtf8Error), which has the bytes, if
-    /// the line is not UTF-8: the next call goes on behind it.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: half a line is kept for the next call.
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncBufReadExt;
-    /// # futures::executor::block_on(async {
+    /// use blitzen::io::AsyncBufReadExt;
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let mut lines = (&b"one\n\ntwo"[..]).lines();
     /// while let Some(line) = lines.next_line().await? {
     ///     println!("{line}");
     /// }
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the next call continues with the part of the line that was read.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the reader; the next call continues with the part of the
+    /// line that was read. Returns [`InvalidData`](std::io::ErrorKind::InvalidData)
+    /// with a [`FromUtf8Error`](std::string::FromUtf8Error), which holds the bytes, if
+    /// the line is not UTF-8; the next call returns the line after it.
     pub async fn next_line(&mut self) -> io::Result<Option<String>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next_line(cx)).await
     }
 
-    /// The reader, to change it.
+    /// Returns a mutable reference to the reader.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncBufReadExt;
+    /// use blitzen::io::AsyncBufReadExt;
     /// *(&b"abc"[..]).lines().get_mut() = b"";
     /// ```
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.reader
     }
 
-    /// The reader.
+    /// Returns a reference to the reader.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncBufReadExt;
+    /// use blitzen::io::AsyncBufReadExt;
     /// assert_eq!((&b"abc"[..]).lines().get_ref(), b"abc");
     /// ```
     pub fn get_ref(&mut self) -> &R {
         &self.reader
     }
 
-    /// The reader. Half a line that a cancelled call had read is lost.
+    /// Returns the reader. The part of a line that a cancelled call had read is lost.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen_io::AsyncBufReadExt;
+    /// use blitzen::io::AsyncBufReadExt;
     /// assert_eq!((&b"abc"[..]).lines().into_inner(), b"abc");
     /// ```
     pub fn into_inner(self) -> R {
@@ -90,16 +114,25 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
 }
 
 impl<R: AsyncBufRead> Lines<R> {
-    /// Like [`next_line`](Lines::next_line), polled.
+    /// Attempts to return the next line without its line ending, or `None` at the end.
+    ///
+    /// Returns `Poll::Pending` while the line is incomplete; the task of `cx` is woken
+    /// when it should try again.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use std::{pin::pin, task::{Context, Poll, Waker}};
-    /// # use blitzen_io::AsyncBufReadExt;
+    /// use std::{pin::pin, task::{Context, Poll, Waker}};
+    /// use blitzen::io::AsyncBufReadExt;
     /// let lines = pin!((&b"one\n"[..]).lines());
     /// let mut cx = Context::from_waker(Waker::noop());
     /// let Poll::Ready(Ok(Some(line))) = lines.poll_next_line(&mut cx) else { panic!() };
     /// assert_eq!(line, "one");
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`next_line`](Lines::next_line).
     pub fn poll_next_line(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,7 +1,7 @@
-//! The methods users call, and the futures they return.
+//! The extension traits, and the futures and readers that their methods return.
 //!
-//! Each future holds a reference and a little state, and is `!Unpin`, so that
-//! it may one day hold more.
+//! A future holds references and a little state. It is `!Unpin`, so that a later
+//! version may borrow from itself.
 
 mod async_buf_read_ext;
 mod async_read_ext;
@@ -43,5 +43,5 @@ fn early_eof() -> io::Error {
 
 #[cold]
 fn write_zero() -> io::Error {
-    io::Error::new(io::ErrorKind::WriteZero, "the writer takes no more")
+    io::Error::new(io::ErrorKind::WriteZero, "the writer accepts no more bytes")
 }

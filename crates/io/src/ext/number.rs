@@ -1,4 +1,4 @@
-//! Numbers, read and written byte by byte if need be.
+//! Reading and writing of numbers.
 
 use std::fmt;
 use std::future::Future;
@@ -19,9 +19,9 @@ pub trait Number: Copy {
     /// An array of that many bytes.
     type Bytes: AsRef<[u8]> + AsMut<[u8]> + Copy + Default + fmt::Debug;
 
-    /// The number of some bytes, the most significant first.
+    /// Returns the number with these bytes, the most significant first.
     fn from_be(bytes: Self::Bytes) -> Self;
-    /// The number of some bytes, the least significant first.
+    /// Returns the number with these bytes, the least significant first.
     fn from_le(bytes: Self::Bytes) -> Self;
 }
 
@@ -43,9 +43,9 @@ macro_rules! numbers {
 
 numbers!(u8, i8, u16, i16, u32, i32, u64, i64, u128, i128, f32, f64);
 
-/// Which byte comes first.
+/// Which byte of a number comes first.
 pub trait ByteOrder {
-    /// The number of some bytes.
+    /// Returns the number with these bytes.
     fn number<N: Number>(bytes: N::Bytes) -> N;
 }
 
@@ -70,7 +70,7 @@ impl ByteOrder for LittleEndian {
 }
 
 pin_project! {
-    /// Reads a number.
+    /// The future of the methods that read a number.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct ReadNumber<'a, R: ?Sized, N: Number, O> {
@@ -118,7 +118,7 @@ where
 }
 
 pin_project! {
-    /// Writes a number.
+    /// The future of the methods that write a number.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct WriteNumber<'a, W: ?Sized, N: Number> {

@@ -1,4 +1,4 @@
-//! One read into a slice.
+//! `read`.
 
 use std::future::Future;
 use std::io;
@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use crate::{AsyncRead, ReadBuf, check};
 
 pin_project! {
-    /// See [`AsyncReadExt::read`](crate::AsyncReadExt::read).
+    /// The future of [`AsyncReadExt::read`](crate::AsyncReadExt::read).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct Read<'a, R: ?Sized> {

@@ -1,4 +1,4 @@
-//! One read into a growing buffer.
+//! `read_buf`.
 
 use std::future::Future;
 use std::io;
@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use crate::{AsyncRead, ReadBuf, check};
 
 pin_project! {
-    /// See [`AsyncReadExt::read_buf`](crate::AsyncReadExt::read_buf).
+    /// The future of [`AsyncReadExt::read_buf`](crate::AsyncReadExt::read_buf).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct ReadIntoBuf<'a, R: ?Sized, B: ?Sized> {

@@ -1,4 +1,4 @@
-//! Reads until a slice is full.
+//! `read_exact`.
 
 use std::future::Future;
 use std::io;
@@ -13,7 +13,7 @@ use crate::check::is_interrupted;
 use crate::{AsyncRead, ReadBuf, check};
 
 pin_project! {
-    /// See [`AsyncReadExt::read_exact`](crate::AsyncReadExt::read_exact).
+    /// The future of [`AsyncReadExt::read_exact`](crate::AsyncReadExt::read_exact).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct ReadExact<'a, R: ?Sized> {

@@ -1,4 +1,4 @@
-//! Reads a line of text, and the string that text is appended to.
+//! `read_line`, and how it appends bytes to a string.
 
 use std::future::Future;
 use std::io;
@@ -11,11 +11,11 @@ use pin_project_lite::pin_project;
 use super::read_until::poll_read_until;
 use crate::AsyncBufRead;
 
-/// A string whose bytes are out on loan while more are appended to them, not
-/// all of which need be text.
+/// A string whose bytes are taken out while others, which need not be UTF-8, are
+/// appended to them.
 ///
-/// T1. The first `first_len` bytes are the string's own, and so are text.
-/// T2. Whatever ends the loan, dropping it too, puts text back.
+/// T1. The first `first_len` bytes are the string's own, and so are UTF-8.
+/// T2. Every way to end it, `drop` included, puts UTF-8 back into the string.
 #[derive(Debug)]
 pub(super) struct Utf8Appender<'a> {
     string: &'a mut String,
@@ -35,32 +35,35 @@ impl<'a> Utf8Appender<'a> {
         }
     }
 
-    /// Ends the loan with all the bytes, and returns how many are new; if they
-    /// are not text, with the string as it was.
+    /// Puts all bytes back, and returns how many are new. Restores the string if they
+    /// are not UTF-8.
     pub(super) fn commit(&mut self) -> io::Result<usize> {
         let added = self.bytes.len() - self.first_len;
         if std::str::from_utf8(&self.bytes[self.first_len..]).is_ok() {
-            // SAFETY: T1, and the rest has just been looked at.
+            // SAFETY: T1, and the rest was just checked.
             unsafe { self.restore() };
             return Ok(added);
         }
-        // The error counts from the start of the string.
+        // The error's positions count from the start of the string.
         let error = std::str::from_utf8(&self.bytes)
             .map(drop)
-            .expect_err("its second part is no text");
+            .expect_err("its second part is not UTF-8");
         self.roll_back();
         Err(io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
-    /// Ends the loan with the string as it was.
+    /// Restores the string as it was.
     pub(super) fn roll_back(&mut self) {
         self.bytes.truncate(self.first_len);
         // SAFETY: T1.
         unsafe { self.restore() };
     }
 
+    /// Makes the bytes a string again.
+    ///
     /// # Safety
-    /// The bytes are text.
+    ///
+    /// The bytes must be UTF-8.
     unsafe fn restore(&mut self) {
         // SAFETY: the caller's.
         *self.string = unsafe { String::from_utf8_unchecked(std::mem::take(&mut self.bytes)) };
@@ -72,14 +75,14 @@ impl<'a> Utf8Appender<'a> {
 impl Drop for Utf8Appender<'_> {
     fn drop(&mut self) {
         if self.is_taken {
-            // T2. There is nobody left to tell that it is no text.
+            // T2. Nobody is left to receive the error.
             let _ = self.commit();
         }
     }
 }
 
 pin_project! {
-    /// See [`AsyncBufReadExt::read_line`](crate::AsyncBufReadExt::read_line).
+    /// The future of [`AsyncBufReadExt::read_line`](crate::AsyncBufReadExt::read_line).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct ReadLine<'a, R: ?Sized> {
@@ -110,8 +113,8 @@ impl<R: AsyncBufRead + Unpin + ?Sized> Future for ReadLine<'_, R> {
         match ready!(poll_read_until(reader, cx, b'\n', &mut this.appender.bytes)) {
             Ok(_) => Poll::Ready(this.appender.commit()),
             Err(error) => {
-                // What came before the error is kept if it is text; of the two
-                // errors the reader's says more.
+                // Keeps what came before the error if it is UTF-8. If it is not,
+                // the reader's error is the one that matters.
                 let _ = this.appender.commit();
                 Poll::Ready(Err(error))
             }

@@ -1,8 +1,8 @@
-//! Reads a source to its end into a vector.
+//! `read_to_end`.
 //!
-//! The vector grows only when it has to: while it still has the capacity the
-//! caller gave it and little of that is left, a look into a small buffer on
-//! the stack finds out whether there is more.
+//! While the vector has the capacity that the caller gave it, and little of that is
+//! left, a read into an array on the stack tells whether there is more: a vector of
+//! the right size does not grow.
 
 use std::future::Future;
 use std::io;
@@ -16,14 +16,14 @@ use pin_project_lite::pin_project;
 use crate::check::is_interrupted;
 use crate::{AsyncRead, ReadBuf, check};
 
-/// Less room than this is not worth a read of its own.
+/// A vector with less spare capacity than this is full.
 const PROBE_LEN: usize = 32;
 
-/// What a read to the end has to remember about the vector it fills.
+/// What a read to the end remembers of the vector it fills.
 #[derive(Debug)]
 pub(super) struct ReadToEndState {
     first_capacity: usize,
-    /// How many bytes behind the vector's length are initialised.
+    /// How many bytes of the spare capacity are initialised.
     initialized: usize,
 }
 
@@ -35,8 +35,8 @@ impl ReadToEndState {
         }
     }
 
-    /// Appends to `vec`, the one this was made for and which nobody else has
-    /// changed, until `reader` ends.
+    /// Appends to `vec` until `reader` ends. `vec` must be the one of the calls
+    /// before, unchanged since, or have no spare capacity.
     pub(super) fn poll_read_to_end<R: AsyncRead + ?Sized>(
         &mut self,
         vec: &mut Vec<u8>,
@@ -68,8 +68,8 @@ impl ReadToEndState {
         }
 
         let mut room = ReadBuf::uninit(vec.spare_capacity_mut());
-        // SAFETY: counted below for this very room: the vector has neither
-        // moved nor changed since, and whoever changes it resets the count.
+        // SAFETY: counted below for this spare capacity. Whatever changes the vector
+        // resets the count, and a vector that was replaced has no spare capacity.
         unsafe { room.assume_init(self.initialized) };
         let polled = check::poll_read(reader, cx, &mut room);
         let (amount, initialized) = (room.filled().len(), room.initialized().len());
@@ -81,7 +81,8 @@ impl ReadToEndState {
         Poll::Ready(Ok(amount))
     }
 
-    /// Reads a little without the vector growing for nothing.
+    /// Reads into an array first, so that the vector does not grow if the reader has
+    /// ended.
     fn poll_probe<R: AsyncRead + ?Sized>(
         &mut self,
         vec: &mut Vec<u8>,
@@ -98,7 +99,7 @@ impl ReadToEndState {
 }
 
 pin_project! {
-    /// See [`AsyncReadExt::read_to_end`](crate::AsyncReadExt::read_to_end).
+    /// The future of [`AsyncReadExt::read_to_end`](crate::AsyncReadExt::read_to_end).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct ReadToEnd<'a, R: ?Sized> {

@@ -1,4 +1,4 @@
-//! Reads a source of text to its end.
+//! `read_to_string`.
 
 use std::future::Future;
 use std::io;
@@ -13,7 +13,7 @@ use super::read_to_end::ReadToEndState;
 use crate::AsyncRead;
 
 pin_project! {
-    /// See [`AsyncReadExt::read_to_string`](crate::AsyncReadExt::read_to_string).
+    /// The future of [`AsyncReadExt::read_to_string`](crate::AsyncReadExt::read_to_string).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct ReadToString<'a, R: ?Sized> {

@@ -1,4 +1,4 @@
-//! Reads up to a byte.
+//! `read_until`.
 
 use std::future::Future;
 use std::io;
@@ -13,7 +13,7 @@ use crate::AsyncBufRead;
 use crate::check::is_interrupted;
 
 pin_project! {
-    /// See [`AsyncBufReadExt::read_until`](crate::AsyncBufReadExt::read_until).
+    /// The future of [`AsyncBufReadExt::read_until`](crate::AsyncBufReadExt::read_until).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct ReadUntil<'a, R: ?Sized> {
@@ -54,8 +54,8 @@ impl<R: AsyncBufRead + Unpin + ?Sized> Future for ReadUntil<'_, R> {
     }
 }
 
-/// Appends to `buf` up to and with `delimiter`, or up to the end: returns
-/// whether the delimiter was met. Whatever has left the reader is in `buf`.
+/// Appends to `buf` up to and including `delimiter`, or to the end, and returns
+/// whether the delimiter was found. Bytes that were consumed are always in `buf`.
 pub(super) fn poll_read_until<R: AsyncBufRead + ?Sized>(
     mut reader: Pin<&mut R>,
     cx: &mut Context<'_>,

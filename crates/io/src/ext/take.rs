@@ -1,4 +1,4 @@
-//! The first so many bytes of a reader.
+//! The first bytes of a reader.
 
 use std::io;
 use std::pin::Pin;
@@ -9,14 +9,29 @@ use pin_project_lite::pin_project;
 use crate::{AsyncBufRead, AsyncRead, ReadBuf};
 
 pin_project! {
-    /// Ends after so many bytes: see
+    /// A reader of the first bytes of another reader. See
     /// [`AsyncReadExt::take`](crate::AsyncReadExt::take).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::{AsyncReadExt, Take};
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let mut first: Take<&[u8]> = (&b"hello"[..]).take(2);
+    /// let mut text = String::new();
+    /// first.read_to_string(&mut text).await?;
+    /// assert_eq!(text, "he");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use = "a reader does nothing until it is read"]
     #[derive(Debug)]
     pub struct Take<R> {
         #[pin]
         inner: R,
-        // How many bytes may still be read.
+        // How many bytes can still be read.
         limit: u64,
     }
 }
@@ -26,69 +41,87 @@ pub(super) fn take<R: AsyncRead>(inner: R, limit: u64) -> Take<R> {
 }
 
 impl<R: AsyncRead> Take<R> {
-    /// How many bytes may still be read; the reader may end before.
+    /// Returns the number of bytes that can still be read, unless the inner reader ends
+    /// before.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::AsyncReadExt;
-    /// assert_eq!(blitzen_io::repeat(1).take(5).limit(), 5);
+    /// use blitzen::io::AsyncReadExt;
+    /// assert_eq!(blitzen::io::repeat(1).take(5).limit(), 5);
     /// ```
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Sets how many bytes may be read from now on.
+    /// Sets the number of bytes that can still be read to `limit`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # futures::executor::block_on(async {
-    /// use blitzen_io::AsyncReadExt;
-    /// let mut few = blitzen_io::repeat(1).take(2);
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use blitzen::io::AsyncReadExt;
+    /// let mut few = blitzen::io::repeat(1).take(2);
     /// let mut bytes = Vec::new();
     /// few.read_to_end(&mut bytes).await?;
     /// few.set_limit(3);
     /// few.read_to_end(&mut bytes).await?;
     /// assert_eq!(bytes, [1; 5]);
-    /// # std::io::Result::Ok(())
-    /// # }).unwrap();
+    /// # Ok(())
+    /// # }
     /// ```
     pub fn set_limit(&mut self, limit: u64) {
         self.limit = limit;
     }
 
-    /// The reader.
+    /// Returns a reference to the inner reader.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::AsyncReadExt;
+    /// use blitzen::io::AsyncReadExt;
     /// assert_eq!((&b"abc"[..]).take(1).get_ref(), b"abc");
     /// ```
     pub fn get_ref(&self) -> &R {
         &self.inner
     }
 
-    /// The reader, to change it; what is read from it is not counted.
+    /// Returns a mutable reference to the inner reader.
+    ///
+    /// Bytes that are read from it directly do not count towards the limit.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::AsyncReadExt;
+    /// use blitzen::io::AsyncReadExt;
     /// *(&b"abc"[..]).take(1).get_mut() = b"";
     /// ```
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.inner
     }
 
-    /// The reader, pinned; what is read from it is not counted.
+    /// Returns a pinned mutable reference to the inner reader.
+    ///
+    /// Bytes that are read from it directly do not count towards the limit.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::pin::pin;
-    /// use blitzen_io::AsyncReadExt;
+    /// use blitzen::io::AsyncReadExt;
     /// assert_eq!(*pin!((&b"abc"[..]).take(1)).get_pin_mut(), b"abc");
     /// ```
     pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut R> {
         self.project().inner
     }
 
-    /// The reader.
+    /// Returns the inner reader.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_io::AsyncReadExt;
+    /// use blitzen::io::AsyncReadExt;
     /// assert_eq!((&b"abc"[..]).take(1).into_inner(), b"abc");
     /// ```
     pub fn into_inner(self) -> R {
@@ -96,7 +129,7 @@ impl<R: AsyncRead> Take<R> {
     }
 }
 
-/// The limit, as far as memory goes.
+/// Returns the limit, or `usize::MAX` if that is less.
 fn in_memory(limit: u64) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }

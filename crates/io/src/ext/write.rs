@@ -1,4 +1,4 @@
-//! One write.
+//! `write` and `write_vectored`.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 use crate::AsyncWrite;
 
 pin_project! {
-    /// See [`AsyncWriteExt::write`](crate::AsyncWriteExt::write).
+    /// The future of [`AsyncWriteExt::write`](crate::AsyncWriteExt::write).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct Write<'a, W: ?Sized> {
@@ -43,7 +43,7 @@ impl<W: AsyncWrite + Unpin + ?Sized> Future for Write<'_, W> {
 }
 
 pin_project! {
-    /// See [`AsyncWriteExt::write_vectored`](crate::AsyncWriteExt::write_vectored).
+    /// The future of [`AsyncWriteExt::write_vectored`](crate::AsyncWriteExt::write_vectored).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct WriteVectored<'a, 'b, W: ?Sized> {

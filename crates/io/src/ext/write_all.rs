@@ -1,4 +1,4 @@
-//! Writes until a slice is empty.
+//! `write_all`.
 
 use std::future::Future;
 use std::io;
@@ -13,7 +13,7 @@ use crate::AsyncWrite;
 use crate::check::{is_interrupted, written};
 
 pin_project! {
-    /// See [`AsyncWriteExt::write_all`](crate::AsyncWriteExt::write_all).
+    /// The future of [`AsyncWriteExt::write_all`](crate::AsyncWriteExt::write_all).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct WriteAll<'a, W: ?Sized> {

@@ -1,4 +1,4 @@
-//! Writes from a buffer that knows how far it has been used.
+//! `write_buf` and `write_all_buf`.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -14,10 +14,10 @@ use crate::AsyncWrite;
 use crate::async_write::total_len;
 use crate::check::{is_interrupted, written};
 
-/// How many slices of a buffer are offered to a vectored writer at once.
+/// The most slices of a buffer that a vectored writer is offered at once.
 const MAX_SLICES: usize = 64;
 
-/// Writes once, and advances `buf` by what was taken.
+/// Writes once, and advances `buf` by what was written.
 fn poll_write_buf<W, B>(
     writer: Pin<&mut W>,
     cx: &mut Context<'_>,
@@ -42,7 +42,7 @@ where
 }
 
 pin_project! {
-    /// See [`AsyncWriteExt::write_buf`](crate::AsyncWriteExt::write_buf).
+    /// The future of [`AsyncWriteExt::write_buf`](crate::AsyncWriteExt::write_buf).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct WriteBuf<'a, W: ?Sized, B> {
@@ -82,7 +82,7 @@ where
 }
 
 pin_project! {
-    /// See [`AsyncWriteExt::write_all_buf`](crate::AsyncWriteExt::write_all_buf).
+    /// The future of [`AsyncWriteExt::write_all_buf`](crate::AsyncWriteExt::write_all_buf).
     #[derive(Debug)]
     #[must_use = "futures do nothing unless awaited"]
     pub struct WriteAllBuf<'a, W: ?Sized, B> {

@@ -26,6 +26,8 @@ use crate::runtime::io::register;
 /// reported, which [`try_io`](AsyncFdReadyGuard::try_io) and
 /// [`async_io`](Self::async_io) do.
 ///
+/// # Examples
+///
 /// ```
 /// use std::io::{Read, Write};
 /// use std::os::unix::net::UnixStream;
@@ -79,6 +81,8 @@ macro_rules! example {
 impl<T: AsRawFd> AsyncFd<T> {
     /// Registers a descriptor for reading and writing.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// assert_eq!(ours.readable().await?.get_inner().read(&mut [0; 8])?, 5);
@@ -86,15 +90,18 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Safety
-    /// `as_raw_fd` answers the same open descriptor until the value is dropped:
-    /// nobody closes it before.
-    ///
     /// # Errors
+    ///
     /// What the system says of the descriptor, and the value back.
     ///
     /// # Panics
+    ///
     /// Outside a runtime, and in one without I/O.
+    ///
+    /// # Safety
+    ///
+    /// `as_raw_fd` answers the same open descriptor until the value is dropped:
+    /// nobody closes it before.
     #[track_caller]
     pub unsafe fn register(inner: T) -> Result<Self, AsyncFdRegisterError<T>> {
         Self::open(inner, BOTH)
@@ -102,6 +109,8 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// Registers a descriptor for what one is interested in. Waiting for
     /// anything else takes for ever.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use blitzen::io::Interest;
@@ -117,14 +126,17 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # }
     /// ```
     ///
-    /// # Safety
-    /// As for [`register`](Self::register).
-    ///
     /// # Errors
+    ///
     /// What the system says of the descriptor, and the value back.
     ///
     /// # Panics
+    ///
     /// Outside a runtime, and in one without I/O.
+    ///
+    /// # Safety
+    ///
+    /// As for [`register`](Self::register).
     #[track_caller]
     pub unsafe fn register_with_interest(
         inner: T,
@@ -178,6 +190,8 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// The value that has the descriptor.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// let stream: &UnixStream = ours.get_ref();
@@ -195,6 +209,8 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// The value that has the descriptor. It must keep it.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// ours.readable().await?.retain_ready();
@@ -211,6 +227,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     }
 
     /// Gives the value back; its descriptor is registered no more.
+    ///
+    /// # Examples
     ///
     /// ```
     #[doc = example!()]
@@ -239,6 +257,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// Waits until the descriptor can be read. Of several tasks that wait with
     /// this function, the one that called last is woken.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// let guard = std::future::poll_fn(|cx| ours.poll_read_ready(cx)).await?;
@@ -248,6 +268,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// ```
     ///
     /// # Errors
+    ///
     /// If the runtime has been shut down.
     pub fn poll_read_ready<'a>(
         &'a self,
@@ -260,6 +281,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// [`poll_read_ready`](Self::poll_read_ready) for one who has the
     /// descriptor alone.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// let mut guard = std::future::poll_fn(|cx| ours.poll_read_ready_mut(cx).map_ok(|mut guard| {
@@ -271,6 +294,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// ```
     ///
     /// # Errors
+    ///
     /// If the runtime has been shut down.
     pub fn poll_read_ready_mut<'a>(
         &'a mut self,
@@ -283,6 +307,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// Waits until the descriptor can be written to. Of several tasks that wait
     /// with this function, the one that called last is woken.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// let guard = std::future::poll_fn(|cx| ours.poll_write_ready(cx)).await?;
@@ -292,6 +318,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// ```
     ///
     /// # Errors
+    ///
     /// If the runtime has been shut down.
     pub fn poll_write_ready<'a>(
         &'a self,
@@ -304,6 +331,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// [`poll_write_ready`](Self::poll_write_ready) for one who has the
     /// descriptor alone.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// let sent = std::future::poll_fn(|cx| ours.poll_write_ready_mut(cx).map_ok(|mut guard| {
@@ -315,6 +344,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// ```
     ///
     /// # Errors
+    ///
     /// If the runtime has been shut down.
     pub fn poll_write_ready_mut<'a>(
         &'a mut self,
@@ -326,6 +356,8 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// Waits until the descriptor is ready for any of `interest`.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// let guard = ours.ready(Interest::READABLE | Interest::WRITABLE).await?;
@@ -334,17 +366,21 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// If the runtime has been shut down.
-    ///
     /// # Cancel safety
+    ///
     /// Dropping the future ends the wait and takes nothing away.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime has been shut down.
     pub async fn ready(&self, interest: Interest) -> io::Result<AsyncFdReadyGuard<'_, T>> {
         let event = self.registration.readiness(interest).await?;
         Ok(AsyncFdReadyGuard { fd: self, event })
     }
 
     /// [`ready`](Self::ready) for one who has the descriptor alone.
+    ///
+    /// # Examples
     ///
     /// ```
     #[doc = example!()]
@@ -354,11 +390,13 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// If the runtime has been shut down.
-    ///
     /// # Cancel safety
+    ///
     /// Dropping the future ends the wait and takes nothing away.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime has been shut down.
     pub async fn ready_mut(
         &mut self,
         interest: Interest,
@@ -369,6 +407,8 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// Waits until the descriptor can be read.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// assert!(ours.readable().await?.ready().is_readable());
@@ -376,11 +416,13 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// If the runtime has been shut down.
-    ///
     /// # Cancel safety
+    ///
     /// Dropping the future ends the wait and takes nothing away.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime has been shut down.
     // The lifetime is part of the signature that others name.
     #[allow(clippy::needless_lifetimes)]
     pub async fn readable<'a>(&'a self) -> io::Result<AsyncFdReadyGuard<'a, T>> {
@@ -389,6 +431,8 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// [`readable`](Self::readable) for one who has the descriptor alone.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// assert!(ours.readable_mut().await?.ready().is_readable());
@@ -396,17 +440,21 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// If the runtime has been shut down.
-    ///
     /// # Cancel safety
+    ///
     /// Dropping the future ends the wait and takes nothing away.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime has been shut down.
     #[allow(clippy::needless_lifetimes)]
     pub async fn readable_mut<'a>(&'a mut self) -> io::Result<AsyncFdReadyMutGuard<'a, T>> {
         self.ready_mut(Interest::READABLE).await
     }
 
     /// Waits until the descriptor can be written to.
+    ///
+    /// # Examples
     ///
     /// ```
     #[doc = example!()]
@@ -415,17 +463,21 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// If the runtime has been shut down.
-    ///
     /// # Cancel safety
+    ///
     /// Dropping the future ends the wait and takes nothing away.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime has been shut down.
     #[allow(clippy::needless_lifetimes)]
     pub async fn writable<'a>(&'a self) -> io::Result<AsyncFdReadyGuard<'a, T>> {
         self.ready(Interest::WRITABLE).await
     }
 
     /// [`writable`](Self::writable) for one who has the descriptor alone.
+    ///
+    /// # Examples
     ///
     /// ```
     #[doc = example!()]
@@ -434,11 +486,13 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// If the runtime has been shut down.
-    ///
     /// # Cancel safety
+    ///
     /// Dropping the future ends the wait and takes nothing away.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime has been shut down.
     #[allow(clippy::needless_lifetimes)]
     pub async fn writable_mut<'a>(&'a mut self) -> io::Result<AsyncFdReadyMutGuard<'a, T>> {
         self.ready_mut(Interest::WRITABLE).await
@@ -446,6 +500,8 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// Tries an operation, again and again, until it does not block; waits for
     /// `interest` in between.
+    ///
+    /// # Examples
     ///
     /// ```
     #[doc = example!()]
@@ -455,11 +511,13 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// Those of the operation, and if the runtime has been shut down.
-    ///
     /// # Cancel safety
+    ///
     /// The operation is tried to its end or not at all.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operation, and if the runtime has been shut down.
     pub async fn async_io<R>(
         &self,
         interest: Interest,
@@ -471,6 +529,8 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// [`async_io`](Self::async_io) for one who has the descriptor alone.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// let read = ours.async_io_mut(Interest::READABLE, |stream| stream.read(&mut [0; 8]));
@@ -479,11 +539,13 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// Those of the operation, and if the runtime has been shut down.
-    ///
     /// # Cancel safety
+    ///
     /// The operation is tried to its end or not at all.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operation, and if the runtime has been shut down.
     pub async fn async_io_mut<R>(
         &mut self,
         interest: Interest,
@@ -503,6 +565,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// if it would have blocked, the answer is
     /// [`WouldBlock`](io::ErrorKind::WouldBlock).
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// ours.readable().await?.retain_ready();
@@ -513,6 +577,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// ```
     ///
     /// # Errors
+    ///
     /// Those of the operation.
     pub fn try_io<R>(
         &self,
@@ -525,6 +590,8 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// [`try_io`](Self::try_io) for one who has the descriptor alone.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// ours.readable().await?.retain_ready();
@@ -535,6 +602,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// ```
     ///
     /// # Errors
+    ///
     /// Those of the operation.
     pub fn try_io_mut<R>(
         &mut self,
@@ -584,6 +652,8 @@ impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFd<T> {
 ///
 /// Unless told otherwise, the readiness stays remembered.
 ///
+/// # Examples
+///
 /// ```
 #[doc = example!()]
 /// let mut guard = ours.readable().await?;
@@ -598,6 +668,8 @@ pub struct AsyncFdReadyGuard<'a, T: AsRawFd> {
 }
 
 /// An [`AsyncFdReadyGuard`] of one who has the descriptor alone.
+///
+/// # Examples
 ///
 /// ```
 #[doc = example!()]
@@ -619,6 +691,8 @@ macro_rules! guard_methods {
         /// after an operation has found nothing to do: another event may never
         /// come. A closed direction stays closed.
         ///
+        /// # Examples
+        ///
         /// ```
         #[doc = example!()]
         #[doc = $readable]
@@ -633,6 +707,8 @@ macro_rules! guard_methods {
 
         /// Forgets a part of the readiness, as [`clear_ready`](Self::clear_ready)
         /// does with all of it.
+        ///
+        /// # Examples
         ///
         /// ```
         #[doc = example!()]
@@ -652,6 +728,8 @@ macro_rules! guard_methods {
         /// Keeps the readiness, which is what happens anyway: says that it is
         /// meant.
         ///
+        /// # Examples
+        ///
         /// ```
         #[doc = example!()]
         #[doc = $readable]
@@ -662,6 +740,8 @@ macro_rules! guard_methods {
         pub fn retain_ready(&mut self) {}
 
         /// What the descriptor was ready for, of what was asked.
+        ///
+        /// # Examples
         ///
         /// ```
         #[doc = example!()]
@@ -681,6 +761,8 @@ impl<'a, Inner: AsRawFd> AsyncFdReadyGuard<'a, Inner> {
 
     /// Tries an operation; forgets the readiness if it would have blocked.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// let mut guard = ours.readable().await?;
@@ -693,6 +775,7 @@ impl<'a, Inner: AsRawFd> AsyncFdReadyGuard<'a, Inner> {
     /// ```
     ///
     /// # Errors
+    ///
     /// [`TryIoError`] if it would have blocked; everything else the operation
     /// says is in the `Ok`.
     pub fn try_io<R>(
@@ -704,6 +787,8 @@ impl<'a, Inner: AsRawFd> AsyncFdReadyGuard<'a, Inner> {
     }
 
     /// The descriptor that is ready.
+    ///
+    /// # Examples
     ///
     /// ```
     #[doc = example!()]
@@ -718,6 +803,8 @@ impl<'a, Inner: AsRawFd> AsyncFdReadyGuard<'a, Inner> {
     }
 
     /// The value that has the descriptor.
+    ///
+    /// # Examples
     ///
     /// ```
     #[doc = example!()]
@@ -736,6 +823,8 @@ impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
 
     /// Tries an operation; forgets the readiness if it would have blocked.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// let mut guard = ours.readable_mut().await?;
@@ -746,6 +835,7 @@ impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
     /// ```
     ///
     /// # Errors
+    ///
     /// [`TryIoError`] if it would have blocked; everything else the operation
     /// says is in the `Ok`.
     pub fn try_io<R>(
@@ -757,6 +847,8 @@ impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
     }
 
     /// The descriptor that is ready.
+    ///
+    /// # Examples
     ///
     /// ```
     #[doc = example!()]
@@ -771,6 +863,8 @@ impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
 
     /// The descriptor that is ready.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// let mut guard = ours.readable_mut().await?;
@@ -784,6 +878,8 @@ impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
 
     /// The value that has the descriptor.
     ///
+    /// # Examples
+    ///
     /// ```
     #[doc = example!()]
     /// let guard = ours.readable_mut().await?;
@@ -796,6 +892,8 @@ impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
     }
 
     /// The value that has the descriptor.
+    ///
+    /// # Examples
     ///
     /// ```
     #[doc = example!()]
@@ -841,6 +939,8 @@ impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFdReadyMutGuard<'_, T> {
 
 /// The operation of a guard would have blocked.
 ///
+/// # Examples
+///
 /// ```
 #[doc = example!()]
 /// let mut guard = ours.readable().await?;
@@ -855,6 +955,8 @@ impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFdReadyMutGuard<'_, T> {
 pub struct TryIoError(());
 
 /// Why a descriptor was not registered, and the value that has it.
+///
+/// # Examples
 ///
 /// ```
 /// # use blitzen::io::unix::AsyncFd;
@@ -880,6 +982,8 @@ pub type AsyncFdTryNewError<T> = AsyncFdRegisterError<T>;
 
 impl<T> AsyncFdRegisterError<T> {
     /// The value, and what the system says.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use blitzen::io::unix::AsyncFd;
