@@ -1,4 +1,4 @@
-//! Names and addresses of sockets.
+//! Resolving host names to socket addresses.
 
 use std::future::Future;
 use std::io;
@@ -8,25 +8,31 @@ use std::task::{Context, Poll, ready};
 
 use crate::task::{JoinHandle, spawn_blocking};
 
-/// What sockets can be bound and connected to: addresses, or a name and a port
-/// that are looked up.
+/// Types that sockets can be bound and connected to: addresses, or a host name
+/// and a port.
+///
+/// It is implemented for [`SocketAddr`] and its two variants, for `(IpAddr, u16)`
+/// and its variants, for `(&str, u16)` and `(String, u16)`, for `str` and
+/// `String` such as `"localhost:80"`, for `&[SocketAddr]`, and for references to
+/// these. Other types cannot implement it.
+///
+/// A host name is looked up on the blocking pool. An address is not looked up,
+/// even if it is written as text.
+///
+/// # Examples
 ///
 /// ```
+/// use blitzen::net::UdpSocket;
+/// use std::net::Ipv4Addr;
+///
 /// # #[blitzen::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
-/// use std::net::Ipv4Addr;
-/// use blitzen::net::UdpSocket;
-///
 /// UdpSocket::bind("127.0.0.1:0").await?;
 /// UdpSocket::bind(("localhost", 0)).await?;
 /// UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
 /// # Ok(())
 /// # }
 /// ```
-///
-/// A name is looked up on the pool of threads for work that blocks; an address,
-/// also one that is written as text, is not. The trait is implemented for what
-/// it is meant for, and cannot be implemented elsewhere.
 pub trait ToSocketAddrs: sealed::Resolve {}
 
 mod sealed {
@@ -39,7 +45,7 @@ mod sealed {
         fn resolve(&self, private: Private) -> Self::Future;
     }
 
-    /// Keeps others from calling what they can see.
+    /// Only this crate can make one, so only it can call `resolve`.
     #[allow(missing_debug_implementations)]
     pub struct Private;
 }
@@ -48,36 +54,43 @@ use sealed::{Private, Resolve};
 
 type Ready<T> = std::future::Ready<io::Result<T>>;
 
-/// Looks a name up, or takes an address as it is.
+/// Looks `host` up, and returns its addresses.
+///
+/// # Examples
 ///
 /// ```
+/// use blitzen::net::lookup_host;
+///
 /// # #[blitzen::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
-/// for address in blitzen::net::lookup_host("localhost:80").await? {
+/// for address in lookup_host("localhost:80").await? {
 ///     assert!(address.ip().is_loopback());
 /// }
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// # Errors
-/// What the system says, and if the runtime has been shut down.
-///
 /// # Cancel safety
-/// Dropping the future leaves the lookup to itself.
+/// Dropping the future loses nothing. A lookup that has begun goes on in the
+/// background.
+///
+/// # Errors
+/// Returns the error of `getaddrinfo(3)`,
+/// [`InvalidInput`](io::ErrorKind::InvalidInput) if the port is missing, or an
+/// error if the runtime has been shut down.
 pub async fn lookup_host<T: ToSocketAddrs>(
     host: T,
 ) -> io::Result<impl Iterator<Item = SocketAddr>> {
     resolve(&host).await
 }
 
-/// The addresses of `addrs`.
+/// Resolves `addrs`.
 pub(super) fn resolve<A: ToSocketAddrs + ?Sized>(addrs: &A) -> <A as Resolve>::Future {
     addrs.resolve(Private)
 }
 
-/// Tries one address after the other, until one will do; the last error if none
-/// does.
+/// Calls `attempt` with one address after the other until it succeeds, and
+/// returns the last error if it never does.
 pub(super) async fn try_each<A: ToSocketAddrs, R, F: Future<Output = io::Result<R>>>(
     addrs: A,
     mut attempt: impl FnMut(SocketAddr) -> F,
@@ -110,7 +123,7 @@ impl<T: ToSocketAddrs + ?Sized> Resolve for &T {
     }
 }
 
-/// Implements the trait for what is one address already.
+/// Implements the trait for types that are one address.
 macro_rules! one_address {
     ($($addr:ty),*) => { $(
         impl ToSocketAddrs for $addr {}
@@ -202,7 +215,7 @@ impl Resolve for (String, u16) {
     }
 }
 
-/// What a lookup found.
+/// The result of [`resolve`].
 #[derive(Debug)]
 pub enum ResolvedAddrs {
     One(Option<SocketAddr>),
@@ -227,7 +240,7 @@ impl Iterator for ResolvedAddrs {
     }
 }
 
-/// A lookup, or the address itself.
+/// A lookup on the blocking pool, or an address that needs none.
 #[derive(Debug)]
 pub enum ResolveFuture {
     Known(SocketAddr),

@@ -1,19 +1,21 @@
-//! What comes back when a socket cannot be handed out.
+//! The error of `into_std`, which gives the socket back.
 
 use std::error::Error;
 use std::{fmt, io};
 
-/// Why `into_std` has failed, with the socket: nothing is lost by asking.
+/// The error of an `into_std` that would have lost data. It holds the socket.
 ///
-/// A stream [by completion](super::SocketMode) that has received what nobody has
-/// read is not handed out, for those bytes would be lost; nor is a listener with
-/// connections that nobody has asked for. The [`io::Error`] then carries this.
+/// A stream in [completion mode](super::SocketMode) may have received bytes that
+/// nobody has read yet. `into_std` would lose them, so it returns an
+/// [`io::Error`] that contains this error.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::io::AsyncReadExt;
 /// use blitzen::net::{IntoStdError, TcpStream};
 ///
-/// /// Reads on until there is nothing that would be lost.
+/// /// Reads until `into_std` loses nothing.
 /// async fn hand_out(mut stream: TcpStream) -> std::io::Result<(Vec<u8>, std::net::TcpStream)> {
 ///     let mut unread = Vec::new();
 ///     loop {
@@ -52,11 +54,14 @@ pub struct IntoStdError<S> {
 }
 
 impl<S> IntoStdError<S> {
-    /// The socket, as it was.
+    /// Returns the socket, unchanged.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::net::{IntoStdError, TcpListener};
-    /// fn get_back(error: IntoStdError<TcpListener>) -> TcpListener {
+    /// use blitzen::net::{IntoStdError, TcpStream};
+    ///
+    /// fn recover(error: IntoStdError<TcpStream>) -> TcpStream {
     ///     eprintln!("not yet: {error}");
     ///     error.into_socket()
     /// }
@@ -65,10 +70,13 @@ impl<S> IntoStdError<S> {
         self.socket
     }
 
-    /// A look at the socket.
+    /// Returns a reference to the socket.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::net::{IntoStdError, TcpStream};
+    /// use blitzen::net::{IntoStdError, TcpStream};
+    ///
     /// fn log(error: &IntoStdError<TcpStream>) -> std::io::Result<()> {
     ///     eprintln!("{}: {error}", error.socket().peer_addr()?);
     ///     Ok(())
@@ -96,10 +104,11 @@ impl<S: fmt::Debug> fmt::Debug for IntoStdError<S> {
 
 impl<S: fmt::Debug> Error for IntoStdError<S> {}
 
-/// A socket that could not be handed out: what is left of it, and why.
+/// What `into_inner` gives back when it fails: the socket's wrapper, unless it
+/// was lost, and the error.
 pub(super) type Kept<T> = (Option<T>, io::Error);
 
-/// The error of `into_std`, with the socket that is made of what is left.
+/// Makes the error of `into_std`; `wrap` turns the wrapper back into the socket.
 pub(super) fn refused<T, S>((kept, reason): Kept<T>, wrap: impl FnOnce(T) -> S) -> io::Error
 where
     S: fmt::Debug + Send + Sync + 'static,

@@ -1,4 +1,26 @@
-//! Sockets: TCP, UDP, Unix domain, pipes, and the lookup of names.
+//! TCP, UDP and Unix domain sockets, pipes, and host name lookup.
+//!
+//! | type | what it is |
+//! |---|---|
+//! | [`TcpListener`], [`TcpStream`] | TCP connections |
+//! | [`TcpSocket`] | a TCP socket whose options are set before it is used |
+//! | [`UdpSocket`] | UDP datagrams |
+#![cfg_attr(
+    unix,
+    doc = "| [`UnixListener`], [`UnixStream`] | Unix domain connections |
+| [`UnixDatagram`] | Unix domain datagrams |
+| [`UnixSocket`] | a Unix domain socket that is bound before it is used |
+| [`unix::pipe`] | pipes, with and without a name |"
+)]
+#![cfg_attr(windows, doc = "| [`windows::named_pipe`] | named pipes of Windows |")]
+//! | [`lookup_host`] | host name lookup |
+//!
+//! A socket can leave the runtime (`into_std`) and come back (`from_std`).
+//! `try_io` and `async_io` run operations on its descriptor that this module does
+//! not have. On Linux, streams and listeners can use io_uring: see
+//! [`SocketMode`].
+//!
+//! # Examples
 //!
 //! ```
 //! use blitzen::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,18 +47,6 @@
 //! # Ok(())
 //! # }
 //! ```
-//!
-//! Every socket is an ordinary descriptor in non-blocking mode. It can leave
-//! the runtime (`into_std`) and come back (`from_std`), and it can be used
-//! beside it (`AsFd`). The runtime remembers what each one is ready for until an
-//! operation finds otherwise; `try_io` and `async_io` let operations take part
-//! that blitzen does not know.
-//!
-//! A socket is watched by the worker on which it was made, while the task that
-//! uses it may run anywhere.
-//!
-//! On Linux, streams and listeners may go by completion instead: see
-//! [`SocketMode`].
 
 #[macro_use]
 mod examples;

@@ -1,4 +1,4 @@
-//! Receiving into memory that need not be initialised.
+//! Receiving into uninitialized memory.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,10 +9,10 @@ use socket2::{SockAddr, SockRef};
 
 use crate::io::{PollEvented, fill_buf_mut};
 
-/// A socket of mio's.
+/// A mio socket that can receive.
 pub(crate) trait MioSocket: Source {
-    /// Does something that may block with the bare socket, so that mio hears of
-    /// it where it has to ask for the next event.
+    /// Calls `operation` with the system's socket. On Windows mio must see a
+    /// `WouldBlock`, to ask for the next event.
     fn with<R>(&self, operation: impl FnOnce(SockRef<'_>) -> io::Result<R>) -> io::Result<R>;
 }
 
@@ -37,7 +37,8 @@ mio_socket!(mio::net::UnixStream);
 #[cfg(unix)]
 mio_socket!(mio::net::UnixDatagram);
 
-/// One way of receiving: how many bytes there were, and what else is known.
+/// A system call that receives: it returns the number of bytes written, and
+/// perhaps the sender.
 type Receive<R> = fn(&SockRef<'_>, &mut [MaybeUninit<u8>]) -> io::Result<(usize, R)>;
 
 #[inline]
@@ -46,8 +47,8 @@ fn receive<S: MioSocket, B: BufMut + ?Sized, R>(
     buf: &mut B,
     receive: Receive<R>,
 ) -> io::Result<(usize, R)> {
-    // SAFETY: the functions below hand the answer of the system call on, and
-    // what that has counted it has written.
+    // SAFETY: the functions below return the count of the system call, which
+    // has written that many bytes.
     unsafe { fill_buf_mut(buf, |room| socket.with(|raw| receive(&raw, room))) }
 }
 

@@ -1,6 +1,7 @@
 //! What holds for every socket.
 
-/// The peer was faster: there is nothing left to shut down.
+/// Treats `NotConnected` as success: a connection that the peer has closed needs
+/// no shutdown.
 pub(crate) fn ignore_not_connected(result: std::io::Result<()>) -> std::io::Result<()> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::NotConnected => Ok(()),
@@ -8,18 +9,18 @@ pub(crate) fn ignore_not_connected(result: std::io::Result<()>) -> std::io::Resu
     }
 }
 
-/// How many connections may wait to be accepted, unless the system allows fewer.
+/// The backlog of listeners. The system may allow less.
 pub(crate) const LISTEN_BACKLOG: i32 = 1024;
 
-/// Refuses a socket that would block its worker.
+/// Checks, with debug assertions, that `socket` will not block its worker.
 ///
 /// # Panics
-/// In builds with debug assertions, if it is in blocking mode.
+/// Panics if `socket` is in blocking mode.
 #[cfg(unix)]
 #[track_caller]
 pub(crate) fn assert_nonblocking(socket: &impl std::os::fd::AsFd) {
     if cfg!(debug_assertions) {
-        // Whoever cannot answer is none of our business.
+        // A descriptor that cannot tell gets the benefit of the doubt.
         let is_nonblocking = socket2::SockRef::from(socket).nonblocking().unwrap_or(true);
         assert!(
             is_nonblocking,
@@ -29,6 +30,6 @@ pub(crate) fn assert_nonblocking(socket: &impl std::os::fd::AsFd) {
     }
 }
 
-/// Windows does not tell in which mode a socket is.
+/// Windows cannot tell which mode a socket is in.
 #[cfg(windows)]
 pub(crate) fn assert_nonblocking<T>(_: &T) {}

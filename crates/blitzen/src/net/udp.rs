@@ -4,7 +4,6 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};
 
-use bytes::BufMut;
 use socket2::{SockAddr, SockRef};
 
 use super::addr::{self, ToSocketAddrs};
@@ -13,6 +12,14 @@ use super::socket::assert_nonblocking;
 use crate::io::{BOTH, Interest, PollEvented, ReadBuf, Ready};
 
 /// A UDP socket.
+///
+/// It can send to and receive from any address
+/// ([`send_to`](Self::send_to), [`recv_from`](Self::recv_from)), or be
+/// [connected](Self::connect) to one ([`send`](Self::send),
+/// [`recv`](Self::recv)). All methods take a shared reference, so an `Arc` lets
+/// several tasks send and receive at the same time.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::net::UdpSocket;
@@ -29,29 +36,29 @@ use crate::io::{BOTH, Interest, PollEvented, ReadBuf, Ready};
 /// # Ok(())
 /// # }
 /// ```
-///
-/// All operations take a shared reference: an `Arc` of the socket lets several
-/// tasks send and receive at the same time.
 pub struct UdpSocket {
     io: PollEvented<mio::net::UdpSocket>,
 }
 
 impl UdpSocket {
-    /// A socket with an address; if there are several, the first that will do.
-    /// Port 0 stands for any that is free.
+    /// Creates a socket that is bound to `addr`.
     ///
-    /// ```
-    /// # use blitzen::net::UdpSocket;
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// If `addr` yields several addresses, they are tried in order until one can
+    /// be bound. Port 0 stands for any free port.
+    ///
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
     /// assert_ne!(socket.local_addr()?.port(), 0);
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down.
+    /// Returns the error of `socket(2)` or `bind(2)` for the last address, such
+    /// as [`AddrInUse`](io::ErrorKind::AddrInUse) or
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied); the error of the
+    /// lookup; [`InvalidInput`](io::ErrorKind::InvalidInput) if `addr` yields no
+    /// address; or an error if the runtime has been shut down.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<UdpSocket> {
         addr::try_each(addr, |addr| async move {
             Self::new(mio::net::UdpSocket::bind(addr)?)
@@ -65,358 +72,169 @@ impl UdpSocket {
         Ok(Self { io })
     }
 
+    fn io(&self) -> &PollEvented<mio::net::UdpSocket> {
+        &self.io
+    }
+
     fn raw(&self) -> SockRef<'_> {
         SockRef::from(&*self.io)
     }
 
-    /// Takes over a socket of std's, which has to be in non-blocking mode.
+    /// Creates a socket from one of the standard library, which must be in
+    /// non-blocking mode.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::net::UdpSocket;
+    /// use blitzen::net::UdpSocket;
+    ///
     /// # #[blitzen::main(flavor = "current_thread")]
     /// # async fn main() -> std::io::Result<()> {
-    /// let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
-    /// socket.set_nonblocking(true)?;
-    /// let socket = UdpSocket::from_std(socket)?;
-    /// # drop(socket);
-    /// # Ok(())
-    /// # }
+    /// let std_socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// std_socket.set_nonblocking(true)?;
+    /// let socket = UdpSocket::from_std(std_socket)?;
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down.
+    /// Returns the error of registering with the system's poller, such as
+    /// `epoll_ctl(2)`, or an error if the runtime has been shut down.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O. With debug assertions, if the
-    /// socket is in blocking mode.
+    /// Panics outside a runtime, in a runtime without I/O and, with debug
+    /// assertions, if the socket is in blocking mode.
     #[track_caller]
     pub fn from_std(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
         assert_nonblocking(&socket);
         Self::new(mio::net::UdpSocket::from_std(socket))
     }
 
-    /// Hands the socket over to std. It stays in non-blocking mode.
+    /// Converts the socket into one of the standard library. It stays in
+    /// non-blocking mode.
     ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// let socket: std::net::UdpSocket = socket.into_std()?;
-    /// socket.set_nonblocking(false)?;
-    /// # drop(peer);
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
+    /// let std_socket: std::net::UdpSocket = socket.into_std()?;
+    /// std_socket.set_nonblocking(false)?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of leaving the system's poller, such as
+    /// `epoll_ctl(2)`.
     pub fn into_std(self) -> io::Result<std::net::UdpSocket> {
         Ok(self.io.into_inner()?.into())
     }
 
-    /// Connects to an address; if there are several, to the first that will do:
-    /// `send` sends there, and `recv` hears nobody else.
+    /// Connects the socket to `addr`: [`send`](Self::send) sends there, and only
+    /// datagrams from there are received.
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// If `addr` yields several addresses, they are tried in order until one
+    /// succeeds. Nothing is sent.
+    ///
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
     /// socket.connect("127.0.0.1:9").await?;
     /// assert_eq!(socket.peer_addr()?.port(), 9);
-    /// # drop(peer);
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of `connect(2)` for the last address, such as
+    /// [`NetworkUnreachable`](io::ErrorKind::NetworkUnreachable), the error of the
+    /// lookup, or [`InvalidInput`](io::ErrorKind::InvalidInput) if `addr` yields
+    /// no address.
     pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
         addr::try_each(addr, async |addr| self.io.connect(addr)).await
     }
 
-    /// The address it is bound to.
+    /// Returns the address that the socket is bound to.
     ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// assert_eq!(socket.local_addr()?, peer.peer_addr()?);
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
+    /// assert!(socket.local_addr()?.ip().is_loopback());
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `getsockname(2)`.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr()
     }
 
-    /// The address it is connected to.
+    /// Returns the address that the socket is connected to.
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// # Examples
+    ///
+    #[doc = udp_pair!("socket", "peer")]
     /// assert_eq!(socket.peer_addr()?, peer.local_addr()?);
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `getpeername(2)`, such as
+    /// [`NotConnected`](io::ErrorKind::NotConnected).
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.io.peer_addr()
     }
 
-    fn sender(&self) -> io::Result<SocketAddr> {
-        ip_addr(self.io.with(|raw| raw.peek_sender())?)
-    }
+    datagram_methods!(
+        pair: udp_pair,
+        bound: udp_pair,
+        addr: SocketAddr,
+        with_addr: with_ip_addr,
+        is_peer: "assert_eq!(from, peer.local_addr()?);",
+        refused: "nobody listens on the port that an earlier datagram was sent to",
+    );
 
-    readiness_methods!(udp_pair!(), poll_recv_ready, poll_send_ready);
-
-    /// Sends a datagram to the address it is connected to. Answers how many bytes,
-    /// which is all of them.
+    /// Sends `buf` as one datagram to `addr`, and returns the number of bytes
+    /// sent.
     ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// assert_eq!(socket.send(b"hello").await?, 5);
-    /// # drop(peer);
+    /// If `addr` yields several addresses, only the first is used.
+    ///
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
+    /// let peer = UdpSocket::bind("127.0.0.1:0").await?;
+    /// assert_eq!(socket.send_to(b"hello", peer.local_addr()?).await?, 5);
     /// # Ok(()) }
     /// ```
-    ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
     ///
     /// # Cancel safety
-    /// Nothing is sent by a future that does not complete.
-    pub async fn send(&self, buf: &[u8]) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration
-            .async_io(Interest::WRITABLE, || self.io.send(buf))
-            .await
-    }
-
-    /// Sends a datagram to the address it is connected to. Of several tasks that
-    /// wait with this function, or another that sends, the one that called last is
-    /// woken.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// let sent = std::future::poll_fn(|cx| socket.poll_send(cx, b"hello")).await?;
-    /// assert_eq!(sent, 5);
-    /// # drop(peer);
-    /// # Ok(()) }
-    /// ```
+    /// If the future is dropped before it completes, nothing was sent.
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
-    pub fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let registration = self.io.registration();
-        registration.poll_write_io(cx, || self.io.send(buf))
-    }
-
-    /// Sends a datagram to the address it is connected to, without waiting.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// socket.writable().await?;
-    /// assert_eq!(socket.try_send(b"hello")?, 5);
-    /// # drop(peer);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it would have to wait, and
-    /// what the system says.
-    pub fn try_send(&self, buf: &[u8]) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration.try_io(Interest::WRITABLE, || self.io.send(buf))
-    }
-
-    /// Receives a datagram from the address it is connected to. What does not fit
-    /// is lost.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// peer.send(b"hello").await?;
-    /// let mut bytes = [0; 16];
-    /// let count = socket.recv(&mut bytes).await?;
-    /// assert_eq!(&bytes[..count], b"hello");
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
-    ///
-    /// # Cancel safety
-    /// A datagram is received by a future that completes, or waits for the next
-    /// one.
-    pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration
-            .async_io(Interest::READABLE, || self.io.recv(&mut &mut *buf))
-            .await
-    }
-
-    /// Receives a datagram from the address it is connected to. Of several tasks that
-    /// wait with this function, or another that receives, the one that called last
-    /// is woken.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// peer.send(b"hello").await?;
-    /// let mut bytes = [0; 16];
-    /// let mut buf = ReadBuf::new(&mut bytes);
-    /// std::future::poll_fn(|cx| socket.poll_recv(cx, &mut buf)).await?;
-    /// assert_eq!(buf.filled(), b"hello");
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
-    pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let registration = self.io.registration();
-        let received = registration.poll_read_io(cx, || self.io.recv(buf));
-        received.map(|received| received.map(drop))
-    }
-
-    /// Receives a datagram from the address it is connected to, without waiting.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// peer.send(b"hello").await?;
-    /// socket.readable().await?;
-    /// assert_eq!(socket.try_recv(&mut [0; 16])?, 5);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it would have to wait, and
-    /// what the system says.
-    pub fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration.try_io(Interest::READABLE, || self.io.recv(&mut &mut *buf))
-    }
-
-    /// Receives a datagram without waiting, and appends it to `buf`.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// peer.send(b"hello").await?;
-    /// socket.readable().await?;
-    /// let mut bytes = Vec::with_capacity(16);
-    /// assert_eq!(socket.try_recv_buf(&mut bytes)?, 5);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it would have to wait, and
-    /// what the system says.
-    pub fn try_recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration.try_io(Interest::READABLE, || self.io.recv(buf))
-    }
-
-    /// Receives a datagram, and appends it to `buf`, as far as there is room.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// peer.send(b"hello").await?;
-    /// let mut bytes = Vec::with_capacity(16);
-    /// socket.recv_buf(&mut bytes).await?;
-    /// assert_eq!(bytes, b"hello");
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
-    ///
-    /// # Cancel safety
-    /// A datagram is received by a future that completes, or waits for the next
-    /// one.
-    pub async fn recv_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration
-            .async_io(Interest::READABLE, || self.io.recv(buf))
-            .await
-    }
-
-    /// Receives a datagram and where it comes from, and appends it to `buf`, as far
-    /// as there is room.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// peer.send(b"hello").await?;
-    /// let mut bytes = Vec::with_capacity(16);
-    /// let (count, from) = socket.recv_buf_from(&mut bytes).await?;
-    /// assert_eq!((count, from), (5, peer.local_addr()?));
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
-    ///
-    /// # Cancel safety
-    /// A datagram is received by a future that completes, or waits for the next
-    /// one.
-    pub async fn recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
-        let registration = self.io.registration();
-        let received = registration
-            .async_io(Interest::READABLE, || self.io.recv_from(buf))
-            .await;
-        with_ip_addr(received)
-    }
-
-    /// Receives a datagram and where it comes from, without waiting, and appends it
-    /// to `buf`.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// peer.send(b"hello").await?;
-    /// socket.readable().await?;
-    /// let mut bytes = Vec::with_capacity(16);
-    /// let (count, from) = socket.try_recv_buf_from(&mut bytes)?;
-    /// assert_eq!((count, from), (5, peer.local_addr()?));
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it would have to wait, and
-    /// what the system says.
-    pub fn try_recv_buf_from<B: BufMut>(&self, buf: &mut B) -> io::Result<(usize, SocketAddr)> {
-        let registration = self.io.registration();
-        with_ip_addr(registration.try_io(Interest::READABLE, || self.io.recv_from(buf)))
-    }
-
-    /// Sends a datagram to an address; if there are several, to the first.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// let to = peer.local_addr()?;
-    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
-    /// assert_eq!(socket.send_to(b"hello", to).await?, 5);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
-    ///
-    /// # Cancel safety
-    /// Nothing is sent by a future that does not complete.
+    /// Returns the error of `sendto(2)`, such as `EMSGSIZE` for a datagram that
+    /// is too long; the error of the lookup;
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `addr` yields no address;
+    /// or an error if the runtime has been shut down.
     pub async fn send_to<A: ToSocketAddrs>(&self, buf: &[u8], addr: A) -> io::Result<usize> {
         let target = addr::resolve(&addr).await?.next();
         let target = target.ok_or_else(addr::no_address)?;
-        let registration = self.io.registration();
-        registration
-            .async_io(Interest::WRITABLE, || self.io.send_to(buf, target))
-            .await
+        let send = || self.io.send_to(buf, target);
+        self.io.attempts(Interest::WRITABLE, send).await
     }
 
-    /// Sends a datagram to an address. Of several tasks that
-    /// wait with this function, or another that sends, the one that called last is
-    /// woken.
+    /// Attempts to send `buf` as one datagram to `target`.
     ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// let to = peer.local_addr()?;
-    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
-    /// let sent = std::future::poll_fn(|cx| socket.poll_send_to(cx, b"hello", to)).await?;
+    /// Only the task that polled last, with this function or another one that
+    /// polls to send, is woken.
+    ///
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
+    /// let peer = UdpSocket::bind("127.0.0.1:0").await?;
+    /// let target = peer.local_addr()?;
+    /// let sent = std::future::poll_fn(|cx| socket.poll_send_to(cx, b"hello", target)).await?;
     /// assert_eq!(sent, 5);
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
+    /// As for [`send_to`](Self::send_to).
     pub fn poll_send_to(
         &self,
         cx: &mut Context<'_>,
@@ -427,106 +245,31 @@ impl UdpSocket {
         registration.poll_write_io(cx, || self.io.send_to(buf, target))
     }
 
-    /// Sends a datagram to an address, without waiting.
+    /// Sends `buf` as one datagram to `target`, without waiting.
     ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// let to = peer.local_addr()?;
-    /// let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
+    /// let peer = UdpSocket::bind("127.0.0.1:0").await?;
     /// socket.writable().await?;
-    /// assert_eq!(socket.try_send_to(b"hello", to)?, 5);
+    /// assert_eq!(socket.try_send_to(b"hello", peer.local_addr()?)?, 5);
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it would have to wait, and
-    /// what the system says.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, and
+    /// otherwise the error of `sendto(2)`.
     pub fn try_send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration.try_io(Interest::WRITABLE, || self.io.send_to(buf, target))
+        let send = || self.io.send_to(buf, target);
+        self.io.attempt(Interest::WRITABLE, send)
     }
 
-    /// Receives a datagram and where it comes from. What does not fit
-    /// is lost.
+    /// Receives the next datagram into `buf` without removing it from the queue,
+    /// and returns the number of bytes and the address of the sender.
     ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// peer.send(b"hello").await?;
-    /// let mut bytes = [0; 16];
-    /// let (count, from) = socket.recv_from(&mut bytes).await?;
-    /// assert_eq!((&bytes[..count], from), (&b"hello"[..], peer.local_addr()?));
-    /// # Ok(()) }
-    /// ```
+    /// # Examples
     ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
-    ///
-    /// # Cancel safety
-    /// A datagram is received by a future that completes, or waits for the next
-    /// one.
-    pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        let registration = self.io.registration();
-        let received = registration
-            .async_io(Interest::READABLE, || self.io.recv_from(&mut &mut *buf))
-            .await;
-        with_ip_addr(received)
-    }
-
-    /// Receives a datagram and where it comes from. Of several tasks that
-    /// wait with this function, or another that receives, the one that called last
-    /// is woken.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// peer.send(b"hello").await?;
-    /// let mut bytes = [0; 16];
-    /// let mut buf = ReadBuf::new(&mut bytes);
-    /// let from = std::future::poll_fn(|cx| socket.poll_recv_from(cx, &mut buf)).await?;
-    /// assert_eq!((buf.filled(), from), (&b"hello"[..], peer.local_addr()?));
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
-    pub fn poll_recv_from(
-        &self,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<SocketAddr>> {
-        let registration = self.io.registration();
-        let received = registration.poll_read_io(cx, || self.io.recv_from(buf));
-        received.map(|received| Ok(with_ip_addr(received)?.1))
-    }
-
-    /// Receives a datagram and where it comes from, without
-    /// waiting.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// peer.send(b"hello").await?;
-    /// socket.readable().await?;
-    /// let (count, from) = socket.try_recv_from(&mut [0; 16])?;
-    /// assert_eq!((count, from), (5, peer.local_addr()?));
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it would have to wait, and
-    /// what the system says.
-    pub fn try_recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        let registration = self.io.registration();
-        let received =
-            registration.try_io(Interest::READABLE, || self.io.recv_from(&mut &mut *buf));
-        with_ip_addr(received)
-    }
-
-    /// Looks at a datagram, which stays there, and where it comes from. What does not fit
-    /// is not seen.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
+    #[doc = udp_pair!("socket", "peer")]
     /// peer.send(b"hello").await?;
     /// let mut bytes = [0; 16];
     /// let (count, from) = socket.peek_from(&mut bytes).await?;
@@ -534,26 +277,27 @@ impl UdpSocket {
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
-    ///
     /// # Cancel safety
-    /// Nothing is taken, so nothing is lost.
+    /// Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// Returns the error of `recvfrom(2)`, or an error if the runtime has been
+    /// shut down. Windows reports a datagram that does not fit into `buf` as an
+    /// error.
     pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        let registration = self.io.registration();
-        let received = registration
-            .async_io(Interest::READABLE, || self.io.peek_from(&mut &mut *buf))
-            .await;
-        with_ip_addr(received)
+        let peek = || self.io.peek_from(&mut &mut *buf);
+        with_ip_addr(self.io.attempts(Interest::READABLE, peek).await)
     }
 
-    /// Looks at a datagram, which stays there, and where it comes from. Of several tasks that
-    /// wait with this function, or another that receives, the one that called last
-    /// is woken.
+    /// Attempts to receive the next datagram into `buf` without removing it from
+    /// the queue, and returns the address of the sender.
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// Only the task that polled last, with this function or another one that
+    /// polls to receive, is woken.
+    ///
+    /// # Examples
+    ///
+    #[doc = udp_pair!("socket", "peer")]
     /// peer.send(b"hello").await?;
     /// let mut bytes = [0; 16];
     /// let mut buf = ReadBuf::new(&mut bytes);
@@ -563,23 +307,24 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
+    /// As for [`peek_from`](Self::peek_from).
     pub fn poll_peek_from(
         &self,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<SocketAddr>> {
         let registration = self.io.registration();
-        let received = registration.poll_read_io(cx, || self.io.peek_from(buf));
-        received.map(|received| Ok(with_ip_addr(received)?.1))
+        let peeked = registration.poll_read_io(cx, || self.io.peek_from(buf));
+        peeked.map(|peeked| Ok(with_ip_addr(peeked)?.1))
     }
 
-    /// Looks at a datagram, which stays there, and where it comes from, without
-    /// waiting.
+    /// Receives the next datagram into `buf` without waiting and without removing
+    /// it from the queue, and returns the number of bytes and the address of the
+    /// sender.
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// # Examples
+    ///
+    #[doc = udp_pair!("socket", "peer")]
     /// peer.send(b"hello").await?;
     /// socket.readable().await?;
     /// let (count, from) = socket.try_peek_from(&mut [0; 16])?;
@@ -588,45 +333,45 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it would have to wait, and
-    /// what the system says.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if no datagram has
+    /// arrived, and otherwise the errors of [`peek_from`](Self::peek_from).
     pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        let registration = self.io.registration();
-        let received =
-            registration.try_io(Interest::READABLE, || self.io.peek_from(&mut &mut *buf));
-        with_ip_addr(received)
+        let peek = || self.io.peek_from(&mut &mut *buf);
+        with_ip_addr(self.io.attempt(Interest::READABLE, peek))
     }
 
-    /// Looks at a datagram from the address it is connected to, which stays there.
+    /// Receives the next datagram into `buf` without removing it from the queue,
+    /// and returns the number of bytes.
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// # Examples
+    ///
+    #[doc = udp_pair!("socket", "peer")]
     /// peer.send(b"hello").await?;
     /// assert_eq!(socket.peek(&mut [0; 16]).await?, 5);
     /// assert_eq!(socket.recv(&mut [0; 16]).await?, 5);
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
-    ///
     /// # Cancel safety
-    /// Nothing is taken, so nothing is lost.
+    /// Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// Returns the error of `recv(2)`, or an error if the runtime has been shut
+    /// down. Windows reports a datagram that does not fit into `buf` as an error.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration
-            .async_io(Interest::READABLE, || self.io.peek(&mut &mut *buf))
-            .await
+        let peek = || self.io.peek(&mut &mut *buf);
+        self.io.attempts(Interest::READABLE, peek).await
     }
 
-    /// Looks at a datagram from the address it is connected to, which stays there.
-    /// Of several tasks that
-    /// wait with this function, or another that receives, the one that called last
-    /// is woken.
+    /// Attempts to receive the next datagram into `buf` without removing it from
+    /// the queue.
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// Only the task that polled last, with this function or another one that
+    /// polls to receive, is woken.
+    ///
+    /// # Examples
+    ///
+    #[doc = udp_pair!("socket", "peer")]
     /// peer.send(b"hello").await?;
     /// let mut bytes = [0; 16];
     /// let mut buf = ReadBuf::new(&mut bytes);
@@ -636,18 +381,19 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
+    /// As for [`peek`](Self::peek).
     pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let registration = self.io.registration();
-        let seen = registration.poll_read_io(cx, || self.io.peek(buf));
-        seen.map(|seen| seen.map(drop))
+        let peeked = registration.poll_read_io(cx, || self.io.peek(buf));
+        peeked.map(|peeked| peeked.map(drop))
     }
 
-    /// Looks at a datagram from the address it is connected to, without waiting.
+    /// Receives the next datagram into `buf` without waiting and without removing
+    /// it from the queue, and returns the number of bytes.
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// # Examples
+    ///
+    #[doc = udp_pair!("socket", "peer")]
     /// peer.send(b"hello").await?;
     /// socket.readable().await?;
     /// assert_eq!(socket.try_peek(&mut [0; 16])?, 5);
@@ -655,41 +401,44 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it would have to wait, and
-    /// what the system says.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if no datagram has
+    /// arrived, and otherwise the errors of [`peek`](Self::peek).
     pub fn try_peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration.try_io(Interest::READABLE, || self.io.peek(&mut &mut *buf))
+        let peek = || self.io.peek(&mut &mut *buf);
+        self.io.attempt(Interest::READABLE, peek)
     }
 
-    /// Waits for a datagram, and tells where it comes from.
+    /// Waits for a datagram, and returns the address of its sender. The datagram
+    /// stays in the queue.
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// # Examples
+    ///
+    #[doc = udp_pair!("socket", "peer")]
     /// peer.send(b"hello").await?;
     /// assert_eq!(socket.peek_sender().await?, peer.local_addr()?);
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
-    ///
     /// # Cancel safety
-    /// Nothing is taken, so nothing is lost.
+    /// Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// Returns the error of `recvfrom(2)`, or an error if the runtime has been
+    /// shut down.
     pub async fn peek_sender(&self) -> io::Result<SocketAddr> {
-        let registration = self.io.registration();
-        registration
-            .async_io(Interest::READABLE, || self.sender())
-            .await
+        let peek = || self.peek_sender_once();
+        self.io.attempts(Interest::READABLE, peek).await
     }
 
-    /// Waits for a datagram, and tells where it comes from. Of several tasks that
-    /// wait with this function, or another that receives, the one that called last
-    /// is woken.
+    /// Polls for a datagram, and returns the address of its sender. The datagram
+    /// stays in the queue.
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// Only the task that polled last, with this function or another one that
+    /// polls to receive, is woken.
+    ///
+    /// # Examples
+    ///
+    #[doc = udp_pair!("socket", "peer")]
     /// peer.send(b"hello").await?;
     /// let from = std::future::poll_fn(|cx| socket.poll_peek_sender(cx)).await?;
     /// assert_eq!(from, peer.local_addr()?);
@@ -697,17 +446,18 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down. An error of
-    /// an earlier packet, such as a port where nobody listens, may be told here.
+    /// As for [`peek_sender`](Self::peek_sender).
     pub fn poll_peek_sender(&self, cx: &mut Context<'_>) -> Poll<io::Result<SocketAddr>> {
         let registration = self.io.registration();
-        registration.poll_read_io(cx, || self.sender())
+        registration.poll_read_io(cx, || self.peek_sender_once())
     }
 
-    /// Tells where the next datagram comes from, without waiting.
+    /// Returns the address of the next datagram's sender, without waiting. The
+    /// datagram stays in the queue.
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// # Examples
+    ///
+    #[doc = udp_pair!("socket", "peer")]
     /// peer.send(b"hello").await?;
     /// socket.readable().await?;
     /// assert_eq!(socket.try_peek_sender()?, peer.local_addr()?);
@@ -715,367 +465,246 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it would have to wait, and
-    /// what the system says.
+    /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) if no datagram has
+    /// arrived, and otherwise the error of `recvfrom(2)`.
     pub fn try_peek_sender(&self) -> io::Result<SocketAddr> {
-        let registration = self.io.registration();
-        registration.try_io(Interest::READABLE, || self.sender())
+        let peek = || self.peek_sender_once();
+        self.io.attempt(Interest::READABLE, peek)
     }
 
-    /// Whether it may send to broadcast addresses.
+    fn peek_sender_once(&self) -> io::Result<SocketAddr> {
+        ip_addr(&self.io.with(|raw| raw.peek_sender())?)
+    }
+
+    /// Returns whether the socket may send to broadcast addresses (`SO_BROADCAST`).
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
     /// println!("{:?}", socket.broadcast()?);
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `getsockopt(2)`.
     pub fn broadcast(&self) -> io::Result<bool> {
         self.io.broadcast()
     }
 
-    /// Lets it send to broadcast addresses (`SO_BROADCAST`).
+    /// Sets whether the socket may send to broadcast addresses (`SO_BROADCAST`).
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
     /// socket.set_broadcast(true)?;
     /// assert!(socket.broadcast()?);
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `setsockopt(2)`.
     pub fn set_broadcast(&self, on: bool) -> io::Result<()> {
         self.io.set_broadcast(on)
     }
 
-    /// Whether what it sends to an IPv4 group comes back to this machine.
+    /// Returns whether IPv4 multicast packets are looped back to this machine
+    /// (`IP_MULTICAST_LOOP`).
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
     /// println!("{:?}", socket.multicast_loop_v4()?);
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `getsockopt(2)`.
     pub fn multicast_loop_v4(&self) -> io::Result<bool> {
         self.io.multicast_loop_v4()
     }
 
-    /// Lets what it sends to an IPv4 group come back to this machine, or not.
+    /// Sets whether IPv4 multicast packets are looped back to this machine
+    /// (`IP_MULTICAST_LOOP`).
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
     /// socket.set_multicast_loop_v4(false)?;
     /// assert!(!socket.multicast_loop_v4()?);
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `setsockopt(2)`.
     pub fn set_multicast_loop_v4(&self, on: bool) -> io::Result<()> {
         self.io.set_multicast_loop_v4(on)
     }
 
-    /// How many routers a packet to an IPv4 group may pass.
+    /// Returns the time to live of IPv4 multicast packets (`IP_MULTICAST_TTL`).
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
     /// println!("{:?}", socket.multicast_ttl_v4()?);
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `getsockopt(2)`.
     pub fn multicast_ttl_v4(&self) -> io::Result<u32> {
         self.io.multicast_ttl_v4()
     }
 
-    /// Sets how many routers a packet to an IPv4 group may pass.
+    /// Sets the time to live of IPv4 multicast packets (`IP_MULTICAST_TTL`).
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
     /// socket.set_multicast_ttl_v4(4)?;
     /// assert_eq!(socket.multicast_ttl_v4()?, 4);
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `setsockopt(2)`.
     pub fn set_multicast_ttl_v4(&self, ttl: u32) -> io::Result<()> {
         self.io.set_multicast_ttl_v4(ttl)
     }
 
-    /// How many routers a packet may pass.
+    /// Returns whether IPv6 multicast packets are looped back to this machine
+    /// (`IPV6_MULTICAST_LOOP`).
     ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// println!("{:?}", socket.ttl()?);
-    /// # Ok(()) }
-    /// ```
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.io.ttl()
-    }
-
-    /// Sets how many routers a packet may pass.
+    /// # Examples
     ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// socket.set_ttl(100)?;
-    /// assert_eq!(socket.ttl()?, 100);
-    /// # Ok(()) }
-    /// ```
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.io.set_ttl(ttl)
-    }
-
-    /// The type of service of packets sent over IPv4.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// println!("{:?}", socket.tos_v4()?);
-    /// # Ok(()) }
-    /// ```
-    #[cfg(not(any(
-        target_os = "fuchsia",
-        target_os = "redox",
-        target_os = "solaris",
-        target_os = "illumos",
-        target_os = "haiku",
-    )))]
-    pub fn tos_v4(&self) -> io::Result<u32> {
-        self.raw().tos_v4()
-    }
-
-    /// Sets the type of service of packets sent over IPv4 (`IP_TOS`).
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// socket.set_tos_v4(96)?;
-    /// assert_eq!(socket.tos_v4()?, 96);
-    /// # Ok(()) }
-    /// ```
-    #[cfg(not(any(
-        target_os = "fuchsia",
-        target_os = "redox",
-        target_os = "solaris",
-        target_os = "illumos",
-        target_os = "haiku",
-    )))]
-    pub fn set_tos_v4(&self, tos: u32) -> io::Result<()> {
-        self.raw().set_tos_v4(tos)
-    }
-
-    /// Whether what it sends to an IPv6 group comes back to this machine.
-    ///
-    /// ```
-    /// # use blitzen::net::UdpSocket;
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = UdpSocket::bind("[::1]:0").await?;
+    #[doc = udp_socket_v6!()]
     /// println!("{:?}", socket.multicast_loop_v6()?);
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `getsockopt(2)`.
     pub fn multicast_loop_v6(&self) -> io::Result<bool> {
         self.io.multicast_loop_v6()
     }
 
-    /// Lets what it sends to an IPv6 group come back to this machine, or not.
+    /// Sets whether IPv6 multicast packets are looped back to this machine
+    /// (`IPV6_MULTICAST_LOOP`).
     ///
-    /// ```
-    /// # use blitzen::net::UdpSocket;
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = UdpSocket::bind("[::1]:0").await?;
+    /// # Examples
+    ///
+    #[doc = udp_socket_v6!()]
     /// socket.set_multicast_loop_v6(false)?;
     /// assert!(!socket.multicast_loop_v6()?);
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `setsockopt(2)`.
     pub fn set_multicast_loop_v6(&self, on: bool) -> io::Result<()> {
         self.io.set_multicast_loop_v6(on)
     }
 
-    /// The traffic class of packets sent over IPv6.
+    ttl_methods!(udp_socket!());
+    tos_methods!(udp_socket!());
+    tclass_methods!(udp_socket_v6!());
+    device_methods!(udp_socket!());
+
+    /// Joins the IPv4 multicast group `multiaddr` (`IP_ADD_MEMBERSHIP`).
     ///
-    /// ```
-    /// # use blitzen::net::UdpSocket;
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = UdpSocket::bind("[::1]:0").await?;
-    /// println!("{:?}", socket.tclass_v6()?);
-    /// # Ok(()) }
-    /// ```
-    #[cfg(any(
-        target_os = "android",
-        target_os = "dragonfly",
-        target_os = "freebsd",
-        target_os = "fuchsia",
-        target_os = "linux",
-        target_os = "macos",
-        target_os = "netbsd",
-        target_os = "openbsd",
-    ))]
-    pub fn tclass_v6(&self) -> io::Result<u32> {
-        self.raw().tclass_v6()
-    }
-
-    /// Sets the traffic class of packets sent over IPv6 (`IPV6_TCLASS`).
+    /// `interface` is the address of the local interface; `0.0.0.0` lets the
+    /// system choose one.
     ///
-    /// ```
-    /// # use blitzen::net::UdpSocket;
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = UdpSocket::bind("[::1]:0").await?;
-    /// socket.set_tclass_v6(96)?;
-    /// assert_eq!(socket.tclass_v6()?, 96);
-    /// # Ok(()) }
-    /// ```
-    #[cfg(any(
-        target_os = "android",
-        target_os = "dragonfly",
-        target_os = "freebsd",
-        target_os = "fuchsia",
-        target_os = "linux",
-        target_os = "macos",
-        target_os = "netbsd",
-        target_os = "openbsd",
-    ))]
-    pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
-        self.raw().set_tclass_v6(tclass)
-    }
-
-    /// The former name of [`tos_v4`](Self::tos_v4).
-    #[deprecated(note = "it concerns IPv4 only: use `tos_v4`")]
-    #[doc(hidden)]
-    #[cfg(not(any(
-        target_os = "fuchsia",
-        target_os = "redox",
-        target_os = "solaris",
-        target_os = "illumos",
-        target_os = "haiku",
-    )))]
-    pub fn tos(&self) -> io::Result<u32> {
-        self.tos_v4()
-    }
-
-    /// The former name of [`set_tos_v4`](Self::set_tos_v4).
-    #[deprecated(note = "it concerns IPv4 only: use `set_tos_v4`")]
-    #[doc(hidden)]
-    #[cfg(not(any(
-        target_os = "fuchsia",
-        target_os = "redox",
-        target_os = "solaris",
-        target_os = "illumos",
-        target_os = "haiku",
-    )))]
-    pub fn set_tos(&self, tos: u32) -> io::Result<()> {
-        self.set_tos_v4(tos)
-    }
-
-    /// Joins an IPv4 group, through the interface with an address, or through
-    /// any with `0.0.0.0`.
+    /// # Examples
     ///
-    /// ```
-    #[doc = udp_pair!()]
+    #[doc = udp_socket!()]
     /// use std::net::Ipv4Addr;
     ///
-    /// let (group, own) = (Ipv4Addr::new(224, 0, 0, 123), Ipv4Addr::LOCALHOST);
-    /// socket.join_multicast_v4(group, own)?;
-    /// socket.leave_multicast_v4(group, own)?;
-    /// # drop(peer);
+    /// let group = Ipv4Addr::new(224, 0, 0, 123);
+    /// socket.join_multicast_v4(group, Ipv4Addr::LOCALHOST)?;
+    /// socket.leave_multicast_v4(group, Ipv4Addr::LOCALHOST)?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of `setsockopt(2)`, such as
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if the socket has joined already.
     pub fn join_multicast_v4(&self, multiaddr: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.io.join_multicast_v4(&multiaddr, &interface)
     }
 
-    /// Joins an IPv6 group, through the interface with an index, or through any
-    /// with 0.
+    /// Joins the IPv6 multicast group `multiaddr` (`IPV6_ADD_MEMBERSHIP`).
     ///
-    /// ```
-    /// # use blitzen::net::UdpSocket;
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = UdpSocket::bind("[::1]:0").await?;
+    /// `interface` is the index of the local interface; 0 lets the system choose
+    /// one.
+    ///
+    /// # Examples
+    ///
+    #[doc = udp_socket_v6!()]
     /// let group = "ff02::123".parse().unwrap();
     /// match socket.join_multicast_v6(&group, 0) {
     ///     Ok(()) => socket.leave_multicast_v6(&group, 0)?,
-    ///     Err(error) => println!("no interface for it: {error}"),
+    ///     Err(error) => println!("no interface has a route to it: {error}"),
     /// }
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of `setsockopt(2)`, such as
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if the socket has joined already.
     pub fn join_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.io.join_multicast_v6(multiaddr, interface)
     }
 
-    /// Leaves an IPv4 group; see [`join_multicast_v4`](Self::join_multicast_v4).
+    /// Leaves an IPv4 multicast group (`IP_DROP_MEMBERSHIP`). The arguments are
+    /// those of [`join_multicast_v4`](Self::join_multicast_v4).
     ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// # use std::net::Ipv4Addr;
-    /// let (group, own) = (Ipv4Addr::new(224, 0, 0, 123), Ipv4Addr::LOCALHOST);
-    /// assert!(socket.leave_multicast_v4(group, own).is_err()); // never joined
-    /// # drop(peer);
+    /// # Examples
+    ///
+    #[doc = udp_socket!()]
+    /// use std::net::Ipv4Addr;
+    ///
+    /// let group = Ipv4Addr::new(224, 0, 0, 123);
+    /// assert!(socket.leave_multicast_v4(group, Ipv4Addr::LOCALHOST).is_err()); // not a member
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of `setsockopt(2)`, such as
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the socket is not
+    /// a member.
     pub fn leave_multicast_v4(&self, multiaddr: Ipv4Addr, interface: Ipv4Addr) -> io::Result<()> {
         self.io.leave_multicast_v4(&multiaddr, &interface)
     }
 
-    /// Leaves an IPv6 group; see [`join_multicast_v6`](Self::join_multicast_v6).
+    /// Leaves an IPv6 multicast group (`IPV6_DROP_MEMBERSHIP`). The arguments are
+    /// those of [`join_multicast_v6`](Self::join_multicast_v6).
     ///
-    /// ```
-    /// # use blitzen::net::UdpSocket;
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let socket = UdpSocket::bind("[::1]:0").await?;
+    /// # Examples
+    ///
+    #[doc = udp_socket_v6!()]
     /// let group = "ff02::123".parse().unwrap();
-    /// assert!(socket.leave_multicast_v6(&group, 0).is_err()); // never joined
-    /// # Ok(())
-    /// # }
+    /// assert!(socket.leave_multicast_v6(&group, 0).is_err()); // not a member
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of `setsockopt(2)`, such as
+    /// [`AddrNotAvailable`](io::ErrorKind::AddrNotAvailable) if the socket is not
+    /// a member.
     pub fn leave_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         self.io.leave_multicast_v6(multiaddr, interface)
     }
-
-    /// The network device it is bound to, if it is bound to one.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// assert_eq!(socket.device()?, None);
-    /// # drop(peer);
-    /// # Ok(()) }
-    /// ```
-    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-    pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
-        self.raw().device()
-    }
-
-    /// Binds the socket to a network device (`SO_BINDTODEVICE`); with `None` to
-    /// none in particular.
-    ///
-    /// ```
-    #[doc = udp_pair!()]
-    /// match socket.bind_device(Some(b"lo")) {
-    ///     Ok(()) => assert_eq!(socket.device()?.as_deref(), Some(&b"lo"[..])),
-    ///     Err(error) => println!("not allowed here: {error}"),
-    /// }
-    /// # drop(peer);
-    /// # Ok(()) }
-    /// ```
-    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-    pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
-        self.raw().bind_device(interface)
-    }
 }
 
-/// The address of one who sends over the Internet's protocols.
-fn ip_addr(addr: SockAddr) -> io::Result<SocketAddr> {
+/// Converts the address of a sender.
+fn ip_addr(addr: &SockAddr) -> io::Result<SocketAddr> {
     addr.as_socket()
-        .ok_or_else(|| io::Error::other("the sender's address is not one of the Internet"))
+        .ok_or_else(|| io::Error::other("the sender's address is neither IPv4 nor IPv6"))
 }
 
 fn with_ip_addr(received: io::Result<(usize, SockAddr)>) -> io::Result<(usize, SocketAddr)> {
     let (count, from) = received?;
-    Ok((count, ip_addr(from)?))
+    Ok((count, ip_addr(&from)?))
 }
 
 std_traits!(UdpSocket, std::net::UdpSocket);

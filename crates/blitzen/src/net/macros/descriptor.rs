@@ -1,6 +1,6 @@
 //! Conversions from std, and access to the descriptor.
 
-/// From std and back, and the descriptor.
+/// `TryFrom` a socket of the standard library, `Debug`, and the descriptor.
 macro_rules! std_traits {
     ($socket:ident, $std:ty) => {
         impl TryFrom<$std> for $socket {
@@ -36,7 +36,7 @@ macro_rules! descriptor_traits {
         impl std::os::fd::AsFd for $socket {
             fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
                 use std::os::fd::AsRawFd;
-                // SAFETY: the socket is open as long as it is borrowed.
+                // SAFETY: the socket stays open while it is borrowed.
                 unsafe { std::os::fd::BorrowedFd::borrow_raw(self.as_raw_fd()) }
             }
         }
@@ -52,7 +52,7 @@ macro_rules! descriptor_traits {
         impl std::os::windows::io::AsSocket for $socket {
             fn as_socket(&self) -> std::os::windows::io::BorrowedSocket<'_> {
                 use std::os::windows::io::AsRawSocket;
-                // SAFETY: the socket is open as long as it is borrowed.
+                // SAFETY: the socket stays open while it is borrowed.
                 unsafe { std::os::windows::io::BorrowedSocket::borrow_raw(self.as_raw_socket()) }
             }
         }

@@ -1,133 +1,170 @@
 //! Waiting for readiness, and operations of the caller's own.
 //!
-//! The socket is in the field `io`: an [`PollEvented`](crate::io::PollEvented) or, for
-//! streams, a [`Link`](crate::net::link::Link).
+//! Each type has a method `io()`, which returns what these methods are passed
+//! on to.
 
-/// Waiting for readiness, and operations of one's own.
-macro_rules! readiness_methods {
-    ($example:expr, $poll_read_ready:ident, $poll_write_ready:ident) => {
-        /// Waits until the socket is ready for any of `interest`.
+/// `ready`, with an example that waits for `$interest` on `$socket`.
+macro_rules! ready_method {
+    ($setup:expr, $socket:literal, $interest:expr) => {
+        /// Waits for any of the states in `interest`, and returns those that
+        /// hold.
         ///
-        /// The readiness stays remembered until an operation finds otherwise,
-        /// so an operation that follows may still find nothing to do.
+        /// A state is remembered until an operation meets
+        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock). So it may be out of
+        /// date: the operation that follows must be ready to wait again.
         ///
-        /// ```
-        #[doc = $example]
-        /// let ready = socket.ready(Interest::READABLE | Interest::WRITABLE).await?;
-        /// assert!(ready.is_writable());
-        /// # drop(peer);
+        /// # Examples
+        ///
+        #[doc = $setup]
+        #[doc = concat!("let ready = ", $socket, ".ready(Interest::", $interest, ").await?;")]
+        /// assert!(!ready.is_empty());
         /// # Ok(()) }
         /// ```
         ///
-        /// # Errors
-        /// If the runtime has been shut down.
-        ///
         /// # Cancel safety
-        /// Dropping the future ends the wait and takes nothing away.
+        /// Dropping the future loses nothing.
+        ///
+        /// # Errors
+        /// Returns an error if the runtime has been shut down.
         pub async fn ready(
             &self,
             interest: $crate::io::Interest,
         ) -> std::io::Result<$crate::io::Ready> {
-            self.io.ready(interest).await
+            self.io().ready(interest).await
         }
+    };
+}
 
-        /// Waits until the socket can be read.
+/// `readable`, and its poll function if one is named. The setup leaves
+/// something to be read on `$socket`.
+macro_rules! readable_methods {
+    ($setup:expr, $socket:literal) => {
+        /// Waits until there is something to read, or reading would report the
+        /// end or an error.
         ///
-        /// ```
-        #[doc = $example]
-        /// peer.writable().await?;
-        /// peer.try_io(Interest::WRITABLE, || socket2::SockRef::from(&peer).send(b"x"))?;
-        /// socket.readable().await?;
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// If the runtime has been shut down.
-        ///
-        /// # Cancel safety
-        /// Dropping the future ends the wait and takes nothing away.
-        pub async fn readable(&self) -> std::io::Result<()> {
-            self.ready($crate::io::Interest::READABLE).await?;
-            Ok(())
-        }
-
-        /// Waits until the socket can be written to.
-        ///
-        /// ```
-        #[doc = $example]
-        /// socket.writable().await?;
-        /// # drop(peer);
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// If the runtime has been shut down.
-        ///
-        /// # Cancel safety
-        /// Dropping the future ends the wait and takes nothing away.
-        pub async fn writable(&self) -> std::io::Result<()> {
-            self.ready($crate::io::Interest::WRITABLE).await?;
-            Ok(())
-        }
-
-        /// Waits until the socket can be read. Of several tasks that wait with
-        /// this function, or that read, the one that called last is woken.
-        ///
-        /// ```
-        #[doc = $example]
-        /// peer.writable().await?;
-        /// peer.try_io(Interest::WRITABLE, || socket2::SockRef::from(&peer).send(b"x"))?;
-        #[doc = concat!("std::future::poll_fn(|cx| socket.", stringify!($poll_read_ready), "(cx)).await?;")]
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// If the runtime has been shut down.
-        pub fn $poll_read_ready(
-            &self,
-            cx: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<std::io::Result<()>> {
-            self.io.poll_read_ready(cx)
-        }
-
-        /// Waits until the socket can be written to. Of several tasks that wait
-        /// with this function, or that write, the one that called last is woken.
-        ///
-        /// ```
-        #[doc = $example]
-        #[doc = concat!("std::future::poll_fn(|cx| socket.", stringify!($poll_write_ready), "(cx)).await?;")]
-        /// # drop(peer);
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// If the runtime has been shut down.
-        pub fn $poll_write_ready(
-            &self,
-            cx: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<std::io::Result<()>> {
-            self.io.poll_write_ready(cx)
-        }
-
-        /// Tries an operation of one's own if the socket may be ready for it;
-        /// otherwise, or if it would have blocked, the answer is
+        /// The readiness may be out of date: a read that follows may still meet
         /// [`WouldBlock`](std::io::ErrorKind::WouldBlock).
         ///
-        /// The operation works on this socket, and does not block.
+        /// # Examples
         ///
+        #[doc = $setup]
+        #[doc = concat!($socket, ".readable().await?;")]
+        /// # Ok(()) }
         /// ```
-        #[doc = $example]
+        ///
+        /// # Cancel safety
+        /// Dropping the future loses nothing.
+        ///
+        /// # Errors
+        /// Returns an error if the runtime has been shut down.
+        pub async fn readable(&self) -> std::io::Result<()> {
+            self.io().ready($crate::io::Interest::READABLE).await?;
+            Ok(())
+        }
+    };
+    ($setup:expr, $socket:literal, $poll:ident) => {
+        readable_methods!($setup, $socket);
+
+        /// Polls for something to read.
+        ///
+        /// Only the task that polled last, with this function or another one
+        /// that polls to read, is woken. The readiness may be out of date, as
+        /// for [`readable`](Self::readable).
+        ///
+        /// # Examples
+        ///
+        #[doc = $setup]
+        #[doc = concat!("std::future::poll_fn(|cx| ", $socket, ".", stringify!($poll), "(cx)).await?;")]
+        /// # Ok(()) }
+        /// ```
+        ///
+        /// # Errors
+        /// Returns an error if the runtime has been shut down.
+        pub fn $poll(
+            &self,
+            cx: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<std::io::Result<()>> {
+            self.io().poll_read_ready(cx)
+        }
+    };
+}
+
+/// `writable`, and its poll function if one is named.
+macro_rules! writable_methods {
+    ($setup:expr, $socket:literal) => {
+        /// Waits until there is room to write, or writing would report an error.
+        ///
+        /// The readiness may be out of date: a write that follows may still meet
+        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock).
+        ///
+        /// # Examples
+        ///
+        #[doc = $setup]
+        #[doc = concat!($socket, ".writable().await?;")]
+        /// # Ok(()) }
+        /// ```
+        ///
+        /// # Cancel safety
+        /// Dropping the future loses nothing.
+        ///
+        /// # Errors
+        /// Returns an error if the runtime has been shut down.
+        pub async fn writable(&self) -> std::io::Result<()> {
+            self.io().ready($crate::io::Interest::WRITABLE).await?;
+            Ok(())
+        }
+    };
+    ($setup:expr, $socket:literal, $poll:ident) => {
+        writable_methods!($setup, $socket);
+
+        /// Polls for room to write.
+        ///
+        /// Only the task that polled last, with this function or another one
+        /// that polls to write, is woken. The readiness may be out of date, as
+        /// for [`writable`](Self::writable).
+        ///
+        /// # Examples
+        ///
+        #[doc = $setup]
+        #[doc = concat!("std::future::poll_fn(|cx| ", $socket, ".", stringify!($poll), "(cx)).await?;")]
+        /// # Ok(()) }
+        /// ```
+        ///
+        /// # Errors
+        /// Returns an error if the runtime has been shut down.
+        pub fn $poll(
+            &self,
+            cx: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<std::io::Result<()>> {
+            self.io().poll_write_ready(cx)
+        }
+    };
+}
+
+/// `try_io`, `async_io` and `take_error` of a socket. The setup makes `socket`.
+macro_rules! operation_methods {
+    ($setup:expr) => {
+        /// Calls `f` if the socket is ready for `interest`.
+        ///
+        /// `f` must work on this socket, and must not block. If it returns
+        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock), the readiness is
+        /// forgotten until the system reports it again.
+        ///
+        /// # Examples
+        ///
+        #[doc = $setup]
         /// socket.writable().await?;
         /// let sent = socket.try_io(Interest::WRITABLE, || {
         ///     socket2::SockRef::from(&socket).send(b"hello")
         /// })?;
         /// assert_eq!(sent, 5);
-        /// # drop(peer);
         /// # Ok(()) }
         /// ```
         ///
         /// # Errors
-        /// Those of the operation.
+        /// Returns [`WouldBlock`](std::io::ErrorKind::WouldBlock) without
+        /// calling `f` if the socket is not ready, and otherwise the error of
+        /// `f`.
         pub fn try_io<R>(
             &self,
             interest: $crate::io::Interest,
@@ -136,24 +173,29 @@ macro_rules! readiness_methods {
             self.io.attempt(interest, || self.io.try_io(f))
         }
 
-        /// Tries an operation of one's own, again and again, until it does not
-        /// block; waits for `interest` in between.
+        /// Calls `f` until it does not return
+        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock), and waits for
+        /// `interest` before each call.
         ///
-        /// ```
-        #[doc = $example]
+        /// `f` must work on this socket, and must not block.
+        ///
+        /// # Examples
+        ///
+        #[doc = $setup]
         /// let send = socket.async_io(Interest::WRITABLE, || {
         ///     socket2::SockRef::from(&socket).send(b"hello")
         /// });
         /// assert_eq!(send.await?, 5);
-        /// # drop(peer);
         /// # Ok(()) }
         /// ```
         ///
-        /// # Errors
-        /// Those of the operation, and if the runtime has been shut down.
-        ///
         /// # Cancel safety
-        /// The operation is tried to its end or not at all.
+        /// If the future is dropped before it completes, no call of `f` has
+        /// succeeded.
+        ///
+        /// # Errors
+        /// Returns the error of `f`, or an error if the runtime has been shut
+        /// down.
         pub async fn async_io<R>(
             &self,
             interest: $crate::io::Interest,
@@ -162,14 +204,18 @@ macro_rules! readiness_methods {
             self.io.attempts(interest, || self.io.try_io(&mut f)).await
         }
 
-        /// Takes the error that is queued for the socket, if there is one.
+        /// Returns the pending error of the socket, and clears it
+        /// (`SO_ERROR`).
         ///
-        /// ```
-        #[doc = $example]
+        /// # Examples
+        ///
+        #[doc = $setup]
         /// assert!(socket.take_error()?.is_none());
-        /// # drop(peer);
         /// # Ok(()) }
         /// ```
+        ///
+        /// # Errors
+        /// Returns the error of `getsockopt(2)`.
         pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
             match self.io.late_error() {
                 Some(error) => Ok(Some(error)),

@@ -1,17 +1,18 @@
-//! The two halves of a stream, borrowed and owned, written once for all streams.
+//! The two halves of a stream, borrowed and owned, for TCP and Unix.
 //!
-//! A half has only a shared reference to its stream: reading and writing need
-//! no more.
+//! A half has a shared reference to its stream, which is all that reading and
+//! writing need.
 
 macro_rules! halves {
-    ($stream:ident, $addr:ty, $module:literal, $example:expr) => {
-        /// The reading half of a borrowed stream; see
-        #[doc = concat!("[`split`](", stringify!($stream), "::split).")]
+    ($stream:ident, $addr:ty, $module:literal, $pair:ident) => {
+        /// The reading half of a borrowed
+        #[doc = concat!("[`", stringify!($stream), "`], created by [`split`](", stringify!($stream), "::split).")]
         ///
-        /// ```
-        #[doc = $example]
+        /// # Examples
+        ///
+        #[doc = $pair!("mut stream", "mut peer")]
+        /// let (mut reader, _writer) = stream.split();
         /// peer.write_all(b"hello").await?;
-        /// let (mut reader, _writer) = socket.split();
         /// let mut bytes = [0; 5];
         /// reader.read_exact(&mut bytes).await?;
         /// assert_eq!(&bytes, b"hello");
@@ -20,15 +21,16 @@ macro_rules! halves {
         #[derive(Debug)]
         pub struct ReadHalf<'a>(&'a $stream);
 
-        /// The writing half of a borrowed stream; see
-        #[doc = concat!("[`split`](", stringify!($stream), "::split).")]
+        /// The writing half of a borrowed
+        #[doc = concat!("[`", stringify!($stream), "`], created by [`split`](", stringify!($stream), "::split).")]
         ///
-        /// Shutting it down ends the stream for the peer; dropping it does
-        /// nothing.
+        /// [`shutdown`](crate::io::AsyncWriteExt::shutdown) ends the stream for
+        /// the peer; dropping the half does not.
         ///
-        /// ```
-        #[doc = $example]
-        /// let (_reader, mut writer) = socket.split();
+        /// # Examples
+        ///
+        #[doc = $pair!("mut stream", "mut peer")]
+        /// let (_reader, mut writer) = stream.split();
         /// writer.write_all(b"hello").await?;
         /// writer.shutdown().await?;
         /// let mut text = String::new();
@@ -39,12 +41,13 @@ macro_rules! halves {
         #[derive(Debug)]
         pub struct WriteHalf<'a>(&'a $stream);
 
-        /// The reading half of a stream, for a task of its own; see
-        #[doc = concat!("[`into_split`](", stringify!($stream), "::into_split).")]
+        /// The owned reading half of a
+        #[doc = concat!("[`", stringify!($stream), "`], created by [`into_split`](", stringify!($stream), "::into_split).")]
         ///
-        /// ```
-        #[doc = $example]
-        /// let (mut reader, _writer) = socket.into_split();
+        /// # Examples
+        ///
+        #[doc = $pair!("stream", "mut peer")]
+        /// let (mut reader, _writer) = stream.into_split();
         /// let task = blitzen::spawn(async move {
         ///     let mut bytes = [0; 5];
         ///     reader.read_exact(&mut bytes).await.map(|_| bytes)
@@ -58,15 +61,16 @@ macro_rules! halves {
             stream: std::sync::Arc<$stream>,
         }
 
-        /// The writing half of a stream, for a task of its own; see
-        #[doc = concat!("[`into_split`](", stringify!($stream), "::into_split).")]
+        /// The owned writing half of a
+        #[doc = concat!("[`", stringify!($stream), "`], created by [`into_split`](", stringify!($stream), "::into_split).")]
         ///
-        /// Dropping it ends the stream for the peer;
+        /// Dropping the half ends the stream for the peer;
         /// [`forget`](Self::forget) does not.
         ///
-        /// ```
-        #[doc = $example]
-        /// let (_reader, mut writer) = socket.into_split();
+        /// # Examples
+        ///
+        #[doc = $pair!("stream", "mut peer")]
+        /// let (_reader, mut writer) = stream.into_split();
         /// writer.write_all(b"hello").await?;
         /// drop(writer);
         /// let mut text = String::new();
@@ -80,18 +84,18 @@ macro_rules! halves {
             shutdown_on_drop: bool,
         }
 
-        /// The two halves were not of one stream. Here they are again.
+        /// The error of `reunite` for two halves of different streams. It holds
+        /// both halves.
         ///
-        /// ```
-        #[doc = $example]
-        /// let (reader, writer) = socket.into_split();
-        /// let (other_reader, other_writer) = peer.into_split();
-        #[doc = concat!("let error: blitzen::net::", $module, "::ReuniteError =")]
-        ///     reader.reunite(other_writer).unwrap_err();
-        /// let (reader, other_writer) = (error.0, error.1);
-        /// let socket = reader.reunite(writer).unwrap();
-        /// let peer = other_reader.reunite(other_writer).unwrap();
-        /// # drop((socket, peer));
+        /// # Examples
+        ///
+        #[doc = $pair!("stream", "peer")]
+        #[doc = concat!("use blitzen::net::", $module, "::ReuniteError;")]
+        ///
+        /// let (reader, writer) = stream.into_split();
+        /// let (_peer_reader, peer_writer) = peer.into_split();
+        /// let ReuniteError(reader, _peer_writer) = reader.reunite(peer_writer).unwrap_err();
+        /// let stream = reader.reunite(writer).unwrap();
         /// # Ok(()) }
         /// ```
         #[derive(Debug)]
@@ -138,87 +142,91 @@ macro_rules! halves {
         }
 
         impl ReadHalf<'_> {
-            fn stream(&self) -> &$stream {
+            fn io(&self) -> &$stream {
                 self.0
             }
 
-            half_methods!($addr, $example, "let (half, _writer) = socket.split();");
-            read_half_methods!($example, "let (half, _writer) = socket.split();");
+            read_half_methods!(
+                $addr,
+                $pair,
+                "\nlet (reader, _writer) = stream.split();\npeer.write_all(b\"hello\").await?;"
+            );
         }
 
         impl WriteHalf<'_> {
-            fn stream(&self) -> &$stream {
+            fn io(&self) -> &$stream {
                 self.0
             }
 
-            half_methods!($addr, $example, "let (_reader, half) = socket.split();");
-            write_half_methods!($example, "let (_reader, half) = socket.split();");
+            write_half_methods!($addr, $pair, "\nlet (_reader, writer) = stream.split();");
         }
 
         impl OwnedReadHalf {
-            fn stream(&self) -> &$stream {
+            fn io(&self) -> &$stream {
                 &self.stream
             }
 
-            half_methods!(
+            read_half_methods!(
                 $addr,
-                $example,
-                "let (half, _writer) = socket.into_split();"
+                $pair,
+                "\nlet (reader, _writer) = stream.into_split();\npeer.write_all(b\"hello\").await?;"
             );
-            read_half_methods!($example, "let (half, _writer) = socket.into_split();");
 
-            /// Puts the halves of a stream together again.
+            /// Puts the two halves of a stream together again.
             ///
-            /// ```
-            #[doc = $example]
-            /// let (reader, writer) = socket.into_split();
-            /// let socket = reader.reunite(writer).unwrap();
-            /// # drop((socket, peer));
+            /// # Examples
+            ///
+            #[doc = $pair!("stream", "peer")]
+            /// let (reader, writer) = stream.into_split();
+            /// let stream = reader.reunite(writer).unwrap();
             /// # Ok(()) }
             /// ```
             ///
             /// # Errors
-            /// If they are not of one stream: both halves back.
+            /// Returns both halves in a [`ReuniteError`] if they are from
+            /// different streams.
             pub fn reunite(self, other: OwnedWriteHalf) -> Result<$stream, ReuniteError> {
                 reunite(self, other)
             }
         }
 
         impl OwnedWriteHalf {
-            fn stream(&self) -> &$stream {
+            fn io(&self) -> &$stream {
                 &self.stream
             }
 
-            half_methods!(
+            write_half_methods!(
                 $addr,
-                $example,
-                "let (_reader, half) = socket.into_split();"
+                $pair,
+                "\nlet (_reader, writer) = stream.into_split();"
             );
-            write_half_methods!($example, "let (_reader, half) = socket.into_split();");
 
-            /// Puts the halves of a stream together again.
+            /// Puts the two halves of a stream together again.
             ///
-            /// ```
-            #[doc = $example]
-            /// let (reader, writer) = socket.into_split();
-            /// let socket = writer.reunite(reader).unwrap();
-            /// # drop((socket, peer));
+            /// # Examples
+            ///
+            #[doc = $pair!("stream", "peer")]
+            /// let (reader, writer) = stream.into_split();
+            /// let stream = writer.reunite(reader).unwrap();
             /// # Ok(()) }
             /// ```
             ///
             /// # Errors
-            /// If they are not of one stream: both halves back.
+            /// Returns both halves in a [`ReuniteError`] if they are from
+            /// different streams.
             pub fn reunite(self, other: OwnedReadHalf) -> Result<$stream, ReuniteError> {
                 reunite(other, self)
             }
 
             /// Drops the half without ending the stream for the peer.
             ///
-            /// ```
-            #[doc = $example]
-            /// let (reader, writer) = socket.into_split();
-            /// writer.forget(); // the peer can go on sending, and waiting
-            /// # drop((reader, peer));
+            /// # Examples
+            ///
+            #[doc = $pair!("stream", "mut peer")]
+            /// let (mut reader, writer) = stream.into_split();
+            /// writer.forget();
+            /// peer.write_all(b"hello").await?;
+            /// assert_eq!(reader.read(&mut [0; 16]).await?, 5);
             /// # Ok(()) }
             /// ```
             pub fn forget(mut self) {
@@ -229,7 +237,8 @@ macro_rules! halves {
         impl Drop for OwnedWriteHalf {
             fn drop(&mut self) {
                 if self.shutdown_on_drop {
-                    // A connection that is gone needs no end.
+                    // It fails only if the connection is broken, and then the
+                    // peer needs no end of the stream.
                     let _ = self.stream.shutdown_write();
                 }
             }
@@ -244,204 +253,69 @@ macro_rules! halves {
     };
 }
 
-/// What every half has.
-macro_rules! half_methods {
-    ($addr:ty, $example:expr, $half:literal) => {
-        /// Waits until the stream is ready for any of `interest`.
+/// The addresses of the stream. `$split` makes `$half` of `stream`.
+macro_rules! half_addr_methods {
+    ($addr:ty, $pair:ident, $split:literal, $half:literal) => {
+        /// Returns the address of the peer.
         ///
-        /// ```
-        #[doc = $example]
-        #[doc = $half]
-        /// assert!(half.ready(Interest::WRITABLE).await?.is_writable());
-        /// # drop(peer);
+        /// # Examples
+        ///
+        #[doc = $pair!("mut stream", "mut peer")]
+        /// let expected = format!("{:?}", stream.peer_addr()?);
+        #[doc = concat!($split, "\nassert_eq!(format!(\"{:?}\", ", $half, ".peer_addr()?), expected);")]
         /// # Ok(()) }
         /// ```
         ///
         /// # Errors
-        /// If the runtime has been shut down.
-        ///
-        /// # Cancel safety
-        /// Dropping the future ends the wait and takes nothing away.
-        pub async fn ready(
-            &self,
-            interest: $crate::io::Interest,
-        ) -> std::io::Result<$crate::io::Ready> {
-            self.stream().ready(interest).await
-        }
-
-        /// The address of the other side.
-        ///
-        /// ```
-        #[doc = $example]
-        /// let peer_address = socket.peer_addr()?;
-        #[doc = $half]
-        /// assert_eq!(format!("{:?}", half.peer_addr()?), format!("{peer_address:?}"));
-        /// # drop(peer);
-        /// # Ok(()) }
-        /// ```
+        /// Returns the error of `getpeername(2)`, such as
+        /// [`NotConnected`](std::io::ErrorKind::NotConnected).
         pub fn peer_addr(&self) -> std::io::Result<$addr> {
-            self.stream().peer_addr()
+            self.io().peer_addr()
         }
 
-        /// The address of this side.
+        /// Returns the address of this side.
         ///
-        /// ```
-        #[doc = $example]
-        /// let own_address = socket.local_addr()?;
-        #[doc = $half]
-        /// assert_eq!(format!("{:?}", half.local_addr()?), format!("{own_address:?}"));
-        /// # drop(peer);
+        /// # Examples
+        ///
+        #[doc = $pair!("mut stream", "mut peer")]
+        /// let expected = format!("{:?}", stream.local_addr()?);
+        #[doc = concat!($split, "\nassert_eq!(format!(\"{:?}\", ", $half, ".local_addr()?), expected);")]
         /// # Ok(()) }
         /// ```
+        ///
+        /// # Errors
+        /// Returns the error of `getsockname(2)`.
         pub fn local_addr(&self) -> std::io::Result<$addr> {
-            self.stream().local_addr()
+            self.io().local_addr()
         }
     };
 }
 
+/// `$split` makes `reader` of `stream`, on which `hello` waits to be read.
 macro_rules! read_half_methods {
-    ($example:expr, $half:literal) => {
-        /// Waits until the stream can be read.
-        ///
-        /// ```
-        #[doc = $example]
-        /// peer.write_all(b"hello").await?;
-        #[doc = $half]
-        /// half.readable().await?;
-        /// # drop(peer);
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// If the runtime has been shut down.
-        ///
-        /// # Cancel safety
-        /// Dropping the future ends the wait and takes nothing away.
-        pub async fn readable(&self) -> std::io::Result<()> {
-            self.stream().readable().await
-        }
-
-        /// Reads what is there, without waiting.
-        ///
-        /// ```
-        #[doc = $example]
-        /// peer.write_all(b"hello").await?;
-        #[doc = $half]
-        /// half.readable().await?;
-        /// assert_eq!(half.try_read(&mut [0; 16])?, 5);
-        /// # drop(peer);
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, and
-        /// what the system says.
-        pub fn try_read(&self, buf: &mut [u8]) -> std::io::Result<usize> {
-            self.stream().try_read(buf)
-        }
-
-        /// Reads what is there into several buffers, without waiting.
-        ///
-        /// ```
-        #[doc = $example]
-        /// peer.write_all(b"hello").await?;
-        #[doc = $half]
-        /// half.readable().await?;
-        /// let mut bytes = [0; 8];
-        /// let mut bufs = [std::io::IoSliceMut::new(&mut bytes)];
-        /// assert_eq!(half.try_read_vectored(&mut bufs)?, 5);
-        /// # drop(peer);
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, and
-        /// what the system says.
-        pub fn try_read_vectored(
-            &self,
-            bufs: &mut [std::io::IoSliceMut<'_>],
-        ) -> std::io::Result<usize> {
-            self.stream().try_read_vectored(bufs)
-        }
-
-        /// Reads what is there, and appends it to `buf`, without waiting.
-        ///
-        /// ```
-        #[doc = $example]
-        /// peer.write_all(b"hello").await?;
-        #[doc = $half]
-        /// half.readable().await?;
-        /// let mut bytes = Vec::with_capacity(8);
-        /// assert_eq!(half.try_read_buf(&mut bytes)?, 5);
-        /// # drop(peer);
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, and
-        /// what the system says.
-        pub fn try_read_buf<B: bytes::BufMut>(&self, buf: &mut B) -> std::io::Result<usize> {
-            self.stream().try_read_buf(buf)
-        }
+    ($addr:ty, $pair:ident, $split:literal) => {
+        half_addr_methods!($addr, $pair, $split, "reader");
+        ready_method!(
+            concat!($pair!("mut stream", "mut peer"), $split),
+            "reader",
+            "READABLE"
+        );
+        readable_methods!(concat!($pair!("mut stream", "mut peer"), $split), "reader");
+        try_read_methods!(concat!($pair!("mut stream", "mut peer"), $split), "recv(2)");
     };
 }
 
+/// `$split` makes `writer` of `stream`.
 macro_rules! write_half_methods {
-    ($example:expr, $half:literal) => {
-        /// Waits until the stream can be written to.
-        ///
-        /// ```
-        #[doc = $example]
-        #[doc = $half]
-        /// half.writable().await?;
-        /// # drop(peer);
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// If the runtime has been shut down.
-        ///
-        /// # Cancel safety
-        /// Dropping the future ends the wait and takes nothing away.
-        pub async fn writable(&self) -> std::io::Result<()> {
-            self.stream().writable().await
-        }
-
-        /// Writes what there is room for, without waiting.
-        ///
-        /// ```
-        #[doc = $example]
-        #[doc = $half]
-        /// half.writable().await?;
-        /// assert_eq!(half.try_write(b"hello")?, 5);
-        /// # drop(peer);
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, and
-        /// what the system says.
-        pub fn try_write(&self, buf: &[u8]) -> std::io::Result<usize> {
-            self.stream().try_write(buf)
-        }
-
-        /// Writes what there is room for of several buffers, without waiting.
-        ///
-        /// ```
-        #[doc = $example]
-        #[doc = $half]
-        /// half.writable().await?;
-        /// assert_eq!(half.try_write_vectored(&[std::io::IoSlice::new(b"hello")])?, 5);
-        /// # drop(peer);
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, and
-        /// what the system says.
-        pub fn try_write_vectored(&self, bufs: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
-            self.stream().try_write_vectored(bufs)
-        }
+    ($addr:ty, $pair:ident, $split:literal) => {
+        half_addr_methods!($addr, $pair, $split, "writer");
+        ready_method!(
+            concat!($pair!("mut stream", "peer"), $split),
+            "writer",
+            "WRITABLE"
+        );
+        writable_methods!(concat!($pair!("mut stream", "peer"), $split), "writer");
+        try_write_methods!(concat!($pair!("mut stream", "peer"), $split), "send(2)");
     };
 }
 
@@ -454,13 +328,13 @@ macro_rules! half_traits {
                 cx: &mut std::task::Context<'_>,
                 buf: &mut $crate::io::ReadBuf<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                self.stream().poll_read_shared(cx, buf)
+                self.io().poll_read_shared(cx, buf)
             }
         }
 
         impl AsRef<$stream> for $half {
             fn as_ref(&self) -> &$stream {
-                self.stream()
+                self.io()
             }
         }
     };
@@ -472,7 +346,7 @@ macro_rules! half_traits {
                 cx: &mut std::task::Context<'_>,
                 buf: &[u8],
             ) -> std::task::Poll<std::io::Result<usize>> {
-                self.stream().poll_write_shared(cx, buf)
+                self.io().poll_write_shared(cx, buf)
             }
 
             fn poll_write_vectored(
@@ -480,7 +354,7 @@ macro_rules! half_traits {
                 cx: &mut std::task::Context<'_>,
                 bufs: &[std::io::IoSlice<'_>],
             ) -> std::task::Poll<std::io::Result<usize>> {
-                self.stream().poll_write_vectored_shared(cx, bufs)
+                self.io().poll_write_vectored_shared(cx, bufs)
             }
 
             fn is_write_vectored(&self) -> bool {
@@ -491,7 +365,7 @@ macro_rules! half_traits {
                 self: std::pin::Pin<&mut Self>,
                 _: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                std::task::Poll::Ready(self.stream().flush_shared())
+                std::task::Poll::Ready(self.io().flush_shared())
             }
 
             fn poll_shutdown(
@@ -499,7 +373,7 @@ macro_rules! half_traits {
                 cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
                 let $this = self.get_mut();
-                let result = std::task::ready!($this.stream().poll_shutdown_shared(cx));
+                let result = std::task::ready!($this.io().poll_shutdown_shared(cx));
                 if result.is_ok() {
                     $after_shutdown;
                 }
@@ -509,7 +383,7 @@ macro_rules! half_traits {
 
         impl AsRef<$stream> for $half {
             fn as_ref(&self) -> &$stream {
-                self.stream()
+                self.io()
             }
         }
     };

@@ -1,17 +1,151 @@
-//! The methods and traits of streams.
+//! The methods and traits that TCP and Unix streams share.
 //!
-//! The socket is in the field `io`, a [`Link`](crate::net::link::Link).
+//! The socket is in the field `io`, a [`Link`](crate::net::link::Link). `$pair`
+//! is the macro of `examples.rs` that makes two connected streams.
 
-/// How a stream gets its bytes, and buffers that change hands.
-macro_rules! mode_methods {
-    ($example:expr) => {
-        /// Changes how the stream gets its bytes; see
-        /// [`SocketMode`]($crate::net::SocketMode). Nothing is changed if it
-        /// fails.
+/// Readiness, reading and writing without waiting, and the caller's own
+/// operations.
+macro_rules! stream_methods {
+    ($pair:ident) => {
+        ready_method!($pair!("socket", "peer"), "socket", "WRITABLE");
+        readable_methods!(
+            concat!(
+                $pair!("socket", "mut peer"),
+                "\npeer.write_all(b\"hello\").await?;"
+            ),
+            "socket",
+            poll_read_ready
+        );
+        writable_methods!($pair!("socket", "peer"), "socket", poll_write_ready);
+        try_read_methods!(
+            concat!(
+                $pair!("reader", "mut writer"),
+                "\nwriter.write_all(b\"hello\").await?;"
+            ),
+            "recv(2)"
+        );
+        try_write_methods!($pair!("writer", "reader"), "send(2)");
+        operation_methods!($pair!("socket", "peer"));
+    };
+}
+
+/// From std and back.
+macro_rules! stream_std_methods {
+    ($stream:ident, $std:ty, $mio:ty, $pair:ident) => {
+        /// Creates a stream from one of the standard library, which must be in
+        /// non-blocking mode.
         ///
+        /// # Examples
+        ///
+        #[doc = $pair!("socket", "peer")]
+        /// let std_stream = socket.into_std()?;
+        /// std_stream.set_nonblocking(true)?; // which it is already
+        #[doc = concat!("let socket = ", stringify!($stream), "::from_std(std_stream)?;")]
+        /// # Ok(()) }
         /// ```
-        #[doc = $example]
+        ///
+        /// # Errors
+        /// Returns the error of registering with the system's poller, such as
+        /// `epoll_ctl(2)`, or an error if the runtime has been shut down.
+        ///
+        /// # Panics
+        /// Panics outside a runtime, in a runtime without I/O and, with debug
+        /// assertions, if the stream is in blocking mode.
+        #[track_caller]
+        pub fn from_std(stream: $std) -> std::io::Result<$stream> {
+            $crate::net::socket::assert_nonblocking(&stream);
+            Self::new(<$mio>::from_std(stream), $crate::io::Ready::EMPTY)
+        }
+
+        /// Converts the stream into one of the standard library. It stays in
+        /// non-blocking mode.
+        ///
+        /// # Examples
+        ///
+        #[doc = $pair!("socket", "peer")]
+        #[doc = concat!("let std_stream: ", stringify!($std), " = socket.into_std()?;")]
+        /// std_stream.set_nonblocking(false)?;
+        /// # Ok(()) }
+        /// ```
+        ///
+        /// # Errors
+        /// Returns the error of leaving the system's poller, such as
+        /// `epoll_ctl(2)`. If a stream in
+        /// [completion mode](crate::net::SocketMode) has received bytes that
+        /// nobody has read, returns an error that holds the stream, an
+        /// [`IntoStdError`](crate::net::IntoStdError).
+        pub fn into_std(self) -> std::io::Result<$std> {
+            match self.io.into_inner() {
+                Ok(socket) => Ok(socket.into()),
+                Err(kept) => Err($crate::net::into_std::refused(kept, |io| Self { io })),
+            }
+        }
+    };
+}
+
+/// `split` and `into_split`.
+macro_rules! split_methods {
+    ($pair:ident) => {
+        /// Splits the stream into two borrowed halves, for use at the same time
+        /// within one task.
+        ///
+        /// # Examples
+        ///
+        #[doc = $pair!("mut socket", "mut peer")]
+        /// let (mut reader, mut writer) = socket.split();
+        /// writer.write_all(b"ping").await?;
+        /// peer.write_all(b"pong").await?;
+        /// let mut bytes = [0; 4];
+        /// reader.read_exact(&mut bytes).await?;
+        /// assert_eq!(&bytes, b"pong");
+        /// # Ok(()) }
+        /// ```
+        // The lifetime is part of the signature that others name.
+        #[allow(clippy::needless_lifetimes)]
+        pub fn split<'a>(&'a mut self) -> (ReadHalf<'a>, WriteHalf<'a>) {
+            split::split(self)
+        }
+
+        /// Splits the stream into two owned halves, which may move to different
+        /// tasks.
+        ///
+        /// Dropping the writing half ends the stream for the peer.
+        /// [`reunite`](OwnedReadHalf::reunite) puts the halves together again.
+        ///
+        /// # Examples
+        ///
+        #[doc = $pair!("socket", "mut peer")]
+        /// let (mut reader, mut writer) = socket.into_split();
+        /// let reading = blitzen::spawn(async move {
+        ///     let mut text = String::new();
+        ///     reader.read_to_string(&mut text).await.map(|_| text)
+        /// });
+        /// writer.write_all(b"ping").await?;
+        /// drop(writer);
+        /// let mut text = String::new();
+        /// peer.read_to_string(&mut text).await?;
+        /// peer.write_all(b"pong").await?;
+        /// drop(peer);
+        /// assert_eq!(reading.await??, "pong");
+        /// # Ok(()) }
+        /// ```
+        pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+            split::into_split(self)
+        }
+    };
+}
+
+/// The mode of the socket, and operations on owned buffers.
+macro_rules! mode_methods {
+    ($pair:ident) => {
+        /// Sets how the stream does its I/O; see
+        /// [`SocketMode`](crate::net::SocketMode).
+        ///
+        /// # Examples
+        ///
+        #[doc = $pair!("mut socket", "mut peer")]
         /// use blitzen::net::SocketMode;
+        ///
         /// socket.set_mode(SocketMode::PreferCompletion)?;
         /// socket.write_all(b"hello").await?;
         /// assert_eq!(peer.read(&mut [0; 16]).await?, 5);
@@ -19,47 +153,55 @@ macro_rules! mode_methods {
         /// ```
         ///
         /// # Errors
-        /// Of kind [`Unsupported`](std::io::ErrorKind::Unsupported) if there is
-        /// no io_uring; if bytes that were received by completion have not been
-        /// read; and what the system says.
+        /// Returns [`Unsupported`](std::io::ErrorKind::Unsupported) if `mode` is
+        /// `Completion` and the system has no io_uring, an error if bytes were
+        /// received in completion mode that nobody has read, and otherwise the
+        /// error of registering the socket. The mode stays as it was.
         ///
         /// # Panics
-        /// Outside a runtime, and in one without I/O.
+        /// Panics outside a runtime, and in a runtime without I/O.
         #[track_caller]
         pub fn set_mode(&mut self, mode: $crate::net::SocketMode) -> std::io::Result<()> {
             self.io.set_mode(mode, &$crate::runtime::io::current())
         }
 
-        /// How the stream gets its bytes: by readiness or by completion.
+        /// Returns how the stream does its I/O: `Readiness` or `Completion`.
         ///
-        /// ```
-        #[doc = $example]
+        /// # Examples
+        ///
+        #[doc = $pair!("socket", "peer")]
         /// use blitzen::net::SocketMode;
+        ///
         /// assert_ne!(socket.mode(), SocketMode::PreferCompletion);
-        /// # drop(peer);
         /// # Ok(()) }
         /// ```
         pub fn mode(&self) -> $crate::net::SocketMode {
             self.io.mode()
         }
 
-        /// Reads once into a buffer, from its first byte up to its capacity,
-        /// and gives it back; zero at the end, or if there is no room.
+        /// Reads once into `buf`, from its first byte up to its capacity, and
+        /// returns the number of bytes read together with `buf`.
         ///
-        /// ```
-        #[doc = $example]
+        /// Zero means that the peer has ended the stream, or that `buf` has no
+        /// capacity.
+        ///
+        /// # Examples
+        ///
+        #[doc = $pair!("socket", "mut peer")]
         /// peer.write_all(b"hello").await?;
         /// let (result, bytes) = socket.read_owned(Vec::with_capacity(16)).await;
         /// assert_eq!((result?, &bytes[..]), (5, &b"hello"[..]));
         /// # Ok(()) }
         /// ```
         ///
-        /// # Errors
-        /// What the system says, and if the runtime has been shut down.
-        ///
         /// # Cancel safety
-        /// A future that is dropped takes the buffer with it, and has read
-        /// nothing.
+        /// If the future is dropped before it completes, no bytes were read;
+        /// `buf` is dropped with it.
+        ///
+        /// # Errors
+        /// Returns the error of `recv(2)`, such as
+        /// [`ConnectionReset`](std::io::ErrorKind::ConnectionReset), or an error
+        /// if the runtime has been shut down.
         pub async fn read_owned<B>(&self, buf: B) -> (std::io::Result<usize>, B)
         where
             B: $crate::io::owned::IoBufMut,
@@ -67,24 +209,30 @@ macro_rules! mode_methods {
             self.io.read_owned(buf).await
         }
 
-        /// Writes the initialised bytes of a buffer, or some of them, and gives
-        /// it back. By completion it is all of them.
+        /// Writes the initialized bytes of `buf`, and returns the number of
+        /// bytes written together with `buf`.
         ///
-        /// ```
-        #[doc = $example]
+        /// In completion mode it writes all of them; otherwise it may write
+        /// only the beginning.
+        ///
+        /// # Examples
+        ///
+        #[doc = $pair!("socket", "mut peer")]
         /// let (result, bytes) = socket.write_owned(b"hello".to_vec()).await;
         /// assert_eq!((result?, bytes.len()), (5, 5));
         /// assert_eq!(peer.read(&mut [0; 16]).await?, 5);
         /// # Ok(()) }
         /// ```
         ///
-        /// # Errors
-        /// What the system says, and if the runtime has been shut down.
-        ///
         /// # Cancel safety
-        /// A future that is dropped before its turn has come has written
-        /// nothing. By completion, one that is dropped later leaves the buffer
-        /// to the system, which writes all of it.
+        /// In readiness mode, a future that is dropped before it completes has
+        /// written nothing. In completion mode it may have handed `buf` to the
+        /// kernel, which then writes all of it.
+        ///
+        /// # Errors
+        /// Returns the error of `send(2)`, such as
+        /// [`BrokenPipe`](std::io::ErrorKind::BrokenPipe), or an error if the
+        /// runtime has been shut down.
         pub async fn write_owned<B>(&self, buf: B) -> (std::io::Result<usize>, B)
         where
             B: $crate::io::owned::IoBuf + Send,
@@ -92,28 +240,29 @@ macro_rules! mode_methods {
             self.io.write_owned(buf, false).await
         }
 
-        /// Like [`write_owned`](Self::write_owned) but, by completion, without
-        /// a copy where the system can do that: the buffer comes back when the
-        /// network is through with it. Worth it for some tens of kilobytes.
+        /// Like [`write_owned`](Self::write_owned), but in completion mode the
+        /// kernel sends from `buf` without a copy where it can.
         ///
-        /// ```
-        #[doc = $example]
+        /// `buf` comes back when the network no longer needs it. This pays from
+        /// some tens of kilobytes on.
+        ///
+        /// # Examples
+        ///
+        #[doc = $pair!("socket", "mut peer")]
         /// let reading = blitzen::spawn(async move {
         ///     let mut bytes = Vec::new();
-        ///     peer.read_to_end(&mut bytes).await.map(|_| bytes.len())
+        ///     peer.read_to_end(&mut bytes).await
         /// });
-        /// let (result, bytes) = socket.send_zc(vec![7; 60_000]).await;
-        /// let sent = result?;
-        /// # drop(bytes);
+        /// let (result, _bytes) = socket.send_zc(vec![7; 60_000]).await;
         /// drop(socket);
-        /// assert_eq!(reading.await??, sent);
+        /// assert_eq!(reading.await??, result?);
         /// # Ok(()) }
         /// ```
         ///
-        /// # Errors
-        /// What the system says, and if the runtime has been shut down.
-        ///
         /// # Cancel safety
+        /// As for [`write_owned`](Self::write_owned).
+        ///
+        /// # Errors
         /// As for [`write_owned`](Self::write_owned).
         pub async fn send_zc<B>(&self, buf: B) -> (std::io::Result<usize>, B)
         where
@@ -124,114 +273,8 @@ macro_rules! mode_methods {
     };
 }
 
-/// Reading and writing a stream without waiting.
-macro_rules! stream_methods {
-    ($example:expr) => {
-        /// Reads what is there, without waiting.
-        ///
-        /// ```
-        #[doc = $example]
-        /// peer.write_all(b"hello").await?;
-        /// let mut bytes = [0; 16];
-        /// socket.readable().await?;
-        /// match socket.try_read(&mut bytes) {
-        ///     Ok(0) => println!("the end"),
-        ///     Ok(count) => assert_eq!(&bytes[..count], b"hello"),
-        ///     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {} // not yet
-        ///     Err(error) => return Err(error),
-        /// }
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, and
-        /// what the system says.
-        pub fn try_read(&self, buf: &mut [u8]) -> std::io::Result<usize> {
-            self.io.try_read(buf)
-        }
-
-        /// Reads what is there into several buffers, without waiting.
-        ///
-        /// ```
-        #[doc = $example]
-        /// peer.write_all(b"hello").await?;
-        /// socket.readable().await?;
-        /// let (mut head, mut tail) = ([0; 2], [0; 8]);
-        /// let mut both = [std::io::IoSliceMut::new(&mut head), std::io::IoSliceMut::new(&mut tail)];
-        /// assert_eq!(socket.try_read_vectored(&mut both)?, 5);
-        /// assert_eq!((&head, &tail[..3]), (b"he", &b"llo"[..]));
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, and
-        /// what the system says.
-        pub fn try_read_vectored(
-            &self,
-            bufs: &mut [std::io::IoSliceMut<'_>],
-        ) -> std::io::Result<usize> {
-            self.io.try_read_vectored(bufs)
-        }
-
-        /// Reads what is there, and appends it to `buf`, without waiting.
-        ///
-        /// ```
-        #[doc = $example]
-        /// peer.write_all(b"hello").await?;
-        /// socket.readable().await?;
-        /// let mut bytes = Vec::with_capacity(16);
-        /// assert_eq!(socket.try_read_buf(&mut bytes)?, 5);
-        /// assert_eq!(bytes, b"hello");
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is nothing, and
-        /// what the system says.
-        pub fn try_read_buf<B: bytes::BufMut>(&self, buf: &mut B) -> std::io::Result<usize> {
-            self.io.try_read_buf(buf)
-        }
-
-        /// Writes what there is room for, without waiting.
-        ///
-        /// ```
-        #[doc = $example]
-        /// socket.writable().await?;
-        /// assert_eq!(socket.try_write(b"hello")?, 5);
-        /// # drop(peer);
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, and
-        /// what the system says.
-        pub fn try_write(&self, buf: &[u8]) -> std::io::Result<usize> {
-            self.io.try_write(buf)
-        }
-
-        /// Writes what there is room for of several buffers, without waiting.
-        ///
-        /// ```
-        #[doc = $example]
-        /// socket.writable().await?;
-        /// let both = [std::io::IoSlice::new(b"he"), std::io::IoSlice::new(b"llo")];
-        /// assert_eq!(socket.try_write_vectored(&both)?, 5);
-        /// # drop(peer);
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, and
-        /// what the system says.
-        pub fn try_write_vectored(&self, bufs: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
-            self.io.try_write_vectored(bufs)
-        }
-    };
-}
-
-/// The traits of a stream, through methods that need only a shared reference:
-/// `poll_read_shared`, `poll_write_shared`, `poll_write_vectored_shared`, `shutdown_write`.
-/// `Socket` names mio's socket in the field `io`.
+/// The traits of a stream, through methods that need only a shared reference, so
+/// that halves can use them too. The stream itself has `poll_read_shared`.
 macro_rules! stream_traits {
     ($stream:ident) => {
         impl $crate::io::AsyncRead for $stream {
@@ -300,18 +343,21 @@ macro_rules! stream_traits {
             }
 
             pub(crate) fn shutdown_write(&self) -> std::io::Result<()> {
-                let end = |socket: &Socket| socket.shutdown(std::net::Shutdown::Write);
-                $crate::net::socket::ignore_not_connected(self.io.end(end))
+                let result = self
+                    .io
+                    .end(|socket| socket.shutdown(std::net::Shutdown::Write));
+                $crate::net::socket::ignore_not_connected(result)
             }
 
-            /// The same, when everything that was written is out.
+            /// [`shutdown_write`](Self::shutdown_write), after everything that was written has gone out.
             pub(crate) fn poll_shutdown_shared(
                 &self,
                 cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                let end = |socket: &Socket| socket.shutdown(std::net::Shutdown::Write);
-                let ended = self.io.poll_end(cx, end);
-                ended.map($crate::net::socket::ignore_not_connected)
+                let result = self
+                    .io
+                    .poll_end(cx, |socket| socket.shutdown(std::net::Shutdown::Write));
+                result.map($crate::net::socket::ignore_not_connected)
             }
 
             pub(crate) fn flush_shared(&self) -> std::io::Result<()> {

@@ -1,4 +1,4 @@
-//! Waiting for connections.
+//! Accepting TCP connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,51 +14,57 @@ use crate::net::mode::SocketMode;
 use crate::net::socket::{LISTEN_BACKLOG, assert_nonblocking};
 use crate::runtime::io::current;
 
-/// A socket that waits for TCP connections.
+/// A socket that accepts TCP connections.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen::net::TcpListener;
+/// use blitzen::net::{TcpListener, TcpStream};
 ///
 /// # #[blitzen::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;
-/// # let address = listener.local_addr()?;
-/// # let client = std::thread::spawn(move || std::net::TcpStream::connect(address));
-/// let (stream, from) = listener.accept().await?;
-/// assert_eq!(stream.peer_addr()?, from);
-/// # client.join().unwrap()?;
+/// let client = TcpStream::connect(listener.local_addr()?).await?;
+/// let (server, from) = listener.accept().await?;
+/// assert_eq!(from, client.local_addr()?);
+/// # drop(server);
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// When the process runs out of descriptors, `accept` answers with an error and
-/// the connection goes on waiting: whoever serves in a loop should wait a
-/// moment, or close something, before the next call.
+/// # Errors
+/// When the process runs out of descriptors, [`accept`](Self::accept) fails and
+/// the connection stays in the queue, so the next call fails at once. A server
+/// that accepts in a loop should wait a moment, or close something, before it
+/// calls again.
 pub struct TcpListener {
     io: ListenerIo<mio::net::TcpListener>,
 }
 
 impl TcpListener {
-    /// Listens on an address; if there are several, on the first that will do.
-    /// Port 0 stands for any that is free. An address may be used again at once
-    /// after a server that used it has ended.
+    /// Creates a listener that is bound to `addr`.
     ///
-    /// ```
-    /// # use blitzen::net::TcpListener;
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// If `addr` yields several addresses, they are tried in order until one
+    /// can be bound. Port 0 stands for any free port. On Unix the address may be
+    /// bound again at once after the listener was closed (`SO_REUSEADDR`).
+    ///
+    /// # Examples
+    ///
+    #[doc = tcp_listener!("listener")]
     /// assert_ne!(listener.local_addr()?.port(), 0);
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down.
+    /// Returns the error of `socket(2)`, `bind(2)` or `listen(2)` for the last
+    /// address, such as [`AddrInUse`](io::ErrorKind::AddrInUse) or
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied); the error of the
+    /// lookup; [`InvalidInput`](io::ErrorKind::InvalidInput) if `addr` yields no
+    /// address; or an error if the runtime has been shut down.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         addr::try_each(addr, |addr| async move {
             let listener = mio::net::TcpListener::bind(addr)?;
-            // More than mio lets wait; a storm of connections is no accident.
+            // Longer than mio's backlog: connections may come in bursts.
             SockRef::from(&listener).listen(LISTEN_BACKLOG)?;
             Self::new(listener)
         })
@@ -71,53 +77,52 @@ impl TcpListener {
         Ok(Self { io })
     }
 
-    /// Waits for a connection.
+    fn raw(&self) -> SockRef<'_> {
+        SockRef::from(&*self.io)
+    }
+
+    /// Accepts a connection, and returns its stream and the address of the peer.
     ///
-    /// ```
-    /// # use blitzen::net::{TcpListener, TcpStream};
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
-    /// let client = TcpStream::connect(listener.local_addr()?);
-    /// let (client, accepted) = blitzen::join!(client, listener.accept());
-    /// let (stream, from) = accepted?;
-    /// assert_eq!(client?.local_addr()?, from);
-    /// # drop(stream);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// # Examples
     ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down. After most
-    /// errors the next call may well succeed.
+    #[doc = tcp_listener!("listener")]
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// let (server, from) = listener.accept().await?;
+    /// assert_eq!(from, client.local_addr()?);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Cancel safety
-    /// A connection is accepted by a future that completes, or waits for the
-    /// next one.
+    /// If the future is dropped before it completes, no connection was accepted:
+    /// the next call gets it.
+    ///
+    /// # Errors
+    /// Returns the error of `accept(2)`, such as
+    /// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted) or, without free
+    /// descriptors, `EMFILE`; or an error if the runtime has been shut down. The
+    /// listener can be used again.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let io = self.io.evented();
         let (stream, from) = io.attempts(Interest::READABLE, || io.accept()).await?;
         Ok((TcpStream::accepted(stream, self.io.mode())?, from))
     }
 
-    /// Waits for a connection. Of several tasks that wait with this function,
-    /// the one that called last is woken.
+    /// Attempts to accept a connection, and returns its stream and the address
+    /// of the peer.
     ///
-    /// ```
-    /// # use blitzen::net::{TcpListener, TcpStream};
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
-    /// let client = TcpStream::connect(listener.local_addr()?);
-    /// let accept = std::future::poll_fn(|cx| listener.poll_accept(cx));
-    /// let (client, accepted) = blitzen::join!(client, accept);
-    /// assert_eq!(client?.local_addr()?, accepted?.1);
-    /// # Ok(())
-    /// # }
+    /// Only the task that polled last is woken.
+    ///
+    /// # Examples
+    ///
+    #[doc = tcp_listener!("listener")]
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// let (server, from) = std::future::poll_fn(|cx| listener.poll_accept(cx)).await?;
+    /// assert_eq!(from, client.local_addr()?);
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down.
+    /// As for [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let io = self.io.evented();
         let accepted = io.registration().poll_read_io(cx, || io.accept());
@@ -127,139 +132,109 @@ impl TcpListener {
     }
 
     /// Sets the [`SocketMode`] of the streams that the listener accepts from now
-    /// on. Nothing is changed if it fails.
+    /// on.
     ///
-    /// ```
-    /// # use blitzen::net::{SocketMode, TcpListener, TcpStream};
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let mut listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// # Examples
+    ///
+    #[doc = tcp_listener!("mut listener")]
+    /// use blitzen::net::SocketMode;
+    ///
     /// listener.set_mode(SocketMode::PreferCompletion)?;
-    /// let client = TcpStream::connect(listener.local_addr()?);
-    /// let (client, accepted) = blitzen::join!(client, listener.accept());
-    /// assert_eq!(accepted?.0.mode(), listener.mode());
-    /// # drop(client);
-    /// # Ok(())
-    /// # }
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// let (server, _) = listener.accept().await?;
+    /// assert_eq!(server.mode(), listener.mode());
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// Of kind [`Unsupported`](io::ErrorKind::Unsupported) if there is no
-    /// io_uring.
+    /// Returns [`Unsupported`](io::ErrorKind::Unsupported) if `mode` is
+    /// `Completion` and the system has no io_uring. The mode stays as it was.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[track_caller]
     pub fn set_mode(&mut self, mode: SocketMode) -> io::Result<()> {
         self.io.set_mode(mode, &current())
     }
 
-    /// Returns the mode of the streams that the listener accepts: readiness or
-    /// completion.
+    /// Returns the mode of the streams that the listener accepts: `Readiness` or
+    /// `Completion`.
     ///
-    /// ```
-    /// # use blitzen::net::{SocketMode, TcpListener};
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// # Examples
+    ///
+    #[doc = tcp_listener!("listener")]
+    /// use blitzen::net::SocketMode;
+    ///
     /// assert_ne!(listener.mode(), SocketMode::PreferCompletion);
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     pub fn mode(&self) -> SocketMode {
         self.io.mode()
     }
 
-    /// Takes over a listener of std's, which has to be in non-blocking mode.
+    /// Creates a listener from one of the standard library, which must be in
+    /// non-blocking mode.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::net::TcpListener;
+    /// use blitzen::net::TcpListener;
+    ///
     /// # #[blitzen::main(flavor = "current_thread")]
     /// # async fn main() -> std::io::Result<()> {
-    /// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-    /// listener.set_nonblocking(true)?;
-    /// let listener = TcpListener::from_std(listener)?;
-    /// # drop(listener);
-    /// # Ok(())
-    /// # }
+    /// let std_listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// std_listener.set_nonblocking(true)?;
+    /// let listener = TcpListener::from_std(std_listener)?;
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down.
+    /// Returns the error of registering with the system's poller, such as
+    /// `epoll_ctl(2)`, or an error if the runtime has been shut down.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O. With debug assertions, if the
-    /// listener is in blocking mode.
+    /// Panics outside a runtime, in a runtime without I/O and, with debug
+    /// assertions, if the listener is in blocking mode.
     #[track_caller]
     pub fn from_std(listener: std::net::TcpListener) -> io::Result<TcpListener> {
         assert_nonblocking(&listener);
         Self::new(mio::net::TcpListener::from_std(listener))
     }
 
-    /// Hands the listener over to std. It stays in non-blocking mode.
+    /// Converts the listener into one of the standard library. It stays in
+    /// non-blocking mode.
     ///
-    /// ```
-    /// # use blitzen::net::TcpListener;
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let listener = TcpListener::bind("127.0.0.1:0").await?.into_std()?;
-    /// listener.set_nonblocking(false)?;
-    /// # Ok(())
-    /// # }
+    /// # Examples
+    ///
+    #[doc = tcp_listener!("listener")]
+    /// let std_listener: std::net::TcpListener = listener.into_std()?;
+    /// std_listener.set_nonblocking(false)?;
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// Returns the error of taking the descriptor out of the selector.
+    /// Returns the error of leaving the system's poller, such as
+    /// `epoll_ctl(2)`.
     pub fn into_std(self) -> io::Result<std::net::TcpListener> {
         Ok(self.io.into_inner()?.into())
     }
 
-    /// The address it listens on.
+    /// Returns the address that the listener is bound to.
     ///
-    /// ```
-    /// # use blitzen::net::TcpListener;
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// # Examples
+    ///
+    #[doc = tcp_listener!("listener")]
     /// assert!(listener.local_addr()?.ip().is_loopback());
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `getsockname(2)`.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr()
     }
 
-    /// How many routers a packet of its connections may pass.
-    ///
-    /// ```
-    /// # use blitzen::net::TcpListener;
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
-    /// listener.set_ttl(64)?;
-    /// assert_eq!(listener.ttl()?, 64);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.io.ttl()
-    }
-
-    /// Sets how many routers a packet of its connections may pass; see
-    /// [`ttl`](Self::ttl).
-    ///
-    /// ```
-    /// # use blitzen::net::TcpListener;
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
-    /// # let listener = TcpListener::bind("127.0.0.1:0").await?;
-    /// listener.set_ttl(100)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.io.set_ttl(ttl)
-    }
+    ttl_methods!(tcp_listener!("socket"));
 }
 
 std_traits!(TcpListener, std::net::TcpListener);

@@ -11,11 +11,12 @@ use std::path::Path;
 
 use socket2::SockAddr;
 
-/// The address of a Unix domain socket: a path, a name in the abstract
-/// namespace (Linux), or none.
+/// The address of a Unix domain socket: a path, a name in the abstract namespace
+/// of Linux, or none.
 ///
-/// ```
-#[doc = unix_dir!()]
+/// # Examples
+///
+#[doc = unix_dir!("UnixListener")]
 /// let path = dir.join("socket");
 /// let listener = UnixListener::bind(&path)?;
 /// assert_eq!(listener.local_addr()?.as_pathname(), Some(&*path));
@@ -25,39 +26,44 @@ use socket2::SockAddr;
 pub struct SocketAddr(pub(super) StdSocketAddr);
 
 impl SocketAddr {
-    /// Whether the socket has no address.
+    /// Returns whether the socket has no address.
     ///
-    /// ```
-    #[doc = unix_pair!()]
+    /// # Examples
+    ///
+    #[doc = unix_pair!("socket", "_peer")]
     /// assert!(socket.local_addr()?.is_unnamed());
-    /// # drop(peer);
     /// # Ok(()) }
     /// ```
     pub fn is_unnamed(&self) -> bool {
         self.0.is_unnamed()
     }
 
-    /// The path, if it is one.
+    /// Returns the path, if the address is one.
     ///
-    /// ```
-    #[doc = unix_dir!()]
+    /// # Examples
+    ///
+    #[doc = unix_dir!("UnixListener")]
     /// let listener = UnixListener::bind(dir.join("socket"))?;
-    /// assert!(listener.local_addr()?.as_pathname().is_some());
+    /// assert_eq!(listener.local_addr()?.as_pathname(), Some(&*dir.join("socket")));
     /// # Ok(()) }
     /// ```
     pub fn as_pathname(&self) -> Option<&Path> {
         self.0.as_pathname()
     }
 
-    /// The name in the abstract namespace, without the zero it begins with, if
-    /// it is one.
+    /// Returns the name in the abstract namespace, without its leading zero
+    /// byte, if the address is one.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::net::UnixListener;
+    ///
     /// # #[blitzen::main(flavor = "current_thread")]
     /// # async fn main() -> std::io::Result<()> {
-    /// # let unique = format!("blitzen-doc-{}", std::process::id());
-    /// let listener = blitzen::net::UnixListener::bind(format!("\0{unique}"))?;
-    /// assert_eq!(listener.local_addr()?.as_abstract_name(), Some(unique.as_bytes()));
+    /// let name = format!("example-{}", std::process::id());
+    /// let listener = UnixListener::bind(format!("\0{name}"))?;
+    /// assert_eq!(listener.local_addr()?.as_abstract_name(), Some(name.as_bytes()));
     /// # Ok(())
     /// # }
     /// ```
@@ -67,8 +73,8 @@ impl SocketAddr {
     }
 }
 
-/// The address that a path means. On Linux one that begins with a zero byte is
-/// a name in the abstract namespace.
+/// Converts a path. On Linux a path that begins with a zero byte is a name in
+/// the abstract namespace.
 pub(super) fn addr_from_path(path: &Path) -> io::Result<StdSocketAddr> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
@@ -80,19 +86,19 @@ pub(super) fn addr_from_path(path: &Path) -> io::Result<StdSocketAddr> {
     StdSocketAddr::from_pathname(path)
 }
 
-/// [`addr_from_path`], as the system wants it.
+/// [`addr_from_path`], for socket2.
 pub(super) fn sockaddr_from_path(path: &Path) -> io::Result<SockAddr> {
-    addr_from_path(path)?; // for the kind of error that the others give
+    addr_from_path(path)?; // so that both fail with the same kind of error
     SockAddr::unix(path)
 }
 
-/// What the system says of a sender.
+/// Converts the address of a sender.
 pub(super) fn addr_from_sockaddr(addr: &SockAddr) -> io::Result<SocketAddr> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Some(name) = addr.as_abstract_namespace() {
         return StdSocketAddr::from_abstract_name(name).map(SocketAddr);
     }
-    // A sender without an address has an empty path.
+    // An empty path makes the address of a socket without one.
     let path = addr.as_pathname().unwrap_or(Path::new(""));
     StdSocketAddr::from_pathname(path).map(SocketAddr)
 }

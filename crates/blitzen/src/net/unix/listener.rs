@@ -1,4 +1,4 @@
-//! Waiting for connections.
+//! Accepting Unix domain connections.
 
 use std::io;
 use std::path::Path;
@@ -11,66 +11,72 @@ use super::stream::UnixStream;
 use crate::io::{Interest, PollEvented, Ready};
 use crate::net::socket::{LISTEN_BACKLOG, assert_nonblocking};
 
-/// A socket that waits for connections on this machine.
+/// A socket that accepts Unix domain connections.
 ///
-/// ```
-#[doc = unix_dir!()]
-/// let path = dir.join("socket");
-/// let listener = UnixListener::bind(&path)?;
-/// let (client, accepted) = blitzen::join!(UnixStream::connect(&path), listener.accept());
-/// let (stream, from) = accepted?;
+/// Dropping the listener does not remove its path: a program that wants to bind
+/// it again removes it first.
+///
+/// # Examples
+///
+#[doc = unix_dir!("{UnixListener, UnixStream}")]
+/// let listener = UnixListener::bind(dir.join("socket"))?;
+/// let client = UnixStream::connect(dir.join("socket")).await?;
+/// let (server, from) = listener.accept().await?;
 /// assert!(from.is_unnamed());
-/// # drop((client?, stream));
 /// # Ok(()) }
 /// ```
-///
-/// The path stays when the listener is gone: whoever wants to bind to it again
-/// removes it first.
 pub struct UnixListener {
     io: PollEvented<mio::net::UnixListener>,
 }
 
 impl UnixListener {
-    /// Listens on a path that does not exist yet. On Linux a path that begins
-    /// with a zero byte is a name in the abstract namespace, which leaves no
-    /// trace.
+    /// Creates a listener that is bound to `path`, which must not exist yet.
     ///
-    /// ```
-    #[doc = unix_dir!()]
+    /// On Linux a path that begins with a zero byte is a name in the abstract
+    /// namespace, which needs no removal.
+    ///
+    /// # Examples
+    ///
+    #[doc = unix_dir!("UnixListener")]
     /// let listener = UnixListener::bind(dir.join("socket"))?;
-    /// # drop(listener);
+    /// assert!(dir.join("socket").exists());
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down.
+    /// Returns the error of `socket(2)`, `bind(2)` or `listen(2)`, such as
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if `path` exists;
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is too long; or an
+    /// error if the runtime has been shut down.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[track_caller]
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixListener> {
         Self::bind_addr(&SocketAddr(addr_from_path(path.as_ref())?))
     }
 
-    /// Listens on an address.
+    /// Creates a listener that is bound to `addr`.
     ///
-    /// ```
-    #[doc = unix_dir!()]
-    /// let address = std::os::unix::net::SocketAddr::from_pathname(dir.join("socket"))?;
-    /// let listener = UnixListener::bind_addr(&address.into())?;
-    /// # drop(listener);
+    /// # Examples
+    ///
+    #[doc = unix_dir!("UnixListener")]
+    /// let addr = std::os::unix::net::SocketAddr::from_pathname(dir.join("socket"))?;
+    /// let listener = UnixListener::bind_addr(&addr.into())?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down.
+    /// Returns the error of `socket(2)`, `bind(2)` or `listen(2)`, such as
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if the path exists, or an error if
+    /// the runtime has been shut down.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[track_caller]
     pub fn bind_addr(addr: &SocketAddr) -> io::Result<UnixListener> {
         let listener = mio::net::UnixListener::bind_addr(&addr.0)?;
-        // More than mio lets wait; a storm of connections is no accident.
+        // Longer than mio's backlog: connections may come in bursts.
         SockRef::from(&listener).listen(LISTEN_BACKLOG)?;
         Self::new(listener)
     }
@@ -81,86 +87,101 @@ impl UnixListener {
         Ok(Self { io })
     }
 
-    /// Takes over a listener of std's, which has to be in non-blocking mode.
+    /// Creates a listener from one of the standard library, which must be in
+    /// non-blocking mode.
     ///
-    /// ```
-    #[doc = unix_dir!()]
-    /// let listener = std::os::unix::net::UnixListener::bind(dir.join("socket"))?;
-    /// listener.set_nonblocking(true)?;
-    /// let listener = UnixListener::from_std(listener)?;
-    /// # drop(listener);
+    /// # Examples
+    ///
+    #[doc = unix_dir!("UnixListener")]
+    /// let std_listener = std::os::unix::net::UnixListener::bind(dir.join("socket"))?;
+    /// std_listener.set_nonblocking(true)?;
+    /// let listener = UnixListener::from_std(std_listener)?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down.
+    /// Returns the error of registering with the system's poller, such as
+    /// `epoll_ctl(2)`, or an error if the runtime has been shut down.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O. With debug assertions, if the
-    /// listener is in blocking mode.
+    /// Panics outside a runtime, in a runtime without I/O and, with debug
+    /// assertions, if the listener is in blocking mode.
     #[track_caller]
     pub fn from_std(listener: std::os::unix::net::UnixListener) -> io::Result<UnixListener> {
         assert_nonblocking(&listener);
         Self::new(mio::net::UnixListener::from_std(listener))
     }
 
-    /// Hands the listener over to std. It stays in non-blocking mode.
+    /// Converts the listener into one of the standard library. It stays in
+    /// non-blocking mode.
     ///
-    /// ```
-    #[doc = unix_dir!()]
-    /// let listener = UnixListener::bind(dir.join("socket"))?.into_std()?;
-    /// listener.set_nonblocking(false)?;
+    /// # Examples
+    ///
+    #[doc = unix_dir!("UnixListener")]
+    /// let listener = UnixListener::bind(dir.join("socket"))?;
+    /// let std_listener: std::os::unix::net::UnixListener = listener.into_std()?;
+    /// std_listener.set_nonblocking(false)?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of leaving the system's poller, such as
+    /// `epoll_ctl(2)`.
     pub fn into_std(self) -> io::Result<std::os::unix::net::UnixListener> {
         Ok(self.io.into_inner()?.into())
     }
 
-    /// The address it listens on.
+    /// Returns the address that the listener is bound to.
     ///
-    /// ```
-    #[doc = unix_dir!()]
+    /// # Examples
+    ///
+    #[doc = unix_dir!("UnixListener")]
     /// let listener = UnixListener::bind(dir.join("socket"))?;
     /// assert_eq!(listener.local_addr()?.as_pathname(), Some(&*dir.join("socket")));
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `getsockname(2)`.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr().map(SocketAddr)
     }
 
-    /// Takes the error that is queued for the socket, if there is one.
+    /// Returns the pending error of the socket, and clears it (`SO_ERROR`).
     ///
-    /// ```
-    #[doc = unix_dir!()]
+    /// # Examples
+    ///
+    #[doc = unix_dir!("UnixListener")]
     /// let listener = UnixListener::bind(dir.join("socket"))?;
     /// assert!(listener.take_error()?.is_none());
     /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `getsockopt(2)`.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.io.take_error()
     }
 
-    /// Waits for a connection.
+    /// Accepts a connection, and returns its stream and the address of the peer.
     ///
-    /// ```
-    #[doc = unix_dir!()]
-    /// let path = dir.join("socket");
-    /// let listener = UnixListener::bind(&path)?;
-    /// let (client, accepted) = blitzen::join!(UnixStream::connect(&path), listener.accept());
-    /// # (client?, accepted?);
+    /// # Examples
+    ///
+    #[doc = unix_dir!("{UnixListener, UnixStream}")]
+    /// let listener = UnixListener::bind(dir.join("socket"))?;
+    /// let client = UnixStream::connect(dir.join("socket")).await?;
+    /// let (server, _) = listener.accept().await?;
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down. After most
-    /// errors the next call may well succeed.
-    ///
     /// # Cancel safety
-    /// A connection is accepted by a future that completes, or waits for the
-    /// next one.
+    /// If the future is dropped before it completes, no connection was accepted:
+    /// the next call gets it.
+    ///
+    /// # Errors
+    /// Returns the error of `accept(2)`, such as `EMFILE` without free
+    /// descriptors, or an error if the runtime has been shut down. The listener
+    /// can be used again.
     pub async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         let registration = self.io.registration();
         let (stream, from) = registration
@@ -169,21 +190,22 @@ impl UnixListener {
         Ok((UnixStream::accepted(stream)?, SocketAddr(from)))
     }
 
-    /// Waits for a connection. Of several tasks that wait with this function,
-    /// the one that called last is woken.
+    /// Attempts to accept a connection, and returns its stream and the address
+    /// of the peer.
     ///
-    /// ```
-    #[doc = unix_dir!()]
-    /// let path = dir.join("socket");
-    /// let listener = UnixListener::bind(&path)?;
-    /// let accept = std::future::poll_fn(|cx| listener.poll_accept(cx));
-    /// let (client, accepted) = blitzen::join!(UnixStream::connect(&path), accept);
-    /// # (client?, accepted?);
+    /// Only the task that polled last is woken.
+    ///
+    /// # Examples
+    ///
+    #[doc = unix_dir!("{UnixListener, UnixStream}")]
+    /// let listener = UnixListener::bind(dir.join("socket"))?;
+    /// let client = UnixStream::connect(dir.join("socket")).await?;
+    /// let (server, _) = std::future::poll_fn(|cx| listener.poll_accept(cx)).await?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down.
+    /// As for [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(UnixStream, SocketAddr)>> {
         let registration = self.io.registration();
         let (stream, from) = ready!(registration.poll_read_io(cx, || self.io.accept()))?;

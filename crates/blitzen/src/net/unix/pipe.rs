@@ -1,8 +1,26 @@
-//! Pipes: one direction, between processes or within one.
+//! Pipes, with and without a name.
+//!
+//! # Examples
+//!
+//! ```
+//! use blitzen::io::{AsyncReadExt, AsyncWriteExt};
+//! use blitzen::net::unix::pipe;
+//!
+//! # #[blitzen::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! let (mut sender, mut receiver) = pipe::pipe()?;
+//! sender.write_all(b"hello").await?;
+//! drop(sender);
+//! let mut text = String::new();
+//! receiver.read_to_string(&mut text).await?;
+//! assert_eq!(text, "hello");
+//! # Ok(())
+//! # }
+//! ```
 
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::pin::Pin;
@@ -13,71 +31,68 @@ use mio::unix::pipe as mio_pipe;
 
 use crate::io::{AsyncRead, AsyncWrite, Interest, PollEvented, ReadBuf, Ready, fill_buf_mut};
 
-/// A new pipe, without a name: what is sent is received.
+/// Creates a pipe without a name, and returns its two ends.
 ///
-/// ```
-/// use blitzen::io::{AsyncReadExt, AsyncWriteExt};
-/// use blitzen::net::unix::pipe;
+/// # Examples
 ///
-/// # #[blitzen::main(flavor = "current_thread")]
-/// # async fn main() -> std::io::Result<()> {
-/// let (mut sender, mut receiver) = pipe::pipe()?;
+#[doc = pipe_ends!("mut sender", "mut receiver")]
 /// sender.write_all(b"hello").await?;
-/// drop(sender);
-/// let mut text = String::new();
-/// receiver.read_to_string(&mut text).await?;
-/// assert_eq!(text, "hello");
-/// # Ok(())
-/// # }
+/// assert_eq!(receiver.read(&mut [0; 16]).await?, 5);
+/// # Ok(()) }
 /// ```
 ///
 /// # Errors
-/// What the system says, and if the runtime has been shut down.
+/// Returns the error of `pipe(2)`, such as `EMFILE` without free descriptors, or
+/// an error if the runtime has been shut down.
 ///
 /// # Panics
-/// Outside a runtime, and in one without I/O.
+/// Panics outside a runtime, and in a runtime without I/O.
 #[track_caller]
 pub fn pipe() -> io::Result<(Sender, Receiver)> {
     let (sender, receiver) = mio_pipe::new()?;
     Ok((Sender::new(sender)?, Receiver::new(receiver)?))
 }
 
-/// How a pipe with a name (a FIFO) is opened.
+/// Options for opening a named pipe (a FIFO).
+///
+/// # Examples
 ///
 /// ```
+/// use blitzen::io::{AsyncReadExt, AsyncWriteExt};
+/// use blitzen::net::unix::pipe::OpenOptions;
+///
 /// # #[blitzen::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
 /// # let path = std::env::temp_dir().join(format!("blitzen-fifo-{}", std::process::id()));
 /// # let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
 /// # assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-/// use blitzen::io::{AsyncReadExt, AsyncWriteExt};
-/// use blitzen::net::unix::pipe::OpenOptions;
-///
 /// let mut receiver = OpenOptions::new().open_receiver(&path)?;
 /// let mut sender = OpenOptions::new().open_sender(&path)?;
 /// # std::fs::remove_file(&path)?;
 /// sender.write_all(b"hello").await?;
-/// let mut bytes = [0; 5];
-/// receiver.read_exact(&mut bytes).await?;
+/// assert_eq!(receiver.read(&mut [0; 16]).await?, 5);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Whether the end is opened for both directions, so that there is always
-    /// somebody at the other end.
+    /// Whether the end is opened for both directions, so that the other end is
+    /// never closed.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     read_write: bool,
-    /// Whether to believe that it is a pipe.
+    /// Whether to skip the check that the file is a pipe.
     unchecked: bool,
 }
 
 impl OpenOptions {
-    /// Opens one end, of what is a pipe.
+    /// Creates options that open one end, and check that the file is a pipe.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let options = blitzen::net::unix::pipe::OpenOptions::new();
-    /// # drop(options);
+    /// use blitzen::net::unix::pipe::OpenOptions;
+    ///
+    /// let options = OpenOptions::new();
     /// ```
     pub fn new() -> OpenOptions {
         OpenOptions {
@@ -87,12 +102,17 @@ impl OpenOptions {
         }
     }
 
-    /// Opens the end for both directions: a receiver then never sees the end,
-    /// and a sender can be opened before there is a receiver. Only Linux allows
-    /// it.
+    /// Sets whether the end is opened for reading and writing.
+    ///
+    /// A receiver then never sees the end of the stream, and a sender can be
+    /// opened before there is a receiver. Only Linux allows it.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let mut options = blitzen::net::unix::pipe::OpenOptions::new();
+    /// use blitzen::net::unix::pipe::OpenOptions;
+    ///
+    /// let mut options = OpenOptions::new();
     /// options.read_write(true);
     /// ```
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -101,10 +121,14 @@ impl OpenOptions {
         self
     }
 
-    /// Does not look whether the file is a pipe.
+    /// Sets whether to skip the check that the file is a pipe.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let mut options = blitzen::net::unix::pipe::OpenOptions::new();
+    /// use blitzen::net::unix::pipe::OpenOptions;
+    ///
+    /// let mut options = OpenOptions::new();
     /// options.unchecked(true);
     /// ```
     pub fn unchecked(&mut self, value: bool) -> &mut Self {
@@ -112,63 +136,73 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the end that receives. It may wait for a sender: until there is one
-    /// a read answers with the end.
+    /// Opens the receiving end of the pipe at `path`.
+    ///
+    /// It may be opened before there is a sender: until then a read reports the
+    /// end of the stream.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
     /// use blitzen::net::unix::pipe::OpenOptions;
     ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let error = OpenOptions::new().open_receiver("/dev/null").unwrap_err();
     /// assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput); // not a pipe
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says; if the file is not a pipe; and if the runtime has
-    /// been shut down.
+    /// Returns the error of `open(2)`, such as
+    /// [`NotFound`](io::ErrorKind::NotFound);
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is not a pipe; or
+    /// an error if the runtime has been shut down.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[track_caller]
     pub fn open_receiver<P: AsRef<Path>>(&self, path: P) -> io::Result<Receiver> {
-        let file = self.open(path.as_ref(), End::Receiver)?;
+        let file = self.open(path.as_ref(), PipeEnd::Receiver)?;
         Receiver::from_file_unchecked(file)
     }
 
-    /// Opens the end that sends. There has to be a receiver, unless it is opened
-    /// for both directions.
+    /// Opens the sending end of the pipe at `path`.
+    ///
+    /// A receiver must be open already, unless
+    /// [`read_write`](Self::read_write) is set.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # #[blitzen::main(flavor = "current_thread")]
-    /// # async fn main() -> std::io::Result<()> {
     /// use blitzen::net::unix::pipe::OpenOptions;
     ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
     /// let error = OpenOptions::new().open_sender("/dev/null").unwrap_err();
     /// assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput); // not a pipe
-    /// # Ok(())
-    /// # }
+    /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says; if the file is not a pipe; and if the runtime has
-    /// been shut down.
+    /// Returns the error of `open(2)`, such as
+    /// [`NotFound`](io::ErrorKind::NotFound) or, without a receiver, `ENXIO`;
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the file is not a pipe; or
+    /// an error if the runtime has been shut down.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[track_caller]
     pub fn open_sender<P: AsRef<Path>>(&self, path: P) -> io::Result<Sender> {
-        let file = self.open(path.as_ref(), End::Sender)?;
+        let file = self.open(path.as_ref(), PipeEnd::Sender)?;
         Sender::from_file_unchecked(file)
     }
 
-    fn open(&self, path: &Path, end: End) -> io::Result<File> {
+    fn open(&self, path: &Path, end: PipeEnd) -> io::Result<File> {
         let mut options = std::fs::OpenOptions::new();
         options
-            .read(end == End::Receiver || self.is_both())
-            .write(end == End::Sender || self.is_both())
+            .read(end == PipeEnd::Receiver || self.is_read_write())
+            .write(end == PipeEnd::Sender || self.is_read_write())
             .custom_flags(libc::O_NONBLOCK);
         let file = options.open(path)?;
         if !self.unchecked {
@@ -178,12 +212,12 @@ impl OpenOptions {
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn is_both(&self) -> bool {
+    fn is_read_write(&self) -> bool {
         self.read_write
     }
 
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    fn is_both(&self) -> bool {
+    fn is_read_write(&self) -> bool {
         false
     }
 }
@@ -196,7 +230,7 @@ impl Default for OpenOptions {
 
 /// One of the two ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum PipeEnd {
     Sender,
     Receiver,
 }
@@ -208,13 +242,13 @@ fn check_is_pipe(file: &File) -> io::Result<()> {
     }
 }
 
-/// Checks that it is a pipe and open for `end`.
-fn check_access(file: &File, end: End) -> io::Result<()> {
+/// Checks that `file` is a pipe, and open in the direction of `end`.
+fn check_access(file: &File, end: PipeEnd) -> io::Result<()> {
     check_is_pipe(file)?;
     let mode = flags(file)? & libc::O_ACCMODE;
     let (one_way, wrong) = match end {
-        End::Sender => (libc::O_WRONLY, "not in O_WRONLY or O_RDWR access mode"),
-        End::Receiver => (libc::O_RDONLY, "not in O_RDONLY or O_RDWR access mode"),
+        PipeEnd::Sender => (libc::O_WRONLY, "not in O_WRONLY or O_RDWR access mode"),
+        PipeEnd::Receiver => (libc::O_RDONLY, "not in O_RDONLY or O_RDWR access mode"),
     };
     match mode == one_way || mode == libc::O_RDWR {
         true => Ok(()),
@@ -223,7 +257,7 @@ fn check_access(file: &File, end: End) -> io::Result<()> {
 }
 
 fn flags(fd: &impl AsRawFd) -> io::Result<libc::c_int> {
-    // SAFETY: asks about an open descriptor.
+    // SAFETY: reads the flags of an open descriptor.
     match unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) } {
         -1 => Err(io::Error::last_os_error()),
         flags => Ok(flags),
@@ -243,204 +277,204 @@ fn set_nonblocking(fd: &impl AsRawFd, nonblocking: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// What both ends have in common: from a file or descriptor, and back.
+/// What both ends share: conversions from and into descriptors.
+///
+/// `$var` is the end's variable in the examples; `$ready_setup` begins an example
+/// in which it is ready.
 macro_rules! end_methods {
-    ($end:ident, $mio:ty, $interest:expr, $which:expr, $open:literal) => {
+    ($end:ident, $mio:ty, $interest:ident, $var:literal, $ready_setup:expr) => {
         #[track_caller]
         fn new(pipe: $mio) -> io::Result<Self> {
-            let io = PollEvented::new(pipe, $interest, Ready::EMPTY)?;
+            let io = PollEvented::new(pipe, Interest::$interest, Ready::EMPTY)?;
             Ok(Self { io })
         }
 
-        /// Takes over an end of a pipe, open in the right direction.
+        fn io(&self) -> &PollEvented<$mio> {
+            &self.io
+        }
+
+        /// Creates this end of a pipe from `file`, and puts it into non-blocking
+        /// mode.
+        ///
+        /// # Examples
         ///
         /// ```
+        #[doc = concat!("use blitzen::net::unix::pipe::", stringify!($end), ";")]
+        /// use std::os::fd::OwnedFd;
+        ///
         /// # #[blitzen::main(flavor = "current_thread")]
         /// # async fn main() -> std::io::Result<()> {
-        #[doc = concat!("use blitzen::net::unix::pipe::", stringify!($end), ";")]
-        ///
         /// let (receiver, sender) = std::io::pipe()?;
-        #[doc = concat!("let file = std::fs::File::from(std::os::fd::OwnedFd::from(", $open, "));")]
+        #[doc = concat!("let file = std::fs::File::from(OwnedFd::from(", $var, "));")]
         #[doc = concat!("let end = ", stringify!($end), "::from_file(file)?;")]
-        /// # drop(end);
-        /// # Ok(())
-        /// # }
+        /// # Ok(()) }
         /// ```
         ///
         /// # Errors
-        /// If it is not a pipe, or not open in the right direction; what the
-        /// system says; and if the runtime has been shut down.
+        /// Returns [`InvalidInput`](io::ErrorKind::InvalidInput) if `file` is not
+        /// a pipe or not open in the right direction, the error of `fstat(2)` or
+        /// `fcntl(2)`, or an error if the runtime has been shut down.
         ///
         /// # Panics
-        /// Outside a runtime, and in one without I/O.
+        /// Panics outside a runtime, and in a runtime without I/O.
         #[track_caller]
         pub fn from_file(file: File) -> io::Result<Self> {
-            check_access(&file, $which)?;
+            check_access(&file, PipeEnd::$end)?;
             Self::from_file_unchecked(file)
         }
 
-        /// [`from_file`](Self::from_file), for a descriptor.
+        /// Creates this end of a pipe from `owned_fd`, and puts it into
+        /// non-blocking mode.
+        ///
+        /// # Examples
         ///
         /// ```
-        /// # #[blitzen::main(flavor = "current_thread")]
-        /// # async fn main() -> std::io::Result<()> {
         #[doc = concat!("use blitzen::net::unix::pipe::", stringify!($end), ";")]
         ///
+        /// # #[blitzen::main(flavor = "current_thread")]
+        /// # async fn main() -> std::io::Result<()> {
         /// let (receiver, sender) = std::io::pipe()?;
-        #[doc = concat!("let end = ", stringify!($end), "::from_owned_fd(", $open, ".into())?;")]
-        /// # drop(end);
-        /// # Ok(())
-        /// # }
+        #[doc = concat!("let end = ", stringify!($end), "::from_owned_fd(", $var, ".into())?;")]
+        /// # Ok(()) }
         /// ```
         ///
         /// # Errors
-        /// If it is not a pipe, or not open in the right direction; what the
-        /// system says; and if the runtime has been shut down.
+        /// As for [`from_file`](Self::from_file).
         ///
         /// # Panics
-        /// Outside a runtime, and in one without I/O.
+        /// Panics outside a runtime, and in a runtime without I/O.
         #[track_caller]
         pub fn from_owned_fd(owned_fd: OwnedFd) -> io::Result<Self> {
             Self::from_file(File::from(owned_fd))
         }
 
-        /// [`from_file`](Self::from_file), without a look at what it is. It is
-        /// put into non-blocking mode.
+        /// Creates this end of a pipe from `file` like
+        /// [`from_file`](Self::from_file), but without a check of what `file` is.
+        ///
+        /// # Examples
         ///
         /// ```
+        #[doc = concat!("use blitzen::net::unix::pipe::", stringify!($end), ";")]
+        /// use std::os::fd::OwnedFd;
+        ///
         /// # #[blitzen::main(flavor = "current_thread")]
         /// # async fn main() -> std::io::Result<()> {
-        #[doc = concat!("use blitzen::net::unix::pipe::", stringify!($end), ";")]
-        ///
         /// let (receiver, sender) = std::io::pipe()?;
-        #[doc = concat!("let file = std::fs::File::from(std::os::fd::OwnedFd::from(", $open, "));")]
+        #[doc = concat!("let file = std::fs::File::from(OwnedFd::from(", $var, "));")]
         #[doc = concat!("let end = ", stringify!($end), "::from_file_unchecked(file)?;")]
-        /// # drop(end);
-        /// # Ok(())
-        /// # }
+        /// # Ok(()) }
         /// ```
         ///
         /// # Errors
-        /// What the system says, and if the runtime has been shut down.
+        /// Returns the error of `fcntl(2)`, or an error if the runtime has been
+        /// shut down.
         ///
         /// # Panics
-        /// Outside a runtime, and in one without I/O.
+        /// Panics outside a runtime, and in a runtime without I/O.
         #[track_caller]
         pub fn from_file_unchecked(file: File) -> io::Result<Self> {
             Self::from_owned_fd_unchecked(file.into())
         }
 
-        /// [`from_file_unchecked`](Self::from_file_unchecked), for a descriptor.
+        /// Creates this end of a pipe from `owned_fd` like
+        /// [`from_owned_fd`](Self::from_owned_fd), but without a check of what it
+        /// is.
+        ///
+        /// # Examples
         ///
         /// ```
-        /// # #[blitzen::main(flavor = "current_thread")]
-        /// # async fn main() -> std::io::Result<()> {
         #[doc = concat!("use blitzen::net::unix::pipe::", stringify!($end), ";")]
         ///
+        /// # #[blitzen::main(flavor = "current_thread")]
+        /// # async fn main() -> std::io::Result<()> {
         /// let (receiver, sender) = std::io::pipe()?;
-        #[doc = concat!("let end = ", stringify!($end), "::from_owned_fd_unchecked(", $open, ".into())?;")]
-        /// # drop(end);
-        /// # Ok(())
-        /// # }
+        #[doc = concat!("let end = ", stringify!($end), "::from_owned_fd_unchecked(", $var, ".into())?;")]
+        /// # Ok(()) }
         /// ```
         ///
         /// # Errors
-        /// What the system says, and if the runtime has been shut down.
+        /// Returns the error of `fcntl(2)`, or an error if the runtime has been
+        /// shut down.
         ///
         /// # Panics
-        /// Outside a runtime, and in one without I/O.
+        /// Panics outside a runtime, and in a runtime without I/O.
         #[track_caller]
         pub fn from_owned_fd_unchecked(owned_fd: OwnedFd) -> io::Result<Self> {
             set_nonblocking(&owned_fd, true)?;
             Self::new(owned_fd.into())
         }
 
-        /// The descriptor, in blocking mode, as other programs want it.
+        /// Converts the end into its descriptor, in blocking mode, as child
+        /// processes expect it.
         ///
-        /// ```
-        #[doc = pipe_pair!()]
-        #[doc = concat!("let fd: std::os::fd::OwnedFd = ", $open, ".into_blocking_fd()?;")]
-        /// # drop(fd);
+        /// # Examples
+        ///
+        #[doc = pipe_ends!("sender", "receiver")]
+        #[doc = concat!("let fd: std::os::fd::OwnedFd = ", $var, ".into_blocking_fd()?;")]
         /// # Ok(()) }
         /// ```
         ///
         /// # Errors
-        /// What the system says.
+        /// Returns the error of `fcntl(2)`, or of leaving the system's poller.
         pub fn into_blocking_fd(self) -> io::Result<OwnedFd> {
             let fd = self.into_nonblocking_fd()?;
             set_nonblocking(&fd, false)?;
             Ok(fd)
         }
 
-        /// The descriptor, in non-blocking mode.
+        /// Converts the end into its descriptor, in non-blocking mode.
         ///
-        /// ```
-        #[doc = pipe_pair!()]
-        #[doc = concat!("let fd: std::os::fd::OwnedFd = ", $open, ".into_nonblocking_fd()?;")]
-        /// # drop(fd);
+        /// # Examples
+        ///
+        #[doc = pipe_ends!("sender", "receiver")]
+        #[doc = concat!("let fd: std::os::fd::OwnedFd = ", $var, ".into_nonblocking_fd()?;")]
         /// # Ok(()) }
         /// ```
         ///
         /// # Errors
-        /// What the system says.
+        /// Returns the error of leaving the system's poller, such as
+        /// `epoll_ctl(2)`.
         pub fn into_nonblocking_fd(self) -> io::Result<OwnedFd> {
             Ok(self.io.into_inner()?.into())
         }
 
-        /// Waits until the pipe is ready for any of `interest`.
-        ///
-        /// ```
-        #[doc = pipe_pair!()]
-        /// sender.write_all(b"hello").await?;
-        #[doc = concat!($open, ".ready(Interest::READABLE | Interest::WRITABLE).await?;")]
-        /// # drop((sender, receiver));
-        /// # Ok(()) }
-        /// ```
-        ///
-        /// # Errors
-        /// If the runtime has been shut down.
-        ///
-        /// # Cancel safety
-        /// Dropping the future ends the wait and takes nothing away.
-        pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-            let event = self.io.registration().readiness(interest).await?;
-            Ok(event.ready())
-        }
+        ready_method!($ready_setup, $var, stringify!($interest));
 
-        /// Tries an operation of one's own if the pipe may be ready for it;
-        /// otherwise, or if it would have blocked, the answer is
-        /// [`WouldBlock`](io::ErrorKind::WouldBlock).
+        /// Calls `f` if the pipe is ready.
         ///
-        /// ```
-        #[doc = pipe_pair!()]
-        /// sender.write_all(b"hello").await?;
-        #[doc = concat!($open, ".ready(Interest::READABLE | Interest::WRITABLE).await?;")]
-        #[doc = concat!("let answer = ", $open, ".try_io(|| Ok(42))?;")]
-        /// assert_eq!(answer, 42);
-        /// # drop((sender, receiver));
+        /// `f` must work on this pipe, and must not block. If it returns
+        /// [`WouldBlock`](io::ErrorKind::WouldBlock), the readiness is forgotten
+        /// until the system reports it again.
+        ///
+        /// # Examples
+        ///
+        #[doc = $ready_setup]
+        #[doc = concat!($var, ".ready(Interest::", stringify!($interest), ").await?;")]
+        #[doc = concat!("assert_eq!(", $var, ".try_io(|| Ok(42))?, 42);")]
         /// # Ok(()) }
         /// ```
         ///
         /// # Errors
-        /// Those of the operation.
+        /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) without calling `f`
+        /// if the pipe is not ready, and otherwise the error of `f`.
         pub fn try_io<R>(&self, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
             let registration = self.io.registration();
-            registration.try_io($interest, || self.io.try_io(f))
+            registration.try_io(Interest::$interest, || self.io.try_io(f))
         }
     };
 }
 
-/// The end of a pipe that sends.
+/// The sending end of a pipe.
 ///
-/// ```
-#[doc = pipe_pair!()]
+/// Writing fails with [`BrokenPipe`](io::ErrorKind::BrokenPipe) when all
+/// receivers are closed.
+///
+/// # Examples
+///
+#[doc = pipe_ends!("mut sender", "receiver")]
 /// sender.write_all(b"hello").await?;
-/// # drop(receiver);
 /// # Ok(()) }
 /// ```
-///
-/// When the receivers are gone, writing fails with
-/// [`BrokenPipe`](io::ErrorKind::BrokenPipe).
 #[derive(Debug)]
 pub struct Sender {
     io: PollEvented<mio_pipe::Sender>,
@@ -450,83 +484,21 @@ impl Sender {
     end_methods!(
         Sender,
         mio_pipe::Sender,
-        Interest::WRITABLE,
-        End::Sender,
-        "sender"
+        WRITABLE,
+        "sender",
+        pipe_ends!("sender", "receiver")
     );
+    writable_methods!(pipe_ends!("sender", "receiver"), "sender", poll_write_ready);
+    try_write_methods!(pipe_ends!("writer", "reader"), "write(2)");
+}
 
-    /// Waits until something can be sent.
-    ///
-    /// ```
-    #[doc = pipe_pair!()]
-    /// sender.writable().await?;
-    /// # drop(receiver);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// If the runtime has been shut down.
-    ///
-    /// # Cancel safety
-    /// Dropping the future ends the wait and takes nothing away.
-    pub async fn writable(&self) -> io::Result<()> {
-        self.ready(Interest::WRITABLE).await?;
-        Ok(())
+impl PollEvented<mio_pipe::Sender> {
+    fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+        self.attempt(Interest::WRITABLE, || (&**self).write(buf))
     }
 
-    /// Waits until something can be sent. Of several tasks that wait with this
-    /// function, or that write, the one that called last is woken.
-    ///
-    /// ```
-    #[doc = pipe_pair!()]
-    /// std::future::poll_fn(|cx| sender.poll_write_ready(cx)).await?;
-    /// # drop(receiver);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// If the runtime has been shut down.
-    pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let ready = self.io.registration().poll_write_ready(cx);
-        ready.map(|ready| ready.map(drop))
-    }
-
-    /// Sends what there is room for, without waiting.
-    ///
-    /// ```
-    #[doc = pipe_pair!()]
-    /// sender.writable().await?;
-    /// assert_eq!(sender.try_write(b"hello")?, 5);
-    /// # drop(receiver);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, and what
-    /// the system says.
-    pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration.try_io(Interest::WRITABLE, || io::Write::write(&mut &*self.io, buf))
-    }
-
-    /// Sends what there is room for of several buffers, without waiting.
-    ///
-    /// ```
-    #[doc = pipe_pair!()]
-    /// sender.writable().await?;
-    /// assert_eq!(sender.try_write_vectored(&[std::io::IoSlice::new(b"hello")])?, 5);
-    /// # drop(receiver);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, and what
-    /// the system says.
-    pub fn try_write_vectored(&self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration.try_io(Interest::WRITABLE, || {
-            io::Write::write_vectored(&mut &*self.io, bufs)
-        })
+    fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.attempt(Interest::WRITABLE, || (&**self).write_vectored(bufs))
     }
 }
 
@@ -537,16 +509,16 @@ impl AsyncWrite for Sender {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let registration = self.io.registration();
-        registration.poll_write_io(cx, || io::Write::write(&mut &*self.io, buf))
+        registration.poll_write_io(cx, || (&*self.io).write(buf))
     }
 
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
+        bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let registration = self.io.registration();
-        registration.poll_write_io(cx, || io::Write::write_vectored(&mut &*self.io, bufs))
+        registration.poll_write_io(cx, || (&*self.io).write_vectored(bufs))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -554,28 +526,30 @@ impl AsyncWrite for Sender {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(())) // the kernel has it
+        Poll::Ready(Ok(())) // the kernel has it already
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(())) // dropping it is what ends a pipe
+        Poll::Ready(Ok(())) // only closing the descriptor ends a pipe
     }
 }
 
 descriptor_traits!(Sender);
 
-/// The end of a pipe that receives.
+/// The receiving end of a pipe.
 ///
-/// ```
-#[doc = pipe_pair!()]
+/// Reading reports the end of the stream when all senders are closed. A named
+/// pipe may get another sender after that.
+///
+/// # Examples
+///
+#[doc = pipe_ends!("mut sender", "mut receiver")]
 /// sender.write_all(b"hello").await?;
 /// let mut bytes = [0; 5];
 /// receiver.read_exact(&mut bytes).await?;
+/// assert_eq!(&bytes, b"hello");
 /// # Ok(()) }
 /// ```
-///
-/// When the senders are gone, reading answers with the end; a pipe with a name
-/// may get another sender after that.
 #[derive(Debug)]
 pub struct Receiver {
     io: PollEvented<mio_pipe::Receiver>,
@@ -585,116 +559,52 @@ impl Receiver {
     end_methods!(
         Receiver,
         mio_pipe::Receiver,
-        Interest::READABLE,
-        End::Receiver,
-        "receiver"
+        READABLE,
+        "receiver",
+        concat!(
+            pipe_ends!("mut sender", "receiver"),
+            "\nsender.write_all(b\"hello\").await?;"
+        )
     );
+    readable_methods!(
+        concat!(
+            pipe_ends!("mut sender", "receiver"),
+            "\nsender.write_all(b\"hello\").await?;"
+        ),
+        "receiver",
+        poll_read_ready
+    );
+    try_read_methods!(
+        concat!(
+            pipe_ends!("mut writer", "reader"),
+            "\nwriter.write_all(b\"hello\").await?;"
+        ),
+        "read(2)"
+    );
+}
 
-    /// Waits until there is something to receive.
-    ///
-    /// ```
-    #[doc = pipe_pair!()]
-    /// sender.write_all(b"hello").await?;
-    /// receiver.readable().await?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// If the runtime has been shut down.
-    ///
-    /// # Cancel safety
-    /// Dropping the future ends the wait and takes nothing away.
-    pub async fn readable(&self) -> io::Result<()> {
-        self.ready(Interest::READABLE).await?;
-        Ok(())
+impl PollEvented<mio_pipe::Receiver> {
+    fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.attempt(Interest::READABLE, || (&**self).read(buf))
     }
 
-    /// Waits until there is something to receive. Of several tasks that wait
-    /// with this function, or that read, the one that called last is woken.
-    ///
-    /// ```
-    #[doc = pipe_pair!()]
-    /// sender.write_all(b"hello").await?;
-    /// std::future::poll_fn(|cx| receiver.poll_read_ready(cx)).await?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// If the runtime has been shut down.
-    pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let ready = self.io.registration().poll_read_ready(cx);
-        ready.map(|ready| ready.map(drop))
+    fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.attempt(Interest::READABLE, || (&**self).read_vectored(bufs))
     }
 
-    /// Receives what is there, without waiting.
-    ///
-    /// ```
-    #[doc = pipe_pair!()]
-    /// sender.write_all(b"hello").await?;
-    /// receiver.readable().await?;
-    /// assert_eq!(receiver.try_read(&mut [0; 16])?, 5);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and what
-    /// the system says.
-    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration.try_io(Interest::READABLE, || io::Read::read(&mut &*self.io, buf))
-    }
-
-    /// Receives what is there into several buffers, without waiting.
-    ///
-    /// ```
-    #[doc = pipe_pair!()]
-    /// sender.write_all(b"hello").await?;
-    /// receiver.readable().await?;
-    /// let mut bytes = [0; 16];
-    /// let mut bufs = [std::io::IoSliceMut::new(&mut bytes)];
-    /// assert_eq!(receiver.try_read_vectored(&mut bufs)?, 5);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and what
-    /// the system says.
-    pub fn try_read_vectored(&self, bufs: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration.try_io(Interest::READABLE, || {
-            io::Read::read_vectored(&mut &*self.io, bufs)
-        })
-    }
-
-    /// Receives what is there, and appends it to `buf`, without waiting.
-    ///
-    /// ```
-    #[doc = pipe_pair!()]
-    /// sender.write_all(b"hello").await?;
-    /// receiver.readable().await?;
-    /// let mut bytes = Vec::with_capacity(16);
-    /// assert_eq!(receiver.try_read_buf(&mut bytes)?, 5);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and what
-    /// the system says.
-    pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        let registration = self.io.registration();
-        registration.try_io(Interest::READABLE, || self.read_once(buf))
-    }
-
-    fn read_once<B: BufMut + ?Sized>(&self, buf: &mut B) -> io::Result<usize> {
-        use std::os::fd::AsFd;
-        let fd = self.as_fd();
-        // SAFETY: `read` counts what the system has written.
-        let (count, ()) = unsafe { fill_buf_mut(buf, |room| Ok((read(fd, room)?, ()))) }?;
-        Ok(count)
+    fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+        self.attempt(Interest::READABLE, || read_buf((**self).as_fd(), buf))
     }
 }
 
-/// `read(2)`, into memory that need not be initialised.
+/// Appends what one `read(2)` returns to `buf`.
+fn read_buf<B: BufMut + ?Sized>(fd: BorrowedFd<'_>, buf: &mut B) -> io::Result<usize> {
+    // SAFETY: `read` returns the number of bytes that the system has written.
+    let (count, ()) = unsafe { fill_buf_mut(buf, |room| Ok((read(fd, room)?, ()))) }?;
+    Ok(count)
+}
+
+/// `read(2)`, into memory that need not be initialized.
 fn read(fd: BorrowedFd<'_>, room: &mut [std::mem::MaybeUninit<u8>]) -> io::Result<usize> {
     // SAFETY: the system writes at most `len` bytes, for which there is room.
     let count = unsafe { libc::read(fd.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
@@ -707,10 +617,10 @@ impl AsyncRead for Receiver {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Not as a stream's: where packets are kept apart, a read stops short
-        // although there is more.
+        // Not `poll_read_stream`: in packet mode (`O_DIRECT`) a read stops at the
+        // end of a packet, although there may be more.
         let registration = self.io.registration();
-        let read = registration.poll_read_io(cx, || self.read_once(buf));
+        let read = registration.poll_read_io(cx, || read_buf(self.as_fd(), buf));
         read.map(|read| read.map(drop))
     }
 }

@@ -9,19 +9,19 @@ use socket2::{Domain, Socket, Type};
 use super::addr::sockaddr_from_path;
 use super::{UnixDatagram, UnixListener, UnixStream};
 
-/// A Unix domain socket that can be given an address before it listens,
-/// connects, or carries datagrams.
+/// A Unix domain socket that can be bound before it listens, connects, or
+/// carries datagrams.
 ///
-/// ```
-#[doc = unix_dir!()]
+/// # Examples
+///
+#[doc = unix_dir!("UnixSocket")]
 /// let socket = UnixSocket::new_stream()?;
-/// socket.bind(dir.join("socket"))?;
+/// socket.bind(dir.join("server"))?;
 /// let listener = socket.listen(128)?;
 ///
 /// let socket = UnixSocket::new_stream()?;
 /// socket.bind(dir.join("client"))?;
-/// let stream = socket.connect(dir.join("socket")).await?;
-/// # drop((listener, stream));
+/// let stream = socket.connect(dir.join("server")).await?;
 /// # Ok(()) }
 /// ```
 pub struct UnixSocket {
@@ -36,24 +36,40 @@ enum SocketKind {
 }
 
 impl UnixSocket {
-    /// A socket for datagrams.
+    /// Creates a socket for datagrams.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let socket = blitzen::net::UnixSocket::new_datagram()?;
-    /// # drop(socket);
-    /// # Ok::<(), std::io::Error>(())
+    /// use blitzen::net::UnixSocket;
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = UnixSocket::new_datagram()?;
+    /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `socket(2)`, such as `EMFILE` without free
+    /// descriptors.
     pub fn new_datagram() -> io::Result<UnixSocket> {
         Self::new(SocketKind::Datagram)
     }
 
-    /// A socket for connections.
+    /// Creates a socket for connections.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let socket = blitzen::net::UnixSocket::new_stream()?;
-    /// # drop(socket);
-    /// # Ok::<(), std::io::Error>(())
+    /// use blitzen::net::UnixSocket;
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let socket = UnixSocket::new_stream()?;
+    /// # Ok(()) }
     /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `socket(2)`, such as `EMFILE` without free
+    /// descriptors.
     pub fn new_stream() -> io::Result<UnixSocket> {
         Self::new(SocketKind::Stream)
     }
@@ -68,10 +84,11 @@ impl UnixSocket {
         Ok(Self { io, kind })
     }
 
-    /// Gives the socket a path, which does not exist yet.
+    /// Binds the socket to `path`, which must not exist yet.
     ///
-    /// ```
-    #[doc = unix_dir!()]
+    /// # Examples
+    ///
+    #[doc = unix_dir!("UnixSocket")]
     /// let socket = UnixSocket::new_stream()?;
     /// socket.bind(dir.join("socket"))?;
     /// assert!(dir.join("socket").exists());
@@ -79,29 +96,31 @@ impl UnixSocket {
     /// ```
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of `bind(2)`, such as
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse) if `path` exists, or
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is too long.
     pub fn bind(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.io.bind(&sockaddr_from_path(path.as_ref())?)
     }
 
-    /// Waits for connections; up to about `backlog` of them may wait to be
-    /// accepted.
+    /// Turns the socket into a listener. About `backlog` connections may wait to
+    /// be accepted.
     ///
-    /// ```
-    #[doc = unix_dir!()]
+    /// # Examples
+    ///
+    #[doc = unix_dir!("UnixSocket")]
     /// let socket = UnixSocket::new_stream()?;
     /// socket.bind(dir.join("socket"))?;
     /// let listener = socket.listen(128)?;
-    /// # drop(listener);
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// What the system says; if it is a socket for datagrams; and if the runtime
-    /// has been shut down.
+    /// Returns the error of `listen(2)`, an error if the socket is for datagrams,
+    /// or an error if the runtime has been shut down.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[track_caller]
     pub fn listen(self, backlog: u32) -> io::Result<UnixListener> {
         self.check_kind(
@@ -112,22 +131,24 @@ impl UnixSocket {
         UnixListener::new(mio::net::UnixListener::from_std(self.io.into()))
     }
 
-    /// Connects to a path.
+    /// Connects to the socket at `path`.
     ///
-    /// ```
-    #[doc = unix_dir!()]
+    /// # Examples
+    ///
+    #[doc = unix_dir!("{UnixListener, UnixSocket}")]
     /// let listener = UnixListener::bind(dir.join("socket"))?;
     /// let stream = UnixSocket::new_stream()?.connect(dir.join("socket")).await?;
-    /// # drop((listener, stream));
     /// # Ok(()) }
     /// ```
     ///
-    /// # Errors
-    /// What the system says; if it is a socket for datagrams; and if the runtime
-    /// has been shut down.
-    ///
     /// # Cancel safety
-    /// Dropping the future closes the socket.
+    /// Dropping the future gives the attempt up and closes the socket.
+    ///
+    /// # Errors
+    /// Returns the error of `connect(2)`, such as
+    /// [`NotFound`](io::ErrorKind::NotFound) or
+    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused); an error if the
+    /// socket is for datagrams; or an error if the runtime has been shut down.
     pub async fn connect(self, path: impl AsRef<Path>) -> io::Result<UnixStream> {
         self.check_kind(
             SocketKind::Stream,
@@ -140,23 +161,23 @@ impl UnixSocket {
         UnixStream::connecting(mio::net::UnixStream::from_std(self.io.into())).await
     }
 
-    /// A socket that carries datagrams.
+    /// Turns the socket into a [`UnixDatagram`].
     ///
-    /// ```
-    #[doc = unix_dir!()]
+    /// # Examples
+    ///
+    #[doc = unix_dir!("UnixSocket")]
     /// let socket = UnixSocket::new_datagram()?;
     /// socket.bind(dir.join("socket"))?;
-    /// let socket: UnixDatagram = socket.datagram()?;
-    /// # drop(socket);
+    /// let datagram = socket.datagram()?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
-    /// If it is a socket for connections; what the system says; and if the
-    /// runtime has been shut down.
+    /// Returns an error if the socket is for connections, or if the runtime has
+    /// been shut down.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[track_caller]
     pub fn datagram(self) -> io::Result<UnixDatagram> {
         self.check_kind(
@@ -183,12 +204,13 @@ impl fmt::Debug for UnixSocket {
 descriptor_traits!(UnixSocket);
 
 impl std::os::fd::FromRawFd for UnixSocket {
-    /// A socket that is not in use yet, in non-blocking mode.
+    /// Creates a socket from `fd`, which must be a Unix domain socket in
+    /// non-blocking mode that is not in use yet.
     ///
     /// # Safety
-    /// The descriptor is open, and belongs to nobody else.
+    /// `fd` must be open, and owned by nobody else.
     unsafe fn from_raw_fd(fd: std::os::fd::RawFd) -> Self {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller hands over an open descriptor that nobody else owns.
         let io = unsafe { Socket::from_raw_fd(fd) };
         let kind = match io.r#type() {
             Ok(Type::DGRAM) => SocketKind::Datagram,

@@ -2,4 +2,4 @@
 
 use super::{SocketAddr, UnixStream};
 
-halves!(UnixStream, SocketAddr, "unix", unix_pair!());
+halves!(UnixStream, SocketAddr, "unix", unix_pair);

@@ -1,3 +1,3 @@
-//! What only Windows has.
+//! Named pipes, which only Windows has.
 
 pub mod named_pipe;

@@ -1,4 +1,9 @@
-//! Pipes with a name, by which processes meet.
+//! Named pipes of Windows.
+//!
+//! One instance of a pipe serves one client. A server creates the next instance
+//! before it hands the connected one to a task, so that clients always find one.
+//!
+//! # Examples
 //!
 //! ```no_run
 //! use blitzen::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,7 +11,7 @@
 //!
 //! # #[blitzen::main(flavor = "current_thread")]
 //! # async fn main() -> std::io::Result<()> {
-//! const NAME: &str = r"\\.\pipe\blitzen-example";
+//! const NAME: &str = r"\\.\pipe\example";
 //!
 //! let mut server = ServerOptions::new().first_pipe_instance(true).create(NAME)?;
 //! let mut client = ClientOptions::new().open(NAME)?;
@@ -19,10 +24,6 @@
 //! # Ok(())
 //! # }
 //! ```
-//!
-//! One instance of a pipe serves one client. A server that wants the next one
-//! creates another instance before it hands the first to a task, so that there
-//! is always one to be found.
 
 use std::ffi::{OsStr, c_void};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -52,173 +53,132 @@ use windows_sys::Win32::System::SystemServices::ACCESS_SYSTEM_SECURITY;
 
 use crate::io::{AsyncRead, AsyncWrite, BOTH, Interest, PollEvented, ReadBuf, Ready, fill_buf_mut};
 
-/// What a pipe's buffers hold unless told otherwise.
+/// The size of a pipe's buffers unless the server sets another, in bytes.
 const BUFFER_SIZE: u32 = 65_536;
 
-/// What both ends can do.
+/// What both ends share. `$pair` begins an example with this end and the
+/// other one.
 macro_rules! end_methods {
-    ($pipe:ident) => {
-        /// Takes over a handle, which has to be one of an end of this kind that
-        /// was opened for overlapped operations.
+    ($pipe:ident, $pair:ident) => {
+        /// Creates this end of a pipe from `handle`, which must have been opened
+        /// for overlapped operations.
+        ///
+        /// # Examples
+        ///
+        /// ```no_run
+        #[doc = concat!("use blitzen::net::windows::named_pipe::", stringify!($pipe), ";")]
+        /// use std::os::windows::io::{IntoRawHandle, OwnedHandle};
+        ///
+        #[doc = concat!("fn take_over(handle: OwnedHandle) -> std::io::Result<", stringify!($pipe), "> {")]
+        ///     // SAFETY: `handle` is open, and nobody else's.
+        #[doc = concat!("    unsafe { ", stringify!($pipe), "::from_raw_handle(handle.into_raw_handle()) }")]
+        /// }
+        /// ```
         ///
         /// # Errors
-        /// What the system says, and if the runtime has been shut down.
+        /// Returns the error of registering with the completion port, or an error
+        /// if the runtime has been shut down.
         ///
         /// # Panics
-        /// Outside a runtime, and in one without I/O.
+        /// Panics outside a runtime, and in a runtime without I/O.
         ///
         /// # Safety
-        /// The handle is open, and nobody else's.
+        /// `handle` must be open, and owned by nobody else.
         #[track_caller]
         pub unsafe fn from_raw_handle(handle: RawHandle) -> io::Result<Self> {
-            // SAFETY: the caller's word.
+            // SAFETY: the caller hands over an open handle that nobody else owns.
             let pipe = unsafe { mio::windows::NamedPipe::from_raw_handle(handle) };
             let io = PollEvented::new(pipe, BOTH, Ready::EMPTY)?;
             Ok(Self { io })
         }
 
-        /// What is known of the pipe.
+        fn io(&self) -> &PollEvented<mio::windows::NamedPipe> {
+            &self.io
+        }
+
+        /// Returns the mode, the sizes and the end of the pipe.
+        ///
+        /// # Examples
+        ///
+        #[doc = $pair!("pipe", "other")]
+        /// println!("{:?}", pipe.info()?);
+        /// # Ok(()) }
+        /// ```
         ///
         /// # Errors
-        /// What the system says.
+        /// Returns the error of `GetNamedPipeInfo`.
         pub fn info(&self) -> io::Result<PipeInfo> {
             info(self.as_handle())
         }
 
-        /// Waits until the pipe is ready for any of `interest`.
-        ///
-        /// # Errors
-        /// If the runtime has been shut down.
-        ///
-        /// # Cancel safety
-        /// Dropping the future ends the wait and takes nothing away.
-        pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-            let event = self.io.registration().readiness(interest).await?;
-            Ok(event.ready())
-        }
+        ready_method!($pair!("pipe", "other"), "pipe", "WRITABLE");
+        readable_methods!(
+            concat!(
+                $pair!("pipe", "mut other"),
+                "\nother.write_all(b\"hello\").await?;"
+            ),
+            "pipe",
+            poll_read_ready
+        );
+        writable_methods!($pair!("pipe", "other"), "pipe", poll_write_ready);
+        try_read_methods!(
+            concat!(
+                $pair!("reader", "mut writer"),
+                "\nwriter.write_all(b\"hello\").await?;"
+            ),
+            "ReadFile"
+        );
+        try_write_methods!($pair!("writer", "reader"), "WriteFile");
 
-        /// Waits until the pipe can be read.
+        /// Calls `f` if the pipe is ready for `interest`.
+        ///
+        /// `f` must work on this pipe, and must not block. If it returns
+        /// [`WouldBlock`](io::ErrorKind::WouldBlock), the readiness is forgotten
+        /// until the system reports it again.
+        ///
+        /// # Examples
+        ///
+        #[doc = $pair!("pipe", "other")]
+        /// pipe.writable().await?;
+        /// assert_eq!(pipe.try_io(Interest::WRITABLE, || Ok(42))?, 42);
+        /// # Ok(()) }
+        /// ```
         ///
         /// # Errors
-        /// If the runtime has been shut down.
-        ///
-        /// # Cancel safety
-        /// Dropping the future ends the wait and takes nothing away.
-        pub async fn readable(&self) -> io::Result<()> {
-            self.ready(Interest::READABLE).await?;
-            Ok(())
-        }
-
-        /// Waits until the pipe can be written to.
-        ///
-        /// # Errors
-        /// If the runtime has been shut down.
-        ///
-        /// # Cancel safety
-        /// Dropping the future ends the wait and takes nothing away.
-        pub async fn writable(&self) -> io::Result<()> {
-            self.ready(Interest::WRITABLE).await?;
-            Ok(())
-        }
-
-        /// Waits until the pipe can be read. Of several tasks that wait with
-        /// this function, or that read, the one that called last is woken.
-        ///
-        /// # Errors
-        /// If the runtime has been shut down.
-        pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            let ready = self.io.registration().poll_read_ready(cx);
-            ready.map(|ready| ready.map(drop))
-        }
-
-        /// Waits until the pipe can be written to. Of several tasks that wait
-        /// with this function, or that write, the one that called last is woken.
-        ///
-        /// # Errors
-        /// If the runtime has been shut down.
-        pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            let ready = self.io.registration().poll_write_ready(cx);
-            ready.map(|ready| ready.map(drop))
-        }
-
-        /// Reads what is there, without waiting.
-        ///
-        /// # Errors
-        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and
-        /// what the system says.
-        pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-            let registration = self.io.registration();
-            registration.try_io(Interest::READABLE, || (&*self.io).read(buf))
-        }
-
-        /// Reads what is there into several buffers, without waiting.
-        ///
-        /// # Errors
-        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and
-        /// what the system says.
-        pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-            let registration = self.io.registration();
-            registration.try_io(Interest::READABLE, || (&*self.io).read_vectored(bufs))
-        }
-
-        /// Reads what is there, and appends it to `buf`, without waiting.
-        ///
-        /// # Errors
-        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and
-        /// what the system says.
-        pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-            let registration = self.io.registration();
-            registration.try_io(Interest::READABLE, || read_once(&self.io, buf))
-        }
-
-        /// Writes what there is room for, without waiting.
-        ///
-        /// # Errors
-        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, and
-        /// what the system says.
-        pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-            let registration = self.io.registration();
-            registration.try_io(Interest::WRITABLE, || (&*self.io).write(buf))
-        }
-
-        /// Writes what there is room for of several buffers, without waiting.
-        ///
-        /// # Errors
-        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, and
-        /// what the system says.
-        pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-            let registration = self.io.registration();
-            registration.try_io(Interest::WRITABLE, || (&*self.io).write_vectored(bufs))
-        }
-
-        /// Tries an operation of one's own if the pipe may be ready for it;
-        /// otherwise, or if it would have blocked, the answer is
-        /// [`WouldBlock`](io::ErrorKind::WouldBlock).
-        ///
-        /// # Errors
-        /// Those of the operation.
+        /// Returns [`WouldBlock`](io::ErrorKind::WouldBlock) without calling `f`
+        /// if the pipe is not ready, and otherwise the error of `f`.
         pub fn try_io<R>(
             &self,
             interest: Interest,
             f: impl FnOnce() -> io::Result<R>,
         ) -> io::Result<R> {
-            self.io.registration().try_io(interest, f)
+            self.io.attempt(interest, f)
         }
 
-        /// Tries an operation of one's own, again and again, until it does not
-        /// block; waits for `interest` in between.
+        /// Calls `f` until it does not return
+        /// [`WouldBlock`](io::ErrorKind::WouldBlock), and waits for `interest`
+        /// before each call.
         ///
-        /// # Errors
-        /// Those of the operation, and if the runtime has been shut down.
+        /// # Examples
+        ///
+        #[doc = $pair!("pipe", "other")]
+        /// assert_eq!(pipe.async_io(Interest::WRITABLE, || Ok(42)).await?, 42);
+        /// # Ok(()) }
+        /// ```
         ///
         /// # Cancel safety
-        /// The operation is tried to its end or not at all.
+        /// If the future is dropped before it completes, no call of `f` has
+        /// succeeded.
+        ///
+        /// # Errors
+        /// Returns the error of `f`, or an error if the runtime has been shut
+        /// down.
         pub async fn async_io<R>(
             &self,
             interest: Interest,
             f: impl FnMut() -> io::Result<R>,
         ) -> io::Result<R> {
-            self.io.registration().async_io(interest, f).await
+            self.io.attempts(interest, f).await
         }
     };
 }
@@ -232,7 +192,7 @@ macro_rules! end_traits {
                 buf: &mut ReadBuf<'_>,
             ) -> Poll<io::Result<()>> {
                 let registration = self.io.registration();
-                let read = registration.poll_read_io(cx, || read_once(&self.io, buf));
+                let read = registration.poll_read_io(cx, || read_buf(&self.io, buf));
                 read.map(|read| read.map(drop))
             }
         }
@@ -257,11 +217,11 @@ macro_rules! end_traits {
             }
 
             fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(())) // the system has it
+                Poll::Ready(Ok(())) // the system has it already
             }
 
             fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Poll::Ready(Ok(())) // dropping it is what ends a pipe
+                Poll::Ready(Ok(())) // only closing the handle ends a pipe
             }
         }
 
@@ -273,25 +233,27 @@ macro_rules! end_traits {
 
         impl AsHandle for $pipe {
             fn as_handle(&self) -> BorrowedHandle<'_> {
-                // SAFETY: the handle is open as long as the pipe is borrowed.
+                // SAFETY: the handle stays open while the pipe is borrowed.
                 unsafe { BorrowedHandle::borrow_raw(self.as_raw_handle()) }
             }
         }
     };
 }
 
-/// The end of a named pipe that waits for a client; made by [`ServerOptions`].
+/// The server's end of a named pipe, created by [`ServerOptions`].
+///
+/// # Examples
 ///
 /// ```no_run
 /// use blitzen::net::windows::named_pipe::ServerOptions;
 ///
 /// # #[blitzen::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
-/// let mut server = ServerOptions::new().create(r"\\.\pipe\blitzen-server")?;
+/// let mut server = ServerOptions::new().create(r"\\.\pipe\example")?;
 /// loop {
 ///     server.connect().await?;
 ///     let connected = server;
-///     server = ServerOptions::new().create(r"\\.\pipe\blitzen-server")?;
+///     server = ServerOptions::new().create(r"\\.\pipe\example")?;
 ///     blitzen::spawn(async move { drop(connected) });
 /// }
 /// # }
@@ -302,18 +264,27 @@ pub struct NamedPipeServer {
 }
 
 impl NamedPipeServer {
-    end_methods!(NamedPipeServer);
+    end_methods!(NamedPipeServer, named_pipe_server);
 
-    /// Waits for a client.
+    /// Waits for a client to open the pipe.
     ///
-    /// # Errors
-    /// What the system says, and if the runtime has been shut down.
+    /// # Examples
+    ///
+    #[doc = named_pipe_server!("server", "client")]
+    /// server.connect().await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Cancel safety
-    /// A client that comes after the future was dropped is found by the next.
+    /// If the future is dropped, the next call gets a client that has come in
+    /// the meantime.
+    ///
+    /// # Errors
+    /// Returns the error of `ConnectNamedPipe`, or an error if the runtime has
+    /// been shut down.
     pub async fn connect(&self) -> io::Result<()> {
-        // The pipe becomes writable when a client has come, but not before
-        // somebody has asked for one.
+        // The first call starts the wait; the pipe becomes writable when a
+        // client has come.
         match self.io.connect() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             result => return result,
@@ -324,10 +295,19 @@ impl NamedPipeServer {
             .await
     }
 
-    /// Lets the client go; then another one may be waited for.
+    /// Disconnects the client, so that [`connect`](Self::connect) can wait for
+    /// another one.
+    ///
+    /// # Examples
+    ///
+    #[doc = named_pipe_server!("server", "client")]
+    /// server.connect().await?;
+    /// server.disconnect()?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the error of `DisconnectNamedPipe`.
     pub fn disconnect(&self) -> io::Result<()> {
         self.io.disconnect()
     }
@@ -335,8 +315,9 @@ impl NamedPipeServer {
 
 end_traits!(NamedPipeServer);
 
-/// The end of a named pipe that was opened by its name; made by
-/// [`ClientOptions`].
+/// The client's end of a named pipe, created by [`ClientOptions`].
+///
+/// # Examples
 ///
 /// ```no_run
 /// use blitzen::io::AsyncWriteExt;
@@ -344,7 +325,7 @@ end_traits!(NamedPipeServer);
 ///
 /// # #[blitzen::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
-/// let mut client = ClientOptions::new().open(r"\\.\pipe\blitzen-server")?;
+/// let mut client = ClientOptions::new().open(r"\\.\pipe\example")?;
 /// client.write_all(b"hello").await?;
 /// # Ok(())
 /// # }
@@ -355,27 +336,52 @@ pub struct NamedPipeClient {
 }
 
 impl NamedPipeClient {
-    end_methods!(NamedPipeClient);
+    end_methods!(NamedPipeClient, named_pipe_client);
 }
 
 end_traits!(NamedPipeClient);
 
-fn read_once<B: BufMut + ?Sized>(pipe: &mio::windows::NamedPipe, buf: &mut B) -> io::Result<usize> {
+impl PollEvented<mio::windows::NamedPipe> {
+    fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.attempt(Interest::READABLE, || (&**self).read(buf))
+    }
+
+    fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.attempt(Interest::READABLE, || (&**self).read_vectored(bufs))
+    }
+
+    fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+        self.attempt(Interest::READABLE, || read_buf(self, buf))
+    }
+
+    fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+        self.attempt(Interest::WRITABLE, || (&**self).write(buf))
+    }
+
+    fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.attempt(Interest::WRITABLE, || (&**self).write_vectored(bufs))
+    }
+}
+
+/// Appends what one read returns to `buf`.
+fn read_buf<B: BufMut + ?Sized>(pipe: &mio::windows::NamedPipe, buf: &mut B) -> io::Result<usize> {
     let read = |room: &mut [std::mem::MaybeUninit<u8>]| {
         for byte in &mut *room {
             byte.write(0);
         }
-        // SAFETY: just written.
+        // SAFETY: every byte was just written.
         let room = unsafe { room.assume_init_mut() };
         let mut pipe = pipe;
         Ok((pipe.read(room)?, ()))
     };
-    // SAFETY: a read counts what it has written, and the rest is written too.
+    // SAFETY: a read returns the number of bytes that it has written.
     let (count, ()) = unsafe { fill_buf_mut(buf, read) }?;
     Ok(count)
 }
 
-/// How a server's end of a pipe is made.
+/// Options for creating the server's end of a named pipe.
+///
+/// # Examples
 ///
 /// ```no_run
 /// use blitzen::net::windows::named_pipe::ServerOptions;
@@ -384,8 +390,7 @@ fn read_once<B: BufMut + ?Sized>(pipe: &mio::windows::NamedPipe, buf: &mut B) ->
 /// # async fn main() -> std::io::Result<()> {
 /// let server = ServerOptions::new()
 ///     .first_pipe_instance(true)
-///     .create(r"\\.\pipe\blitzen-first")?;
-/// # drop(server);
+///     .create(r"\\.\pipe\example")?;
 /// # Ok(())
 /// # }
 /// ```
@@ -400,7 +405,16 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// A pipe of bytes that goes both ways, for clients of this machine.
+    /// Creates options for a pipe of bytes in both directions, for clients of
+    /// this machine.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ServerOptions;
+    ///
+    /// let options = ServerOptions::new();
+    /// ```
     pub fn new() -> ServerOptions {
         ServerOptions {
             open_mode: PIPE_ACCESS_INBOUND | PIPE_ACCESS_OUTBOUND | FILE_FLAG_OVERLAPPED,
@@ -420,52 +434,134 @@ impl ServerOptions {
         self
     }
 
-    /// Whether bytes flow, or messages are kept apart.
+    /// Sets whether the pipe is a stream of bytes or of messages.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::{ServerOptions, PipeMode};
+    ///
+    /// let mut options = ServerOptions::new();
+    /// options.pipe_mode(PipeMode::Message);
+    /// ```
     pub fn pipe_mode(&mut self, pipe_mode: PipeMode) -> &mut Self {
         self.pipe_mode = pipe_mode;
         self
     }
 
-    /// Whether the client may write.
+    /// Sets whether data may flow from the client to the server.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ServerOptions;
+    ///
+    /// let mut options = ServerOptions::new();
+    /// options.access_inbound(false);
+    /// ```
     pub fn access_inbound(&mut self, allowed: bool) -> &mut Self {
         self.set(PIPE_ACCESS_INBOUND, allowed)
     }
 
-    /// Whether the client may read.
+    /// Sets whether data may flow from the server to the client.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ServerOptions;
+    ///
+    /// let mut options = ServerOptions::new();
+    /// options.access_outbound(false);
+    /// ```
     pub fn access_outbound(&mut self, allowed: bool) -> &mut Self {
         self.set(PIPE_ACCESS_OUTBOUND, allowed)
     }
 
-    /// Refuses to make the pipe if there is one of that name already.
+    /// Sets whether creating the pipe fails if one of that name exists.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ServerOptions;
+    ///
+    /// let mut options = ServerOptions::new();
+    /// options.first_pipe_instance(true);
+    /// ```
     pub fn first_pipe_instance(&mut self, first: bool) -> &mut Self {
         self.set(FILE_FLAG_FIRST_PIPE_INSTANCE, first)
     }
 
-    /// Asks for the right to change the pipe's access control list.
+    /// Requests the right to change the pipe's access control list (`WRITE_DAC`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ServerOptions;
+    ///
+    /// let mut options = ServerOptions::new();
+    /// options.write_dac(true);
+    /// ```
     pub fn write_dac(&mut self, requested: bool) -> &mut Self {
         self.set(WRITE_DAC, requested)
     }
 
-    /// Asks for the right to change the pipe's owner.
+    /// Requests the right to change the pipe's owner (`WRITE_OWNER`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ServerOptions;
+    ///
+    /// let mut options = ServerOptions::new();
+    /// options.write_owner(true);
+    /// ```
     pub fn write_owner(&mut self, requested: bool) -> &mut Self {
         self.set(WRITE_OWNER, requested)
     }
 
-    /// Asks for the right to change how access is audited.
+    /// Requests the right to change how access is audited
+    /// (`ACCESS_SYSTEM_SECURITY`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ServerOptions;
+    ///
+    /// let mut options = ServerOptions::new();
+    /// options.access_system_security(true);
+    /// ```
     pub fn access_system_security(&mut self, requested: bool) -> &mut Self {
         self.set(ACCESS_SYSTEM_SECURITY, requested)
     }
 
-    /// Whether clients of other machines are turned away.
+    /// Sets whether clients of other machines are rejected.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ServerOptions;
+    ///
+    /// let mut options = ServerOptions::new();
+    /// options.reject_remote_clients(false);
+    /// ```
     pub fn reject_remote_clients(&mut self, reject: bool) -> &mut Self {
         self.reject_remote_clients = reject;
         self
     }
 
-    /// How many instances of the pipe there may be; the first one decides.
+    /// Sets how many instances of the pipe may exist; the first instance decides.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ServerOptions;
+    ///
+    /// let mut options = ServerOptions::new();
+    /// options.max_instances(16);
+    /// ```
     ///
     /// # Panics
-    /// If it is more than 254.
+    /// Panics if `instances` is more than 254.
     #[track_caller]
     pub fn max_instances(&mut self, instances: usize) -> &mut Self {
         assert!(instances < 255, "cannot specify more than 254 instances");
@@ -473,41 +569,87 @@ impl ServerOptions {
         self
     }
 
-    /// How much may wait to be read by the client.
+    /// Sets the size of the buffer for data to the client, in bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ServerOptions;
+    ///
+    /// let mut options = ServerOptions::new();
+    /// options.out_buffer_size(4096);
+    /// ```
     pub fn out_buffer_size(&mut self, buffer: u32) -> &mut Self {
         self.out_buffer_size = buffer;
         self
     }
 
-    /// How much may wait to be read by the server.
+    /// Sets the size of the buffer for data to the server, in bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ServerOptions;
+    ///
+    /// let mut options = ServerOptions::new();
+    /// options.in_buffer_size(4096);
+    /// ```
     pub fn in_buffer_size(&mut self, buffer: u32) -> &mut Self {
         self.in_buffer_size = buffer;
         self
     }
 
-    /// Makes an instance of the pipe, which a client may open at once.
+    /// Creates an instance of the pipe named `addr`, which a client may open at
+    /// once.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use blitzen::net::windows::named_pipe::ServerOptions;
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = ServerOptions::new().create(r"\\.\pipe\example")?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down.
+    /// Returns the error of `CreateNamedPipeW`, such as
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) for a first instance
+    /// that is not the first, or an error if the runtime has been shut down.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[track_caller]
     pub fn create(&self, addr: impl AsRef<OsStr>) -> io::Result<NamedPipeServer> {
         // SAFETY: without attributes there is nothing that could be invalid.
         unsafe { self.create_with_security_attributes_raw(addr, ptr::null_mut()) }
     }
 
-    /// The same, with security attributes.
+    /// Creates an instance like [`create`](Self::create), with the security
+    /// attributes `attrs`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use blitzen::net::windows::named_pipe::ServerOptions;
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (name, attrs) = (r"\\.\pipe\example", std::ptr::null_mut());
+    /// // SAFETY: `attrs` is null.
+    /// let server = unsafe { ServerOptions::new().create_with_security_attributes_raw(name, attrs) }?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// What the system says, and if the runtime has been shut down.
+    /// As for [`create`](Self::create).
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and in a runtime without I/O.
     ///
     /// # Safety
-    /// `attrs` is null, or points to a valid `SECURITY_ATTRIBUTES`.
+    /// `attrs` must be null, or point to a valid `SECURITY_ATTRIBUTES`.
     #[track_caller]
     pub unsafe fn create_with_security_attributes_raw(
         &self,
@@ -524,7 +666,7 @@ impl ServerOptions {
             false => PIPE_ACCEPT_REMOTE_CLIENTS,
         };
         // SAFETY: the name ends with a zero and outlives the call; the
-        // attributes are valid by the caller's word.
+        // caller vouches for the attributes.
         let handle = unsafe {
             CreateNamedPipeW(
                 name.as_ptr(),
@@ -538,7 +680,7 @@ impl ServerOptions {
             )
         };
         let handle = opened(handle)?;
-        // SAFETY: it was just opened, for overlapped operations.
+        // SAFETY: the handle was just opened, for overlapped operations.
         unsafe { NamedPipeServer::from_raw_handle(into_raw(handle)) }
     }
 }
@@ -549,15 +691,16 @@ impl Default for ServerOptions {
     }
 }
 
-/// How a client opens a pipe.
+/// Options for opening the client's end of a named pipe.
+///
+/// # Examples
 ///
 /// ```no_run
 /// use blitzen::net::windows::named_pipe::ClientOptions;
 ///
 /// # #[blitzen::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
-/// let client = ClientOptions::new().open(r"\\.\pipe\blitzen-server")?;
-/// # drop(client);
+/// let client = ClientOptions::new().open(r"\\.\pipe\example")?;
 /// # Ok(())
 /// # }
 /// ```
@@ -569,8 +712,16 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// For reading and writing bytes; the server may identify the client, and no
-    /// more.
+    /// Creates options for reading and writing bytes. The server may identify the
+    /// client, but not act as it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ClientOptions;
+    ///
+    /// let options = ClientOptions::new();
+    /// ```
     pub fn new() -> Self {
         Self {
             access: GENERIC_READ | GENERIC_WRITE,
@@ -587,53 +738,116 @@ impl ClientOptions {
         self
     }
 
-    /// Whether the client will read.
+    /// Sets whether the client may read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ClientOptions;
+    ///
+    /// let mut options = ClientOptions::new();
+    /// options.read(false);
+    /// ```
     pub fn read(&mut self, allowed: bool) -> &mut Self {
         self.set(GENERIC_READ, allowed)
     }
 
-    /// Whether the client will write.
+    /// Sets whether the client may write.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ClientOptions;
+    ///
+    /// let mut options = ClientOptions::new();
+    /// options.write(false);
+    /// ```
     pub fn write(&mut self, allowed: bool) -> &mut Self {
         self.set(GENERIC_WRITE, allowed)
     }
 
-    /// How far the server may act as the client.
+    /// Sets how far the server may act as the client (`SECURITY_*` flags of
+    /// `CreateFileW`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::ClientOptions;
+    ///
+    /// let mut options = ClientOptions::new();
+    /// options.security_qos_flags(0); // SECURITY_ANONYMOUS
+    /// ```
     pub fn security_qos_flags(&mut self, flags: u32) -> &mut Self {
         self.security_qos_flags = flags | SECURITY_SQOS_PRESENT;
         self
     }
 
-    /// Whether bytes are read as they come, or message by message.
+    /// Sets whether the client reads a stream of bytes or of messages.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::net::windows::named_pipe::{ClientOptions, PipeMode};
+    ///
+    /// let mut options = ClientOptions::new();
+    /// options.pipe_mode(PipeMode::Message);
+    /// ```
     pub fn pipe_mode(&mut self, pipe_mode: PipeMode) -> &mut Self {
         self.pipe_mode = pipe_mode;
         self
     }
 
-    /// Opens the pipe.
+    /// Opens the pipe named `addr`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use blitzen::net::windows::named_pipe::ClientOptions;
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let client = ClientOptions::new().open(r"\\.\pipe\example")?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// [`NotFound`](io::ErrorKind::NotFound) if there is none of that name;
-    /// `ERROR_PIPE_BUSY` if every instance has a client: wait a moment, and try
-    /// again; and if the runtime has been shut down.
+    /// Returns the error of `CreateFileW`, such as
+    /// [`NotFound`](io::ErrorKind::NotFound), or `ERROR_PIPE_BUSY` if every
+    /// instance has a client: wait a moment, and try again. Returns an error if
+    /// the runtime has been shut down.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[track_caller]
     pub fn open(&self, addr: impl AsRef<OsStr>) -> io::Result<NamedPipeClient> {
         // SAFETY: without attributes there is nothing that could be invalid.
         unsafe { self.open_with_security_attributes_raw(addr, ptr::null_mut()) }
     }
 
-    /// The same, with security attributes.
+    /// Opens the pipe like [`open`](Self::open), with the security attributes
+    /// `attrs`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use blitzen::net::windows::named_pipe::ClientOptions;
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (name, attrs) = (r"\\.\pipe\example", std::ptr::null_mut());
+    /// // SAFETY: `attrs` is null.
+    /// let client = unsafe { ClientOptions::new().open_with_security_attributes_raw(name, attrs) }?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As for [`open`](Self::open).
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and in a runtime without I/O.
     ///
     /// # Safety
-    /// `attrs` is null, or points to a valid `SECURITY_ATTRIBUTES`.
+    /// `attrs` must be null, or point to a valid `SECURITY_ATTRIBUTES`.
     #[track_caller]
     pub unsafe fn open_with_security_attributes_raw(
         &self,
@@ -642,7 +856,7 @@ impl ClientOptions {
     ) -> io::Result<NamedPipeClient> {
         let name = wide(addr.as_ref())?;
         // SAFETY: the name ends with a zero and outlives the call; the
-        // attributes are valid by the caller's word.
+        // caller vouches for the attributes.
         let handle = unsafe {
             CreateFileW(
                 name.as_ptr(),
@@ -670,7 +884,7 @@ impl ClientOptions {
                 return Err(io::Error::last_os_error());
             }
         }
-        // SAFETY: it was just opened, for overlapped operations.
+        // SAFETY: the handle was just opened, for overlapped operations.
         unsafe { NamedPipeClient::from_raw_handle(into_raw(handle)) }
     }
 }
@@ -681,45 +895,73 @@ impl Default for ClientOptions {
     }
 }
 
-/// Whether a pipe keeps messages apart.
+/// Whether a pipe is a stream of bytes or of messages.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::net::windows::named_pipe::{PipeMode, ServerOptions};
+///
+/// let mut options = ServerOptions::new();
+/// options.pipe_mode(PipeMode::Message);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PipeMode {
-    /// Bytes flow.
+    /// A stream of bytes.
     Byte,
-    /// What was written at once is read at once.
+    /// A stream of messages: each write is one message.
     Message,
 }
 
-/// Which end of a pipe this is.
+/// An end of a pipe.
+///
+/// # Examples
+///
+#[doc = named_pipe_server!("server", "client")]
+/// use blitzen::net::windows::named_pipe::PipeEnd;
+///
+/// assert_eq!(server.info()?.end, PipeEnd::Server);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PipeEnd {
-    /// The one that opened it.
+    /// The end that opened the pipe.
     Client,
-    /// The one that made it.
+    /// The end that created the pipe.
     Server,
 }
 
-/// What is known of a pipe.
+/// The properties of a pipe, returned by `info`.
+///
+/// # Examples
+///
+#[doc = named_pipe_server!("server", "client")]
+/// use blitzen::net::windows::named_pipe::PipeInfo;
+///
+/// let info: PipeInfo = server.info()?;
+/// println!("at most {} instances", info.max_instances);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PipeInfo {
-    /// Whether it keeps messages apart.
+    /// Whether the pipe is a stream of bytes or of messages.
     pub mode: PipeMode,
     /// Which end this is.
     pub end: PipeEnd,
-    /// How many instances there may be.
+    /// How many instances may exist.
     pub max_instances: u32,
-    /// How much may wait to be read by the other end.
+    /// The size of the buffer for data to the other end, in bytes.
     pub out_buffer_size: u32,
-    /// How much may wait to be read here.
+    /// The size of the buffer for data to this end, in bytes.
     pub in_buffer_size: u32,
 }
 
 fn info(pipe: BorrowedHandle<'_>) -> io::Result<PipeInfo> {
     let (mut flags, mut out_buffer_size, mut in_buffer_size, mut max_instances) = (0, 0, 0, 0);
-    // SAFETY: the handle is open, and each place may be written to.
+    // SAFETY: the handle is open, and the pointers are to integers.
     let done = unsafe {
         GetNamedPipeInfo(
             pipe.as_raw_handle(),
@@ -747,7 +989,7 @@ fn info(pipe: BorrowedHandle<'_>) -> io::Result<PipeInfo> {
     })
 }
 
-/// A name as the system wants it.
+/// Converts a name to UTF-16 with a final zero.
 fn wide(name: &OsStr) -> io::Result<Vec<u16>> {
     let mut wide: Vec<u16> = name.encode_wide().collect();
     if wide.contains(&0) {
@@ -763,7 +1005,7 @@ fn opened(handle: RawHandle) -> io::Result<OwnedHandle> {
     if handle == INVALID_HANDLE_VALUE {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was just opened, for us.
+    // SAFETY: the handle was just opened, and nobody else has it.
     Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
