@@ -2,6 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`backoff`] | when to try again what has failed lately |
 //! | [`shim`] | std or loom: atomics, cells, locks, threads |
 //! | [`field`] | named bit ranges of a packed word |
 //! | [`pad`] | cache-line padding |
@@ -23,6 +24,7 @@
 //!
 //! The crate is an implementation detail: its interface may change with any release.
 
+pub mod backoff;
 pub mod block_on;
 pub mod coop;
 pub mod delay;
