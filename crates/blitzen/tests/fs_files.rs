@@ -381,6 +381,24 @@ fn a_file_that_the_kernel_knows_nothing_of_beforehand_is_read_all_the_same() {
     });
 }
 
+/// It has a position, in a way: but what was read does not come again.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_no_file_is_never_read_ahead() {
+    use std::os::fd::{FromRawFd, OwnedFd};
+    on_each(async || {
+        // SAFETY: numbers; and the descriptor is new.
+        let event = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, 0)) };
+        let mut file = File::from(event.try_clone().unwrap());
+        let mut room = [0; 8];
+        let mut read = std::pin::pin!(file.read(&mut room));
+        poll_once(read.as_mut()).await;
+        std::io::Write::write_all(&mut std::fs::File::from(event), &1_u64.to_ne_bytes()).unwrap();
+        assert_eq!(read.await.unwrap(), 8);
+        assert_eq!(u64::from_ne_bytes(room), 1);
+    });
+}
+
 #[test]
 fn a_named_pipe_is_opened_when_the_other_end_is() {
     on_each(async || {

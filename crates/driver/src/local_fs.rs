@@ -1,10 +1,10 @@
-//! Telling what the kernel is likely to do soon.
+//! Which paths and files are on a local file system: one of this machine, without
+//! a server to ask.
 //!
-//! Making, opening and removing files of a disk in this machine takes some
-//! microseconds, unless the disk has to be waited for; and nobody can tell, for
-//! the kernel cannot be asked to do it at once or not at all. But it can be told
-//! where it is likely: where the directory is in memory, on a file system that
-//! has no server to ask. And what would wait for another program, perhaps for
+//! Creating, opening and removing files takes some microseconds there, unless the
+//! disk has to be waited for. The kernel cannot be asked to do it without waiting
+//! or not at all. But where the directory is in memory on a local file system it
+//! is likely to be short; and what would wait for another program, perhaps for
 //! ever, can be left out.
 
 use std::cell::RefCell;
@@ -14,27 +14,23 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::nowait::{NoWait, Opened, find_cached, is_regular, stat_cached};
+use blitzen_util::backoff::Backoff;
 
-/// A directory that has been looked at is believed in so many times: what it
-/// tells is only likely.
-const BELIEVED: u32 = 64;
-/// The same for one that is far: it may be in memory soon.
-const BELIEVED_FAR: u32 = 4;
+use crate::nowait::{NoWait, Opened, file_type, find_cached, is_regular, stat_cached, statx};
 
-/// Whether a path's directory is in memory, on a file system of this machine; as
-/// far as is known, and known lately.
+/// Returns whether a path's directory is in memory, on a local file system: as far
+/// as is known, and was checked lately.
 ///
 /// ```
 /// use std::path::Path;
 /// use blitzen_driver::local_fs::is_local;
 ///
-/// println!("soon, or not: {}", is_local(Path::new("/etc/passwd")));
-/// assert!(!is_local(Path::new("/proc/self/status")), "what is that?");
+/// println!("{}", is_local(Path::new("/etc/passwd")));
+/// assert!(!is_local(Path::new("/proc/self/status")), "no disk, but a program");
 /// ```
 pub fn is_local(path: &Path) -> bool {
     let directory = directory_of(path.as_os_str().as_bytes());
-    DIR_CACHE.with_borrow_mut(|seen| seen.is_local(directory))
+    DIR_CACHE.with_borrow_mut(|cache| cache.check(directory))
 }
 
 /// Without the last part.
@@ -50,68 +46,123 @@ fn directory_of(path: &[u8]) -> &[u8] {
 }
 
 thread_local! {
-    static DIR_CACHE: RefCell<DirCache> = const { RefCell::new(DirCache { two: [const { CachedDir::NONE }; 2] }) };
+    static DIR_CACHE: RefCell<DirCache> = const { RefCell::new(DirCache::new()) };
 }
 
-/// The last directories of a thread, the newest first.
+/// The last directories that a thread has checked, the newest first: two, since
+/// files are renamed from one to another. A check takes three system calls, about
+/// as many as what is then done there.
 struct DirCache {
-    two: [CachedDir; 2],
+    entries: [CachedDir; 2],
 }
 
 struct CachedDir {
-    directory: Vec<u8>,
+    path: Vec<u8>,
     is_local: bool,
-    /// How often it is believed yet.
-    uses: u32,
+    /// Checked again ever less often, as long as the answer stays the same.
+    recheck: Backoff<64>,
 }
 
 impl CachedDir {
-    const NONE: Self = Self {
-        directory: Vec::new(),
-        is_local: false,
-        uses: 0,
-    };
+    const fn new() -> Self {
+        Self {
+            path: Vec::new(),
+            is_local: false,
+            recheck: Backoff::new(),
+        }
+    }
 }
 
 impl DirCache {
-    fn is_local(&mut self, directory: &[u8]) -> bool {
-        if self.two[0].directory != directory {
-            self.two.swap(0, 1);
+    const fn new() -> Self {
+        Self {
+            entries: [CachedDir::new(), CachedDir::new()],
         }
-        let entry = &mut self.two[0];
-        if entry.directory != directory || entry.uses == 0 {
-            entry.directory.clear();
-            entry.directory.extend_from_slice(directory);
-            entry.is_local = look(directory);
-            entry.uses = if entry.is_local {
-                BELIEVED
-            } else {
-                BELIEVED_FAR
-            };
+    }
+
+    fn check(&mut self, path: &[u8]) -> bool {
+        if self.entries[0].path != path {
+            self.entries.swap(0, 1);
         }
-        entry.uses -= 1;
+        let entry = &mut self.entries[0];
+        if entry.path != path {
+            entry.path.clear();
+            entry.path.extend_from_slice(path);
+            entry.recheck = Backoff::new();
+            entry.is_local = check_dir(path);
+        } else if entry.recheck.begin_attempt() {
+            let before = std::mem::replace(&mut entry.is_local, check_dir(path));
+            match before == entry.is_local {
+                true => entry.recheck.fail(), // in vain
+                false => entry.recheck.succeed(),
+            }
+        }
         entry.is_local
     }
 }
 
-fn look(directory: &[u8]) -> bool {
-    let Ok(directory) = CString::new(directory) else {
+fn check_dir(path: &[u8]) -> bool {
+    let Ok(path) = CString::new(path) else {
         return false;
     };
-    matches!(find_cached(&directory, false), NoWait::Done(Ok(found)) if is_on_local_fs(found.as_fd()))
+    matches!(find_cached(&path, false), NoWait::Done(Ok(found)) if is_on_local_fs(found.as_fd()))
 }
 
-/// Whether an open file is a regular one on a file system of this machine.
+/// What an open file is, as far as it matters to reading and writing it.
 ///
 /// ```
-/// use blitzen_driver::local_fs::is_local_file;
+/// use blitzen_driver::local_fs::{FileKind, file_kind};
 ///
-/// assert!(!is_local_file(std::fs::File::open("/dev/null")?));
+/// assert_eq!(file_kind(std::fs::File::open("/dev/null")?), FileKind::Stream);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn is_local_file(file: impl AsFd) -> bool {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file on a local file system, by way of the page cache.
+    Local,
+    /// Another regular file, or a disk.
+    Seekable,
+    /// Anything else: what was read of it may not come a second time.
+    Stream,
+}
+
+/// Returns what kind of file it is.
+///
+/// ```
+/// use blitzen_driver::local_fs::{FileKind, file_kind};
+///
+/// let (reader, _writer) = std::io::pipe()?;
+/// assert_eq!(file_kind(reader), FileKind::Stream);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn file_kind(file: impl AsFd) -> FileKind {
     let file = file.as_fd();
-    stat_cached(file).is_some_and(|stat| is_regular(&stat)) && is_on_local_fs(file)
+    let file_type = match stat_cached(file) {
+        Some(stat) => file_type(&stat),
+        None => file_type_of_old(file),
+    };
+    match file_type {
+        libc::S_IFREG if is_on_local_fs(file) && !is_direct(file) => FileKind::Local,
+        libc::S_IFREG | libc::S_IFBLK => FileKind::Seekable,
+        _ => FileKind::Stream,
+    }
+}
+
+/// The type of a file where there is no `statx(2)`. It may wait for a server.
+#[cold]
+fn file_type_of_old(file: BorrowedFd<'_>) -> libc::mode_t {
+    // SAFETY: a structure of numbers, for which zero is a value.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: an open descriptor, and room for the answer.
+    unsafe { libc::fstat(file.as_raw_fd(), &mut stat) };
+    stat.st_mode & libc::S_IFMT
+}
+
+/// Whether a file is read and written past the page cache.
+fn is_direct(file: BorrowedFd<'_>) -> bool {
+    // SAFETY: asks for the flags of an open descriptor.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    flags & libc::O_DIRECT != 0
 }
 
 /// Whether the file system is known to have no server.
@@ -142,56 +193,71 @@ fn is_on_local_fs(file: BorrowedFd<'_>) -> bool {
     known.contains(&kind)
 }
 
-/// Opens a regular file, or makes it if the flags of `open(2)` say so. `None` if
-/// that failed, or is something that would be an act of its own: the ordinary way
-/// will tell.
+/// Opens a regular file with the flags of `open(2)`, or creates it if they say so.
 ///
-/// It may wait for a disk, but never for another program.
+/// It may wait for a disk, but never for another program:
+/// [`Unsupported`](NoWait::Unsupported) for anything but a regular file.
 ///
 /// ```
 /// use blitzen_driver::local_fs::open_regular;
+/// use blitzen_driver::nowait::NoWait;
 ///
-/// if let Some(opened) = open_regular(c"/etc/passwd", libc::O_RDONLY, 0) {
-///     assert!(opened.len > 0);
+/// if let NoWait::Done(opened) = open_regular(c"/etc/passwd", libc::O_RDONLY, 0) {
+///     assert!(opened?.len > 0);
 /// }
-/// assert!(open_regular(c"/dev/null", libc::O_RDONLY, 0).is_none());
+/// assert!(matches!(open_regular(c"/dev/null", libc::O_RDONLY, 0), NoWait::Unsupported));
+/// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn open_regular(path: &CStr, flags: i32, mode: libc::mode_t) -> Option<Opened> {
+pub fn open_regular(path: &CStr, flags: i32, mode: libc::mode_t) -> NoWait<Opened> {
     if flags & libc::O_TMPFILE == libc::O_TMPFILE || flags & libc::O_PATH != 0 {
-        return None;
+        return NoWait::Unsupported;
     }
     if flags & libc::O_CREAT != 0 {
         // A new file waits for nobody.
         match open(path, flags | libc::O_EXCL, mode) {
-            Ok(file) => return Some(Opened { file, len: 0 }),
-            Err(error) if error.raw_os_error() != Some(libc::EEXIST) => return None,
-            Err(_) if flags & libc::O_EXCL != 0 => return None,
+            Ok(file) => return NoWait::Done(Ok(Opened { file, len: 0 })),
+            Err(error) if flags & libc::O_EXCL != 0 => return from_error(error),
+            Err(error) if error.raw_os_error() != Some(libc::EEXIST) => return from_error(error),
             Err(_) => {}
         }
     }
-    let nofollow = flags & libc::O_NOFOLLOW != 0;
-    let stat = stat_path(path, nofollow).filter(is_regular)?;
-    // Should it have become a named pipe just now, or should somebody have a lease
-    // on it, then this does not wait, and fails.
-    let file = open(path, (flags & !libc::O_CREAT) | libc::O_NONBLOCK, 0).ok()?;
+    let nofollow = match flags & libc::O_NOFOLLOW {
+        0 => 0,
+        _ => libc::AT_SYMLINK_NOFOLLOW,
+    };
+    let stat = match statx(libc::AT_FDCWD, path, libc::AT_STATX_DONT_SYNC | nofollow) {
+        Ok(stat) if is_regular(&stat) => stat,
+        Ok(_) => return NoWait::Unsupported,
+        // A link that leads nowhere may yet be created through.
+        Err(_) if flags & libc::O_CREAT != 0 => return NoWait::Unsupported,
+        Err(error) => return from_error(error),
+    };
+    // Should it have become a named pipe just now, or should another program have
+    // a lease on it, then this does not wait, and fails.
+    let file = match open(path, (flags & !libc::O_CREAT) | libc::O_NONBLOCK, 0) {
+        Ok(file) => file,
+        Err(error) => return from_error(error),
+    };
+    clear_nonblock(&file, flags);
     let len = match flags & libc::O_TRUNC {
         0 => stat.stx_size,
         _ => 0,
     };
-    Some(Opened { file, len })
+    NoWait::Done(Ok(Opened { file, len }))
 }
 
-/// Takes back the flag with which [`open_regular`] has opened a file: it means
-/// nothing there, but can be seen.
-///
-/// ```
-/// use blitzen_driver::local_fs::{open_regular, clear_nonblock};
-///
-/// if let Some(opened) = open_regular(c"/etc/passwd", libc::O_RDONLY, 0) {
-///     clear_nonblock(&opened.file, libc::O_RDONLY);
-/// }
-/// ```
-pub fn clear_nonblock(file: &OwnedFd, flags: i32) {
+/// An error that the file is to blame for, or one of the way it was opened here.
+fn from_error(error: io::Error) -> NoWait<Opened> {
+    match error.raw_os_error() {
+        // No reader of a pipe, or no device; nobody home to open it for.
+        Some(libc::ENXIO | libc::ENODEV) => NoWait::Unsupported,
+        _ => NoWait::from_error(error),
+    }
+}
+
+/// Takes back the flag with which a file was opened here: it means nothing to a
+/// regular file, but can be seen.
+fn clear_nonblock(file: &OwnedFd, flags: i32) {
     if flags & libc::O_NONBLOCK == 0 {
         // SAFETY: a flag of a descriptor that is ours. It cannot fail for one
         // that takes no lock.
@@ -207,19 +273,6 @@ fn open(path: &CStr, flags: i32, mode: libc::mode_t) -> io::Result<OwnedFd> {
         0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-fn stat_path(path: &CStr, nofollow: bool) -> Option<libc::statx> {
-    // SAFETY: a structure of numbers, for which zero is a value.
-    let mut stat: libc::statx = unsafe { std::mem::zeroed() };
-    let flags = match nofollow {
-        true => libc::AT_STATX_DONT_SYNC | libc::AT_SYMLINK_NOFOLLOW,
-        false => libc::AT_STATX_DONT_SYNC,
-    };
-    let mask = libc::STATX_TYPE | libc::STATX_SIZE;
-    // SAFETY: a path that ends with a zero, and room for the answer.
-    let failed = unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), flags, mask, &mut stat) };
-    (failed == 0).then_some(stat)
 }
 
 #[cfg(all(test, not(blitzen_loom)))]
@@ -244,39 +297,49 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_seen_is_believed_for_a_while_and_by_name() {
-        let mut seen = DirCache {
-            two: [const { CachedDir::NONE }; 2],
-        };
-        assert!(!seen.is_local(b"/proc/self"));
-        assert!(!seen.is_local(b"/no/such/directory"));
-        assert_eq!(seen.two[0].uses, BELIEVED_FAR - 1);
-        // As if it had been found.
-        seen.two[0].is_local = true;
-        assert!(seen.is_local(b"/no/such/directory"));
-        assert!(!seen.is_local(b"/proc/self"));
-        assert!(seen.is_local(b"/no/such/directory"));
-        seen.two[0].uses = 0;
-        assert!(!seen.is_local(b"/no/such/directory"), "looked at again");
+    fn a_directory_is_checked_again_ever_less_often() {
+        let mut cache = DirCache::new();
+        assert!(!cache.check(b"/proc/self"));
+        assert!(!cache.check(b"/no/such/directory"));
+        assert!(!cache.check(b"/no/such/directory"));
+        // As if it had been found: believed once, beside the other one.
+        cache.entries[0].is_local = true;
+        assert!(cache.check(b"/no/such/directory"));
+        assert!(!cache.check(b"/proc/self"));
+        assert!(!cache.check(b"/no/such/directory"), "checked again");
+    }
+
+    fn is_unsupported(opened: NoWait<Opened>) -> bool {
+        matches!(opened, NoWait::Unsupported)
+    }
+
+    fn done(opened: NoWait<Opened>) -> io::Result<Opened> {
+        match opened {
+            NoWait::Done(opened) => opened,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
-    fn a_file_is_made_or_opened_and_nothing_is_opened_that_is_no_file() {
-        let place = Place::new("soon");
-        let making = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-        assert!(open_regular(&place.c(), libc::O_WRONLY, 0).is_none());
-        let made = open_regular(&place.c(), making, 0o600).unwrap();
+    fn a_file_is_created_or_opened_and_nothing_is_opened_that_is_no_file() {
+        let place = Place::new("regular");
+        let creating = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
+        let missing = done(open_regular(&place.c(), libc::O_WRONLY, 0)).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        let created = done(open_regular(&place.c(), creating, 0o600)).unwrap();
         std::fs::write(&place.0, b"hello").unwrap();
-        drop(made);
-        assert_eq!(open_regular(&place.c(), libc::O_RDONLY, 0).unwrap().len, 5);
-        assert!(open_regular(&place.c(), making | libc::O_EXCL, 0o600).is_none());
-        let again = open_regular(&place.c(), making, 0o600).unwrap();
+        drop(created);
+        let opened = done(open_regular(&place.c(), libc::O_RDONLY, 0)).unwrap();
+        assert_eq!(opened.len, 5);
+        let twice = done(open_regular(&place.c(), creating | libc::O_EXCL, 0o600)).unwrap_err();
+        assert_eq!(twice.kind(), io::ErrorKind::AlreadyExists);
+        let again = done(open_regular(&place.c(), creating, 0o600)).unwrap();
         assert_eq!(again.len, 0);
         assert_eq!(std::fs::read(&place.0).unwrap(), b"");
-        clear_nonblock(&again.file, making);
         // SAFETY: asks for a number.
         let flags = unsafe { libc::fcntl(again.file.as_raw_fd(), libc::F_GETFL) };
         assert_eq!(flags & libc::O_NONBLOCK, 0);
+        assert!(is_unsupported(open_regular(c"/", libc::O_RDONLY, 0)));
     }
 
     #[test]
@@ -290,7 +353,7 @@ mod tests {
             libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC,
         ] {
             // It would wait for the other end, and this test with it.
-            assert!(open_regular(&place.c(), flags, 0o600).is_none());
+            assert!(is_unsupported(open_regular(&place.c(), flags, 0o600)));
         }
     }
 }

@@ -51,7 +51,7 @@ impl<T> NoWait<T> {
         }
     }
 
-    fn from_error(error: io::Error) -> Self {
+    pub(crate) fn from_error(error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EINTR) => Self::WouldBlock,
             // EINVAL: flags that this kernel does not know; EPERM: a sandbox
@@ -62,14 +62,46 @@ impl<T> NoWait<T> {
     }
 }
 
-/// Where in the file: an offset, or where the file stands, which then moves.
-fn place(offset: Option<u64>) -> io::Result<libc::off_t> {
-    match offset {
-        None => Ok(-1),
-        Some(offset) => {
-            libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
-        }
-    }
+/// `preadv2(2)` or `pwritev2(2)`, which older libcs do not have. Without an offset
+/// it is the file's position, which then moves.
+///
+/// # Safety
+/// As for the call: the pieces may be written to, or read.
+unsafe fn transfer_nowait(
+    call: libc::c_long,
+    file: BorrowedFd<'_>,
+    pieces: &[libc::iovec],
+    offset: Option<u64>,
+) -> NoWait<usize> {
+    let offset = match offset.map(i64::try_from) {
+        None => -1,
+        Some(Ok(offset)) => offset,
+        Some(Err(_)) => return NoWait::Done(Err(io::Error::from_raw_os_error(libc::EINVAL))),
+    };
+    let (low, high) = split(offset);
+    let (fd, count) = (file.as_raw_fd(), pieces.len());
+    // SAFETY: the caller's pieces, as many as said, and numbers.
+    let done = unsafe {
+        libc::syscall(
+            call,
+            fd,
+            pieces.as_ptr(),
+            count,
+            low,
+            high,
+            libc::RWF_NOWAIT,
+        )
+    };
+    usize::try_from(done).map_or_else(
+        |_| NoWait::from_error(io::Error::last_os_error()),
+        |done| NoWait::Done(Ok(done)),
+    )
+}
+
+/// An offset as the kernel takes it: in two words, of which 64 bits need only the
+/// first.
+pub(crate) fn split(offset: i64) -> (libc::c_long, libc::c_long) {
+    (offset as libc::c_long, (offset >> 32) as libc::c_long)
 }
 
 /// Reads at an offset, or where the file stands, into one or more pieces.
@@ -81,18 +113,8 @@ pub(crate) unsafe fn readv_nowait(
     pieces: &[libc::iovec],
     offset: Option<u64>,
 ) -> NoWait<usize> {
-    let count = pieces.len() as libc::c_int;
-    let at = match place(offset) {
-        Ok(at) => at,
-        Err(error) => return NoWait::Done(Err(error)),
-    };
-    let (fd, list) = (file.as_raw_fd(), pieces.as_ptr());
-    // SAFETY: the caller's pieces, as many as said.
-    let read = unsafe { libc::preadv2(fd, list, count, at, libc::RWF_NOWAIT) };
-    usize::try_from(read).map_or_else(
-        |_| NoWait::from_error(io::Error::last_os_error()),
-        |read| NoWait::Done(Ok(read)),
-    )
+    // SAFETY: the caller's pieces.
+    unsafe { transfer_nowait(libc::SYS_preadv2, file, pieces, offset) }
 }
 
 /// Writes at an offset, or where the file stands, from one or more pieces.
@@ -104,18 +126,8 @@ pub(crate) unsafe fn writev_nowait(
     pieces: &[libc::iovec],
     offset: Option<u64>,
 ) -> NoWait<usize> {
-    let count = pieces.len() as libc::c_int;
-    let at = match place(offset) {
-        Ok(at) => at,
-        Err(error) => return NoWait::Done(Err(error)),
-    };
-    let (fd, list) = (file.as_raw_fd(), pieces.as_ptr());
-    // SAFETY: the caller's pieces, as many as said.
-    let written = unsafe { libc::pwritev2(fd, list, count, at, libc::RWF_NOWAIT) };
-    usize::try_from(written).map_or_else(
-        |_| NoWait::from_error(io::Error::last_os_error()),
-        |written| NoWait::Done(Ok(written)),
-    )
+    // SAFETY: the caller's pieces.
+    unsafe { transfer_nowait(libc::SYS_pwritev2, file, pieces, offset) }
 }
 
 /// Reads at an offset, or where the file stands, if that needs no waiting.
@@ -257,19 +269,36 @@ pub(crate) fn is_regular(stat: &libc::statx) -> bool {
     file_type(stat) == libc::S_IFREG
 }
 
-fn file_type(stat: &libc::statx) -> u32 {
+pub(crate) fn file_type(stat: &libc::statx) -> u32 {
     u32::from(stat.stx_mode) & libc::S_IFMT
 }
 
 /// What is known of an open file without asking anybody for it.
 pub(crate) fn stat_cached(file: BorrowedFd<'_>) -> Option<libc::statx> {
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+    statx(file.as_raw_fd(), c"", flags).ok()
+}
+
+/// `statx(2)`, which older libcs do not have: type and size.
+pub(crate) fn statx(dir: i32, path: &CStr, flags: i32) -> io::Result<libc::statx> {
     // SAFETY: a structure of numbers, for which zero is a value.
     let mut stat: libc::statx = unsafe { std::mem::zeroed() };
-    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
     let mask = libc::STATX_TYPE | libc::STATX_SIZE;
-    // SAFETY: an empty path, and room for the answer.
-    let failed = unsafe { libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, mask, &mut stat) };
-    (failed == 0).then_some(stat)
+    // SAFETY: a path that ends with a zero, and room for the answer.
+    let failed = unsafe {
+        libc::syscall(
+            libc::SYS_statx,
+            dir,
+            path.as_ptr(),
+            flags,
+            mask,
+            &raw mut stat,
+        )
+    };
+    match failed {
+        0 => Ok(stat),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(all(test, not(blitzen_loom)))]

@@ -188,26 +188,26 @@ fn a_transfer_needs_no_ring() {
     let read = || Read::new(file.clone(), Memory::room(Vec::with_capacity(4)), 2);
     // Some file systems cannot tell; those that can have just got the bytes.
     let mut attempt = read();
-    if let NoWait::Done(done) = attempt.now() {
+    if let NoWait::Done(done) = attempt.nowait() {
         assert_eq!(attempt.finish(done).1, b"ched");
     }
-    assert_eq!(read().wait().1, b"ched");
+    assert_eq!(read().block().1, b"ched");
     let write = Write::new(file.clone(), Memory::bytes(b"more".to_vec()), 4);
-    assert_eq!(write.wait().0.unwrap(), 4);
+    assert_eq!(write.block().0.unwrap(), 4);
     let pieces = Pieces::bytes(vec![b"C".to_vec(), b"A".to_vec()]);
     assert_eq!(
         WriteVectored::new(file.clone(), pieces, 0)
-            .wait()
+            .block()
             .0
             .unwrap(),
         2
     );
     let rooms = vec![Vec::with_capacity(3), Vec::with_capacity(16)];
-    let (read, bytes) = ReadVectored::new(file, Pieces::room(rooms), 0).wait();
+    let (read, bytes) = ReadVectored::new(file, Pieces::room(rooms), 0).block();
     assert_eq!((read.unwrap(), bytes.concat()), (8, b"CAchmore".to_vec()));
     let (reader, _writer) = std::io::pipe().unwrap();
     let room = Memory::room(Vec::with_capacity(4));
-    let error = Read::new(reader, room, 0).wait().0.unwrap_err();
+    let error = Read::new(reader, room, 0).block().0.unwrap_err();
     assert_eq!(
         error.kind(),
         ErrorKind::NotSeekable,

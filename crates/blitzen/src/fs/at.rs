@@ -9,17 +9,26 @@ use blitzen_io::owned::{IoBuf, IoBufMut, Outcome};
 
 use super::{File, doc, sys};
 
+fn check(offset: u64) -> io::Result<()> {
+    match i64::try_from(offset) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("no file reaches as far as {offset}"),
+        )),
+    }
+}
+
 impl File {
-    /// Waits until what was written has arrived, and looks at the offset.
-    async fn ready_at(&self, offset: u64) -> io::Result<()> {
-        self.arrived().await?;
-        match i64::try_from(offset) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("no file reaches as far as {offset}"),
-            )),
-        }
+    /// Completes what was begun before, and checks the offset.
+    async fn settle_for_read(&self, offset: u64) -> io::Result<()> {
+        self.settle().await?;
+        check(offset)
+    }
+
+    async fn settle_for_write(&self, offset: u64) -> io::Result<()> {
+        self.settle_for_change().await?;
+        check(offset)
     }
 
     /// Reads from `offset` on, into `buf` from its first byte up to its capacity.
@@ -41,8 +50,8 @@ impl File {
     /// A future that is dropped leaves the buffer to the operation, which frees
     /// it at its end.
     pub async fn read_at<B: IoBufMut + Send>(&self, buf: B, offset: u64) -> Outcome<B> {
-        match self.ready_at(offset).await {
-            Ok(()) => sys::read_at(self.std.clone(), buf, offset, &self.nowait_backoff).await,
+        match self.settle_for_read(offset).await {
+            Ok(()) => sys::read_at(&self.file, buf, offset).await,
             Err(error) => (Err(error), buf),
         }
     }
@@ -102,8 +111,8 @@ impl File {
     /// Whether anything has been written is not known if the future is dropped.
     /// The buffer is left to the operation, which frees it at its end.
     pub async fn write_at<B: IoBuf + Send>(&self, buf: B, offset: u64) -> Outcome<B> {
-        match self.ready_at(offset).await {
-            Ok(()) => sys::write_at(self.std.clone(), buf, offset, &self.nowait_backoff).await,
+        match self.settle_for_write(offset).await {
+            Ok(()) => sys::write_at(&self.file, buf, offset).await,
             Err(error) => (Err(error), buf),
         }
     }
@@ -162,10 +171,8 @@ impl File {
         bufs: Vec<B>,
         offset: u64,
     ) -> Outcome<Vec<B>> {
-        match self.ready_at(offset).await {
-            Ok(()) => {
-                sys::read_vectored_at(self.std.clone(), bufs, offset, &self.nowait_backoff).await
-            }
+        match self.settle_for_read(offset).await {
+            Ok(()) => sys::read_vectored_at(&self.file, bufs, offset).await,
             Err(error) => (Err(error), bufs),
         }
     }
@@ -190,10 +197,8 @@ impl File {
         bufs: Vec<B>,
         offset: u64,
     ) -> Outcome<Vec<B>> {
-        match self.ready_at(offset).await {
-            Ok(()) => {
-                sys::write_vectored_at(self.std.clone(), bufs, offset, &self.nowait_backoff).await
-            }
+        match self.settle_for_write(offset).await {
+            Ok(()) => sys::write_vectored_at(&self.file, bufs, offset).await,
             Err(error) => (Err(error), bufs),
         }
     }

@@ -12,7 +12,8 @@ use std::task::{Context, Poll, ready};
 
 use blitzen_task::JoinHandle;
 
-use super::{doc, engine, sys};
+use super::op::{self, PathCall};
+use super::{doc, sys};
 
 /// Entries that a job reads before it reports.
 const BATCH: usize = 64;
@@ -29,8 +30,7 @@ const BATCH: usize = 64;
 /// Its parent is missing, something of that name is there, or it may not be
 /// made.
 pub async fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
-    engine::enter()?;
-    sys::create_dir(path.as_ref().to_owned()).await
+    sys::create_dir(path.as_ref()).await
 }
 
 /// Makes a directory, and those it is in where they are missing.
@@ -44,10 +44,9 @@ pub async fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
 /// # Errors
 /// Something on the way is no directory, or one may not be made.
 pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
-    engine::enter()?;
     let path = path.as_ref();
     let owned = path.to_owned();
-    engine::path_job(path, || std::fs::create_dir_all(owned)).await
+    op::run(PathCall::new(path, || std::fs::create_dir_all(owned))).await
 }
 
 /// Removes an empty directory.
@@ -62,8 +61,7 @@ pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
 /// # Errors
 /// It is not there, not empty, no directory, or may not be removed.
 pub async fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
-    engine::enter()?;
-    sys::remove_dir(path.as_ref().to_owned()).await
+    sys::remove_dir(path.as_ref()).await
 }
 
 /// Removes a directory and everything in it. Links are removed, not followed.
@@ -78,9 +76,8 @@ pub async fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
 /// # Errors
 /// The first thing that could not be removed.
 pub async fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
-    engine::enter()?;
     let path = path.as_ref().to_owned();
-    engine::job(|| std::fs::remove_dir_all(path)).await
+    op::run(PathCall::on_pool(|| std::fs::remove_dir_all(path))).await
 }
 
 /// Makes directories in ways of your choice.
@@ -143,7 +140,6 @@ impl DirBuilder {
     /// # Errors
     /// As for [`create_dir`] and [`create_dir_all`].
     pub async fn create(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        engine::enter()?;
         let path = path.as_ref();
         let owned = path.to_owned();
         let mut builder = std::fs::DirBuilder::new();
@@ -152,7 +148,7 @@ impl DirBuilder {
         if let Some(mode) = self.mode {
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, mode);
         }
-        engine::path_job(path, move || builder.create(owned)).await
+        op::run(PathCall::new(path, move || builder.create(owned))).await
     }
 }
 
@@ -171,10 +167,10 @@ impl DirBuilder {
 /// # Errors
 /// It is not there, no directory, or may not be looked into.
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
-    engine::enter()?;
     let path = path.as_ref();
     let owned = path.to_owned();
-    let batch = engine::path_job(path, || Ok(Batch::read(std::fs::read_dir(owned)?))).await?;
+    let read = || Ok(Batch::read(std::fs::read_dir(owned)?));
+    let batch = op::run(PathCall::new(path, read)).await?;
     Ok(ReadDir(State::Batch(batch)))
 }
 
@@ -281,7 +277,7 @@ impl ReadDir {
                     let Some(rest) = batch.rest.take() else {
                         return Poll::Ready(Ok(None));
                     };
-                    self.0 = State::Job(engine::start(|| Batch::read(rest), false));
+                    self.0 = State::Job(op::spawn_on_pool(|| Batch::read(rest), false));
                 }
                 State::Job(job) => {
                     self.0 = match ready!(Pin::new(job).poll(cx)) {
@@ -289,7 +285,7 @@ impl ReadDir {
                         Err(_) => State::Lost,
                     };
                 }
-                State::Lost => return Poll::Ready(Err(engine::failed())),
+                State::Lost => return Poll::Ready(Err(op::refused())),
             }
         }
     }
@@ -362,9 +358,8 @@ impl DirEntry {
     /// # Errors
     /// It is gone, or may not be looked at.
     pub async fn metadata(&self) -> io::Result<Metadata> {
-        engine::enter()?;
         let std = self.std.clone();
-        engine::path_job(&self.path(), move || std.metadata()).await
+        op::run(PathCall::new(&self.path(), move || std.metadata())).await
     }
 
     /// Whether it is a file, a directory, a link. Links are not followed.
@@ -383,9 +378,8 @@ impl DirEntry {
         if let Some(file_type) = self.file_type {
             return Ok(file_type);
         }
-        engine::enter()?;
         let std = self.std.clone();
-        engine::job(move || std.file_type()).await
+        op::run(PathCall::on_pool(move || std.file_type())).await
     }
 
     /// The number of its inode.

@@ -2,9 +2,8 @@
 //!
 //! F1. The file's position is the kernel's: clones, `into_std` and other
 //!     programs that share the descriptor see it move.
-//! F2. Whatever depends on the position, or on what was written, first waits
-//!     until nothing is on its way: reads until the write_back is empty, writes and
-//!     seeks also until the reader has given back what it read too much.
+//! F2. An operation first completes what was begun before it: bytes that were
+//!     queued, changes whose futures were dropped, a seek that nobody waited for.
 
 use std::fmt;
 use std::fs::{File as StdFile, Metadata, Permissions};
@@ -12,7 +11,7 @@ use std::future::poll_fn;
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::SystemTime;
 
@@ -20,11 +19,11 @@ use blitzen_io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use blitzen_util::coop;
 use blitzen_util::shim::Mutex;
 
-use super::inline::{InlineBackoff, run_inline};
+use super::op::{self, FileCall, MAX_INLINE_BYTES};
+use super::open_file::{OpenFile, retry_interrupted};
 use super::reader::Reader;
-use super::sys::{self, NoWait, NoWaitBackoff};
-use super::write_back::WriteBack;
-use super::{FileTimes, OpenOptions, doc, engine};
+use super::sys::{self, NoWait};
+use super::{FileTimes, OpenOptions, doc, inline};
 
 /// The most bytes that are on their way at once, unless told otherwise.
 const MAX_BUF_SIZE: usize = 2 * 1024 * 1024;
@@ -56,34 +55,45 @@ const MAX_BUF_SIZE: usize = 2 * 1024 * 1024;
 /// Files are closed when they are dropped. An error in doing so is not seen: to
 /// know that everything is on the disk, call [`sync_all`](Self::sync_all).
 pub struct File {
-    pub(super) std: Arc<StdFile>,
-    pub(super) write_back: Arc<WriteBack>,
-    reader: Mutex<Reader>,
-    seek: SeekState,
+    pub(super) file: Arc<OpenFile>,
+    cursor: Mutex<Cursor>,
     max_buf_size: usize,
-    writing: Writing,
-    /// Whether it is a regular one, of this machine; once that is known.
-    is_local: OnceLock<bool>,
-    backoff: InlineBackoff,
-    /// Whether it is worth asking, for positional operations.
-    pub(super) nowait_backoff: NoWaitBackoff,
 }
 
-/// How bytes are written.
-#[derive(Clone, Copy)]
-enum Writing {
-    /// At once: the kernel can tell what needs no waiting.
-    AtOnce,
-    /// It cannot, but it is likely.
-    Inline,
-    /// By a job.
-    Elsewhere,
+/// What is under way at the file's position.
+struct Cursor {
+    reader: Reader,
+    seek: SeekState,
 }
 
 enum SeekState {
     /// Where the file stood after the last seek.
     Done(u64),
     Wanted(SeekFrom),
+}
+
+impl Cursor {
+    fn new() -> Self {
+        Self {
+            reader: Reader::new(),
+            seek: SeekState::Done(0),
+        }
+    }
+
+    /// Makes the seek that was wanted. It only moves a number, and never waits.
+    fn complete_seek(&mut self, mut std: &StdFile) -> io::Result<u64> {
+        match std::mem::replace(&mut self.seek, SeekState::Done(0)) {
+            SeekState::Done(position) => {
+                self.seek = SeekState::Done(position);
+                Ok(position)
+            }
+            SeekState::Wanted(to) => {
+                let position = std.seek(to)?;
+                self.seek = SeekState::Done(position);
+                Ok(position)
+            }
+        }
+    }
 }
 
 impl File {
@@ -166,22 +176,27 @@ impl File {
     #[doc = "```"]
     pub fn from_std(std: StdFile) -> File {
         File {
-            std: Arc::new(std),
-            write_back: Arc::default(),
-            reader: Mutex::new(Reader::new()),
-            seek: SeekState::Done(0),
+            file: Arc::new(OpenFile::new(std)),
+            cursor: Mutex::new(Cursor::new()),
             max_buf_size: MAX_BUF_SIZE,
-            writing: Writing::AtOnce,
-            is_local: OnceLock::new(),
-            backoff: InlineBackoff::new(),
-            nowait_backoff: NoWaitBackoff::new(),
         }
     }
 
-    /// Waits until everything that was written has arrived. Tells why it could
-    /// not.
-    pub(super) async fn arrived(&self) -> io::Result<()> {
-        poll_fn(|cx| self.write_back.poll_idle(cx)).await
+    /// Completes what was begun before (F2).
+    pub(super) async fn settle(&self) -> io::Result<()> {
+        poll_fn(|cx| self.poll_settle(cx)).await
+    }
+
+    fn poll_settle(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.file.write_back.poll_idle(cx))?;
+        Poll::Ready(self.cursor.lock().complete_seek(&self.file.std).map(drop))
+    }
+
+    /// As [`settle`](Self::settle), before a change that a read must not miss.
+    pub(super) async fn settle_for_change(&self) -> io::Result<()> {
+        self.settle().await?;
+        self.cursor.lock().reader.invalidate();
+        Ok(())
     }
 
     /// Brings what was written, and everything known of the file, to the disk.
@@ -197,9 +212,9 @@ impl File {
     /// # Errors
     /// That of an earlier write, or the disk's.
     pub async fn sync_all(&self) -> io::Result<()> {
-        engine::enter()?;
-        self.arrived().await?;
-        sys::sync_all(&self.std).await
+        op::enter()?;
+        self.settle().await?;
+        sys::sync_all(&self.file).await
     }
 
     /// Brings what was written to the disk, and of what is known of the file
@@ -216,9 +231,9 @@ impl File {
     /// # Errors
     /// That of an earlier write, or the disk's.
     pub async fn sync_data(&self) -> io::Result<()> {
-        engine::enter()?;
-        self.arrived().await?;
-        sys::sync_data(&self.std).await
+        op::enter()?;
+        self.settle().await?;
+        sys::sync_data(&self.file).await
     }
 
     /// Makes the file as long as that: cuts it, or adds zeroes. Its position
@@ -237,10 +252,9 @@ impl File {
     /// That of an earlier write; or the file is not open to be written, or the
     /// disk is full.
     pub async fn set_len(&self, size: u64) -> io::Result<()> {
-        engine::enter()?;
-        self.arrived().await?;
-        self.give_back();
-        sys::set_len(&self.std, size, self.is_local().then_some(&self.backoff)).await
+        op::enter()?;
+        self.settle_for_change().await?;
+        sys::set_len(&self.file, size).await
     }
 
     /// Sets room aside for `len` bytes from `offset` on, so that writes there do
@@ -259,9 +273,9 @@ impl File {
     /// is full, or its file system cannot do that.
     #[cfg(any(target_os = "linux", target_os = "freebsd"))]
     pub async fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
-        engine::enter()?;
-        self.arrived().await?;
-        sys::allocate(&self.std, offset, len).await
+        op::enter()?;
+        self.settle_for_change().await?;
+        sys::allocate(&self.file, offset, len).await
     }
 
     /// What is known of the file.
@@ -277,36 +291,9 @@ impl File {
     /// # Errors
     /// That of an earlier write, or the system's.
     pub async fn metadata(&self) -> io::Result<Metadata> {
-        engine::enter()?;
-        self.arrived().await?;
-        if self.is_local() {
-            crate::task::consume_budget().await;
-            return self.std.metadata(); // in memory, as long as it is open
-        }
-        let std = self.std.clone();
-        engine::job(move || std.metadata()).await
-    }
-
-    fn is_local(&self) -> bool {
-        *self.is_local.get_or_init(|| sys::is_local_file(&self.std))
-    }
-
-    /// Does something on the spot, if that is likely to take no waiting; or else
-    /// by a job.
-    async fn act<T: Send + 'static>(
-        &self,
-        act: impl FnOnce(&StdFile) -> io::Result<T> + Send + 'static,
-    ) -> io::Result<T> {
-        crate::task::consume_budget().await;
-        let std = self.std.clone();
-        let act = move || act(&std);
-        match self.is_local() {
-            true => match run_inline(&self.backoff, act) {
-                Ok(done) => done,
-                Err(act) => engine::job(act).await,
-            },
-            false => engine::job(act).await,
-        }
+        op::enter()?;
+        self.settle().await?;
+        op::run(FileCall::query(&self.file, StdFile::metadata)).await
     }
 
     /// Another handle to the same file, with the same position.
@@ -324,10 +311,9 @@ impl File {
     /// # Errors
     /// That of an earlier write, or there are too many open files.
     pub async fn try_clone(&self) -> io::Result<File> {
-        engine::enter()?;
-        self.arrived().await?;
-        self.give_back();
-        let mut clone = File::from_std(self.std.try_clone()?);
+        op::enter()?;
+        self.settle().await?;
+        let mut clone = File::from_std(self.file.std.try_clone()?);
         clone.max_buf_size = self.max_buf_size;
         Ok(clone)
     }
@@ -342,12 +328,9 @@ impl File {
     #[doc = doc::end!()]
     #[doc = "```"]
     pub async fn into_std(mut self) -> StdFile {
-        poll_fn(|cx| {
-            // An error of an earlier write has nobody to go to.
-            let _ = ready!(self.poll_settled(cx));
-            Poll::Ready(())
-        })
-        .await;
+        // Errors of what was begun before have nobody to go to.
+        let _ = self.settle().await;
+        poll_fn(|cx| self.cursor.get_mut().reader.poll_idle(cx)).await;
         loop {
             self = match self.take_std() {
                 Ok(std) => return std,
@@ -371,20 +354,22 @@ impl File {
     /// The file back.
     #[allow(clippy::result_large_err)] // it is what the caller had
     pub fn try_into_std(mut self) -> Result<StdFile, Self> {
-        if self.write_back.is_busy() || self.reader.get_mut().is_busy() {
+        let cursor = self.cursor.get_mut();
+        if self.file.write_back.is_busy() || cursor.reader.is_busy() {
             return Err(self);
         }
-        self.give_back();
+        // Its error has nobody to go to.
+        let _ = cursor.complete_seek(&self.file.std);
         self.take_std()
     }
 
     #[allow(clippy::result_large_err)] // it is what the caller had
-    fn take_std(self) -> Result<StdFile, Self> {
-        *self.reader.lock() = Reader::new(); // which may have it too
-        match Arc::try_unwrap(self.std) {
-            Ok(std) => Ok(std),
+    fn take_std(mut self) -> Result<StdFile, Self> {
+        *self.cursor.get_mut() = Cursor::new(); // a read-ahead has the file too
+        match Arc::try_unwrap(self.file) {
+            Ok(file) => Ok(file.std),
             // The kernel is still busy with a read that nobody waits for.
-            Err(std) => std.try_clone().map_err(|_| File { std, ..self }),
+            Err(file) => file.std.try_clone().map_err(|_| File { file, ..self }),
         }
     }
 
@@ -402,8 +387,10 @@ impl File {
     /// # Errors
     /// The system's: it may not be ours to change.
     pub async fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
-        engine::enter()?;
-        self.act(|std| std.set_permissions(permissions)).await
+        op::enter()?;
+        self.settle().await?;
+        let set = |std: &StdFile| std.set_permissions(permissions);
+        op::run(FileCall::change(&self.file, set)).await
     }
 
     /// Sets when the file was last used.
@@ -422,9 +409,10 @@ impl File {
     /// # Errors
     /// That of an earlier write, or the system's.
     pub async fn set_times(&self, times: FileTimes) -> io::Result<()> {
-        engine::enter()?;
-        self.arrived().await?; // or that would change them once more
-        self.act(move |std| std.set_times(times.0)).await
+        op::enter()?;
+        self.settle().await?; // or queued bytes would change them once more
+        let set = move |std: &StdFile| std.set_times(times.0);
+        op::run(FileCall::change(&self.file, set)).await
     }
 
     /// Sets when the file was last written.
@@ -473,87 +461,47 @@ impl File {
         self.max_buf_size
     }
 
-    /// Makes the file's own position that of the reader, unless a read is under
-    /// way whose future was dropped.
-    fn give_back(&self) {
-        let mut reader = self.reader.lock();
-        if !reader.is_busy() {
-            reader.give_back(&self.std);
-        }
-    }
-
-    /// Waits until everything has arrived and the position is the reader's (F2).
-    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.write_back.poll_idle(cx))?;
-        self.reader.get_mut().poll_settle(cx, &self.std)
-    }
-
-    /// Waits until the seek that was begun is through.
-    fn poll_seek(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
-        let to = match self.seek {
-            SeekState::Done(position) => return Poll::Ready(Ok(position)),
-            SeekState::Wanted(to) => to,
-        };
-        ready!(self.poll_settled(cx))?;
-        self.seek = SeekState::Done(0);
-        // Only moves a number: nothing to wait for.
-        let position = (&*self.std).seek(to)?;
-        self.seek = SeekState::Done(position);
-        Poll::Ready(Ok(position))
-    }
-
     fn poll_write_pieces(
         &mut self,
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
-        engine::enter()?;
-        ready!(self.poll_seek(cx))?;
-        ready!(self.reader.get_mut().poll_settle(cx, &self.std))?;
+        op::enter()?;
+        let cursor = self.cursor.get_mut();
+        if let SeekState::Wanted(_) = cursor.seek {
+            ready!(self.file.write_back.poll_idle(cx))?;
+            cursor.complete_seek(&self.file.std)?;
+        }
+        cursor.reader.invalidate();
         let written = match self.write_here(pieces) {
             Some(written) => written,
             None => {
-                let most = self.max_buf_size;
-                ready!(self.write_back.poll_put(cx, &self.std, pieces, most))
+                let (file, max_len) = (&self.file, self.max_buf_size);
+                ready!(file.write_back.poll_push(cx, file, pieces, max_len))
             }
         };
         spent.made_progress();
         Poll::Ready(written)
     }
 
-    /// Writes if that needs no waiting, or is likely not to.
-    fn write_here(&mut self, pieces: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
+    /// Writes without waiting, or on this thread if that is likely to be short.
+    fn write_here(&self, pieces: &[IoSlice<'_>]) -> Option<io::Result<usize>> {
+        let file = &*self.file;
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let most = self.max_buf_size.min(engine::MOST_AT_ONCE);
-        if len > most || self.write_back.has_news() {
+        if len > self.max_buf_size.min(MAX_INLINE_BYTES) || !file.write_back.is_clean() {
             return None;
         }
-        if let Writing::AtOnce = self.writing {
-            match sys::write_nowait(&self.std, pieces) {
-                NoWait::Done(written) => return Some(written),
-                NoWait::WouldBlock => return None,
-                NoWait::Unsupported => {}
-            }
-            self.writing = match self.is_local() {
-                true => Writing::Inline,
-                false => Writing::Elsewhere,
-            };
+        match file.write_nowait(pieces) {
+            NoWait::Done(written) => return Some(written),
+            NoWait::WouldBlock => return None,
+            NoWait::Unsupported => {}
         }
-        match self.writing {
-            Writing::Inline => run_inline(&self.backoff, || write_some(&self.std, pieces)).ok(),
-            Writing::AtOnce | Writing::Elsewhere => None,
+        if !file.is_local() {
+            return None;
         }
-    }
-}
-
-/// One write, again if a signal comes in between.
-fn write_some(mut file: &StdFile, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-    loop {
-        match file.write_vectored(pieces) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            written => return written,
-        }
+        let write = |pieces| retry_interrupted(|| (&file.std).write_vectored(pieces));
+        inline::run(&file.inline, pieces, write).ok()
     }
 }
 
@@ -565,11 +513,12 @@ impl AsyncRead for File {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let spent = ready!(coop::poll_proceed(cx));
-        engine::enter()?;
-        ready!(this.poll_seek(cx))?;
-        ready!(this.write_back.poll_idle(cx))?; // F2
-        let most = this.max_buf_size;
-        let read = ready!(this.reader.get_mut().poll_read(cx, &this.std, buf, most));
+        op::enter()?;
+        ready!(this.file.write_back.poll_idle(cx))?; // F2
+        let cursor = this.cursor.get_mut();
+        cursor.complete_seek(&this.file.std)?;
+        let (file, max_len) = (&this.file, this.max_buf_size);
+        let read = ready!(cursor.reader.poll_read(cx, file, buf, max_len));
         spent.made_progress();
         Poll::Ready(read)
     }
@@ -598,7 +547,7 @@ impl AsyncWrite for File {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let spent = ready!(coop::poll_proceed(cx));
-        let arrived = ready!(self.write_back.poll_idle(cx));
+        let arrived = ready!(self.file.write_back.poll_idle(cx));
         spent.made_progress();
         Poll::Ready(arrived)
     }
@@ -610,19 +559,25 @@ impl AsyncWrite for File {
 
 impl AsyncSeek for File {
     fn start_seek(mut self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
-        if matches!(self.seek, SeekState::Wanted(_)) {
+        let cursor = self.cursor.get_mut();
+        if let SeekState::Wanted(_) = cursor.seek {
             return Err(io::Error::other(
                 "a seek is under way: wait with `poll_complete` before the next",
             ));
         }
-        self.seek = SeekState::Wanted(position);
+        cursor.seek = SeekState::Wanted(position);
         Ok(())
     }
 
     fn poll_complete(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
         let spent = ready!(coop::poll_proceed(cx));
-        engine::enter()?;
-        let position = ready!(self.poll_seek(cx));
+        op::enter()?;
+        let this = &mut *self;
+        let cursor = this.cursor.get_mut();
+        if let SeekState::Wanted(_) = cursor.seek {
+            ready!(this.file.write_back.poll_idle(cx))?;
+        }
+        let position = cursor.complete_seek(&this.file.std);
         spent.made_progress();
         Poll::Ready(position)
     }
@@ -637,7 +592,7 @@ impl From<StdFile> for File {
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("tokio::fs::File")
-            .field("std", &self.std)
+            .field("std", &self.file.std)
             .finish()
     }
 }
@@ -649,13 +604,13 @@ mod unix {
 
     impl AsFd for File {
         fn as_fd(&self) -> BorrowedFd<'_> {
-            self.std.as_fd()
+            self.file.std.as_fd()
         }
     }
 
     impl AsRawFd for File {
         fn as_raw_fd(&self) -> RawFd {
-            self.std.as_raw_fd()
+            self.file.std.as_raw_fd()
         }
     }
 
@@ -682,13 +637,13 @@ mod windows {
 
     impl AsHandle for File {
         fn as_handle(&self) -> BorrowedHandle<'_> {
-            self.std.as_handle()
+            self.file.std.as_handle()
         }
     }
 
     impl AsRawHandle for File {
         fn as_raw_handle(&self) -> RawHandle {
-            self.std.as_raw_handle()
+            self.file.std.as_raw_handle()
         }
     }
 

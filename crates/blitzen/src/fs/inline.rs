@@ -1,99 +1,64 @@
-//! What is done on the spot, since it is likely to take some microseconds.
+//! Calls made by the worker's own thread, since they are likely to take some
+//! microseconds.
 //!
-//! To have another thread do something takes tens of microseconds; to make a file
-//! takes ten. Nobody can say beforehand that a disk does not have to be waited
-//! for. So the worker's own thread does it, as an
-//! [errand](blitzen_sched::Scheduler::errand): if it is not back within a
-//! millisecond or two, another thread goes on with the worker, and only the task
-//! waits.
+//! Another thread would cost tens of microseconds, where creating a file takes
+//! ten. Nobody can know that a disk need not be waited for. So the call is made
+//! in a [blocking section](blitzen_sched::Scheduler::blocking_section): if it is
+//! not over within a millisecond or two, another thread goes on with the worker,
+//! and only the task waits.
 //!
-//! S1. Only what is near: see [`sys::is_local`]. Never what may wait for another
-//!     program, such as the other end of a named pipe.
-//! S2. If something has taken long, the next ones are not done on the spot: the
-//!     more of them, the longer it goes on so.
-//! S3. What takes its time is charged to the task, which then lets others have
-//!     their turn.
+//! S1. Only calls on local file systems: see [`sys::is_local`](super::sys::is_local).
+//!     Never one that may wait for another program, such as the other end of a
+//!     named pipe.
+//! S2. After a long call the next ones are made elsewhere, ever more of them: a
+//!     disk that is slow now is likely to be slow for a while.
+//! S3. The time of a call is charged to its task, which then yields to others.
 
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use blitzen_util::backoff::Backoff;
 use blitzen_util::coop;
 
 use crate::runtime::context;
 
-/// What takes longer would have been better done elsewhere.
+/// A call that takes longer would have been better made elsewhere.
 const LONG: Duration = Duration::from_micros(150);
 
-/// So long costs a task one unit of its budget.
+/// The time that costs a task one unit of its budget.
 const UNIT: Duration = Duration::from_micros(2);
 
-/// Whether something is worth a try on the spot: a disk that is slow now is
-/// likely to be slow for a while.
-pub(super) struct InlineBackoff {
-    /// How many more are not tried.
-    passes: AtomicU32,
-    /// How many took long, one after another.
-    long: AtomicU32,
-}
+/// Skips inline calls after long ones (S2).
+pub(super) type InlineBackoff = Backoff<1024>;
 
-/// Of what is done with paths. Every open file has its own.
+/// For calls on paths. Every open file has its own.
 pub(super) static PATHS: InlineBackoff = InlineBackoff::new();
 
-impl InlineBackoff {
-    pub(super) const fn new() -> Self {
-        Self {
-            passes: AtomicU32::new(0),
-            long: AtomicU32::new(0),
-        }
+/// Makes `call` here with `input`, or hands `input` back if this thread is no
+/// worker, or `backoff` skips the call.
+pub(super) fn run<T, R>(
+    backoff: &InlineBackoff,
+    input: T,
+    call: impl FnOnce(T) -> R,
+) -> Result<R, T> {
+    if !backoff.begin_attempt() {
+        return Err(input);
     }
-
-    /// Relaxed, here and below: a guess, which others may spoil.
-    fn may_try(&self) -> bool {
-        match self.passes.load(Relaxed) {
-            0 => true,
-            passes => {
-                self.passes.store(passes - 1, Relaxed);
-                false
-            }
-        }
-    }
-
-    fn learn(&self, took: Duration) {
-        if took > LONG {
-            let long = self.long.load(Relaxed);
-            self.long.store((long + 1).min(8), Relaxed);
-            self.passes.store(4 << long, Relaxed);
-        } else if self.long.load(Relaxed) != 0 {
-            self.long.store(0, Relaxed);
-        }
-    }
-}
-
-/// Does it here, or hands it back, if this is no worker, or `backoff` is at its
-/// end.
-pub(super) fn run_inline<R, F: FnOnce() -> R>(backoff: &InlineBackoff, code: F) -> Result<R, F> {
-    if !backoff.may_try() {
-        return Err(code);
-    }
-    let mut code = Some(code);
+    let mut input = Some(input);
     let begun = Instant::now();
-    let done = context::with_current(|handle| {
-        let errand = handle.inner.blocking_section(code.take()?);
-        errand
-            .map(|(output, _)| output)
-            .map_err(|back| code = Some(back))
-            .ok()
-    });
-    match (done, code) {
-        (Ok(Some(output)), _) => {
+    let section = || input.take().map(call);
+    let done = context::with_current(|handle| handle.inner.blocking_section(section).ok());
+    match (done, input) {
+        (Ok(Some((Some(output), _))), None) => {
             let took = begun.elapsed();
-            backoff.learn(took);
+            match took > LONG {
+                true => backoff.fail(),
+                false => backoff.succeed(),
+            }
             charge(took);
             Ok(output)
         }
-        (_, Some(code)) => Err(code),
-        _ => unreachable!("done, or handed back"),
+        (_, Some(input)) => Err(input),
+        _ => unreachable!("the call has taken the input, or has not been made"),
     }
 }
 
@@ -111,26 +76,6 @@ fn charge(took: Duration) {
 mod tests {
     use super::*;
 
-    /// How many of the next ones are not tried.
-    fn passes(backoff: &InlineBackoff) -> usize {
-        (0..100_000).take_while(|_| !backoff.may_try()).count()
-    }
-
-    #[test]
-    fn patience_with_a_slow_disk_ends_sooner_each_time() {
-        let backoff = InlineBackoff::new();
-        assert_eq!(passes(&backoff), 0);
-        let skipped = [(); 12].map(|()| {
-            backoff.learn(LONG * 2);
-            passes(&backoff)
-        });
-        assert_eq!(skipped[..4], [4, 8, 16, 32]);
-        assert_eq!(skipped[9..], [1024; 3]);
-        backoff.learn(LONG);
-        backoff.learn(LONG * 2);
-        assert_eq!(passes(&backoff), 4, "it was quick once");
-    }
-
     #[test]
     fn time_is_charged_to_the_task() {
         coop::with_budget(|| {
@@ -140,5 +85,20 @@ mod tests {
             charge(UNIT * 100);
             assert!(!coop::has_budget_remaining());
         });
+    }
+
+    #[test]
+    fn after_a_long_call_the_next_one_is_made_elsewhere() {
+        let runtime = crate::runtime::Builder::new_multi_thread().build().unwrap();
+        let backoff = InlineBackoff::new();
+        let task = async move {
+            let wait = |time| std::thread::sleep(time);
+            // Until the monitor is there, which blocking sections need.
+            while run(&backoff, LONG * 2, wait).is_err() {
+                crate::task::yield_now().await;
+            }
+            assert!(run(&backoff, LONG, wait).is_err(), "skipped");
+        };
+        runtime.block_on(async { crate::spawn(task).await.unwrap() });
     }
 }

@@ -33,10 +33,11 @@
 mod at;
 mod dir;
 mod doc;
-mod engine;
 mod file;
 mod inline;
+mod op;
 mod open;
+mod open_file;
 mod path;
 mod reader;
 mod sys;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use blitzen_io::AsyncWriteExt;
 
-use super::engine::{self, MOST_AT_ONCE};
+use super::op::{self, FileOp, MAX_INLINE_BYTES, PathCall};
 use super::{File, doc, sys};
 
 /// Contents up to this size are copied and written by one job, which makes the
@@ -25,14 +25,14 @@ const MOST_IN_ONE_JOB: usize = 2 * 1024 * 1024;
 /// # Errors
 /// As for [`File::open`] and for reading.
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    engine::enter()?;
+    op::enter()?;
     crate::task::consume_budget().await;
     let path = path.as_ref();
     match sys::read_whole(path).await {
         Some(contents) => contents,
         None => {
             let path = path.to_owned();
-            engine::job(|| std::fs::read(path)).await
+            op::run(PathCall::on_pool(|| std::fs::read(path))).await
         }
     }
 }
@@ -74,17 +74,17 @@ pub async fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
 /// # Cancel safety
 /// What has been written is not known if the future is dropped.
 pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
-    engine::enter()?;
+    op::enter()?;
     crate::task::consume_budget().await;
     let (path, contents) = (path.as_ref(), contents.as_ref());
-    if contents.len() <= MOST_AT_ONCE
+    if contents.len() <= MAX_INLINE_BYTES
         && let Some(written) = sys::write_whole(path, contents)
     {
         return written;
     }
     if contents.len() <= MOST_IN_ONE_JOB {
         let (path, contents) = (path.to_owned(), contents.to_owned());
-        return engine::job(|| std::fs::write(path, contents)).await;
+        return op::run(PathCall::on_pool(|| std::fs::write(path, contents))).await;
     }
     let mut file = File::create(path).await?;
     file.write_all(contents).await?;
@@ -103,9 +103,8 @@ pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Re
 /// # Errors
 /// As for opening, reading and writing.
 pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
-    engine::enter()?;
     let (from, to) = (from.as_ref().to_owned(), to.as_ref().to_owned());
-    engine::job(|| std::fs::copy(from, to)).await
+    op::run(PathCall::on_pool(|| std::fs::copy(from, to))).await
 }
 
 /// Gives a file or a directory another name, and replaces what had it.
@@ -120,8 +119,7 @@ pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u6
 /// # Errors
 /// It is not there, the other is on another disk, or they may not be changed.
 pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
-    engine::enter()?;
-    sys::rename(from.as_ref().to_owned(), to.as_ref().to_owned()).await
+    sys::rename(from.as_ref(), to.as_ref()).await
 }
 
 /// Removes a file.
@@ -136,8 +134,7 @@ pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<
 /// # Errors
 /// It is not there, is a directory, or may not be removed.
 pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
-    engine::enter()?;
-    sys::remove_file(path.as_ref().to_owned()).await
+    sys::remove_file(path.as_ref()).await
 }
 
 /// Makes a second name for a file.
@@ -153,8 +150,7 @@ pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
 /// # Errors
 /// It is not there, the other name is taken or on another disk.
 pub async fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
-    engine::enter()?;
-    sys::hard_link(original.as_ref().to_owned(), link.as_ref().to_owned()).await
+    sys::hard_link(original.as_ref(), link.as_ref()).await
 }
 
 /// Makes a symbolic link that leads to `original`.
@@ -171,8 +167,7 @@ pub async fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io
 /// The link's name is taken, or it may not be made.
 #[cfg(unix)]
 pub async fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
-    engine::enter()?;
-    sys::symlink(original.as_ref().to_owned(), link.as_ref().to_owned()).await
+    sys::symlink(original.as_ref(), link.as_ref()).await
 }
 
 /// Makes a symbolic link to a directory.
@@ -181,9 +176,11 @@ pub async fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::
 /// The link's name is taken, or it may not be made.
 #[cfg(windows)]
 pub async fn symlink_dir(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
-    engine::enter()?;
     let (original, link) = (original.as_ref().to_owned(), link.as_ref().to_owned());
-    engine::job(|| std::os::windows::fs::symlink_dir(original, link)).await
+    op::run(PathCall::on_pool(|| {
+        std::os::windows::fs::symlink_dir(original, link)
+    }))
+    .await
 }
 
 /// Makes a symbolic link to a file.
@@ -192,9 +189,11 @@ pub async fn symlink_dir(original: impl AsRef<Path>, link: impl AsRef<Path>) -> 
 /// The link's name is taken, or it may not be made.
 #[cfg(windows)]
 pub async fn symlink_file(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
-    engine::enter()?;
     let (original, link) = (original.as_ref().to_owned(), link.as_ref().to_owned());
-    engine::job(|| std::os::windows::fs::symlink_file(original, link)).await
+    op::run(PathCall::on_pool(|| {
+        std::os::windows::fs::symlink_file(original, link)
+    }))
+    .await
 }
 
 /// Where a symbolic link leads.
@@ -211,10 +210,9 @@ pub async fn symlink_file(original: impl AsRef<Path>, link: impl AsRef<Path>) ->
 /// # Errors
 /// It is not there, or is no link.
 pub async fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
-    engine::enter()?;
     let path = path.as_ref();
     let owned = path.to_owned();
-    engine::path_job(path, || std::fs::read_link(owned)).await
+    op::run(PathCall::new(path, || std::fs::read_link(owned))).await
 }
 
 /// The path from the root on, without links and dots.
@@ -229,10 +227,9 @@ pub async fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// # Errors
 /// There is nothing there, or a part of the path is no directory.
 pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
-    engine::enter()?;
     let path = path.as_ref();
     let owned = path.to_owned();
-    engine::path_job(path, || std::fs::canonicalize(owned)).await
+    op::run(PathCall::new(path, || std::fs::canonicalize(owned))).await
 }
 
 /// What is known of a file or a directory. Links are followed.
@@ -246,10 +243,9 @@ pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// # Errors
 /// There is nothing there, or it may not be looked at.
 pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
-    engine::enter()?;
     let path = path.as_ref();
     let owned = path.to_owned();
-    engine::path_job(path, || std::fs::metadata(owned)).await
+    op::run(PathCall::new(path, || std::fs::metadata(owned))).await
 }
 
 /// What is known of a file, a directory or a link itself.
@@ -266,10 +262,9 @@ pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 /// # Errors
 /// There is nothing there, or it may not be looked at.
 pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
-    engine::enter()?;
     let path = path.as_ref();
     let owned = path.to_owned();
-    engine::path_job(path, || std::fs::symlink_metadata(owned)).await
+    op::run(PathCall::new(path, || std::fs::symlink_metadata(owned))).await
 }
 
 /// Sets the permissions of a file or a directory.
@@ -286,10 +281,12 @@ pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
 /// # Errors
 /// There is nothing there, or it is not ours to change.
 pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -> io::Result<()> {
-    engine::enter()?;
     let path = path.as_ref();
     let owned = path.to_owned();
-    engine::path_job(path, || std::fs::set_permissions(owned, permissions)).await
+    op::run(PathCall::new(path, || {
+        std::fs::set_permissions(owned, permissions)
+    }))
+    .await
 }
 
 /// Whether there is something at a path. Links are followed.
@@ -304,11 +301,21 @@ pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -
 /// # Errors
 /// It cannot be known, as when a directory may not be looked into.
 pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
-    engine::enter()?;
-    crate::task::consume_budget().await;
-    let path = path.as_ref().to_owned();
-    match sys::exists_cached(&path) {
-        Some(exists) => exists,
-        None => engine::job(move || path.try_exists()).await,
+    op::run(TryExists(path.as_ref().to_owned())).await
+}
+
+struct TryExists(PathBuf);
+
+impl FileOp<io::Result<bool>> for TryExists {
+    fn nowait(self) -> Result<io::Result<bool>, Self> {
+        sys::exists_cached(&self.0).ok_or(self)
+    }
+
+    fn block(self) -> io::Result<bool> {
+        self.0.try_exists()
+    }
+
+    fn refuse(self, error: io::Error) -> io::Result<bool> {
+        Err(error)
     }
 }

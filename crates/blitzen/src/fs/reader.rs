@@ -1,22 +1,27 @@
-//! What is read from a file where it stands.
+//! Reading a file at its position.
 //!
 //! ```text
-//!             in memory                          the kernel has to wait
-//!   read ─► read at once ─► done        ─► read_ahead: the ring reads the bytes into
-//!             │                            the cache, then read at once again
-//!             └ nobody can tell ─► a job reads, and leaves what it has read
+//!   nowait ──► the bytes are in the page cache ─────────────────────► done
+//!     │
+//!     ├─ would block ─► read ahead: the ring, or the pool, brings the
+//!     │                 bytes into the cache ─► read them from there ─► done
+//!     │
+//!     └─ unsupported ─► local file: inline, or read ahead as above ──► done
+//!                       any other: a job reads, its bytes wait here ─► done
 //! ```
 //!
-//! I1. Bytes that are read at once go straight to the reader, and the file's
-//!     own position moves with them: a future that is dropped has read nothing.
-//!     ReadAhead moves nothing, and its outcome is of no interest.
-//! I2. A job moves the position, and what it has read may be more than is taken
-//!     from it, or taken by nobody. That is `left`, which comes first in the
-//!     next read; anything else that depends on the position gives it back.
+//! P1. Bytes are read, and the position moves, when they are handed to the
+//!     reader: a future that is dropped has read nothing, and what it began is of
+//!     no interest to anybody.
+//! P2. A job reads a file that is not local at an offset, and does not move it.
+//!     Its bytes count only if the file still stands there and nothing has
+//!     changed it since.
+//! P3. A stream, such as a pipe or a terminal, has no position. What a job has
+//!     read of one is kept for the next read.
 
-use std::fs::File as StdFile;
 use std::future::Future;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -24,179 +29,205 @@ use std::task::{Context, Poll, ready};
 use blitzen_io::ReadBuf;
 use blitzen_task::JoinHandle;
 
-use super::engine::{self, MOST_AT_ONCE};
+use super::inline;
+use super::op::{self, MAX_INLINE_BYTES};
+use super::open_file::{OpenFile, retry_interrupted};
 use super::sys::{self, NoWait, ReadAhead};
 
-/// How often bytes are brought into the cache, only to be gone when they are
-/// wanted, before a job reads them.
-const WARMINGS: u8 = 2;
-
-/// The reading side of a file.
 pub(super) struct Reader {
     state: State,
-    left: Vec<u8>,
-    /// How many of those are taken.
+    /// Bytes of a stream that nobody has taken yet (P3), from `taken` on.
+    kept: Vec<u8>,
     taken: usize,
-    /// Whether the kernel can tell what it can do at once.
-    can_tell: bool,
-    /// Warmings since something was read.
-    warmings: u8,
 }
 
 enum State {
     Idle,
+    /// Bytes on their way into the page cache. What comes of it is of no interest.
     ReadAhead(ReadAhead),
-    Job(JoinHandle<(io::Result<()>, Vec<u8>)>),
+    Job {
+        job: JoinHandle<Chunk>,
+        /// The file has changed since the job was started (P2).
+        is_outdated: bool,
+    },
+}
+
+/// What a job has read.
+enum Chunk {
+    /// At an offset, which has not moved the file.
+    At(u64, io::Result<Vec<u8>>),
+    Stream(io::Result<Vec<u8>>),
 }
 
 impl Reader {
     pub(super) fn new() -> Self {
         Self {
             state: State::Idle,
-            left: Vec::new(),
+            kept: Vec::new(),
             taken: 0,
-            can_tell: true,
-            warmings: 0,
         }
     }
 
-    /// Whether a job is at work.
-    pub(super) fn is_busy(&self) -> bool {
-        matches!(self.state, State::Job(_))
+    /// Notes that the file is about to change.
+    pub(super) fn invalidate(&mut self) {
+        if let State::Job { is_outdated, .. } = &mut self.state {
+            *is_outdated = true;
+        }
     }
 
-    /// Reads `most` bytes, at the most.
+    /// Whether a job may be reading a stream.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self.state, State::Job { .. })
+    }
+
+    /// Waits until no job reads. What it has read has nobody to go to.
+    pub(super) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let State::Job { job, .. } = &mut self.state {
+            let _chunk = ready!(Pin::new(job).poll(cx));
+            self.state = State::Idle;
+        }
+        Poll::Ready(())
+    }
+
+    /// Reads at most `max_len` bytes.
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        file: &Arc<StdFile>,
+        file: &Arc<OpenFile>,
         buf: &mut ReadBuf<'_>,
-        most: usize,
+        max_len: usize,
     ) -> Poll<io::Result<()>> {
+        let max_len = buf.remaining().min(max_len);
+        if max_len == 0 {
+            return Poll::Ready(Ok(()));
+        }
         loop {
-            let has_read = self.is_busy();
-            ready!(self.poll_quiet(cx))?;
-            let left = &self.left[self.taken..];
-            // Nothing from a job is the end.
-            if !left.is_empty() || has_read || buf.remaining() == 0 {
-                let count = left.len().min(buf.remaining()).min(most);
-                buf.put_slice(&left[..count]);
+            let mut is_cached = false;
+            match &mut self.state {
+                State::Idle => {}
+                State::ReadAhead(read_ahead) => {
+                    ready!(Pin::new(read_ahead).poll(cx));
+                    self.state = State::Idle;
+                    is_cached = true;
+                }
+                State::Job { job, is_outdated } => {
+                    let chunk = ready!(Pin::new(job).poll(cx));
+                    let is_outdated = *is_outdated;
+                    self.state = State::Idle;
+                    match chunk.map_err(|_| op::refused())? {
+                        Chunk::At(offset, bytes) if !is_outdated => {
+                            if let Some(read) = deliver(file, offset, bytes, buf, max_len) {
+                                return Poll::Ready(read);
+                            }
+                        }
+                        Chunk::At(..) => {}
+                        Chunk::Stream(bytes) => {
+                            (self.kept, self.taken) = (bytes?, 0);
+                            if self.kept.is_empty() {
+                                return Poll::Ready(Ok(())); // the end
+                            }
+                        }
+                    }
+                }
+            }
+            let kept = &self.kept[self.taken..];
+            if !kept.is_empty() {
+                let count = kept.len().min(max_len);
+                buf.put_slice(&kept[..count]);
                 self.taken += count;
                 return Poll::Ready(Ok(()));
             }
-            let len = buf.remaining().min(most).min(MOST_AT_ONCE);
-            if let Some(read) = self.read_at_once(file, buf, len) {
-                return Poll::Ready(read);
-            }
-            self.state = match self.read_ahead(file, len) {
-                Some(warming) => State::ReadAhead(warming),
-                None => self.start_job(file, buf.remaining().min(most)),
-            };
-        }
-    }
-
-    fn read_at_once(
-        &mut self,
-        file: &StdFile,
-        buf: &mut ReadBuf<'_>,
-        len: usize,
-    ) -> Option<io::Result<()>> {
-        if !self.can_tell {
-            return None;
-        }
-        // SAFETY: nothing in there is made uninitialised.
-        let room = unsafe { &mut buf.unfilled_mut()[..len] };
-        match sys::read_nowait(file, room) {
-            NoWait::Done(read) => {
-                self.warmings = 0;
-                Some(read.map(|read| {
-                    // SAFETY: the kernel has just written them.
+            let len = max_len.min(MAX_INLINE_BYTES);
+            // SAFETY: nothing in there is made uninitialised.
+            let room = unsafe { &mut buf.unfilled_mut()[..len] };
+            if let Some(read) = read_here(file, room, is_cached) {
+                return Poll::Ready(read.map(|read| {
+                    // SAFETY: just read.
                     unsafe { buf.assume_init(read) };
                     buf.advance(read);
-                }))
+                }));
             }
-            NoWait::WouldBlock => None,
-            NoWait::Unsupported => {
-                self.can_tell = false;
-                None
-            }
-        }
-    }
-
-    fn read_ahead(&mut self, file: &Arc<StdFile>, len: usize) -> Option<ReadAhead> {
-        if !self.can_tell || self.warmings == WARMINGS {
-            self.warmings = 0;
-            return None;
-        }
-        self.warmings += 1;
-        sys::read_ahead(file, len)
-    }
-
-    fn start_job(&mut self, file: &Arc<StdFile>, len: usize) -> State {
-        let (file, mut bytes) = (file.clone(), std::mem::take(&mut self.left));
-        self.taken = 0;
-        let job = move || {
-            bytes.resize(len, 0);
-            let read = read_some(&file, &mut bytes);
-            bytes.truncate(*read.as_ref().unwrap_or(&0));
-            (read.map(drop), bytes)
-        };
-        State::Job(engine::start(job, false))
-    }
-
-    /// Waits until nothing is under way.
-    fn poll_quiet(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let result = match &mut self.state {
-            State::Idle => return Poll::Ready(Ok(())),
-            State::ReadAhead(warming) => {
-                ready!(Pin::new(warming).poll(cx));
-                Ok(())
-            }
-            State::Job(job) => match ready!(Pin::new(job).poll(cx)) {
-                Ok((result, bytes)) => {
-                    (self.left, self.taken) = (bytes, 0);
-                    result
-                }
-                Err(_) => Err(engine::failed()),
-            },
-        };
-        self.state = State::Idle;
-        Poll::Ready(result)
-    }
-
-    /// Waits until the file's own position is the reader's (I2).
-    pub(super) fn poll_settle(
-        &mut self,
-        cx: &mut Context<'_>,
-        file: &StdFile,
-    ) -> Poll<io::Result<()>> {
-        match &self.state {
-            State::Idle => {}
-            State::ReadAhead(_) => self.state = State::Idle,
-            // Its error is of no interest: nobody wants what it reads.
-            State::Job(_) => drop(ready!(self.poll_quiet(cx))),
-        }
-        self.give_back(file);
-        Poll::Ready(Ok(()))
-    }
-
-    /// Gives back what a job has read too much, as far as a file can: a pipe
-    /// has no position, and keeps it.
-    pub(super) fn give_back(&mut self, mut file: &StdFile) {
-        let left = self.left.len() - self.taken;
-        if left == 0 || file.seek(SeekFrom::Current(-(left as i64))).is_ok() {
-            self.left.clear();
-            self.taken = 0;
+            self.state = match is_cached {
+                false => begin(file, max_len),
+                true => begin_job(file, max_len), // it was in vain
+            };
         }
     }
 }
 
-/// One read, again if a signal comes in between.
-fn read_some(mut file: &StdFile, bytes: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match file.read(bytes) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            read => return read,
-        }
+/// Reads without waiting, or on this thread if that is likely to be short. After a
+/// read-ahead it is: the bytes are in the page cache.
+fn read_here(
+    file: &OpenFile,
+    room: &mut [MaybeUninit<u8>],
+    is_cached: bool,
+) -> Option<io::Result<usize>> {
+    match file.read_nowait(room) {
+        NoWait::Done(read) => return Some(read),
+        NoWait::WouldBlock if !is_cached => return None,
+        NoWait::WouldBlock | NoWait::Unsupported => {}
     }
+    if !file.is_local() {
+        return None;
+    }
+    let read = |room| sys::read_blocking(&file.std, room);
+    match inline::run(&file.inline, room, read) {
+        Ok(read) => Some(read),
+        Err(room) => is_cached.then(|| read(room)),
+    }
+}
+
+fn begin(file: &Arc<OpenFile>, len: usize) -> State {
+    match sys::read_ahead(file, len.min(MAX_INLINE_BYTES)) {
+        Some(read_ahead) => State::ReadAhead(read_ahead),
+        None => begin_job(file, len),
+    }
+}
+
+fn begin_job(file: &Arc<OpenFile>, len: usize) -> State {
+    let file = file.clone();
+    let job = move || {
+        let mut bytes = vec![0; len];
+        let position = file.position();
+        let read = match position {
+            Some(offset) => sys::read_blocking_at(&file.std, &mut bytes, offset),
+            None => retry_interrupted(|| (&file.std).read(&mut bytes)),
+        };
+        let read = read.map(|read| {
+            bytes.truncate(read);
+            bytes
+        });
+        match position {
+            Some(offset) => Chunk::At(offset, read),
+            None => Chunk::Stream(read),
+        }
+    };
+    State::Job {
+        job: op::spawn_on_pool(job, false),
+        is_outdated: false,
+    }
+}
+
+/// Hands over what was read at `offset`, and moves the file behind it; `None` if
+/// the file stands elsewhere by now (P2).
+fn deliver(
+    file: &OpenFile,
+    offset: u64,
+    bytes: io::Result<Vec<u8>>,
+    buf: &mut ReadBuf<'_>,
+    max_len: usize,
+) -> Option<io::Result<()>> {
+    let mut std = &file.std;
+    if !std
+        .stream_position()
+        .is_ok_and(|position| position == offset)
+    {
+        return None;
+    }
+    Some(bytes.and_then(|bytes| {
+        let count = bytes.len().min(max_len);
+        std.seek(SeekFrom::Start(offset + count as u64))?;
+        buf.put_slice(&bytes[..count]);
+        Ok(())
+    }))
 }

@@ -1,4 +1,5 @@
-//! What was written to a file, and is on its way to it.
+//! The write-back queue of a file: bytes that were written and are on their way,
+//! and changes whose futures were dropped.
 //!
 //! ```text
 //!            write                    job takes it
@@ -7,46 +8,54 @@
 //!                        └──────────────────────────────┘ again, until empty
 //! ```
 //!
-//! O1. There are bytes only while a job is at work, and there is one job at the
-//!     most: bytes go out in the order in which they came.
-//! O2. The job runs even if the file is dropped or the runtime shut down. A job
+//! W1. There are bytes only while a job runs, and at most one job runs: bytes go
+//!     out in the order in which they came.
+//! W2. The job runs even if the file is dropped or the runtime shut down. A job
 //!     that is refused leaves an error.
-//! O3. An error ends the job and drops the bytes behind it. It is told once, to
-//!     the next operation on the file, of whatever kind.
-//! O4. Wakers are fired after the lock.
+//! W3. An error ends the job and drops the bytes behind it. It is returned once,
+//!     by the next operation on the file, of whatever kind.
+//! W4. A change (such as `set_len`) whose future was dropped may still be under
+//!     way, in the ring or on the pool. It is counted until it is over, and the
+//!     next operation waits for that: or the change could undo what comes later.
+//! W5. Wakers are fired after the lock.
 
-use std::fs::File as StdFile;
 use std::io::{self, IoSlice, Write};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use blitzen_util::shim::Mutex;
 
-use super::engine;
+use super::op;
+use super::open_file::OpenFile;
 
-/// So many bytes have to wait for the job that is at work: enough to keep it
+/// A write waits while so many bytes are queued behind the job: enough to keep it
 /// busy, and few enough to stay in the processor's cache.
-const ENOUGH: usize = 256 * 1024;
+const HIGH_WATER: usize = 256 * 1024;
 
-/// Memory that is kept when there is nothing to write.
-const KEPT: usize = 2 * ENOUGH;
-
-/// Bytes on their way.
-#[derive(Default)]
-pub(super) struct WriteBack(Mutex<State>);
+/// Memory that is kept while there is nothing to write.
+const KEPT_CAPACITY: usize = 2 * HIGH_WATER;
 
 #[derive(Default)]
-struct State {
+pub(super) struct WriteBack(Mutex<Queue>);
+
+#[derive(Default)]
+struct Queue {
     filling: Vec<u8>,
     /// Memory of the last job, for the next.
     spare: Vec<u8>,
-    /// A job is at work, or has been asked for.
-    at_work: bool,
-    failed: Option<io::Error>,
+    /// A job runs, or has been asked for.
+    has_job: bool,
+    /// Changes under way whose futures were dropped (W4).
+    abandoned_changes: usize,
+    error: Option<io::Error>,
     waiting: Vec<Waker>,
 }
 
-impl State {
+impl Queue {
+    fn is_busy(&self) -> bool {
+        self.has_job || self.abandoned_changes > 0
+    }
+
     fn wait(&mut self, cx: &Context<'_>) {
         if !self.waiting.iter().any(|other| other.will_wake(cx.waker())) {
             self.waiting.push(cx.waker().clone());
@@ -55,101 +64,107 @@ impl State {
 }
 
 impl WriteBack {
-    /// Waits until everything is written.
+    /// Waits until everything is written and no change is under way that nobody
+    /// waits for.
     pub(super) fn poll_idle(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.0.lock();
-        if state.at_work {
-            state.wait(cx);
+        let mut queue = self.0.lock();
+        if queue.is_busy() {
+            queue.wait(cx);
             return Poll::Pending;
         }
-        Poll::Ready(state.failed.take().map_or(Ok(()), Err)) // O3
+        Poll::Ready(queue.error.take().map_or(Ok(()), Err)) // W3
     }
 
-    /// Whether there is something that has not been written yet.
+    /// Whether something is under way.
     pub(super) fn is_busy(&self) -> bool {
-        self.0.lock().at_work
+        self.0.lock().is_busy()
     }
 
-    /// Whether something is on its way, or an error waits to be told.
-    pub(super) fn has_news(&self) -> bool {
-        let state = self.0.lock();
-        state.at_work || state.failed.is_some()
+    /// Whether nothing is under way, and no error waits to be returned.
+    pub(super) fn is_clean(&self) -> bool {
+        let queue = self.0.lock();
+        !queue.is_busy() && queue.error.is_none()
     }
 
-    /// Takes bytes to be written, no more than fit into `most`, and waits if
+    /// Queues bytes for `file`, no more than fit into `max_len`, and waits while
     /// there are enough already.
-    pub(super) fn poll_put(
+    pub(super) fn poll_push(
         self: &Arc<Self>,
         cx: &Context<'_>,
-        file: &Arc<StdFile>,
+        file: &Arc<OpenFile>,
         pieces: &[IoSlice<'_>],
-        most: usize,
+        max_len: usize,
     ) -> Poll<io::Result<usize>> {
-        let mut state = self.0.lock();
-        if let Some(error) = state.failed.take() {
-            return Poll::Ready(Err(error)); // O3
+        let mut queue = self.0.lock();
+        if let Some(error) = queue.error.take() {
+            return Poll::Ready(Err(error)); // W3
         }
-        let before = state.filling.len();
-        if before >= most.min(ENOUGH) {
-            state.wait(cx);
+        let before = queue.filling.len();
+        if before >= max_len.min(HIGH_WATER) || queue.abandoned_changes > 0 {
+            queue.wait(cx);
             return Poll::Pending;
         }
         for piece in pieces {
-            let room = most - state.filling.len();
-            state
+            let room = max_len - queue.filling.len();
+            queue
                 .filling
                 .extend_from_slice(&piece[..piece.len().min(room)]);
         }
-        let count = state.filling.len() - before;
-        if state.at_work || count == 0 {
+        let count = queue.filling.len() - before;
+        if queue.has_job || count == 0 {
             return Poll::Ready(Ok(count));
         }
-        state.at_work = true;
-        drop(state);
+        queue.has_job = true;
+        drop(queue);
         let job = WriteBackJob {
             write_back: self.clone(),
             file: Some(file.clone()),
         };
-        drop(engine::start(move || job.run(), true)); // O2
-        // A job that was refused has said so by now.
-        match self.0.lock().failed.take() {
+        drop(op::spawn_on_pool(move || job.run(), true)); // W2
+        // A job that was refused has left its error by now.
+        match self.0.lock().error.take() {
             Some(error) => Poll::Ready(Err(error)),
             None => Poll::Ready(Ok(count)),
         }
     }
 
-    /// The job has nothing to do any more, or cannot go on.
-    fn end(&self, file: &mut Option<Arc<StdFile>>, failed: Option<io::Error>) {
-        let mut state = self.0.lock();
-        self.end_locked(&mut state, file, failed);
-        let waiting = std::mem::take(&mut state.waiting);
-        drop(state);
-        waiting.into_iter().for_each(Waker::wake); // O4
+    /// Begins a change that may outlive its future (W4): the first half goes with
+    /// the operation, the second stays with the future.
+    pub(super) fn begin_change(self: &Arc<Self>) -> (Change, ChangeGuard) {
+        let tracker = Arc::new(ChangeTracker {
+            write_back: self.clone(),
+            stage: Mutex::new(Stage::UnderWay),
+        });
+        (Change(Some(tracker.clone())), ChangeGuard(Some(tracker)))
     }
 
-    fn end_locked(
-        &self,
-        state: &mut State,
-        file: &mut Option<Arc<StdFile>>,
-        failed: Option<io::Error>,
-    ) {
-        // Before it is known that the job is through: whoever then wants the
-        // file for itself gets it.
-        *file = None;
-        for memory in [&mut state.filling, &mut state.spare] {
-            memory.clear();
-            memory.shrink_to(KEPT);
-        }
-        state.failed = failed;
-        state.at_work = false;
+    /// Ends the job, with the file given up.
+    fn end_job(&self, file: &mut Option<Arc<OpenFile>>, error: Option<io::Error>) {
+        let mut queue = self.0.lock();
+        end_job_locked(&mut queue, file, error);
+        let waiting = std::mem::take(&mut queue.waiting);
+        drop(queue);
+        waiting.into_iter().for_each(Waker::wake); // W5
     }
+}
+
+fn end_job_locked(queue: &mut Queue, file: &mut Option<Arc<OpenFile>>, error: Option<io::Error>) {
+    // Before anybody knows that the job is over: who then wants the file alone
+    // gets it.
+    *file = None;
+    for memory in [&mut queue.filling, &mut queue.spare] {
+        memory.clear();
+        memory.shrink_to(KEPT_CAPACITY);
+    }
+    queue.error = error;
+    queue.has_job = false;
 }
 
 /// The job that writes.
 struct WriteBackJob {
     write_back: Arc<WriteBack>,
     /// `None` once it has ended.
-    file: Option<Arc<StdFile>>,
+    file: Option<Arc<OpenFile>>,
 }
 
 impl WriteBackJob {
@@ -157,40 +172,92 @@ impl WriteBackJob {
         let mut bytes = std::mem::take(&mut self.write_back.0.lock().spare);
         while self.take(&mut bytes) {
             let written = match &self.file {
-                Some(file) => (&**file).write_all(&bytes),
-                None => unreachable!("it has taken bytes"),
+                Some(file) => (&file.std).write_all(&bytes),
+                None => unreachable!("the file is there until the job ends"),
             };
             if let Err(error) = written {
                 let Self { write_back, file } = &mut self;
-                return write_back.end(file, Some(error));
+                return write_back.end_job(file, Some(error));
             }
         }
     }
 
-    /// Takes what has come; false, and at its end, if there is nothing.
+    /// Takes what is queued; ends the job and returns false if that is nothing.
     fn take(&mut self, bytes: &mut Vec<u8>) -> bool {
-        let mut state = self.write_back.0.lock();
-        let found = !state.filling.is_empty();
+        let mut queue = self.write_back.0.lock();
+        let found = !queue.filling.is_empty();
         if found {
             bytes.clear();
-            std::mem::swap(bytes, &mut state.filling);
+            std::mem::swap(bytes, &mut queue.filling);
         } else {
-            state.spare = std::mem::take(bytes);
-            self.write_back.end_locked(&mut state, &mut self.file, None);
+            queue.spare = std::mem::take(bytes);
+            end_job_locked(&mut queue, &mut self.file, None);
         }
-        let waiting = std::mem::take(&mut state.waiting);
-        drop(state);
-        waiting.into_iter().for_each(Waker::wake); // O4: there is room, or quiet
+        let waiting = std::mem::take(&mut queue.waiting);
+        drop(queue);
+        waiting.into_iter().for_each(Waker::wake); // W5: there is room, or quiet
         found
     }
 }
 
 impl Drop for WriteBackJob {
-    /// A job that never ran (O2), or a waker that panicked in it.
+    /// A job that never ran (W2), or a waker that panicked in it.
     fn drop(&mut self) {
         if self.file.is_some() {
             let Self { write_back, file } = self;
-            write_back.end(file, Some(engine::failed()));
+            write_back.end_job(file, Some(op::refused()));
+        }
+    }
+}
+
+/// What a change and its future know of each other.
+struct ChangeTracker {
+    write_back: Arc<WriteBack>,
+    stage: Mutex<Stage>,
+}
+
+enum Stage {
+    UnderWay,
+    /// The future was dropped, and the change is counted in `abandoned_changes`.
+    Abandoned,
+    Over,
+}
+
+/// Goes with a change, wherever it is made: it is over when this is dropped. The
+/// default is that of an operation that changes nothing.
+#[derive(Default)]
+pub(super) struct Change(Option<Arc<ChangeTracker>>);
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        let Some(tracker) = &self.0 else {
+            return;
+        };
+        let before = std::mem::replace(&mut *tracker.stage.lock(), Stage::Over);
+        if let Stage::Abandoned = before {
+            let mut queue = tracker.write_back.0.lock();
+            queue.abandoned_changes -= 1;
+            let waiting = std::mem::take(&mut queue.waiting);
+            drop(queue);
+            waiting.into_iter().for_each(Waker::wake); // W5
+        }
+    }
+}
+
+/// Stays with the future of a change.
+#[derive(Default)]
+pub(super) struct ChangeGuard(Option<Arc<ChangeTracker>>);
+
+impl Drop for ChangeGuard {
+    fn drop(&mut self) {
+        let Some(tracker) = &self.0 else {
+            return;
+        };
+        let mut stage = tracker.stage.lock();
+        if let Stage::UnderWay = *stage {
+            // Counted under the lock, before `Change` can count it off.
+            tracker.write_back.0.lock().abandoned_changes += 1;
+            *stage = Stage::Abandoned;
         }
     }
 }
@@ -198,6 +265,7 @@ impl Drop for WriteBackJob {
 #[cfg(all(test, unix, not(blitzen_loom)))]
 mod tests {
     use super::*;
+    use std::fs::File as StdFile;
 
     fn idle(write_back: &WriteBack) -> Poll<io::Result<()>> {
         write_back.poll_idle(&Context::from_waker(Waker::noop()))
@@ -209,23 +277,35 @@ mod tests {
     fn a_job_that_never_runs_leaves_an_error_and_nobody_waiting() {
         let write_back = Arc::new(WriteBack::default());
         write_back.0.lock().filling.extend_from_slice(b"lost");
-        write_back.0.lock().at_work = true;
+        write_back.0.lock().has_job = true;
         assert!(idle(&write_back).is_pending());
-        let file = Arc::new(StdFile::open("/dev/null").unwrap());
+        let file = Arc::new(OpenFile::new(StdFile::open("/dev/null").unwrap()));
         drop(WriteBackJob {
             write_back: write_back.clone(),
             file: Some(file.clone()),
         });
-        assert!(
-            write_back.0.lock().waiting.is_empty(),
-            "who waited was woken"
-        );
+        assert!(write_back.0.lock().waiting.is_empty(), "all were woken");
         assert_eq!(Arc::strong_count(&file), 1);
         assert!(matches!(idle(&write_back), Poll::Ready(Err(_))));
-        assert!(
-            matches!(idle(&write_back), Poll::Ready(Ok(()))),
-            "told once"
-        );
+        assert!(matches!(idle(&write_back), Poll::Ready(Ok(()))), "once");
         assert!(write_back.0.lock().filling.is_empty());
+    }
+
+    #[test]
+    fn a_change_is_waited_for_only_if_its_future_was_dropped_before_its_end() {
+        let write_back = Arc::new(WriteBack::default());
+        let (change, guard) = write_back.begin_change();
+        assert!(idle(&write_back).is_ready(), "its future waits for it");
+        drop(guard);
+        assert!(idle(&write_back).is_pending());
+        assert!(write_back.is_busy());
+        drop(change);
+        assert!(write_back.0.lock().waiting.is_empty(), "all were woken");
+        assert!(idle(&write_back).is_ready());
+
+        let (change, guard) = write_back.begin_change();
+        drop(change);
+        drop(guard);
+        assert!(idle(&write_back).is_ready());
     }
 }

@@ -16,10 +16,15 @@ pub(crate) struct Dir(PathBuf);
 
 impl Dir {
     pub(crate) fn new() -> Self {
+        Self::under(&std::env::temp_dir())
+    }
+
+    /// A directory on the file system of `base`.
+    pub(crate) fn under(base: &Path) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let own = NEXT.fetch_add(1, Relaxed);
         let name = format!("blitzen-test-{}-{own}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = base.join(name);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -39,16 +44,36 @@ impl Drop for Dir {
     }
 }
 
+/// The file systems to test on: that of temporary files, and one in memory, whose
+/// files know no `RWF_NOWAIT`.
+pub(crate) fn file_systems() -> Vec<PathBuf> {
+    let mut bases = vec![std::env::temp_dir()];
+    let in_memory = Path::new("/dev/shm");
+    if in_memory.is_dir() {
+        bases.push(in_memory.to_owned());
+    }
+    bases
+}
+
 /// Every kind of runtime: three with io_uring if there is one, three without.
 pub(crate) fn runtimes() -> Vec<Runtime> {
+    runtimes_with(|_| {})
+}
+
+/// As [`runtimes`], each with more settings.
+pub(crate) fn runtimes_with(configure: impl Fn(&mut Builder)) -> Vec<Runtime> {
     let mut runtimes = Vec::new();
     for backend in [IoBackend::Auto, IoBackend::Epoll] {
-        let mut one = Builder::new_current_thread();
-        runtimes.push(one.enable_all().io_backend(backend).build().unwrap());
+        let mut builders = vec![Builder::new_current_thread()];
         for workers in [1, 2] {
             let mut many = Builder::new_multi_thread();
-            many.worker_threads(workers).enable_all();
-            runtimes.push(many.io_backend(backend).build().unwrap());
+            many.worker_threads(workers);
+            builders.push(many);
+        }
+        for mut builder in builders {
+            builder.enable_all().io_backend(backend);
+            configure(&mut builder);
+            runtimes.push(builder.build().unwrap());
         }
     }
     runtimes

@@ -1,15 +1,17 @@
-//! What can be asked of files.
+//! File operations for the ring.
 //!
 //! Every operation owns its file (or a reference to it, such as an
-//! `Arc<File>`), its path and its memory, from submission to the kernel's last
-//! word: a descriptor closed and used again in between would name another file.
+//! `Arc<File>`), its path and its memory, from submission to its last
+//! completion: a descriptor closed and used again in between would name another
+//! file.
 //!
-//! The transfers can be done without a ring as well: at once, if the kernel can
-//! ([`Transfer::now`]), or by a thread that may wait ([`Transfer::wait`]).
+//! Transfers can be made without a ring as well: without waiting, if the kernel
+//! can ([`Transfer::nowait`]), or on a thread that may wait
+//! ([`Transfer::block`]).
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{opcode, types};
@@ -17,9 +19,9 @@ use io_uring::{opcode, types};
 use super::memory::{Memory, Pieces};
 use super::op::Operation;
 use crate::is_gone;
-use crate::nowait::{NoWait, readv_nowait, writev_nowait};
+use crate::nowait::{self, NoWait, readv_nowait, writev_nowait};
 
-/// Something that holds a file open wherever it is moved.
+/// The descriptor of an open file, as the ring wants it.
 trait AsRingFd: AsFd + Send + 'static {
     fn fd(&self) -> types::Fd {
         types::Fd(self.as_fd().as_raw_fd())
@@ -30,66 +32,100 @@ impl<F: AsFd + Send + 'static> AsRingFd for F {}
 
 const CWD: types::Fd = types::Fd(libc::AT_FDCWD);
 
-/// What the kernel says of a transfer, with the keeper of the memory.
+/// How many bytes a transfer has moved, with the owner of the memory.
 pub type TransferResult<K> = (io::Result<usize>, K);
 
-/// A transfer, which can be done without a ring as well.
+/// A read or a write, which can be made without a ring as well.
 ///
 /// ```
 /// use blitzen_driver::ring::Memory;
-/// use blitzen_driver::ring::file::{Transfer, Read};
+/// use blitzen_driver::ring::file::{Read, Transfer};
 ///
 /// let file = std::fs::File::open("/dev/null")?;
 /// let read = Read::new(file, Memory::room(Vec::with_capacity(4096)), 0);
 /// assert_eq!(read.len(), 4096);
-/// assert_eq!(read.wait().0?, 0);
+/// assert_eq!(read.block().0?, 0);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[allow(clippy::len_without_is_empty)] // nothing is asked of an empty one
 pub trait Transfer<K>: Operation<Output = TransferResult<K>> {
-    /// Does it if that needs no waiting; then [`finish`](Operation::finish) it.
-    fn now(&mut self) -> NoWait<u32>;
+    /// Whether it writes to the file.
+    const WRITES: bool;
 
-    /// Does it on a thread that may wait.
-    fn wait(self) -> TransferResult<K>;
+    /// Makes the transfer if it need not wait. If it is done,
+    /// [`finish`](Operation::finish) it with the result.
+    fn nowait(&mut self) -> NoWait<u32>;
 
-    /// How many bytes it may move.
+    /// Makes the transfer on a thread that may wait.
+    fn block(self) -> TransferResult<K>;
+
+    /// Returns how many bytes it may move.
     fn len(&self) -> usize;
 
-    /// The keeper of the memory, back: it shall not be done.
+    /// Gives up the transfer, and returns the owner of the memory.
     fn into_keeper(self) -> K;
 }
 
-/// The offset, unless the file's own place is meant.
+/// An operation, and something that is kept until it is over.
+///
+/// ```
+/// use blitzen_driver::ring::file::{Holding, Sync};
+///
+/// let sync = Sync::all(std::fs::File::open("/dev/null")?);
+/// let sync = Holding { operation: sync, held: "dropped after the last completion" };
+/// # drop(sync);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Holding<T, X> {
+    /// The operation.
+    pub operation: T,
+    /// What is kept.
+    pub held: X,
+}
+
+// SAFETY: as for `T`, which makes the entry and alone is moved with it.
+unsafe impl<T: Operation, X: Send + 'static> Operation for Holding<T, X> {
+    type Output = T::Output;
+    const REPEATABLE: bool = T::REPEATABLE;
+
+    fn entry(&mut self) -> Entry {
+        self.operation.entry()
+    }
+
+    fn finish(self, result: io::Result<u32>) -> T::Output {
+        self.operation.finish(result)
+    }
+}
+
+/// The offset, unless the file's own position is meant.
 fn at(offset: u64) -> Option<u64> {
     (offset != u64::MAX).then_some(offset)
 }
 
-type AtOffset = unsafe extern "C" fn(i32, *const libc::iovec, i32, libc::off_t) -> libc::ssize_t;
-type AtPosition = unsafe extern "C" fn(i32, *const libc::iovec, i32) -> libc::ssize_t;
-
-/// A transfer that may wait, again if a signal comes in between.
+/// A transfer that may wait; made again if a signal interrupts it. `at_offset` and
+/// `at_position` are the numbers of the system calls.
 ///
 /// # Safety
 /// As for the two system calls.
-unsafe fn wait_for(
-    at_offset: AtOffset,
-    in_place: AtPosition,
-    file: std::os::fd::BorrowedFd<'_>,
+unsafe fn transfer_blocking(
+    at_offset: libc::c_long,
+    at_position: libc::c_long,
+    file: BorrowedFd<'_>,
     pieces: &[libc::iovec],
     offset: u64,
 ) -> io::Result<u32> {
-    let (fd, list, count) = (file.as_raw_fd(), pieces.as_ptr(), pieces.len() as i32);
+    let (fd, list, count) = (file.as_raw_fd(), pieces.as_ptr(), pieces.len());
     loop {
-        let done = match at(offset) {
+        let done = match at(offset).map(i64::try_from) {
             // SAFETY: the caller's.
-            None => unsafe { in_place(fd, list, count) },
-            Some(offset) => {
-                let offset = libc::off_t::try_from(offset)
-                    .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+            None => unsafe { libc::syscall(at_position, fd, list, count) },
+            Some(Ok(offset)) => {
+                let (low, high) = nowait::split(offset);
                 // SAFETY: the caller's.
-                unsafe { at_offset(fd, list, count, offset) }
+                unsafe { libc::syscall(at_offset, fd, list, count, low, high) }
             }
+            Some(Err(_)) => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
         };
         match u32::try_from(done) {
             Ok(done) => return Ok(done),
@@ -131,17 +167,21 @@ impl<F, K> Read<F, K> {
 }
 
 impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Read<F, K> {
-    fn now(&mut self) -> NoWait<u32> {
+    const WRITES: bool = false;
+
+    fn nowait(&mut self) -> NoWait<u32> {
         let (file, offset) = (self.file.as_fd(), at(self.offset));
         // SAFETY: the memory is the operation's.
         unsafe { readv_nowait(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
     }
 
-    fn wait(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
             // SAFETY: the memory is the operation's.
-            unsafe { wait_for(libc::preadv, libc::readv, file, pieces, self.offset) }
+            unsafe {
+                transfer_blocking(libc::SYS_preadv, libc::SYS_readv, file, pieces, self.offset)
+            }
         };
         self.finish(done)
     }
@@ -204,17 +244,27 @@ impl<F, K> Write<F, K> {
 }
 
 impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Write<F, K> {
-    fn now(&mut self) -> NoWait<u32> {
+    const WRITES: bool = true;
+
+    fn nowait(&mut self) -> NoWait<u32> {
         let (file, offset) = (self.file.as_fd(), at(self.offset));
         // SAFETY: the memory is the operation's.
         unsafe { writev_nowait(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
     }
 
-    fn wait(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
             // SAFETY: the memory is the operation's.
-            unsafe { wait_for(libc::pwritev, libc::writev, file, pieces, self.offset) }
+            unsafe {
+                transfer_blocking(
+                    libc::SYS_pwritev,
+                    libc::SYS_writev,
+                    file,
+                    pieces,
+                    self.offset,
+                )
+            }
         };
         self.finish(done)
     }
@@ -274,17 +324,21 @@ impl<F, K> ReadVectored<F, K> {
 }
 
 impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for ReadVectored<F, K> {
-    fn now(&mut self) -> NoWait<u32> {
+    const WRITES: bool = false;
+
+    fn nowait(&mut self) -> NoWait<u32> {
         let (file, offset) = (self.file.as_fd(), at(self.offset));
         // SAFETY: the memory is the operation's.
         unsafe { readv_nowait(file, self.pieces.list(), offset) }.map(|n| n as u32)
     }
 
-    fn wait(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), self.pieces.list());
             // SAFETY: the memory is the operation's.
-            unsafe { wait_for(libc::preadv, libc::readv, file, pieces, self.offset) }
+            unsafe {
+                transfer_blocking(libc::SYS_preadv, libc::SYS_readv, file, pieces, self.offset)
+            }
         };
         self.finish(done)
     }
@@ -348,17 +402,27 @@ impl<F, K> WriteVectored<F, K> {
 }
 
 impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for WriteVectored<F, K> {
-    fn now(&mut self) -> NoWait<u32> {
+    const WRITES: bool = true;
+
+    fn nowait(&mut self) -> NoWait<u32> {
         let (file, offset) = (self.file.as_fd(), at(self.offset));
         // SAFETY: the memory is the operation's.
         unsafe { writev_nowait(file, self.pieces.list(), offset) }.map(|n| n as u32)
     }
 
-    fn wait(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), self.pieces.list());
             // SAFETY: the memory is the operation's.
-            unsafe { wait_for(libc::pwritev, libc::writev, file, pieces, self.offset) }
+            unsafe {
+                transfer_blocking(
+                    libc::SYS_pwritev,
+                    libc::SYS_writev,
+                    file,
+                    pieces,
+                    self.offset,
+                )
+            }
         };
         self.finish(done)
     }

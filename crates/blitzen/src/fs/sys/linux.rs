@@ -1,38 +1,40 @@
-//! Files on Linux: at once if everything is in memory, else on the worker's
-//! ring, else, where there is none, on the pool.
+//! Files on Linux: the ways of [`op`](super::super::op) that need this system.
 
 use std::ffi::CString;
 use std::fs::File as StdFile;
 use std::future::Future;
-use std::io::{self, IoSlice, Seek};
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
-use blitzen_driver::nowait;
+use blitzen_driver::local_fs;
+pub(crate) use blitzen_driver::local_fs::{FileKind, is_local};
 pub(crate) use blitzen_driver::nowait::NoWait;
+use blitzen_driver::nowait::{self, Opened};
 use blitzen_driver::ring::file::{
-    Allocate, Transfer, HardLink, CreateDir, Read, ReadVectored, Remove, Rename, SetLen, Symlink, Sync,
-    TransferResult, Write, WriteVectored,
+    Allocate, CreateDir, HardLink, Holding, Read, ReadVectored, Remove, Rename, SetLen, Symlink, Sync,
+    Transfer, TransferResult, Write, WriteVectored,
 };
 use blitzen_driver::ring::{Memory, Op, Operation, Pieces};
-use blitzen_driver::local_fs;
-pub(crate) use blitzen_driver::local_fs::{is_local, is_local_file};
 use blitzen_io::owned::{IoBuf, IoBufMut, Outcome};
-use blitzen_util::shim::Mutex;
+use blitzen_task::JoinHandle;
 
-use super::super::engine::{self, MOST_AT_ONCE};
+use super::super::inline;
+use super::super::op::{self, FileCall, FileOp, MAX_INLINE_BYTES, PathCall};
 use super::super::open::Flags;
-use super::super::inline::{self, InlineBackoff, run_inline};
+use super::super::open_file::{OpenFile, retry_interrupted};
+use super::super::write_back::Change;
 use crate::runtime::context;
 
-/// More than this is read and written by a thread that has nothing else to do.
-const MOST_IN_RING: usize = 1024 * 1024;
+/// Longer transfers are made by a thread of the pool, which has nothing else to
+/// do.
+const MAX_RING_BYTES: usize = 1024 * 1024;
 
 /// Hands an operation to the ring of this worker, or back if there is none.
 fn submit<T: Operation>(operation: T) -> Result<Op<T>, T> {
@@ -69,119 +71,204 @@ fn ring_supports(code: u8) -> bool {
     matches!(known, Ok(Some(true)))
 }
 
-/// Something done with names: on the spot, on the ring, or else by a job.
-async fn by_name<T: Operation<Output = io::Result<R>>, R: Send + 'static>(
-    is_local: bool,
-    operation: T,
-    job: impl FnOnce() -> io::Result<R> + Send + 'static,
-) -> io::Result<R> {
-    crate::task::consume_budget().await;
-    if !is_local {
-        return perform(operation, job).await;
-    }
-    match run_inline(&inline::PATHS, job) {
-        Ok(done) => done,
-        Err(job) => perform(operation, job).await,
+/// An operation that the ring has, with the change that is over when it is.
+struct OnRing<T: Operation>(Op<Holding<T, Change>>);
+
+impl<T: Operation> OnRing<T> {
+    fn submit(operation: T, change: Change) -> Result<Self, (T, Change)> {
+        let held = change;
+        match submit(Holding { operation, held }) {
+            Ok(op) => Ok(Self(op)),
+            Err(back) => Err((back.operation, back.held)),
+        }
     }
 }
 
-/// An operation on the ring, or else a job that does the same.
-async fn perform<T: Operation<Output = io::Result<R>>, R: Send + 'static>(
-    operation: T,
-    job: impl FnOnce() -> io::Result<R> + Send + 'static,
-) -> io::Result<R> {
-    match submit(operation) {
-        Ok(op) => told(op.await),
-        Err(_) => engine::job(job).await,
+impl<T: Operation<Output: FromRing>> Future for OnRing<T> {
+    type Output = T::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T::Output> {
+        Pin::new(&mut self.0).poll(cx).map(FromRing::map_shutdown)
     }
 }
 
-/// A ring that was shut down has the words of a job that was refused.
-fn told<R>(result: io::Result<R>) -> io::Result<R> {
-    result.map_err(|error| match blitzen_driver::is_gone(&error) {
-        true => engine::failed(),
-        false => error,
-    })
+/// What an operation ends with.
+trait FromRing {
+    /// Gives a ring that was shut down the error of a pool that was.
+    fn map_shutdown(self) -> Self;
 }
 
-fn c_string(path: &Path) -> io::Result<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "file name contained an unexpected NUL byte",
-        )
-    })
+impl<R> FromRing for io::Result<R> {
+    fn map_shutdown(self) -> Self {
+        self.map_err(|error| match blitzen_driver::is_gone(&error) {
+            true => op::refused(),
+            false => error,
+        })
+    }
 }
 
-/// Reads where the file stands, if that needs no waiting.
+impl<K> FromRing for TransferResult<K> {
+    fn map_shutdown(self) -> Self {
+        (self.0.map_shutdown(), self.1)
+    }
+}
+
+/// A call that the ring can make as well.
+struct WithRing<C, O> {
+    call: C,
+    /// `None` if this ring cannot, or the call is sure to fail.
+    operation: Option<O>,
+}
+
+impl<R, C, O> FileOp<io::Result<R>, OnRing<O>> for WithRing<C, O>
+where
+    R: Send + 'static,
+    C: FileOp<io::Result<R>>,
+    O: Operation<Output = io::Result<R>>,
+{
+    fn nowait(self) -> Result<io::Result<R>, Self> {
+        let Self { call, operation } = self;
+        call.nowait().map_err(|call| Self { call, operation })
+    }
+
+    fn inline(self) -> Result<io::Result<R>, Self> {
+        let Self { call, operation } = self;
+        call.inline().map_err(|call| Self { call, operation })
+    }
+
+    fn submit(self, change: Change) -> Result<OnRing<O>, (Self, Change)> {
+        let Self { call, operation } = self;
+        let back = |operation, change| (Self { call, operation }, change);
+        match operation {
+            Some(operation) => OnRing::submit(operation, change)
+                .map_err(|(operation, change)| back(Some(operation), change)),
+            None => Err(back(None, change)),
+        }
+    }
+
+    fn block(self) -> io::Result<R> {
+        self.call.block()
+    }
+
+    fn refuse(self, error: io::Error) -> io::Result<R> {
+        Err(error)
+    }
+
+    fn changed_file(&self) -> Option<&OpenFile> {
+        self.call.changed_file()
+    }
+}
+
+/// For the kernel; `None` if there is a zero in it, of which std says it best.
+fn c_string(path: &Path) -> Option<CString> {
+    CString::new(path.as_os_str().as_bytes()).ok()
+}
+
+/// What kind of file it is, which never waits.
+pub(crate) fn kind(file: &StdFile) -> FileKind {
+    local_fs::file_kind(file)
+}
+
+/// Reads at the position, if the kernel need not wait.
 pub(crate) fn read_nowait(file: &StdFile, room: &mut [MaybeUninit<u8>]) -> NoWait<usize> {
     nowait::read_nowait(file, room, None)
 }
 
-/// Writes where the file stands, if that needs no waiting.
+/// Writes at the position, if the kernel need not wait.
 pub(crate) fn write_nowait(file: &StdFile, pieces: &[IoSlice<'_>]) -> NoWait<usize> {
     nowait::write_nowait(file, pieces, None)
 }
 
-/// Bytes on their way into the cache; what comes of it is of no interest.
-pub(crate) struct ReadAhead(Op<Read<Arc<StdFile>, Vec<u8>>>);
+/// Reads at the position.
+pub(crate) fn read_blocking(file: &StdFile, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    retry_interrupted(|| {
+        // SAFETY: an open descriptor, and room for as many bytes as said.
+        let read = unsafe { libc::read(file.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
+        usize::try_from(read).map_err(|_| io::Error::last_os_error())
+    })
+}
+
+/// Reads at an offset, and leaves the position alone.
+pub(crate) fn read_blocking_at(file: &StdFile, room: &mut [u8], offset: u64) -> io::Result<usize> {
+    retry_interrupted(|| file.read_at(room, offset))
+}
+
+/// Bytes on their way into the page cache; what comes of it is of no interest.
+pub(crate) enum ReadAhead {
+    Ring(Op<Read<Arc<OpenFile>, Vec<u8>>>),
+    Pool(JoinHandle<()>),
+}
 
 impl Future for ReadAhead {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let _outcome = ready!(Pin::new(&mut self.0).poll(cx));
+        match &mut *self {
+            Self::Ring(op) => drop(ready!(Pin::new(op).poll(cx))),
+            Self::Pool(job) => drop(ready!(Pin::new(job).poll(cx))),
+        }
         Poll::Ready(())
     }
 }
 
-/// Brings the bytes where the file stands into the cache, if there is a ring
-/// and the file stands anywhere.
-pub(crate) fn read_ahead(file: &Arc<StdFile>, len: usize) -> Option<ReadAhead> {
-    let offset = (&**file).stream_position().ok()?;
-    let room = Memory::room(Vec::with_capacity(len));
-    submit(Read::new(file.clone(), room, offset)).ok().map(ReadAhead)
+/// Brings the next `len` bytes of a file into the page cache; `None` for a file
+/// that has none, or could not be read from there afterwards.
+pub(crate) fn read_ahead(file: &Arc<OpenFile>, len: usize) -> Option<ReadAhead> {
+    let is_local = file.is_local();
+    if !is_local && file.nowait_reads.is_missing() {
+        return None;
+    }
+    let offset = file.position()?;
+    let memory = Memory::room(Vec::with_capacity(len));
+    match submit(Read::new(file.clone(), memory, offset)) {
+        Ok(op) => Some(ReadAhead::Ring(op)),
+        Err(read) if is_local => {
+            let job = move || drop(read.block());
+            Some(ReadAhead::Pool(op::spawn_on_pool(job, false)))
+        }
+        Err(_) => None,
+    }
 }
 
-/// Opens a file, if that needs no waiting, or is likely not to.
-///
-/// Otherwise not on the ring but by a job: whoever opens a named pipe waits for
-/// the other end, perhaps for ever, and the kernel has few threads for a ring.
+/// Opens a file if that need not wait, or is likely not to.
 pub(crate) fn open_here(path: &Path, flags: &Flags) -> Option<io::Result<StdFile>> {
-    let (is_local, path) = (is_local(path), c_string(path).ok()?);
-    let (mode, flags) = (flags.mode(), flags.for_open()?);
-    let open = || {
-        let opened = local_fs::open_regular(&path, flags, mode)?;
-        local_fs::clear_nonblock(&opened.file, flags);
-        Some(StdFile::from(opened.file))
-    };
-    if is_local && let Ok(Some(opened)) = run_inline(&inline::PATHS, open) {
-        return Some(Ok(opened));
+    let opened = open(path, flags.for_open()?, flags.mode())?;
+    Some(opened.map(|opened| opened.file.into()))
+}
+
+fn open(path: &Path, flags: i32, mode: libc::mode_t) -> Option<io::Result<Opened>> {
+    let (is_local, path) = (is_local(path), c_string(path)?);
+    let inline = || inline::run(&inline::PATHS, (), |()| local_fs::open_regular(&path, flags, mode));
+    if is_local && let Ok(NoWait::Done(opened)) = inline() {
+        return Some(opened);
     }
     match nowait::open_cached(&path, flags) {
-        NoWait::Done(opened) => Some(opened.map(|opened| opened.file.into())),
+        NoWait::Done(opened) => Some(opened),
         NoWait::WouldBlock | NoWait::Unsupported => None,
     }
 }
 
-/// Writes a whole file on the spot, if that is likely to take no waiting.
+/// Writes a whole file inline, if that is likely to be short.
 pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Option<io::Result<()>> {
     if !is_local(path) {
         return None;
     }
-    let path = c_string(path).ok()?;
-    let write = || {
-        let making = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-        let opened = local_fs::open_regular(&path, making, 0o666)?;
-        Some(io::Write::write_all(&mut StdFile::from(opened.file), contents))
+    let path = c_string(path)?;
+    let write = |()| {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
+        match local_fs::open_regular(&path, flags, 0o666) {
+            NoWait::Done(opened) => Some(opened.and_then(|opened| {
+                io::Write::write_all(&mut StdFile::from(opened.file), contents)
+            })),
+            NoWait::WouldBlock | NoWait::Unsupported => None,
+        }
     };
-    run_inline(&inline::PATHS, write).ok().flatten()
+    inline::run(&inline::PATHS, (), write).ok().flatten()
 }
 
-/// Whether there is something at a path, if that is known.
+/// Whether there is something at a path, if the kernel knows without waiting.
 pub(crate) fn exists_cached(path: &Path) -> Option<io::Result<bool>> {
-    let path = c_string(path).ok()?;
-    match nowait::find_cached(&path, false) {
+    match nowait::find_cached(&c_string(path)?, false) {
         NoWait::Done(Ok(_)) => Some(Ok(true)),
         NoWait::Done(Err(error)) if error.kind() == io::ErrorKind::NotFound => Some(Ok(false)),
         NoWait::Done(Err(error)) => Some(Err(error)),
@@ -189,119 +276,108 @@ pub(crate) fn exists_cached(path: &Path) -> Option<io::Result<bool>> {
     }
 }
 
-/// The whole of a file, if it can be opened at once; `None` if it cannot.
+/// Reads a whole file; `None` if opening it may have to wait.
 pub(crate) async fn read_whole(path: &Path) -> Option<io::Result<Vec<u8>>> {
-    let (is_local, path) = (is_local(path), c_string(path).ok()?);
-    if is_local
-        && let Ok(Some(opened)) =
-            run_inline(&inline::PATHS, || local_fs::open_regular(&path, libc::O_RDONLY, 0))
-    {
-        let len = usize::try_from(opened.len).unwrap_or(0);
-        return Some(read_to_end(Arc::new(opened.file.into()), len).await);
-    }
-    match nowait::open_cached(&path, libc::O_RDONLY) {
-        NoWait::Done(Ok(opened)) => {
-            let len = usize::try_from(opened.len).unwrap_or(0);
-            Some(read_to_end(Arc::new(opened.file.into()), len).await)
+    match open(path, libc::O_RDONLY, 0)? {
+        Ok(Opened { file, len }) => {
+            let file = Arc::new(OpenFile::new(file.into()));
+            let len = usize::try_from(len).unwrap_or(0);
+            Some(read_to_end(&file, len).await)
         }
-        NoWait::Done(Err(error)) => Some(Err(error)),
-        NoWait::WouldBlock | NoWait::Unsupported => None,
+        Err(error) => Some(Err(error)),
     }
 }
 
-async fn read_to_end(file: Arc<StdFile>, len: usize) -> io::Result<Vec<u8>> {
+async fn read_to_end(file: &Arc<OpenFile>, len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(len.saturating_add(1))?;
     loop {
         if bytes.len() == bytes.capacity() {
             bytes.try_reserve(bytes.len().max(32))?;
         }
-        let offset = bytes.len();
-        let room = bytes.spare_capacity_mut();
-        let most = room.len().min(MOST_AT_ONCE);
-        let read = match nowait::read_nowait(&*file, &mut room[..most], Some(offset as u64)) {
-            NoWait::Done(read) => {
-                let read = read?;
-                // SAFETY: the kernel has just written them.
-                unsafe { bytes.set_len(offset + read) };
-                read
-            }
-            NoWait::WouldBlock => {
-                let room = Memory::room_up_to(bytes, most);
-                let read = Read::new(file.clone(), room, offset as u64);
-                let (read, back) = match submit(read) {
-                    Ok(op) => op.await,
-                    Err(read) => return rest_by_job(file, read.into_keeper()).await,
-                };
-                bytes = back;
-                told(read)?
-            }
-            NoWait::Unsupported => return rest_by_job(file, bytes).await,
-        };
-        // What is less than was asked for, and as much as the file had, is all.
-        if read == 0 || read < most && bytes.len() == len {
+        let offset = bytes.len() as u64;
+        let memory = Memory::room_up_to(bytes, MAX_INLINE_BYTES);
+        let asked = memory.len();
+        let read = Read::new(file.clone(), memory, offset);
+        let (read, back) = op::run(FileTransfer::new(file, read)).await;
+        let read = read?;
+        bytes = back;
+        // Less than was asked for, and as much as the file had: that is all.
+        if read == 0 || read < asked && bytes.len() == len {
             return Ok(bytes);
         }
-        if read >= MOST_AT_ONCE / 2 {
+        if read >= MAX_INLINE_BYTES / 2 {
             crate::task::yield_now().await; // others wait as well
         }
     }
 }
 
-#[cold]
-async fn rest_by_job(file: Arc<StdFile>, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
-    engine::job(move || {
-        let mut file = &*file;
-        file.seek(io::SeekFrom::Start(bytes.len() as u64))?;
-        io::Read::read_to_end(&mut file, &mut bytes)?;
-        Ok(bytes)
-    })
-    .await
+/// Reads or writes at an offset.
+struct FileTransfer<T> {
+    file: Arc<OpenFile>,
+    transfer: T,
 }
 
-/// A transfer: at once, on the ring, or by a job.
-async fn transfer<T: Transfer<K>, K: Send + 'static>(
-    mut operation: T,
-    nowait_backoff: &NoWaitBackoff,
-) -> TransferResult<K> {
-    if let Err(error) = engine::enter() {
-        return (Err(error), operation.into_keeper());
+impl<T> FileTransfer<T> {
+    fn new(file: &Arc<OpenFile>, transfer: T) -> Self {
+        let file = file.clone();
+        Self { file, transfer }
     }
-    crate::task::consume_budget().await;
-    if operation.len() > MOST_IN_RING {
-        return transfer_by_job(operation).await;
-    }
-    if nowait_backoff.is_worth_a_try()
-        && let NoWait::Done(done) = operation.now()
-    {
-        nowait_backoff.note(false);
-        return operation.finish(done);
-    }
-    nowait_backoff.note(true);
-    match submit(operation) {
-        Ok(op) => {
-            let (done, back) = op.await;
-            (told(done), back)
+}
+
+impl<T, K> FileOp<TransferResult<K>, OnRing<T>> for FileTransfer<T>
+where
+    T: Transfer<K>,
+    K: Send + 'static,
+{
+    fn nowait(mut self) -> Result<TransferResult<K>, Self> {
+        if self.transfer.len() > MAX_RING_BYTES {
+            return Err(self);
         }
-        Err(operation) => transfer_by_job(operation).await,
+        let support = match T::WRITES {
+            true => &self.file.nowait_writes,
+            false => &self.file.nowait_reads,
+        };
+        match support.ask(|| self.transfer.nowait()) {
+            NoWait::Done(done) => Ok(self.transfer.finish(done)),
+            NoWait::WouldBlock | NoWait::Unsupported => Err(self),
+        }
     }
-}
 
-#[cold]
-async fn transfer_by_job<T: Transfer<K>, K: Send + 'static>(operation: T) -> TransferResult<K> {
-    // Shared, to get it back from a job that is refused.
-    let slot = Arc::new(Mutex::new(Some(operation)));
-    let theirs = slot.clone();
-    let job = move || {
-        let operation = theirs.lock().take();
-        operation.map(Transfer::wait)
-    };
-    if let Ok(Some(outcome)) = engine::start(job, false).await {
-        return outcome;
+    fn inline(self) -> Result<TransferResult<K>, Self> {
+        let support = match T::WRITES {
+            true => &self.file.nowait_writes,
+            false => &self.file.nowait_reads,
+        };
+        // A file that can tell has just said that it would have to wait.
+        let is_likely_short = support.is_missing() && self.transfer.len() <= MAX_INLINE_BYTES;
+        if !is_likely_short || !self.file.is_local() {
+            return Err(self);
+        }
+        let Self { file, transfer } = self;
+        inline::run(&file.inline, transfer, T::block)
+            .map_err(|transfer| Self { file: file.clone(), transfer })
     }
-    match slot.lock().take() {
-        Some(operation) => (Err(engine::failed()), operation.into_keeper()),
-        None => unreachable!("a job that has taken it returns it"),
+
+    fn submit(self, change: Change) -> Result<OnRing<T>, (Self, Change)> {
+        if self.transfer.len() > MAX_RING_BYTES {
+            return Err((self, change));
+        }
+        let Self { file, transfer } = self;
+        OnRing::submit(transfer, change)
+            .map_err(|(transfer, change)| (Self { file, transfer }, change))
+    }
+
+    fn block(self) -> TransferResult<K> {
+        self.transfer.block()
+    }
+
+    fn refuse(self, error: io::Error) -> TransferResult<K> {
+        (Err(error), self.transfer.into_keeper())
+    }
+
+    fn changed_file(&self) -> Option<&OpenFile> {
+        T::WRITES.then_some(&*self.file)
     }
 }
 
@@ -317,68 +393,31 @@ fn bytes<B: IoBuf>(buf: B) -> Memory<B> {
     unsafe { Memory::new(buf, start, len, |_, _| {}) }
 }
 
-/// Whether the kernel may be asked at once: not where it had to wait again and
-/// again, except now and then.
-pub(crate) struct NoWaitBackoff {
-    /// How often in a row it had to wait.
-    waits: AtomicU8,
-}
-
-/// In a row, before the ring is asked at once.
-const FEW: u8 = 4;
-/// Of so many, one is tried nevertheless.
-const ONE_OF: u8 = 16;
-
-impl NoWaitBackoff {
-    pub(crate) const fn new() -> Self {
-        Self {
-            waits: AtomicU8::new(0),
-        }
-    }
-
-    fn is_worth_a_try(&self) -> bool {
-        // Relaxed, here and below: a guess.
-        let waits = self.waits.load(Relaxed);
-        waits < FEW || waits.is_multiple_of(ONE_OF)
-    }
-
-    fn note(&self, had_to_wait: bool) {
-        let waits = self.waits.load(Relaxed);
-        match had_to_wait {
-            // Round and round, without the few at the beginning.
-            true => self.waits.store(waits.checked_add(1).unwrap_or(FEW), Relaxed),
-            false if waits > 0 => self.waits.store(0, Relaxed),
-            false => {}
-        }
-    }
-}
-
 /// Reads at an offset.
 pub(crate) async fn read_at<B: IoBufMut + Send>(
-    file: Arc<StdFile>,
+    file: &Arc<OpenFile>,
     buf: B,
     offset: u64,
-    nowait_backoff: &NoWaitBackoff,
 ) -> Outcome<B> {
-    transfer(Read::new(file, room(buf), offset), nowait_backoff).await
+    let read = Read::new(file.clone(), room(buf), offset);
+    op::run(FileTransfer::new(file, read)).await
 }
 
 /// Writes at an offset.
 pub(crate) async fn write_at<B: IoBuf + Send>(
-    file: Arc<StdFile>,
+    file: &Arc<OpenFile>,
     buf: B,
     offset: u64,
-    nowait_backoff: &NoWaitBackoff,
 ) -> Outcome<B> {
-    transfer(Write::new(file, bytes(buf), offset), nowait_backoff).await
+    let write = Write::new(file.clone(), bytes(buf), offset);
+    op::run(FileTransfer::new(file, write)).await
 }
 
 /// Reads at an offset, into one buffer after another.
 pub(crate) async fn read_vectored_at<B: IoBufMut + Send>(
-    file: Arc<StdFile>,
+    file: &Arc<OpenFile>,
     mut bufs: Vec<B>,
     offset: u64,
-    nowait_backoff: &NoWaitBackoff,
 ) -> Outcome<Vec<B>> {
     let list = bufs
         .iter_mut()
@@ -398,15 +437,15 @@ pub(crate) async fn read_vectored_at<B: IoBufMut + Send>(
     };
     // SAFETY: O1 to O3 of each buffer; moving the vector leaves them as they are.
     let pieces = unsafe { Pieces::new(bufs, list, written) };
-    transfer(ReadVectored::new(file, pieces, offset), nowait_backoff).await
+    let read = ReadVectored::new(file.clone(), pieces, offset);
+    op::run(FileTransfer::new(file, read)).await
 }
 
 /// Writes at an offset, from one buffer after another.
 pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
-    file: Arc<StdFile>,
+    file: &Arc<OpenFile>,
     bufs: Vec<B>,
     offset: u64,
-    nowait_backoff: &NoWaitBackoff,
 ) -> Outcome<Vec<B>> {
     let list = bufs
         .iter()
@@ -418,87 +457,90 @@ pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
         .collect();
     // SAFETY: O1 and O2 of each buffer; they are only read.
     let pieces = unsafe { Pieces::new(bufs, list, |_, _| {}) };
-    transfer(WriteVectored::new(file, pieces, offset), nowait_backoff).await
+    let write = WriteVectored::new(file.clone(), pieces, offset);
+    op::run(FileTransfer::new(file, write)).await
 }
 
-pub(crate) async fn sync_all(file: &Arc<StdFile>) -> io::Result<()> {
-    let by_job = file.clone();
-    perform(Sync::all(file.clone()), move || by_job.sync_all()).await
+pub(crate) async fn sync_all(file: &Arc<OpenFile>) -> io::Result<()> {
+    let call = FileCall::sync(file, StdFile::sync_all);
+    let operation = Some(Sync::all(file.clone()));
+    op::run(WithRing { call, operation }).await
 }
 
-pub(crate) async fn sync_data(file: &Arc<StdFile>) -> io::Result<()> {
-    let by_job = file.clone();
-    perform(Sync::data(file.clone()), move || by_job.sync_data()).await
+pub(crate) async fn sync_data(file: &Arc<OpenFile>) -> io::Result<()> {
+    let call = FileCall::sync(file, StdFile::sync_data);
+    let operation = Some(Sync::data(file.clone()));
+    op::run(WithRing { call, operation }).await
 }
 
-/// Cuts a file, or adds to it; with `backoff` on the spot.
-pub(crate) async fn set_len(
-    file: &Arc<StdFile>,
-    len: u64,
-    backoff: Option<&InlineBackoff>,
-) -> io::Result<()> {
-    crate::task::consume_budget().await;
-    if let Some(backoff) = backoff
-        && let Ok(set) = run_inline(backoff, || file.set_len(len))
-    {
-        return set;
-    }
-    let by_job = file.clone();
-    let job = move || by_job.set_len(len);
-    if !ring_supports(SetLen::<StdFile>::CODE) || i64::try_from(len).is_err() {
-        return engine::job(job).await;
-    }
-    perform(SetLen::new(file.clone(), len), job).await
+/// Cuts a file, or adds zeroes to it.
+pub(crate) async fn set_len(file: &Arc<OpenFile>, len: u64) -> io::Result<()> {
+    let call = FileCall::change(file, move |std: &StdFile| std.set_len(len));
+    let can_ring = i64::try_from(len).is_ok() && ring_supports(SetLen::<StdFile>::CODE);
+    let operation = can_ring.then(|| SetLen::new(file.clone(), len));
+    op::run(WithRing { call, operation }).await
 }
 
 /// Sets room aside, so that later writes there do not run out of it.
-pub(crate) async fn allocate(file: &Arc<StdFile>, offset: u64, len: u64) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    let by_job = file.clone();
-    let job = move || {
+pub(crate) async fn allocate(file: &Arc<OpenFile>, offset: u64, len: u64) -> io::Result<()> {
+    let allocate = move |std: &StdFile| {
         let range = (libc::off_t::try_from(offset), libc::off_t::try_from(len));
         let (Ok(offset), Ok(len)) = range else {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         };
         // SAFETY: a descriptor that is open, and numbers.
-        match unsafe { libc::fallocate(by_job.as_raw_fd(), 0, offset, len) } {
+        match unsafe { libc::fallocate(std.as_raw_fd(), 0, offset, len) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
     };
-    perform(Allocate::new(file.clone(), 0, offset, len), job).await
+    let call = FileCall::change(file, allocate);
+    let operation = Some(Allocate::new(file.clone(), 0, offset, len));
+    op::run(WithRing { call, operation }).await
 }
 
-pub(crate) async fn remove_file(path: PathBuf) -> io::Result<()> {
-    let operation = Remove::file(c_string(&path)?);
-    by_name(is_local(&path), operation, || std::fs::remove_file(path)).await
+pub(crate) async fn remove_file(path: &Path) -> io::Result<()> {
+    let (owned, operation) = (path.to_owned(), c_string(path).map(Remove::file));
+    let call = PathCall::new(path, || std::fs::remove_file(owned));
+    op::run(WithRing { call, operation }).await
 }
 
-pub(crate) async fn remove_dir(path: PathBuf) -> io::Result<()> {
-    let operation = Remove::dir(c_string(&path)?);
-    by_name(is_local(&path), operation, || std::fs::remove_dir(path)).await
+pub(crate) async fn remove_dir(path: &Path) -> io::Result<()> {
+    let (owned, operation) = (path.to_owned(), c_string(path).map(Remove::dir));
+    let call = PathCall::new(path, || std::fs::remove_dir(owned));
+    op::run(WithRing { call, operation }).await
 }
 
-pub(crate) async fn create_dir(path: PathBuf) -> io::Result<()> {
-    let operation = CreateDir::new(c_string(&path)?, 0o777);
-    by_name(is_local(&path), operation, || std::fs::create_dir(path)).await
+pub(crate) async fn create_dir(path: &Path) -> io::Result<()> {
+    let operation = c_string(path).map(|path| CreateDir::new(path, 0o777));
+    let owned = path.to_owned();
+    let call = PathCall::new(path, || std::fs::create_dir(owned));
+    op::run(WithRing { call, operation }).await
 }
 
-pub(crate) async fn rename(from: PathBuf, to: PathBuf) -> io::Result<()> {
-    let operation = Rename::new(c_string(&from)?, c_string(&to)?);
-    let is_local = is_local(&from) && is_local(&to);
-    by_name(is_local, operation, || std::fs::rename(from, to)).await
+pub(crate) async fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let operation = c_strings(from, to).map(|(from, to)| Rename::new(from, to));
+    let owned = (from.to_owned(), to.to_owned());
+    let call = PathCall::on_two(from, to, || std::fs::rename(owned.0, owned.1));
+    op::run(WithRing { call, operation }).await
 }
 
-pub(crate) async fn hard_link(original: PathBuf, link: PathBuf) -> io::Result<()> {
-    let operation = HardLink::new(c_string(&original)?, c_string(&link)?);
-    let is_local = is_local(&original) && is_local(&link);
-    by_name(is_local, operation, || std::fs::hard_link(original, link)).await
+pub(crate) async fn hard_link(original: &Path, link: &Path) -> io::Result<()> {
+    let operation = c_strings(original, link).map(|(original, link)| HardLink::new(original, link));
+    let owned = (original.to_owned(), link.to_owned());
+    let call = PathCall::on_two(original, link, || std::fs::hard_link(owned.0, owned.1));
+    op::run(WithRing { call, operation }).await
 }
 
-pub(crate) async fn symlink(original: PathBuf, link: PathBuf) -> io::Result<()> {
-    let operation = Symlink::new(c_string(&original)?, c_string(&link)?);
-    by_name(is_local(&link), operation, || std::os::unix::fs::symlink(original, link)).await
+pub(crate) async fn symlink(original: &Path, link: &Path) -> io::Result<()> {
+    let operation = c_strings(original, link).map(|(original, link)| Symlink::new(original, link));
+    let owned = (original.to_owned(), link.to_owned());
+    let call = PathCall::new(link, || std::os::unix::fs::symlink(owned.0, owned.1));
+    op::run(WithRing { call, operation }).await
+}
+
+fn c_strings(one: &Path, other: &Path) -> Option<(CString, CString)> {
+    Some((c_string(one)?, c_string(other)?))
 }
 
 /// The ring in a runtime. Pipes stand for disks, since they can be made to take

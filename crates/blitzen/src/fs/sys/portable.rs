@@ -2,21 +2,20 @@
 
 use std::fs::File as StdFile;
 use std::future::Future;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use blitzen_io::owned::{IoBuf, IoBufMut, Outcome};
-use blitzen_util::shim::Mutex;
 
-use super::super::engine;
+use super::super::op::{self, FileCall, FileOp, PathCall};
 use super::super::open::Flags;
-use super::super::inline::InlineBackoff;
+use super::super::open_file::{OpenFile, retry_interrupted};
 
-/// What can be done at once: here nobody can tell.
+/// What the kernel can do without waiting: here nobody can tell.
 pub(crate) enum NoWait<T> {
     #[allow(dead_code)] // elsewhere
     Done(io::Result<T>),
@@ -25,12 +24,52 @@ pub(crate) enum NoWait<T> {
     Unsupported,
 }
 
+/// What an open file is, as far as it matters to reading and writing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    #[allow(dead_code)] // elsewhere
+    Local,
+    /// A regular file, or a disk.
+    Seekable,
+    /// Anything else.
+    Stream,
+}
+
+/// What kind of file it is; may wait.
+pub(crate) fn kind(file: &StdFile) -> FileKind {
+    match file.metadata().map(|metadata| metadata.file_type()) {
+        Ok(file_type) if file_type.is_file() => FileKind::Seekable,
+        #[cfg(unix)]
+        Ok(file_type) if std::os::unix::fs::FileTypeExt::is_block_device(&file_type) => {
+            FileKind::Seekable
+        }
+        _ => FileKind::Stream,
+    }
+}
+
 pub(crate) fn read_nowait(_: &StdFile, _: &mut [MaybeUninit<u8>]) -> NoWait<usize> {
     NoWait::Unsupported
 }
 
 pub(crate) fn write_nowait(_: &StdFile, _: &[IoSlice<'_>]) -> NoWait<usize> {
     NoWait::Unsupported
+}
+
+/// Reads at the position.
+pub(crate) fn read_blocking(mut file: &StdFile, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    room.fill(MaybeUninit::new(0));
+    // SAFETY: just initialised.
+    let room = unsafe { &mut *(&raw mut *room as *mut [u8]) };
+    retry_interrupted(|| file.read(room))
+}
+
+/// Reads at an offset, and leaves the position alone.
+pub(crate) fn read_blocking_at(file: &StdFile, room: &mut [u8], offset: u64) -> io::Result<usize> {
+    let read = retry_interrupted(|| read_once(file, room, offset));
+    // Here a read at an offset moves the file.
+    #[cfg(windows)]
+    io::Seek::seek(&mut { file }, io::SeekFrom::Start(offset))?;
+    read
 }
 
 /// Never made here.
@@ -44,21 +83,12 @@ impl Future for ReadAhead {
     }
 }
 
-pub(crate) fn read_ahead(_: &Arc<StdFile>, _: usize) -> Option<ReadAhead> {
+pub(crate) fn read_ahead(_: &Arc<OpenFile>, _: usize) -> Option<ReadAhead> {
     None
 }
 
 pub(crate) fn open_here(_: &Path, _: &Flags) -> Option<io::Result<StdFile>> {
     None
-}
-
-/// Whether the system may be asked at once: it cannot.
-pub(crate) struct NoWaitBackoff;
-
-impl NoWaitBackoff {
-    pub(crate) const fn new() -> Self {
-        Self
-    }
 }
 
 pub(crate) fn exists_cached(_: &Path) -> Option<io::Result<bool>> {
@@ -69,12 +99,8 @@ pub(crate) fn write_whole(_: &Path, _: &[u8]) -> Option<io::Result<()>> {
     None
 }
 
-/// What nobody can tell is not.
+/// Nobody can tell.
 pub(crate) fn is_local(_: &Path) -> bool {
-    false
-}
-
-pub(crate) fn is_local_file(_: &StdFile) -> bool {
     false
 }
 
@@ -102,16 +128,6 @@ fn write_once(file: &StdFile, bytes: &[u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
 }
 
-/// Again if a signal comes in between.
-fn undisturbed(mut act: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match act() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => return done,
-        }
-    }
-}
-
 fn read_into<B: IoBufMut>(file: &StdFile, buf: &mut B, offset: u64) -> io::Result<usize> {
     let (init, total) = (buf.init_len(), buf.total_len());
     let start = buf.stable_mut_ptr();
@@ -121,65 +137,77 @@ fn read_into<B: IoBufMut>(file: &StdFile, buf: &mut B, offset: u64) -> io::Resul
         start.add(init).write_bytes(0, total - init);
         std::slice::from_raw_parts_mut(start, total)
     };
-    let read = undisturbed(|| read_once(file, room, offset))?;
+    let read = retry_interrupted(|| read_once(file, room, offset))?;
     // SAFETY: just read.
     unsafe { buf.set_init(read) };
     Ok(read)
 }
 
-/// A transfer on what `keeper` keeps, which comes back in any case.
-async fn transfer<K: Send + 'static>(
+/// A transfer on the memory of `keeper`, which comes back in any case.
+struct FileTransfer<K, F> {
+    file: Arc<OpenFile>,
     keeper: K,
-    act: impl FnOnce(&mut K) -> io::Result<usize> + Send + 'static,
+    writes: bool,
+    act: F,
+}
+
+impl<K, F> FileOp<Outcome<K>> for FileTransfer<K, F>
+where
+    K: Send + 'static,
+    F: FnOnce(&StdFile, &mut K) -> io::Result<usize> + Send + 'static,
+{
+    fn block(mut self) -> Outcome<K> {
+        let done = (self.act)(&self.file.std, &mut self.keeper);
+        (done, self.keeper)
+    }
+
+    fn refuse(self, error: io::Error) -> Outcome<K> {
+        (Err(error), self.keeper)
+    }
+
+    fn changed_file(&self) -> Option<&OpenFile> {
+        self.writes.then_some(&*self.file)
+    }
+}
+
+async fn transfer<K: Send + 'static>(
+    file: &Arc<OpenFile>,
+    keeper: K,
+    writes: bool,
+    act: impl FnOnce(&StdFile, &mut K) -> io::Result<usize> + Send + 'static,
 ) -> Outcome<K> {
-    if let Err(error) = engine::enter() {
-        return (Err(error), keeper);
-    }
-    // Shared, to get it back from a job that is refused.
-    let slot = Arc::new(Mutex::new(Some(keeper)));
-    let theirs = slot.clone();
-    let job = move || {
-        let mut keeper = theirs.lock().take()?;
-        Some((act(&mut keeper), keeper))
-    };
-    if let Ok(Some(outcome)) = engine::start(job, false).await {
-        return outcome;
-    }
-    match slot.lock().take() {
-        Some(keeper) => (Err(engine::failed()), keeper),
-        None => unreachable!("a job that has taken it returns it"),
-    }
+    let file = file.clone();
+    op::run(FileTransfer { file, keeper, writes, act }).await
 }
 
 pub(crate) async fn read_at<B: IoBufMut + Send>(
-    file: Arc<StdFile>,
+    file: &Arc<OpenFile>,
     buf: B,
     offset: u64,
-    _: &NoWaitBackoff,
 ) -> Outcome<B> {
-    transfer(buf, move |buf| read_into(&file, buf, offset)).await
+    transfer(file, buf, false, move |file, buf| read_into(file, buf, offset)).await
 }
 
 pub(crate) async fn write_at<B: IoBuf + Send>(
-    file: Arc<StdFile>,
+    file: &Arc<OpenFile>,
     buf: B,
     offset: u64,
-    _: &NoWaitBackoff,
 ) -> Outcome<B> {
-    let act = move |buf: &mut B| undisturbed(|| write_once(&file, buf.as_init(), offset));
-    transfer(buf, act).await
+    let act = move |file: &StdFile, buf: &mut B| {
+        retry_interrupted(|| write_once(file, buf.as_init(), offset))
+    };
+    transfer(file, buf, true, act).await
 }
 
 pub(crate) async fn read_vectored_at<B: IoBufMut + Send>(
-    file: Arc<StdFile>,
+    file: &Arc<OpenFile>,
     bufs: Vec<B>,
     offset: u64,
-    _: &NoWaitBackoff,
 ) -> Outcome<Vec<B>> {
-    let act = move |bufs: &mut Vec<B>| {
+    let act = move |file: &StdFile, bufs: &mut Vec<B>| {
         let mut done = 0;
         for buf in bufs {
-            let read = read_into(&file, buf, offset + done as u64);
+            let read = read_into(file, buf, offset + done as u64);
             match read {
                 Ok(read) => done += read,
                 Err(error) if done == 0 => return Err(error),
@@ -191,20 +219,19 @@ pub(crate) async fn read_vectored_at<B: IoBufMut + Send>(
         }
         Ok(done)
     };
-    transfer(bufs, act).await
+    transfer(file, bufs, false, act).await
 }
 
 pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
-    file: Arc<StdFile>,
+    file: &Arc<OpenFile>,
     bufs: Vec<B>,
     offset: u64,
-    _: &NoWaitBackoff,
 ) -> Outcome<Vec<B>> {
-    let act = move |bufs: &mut Vec<B>| {
+    let act = move |file: &StdFile, bufs: &mut Vec<B>| {
         let mut done = 0;
         for buf in bufs {
             let bytes = buf.as_init();
-            match undisturbed(|| write_once(&file, bytes, offset + done as u64)) {
+            match retry_interrupted(|| write_once(file, bytes, offset + done as u64)) {
                 Ok(written) => {
                     done += written;
                     if written < bytes.len() {
@@ -217,68 +244,69 @@ pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
         }
         Ok(done)
     };
-    transfer(bufs, act).await
+    transfer(file, bufs, true, act).await
 }
 
-pub(crate) async fn sync_all(file: &Arc<StdFile>) -> io::Result<()> {
-    let file = file.clone();
-    engine::job(move || file.sync_all()).await
+pub(crate) async fn sync_all(file: &Arc<OpenFile>) -> io::Result<()> {
+    op::run(FileCall::sync(file, StdFile::sync_all)).await
 }
 
-pub(crate) async fn sync_data(file: &Arc<StdFile>) -> io::Result<()> {
-    let file = file.clone();
-    engine::job(move || file.sync_data()).await
+pub(crate) async fn sync_data(file: &Arc<OpenFile>) -> io::Result<()> {
+    op::run(FileCall::sync(file, StdFile::sync_data)).await
 }
 
-pub(crate) async fn set_len(
-    file: &Arc<StdFile>,
-    len: u64,
-    _: Option<&InlineBackoff>,
-) -> io::Result<()> {
-    let file = file.clone();
-    engine::job(move || file.set_len(len)).await
+pub(crate) async fn set_len(file: &Arc<OpenFile>, len: u64) -> io::Result<()> {
+    op::run(FileCall::change(file, move |std: &StdFile| std.set_len(len))).await
 }
 
 /// Sets room aside, so that later writes there do not run out of it.
 #[cfg(target_os = "freebsd")]
-pub(crate) async fn allocate(file: &Arc<StdFile>, offset: u64, len: u64) -> io::Result<()> {
+pub(crate) async fn allocate(file: &Arc<OpenFile>, offset: u64, len: u64) -> io::Result<()> {
     use std::os::fd::AsRawFd;
-    let file = file.clone();
-    let job = move || {
+    let allocate = move |std: &StdFile| {
         let range = (libc::off_t::try_from(offset), libc::off_t::try_from(len));
         let (Ok(offset), Ok(len)) = range else {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         };
         // SAFETY: a descriptor that is open, and numbers.
-        match unsafe { libc::posix_fallocate(file.as_raw_fd(), offset, len) } {
+        match unsafe { libc::posix_fallocate(std.as_raw_fd(), offset, len) } {
             0 => Ok(()),
             error => Err(io::Error::from_raw_os_error(error)),
         }
     };
-    engine::job(job).await
+    op::run(FileCall::change(file, allocate)).await
 }
 
-pub(crate) async fn remove_file(path: PathBuf) -> io::Result<()> {
-    engine::job(|| std::fs::remove_file(path)).await
+pub(crate) async fn remove_file(path: &Path) -> io::Result<()> {
+    let owned = path.to_owned();
+    op::run(PathCall::new(path, || std::fs::remove_file(owned))).await
 }
 
-pub(crate) async fn remove_dir(path: PathBuf) -> io::Result<()> {
-    engine::job(|| std::fs::remove_dir(path)).await
+pub(crate) async fn remove_dir(path: &Path) -> io::Result<()> {
+    let owned = path.to_owned();
+    op::run(PathCall::new(path, || std::fs::remove_dir(owned))).await
 }
 
-pub(crate) async fn create_dir(path: PathBuf) -> io::Result<()> {
-    engine::job(|| std::fs::create_dir(path)).await
+pub(crate) async fn create_dir(path: &Path) -> io::Result<()> {
+    let owned = path.to_owned();
+    op::run(PathCall::new(path, || std::fs::create_dir(owned))).await
 }
 
-pub(crate) async fn rename(from: PathBuf, to: PathBuf) -> io::Result<()> {
-    engine::job(|| std::fs::rename(from, to)).await
+pub(crate) async fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let owned = (from.to_owned(), to.to_owned());
+    let call = PathCall::on_two(from, to, || std::fs::rename(owned.0, owned.1));
+    op::run(call).await
 }
 
-pub(crate) async fn hard_link(original: PathBuf, link: PathBuf) -> io::Result<()> {
-    engine::job(|| std::fs::hard_link(original, link)).await
+pub(crate) async fn hard_link(original: &Path, link: &Path) -> io::Result<()> {
+    let owned = (original.to_owned(), link.to_owned());
+    let call = PathCall::on_two(original, link, || std::fs::hard_link(owned.0, owned.1));
+    op::run(call).await
 }
 
 #[cfg(unix)]
-pub(crate) async fn symlink(original: PathBuf, link: PathBuf) -> io::Result<()> {
-    engine::job(|| std::os::unix::fs::symlink(original, link)).await
+pub(crate) async fn symlink(original: &Path, link: &Path) -> io::Result<()> {
+    let owned = (original.to_owned(), link.to_owned());
+    let call = PathCall::new(link, || std::os::unix::fs::symlink(owned.0, owned.1));
+    op::run(call).await
 }
