@@ -1,12 +1,11 @@
-//! Which of Tokio's public items the façade lacks.
+//! Finds the public items of Tokio's that the façade lacks.
 //!
-//! `compat/suite/paths.txt` names them: a path, then its methods, constants and variants.
-//! A file is generated that mentions each on a line of its own, the compiler reads it, and
-//! the lines it does not understand are what is missing. It stops at the first stage with
-//! errors (imports, then names, then types), so the lines are taken out and it reads again
-//! until it knows all that is left.
+//! `compat/suite/paths.txt` lists them: a path, then its methods, constants and variants. A
+//! generated file mentions each on a line of its own; a line that does not compile names an
+//! item that is missing. The compiler stops at the first stage with errors (imports, then
+//! names, then types), so these lines are removed and it runs again, until there are none.
 //!
-//! Only existence is looked at. Signatures are the published tests' business.
+//! This checks only that the items exist. The published tests check their signatures.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,20 +15,20 @@ use serde_json::Value;
 
 use crate::sh::{self, Context, Failure, Outcome, Tally};
 
-/// What the compiler says of a path that leads nowhere: unresolved imports, paths, names,
-/// types, associated items and methods, and private ones.
+/// The compiler's codes for an item that does not exist: unresolved imports, paths, names,
+/// types, associated items and methods, and private items.
 const UNKNOWN: [&str; 9] = [
     "E0405", "E0412", "E0423", "E0425", "E0432", "E0433", "E0576", "E0599", "E0603",
 ];
 
-/// One item: how it is called, and the line that mentions it.
+/// One item: its path, and the line that mentions it.
 struct Mention {
     path: String,
     line: String,
 }
 
-/// `--real` looks at the real tokio: the list is right when nothing is missing there.
-/// Other arguments choose the paths that start with one of them.
+/// `--real` checks the real tokio: if nothing is missing there, the list is right. Other
+/// arguments choose the paths that start with one of them.
 pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     let (flags, prefixes): (Vec<&String>, Vec<&String>) =
         args.iter().partition(|arg| arg.starts_with("--"));
@@ -71,9 +70,9 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     }
 }
 
-/// The items of the list. A member is mentioned in a function of its own, so that an error
-/// in one does not hide another; that its type's parameters cannot be guessed is an error
-/// too, but not one that is counted.
+/// Reads the list. Each member is mentioned in a function of its own, so that an error in one
+/// does not hide another. A type whose parameters cannot be inferred is an error too, but
+/// its code is not in [`UNKNOWN`].
 fn mentions(list: &str) -> Vec<Mention> {
     let mut mentions = Vec::new();
     for line in list
@@ -98,7 +97,7 @@ fn mentions(list: &str) -> Vec<Mention> {
     mentions
 }
 
-/// Compiles all mentions but those known to be missing, and gives those that are unknown.
+/// Compiles all mentions except those in `missing`, and returns those that fail.
 fn unknown_lines(
     dir: &Path,
     mentions: &[Mention],
@@ -144,7 +143,7 @@ fn unknown_lines(
     }
     if unknown.is_empty() && output.stdout.is_empty() {
         return Err(format!(
-            "cargo check said nothing:\n{}",
+            "cargo check printed nothing:\n{}",
             String::from_utf8_lossy(&output.stderr)
         )
         .into());
@@ -152,7 +151,7 @@ fn unknown_lines(
     Ok(unknown)
 }
 
-/// What is missing, by module; of a missing type its members are not told.
+/// Prints what is missing, by module; members of a missing type are left out.
 fn report(mentions: &[Mention], missing: &BTreeSet<usize>) {
     let is_missing = |path: &str| missing.iter().any(|index| mentions[*index].path == path);
     let mut module = None;
@@ -173,7 +172,7 @@ fn report(mentions: &[Mention], missing: &BTreeSet<usize>) {
         print!(" {name}");
     }
     println!(
-        "\n{} of {} items are there",
+        "\n{} of {} items exist",
         mentions.len() - missing.len(),
         mentions.len()
     );

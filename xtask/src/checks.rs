@@ -1,4 +1,4 @@
-//! The steps that need nothing but cargo: format, lints, tests, benches.
+//! The steps that need only cargo: formatting, lints, tests, benchmarks.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::sh::{self, Context, Ended, Failure, Outcome, Tally};
 
-/// An example that has not ended after this long hangs.
+/// An example that has not ended by then hangs.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(120);
 
-/// The façade's features that bring something; it has to compile with any of them alone,
-/// with none, with all, and under the cfg that some of Tokio's users set.
+/// The façade's features with an effect. It has to compile with each of them alone, with
+/// none, with all, and with the cfg that some of Tokio's users set.
 const FACADE_FEATURES: [&str; 12] = [
     "fs",
     "io-std",
@@ -67,8 +67,8 @@ fn facade_clippy(features: &str, flags: &str) -> Outcome {
     sh::run(&mut command)
 }
 
-/// Compiles the library with the version that `rust-version` states, if another one is
-/// active. The rest of CI has done so otherwise.
+/// Compiles the library with the version that `rust-version` states. There is nothing to do
+/// if that version is active: the other steps have used it.
 pub(crate) fn msrv(_: &[String]) -> Outcome<Tally> {
     let manifest = sh::root().join("Cargo.toml");
     let manifest = std::fs::read_to_string(&manifest).context(manifest.display())?;
@@ -105,8 +105,8 @@ pub(crate) fn msrv(_: &[String]) -> Outcome<Tally> {
     Ok(Tally::default())
 }
 
-/// `cargo test` covers unit, integration and documentation tests and compiles the
-/// examples; then every example runs and must end well.
+/// `cargo test` runs the unit, integration and doc tests and compiles the examples. Then
+/// every example runs and has to succeed.
 pub(crate) fn test(args: &[String]) -> Outcome<Tally> {
     let mut command = sh::cargo();
     command
@@ -124,9 +124,12 @@ pub(crate) fn test(args: &[String]) -> Outcome<Tally> {
             EXAMPLE_LIMIT,
             &log,
         )?;
-        let well = matches!(&ended, Ended::Exited(status) if status.success());
-        println!("example {name} ... {}", if well { "ok" } else { "FAILED" });
-        if !well {
+        let passed = matches!(&ended, Ended::Exited(status) if status.success());
+        println!(
+            "example {name} ... {}",
+            if passed { "ok" } else { "FAILED" }
+        );
+        if !passed {
             println!("{}", std::fs::read_to_string(&log).unwrap_or_default());
             tally.failed += 1;
             return Err(Failure {
@@ -139,7 +142,7 @@ pub(crate) fn test(args: &[String]) -> Outcome<Tally> {
     Ok(tally)
 }
 
-/// Builds the examples, where `cargo test` has not yet, and says where they lie.
+/// Builds the examples, if `cargo test` has not, and returns their paths.
 fn examples() -> Outcome<Vec<std::path::PathBuf>> {
     let mut command = sh::cargo();
     command.args([

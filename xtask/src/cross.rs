@@ -1,4 +1,4 @@
-//! Keeps the library crates compiling for the platforms nobody here runs.
+//! Type-checks the library crates for platforms on which the tests do not run.
 //!
 //! The standard library is built from source for each, so no prebuilt one is needed.
 
@@ -14,7 +14,7 @@ const TARGETS: [&str; 3] = [
 ];
 
 pub(crate) fn run(_: &[String]) -> Outcome<Tally> {
-    // The standard library for Windows makes import libraries with it.
+    // The standard library for Windows needs it to make import libraries.
     if !toolchain::succeeds(Command::new("x86_64-w64-mingw32-dlltool").arg("--version")) {
         toolchain::install(&["binutils-mingw-w64-x86-64"])?;
     }

@@ -51,7 +51,7 @@ impl Model {
     }
 }
 
-/// What became of one model.
+/// The result of one model.
 struct Searched {
     took: Duration,
     failure: Option<String>,

@@ -183,7 +183,7 @@ fn usage() {
     );
 }
 
-/// What became of one step.
+/// The result of one step.
 struct Performed {
     name: &'static str,
     took: Duration,
@@ -235,15 +235,15 @@ fn ci(args: &[String]) -> Outcome<Vec<Performed>> {
         .collect())
 }
 
-/// Prints time and counts per step, and the closing line of totals, in which a step
-/// that failed without a failed test counts as one failure.
+/// Prints time and counts per step, then the totals, in which a step that failed without a
+/// failed test counts as one failure.
 fn summarise(report: &[Performed]) -> ExitCode {
     println!(
         "\n{:<12} {:>7}  {:<7} {:>7} {:>7}",
         "step", "time", "", "passed", "failed"
     );
     let mut total = Tally::default();
-    let mut all_well = true;
+    let mut all_passed = true;
     for step in report {
         let (word, tally) = match &step.outcome {
             Ok(tally) => ("ok", *tally),
@@ -255,7 +255,7 @@ fn summarise(report: &[Performed]) -> ExitCode {
                 },
             ),
         };
-        all_well &= step.outcome.is_ok();
+        all_passed &= step.outcome.is_ok();
         total += tally;
         println!(
             "{:<12} {:>6.1}s  {word:<7} {:>7} {:>7}",
@@ -272,7 +272,7 @@ fn summarise(report: &[Performed]) -> ExitCode {
         total.failed,
         took.as_secs_f64()
     );
-    if all_well {
+    if all_passed {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -10,17 +10,17 @@ use std::process::Command;
 use crate::sh::{self, Context, Outcome, Tally};
 use crate::toolchain;
 
-/// Flags apply to build scripts and procedural macros too unless a target is named.
+/// Without a target, the flags would apply to build scripts and procedural macros too.
 const HOST: &str = "x86_64-unknown-linux-gnu";
 
 /// The lints of another toolchain do not matter here. Memory of finished tasks goes back to
 /// the allocator at once, or the sanitizers could not see that it is used again.
 const FLAGS: &str = "--cap-lints=warn --cfg blitzen_no_recycle";
 
-/// Tests that measure memory, of which a sanitizer adds some; one that closes a
-/// descriptor under its user, which is a race in the sanitizer's eyes; and one that needs
-/// signals on time, whose handlers the thread sanitizer puts off while a thread sleeps in a
-/// system call it does not know.
+/// Tests that a sanitizer cannot run: two measure memory, to which a sanitizer adds; one
+/// closes a descriptor while it is used, which the thread sanitizer takes for a race; one
+/// needs signals on time, but the thread sanitizer delays handlers while a thread sleeps in
+/// a system call that it does not know.
 const UNFIT: [&str; 4] = [
     "operations_are_a_few_words",
     "ten_thousand_idle_connections_cost_little_and_are_all_served_in_the_end",
@@ -61,14 +61,14 @@ pub(crate) fn asan(args: &[String]) -> Outcome<Tally> {
     sanitize("asan", cargo, &canaries, args)
 }
 
-/// Thread sanitizer. The standard library has to be instrumented as well, or each of
-/// its locks looks like a race.
+/// Thread sanitizer. The standard library is instrumented too, or each of its locks would
+/// look like a race.
 pub(crate) fn tsan(args: &[String]) -> Outcome<Tally> {
     let cargo = toolchain::build_std_cargo()?;
     let runtime = tsan_runtime(&cargo)?;
     let cargo = || {
-        let mut command = toolchain::build_std_cargo().expect("found a moment ago");
-        // The runtime has to stand before every object it intercepts calls of.
+        let mut command = toolchain::build_std_cargo().expect("found above");
+        // The runtime has to come before every object whose calls it intercepts.
         let link = format!(
             "-Wl,--whole-archive,{},--no-whole-archive",
             runtime.display()
@@ -124,7 +124,7 @@ fn sanitize(
             .arg("--manifest-path")
             .arg(manifest)
             .env("CARGO_TARGET_DIR", &target)
-            // The code gets several times slower; a little optimisation makes up for it.
+            // A sanitizer makes code several times slower; some optimisation makes up for it.
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
         command
     };
@@ -163,7 +163,7 @@ fn sanitize(
     sh::run_tests(&mut command)
 }
 
-/// The sanitizer's runtime. Debian's toolchain comes without; rustup's has it.
+/// The sanitizer's runtime. Debian's toolchain lacks it, so it is taken from rustup's.
 fn tsan_runtime(cargo: &Command) -> Outcome<PathBuf> {
     let with_nightly = cargo.get_program() == "rustup";
     let (toolchain, name) = if with_nightly {

@@ -1,5 +1,4 @@
-//! Running other programs: where things lie, what a step reports, and three ways to
-//! wait for a child.
+//! Running other programs: paths, what a step reports, and ways to wait for a child.
 
 use std::fmt;
 use std::fs::File;
@@ -26,7 +25,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// Why a step failed, and what it had counted by then.
+/// Why a step failed, and the tests counted until then.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) why: String,
@@ -50,7 +49,7 @@ impl<T: Into<String>> From<T> for Failure {
 
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
-/// Attaches to an I/O error what was being tried.
+/// Adds to an error what was being done.
 pub(crate) trait Context<T> {
     fn context(self, doing: impl fmt::Display) -> Outcome<T>;
 }
@@ -65,12 +64,12 @@ impl<T, E: fmt::Display> Context<T> for Result<T, E> {
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
-        .expect("xtask lies in the root")
+        .expect("xtask is in the root")
         .to_path_buf()
 }
 
-/// The folder that holds what is built; steps with flags of their own build in a
-/// folder of their own below it.
+/// The folder for build output. Steps with compiler flags of their own build in a subfolder
+/// of it.
 pub(crate) fn target() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => root().join(dir),
@@ -111,7 +110,7 @@ pub(crate) struct LibraryPackage {
     pub(crate) dir: PathBuf,
 }
 
-/// Runs a command to its end, its output going where ours goes.
+/// Runs a command to its end, with our standard output and error.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     announce(command);
     let status = command.status().context(program(command))?;
@@ -122,7 +121,7 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
     }
 }
 
-/// What a command printed, when it succeeded.
+/// Runs a command and returns its output if it succeeds.
 pub(crate) fn read(command: &mut Command) -> Outcome<String> {
     let output = command
         .stdin(Stdio::null())
@@ -142,8 +141,8 @@ pub(crate) fn read(command: &mut Command) -> Outcome<String> {
     }
 }
 
-/// Runs a command that runs tests with the standard harness, and counts them from
-/// the `test result:` lines as they pass by.
+/// Runs a command that runs tests with the standard harness, shows its output, and counts
+/// the tests from its `test result:` lines.
 pub(crate) fn run_tests(command: &mut Command) -> Outcome<Tally> {
     announce(command);
     let mut child = command
@@ -194,7 +193,7 @@ pub(crate) fn parse_result_line(line: &str) -> Option<Tally> {
     })
 }
 
-/// How a child that was given a deadline ended.
+/// How a child with a deadline ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
     Exited(ExitStatus),
@@ -202,11 +201,10 @@ pub(crate) enum Ended {
     TimedOut,
 }
 
-/// Runs a command in a process group of its own, all output going to `log`, for at
-/// most `limit`.
+/// Runs a command in a process group of its own for at most `limit`, with all output going
+/// to `log`.
 ///
-/// Output goes to a file and not to a pipe, since a pipe stays open for as long as any
-/// grandchild lives.
+/// Output goes to a file, not to a pipe: a pipe stays open as long as any grandchild lives.
 pub(crate) fn run_for(command: &mut Command, limit: Duration, log: &Path) -> Outcome<Ended> {
     let out = File::create(log).context(log.display())?;
     let err = out.try_clone().context(log.display())?;
@@ -244,7 +242,7 @@ pub(crate) fn run_for(command: &mut Command, limit: Duration, log: &Path) -> Out
     })
 }
 
-/// Shows a command as one would type it.
+/// Prints a command as it would be typed.
 fn announce(command: &Command) {
     let mut shown = String::from("$");
     for (key, value) in command.get_envs() {

@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 
 use crate::sh::{self, Outcome};
 
-/// Debian keeps a second toolchain with the library's sources for its browsers. It
-/// lives in /usr/bin, beside a toolchain of rustup's and not in its way.
+/// Debian has a second toolchain, with the sources of the standard library, to build its
+/// browsers. It is in /usr/bin and does not disturb rustup's.
 const DEBIAN_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 const DEBIAN_SOURCES: &str = "/usr/lib/rustlib/src/rust/library/std/Cargo.toml";
 
-/// cargo that takes `-Z` flags: nightly's, or stable's told to act like it.
+/// A cargo that accepts `-Z` flags: nightly's, or stable's with `RUSTC_BOOTSTRAP`.
 pub(crate) fn unstable_cargo() -> Command {
     if has_nightly() {
         nightly_cargo()
@@ -22,9 +22,9 @@ pub(crate) fn unstable_cargo() -> Command {
     }
 }
 
-/// cargo that can build the standard library with `-Zbuild-std`.
+/// A cargo that can build the standard library with `-Zbuild-std`.
 ///
-/// Installs Debian's packages when there is no such toolchain and we are root.
+/// Installs Debian's packages if there is no such toolchain and we are root.
 pub(crate) fn build_std_cargo() -> Outcome<Command> {
     if !Path::new(DEBIAN_SOURCES).exists() {
         if nightly_has_sources() {
@@ -41,7 +41,7 @@ pub(crate) fn build_std_cargo() -> Outcome<Command> {
     Ok(command)
 }
 
-/// Installs Debian packages, or says which are missing.
+/// Installs Debian packages, or returns an error that names them.
 pub(crate) fn install(packages: &[&str]) -> Outcome {
     let wanted = packages.join(" ");
     if !is_root() || !succeeds(Command::new("apt-get").arg("--version")) {
@@ -65,7 +65,7 @@ pub(crate) fn is_root() -> bool {
     sh::read(Command::new("id").arg("-u")).is_ok_and(|uid| uid.trim() == "0")
 }
 
-/// Whether a command can be run and ends well.
+/// Whether a command can be run and succeeds.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())

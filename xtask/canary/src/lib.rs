@@ -1,4 +1,4 @@
-//! Known defects: each test does what its name says, and a sanitizer has to see it.
+//! Known defects: each test does what its name says, and a sanitizer has to report it.
 
 #[cfg(test)]
 mod tests {

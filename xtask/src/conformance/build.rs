@@ -1,12 +1,12 @@
 //! Builds the published tests, on the façade or on the real tokio.
 //!
-//! The workshop is a folder below `target/` with a workspace of two packages: `plain` for
-//! the test files that need only tokio, `assisted` for those that also use `tokio-test` or
-//! `tokio-stream`. These two are built on tokio themselves, so in one package a single item
-//! they miss would keep every file from compiling.
+//! A workspace below `target/` has two packages: `plain` for the test files that need only
+//! tokio, `assisted` for those that also use `tokio-test` or `tokio-stream`. These two crates
+//! depend on tokio themselves; in a single package, one item that they miss would keep every
+//! file from compiling.
 //!
-//! B1. A patch that does not fit (version, feature names, a stale lock) is dropped by cargo
-//!     with no more than a warning. What was really resolved is looked at before building.
+//! B1. cargo drops a patch that does not fit (version, feature names, an old lock file) with
+//!     only a warning. So the resolved package is checked before building.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,13 +23,13 @@ pub(super) enum Engine {
     Real,
 }
 
-/// The folder in which the tests are built.
-pub(super) struct Workshop {
+/// The workspace in which the tests are built.
+pub(super) struct SuiteWorkspace {
     engine: Engine,
     dir: PathBuf,
 }
 
-/// What came of building: an executable per file, or the compiler's words.
+/// What the build produced for each file: an executable, or the compiler's message.
 pub(super) struct Built {
     files: BTreeMap<String, Result<PathBuf, String>>,
 }
@@ -48,31 +48,31 @@ impl Built {
     }
 }
 
-impl Workshop {
+impl SuiteWorkspace {
     pub(super) fn prepare(engine: Engine, table: &Table) -> Outcome<Self> {
         let name = match engine {
             Engine::Facade => "facade",
             Engine::Real => "real",
         };
-        let workshop = Self {
+        let workspace = Self {
             engine,
             dir: sh::target().join("conformance").join(name),
         };
-        // Logs of an earlier run would be taken for this one's.
-        let _ = fs::remove_dir_all(workshop.logs());
-        fs::create_dir_all(workshop.logs()).context("making the workshop")?;
-        workshop.write_manifests()?;
-        workshop.take_tests(table)?;
-        workshop.check_engine()?;
-        Ok(workshop)
+        // Logs of an earlier run would be mistaken for those of this one.
+        let _ = fs::remove_dir_all(workspace.logs());
+        fs::create_dir_all(workspace.logs()).context("making the workspace")?;
+        workspace.write_manifests()?;
+        workspace.copy_tests(table)?;
+        workspace.check_engine()?;
+        Ok(workspace)
     }
 
-    /// Where the compiler's and the tests' words go, a file each.
+    /// The folder for the output of the compiler and of each test.
     pub(super) fn logs(&self) -> PathBuf {
         self.dir.join("logs")
     }
 
-    /// The manifest that one of the tests reads from its working folder.
+    /// The manifest, which one of the tests reads from its working folder.
     pub(super) fn manifest(&self) -> PathBuf {
         self.dir.join("plain/Cargo.toml")
     }
@@ -87,7 +87,7 @@ impl Workshop {
                 facade.display().to_string()
             );
         }
-        // No test looks at debug information, and writing it costs a third of the build.
+        // No test needs debug information, and writing it takes a third of the build.
         workspace += "[profile.dev]\ndebug = 0\nincremental = false\n";
         write_if_changed(&self.dir.join("Cargo.toml"), &workspace)?;
 
@@ -112,9 +112,9 @@ impl Workshop {
     }
 
     /// Copies the published tests from where cargo keeps the package.
-    fn take_tests(&self, table: &Table) -> Outcome {
+    fn copy_tests(&self, table: &Table) -> Outcome {
         let source = published_package(&self.dir)?.join("tests");
-        let mut taken = 0;
+        let mut copied = 0;
         for entry in fs::read_dir(&source).context(source.display())? {
             let path = entry.context(source.display())?.path();
             let name = path.file_name().expect("an entry has a name");
@@ -128,12 +128,12 @@ impl Workshop {
             let assisted = text.contains("tokio_test") || text.contains("tokio_stream");
             let package = if assisted { "assisted" } else { "plain" };
             write_if_changed(&self.dir.join(package).join("tests").join(name), &text)?;
-            taken += 1;
+            copied += 1;
         }
-        if table.is_whole() && taken != table.files().count() {
+        if table.is_whole() && copied != table.files().count() {
             let listed = table.files().count();
             return Err(format!(
-                "{} holds {taken} test files, tests.txt {listed}",
+                "{} holds {copied} test files, but tests.txt lists {listed}",
                 source.display()
             )
             .into());
@@ -141,7 +141,7 @@ impl Workshop {
         Ok(())
     }
 
-    /// B1: the tokio that cargo is going to compile is the one meant.
+    /// B1: checks that cargo is going to compile the intended tokio.
     fn check_engine(&self) -> Outcome {
         let mut command = sh::cargo();
         command
@@ -149,14 +149,17 @@ impl Workshop {
             .args(["tree", "--workspace", "-i", "tokio", "--depth", "0"]);
         let resolved = sh::read(&mut command)?;
         let facade = sh::root().join("compat/tokio");
-        let meant = match self.engine {
+        let intended = match self.engine {
             Engine::Facade => resolved.contains(&format!("({})", facade.display())),
             Engine::Real => !resolved.contains('('),
         };
-        if meant {
+        if intended {
             Ok(())
         } else {
-            Err(format!("the tests would be built on another tokio than meant: {resolved}").into())
+            Err(
+                format!("the tests would be built on another tokio than intended: {resolved}")
+                    .into(),
+            )
         }
     }
 
@@ -174,7 +177,7 @@ impl Workshop {
                 "CARGO_TARGET_DIR",
                 self.dir
                     .parent()
-                    .expect("the workshop has a parent")
+                    .expect("the workspace has a parent")
                     .join("build"),
             );
         if table.is_whole() {
@@ -184,10 +187,10 @@ impl Workshop {
                 command.args(["--test", &entry.file]);
             }
         }
-        // It fails whenever a file does not compile, so the messages are what counts.
+        // The exit status says only that some file does not compile; the messages say which.
         let output = command.output().context("cargo build")?;
         let mut files: BTreeMap<String, Result<PathBuf, String>> = BTreeMap::new();
-        let mut words: BTreeMap<String, String> = BTreeMap::new();
+        let mut errors: BTreeMap<String, String> = BTreeMap::new();
         for line in String::from_utf8_lossy(&output.stdout).lines() {
             let message: Value = serde_json::from_str(line).context("reading cargo's messages")?;
             let name = message["target"]["name"]
@@ -201,14 +204,14 @@ impl Workshop {
                 }
             } else if message["message"]["level"] == "error" {
                 let rendered = message["message"]["rendered"].as_str().unwrap_or_default();
-                // A dependency takes all files that need it with it, so it is told at once.
-                if !is_test && !words.contains_key(&name) {
+                // A dependency that fails takes many files with it, so its error is shown.
+                if !is_test && !errors.contains_key(&name) {
                     println!("{name} does not compile:\n{rendered}");
                 }
-                *words.entry(name).or_default() += rendered;
+                *errors.entry(name).or_default() += rendered;
             }
         }
-        for (name, said) in words {
+        for (name, said) in errors {
             fs::write(self.logs().join(format!("{name}.compile.log")), &said)
                 .context("writing a log")?;
             let first = said.lines().next().unwrap_or("error").to_owned();
@@ -270,8 +273,8 @@ fn facade_version() -> Outcome<String> {
         .to_owned())
 }
 
-/// Without the conditions under which tokio has files by io_uring: here they always
-/// are, and the tests name nothing that is unstable.
+/// Removes the conditions under which tokio uses io_uring for files: here it is always
+/// used, and the tests name nothing unstable.
 fn ungated(text: &str) -> String {
     const GATES: [&str; 2] = ["    tokio_unstable,", "    feature = \"io-uring\","];
     if !text.lines().any(|line| line == GATES[1]) {
@@ -293,7 +296,7 @@ fn copy_folder(from: &Path, to: &Path) -> Outcome {
     Ok(())
 }
 
-/// Leaves a file with the same text alone, since cargo goes by its time.
+/// Writes a file only if its text changes, since cargo compares modification times.
 fn write_if_changed(path: &Path, text: &str) -> Outcome {
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
         return Ok(());

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use super::trial::{FileResult, Results};
+use super::run::{FileResult, Results};
 use crate::sh::{self, Context, Outcome};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -212,7 +212,7 @@ fn parse(text: &str) -> Outcome<Vec<Row>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::trial::Verdict;
+    use super::super::run::Verdict;
     use super::*;
 
     fn known() -> Known {

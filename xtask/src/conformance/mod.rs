@@ -3,37 +3,37 @@
 //! The tests come from the package `tokio` as cargo downloads it; none is kept here.
 //! What is kept, in `compat/`:
 //!
-//! * `suite/tests.txt`: how many tests each file holds, by group. A file that does not compile
-//!   counts as so many failures.
-//! * `known-failures.txt`: what does not pass yet and why. It may only shrink: a failure
+//! * `suite/tests.txt`: how many tests each file has, by group. A file that does not compile
+//!   counts as that many failures.
+//! * `known-failures.txt`: tests that do not pass yet, and why. It may only shrink: a failure
 //!   outside it is an error, and so is a listed test that passes.
-//! * `deviations.txt`: tests that fail because blitzen means to differ, and why;
-//!   `completion-deviations.txt`: those that do so when sockets go by completion.
+//! * `deviations.txt`: tests that fail because blitzen differs on purpose, and why;
+//!   `completion-deviations.txt`: the same, only with sockets by completion.
 
 mod build;
 mod known;
+mod report;
+mod run;
 mod table;
-mod trial;
-mod verdict;
 
 use std::time::Instant;
 
 use crate::sh::{Failure, Outcome, Tally};
-use build::{Engine, Workshop};
+use build::{Engine, SuiteWorkspace};
 use known::Known;
+use report::Report;
+use run::RunOptions;
 use table::Table;
-use trial::Manner;
-use verdict::Score;
 
 const USAGE: &str = "\
 cargo xtask conformance [--group <name>]… [--file <name>]… [options]
-  --real       run on the real tokio: shows what this machine lets pass at all
-  --epoll      without io_uring
-  --completion sockets by completion; the groups io and net if none is named
-  --per-test   a process per test, even where a whole file could share one
-  --update     take what passes now off compat/known-failures.txt
-  --verbose    print each failure's reason
-The environment reaches the tests: BLITZEN_CHILD=sigchld cargo xtask conformance";
+  --real       run on the real tokio, to see what this machine lets pass
+  --epoll      run without io_uring
+  --completion run with sockets by completion; groups io and net unless others are named
+  --per-test   run every test in a process of its own
+  --update     remove what passes from compat/known-failures.txt
+  --verbose    print the reason of each failure
+The tests see the environment: BLITZEN_CHILD=sigchld cargo xtask conformance";
 
 struct Options {
     engine: Engine,
@@ -84,14 +84,14 @@ impl Options {
     }
 }
 
-/// All of it without io_uring.
+/// Runs all tests without io_uring.
 pub(crate) fn run_on_epoll(args: &[String]) -> Outcome<Tally> {
     let epoll = ["--epoll".to_owned()];
     run(&[&epoll, args].concat())
 }
 
-/// The groups that use sockets, by completion. There is nothing to run where the kernel or a
-/// container forbids io_uring.
+/// Runs the groups that use sockets by completion, unless the kernel or a container forbids
+/// io_uring.
 pub(crate) fn run_by_completion(args: &[String]) -> Outcome<Tally> {
     if !may_use_io_uring() {
         println!("not run: io_uring is not available here");
@@ -101,7 +101,7 @@ pub(crate) fn run_by_completion(args: &[String]) -> Outcome<Tally> {
     run(&[&completion, args].concat())
 }
 
-/// Asks the kernel for a ring without saying where to put its description.
+/// Asks the kernel for a ring, with an address that it has to refuse.
 fn may_use_io_uring() -> bool {
     // SAFETY: the kernel copies from the null pointer, and answers EFAULT.
     let answer = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, std::ptr::null::<u8>()) };
@@ -118,8 +118,8 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     };
 
     let start = Instant::now();
-    let workshop = Workshop::prepare(options.engine, &table)?;
-    let built = workshop.build(&table)?;
+    let workspace = SuiteWorkspace::prepare(options.engine, &table)?;
+    let built = workspace.build(&table)?;
     println!(
         "built {} of {} files in {:.0} s",
         built.count(),
@@ -128,29 +128,29 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     );
 
     let start = Instant::now();
-    let how = Manner {
+    let how = RunOptions {
         per_test: options.per_test,
         epoll: options.epoll,
         completion: options.completion,
     };
-    let results = trial::run_all(&workshop, &table, &built, &known, how)?;
+    let results = run::run_all(&workspace, &table, &built, &known, how)?;
     println!(
         "ran them in {:.0} s; logs in {}",
         start.elapsed().as_secs_f64(),
-        workshop.logs().display()
+        workspace.logs().display()
     );
 
-    let score = Score::judge(&table, &results, &known);
-    score.print(options.verbose);
+    let report = Report::new(&table, &results, &known);
+    report.print(options.verbose);
     if options.update {
         known.without_passed(&results).write()?;
-        return Ok(score.tally());
+        return Ok(report.tally());
     }
-    match score.complaint() {
-        None => Ok(score.tally()),
+    match report.complaint() {
+        None => Ok(report.tally()),
         Some(why) => Err(Failure {
             why,
-            tally: score.tally(),
+            tally: report.tally(),
         }),
     }
 }

@@ -1,10 +1,10 @@
-//! Weighs the results against what was expected.
+//! Compares the results with the lists of expected failures.
 
 use std::fmt::Write as _;
 
 use super::known::{Known, Listing};
+use super::run::{FileResult, Results};
 use super::table::{Entry, Table};
-use super::trial::{FileResult, Results};
 use crate::sh::Tally;
 
 /// Counts of one group.
@@ -14,26 +14,26 @@ struct Line {
     built: usize,
     tests: usize,
     passed: usize,
-    /// Failed as listed: not done yet.
+    /// Failed, as listed in `known-failures.txt`.
     known: usize,
-    /// Failed on purpose.
+    /// Failed, as listed in `deviations.txt`.
     deviating: usize,
 }
 
-pub(super) struct Score {
+pub(super) struct Report {
     groups: Vec<(String, Line)>,
-    /// Failures that nothing announced.
+    /// Failures that no list has.
     unexpected: Vec<String>,
     unexpected_tests: usize,
-    /// Listed as failing, and passing.
+    /// Listed as failing, but passing.
     stale: Vec<String>,
-    /// Every failure with its reason.
+    /// Every failure, with its reason if it is listed.
     failures: Vec<String>,
 }
 
-impl Score {
-    pub(super) fn judge(table: &Table, results: &Results, known: &Known) -> Self {
-        let mut score = Self {
+impl Report {
+    pub(super) fn new(table: &Table, results: &Results, known: &Known) -> Self {
+        let mut report = Self {
             groups: Vec::new(),
             unexpected: Vec::new(),
             unexpected_tests: 0,
@@ -45,11 +45,11 @@ impl Score {
             for entry in table.files().filter(|entry| entry.group == group) {
                 line.files += 1;
                 line.tests += entry.tests;
-                score.judge_file(&mut line, entry, &results[&entry.file], known);
+                report.judge_file(&mut line, entry, &results[&entry.file], known);
             }
-            score.groups.push((group.to_owned(), line));
+            report.groups.push((group.to_owned(), line));
         }
-        score
+        report
     }
 
     fn judge_file(&mut self, line: &mut Line, entry: &Entry, result: &FileResult, known: &Known) {
@@ -143,7 +143,7 @@ impl Score {
         }
     }
 
-    /// What is wrong, if anything is.
+    /// Returns the unexpected failures and stale lines, or `None` if there are none.
     pub(super) fn complaint(&self) -> Option<String> {
         let mut why = String::new();
         if !self.unexpected.is_empty() {
@@ -153,7 +153,7 @@ impl Score {
         if !self.stale.is_empty() {
             let _ = writeln!(
                 why,
-                "\nlisted in compat/known-failures.txt without need (--update removes them):"
+                "\nlisted in compat/known-failures.txt, but passing (--update removes them):"
             );
             why += &listed(&self.stale);
         }
@@ -169,7 +169,7 @@ impl Score {
     }
 }
 
-/// One name a line, and of a long list its beginning.
+/// One name per line; only the first of a long list.
 fn listed(names: &[String]) -> String {
     const SHOWN: usize = 40;
     let mut text: String = names

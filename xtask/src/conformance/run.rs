@@ -1,14 +1,14 @@
-//! Runs the built tests and finds out about each of them.
+//! Runs the built tests and finds the verdict on each of them.
 //!
-//! Where we are root, the tests run as nobody: one of them needs a file it may not read.
-//! So everything they touch lies in a stage, a folder in the system's temporary one.
+//! If xtask runs as root, the tests run as the user nobody: one of them needs a file that it
+//! may not read. So everything they touch is in a folder below the system's temporary one.
 //!
-//! T1. A file's unlisted tests share a process; when it crashes, hangs, or leaves a test
-//!     unmentioned, those it left are run again, each in a process of its own.
+//! T1. The unlisted tests of a file share a process. If it crashes, hangs, or does not mention
+//!     a test, the tests without a verdict run again, each in a process of its own.
 //! T2. A test that is listed as failing always has a process of its own, so that it cannot
-//!     take others with it.
-//! T3. A test that failed in company is run once more alone, and that counts: several look
-//!     at the clock, and a file full of busy tests is no quiet place for it.
+//!     make others fail.
+//! T3. A test that failed beside others runs once more alone, and the second verdict counts:
+//!     several tests measure time, which other tests of the file disturb.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, Permissions};
@@ -19,13 +19,13 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use super::build::{Built, Workshop};
+use super::build::{Built, SuiteWorkspace};
 use super::known::{Known, Listing};
 use super::table::{Entry, Table};
 use crate::sh::{self, Context, Ended, Outcome};
 use crate::toolchain;
 
-/// The slowest file takes 10 s by itself on two cores, and a busy machine takes its time.
+/// The slowest file takes 10 s by itself on two cores; a busy machine takes longer.
 const FILE_LIMIT: Duration = Duration::from_secs(180);
 const TEST_LIMIT: Duration = Duration::from_secs(60);
 const LIST_LIMIT: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ const NOBODY: u32 = 65_534;
 pub(super) enum Verdict {
     Passed,
     Failed,
-    /// The process died of a signal or ended oddly.
+    /// A signal ended the process, or it exited with an unusual status.
     Crashed,
     Hung,
 }
@@ -49,7 +49,7 @@ impl Verdict {
 
 #[derive(Clone, Debug)]
 pub(super) enum FileResult {
-    /// It did not compile; the compiler's first line.
+    /// It did not compile; holds the first line of the compiler's message.
     NotBuilt(String),
     Ran(BTreeMap<String, Verdict>),
 }
@@ -59,16 +59,16 @@ pub(super) type Results = BTreeMap<String, FileResult>;
 
 /// Runs every file of the table, as many at a time as there are cores.
 pub(super) fn run_all(
-    workshop: &Workshop,
+    workspace: &SuiteWorkspace,
     table: &Table,
     built: &Built,
     known: &Known,
-    how: Manner,
+    how: RunOptions,
 ) -> Outcome<Results> {
-    let stage = Stage::set(workshop, how)?;
+    let run_dir = RunDir::create(workspace, how)?;
     let queue: Mutex<VecDeque<&Entry>> = Mutex::new(table.files().collect());
     let results = Mutex::new(Results::new());
-    let crew = thread::available_parallelism().map_or(2, |cores| cores.get());
+    let workers = thread::available_parallelism().map_or(2, |cores| cores.get());
     thread::scope(|scope| -> Outcome {
         let work = || -> Outcome {
             loop {
@@ -77,8 +77,8 @@ pub(super) fn run_all(
                 };
                 let result = match built.of(&entry.file) {
                     Ok(executable) => {
-                        let trial = Trial::new(&stage, workshop, entry, executable, known)?;
-                        FileResult::Ran(trial.run(how.per_test)?)
+                        let run = FileRun::new(&run_dir, workspace, entry, executable, known)?;
+                        FileResult::Ran(run.run(how.per_test)?)
                     }
                     Err(why) => FileResult::NotBuilt(why.to_owned()),
                 };
@@ -88,8 +88,9 @@ pub(super) fn run_all(
                     .insert(entry.file.clone(), result);
             }
         };
-        let crew: Vec<_> = (0..crew).map(|_| scope.spawn(work)).collect();
-        crew.into_iter()
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        workers
+            .into_iter()
             .try_for_each(|worker| worker.join().expect("no worker panics"))
     })?;
     Ok(results.into_inner().expect("no worker panics"))
@@ -97,7 +98,7 @@ pub(super) fn run_all(
 
 /// How tests are run.
 #[derive(Clone, Copy)]
-pub(super) struct Manner {
+pub(super) struct RunOptions {
     /// A process per test.
     pub(super) per_test: bool,
     /// Without io_uring.
@@ -106,47 +107,47 @@ pub(super) struct Manner {
     pub(super) completion: bool,
 }
 
-/// A folder that nobody can reach: executables, a temporary folder, a manifest.
-struct Stage {
+/// A folder that the user nobody can read: executables, a temporary folder, a manifest.
+struct RunDir {
     dir: PathBuf,
     as_nobody: bool,
-    how: Manner,
+    how: RunOptions,
 }
 
-impl Stage {
-    fn set(workshop: &Workshop, how: Manner) -> Outcome<Self> {
+impl RunDir {
+    fn create(workspace: &SuiteWorkspace, how: RunOptions) -> Outcome<Self> {
         let dir = std::env::temp_dir().join(format!("blitzen-conformance-{}", std::process::id()));
-        let stage = Self {
+        let run_dir = Self {
             dir,
             as_nobody: toolchain::is_root(),
             how,
         };
-        fs::create_dir_all(stage.temporary()).context(stage.dir.display())?;
-        fs::set_permissions(&stage.dir, Permissions::from_mode(0o755))
-            .context("opening the stage")?;
-        fs::copy(workshop.manifest(), stage.dir.join("Cargo.toml"))
+        fs::create_dir_all(run_dir.temporary()).context(run_dir.dir.display())?;
+        fs::set_permissions(&run_dir.dir, Permissions::from_mode(0o755))
+            .context("making the run folder readable")?;
+        fs::copy(workspace.manifest(), run_dir.dir.join("Cargo.toml"))
             .context("copying the manifest")?;
-        if stage.as_nobody {
-            chown(stage.temporary(), Some(NOBODY), Some(NOBODY))
-                .context("giving away the stage")?;
+        if run_dir.as_nobody {
+            chown(run_dir.temporary(), Some(NOBODY), Some(NOBODY))
+                .context("giving the run folder to nobody")?;
         }
-        Ok(stage)
+        Ok(run_dir)
     }
 
     fn temporary(&self) -> PathBuf {
         self.dir.join("tmp")
     }
 
-    /// Brings an executable to where it can be reached.
-    fn bring(&self, executable: &Path) -> Outcome<PathBuf> {
-        let staged = self
+    /// Links or copies an executable into the folder.
+    fn add(&self, executable: &Path) -> Outcome<PathBuf> {
+        let path = self
             .dir
             .join(executable.file_name().expect("an executable has a name"));
-        if fs::hard_link(executable, &staged).is_err() {
-            fs::copy(executable, &staged).context(staged.display())?;
+        if fs::hard_link(executable, &path).is_err() {
+            fs::copy(executable, &path).context(path.display())?;
         }
-        fs::set_permissions(&staged, Permissions::from_mode(0o755)).context(staged.display())?;
-        Ok(staged)
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).context(path.display())?;
+        Ok(path)
     }
 
     fn command(&self, executable: &Path) -> Command {
@@ -177,16 +178,16 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for RunDir {
     fn drop(&mut self) {
-        // What stays behind lies in the system's temporary folder.
+        // If it fails, the rest stays in the system's temporary folder.
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
 /// The tests of one file.
-struct Trial<'a> {
-    stage: &'a Stage,
+struct FileRun<'a> {
+    run_dir: &'a RunDir,
     known: &'a Known,
     file: &'a str,
     executable: PathBuf,
@@ -194,40 +195,40 @@ struct Trial<'a> {
     tests: Vec<String>,
 }
 
-impl<'a> Trial<'a> {
+impl<'a> FileRun<'a> {
     fn new(
-        stage: &'a Stage,
-        workshop: &Workshop,
+        run_dir: &'a RunDir,
+        workspace: &SuiteWorkspace,
         entry: &'a Entry,
         executable: &Path,
         known: &'a Known,
     ) -> Outcome<Self> {
-        let mut trial = Self {
-            stage,
+        let mut run = Self {
+            run_dir,
             known,
             file: &entry.file,
-            executable: stage.bring(executable)?,
-            logs: workshop.logs(),
+            executable: run_dir.add(executable)?,
+            logs: workspace.logs(),
             tests: Vec::new(),
         };
-        let log = trial.log("list");
-        let mut command = stage.command(&trial.executable);
+        let log = run.log("list");
+        let mut command = run_dir.command(&run.executable);
         sh::run_for(
             command.args(["--list", "--format", "terse"]),
             LIST_LIMIT,
             &log,
         )?;
         let listed = fs::read_to_string(&log).context(log.display())?;
-        trial.tests = listed
+        run.tests = listed
             .lines()
             .filter_map(|line| line.strip_suffix(": test"))
             .map(str::to_owned)
             .collect();
-        if trial.tests.len() == entry.tests {
-            Ok(trial)
+        if run.tests.len() == entry.tests {
+            Ok(run)
         } else {
-            // Features or cfgs reach the tests differently from when they were counted.
-            let (file, found, listed) = (&entry.file, trial.tests.len(), entry.tests);
+            // The tests see other features or cfgs than when they were counted.
+            let (file, found, listed) = (&entry.file, run.tests.len(), entry.tests);
             Err(format!("{file} holds {found} tests, but tests.txt says {listed}").into())
         }
     }
@@ -258,9 +259,9 @@ impl<'a> Trial<'a> {
         Ok(verdicts)
     }
 
-    /// T1: the unlisted tests in one process, and what it told about them.
+    /// T1: runs the unlisted tests in one process, and reads its verdicts.
     fn run_together(&self) -> Outcome<BTreeMap<String, Verdict>> {
-        let mut command = self.stage.command(&self.executable);
+        let mut command = self.run_dir.command(&self.executable);
         command.arg("--exact");
         let mut together = 0;
         for test in &self.tests {
@@ -275,13 +276,13 @@ impl<'a> Trial<'a> {
         }
         let log = self.log("all");
         sh::run_for(&mut command, FILE_LIMIT, &log)?;
-        let told = fs::read(&log).context(log.display())?;
-        Ok(told_verdicts(&String::from_utf8_lossy(&told)))
+        let output = fs::read(&log).context(log.display())?;
+        Ok(parse_verdicts(&String::from_utf8_lossy(&output)))
     }
 
     fn run_alone(&self, test: &str) -> Outcome<Verdict> {
         let log = self.log(test);
-        let mut command = self.stage.command(&self.executable);
+        let mut command = self.run_dir.command(&self.executable);
         Ok(
             match sh::run_for(
                 command.args(["--exact", test, "--test-threads", "1"]),
@@ -299,10 +300,10 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Reads `test path::name ... ok`, with a remark for those that should panic.
-fn told_verdicts(told: &str) -> BTreeMap<String, Verdict> {
+/// Reads `test path::name ... ok`; names of tests that should panic have a suffix.
+fn parse_verdicts(output: &str) -> BTreeMap<String, Verdict> {
     let mut verdicts = BTreeMap::new();
-    for line in told.lines() {
+    for line in output.lines() {
         let Some((name, word)) = line
             .strip_prefix("test ")
             .and_then(|rest| rest.rsplit_once(" ... "))
@@ -325,9 +326,9 @@ mod tests {
 
     #[test]
     fn verdicts_are_read_from_what_the_harness_prints() {
-        let told = "\nrunning 4 tests\ntest a::b ... ok\nnoise\ntest c - should panic ... ok\ntest d ... FAILED\n\
+        let output = "\nrunning 4 tests\ntest a::b ... ok\nnoise\ntest c - should panic ... ok\ntest d ... FAILED\n\
                     test result: FAILED. 2 passed; 1 failed\n";
-        let verdicts = told_verdicts(told);
+        let verdicts = parse_verdicts(output);
         assert_eq!(verdicts.len(), 3);
         assert_eq!(verdicts["a::b"], Verdict::Passed);
         assert_eq!(verdicts["c"], Verdict::Passed);
