@@ -1,1 +1,1 @@
-//! Nothing: this package exists for the published tests that are built in its name.
+//! Empty: the published tests are built as tests of this package.

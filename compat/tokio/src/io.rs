@@ -8,13 +8,22 @@ pub use blitzen::io::{
     WriteHalf, copy, copy_bidirectional, copy_bidirectional_with_sizes, copy_buf, duplex, empty,
     join, repeat, simplex, sink, split,
 };
-#[cfg(feature = "net")]
+#[cfg(any(
+    feature = "net",
+    all(
+        tokio_unstable,
+        feature = "io-uring",
+        feature = "rt",
+        feature = "fs",
+        target_os = "linux"
+    )
+))]
 pub use blitzen::io::{Interest, Ready};
 #[cfg(feature = "io-std")]
 pub use blitzen::io::{Stderr, Stdin, Stdout, stderr, stdin, stdout};
 pub use std::io::{Error, ErrorKind, Result, SeekFrom};
 
-/// Readiness of any descriptor.
+/// Readiness of any file descriptor.
 #[cfg(all(unix, feature = "net"))]
 pub mod unix {
     #[doc(hidden)]
@@ -23,4 +32,8 @@ pub mod unix {
     pub use blitzen::io::unix::{
         AsyncFd, AsyncFdReadyGuard, AsyncFdReadyMutGuard, AsyncFdRegisterError, TryIoError,
     };
+
+    // Its old name, which Tokio still has.
+    #[doc(hidden)]
+    pub use blitzen::io::unix::AsyncFdRegisterError as AsyncFdTryNewError;
 }

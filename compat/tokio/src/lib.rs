@@ -1,12 +1,12 @@
 //! blitzen under the name of `tokio`: Tokio's paths and features, no logic.
 //!
-//! Put in tokio's place by `[patch.crates-io]`, it moves a program and the libraries below
-//! it onto blitzen. A file here is a module of Tokio's, and lists what blitzen has of it.
+//! A `[patch.crates-io]` section puts it in Tokio's place, for a program and all its libraries.
+//! Each file here is a module of Tokio's and lists the items that blitzen provides for it. A
+//! feature decides which names exist, as in Tokio; it does not change what is compiled.
 
 #[cfg(feature = "fs")]
 pub mod fs;
 pub mod io;
-#[cfg(feature = "net")]
 pub mod net;
 #[cfg(feature = "process")]
 pub mod process;
@@ -16,7 +16,6 @@ pub mod runtime;
 pub mod signal;
 #[cfg(feature = "sync")]
 pub mod sync;
-#[cfg(feature = "rt")]
 pub mod task;
 #[cfg(feature = "time")]
 pub mod time;
@@ -31,8 +30,13 @@ pub use blitzen::{spawn, task_local};
 pub use blitzen_macros::{tokio_main as main, tokio_test as test};
 #[cfg(all(feature = "macros", feature = "rt", not(feature = "rt-multi-thread")))]
 pub use blitzen_macros::{tokio_main_rt as main, tokio_test_rt as test};
+#[cfg(all(feature = "macros", not(feature = "rt")))]
+pub use blitzen_macros::{tokio_main_without_rt as main, tokio_test_without_rt as test};
 
-/// What code that Tokio's macros have expanded to may name.
+/// Streams are in the crate `tokio-stream`; Tokio keeps this module for its documentation.
+pub mod stream {}
+
+/// Names that the expansion of Tokio's macros may contain.
 #[doc(hidden)]
 pub mod macros {
     pub mod support {

@@ -1,16 +1,19 @@
-//! Sockets.
+//! Sockets. Without the feature `net`, only the trait of addresses.
 
-pub use blitzen::net::{TcpListener, TcpSocket, TcpStream, ToSocketAddrs, UdpSocket, lookup_host};
-#[cfg(unix)]
+pub use blitzen::net::ToSocketAddrs;
+#[cfg(feature = "net")]
+pub use blitzen::net::{TcpListener, TcpSocket, TcpStream, UdpSocket, lookup_host};
+#[cfg(all(unix, feature = "net"))]
 pub use blitzen::net::{UnixDatagram, UnixListener, UnixSocket, UnixStream};
 
 /// Halves of a TCP stream.
+#[cfg(feature = "net")]
 pub mod tcp {
     pub use blitzen::net::tcp::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 }
 
-/// What Unix sockets have more than others.
-#[cfg(unix)]
+/// Halves, addresses and credentials of Unix sockets.
+#[cfg(all(unix, feature = "net"))]
 pub mod unix {
     pub use blitzen::net::unix::{
         OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, SocketAddr, UCred, WriteHalf, gid_t,
@@ -23,10 +26,10 @@ pub mod unix {
     }
 }
 
-/// What only Windows has.
-#[cfg(windows)]
+/// Sockets of Windows alone.
+#[cfg(all(windows, feature = "net"))]
 pub mod windows {
-    /// Pipes with a name.
+    /// Named pipes.
     pub mod named_pipe {
         pub use blitzen::net::windows::named_pipe::{
             ClientOptions, NamedPipeClient, NamedPipeServer, PipeEnd, PipeInfo, PipeMode,

@@ -8,24 +8,24 @@ pub use blitzen::sync::{
     SetError, SetOnce, SetOnceError, TryAcquireError, TryLockError,
 };
 
-/// Many senders, many receivers, each of whom sees all.
+/// A channel with many senders and many receivers, each of which sees every value.
 pub mod broadcast {
     pub use blitzen::channel::broadcast::{Receiver, Sender, WeakSender, channel};
 
-    /// What can go wrong.
+    /// Errors of the channel.
     pub mod error {
         pub use blitzen::channel::broadcast::error::{RecvError, SendError, TryRecvError};
     }
 }
 
-/// Many senders, one receiver.
+/// A channel with many senders and one receiver.
 pub mod mpsc {
     pub use blitzen::channel::mpsc::{
         OwnedPermit, Permit, PermitIterator, Receiver, Sender, UnboundedReceiver, UnboundedSender,
         WeakSender, WeakUnboundedSender, channel, unbounded_channel,
     };
 
-    /// What can go wrong.
+    /// Errors of the channel.
     pub mod error {
         pub use blitzen::channel::mpsc::error::{
             SendError, SendTimeoutError, TryRecvError, TrySendError,
@@ -33,27 +33,27 @@ pub mod mpsc {
     }
 }
 
-/// One value.
+/// A channel for a single value.
 pub mod oneshot {
     pub use blitzen::channel::oneshot::{Receiver, Sender, channel};
 
-    /// What can go wrong.
+    /// Errors of the channel.
     pub mod error {
         pub use blitzen::channel::oneshot::error::{RecvError, TryRecvError};
     }
 }
 
-/// The latest value.
+/// A channel that keeps only the latest value.
 pub mod watch {
     pub use blitzen::channel::watch::{Receiver, Ref, Sender, channel};
 
-    /// What can go wrong.
+    /// Errors of the channel.
     pub mod error {
         pub use blitzen::channel::watch::error::{RecvError, SendError};
     }
 }
 
-/// Futures that locks return.
+/// Futures that this module's methods return.
 pub mod futures {
     pub use blitzen::sync::futures::{Notified, OwnedNotified};
 }

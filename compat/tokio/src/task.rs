@@ -1,16 +1,22 @@
-//! Tasks.
+//! Tasks. Empty without the feature `rt`.
 
-#[cfg(tokio_unstable)]
+#[cfg(all(tokio_unstable, feature = "rt"))]
 pub use blitzen::task::Builder;
 #[cfg(feature = "rt-multi-thread")]
 pub use blitzen::task::block_in_place;
+#[cfg(feature = "rt")]
 pub use blitzen::task::{
     AbortHandle, Id, JoinError, JoinHandle, JoinSet, LocalEnterGuard, LocalKey, LocalSet, id,
     spawn, spawn_blocking, spawn_local, try_id, yield_now,
 };
-pub use blitzen::task::{consume_budget, unconstrained};
 
-/// The budget of a task.
+// Their old place, which Tokio still has.
+#[cfg(feature = "rt")]
+#[doc(hidden)]
+pub use blitzen::task::coop::{Unconstrained, consume_budget, unconstrained};
+
+/// The cooperative budget of a task.
+#[cfg(feature = "rt")]
 pub mod coop {
     pub use blitzen::task::coop::{
         Coop, RestoreOnPending, Unconstrained, consume_budget, cooperative, has_budget_remaining,
@@ -18,12 +24,14 @@ pub mod coop {
     };
 }
 
-/// Futures that this module returns.
+/// Futures that this module's functions return.
+#[cfg(feature = "rt")]
 pub mod futures {
     pub use blitzen::task::futures::TaskLocalFuture;
 }
 
-/// The set of tasks and its builder.
+/// A set of tasks.
+#[cfg(all(tokio_unstable, feature = "rt"))]
 pub mod join_set {
     pub use blitzen::task::join_set::JoinSet;
 }

@@ -1,4 +1,4 @@
-//! Timers, and a clock that can be stopped.
+//! Timers, and a clock that tests can pause.
 
 pub use blitzen::time::{
     Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, error, interval, interval_at,

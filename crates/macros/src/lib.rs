@@ -27,7 +27,7 @@ mod options;
 mod select;
 mod template;
 
-use proc_macro::{TokenStream, TokenTree};
+use proc_macro::{Span, TokenStream, TokenTree};
 
 use crate::cursor::Cursor;
 use crate::join::{JoinOrder, JoinUntil};
@@ -187,6 +187,27 @@ pub fn tokio_test_rt(options: TokenStream, item: TokenStream) -> TokenStream {
         ..TEST
     };
     entry::expand(options, item, origin)
+}
+
+/// [`main`](macro@main) for the crate `tokio` without a runtime: an error that says so.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn tokio_main_without_rt(_: TokenStream, _: TokenStream) -> TokenStream {
+    needs_runtime("main")
+}
+
+/// [`test`](macro@test) for the crate `tokio` without a runtime: an error that says so.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn tokio_test_without_rt(_: TokenStream, _: TokenStream) -> TokenStream {
+    needs_runtime("test")
+}
+
+fn needs_runtime(attribute: &str) -> TokenStream {
+    let message = format!(
+        "#[tokio::{attribute}] needs a runtime: enable the feature `rt` or `rt-multi-thread` of tokio"
+    );
+    error::Error::new(Span::call_site(), message).into_tokens()
 }
 
 /// What is left of `select!` when `macro_rules!` has added the path of blitzen.

@@ -63,6 +63,7 @@ impl<T> JoinHandle<T> {
     }
 
     /// A handle that can cancel the task but not wait for it.
+    #[must_use = "the handle does nothing until `abort` is called"]
     pub fn abort_handle(&self) -> AbortHandle {
         self.header().state.reference();
         AbortHandle(self.task)

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 /// let times = blitzen::fs::FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
 /// # drop(times);
 /// ```
+#[must_use]
 #[derive(Clone, Debug, Default)]
 pub struct FileTimes(pub(super) std::fs::FileTimes);
 
@@ -31,7 +32,6 @@ impl FileTimes {
     /// let times = blitzen::fs::FileTimes::new().set_accessed(SystemTime::now());
     /// # drop(times);
     /// ```
-    #[must_use]
     pub fn set_accessed(self, when: SystemTime) -> Self {
         Self(self.0.set_accessed(when))
     }
@@ -43,7 +43,6 @@ impl FileTimes {
     /// let times = blitzen::fs::FileTimes::new().set_modified(SystemTime::now());
     /// # drop(times);
     /// ```
-    #[must_use]
     pub fn set_modified(self, when: SystemTime) -> Self {
         Self(self.0.set_modified(when))
     }

@@ -168,7 +168,6 @@ pub struct Sender<T> {
 /// assert_eq!(rx.await, Ok(5));
 /// # });
 /// ```
-#[must_use = "futures do nothing unless polled"]
 pub struct Receiver<T> {
     /// `None` once it has answered.
     cell: Option<NonNull<OneshotCell<T>>>,

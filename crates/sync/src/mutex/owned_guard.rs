@@ -19,7 +19,6 @@ use super::Mutex;
 /// assert_eq!(*mutex.try_lock()?, 2);
 /// # Ok::<(), blitzen_sync::TryLockError>(())
 /// ```
-#[must_use = "the mutex unlocks at once if this is not held"]
 #[clippy::has_significant_drop]
 pub struct OwnedMutexGuard<T: ?Sized> {
     /// G1: its single permit is this guard's.

@@ -18,7 +18,6 @@ use super::RwLock;
 /// std::thread::spawn(move || assert_eq!(*guard, 5)).join().unwrap();
 /// # Ok::<(), blitzen_sync::TryLockError>(())
 /// ```
-#[must_use = "the lock is released at once if this is not held"]
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockReadGuard<T: ?Sized, U: ?Sized = T> {
     /// Points into the lock below, and so stays valid as long as it.

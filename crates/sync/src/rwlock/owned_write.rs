@@ -20,7 +20,6 @@ use super::{OwnedRwLockReadGuard, RwLock};
 /// assert_eq!(*lock.try_read()?, 6);
 /// # Ok::<(), blitzen_sync::TryLockError>(())
 /// ```
-#[must_use = "the lock is released at once if this is not held"]
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockWriteGuard<T: ?Sized> {
     /// W1: all of its permits are this guard's.
@@ -240,7 +239,6 @@ impl<T: ?Sized + fmt::Display> fmt::Display for OwnedRwLockWriteGuard<T> {
 /// *number = 2;
 /// # Ok::<(), blitzen_sync::TryLockError>(())
 /// ```
-#[must_use = "the lock is released at once if this is not held"]
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockMappedWriteGuard<T: ?Sized, U: ?Sized = T> {
     /// Points into the lock below, and so stays valid as long as it.

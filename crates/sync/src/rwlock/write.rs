@@ -219,7 +219,6 @@ impl<T: ?Sized + fmt::Display> fmt::Display for RwLockWriteGuard<'_, T> {
 /// *number = 2;
 /// # Ok::<(), blitzen_sync::TryLockError>(())
 /// ```
-#[must_use = "the lock is released at once if this is not held"]
 #[clippy::has_significant_drop]
 pub struct RwLockMappedWriteGuard<'a, T: ?Sized> {
     /// W1: all of its permits are this guard's, and guard what `value` points
