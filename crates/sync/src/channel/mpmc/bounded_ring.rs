@@ -121,9 +121,10 @@ impl<T> BoundedRing<T> {
             if sequence == position {
                 let waits = tail & RECEIVERS_WAIT;
                 let next = self.after(position) << TAIL_SHIFT | waits;
-                // Relaxed: the sequence orders what is in the slot, and the lock
-                // of the queue what concerns those who wait.
-                match (self.tail).compare_exchange_weak(tail, next, Relaxed, Relaxed) {
+                // Release, met by the Acquire in `len`: a thread that sees this tail
+                // sees the head that has freed the slot. The sequence orders what is
+                // in the slot, and the lock of the wait queue what concerns waiters.
+                match (self.tail).compare_exchange_weak(tail, next, Release, Relaxed) {
                     Ok(_) => {
                         // SAFETY: S1.
                         slot.value.with_mut(|slot| unsafe { (*slot).write(value) });
@@ -165,8 +166,9 @@ impl<T> BoundedRing<T> {
             if sequence == position.wrapping_add(1) {
                 let waits = head & SENDERS_WAIT;
                 let next = self.after(position) << HEAD_SHIFT | waits;
-                // Relaxed, as in `push`.
-                match (self.head).compare_exchange_weak(head, next, Relaxed, Relaxed) {
+                // Release, met by the Acquire in `len`: a thread that sees this head
+                // sees the tail that has filled the slot.
+                match (self.head).compare_exchange_weak(head, next, Release, Relaxed) {
                     Ok(_) => {
                         // SAFETY: S2, and it is read once.
                         let value = slot
@@ -223,20 +225,28 @@ impl<T> BoundedRing<T> {
         self.tail.load(Acquire) & CLOSED != 0
     }
 
+    /// The number of values: at most [`capacity`](Self::capacity), however many
+    /// threads push and pop meanwhile.
     pub(super) fn len(&self) -> usize {
         loop {
+            // Acquire, met by the Release in `push`: the head loaded next is at most
+            // `capacity` behind this tail.
             let tail = self.tail.load(Acquire) >> TAIL_SHIFT;
+            // Acquire, met by the Release in `pop`: the tail loaded next is not
+            // behind this head.
             let head = self.head.load(Acquire) >> HEAD_SHIFT;
-            if self.tail.load(Acquire) >> TAIL_SHIFT != tail {
-                continue; // they must belong together
+            if self.tail.load(Relaxed) >> TAIL_SHIFT == tail {
+                return self.distance(head, tail);
             }
-            let index = |position: usize| position & (self.lap - 1);
-            let laps_apart = (tail - index(tail)) != (head - index(head));
-            let head_index = index(head);
-            return match laps_apart {
-                true => self.capacity() - head_index + index(tail),
-                false => index(tail) - head_index,
-            };
+        }
+    }
+
+    /// How many positions lie between `head` and `tail`.
+    fn distance(&self, head: usize, tail: usize) -> usize {
+        let index = |position: usize| position & (self.lap - 1);
+        match tail - index(tail) == head - index(head) {
+            true => index(tail) - index(head),
+            false => self.capacity() - index(head) + index(tail), // one lap ahead
         }
     }
 }
@@ -253,5 +263,32 @@ impl<T> Drop for BoundedRing<T> {
 
         let drain = DrainOnDrop(self);
         while drain.0.pop().is_ok() {}
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::shim::{Arc, thread};
+
+    /// The observer is the spawned thread, so that loom tries all that it may see of
+    /// what the other has done.
+    #[test]
+    fn the_length_never_exceeds_the_capacity() {
+        const CAPACITY: usize = 2;
+        loom::model(|| {
+            let ring = Arc::new(BoundedRing::new(CAPACITY));
+            let observer = thread::spawn({
+                let ring = ring.clone();
+                move || ring.len()
+            });
+            for value in 0..CAPACITY {
+                assert!(ring.push(value).is_ok() && ring.pop().is_ok());
+            }
+            (0..CAPACITY).for_each(|value| assert!(ring.push(value).is_ok()));
+            let len = observer.join().unwrap();
+            assert!(len <= CAPACITY, "{len} values in {CAPACITY} slots");
+            assert_eq!(ring.len(), CAPACITY);
+        });
     }
 }
