@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use blitzen_util::coop;
 use blitzen_util::wake_batch::{self, WakeBatch};
 
-use crate::wait_queue::{LockedQueue, WaitQueue, Waiter, WaiterStatus};
+use crate::wait_queue::{LockedQueue, Outcome, WaitQueue, Waiter, WaiterStatus};
 
 /// Lets so many tasks wait for one another.
 ///
@@ -197,7 +197,7 @@ fn release_older(mut waiters: LockedQueue<'_, BarrierRound>, batch: &mut WakeBat
         if batch.is_full() {
             return true;
         }
-        waiters.settle_front(WaiterStatus::Released, batch);
+        waiters.settle_front(Outcome::Released, batch);
     }
     false
 }

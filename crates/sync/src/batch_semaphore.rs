@@ -25,7 +25,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
 use blitzen_util::shim::Peek;
@@ -34,7 +34,7 @@ use blitzen_util::shim::atomic::{AtomicUsize, fence};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use crate::semaphore::{AcquireError, TryAcquireError};
-use crate::wait_queue::{LockedQueue, WaitQueue, Waiter, WaiterStatus};
+use crate::wait_queue::{LockedQueue, Outcome, WaitQueue, Waiter, WaiterStatus};
 
 const CLOSED: usize = 1;
 const WAITERS: usize = 2;
@@ -225,9 +225,7 @@ impl BatchSemaphore {
                         continue;
                     }
                 }
-                WaiterStatus::Granted | WaiterStatus::GrantedLast => {
-                    finish_within_budget(waiter, cx)
-                }
+                WaiterStatus::Granted | WaiterStatus::GrantedLast => finish_within_budget(cx),
                 WaiterStatus::Released => Poll::Ready(Err(AcquireError::closed())),
                 WaiterStatus::Removed => unreachable!("it leaves when it is dropped"),
             };
@@ -281,7 +279,12 @@ impl BatchSemaphore {
             return Poll::Pending;
         }
         drop(waiters);
-        finish_within_budget(waiter, cx)
+        // From here on the waiter owns the permits: what follows runs wakers, and
+        // if one of them panics, dropping the future returns the permits.
+        // SAFETY: it belongs to the caller, and is idle.
+        unsafe { waiter.settle_unqueued(Outcome::Granted) };
+        drop(waker);
+        finish_within_budget(cx)
     }
 
     /// Leaves the queue; permits that had been granted go to the next waiter.
@@ -383,7 +386,7 @@ impl BatchSemaphore {
                 break;
             }
             granted += wanted;
-            waiters.settle_front(WaiterStatus::Granted, batch);
+            waiters.settle_front(Outcome::Granted, batch);
         }
         let waiters = match waiters.is_empty() {
             true => WAITERS,
@@ -460,25 +463,37 @@ impl BatchSemaphore {
         true
     }
 
+    /// Refuses all permits from now on. The waiters stay queued:
+    /// [`close_round`](Self::close_round) must follow.
+    pub(crate) fn refuse(&self) {
+        let _waiters = self.queue.lock();
+        self.set_closed();
+    }
+
     /// One round of `close`. Returns true if the batch is full and waiters are left.
     pub(crate) fn close_round(&self, batch: &mut WakeBatch) -> bool {
         self.close_locked(&mut self.queue.lock(), batch)
     }
 
     fn close_locked(&self, waiters: &mut LockedQueue<'_>, batch: &mut WakeBatch) -> bool {
+        self.set_closed();
+        while !waiters.is_empty() {
+            if batch.is_full() {
+                return true;
+            }
+            waiters.settle_front(Outcome::Released, batch);
+        }
+        false
+    }
+
+    /// The caller holds the queue's lock.
+    fn set_closed(&self) {
         // P3 wants `WAITERS` cleared; P4 says that `CLOSED` is not set with it.
         // Release, met by the Acquire in `is_closed`.
         match self.state().has_waiters() {
             true => self.state.fetch_xor(WAITERS | CLOSED, Release),
             false => self.state.fetch_or(CLOSED, Release),
         };
-        while !waiters.is_empty() {
-            if batch.is_full() {
-                return true;
-            }
-            waiters.settle_front(WaiterStatus::Released, batch);
-        }
-        false
     }
 }
 
@@ -493,25 +508,21 @@ fn refusal(state: SemaphoreState, count: usize) -> Result<(), TryAcquireError> {
     }
 }
 
-/// Completes an acquire whose permits have been taken. If the task's budget is
-/// used up the permits are kept for the next poll, so that yielding does not cost
-/// the task its turn.
+/// Completes an acquire whose waiter owns the permits. If the task's budget is used
+/// up it keeps them for the next poll, so that yielding does not cost the task its
+/// turn.
 #[inline(always)]
-fn finish_within_budget(waiter: &Waiter, cx: &mut Context<'_>) -> Poll<Result<(), AcquireError>> {
-    match coop::poll_proceed(cx) {
-        Poll::Ready(spent) => {
-            spent.made_progress();
-            Poll::Ready(Ok(()))
-        }
-        Poll::Pending => {
-            waiter.settle_unqueued(WaiterStatus::Granted);
-            Poll::Pending
-        }
-    }
+fn finish_within_budget(cx: &mut Context<'_>) -> Poll<Result<(), AcquireError>> {
+    let spent = ready!(coop::poll_proceed(cx));
+    spent.made_progress();
+    Poll::Ready(Ok(()))
 }
 
 /// What an [`AcquireFuture`] acquires, and what it returns.
-pub(crate) trait AcquireTarget {
+///
+/// # Safety
+/// `semaphore` returns the same semaphore each time, and `count` the same number.
+pub(crate) unsafe trait AcquireTarget {
     type Output;
 
     fn semaphore(&self) -> &BatchSemaphore;
@@ -603,7 +614,8 @@ pub(crate) mod model {
     /// Waits for permits and gives back nothing: who holds is up to the model.
     struct Take<'a>(&'a BatchSemaphore, usize);
 
-    impl AcquireTarget for Take<'_> {
+    // SAFETY: both are fixed when the target is made.
+    unsafe impl AcquireTarget for Take<'_> {
         type Output = Result<(), AcquireError>;
 
         fn semaphore(&self) -> &BatchSemaphore {

@@ -11,7 +11,9 @@
 //!     children and links are touched under it only.
 //! C2. A node's semaphore has no permits, and is closed, under the tree's lock,
 //!     when the node is cancelled.
-//! C3. A node that is cancelled has no parent, and gets no more children.
+//! C3. All nodes below a cancelled one are cancelled before the tree is unlocked.
+//!     A cancelled node gets no more children, and has no parent but one that is
+//!     just waking its waiters.
 //! C4. A node leaves its parent, and hands its children to it, before it is
 //!     freed; so parents and children that are pointed to are alive.
 //!
@@ -595,27 +597,47 @@ impl LockedTree<'_> {
         }
     }
 
-    /// Cancels a node and what is below it. True if the batch is full and there
-    /// is more to do.
+    /// Cancels a node and all below it. Returns true if the batch is full and
+    /// waiters are left.
     fn cancel(&self, node: &TokenNode, batch: &mut WakeBatch) -> bool {
-        if node.semaphore.close_round(batch) {
-            return true;
-        }
+        let semaphore = &node.semaphore;
         let node = NonNull::from(node);
         // SAFETY: the caller's reference keeps `node` alive, C4 all others.
         unsafe {
-            self.detach(node); // C3
-            // Each child that is done leaves, and its children take its place:
-            // so whatever is left when the batch is full is found again.
+            if !semaphore.is_closed() {
+                self.detach(node);
+                self.refuse_below(node); // C3: before the first waker runs
+            }
+            if semaphore.close_round(batch) {
+                return true;
+            }
+            // A child that has no waiters left leaves, so the next round goes on
+            // where this one stopped.
             while let Some(child) = self.with_links(node, |links| links.children.front()) {
                 if child.as_ref().semaphore.close_round(batch) {
                     return true;
                 }
                 self.detach(child);
-                self.move_children(child, Some(node));
             }
         }
         false
+    }
+
+    /// Closes the semaphores of all nodes below `node`, and makes all of them its
+    /// own children.
+    ///
+    /// # Safety
+    /// `node` belongs to this tree and is alive.
+    unsafe fn refuse_below(&self, node: NonNull<TokenNode>) {
+        // SAFETY: handed on; C4 for all others.
+        unsafe {
+            let mut cursor = self.with_links(node, |links| links.children.front());
+            while let Some(child) = cursor {
+                child.as_ref().semaphore.refuse();
+                self.move_children(child, Some(node)); // behind it, so they are next
+                cursor = self.with_links(node, |links| links.children.after(child));
+            }
+        }
     }
 
     /// Removes a node that is being dropped from the tree (C4).

@@ -30,7 +30,7 @@ use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
-use crate::wait_queue::{LockedQueue, WaitQueue, Waiter, WaiterStatus};
+use crate::wait_queue::{LockedQueue, Outcome, WaitQueue, Waiter, WaiterStatus};
 
 const PERMIT: usize = 1;
 const WAITERS: usize = 2;
@@ -267,9 +267,9 @@ impl Notify {
                     if release_older(&mut waiters, state, batch) {
                         return true; // N3: the first is behind them
                     }
-                    waiters.settle_front(WaiterStatus::Granted, batch);
+                    waiters.settle_front(Outcome::Granted, batch);
                 }
-                NotifyOrder::Lifo => waiters.settle_back(WaiterStatus::GrantedLast, batch),
+                NotifyOrder::Lifo => waiters.settle_back(Outcome::GrantedLast, batch),
             }
             self.clear_waiters_if_none(&waiters, state);
             false
@@ -343,7 +343,7 @@ fn release_older(waiters: &mut LockedQueue<'_>, state: NotifyState, batch: &mut 
         if batch.is_full() {
             return true;
         }
-        waiters.settle_front(WaiterStatus::Released, batch);
+        waiters.settle_front(Outcome::Released, batch);
     }
     // The caller may add one more.
     batch.is_full()
@@ -401,7 +401,8 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
                 // Acquire, met by the Release in `notify_waiters`.
                 state = NotifyState(self.notify.state.peek(Acquire));
                 if state.generation() != self.since.generation() {
-                    return self.complete();
+                    // SAFETY: idle.
+                    return unsafe { self.complete() };
                 }
             }
             if state.has_permit() {
@@ -410,7 +411,8 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
                 };
                 if self.notify.take_permit(state).is_ok() {
                     spent.made_progress();
-                    return self.complete();
+                    // SAFETY: idle.
+                    return unsafe { self.complete() };
                 }
             }
         }
@@ -445,7 +447,8 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
                     }
                 },
                 WaiterStatus::Granted | WaiterStatus::GrantedLast => match cx.take() {
-                    None => self.complete(),
+                    // SAFETY: granted, so in no queue.
+                    None => unsafe { self.complete() },
                     Some(cx) => self.finish_within_budget(cx),
                 },
                 WaiterStatus::Released => Poll::Ready(()),
@@ -465,13 +468,15 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
         let mut state = NotifyState(self.notify.state.peek(Acquire));
         loop {
             if state.generation() != self.since.generation() {
-                self.waiter.settle_unqueued(WaiterStatus::Released);
+                // SAFETY: idle, and ours.
+                unsafe { self.waiter.settle_unqueued(Outcome::Released) };
                 return false;
             }
             if state.has_permit() {
                 match self.notify.take_permit(state) {
                     Ok(()) => {
-                        self.waiter.settle_unqueued(WaiterStatus::Granted);
+                        // SAFETY: idle, and ours.
+                        unsafe { self.waiter.settle_unqueued(Outcome::Granted) };
                         return false;
                     }
                     Err(_) => state = NotifyState(self.notify.state.peek(Acquire)), // as above
@@ -498,9 +503,12 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
         }
     }
 
+    /// # Safety
+    /// The waiter is in no queue.
     #[inline(always)]
-    fn complete(&self) -> Poll<()> {
-        self.waiter.settle_unqueued(WaiterStatus::Released);
+    unsafe fn complete(&self) -> Poll<()> {
+        // SAFETY: ours, and in no queue by the contract of this function.
+        unsafe { self.waiter.settle_unqueued(Outcome::Released) };
         Poll::Ready(())
     }
 
@@ -509,7 +517,8 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
         match coop::poll_proceed(cx) {
             Poll::Ready(spent) => {
                 spent.made_progress();
-                self.complete()
+                // SAFETY: the waiter has been granted, so it is in no queue.
+                unsafe { self.complete() }
             }
             Poll::Pending => Poll::Pending,
         }

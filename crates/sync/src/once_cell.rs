@@ -327,7 +327,8 @@ enum InitTurn<'a, T> {
     Done(&'a T),
 }
 
-impl<'a, T> AcquireTarget for InitTarget<'a, T> {
+// SAFETY: both are fixed when the target is made.
+unsafe impl<'a, T> AcquireTarget for InitTarget<'a, T> {
     type Output = InitTurn<'a, T>;
 
     fn semaphore(&self) -> &BatchSemaphore {

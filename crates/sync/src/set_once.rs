@@ -231,7 +231,8 @@ impl<T: fmt::Debug> fmt::Debug for SetOnce<T> {
 
 struct SetOnceTarget<'a, T>(&'a SetOnce<T>);
 
-impl<'a, T> AcquireTarget for SetOnceTarget<'a, T> {
+// SAFETY: both are fixed when the target is made.
+unsafe impl<'a, T> AcquireTarget for SetOnceTarget<'a, T> {
     type Output = &'a T;
 
     #[inline(always)]

@@ -51,6 +51,18 @@ pub(crate) enum WaiterStatus {
     Removed,
 }
 
+/// How the queue settles a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Outcome {
+    /// See [`WaiterStatus::Granted`].
+    Granted = WaiterStatus::Granted as u8,
+    /// See [`WaiterStatus::GrantedLast`].
+    GrantedLast = WaiterStatus::GrantedLast as u8,
+    /// See [`WaiterStatus::Released`].
+    Released = WaiterStatus::Released as u8,
+}
+
 /// A node of a [`WaitQueue`], inside the future that waits.
 pub(crate) struct Waiter {
     status: AtomicU8,
@@ -109,24 +121,37 @@ impl Waiter {
         self.tag.with(|tag| unsafe { (*tag).assume_init() })
     }
 
-    /// The owner settles its own waiter, which is in no queue.
+    /// Settles a waiter that is in no queue.
+    ///
+    /// # Safety
+    /// The caller owns the waiter, and its status is neither `Queued` nor
+    /// `Removed`.
     #[inline]
-    pub(crate) fn settle_unqueued(&self, status: WaiterStatus) {
-        self.status.store(status as u8, Relaxed);
+    pub(crate) unsafe fn settle_unqueued(&self, outcome: Outcome) {
+        self.status.store(outcome as u8, Relaxed);
+    }
+
+    /// Makes a waiter ready to be queued again.
+    ///
+    /// # Safety
+    /// As for [`settle_unqueued`](Self::settle_unqueued).
+    #[inline]
+    pub(crate) unsafe fn reset(&self) {
+        self.status.store(WaiterStatus::Idle as u8, Relaxed);
     }
 
     /// Q2, after the node has left the queue.
     ///
     /// # Safety
     /// `node` has just been taken out of a queue whose lock is held.
-    unsafe fn settle(node: NonNull<Self>, status: WaiterStatus) -> Option<Waker> {
+    unsafe fn settle(node: NonNull<Self>, outcome: Outcome) -> Option<Waker> {
         // SAFETY: Q3 keeps it alive until the store below.
         let waiter = unsafe { node.as_ref() };
         // SAFETY: Q1, the lock is held, and Q4; whoever sees the status below
         // does not look at it again.
         let waker = (waiter.waker).with(|waker| unsafe { (*waker).assume_init_read() });
         // Release, met by the Acquire in `status`.
-        waiter.status.store(status as u8, Release);
+        waiter.status.store(outcome as u8, Release);
         waker
     }
 }
@@ -268,19 +293,19 @@ impl<S> LockedQueue<'_, S> {
     }
 
     /// Settles the oldest waiter.
-    pub(crate) fn settle_front(&mut self, status: WaiterStatus, batch: &mut WakeBatch) {
+    pub(crate) fn settle_front(&mut self, outcome: Outcome, batch: &mut WakeBatch) {
         if let Some(node) = self.0.waiters.pop_front() {
             // SAFETY: just taken out, under the lock.
-            let waker = unsafe { Waiter::settle(node, status) };
+            let waker = unsafe { Waiter::settle(node, outcome) };
             waker.into_iter().for_each(|waker| batch.push(waker));
         }
     }
 
     /// Settles the newest waiter.
-    pub(crate) fn settle_back(&mut self, status: WaiterStatus, batch: &mut WakeBatch) {
+    pub(crate) fn settle_back(&mut self, outcome: Outcome, batch: &mut WakeBatch) {
         if let Some(node) = self.0.waiters.pop_back() {
             // SAFETY: just taken out, under the lock.
-            let waker = unsafe { Waiter::settle(node, status) };
+            let waker = unsafe { Waiter::settle(node, outcome) };
             waker.into_iter().for_each(|waker| batch.push(waker));
         }
     }
@@ -364,7 +389,10 @@ mod tests {
                     WaiterStatus::Removed => {
                         assert_eq!(unsafe { queue.lock().remove(waiter) }, Some(7))
                     }
-                    settled => queue.lock().settle_front(settled, &mut batch),
+                    WaiterStatus::Granted => {
+                        queue.lock().settle_front(Outcome::Granted, &mut batch);
+                    }
+                    _ => queue.lock().settle_front(Outcome::Released, &mut batch),
                 }
                 assert_eq!(waiter.status(), fate);
                 // SAFETY: it is in no queue.

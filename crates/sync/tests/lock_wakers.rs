@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use blitzen_sync::{Barrier, CancelToken, Mutex, Notify, Semaphore, SetOnce};
+use blitzen_util::coop;
+use support::scripted_waker::Script;
 use support::task;
 
 /// Does something with a primitive when woken, and again when dropped.
@@ -172,4 +174,73 @@ fn a_waiter_is_woken_once() {
     assert_eq!(waiting.wakes(), 1);
     drop(waiting.assert_ready());
     assert_eq!(waiting.wakes(), 1);
+}
+
+/// Polls a lock future whose waker unlocks the mutex when it is cloned, so that the
+/// poll gets the lock on its slow path.
+fn lock_while_the_waker_is_cloned(mutex: &Arc<Mutex<()>>, script: Script) -> bool {
+    let held = Arc::new(std::sync::Mutex::new(mutex.clone().try_lock_owned().ok()));
+    let waker = Script {
+        on_clone: Box::new(move || drop(held.lock().unwrap().take())),
+        ..script
+    }
+    .waker();
+    let mut future = Box::pin(mutex.lock());
+    let polled = catch_unwind(AssertUnwindSafe(|| poll_with(&mut future, &waker)));
+    std::mem::forget(waker);
+    polled.is_err()
+}
+
+#[test]
+fn a_waker_that_panics_in_a_yield_does_not_keep_the_lock() {
+    let mutex = Arc::new(Mutex::new(()));
+    let panicked = coop::with_budget(|| {
+        while coop::try_spend() {}
+        lock_while_the_waker_is_cloned(
+            &mutex,
+            Script {
+                on_wake: Box::new(|| panic!("a waker that panics")),
+                ..Script::default()
+            },
+        )
+    });
+    assert!(panicked, "the yield calls the waker");
+    assert!(mutex.try_lock().is_ok());
+}
+
+#[test]
+fn a_waker_that_panics_when_dropped_does_not_keep_the_lock() {
+    let mutex = Arc::new(Mutex::new(()));
+    let script = Script {
+        on_drop: Box::new(|| panic!("a waker that panics")),
+        ..Script::default()
+    };
+    assert!(lock_while_the_waker_is_cloned(&mutex, script));
+    assert!(mutex.try_lock().is_ok());
+}
+
+#[test]
+fn a_cancelled_token_has_no_child_that_is_not() {
+    // The children have waiters enough for several batches, so that wakers run
+    // while a part of the tree has not been reached.
+    let parent = CancelToken::new();
+    let child = parent.child_token();
+    let grandchildren: Vec<_> = (0..3).map(|_| child.child_token()).collect();
+    let waker = {
+        let (child, grandchildren) = (child.clone(), grandchildren.clone());
+        reentrant(move || {
+            child.cancel();
+            assert!(grandchildren.iter().all(CancelToken::is_cancelled));
+        })
+    };
+    let mut waiting: Vec<_> = (0..40)
+        .map(|_| Box::pin(grandchildren[0].cancelled()))
+        .collect();
+    for future in &mut waiting {
+        assert!(poll_with(future, &waker).is_pending());
+    }
+    parent.cancel();
+    for future in &mut waiting {
+        assert!(poll_with(future, Waker::noop()).is_ready());
+    }
 }

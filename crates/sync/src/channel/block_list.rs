@@ -21,8 +21,9 @@
 //! B4. The receiver recycles a block once it has passed `retired_at`: by B1 and B3
 //!     no sender can access it any more.
 //! B5. A slot belongs to the sender that claimed it until it has the mark of its
-//!     position, and to the receiver then. Marks need not be cleared: a block that
-//!     is used again has other positions.
+//!     position, and to the receiver then. A block that is used again keeps its old
+//!     marks, as those of its new positions differ; where positions are so far apart
+//!     that marks repeat, the old ones are cleared first.
 
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
@@ -35,6 +36,14 @@ use blitzen_util::shim::cell::UnsafeCell;
 /// Slots in a block; in a model so few that blocks are linked and recycled soon.
 const BLOCK_LEN: usize = if MODEL { 2 } else { 32 };
 
+/// The bits of a position that a mark holds: no more than positions have, which are
+/// 30 in the unbounded channels of a 32-bit system. Few in tests, so that marks
+/// repeat.
+const MARK_BITS: u32 = if cfg!(test) { 7 } else { 30 };
+
+/// Positions this far apart have the same mark.
+const MARK_PERIOD: usize = 1 << MARK_BITS;
+
 /// `retired_at` of a block that `tail_block` has not left.
 const NOT_RETIRED: usize = usize::MAX;
 
@@ -44,11 +53,15 @@ const _: () = assert!(BLOCK_LEN.is_power_of_two());
 /// mark.
 #[inline(always)]
 fn mark(position: usize) -> u32 {
-    (position as u32) << 1 | 1
+    (position as u32) << (u32::BITS - MARK_BITS) | 1
 }
 
 /// The word in which senders claim positions.
-pub(super) trait PositionCounter {
+///
+/// # Safety
+/// Positions are handed out once each and in order, modulo the number of positions
+/// there are; the three methods agree on that number.
+pub(super) unsafe trait PositionCounter {
     /// The distance from `start` to `position`, which is not before it.
     fn distance(position: usize, start: usize) -> usize;
 
@@ -127,6 +140,12 @@ impl<T> Block<T> {
         };
         // From the end: what is missing is most likely there.
         self.slots.iter().enumerate().rev().all(marked)
+    }
+
+    #[cold]
+    fn clear_marks(&self) {
+        // Relaxed: linking the block publishes them.
+        (self.slots.iter()).for_each(|slot| slot.mark.store(0, Relaxed));
     }
 
     fn next(&self) -> Option<NonNull<Self>> {
@@ -225,8 +244,14 @@ impl<T> BlockList<T> {
         // Acquire, met by the Release in `recycle`: the block has been cleared.
         let spare = self.spare.swap(ptr::null_mut(), Acquire);
         let fresh = NonNull::new(spare).unwrap_or_else(Block::new);
-        let start = block.start().wrapping_add(BLOCK_LEN);
         // SAFETY: swapped out or just made, so ours alone.
+        let old_start = unsafe { fresh.as_ref() }.start();
+        let start = block.start().wrapping_add(BLOCK_LEN);
+        if start.wrapping_sub(old_start) >= MARK_PERIOD {
+            // SAFETY: as above.
+            unsafe { fresh.as_ref() }.clear_marks(); // B5
+        }
+        // SAFETY: as above.
         unsafe { fresh.as_ref().start.with_mut(|slot| *slot = start) };
         // AcqRel: Release, met by the Acquire in `next`; Acquire for the other.
         let linked =
@@ -234,8 +259,12 @@ impl<T> BlockList<T> {
         match linked {
             Ok(_) => fresh,
             Err(other) => {
-                // SAFETY: not linked, so still ours alone.
-                unsafe { self.recycle(fresh) };
+                // SAFETY: not linked, so still ours alone. Its marks belong to the
+                // old start.
+                unsafe {
+                    fresh.as_ref().start.with_mut(|slot| *slot = old_start);
+                    self.recycle(fresh);
+                }
                 // SAFETY: the exchange failed because it was not null.
                 unsafe { NonNull::new_unchecked(other) }
             }
@@ -341,7 +370,8 @@ mod model {
 
     struct Counter(AtomicUsize);
 
-    impl PositionCounter for Counter {
+    // SAFETY: a plain counter, which does not wrap in a model.
+    unsafe impl PositionCounter for Counter {
         fn distance(position: usize, start: usize) -> usize {
             position - start
         }
@@ -431,5 +461,58 @@ mod model {
             assert!(seen.into_iter().eq(0..3 * BLOCK_LEN));
             Shared::free(shared, head);
         });
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    struct Counter(AtomicUsize);
+
+    // SAFETY: a plain counter, which does not wrap in a test.
+    unsafe impl PositionCounter for Counter {
+        fn distance(position: usize, start: usize) -> usize {
+            position - start
+        }
+
+        fn has_passed(head: usize, position: usize) -> bool {
+            head >= position
+        }
+
+        fn claimed(&self) -> usize {
+            self.0.fetch_add(0, AcqRel)
+        }
+    }
+
+    #[test]
+    fn a_recycled_block_does_not_show_values_of_a_mark_period_ago() {
+        // As many values in the queue as there are marks: the first block is recycled
+        // for positions with the marks that it already has.
+        let (mut list, mut head) = BlockList::new();
+        let counter = Counter(AtomicUsize::new(0));
+        let push = |list: &BlockList<usize>| {
+            let position = counter.0.fetch_add(1, Acquire);
+            // SAFETY: just claimed.
+            unsafe { list.push(&counter, position, position) };
+        };
+        let pop = |list: &BlockList<usize>, head: &mut BlockHead<usize>| {
+            // SAFETY: they came together.
+            unsafe { list.pop::<Counter>(head) }
+        };
+        for _ in 0..MARK_PERIOD {
+            push(&list);
+        }
+        let mut popped: Vec<_> = (0..2 * BLOCK_LEN + 1)
+            .map_while(|_| pop(&list, &mut head))
+            .collect();
+        push(&list);
+        popped.extend(std::iter::from_fn(|| pop(&list, &mut head)));
+        assert!(
+            popped.into_iter().eq(0..=MARK_PERIOD),
+            "each once, and no more"
+        );
+        // SAFETY: they came together, and are not used again.
+        unsafe { list.free(&mut head) };
     }
 }

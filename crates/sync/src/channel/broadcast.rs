@@ -51,7 +51,7 @@ use blitzen_util::wake_batch;
 
 use self::error::{RecvError, SendError, TryRecvError};
 use super::wait_until::{QueueEntry, wait_until, wake_all_waiters};
-use crate::wait_queue::{WaitQueue, WaiterStatus};
+use crate::wait_queue::{Outcome, WaitQueue};
 
 /// What sending and receiving may answer.
 pub mod error {
@@ -397,7 +397,7 @@ impl<T> BroadcastShared<T> {
                 if batch.is_full() {
                     return true;
                 }
-                locked.settle_front(WaiterStatus::Released, batch);
+                locked.settle_front(Outcome::Released, batch);
             }
             false
         });

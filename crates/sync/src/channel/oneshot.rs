@@ -226,9 +226,9 @@ impl<T> OneshotCell<T> {
             .map(drop)
     }
 
-    /// Sets `bits`, unless one of `unless` is set already: then says so. First
-    /// takes `theirs`, the waker of the other side, and drops `ours`, so that
-    /// nothing is left to be done in the cell afterwards. Returns `theirs`.
+    /// Sets `bits`, unless one of `unless` is set already: then returns the state.
+    /// First moves both wakers out to `taken`, so that nothing is left to be done in
+    /// the cell afterwards.
     ///
     /// A pointer, since the bits may allow the other side to free the cell before
     /// this returns, and a reference promises that it is there until then.
@@ -242,8 +242,9 @@ impl<T> OneshotCell<T> {
         unless: u8,
         ours: &WakerBits,
         theirs: &WakerBits,
-    ) -> Result<Option<Waker>, u8> {
-        // SAFETY: by the contract of this function it is there until the bits are set.
+        taken: &mut TakenWakers,
+    ) -> Result<(), u8> {
+        // SAFETY: by the contract it is there until the bits are set.
         let place = unsafe { &(*cell.as_ptr()).state };
         let state = place.load(Acquire); // as in `state`
         if state & unless != 0 {
@@ -251,10 +252,10 @@ impl<T> OneshotCell<T> {
         }
         let nobody_waits = state & (RX_WAITING | TX_WAITING) == 0;
         if nobody_waits && Self::step(place, state, state | bits).is_ok() {
-            return Ok(None);
+            return Ok(());
         }
         // SAFETY: handed on.
-        unsafe { Self::settle_slow(cell, bits, unless, ours, theirs) }
+        unsafe { Self::settle_slow(cell, bits, unless, ours, theirs, taken) }
     }
 
     /// # Safety
@@ -267,10 +268,9 @@ impl<T> OneshotCell<T> {
         unless: u8,
         ours: &WakerBits,
         theirs: &WakerBits,
-    ) -> Result<Option<Waker>, u8> {
-        let mut taken = None;
-        let mut dropped = None;
-        // SAFETY: by the contract of this function it is there until the bits are set.
+        taken: &mut TakenWakers,
+    ) -> Result<(), u8> {
+        // SAFETY: by the contract it is there until the bits are set.
         let place = unsafe { &(*cell.as_ptr()).state };
         let mut state = place.load(Acquire); // as in `state`
         loop {
@@ -290,13 +290,12 @@ impl<T> OneshotCell<T> {
             }
             if theirs.has_waker(state) {
                 // SAFETY: O2, we have marked it as taken.
-                taken = Some(unsafe { take(theirs.waker_cell(cell.as_ref())) });
+                taken.theirs = Some(unsafe { take(theirs.waker_cell(cell.as_ref())) });
             } else if ours.has_waker(state) {
                 // SAFETY: O2, we have cleared our bit.
-                dropped = Some(unsafe { take(ours.waker_cell(cell.as_ref())) });
+                taken.ours = Some(unsafe { take(ours.waker_cell(cell.as_ref())) });
             } else {
-                drop(dropped);
-                return Ok(taken);
+                return Ok(());
             }
             state = next;
         }
@@ -371,6 +370,24 @@ impl<T> OneshotCell<T> {
     }
 }
 
+/// The wakers that [`OneshotCell::settle`] has moved out of the cell.
+#[derive(Default)]
+struct TakenWakers {
+    theirs: Option<Waker>,
+    ours: Option<Waker>,
+}
+
+impl TakenWakers {
+    /// Wakes the other side, and then drops our own waker: the drop may panic.
+    #[inline(always)]
+    fn wake(self) {
+        let _ours = self.ours;
+        if let Some(theirs) = self.theirs {
+            theirs.wake();
+        }
+    }
+}
+
 /// The bits of one side.
 struct WakerBits {
     waiting: u8,
@@ -435,12 +452,12 @@ impl<T> Sender<T> {
         let cell = sender.cell();
         // SAFETY: O1, nothing has been sent.
         cell.value.with_mut(|slot| unsafe { (*slot).write(value) });
+        let mut taken = TakenWakers::default();
+        let bits = SENT | TX_GONE;
         // SAFETY: we are not gone.
-        match unsafe { OneshotCell::settle(sender.cell, SENT | TX_GONE, CLOSED, &TX, &RX) } {
-            Ok(waker) => {
-                if let Some(waker) = waker {
-                    waker.wake();
-                }
+        match unsafe { OneshotCell::settle(sender.cell, bits, CLOSED, &TX, &RX, &mut taken) } {
+            Ok(()) => {
+                taken.wake();
                 Ok(())
             }
             Err(_closed) => {
@@ -514,9 +531,10 @@ impl<T> Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
+        let mut taken = TakenWakers::default();
         // SAFETY: we are not gone.
-        match unsafe { OneshotCell::settle(self.cell, TX_GONE, RX_GONE, &TX, &RX) } {
-            Ok(waker) => waker.into_iter().for_each(Waker::wake),
+        match unsafe { OneshotCell::settle(self.cell, TX_GONE, RX_GONE, &TX, &RX, &mut taken) } {
+            Ok(()) => taken.wake(),
             // SAFETY: O3.
             Err(state) => unsafe { OneshotCell::free(self.cell, state) },
         }
@@ -541,11 +559,13 @@ impl<T> Receiver<T> {
     /// ```
     pub fn close(&mut self) {
         let Some(cell) = self.cell else { return };
+        let mut taken = TakenWakers::default();
+        let unless = TX_GONE | CLOSED;
         // SAFETY: we are not gone.
-        let settled = unsafe { OneshotCell::settle(cell, CLOSED, TX_GONE | CLOSED, &RX, &TX) };
+        let settled = unsafe { OneshotCell::settle(cell, CLOSED, unless, &RX, &TX, &mut taken) };
         // An error says that there is nothing to close any more.
-        if let Ok(Some(waker)) = settled {
-            waker.wake();
+        if settled.is_ok() {
+            taken.wake();
         }
     }
 
@@ -641,10 +661,11 @@ impl<T> Receiver<T> {
 /// The receiver's last touch.
 #[inline]
 fn drop_receiver<T>(cell: NonNull<OneshotCell<T>>) {
+    let mut taken = TakenWakers::default();
+    let bits = CLOSED | RX_GONE;
     // SAFETY: O3, we are not gone until `RX_GONE` is set.
-    let settled = unsafe { OneshotCell::settle(cell, CLOSED | RX_GONE, TX_GONE, &RX, &TX) };
-    match settled {
-        Ok(waker) => waker.into_iter().for_each(Waker::wake),
+    match unsafe { OneshotCell::settle(cell, bits, TX_GONE, &RX, &TX, &mut taken) } {
+        Ok(()) => taken.wake(),
         // SAFETY: O3.
         Err(state) => unsafe { OneshotCell::free(cell, state) },
     }

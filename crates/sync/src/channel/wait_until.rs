@@ -8,9 +8,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
-use blitzen_util::wake_batch;
+use blitzen_util::wake_batch::{self, WakeBatch};
 
-use crate::wait_queue::{WaitQueue, Waiter, WaiterStatus};
+use crate::wait_queue::{Outcome, WaitQueue, Waiter, WaiterStatus};
 
 /// A waiter of a queue, removed when it is dropped.
 pub(super) struct QueueEntry<'a, S = ()> {
@@ -40,7 +40,8 @@ impl<'a, S> QueueEntry<'a, S> {
             // SAFETY: it is in this queue or has been settled.
             return unsafe { entry.queue.refresh(&entry.waiter, cx) };
         }
-        entry.waiter.settle_unqueued(WaiterStatus::Idle);
+        // SAFETY: ours, and not queued; it is removed only by `drop`.
+        unsafe { entry.waiter.reset() };
         let waker = cx.waker().clone();
         let mut waiters = entry.queue.lock();
         match must_wait(waiters.state()) {
@@ -84,11 +85,18 @@ pub(super) async fn wait_until(queue: &WaitQueue, happened: impl Fn() -> bool) {
 
 /// Wakes every waiter of `queue` to check its condition again.
 pub(super) fn wake_all_waiters(queue: &WaitQueue) {
-    wake_batch::in_rounds(|batch| {
-        let mut waiters = queue.lock();
-        while !waiters.is_empty() && !batch.is_full() {
-            waiters.settle_front(WaiterStatus::Released, batch);
+    wake_batch::in_rounds(|batch| release_round(queue, batch));
+}
+
+/// One round of [`wake_all_waiters`]. Returns true if the batch is full and waiters
+/// are left.
+pub(super) fn release_round(queue: &WaitQueue, batch: &mut WakeBatch) -> bool {
+    let mut waiters = queue.lock();
+    while !waiters.is_empty() {
+        if batch.is_full() {
+            return true;
         }
-        !waiters.is_empty()
-    });
+        waiters.settle_front(Outcome::Released, batch);
+    }
+    false
 }

@@ -43,7 +43,7 @@ use blitzen_util::wake_batch;
 
 use self::error::{RecvError, SendError};
 use super::wait_until::{QueueEntry, wait_until, wake_all_waiters};
-use crate::wait_queue::{WaitQueue, WaiterStatus};
+use crate::wait_queue::{Outcome, WaitQueue};
 
 /// What sending and waiting may answer.
 pub mod error {
@@ -229,7 +229,7 @@ impl<T> WatchShared<T> {
                 if batch.is_full() {
                     return true;
                 }
-                waiters.settle_front(WaiterStatus::Released, batch);
+                waiters.settle_front(Outcome::Released, batch);
             }
             if waiters.is_empty() {
                 self.state.fetch_and(!WAITING, Relaxed); // V2

@@ -293,7 +293,8 @@ impl Error for TryLockError {}
 
 struct LockTarget<'a, T: ?Sized>(&'a Mutex<T>);
 
-impl<'a, T: ?Sized> AcquireTarget for LockTarget<'a, T> {
+// SAFETY: both are fixed when the target is made.
+unsafe impl<'a, T: ?Sized> AcquireTarget for LockTarget<'a, T> {
     type Output = MutexGuard<'a, T>;
 
     #[inline(always)]
@@ -319,7 +320,8 @@ impl<'a, T: ?Sized> AcquireTarget for LockTarget<'a, T> {
 
 struct OwnedLockTarget<T: ?Sized>(Arc<Mutex<T>>);
 
-impl<T: ?Sized> AcquireTarget for OwnedLockTarget<T> {
+// SAFETY: both are fixed when the target is made.
+unsafe impl<T: ?Sized> AcquireTarget for OwnedLockTarget<T> {
     type Output = OwnedMutexGuard<T>;
 
     #[inline(always)]

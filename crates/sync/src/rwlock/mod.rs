@@ -428,7 +428,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 
 struct ReadTarget<'a, T: ?Sized>(&'a RwLock<T>);
 
-impl<'a, T: ?Sized> AcquireTarget for ReadTarget<'a, T> {
+// SAFETY: both are fixed when the target is made.
+unsafe impl<'a, T: ?Sized> AcquireTarget for ReadTarget<'a, T> {
     type Output = RwLockReadGuard<'a, T>;
 
     #[inline(always)]
@@ -454,7 +455,8 @@ impl<'a, T: ?Sized> AcquireTarget for ReadTarget<'a, T> {
 
 struct OwnedReadTarget<T: ?Sized>(Arc<RwLock<T>>);
 
-impl<T: ?Sized> AcquireTarget for OwnedReadTarget<T> {
+// SAFETY: both are fixed when the target is made.
+unsafe impl<T: ?Sized> AcquireTarget for OwnedReadTarget<T> {
     type Output = OwnedRwLockReadGuard<T>;
 
     #[inline(always)]
@@ -480,7 +482,8 @@ impl<T: ?Sized> AcquireTarget for OwnedReadTarget<T> {
 
 struct WriteTarget<'a, T: ?Sized>(&'a RwLock<T>);
 
-impl<'a, T: ?Sized> AcquireTarget for WriteTarget<'a, T> {
+// SAFETY: both are fixed when the target is made.
+unsafe impl<'a, T: ?Sized> AcquireTarget for WriteTarget<'a, T> {
     type Output = RwLockWriteGuard<'a, T>;
 
     #[inline(always)]
@@ -506,7 +509,8 @@ impl<'a, T: ?Sized> AcquireTarget for WriteTarget<'a, T> {
 
 struct OwnedWriteTarget<T: ?Sized>(Arc<RwLock<T>>);
 
-impl<T: ?Sized> AcquireTarget for OwnedWriteTarget<T> {
+// SAFETY: both are fixed when the target is made.
+unsafe impl<T: ?Sized> AcquireTarget for OwnedWriteTarget<T> {
     type Output = OwnedRwLockWriteGuard<T>;
 
     #[inline(always)]

@@ -481,7 +481,8 @@ fn checked_count(n: u32) -> usize {
 
 struct AcquireOne<'a>(&'a Semaphore);
 
-impl<'a> AcquireTarget for AcquireOne<'a> {
+// SAFETY: both are fixed when the target is made.
+unsafe impl<'a> AcquireTarget for AcquireOne<'a> {
     type Output = Result<SemaphorePermit<'a>, AcquireError>;
 
     #[inline(always)]
@@ -510,7 +511,8 @@ struct AcquireMany<'a> {
     count: usize,
 }
 
-impl<'a> AcquireTarget for AcquireMany<'a> {
+// SAFETY: both are fixed when the target is made.
+unsafe impl<'a> AcquireTarget for AcquireMany<'a> {
     type Output = Result<SemaphorePermit<'a>, AcquireError>;
 
     #[inline(always)]
@@ -539,7 +541,8 @@ struct AcquireManyOwned {
     count: usize,
 }
 
-impl AcquireTarget for AcquireManyOwned {
+// SAFETY: both are fixed when the target is made.
+unsafe impl AcquireTarget for AcquireManyOwned {
     type Output = Result<OwnedSemaphorePermit, AcquireError>;
 
     #[inline(always)]

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub)] // each test file uses a part of it
 
+pub mod scripted_waker;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -25,7 +25,8 @@ use blitzen_util::wake_batch::{self, WakeBatch};
 use super::bounded_ring::BoundedRing;
 use super::linked_queue::LinkedQueue;
 use super::{PopError, PushError, WaitSide};
-use crate::wait_queue::{WaitQueue, Waiter, WaiterStatus};
+use crate::channel::wait_until::release_round;
+use crate::wait_queue::{Outcome, WaitQueue, Waiter, WaiterStatus};
 
 /// How often to retry while another thread is about to finish with a slot.
 const SPINS: u32 = if MODEL { 1 } else { 100 };
@@ -204,7 +205,7 @@ impl<T> Chan<T> {
     fn wake_one(&self, side: WaitSide) {
         let mut batch = WakeBatch::new();
         let mut waiters = self.waiters(side).lock();
-        waiters.settle_front(WaiterStatus::Granted, &mut batch);
+        waiters.settle_front(Outcome::Granted, &mut batch);
         if waiters.is_empty() {
             self.set_waiting(side, false); // M4
         }
@@ -248,15 +249,10 @@ impl<T> Chan<T> {
         };
         if closed {
             // A task that joins a queue after this finds the channel closed.
-            for side in [WaitSide::Senders, WaitSide::Receivers] {
-                wake_batch::in_rounds(|batch| {
-                    let mut waiters = self.waiters(side).lock();
-                    while !waiters.is_empty() && !batch.is_full() {
-                        waiters.settle_front(WaiterStatus::Released, batch);
-                    }
-                    !waiters.is_empty()
-                });
-            }
+            wake_batch::in_rounds(|batch| {
+                release_round(&self.send_waiters, batch)
+                    || release_round(&self.receive_waiters, batch)
+            });
         }
         closed
     }
@@ -320,7 +316,8 @@ impl<'a, T> AttemptWaiter<'a, T> {
             match attempt() {
                 Attempt::Done(done) => {
                     if status != WaiterStatus::Queued {
-                        this.waiter.settle_unqueued(WaiterStatus::Idle);
+                        // SAFETY: ours, and neither queued nor removed.
+                        unsafe { this.waiter.reset() };
                     }
                     return Poll::Ready(done);
                 }
@@ -344,7 +341,8 @@ impl<'a, T> AttemptWaiter<'a, T> {
     }
 
     fn enqueue(&self, cx: &Context<'_>) {
-        self.waiter.settle_unqueued(WaiterStatus::Idle);
+        // SAFETY: as above.
+        unsafe { self.waiter.reset() };
         let waker = cx.waker().clone();
         let mut waiters = self.chan.waiters(self.side).lock();
         // SAFETY: idle, pinned, and removed by `drop`.

@@ -31,7 +31,8 @@ pub(super) struct LinkedQueue<T> {
 
 struct TailCounter(AtomicUsize);
 
-impl PositionCounter for TailCounter {
+// SAFETY: positions are all bits but two of the word, which claims advance.
+unsafe impl PositionCounter for TailCounter {
     #[inline(always)]
     fn distance(position: usize, start: usize) -> usize {
         position.wrapping_sub(start) & MASK

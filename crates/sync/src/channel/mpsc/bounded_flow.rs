@@ -36,7 +36,7 @@ use blitzen_util::wake_batch::{self, WakeBatch};
 use super::chan::{FlowControl, SlotClaim};
 use super::waker_cell::WakerCell;
 use crate::channel::block_list::PositionCounter;
-use crate::wait_queue::{LockedQueue, WaitQueue, Waiter, WaiterStatus};
+use crate::wait_queue::{LockedQueue, Outcome, WaitQueue, Waiter, WaiterStatus};
 
 const CLOSED: u64 = 1;
 const QUEUED: u64 = 2;
@@ -126,7 +126,8 @@ pub(super) struct BoundedFlow {
     capacity: usize,
 }
 
-impl PositionCounter for BoundedFlow {
+// SAFETY: positions are the upper half of the state, which claims advance.
+unsafe impl PositionCounter for BoundedFlow {
     #[inline(always)]
     fn distance(position: usize, start: usize) -> usize {
         (position as u32).wrapping_sub(start as u32) as usize
@@ -143,7 +144,8 @@ impl PositionCounter for BoundedFlow {
     }
 }
 
-impl FlowControl for BoundedFlow {
+// SAFETY: `WAITING` is set, read and cleared as the methods say.
+unsafe impl FlowControl for BoundedFlow {
     #[inline(always)]
     fn rx_waker(&self) -> &WakerCell {
         &self.rx_waker
@@ -189,30 +191,28 @@ impl FlowControl for BoundedFlow {
         }
     }
 
-    fn close(&self) {
-        wake_batch::in_rounds(|batch| {
-            let mut waiters = self.waiters.lock();
-            let mut state = self.state();
-            while !state.is_closed() {
-                let wanted = waiters.front().unwrap_or(0);
-                let gathered = wanted.min(state.permits()); // F4
-                let next = (state.0 - permits(gathered)) & !QUEUED | CLOSED;
-                match self.change(state, next) {
-                    Err(changed) => state = changed,
-                    Ok(()) => {
-                        waiters.retag_front(wanted - gathered);
-                        break;
-                    }
+    fn close_round(&self, batch: &mut WakeBatch) -> bool {
+        let mut waiters = self.waiters.lock();
+        let mut state = self.state();
+        while !state.is_closed() {
+            let wanted = waiters.front().unwrap_or(0);
+            let reserved = wanted.min(state.permits()); // F4
+            let next = (state.0 - permits(reserved)) & !QUEUED | CLOSED;
+            match self.change(state, next) {
+                Err(changed) => state = changed,
+                Ok(()) => {
+                    waiters.retag_front(wanted - reserved);
+                    break;
                 }
             }
-            while !waiters.is_empty() {
-                if batch.is_full() {
-                    return true;
-                }
-                waiters.settle_front(WaiterStatus::Released, batch);
+        }
+        while !waiters.is_empty() {
+            if batch.is_full() {
+                return true;
             }
-            false
-        });
+            waiters.settle_front(Outcome::Released, batch);
+        }
+        false
     }
 }
 
@@ -353,7 +353,7 @@ impl BoundedFlow {
                     Err(changed) => state = changed,
                 }
             }
-            waiters.settle_front(WaiterStatus::Granted, batch);
+            waiters.settle_front(Outcome::Granted, batch);
         }
         false
     }
@@ -377,7 +377,7 @@ pub(super) struct AcquireCapacity<'a> {
 }
 
 impl AcquireCapacity<'_> {
-    /// What the waiter, settled, has in its hands.
+    /// How many permits a waiter of this status owns.
     fn held(&self, status: WaiterStatus) -> usize {
         match status {
             WaiterStatus::Granted | WaiterStatus::GrantedLast => self.count,
@@ -387,14 +387,21 @@ impl AcquireCapacity<'_> {
         }
     }
 
-    fn enqueue(&self, cx: &Context<'_>) -> Poll<Result<(), Closed>> {
+    /// Queues the waiter, or settles it if there are permits. Returns whether it is
+    /// queued.
+    fn enqueue(&self, cx: &Context<'_>) -> Result<bool, Closed> {
         let waker = cx.waker().clone();
         let flow = self.flow;
         let mut waiters = flow.waiters.lock();
         loop {
             match flow.try_acquire(self.count) {
-                Ok(()) => return Poll::Ready(Ok(())),
-                Err(CapacityError::Closed) => return Poll::Ready(Err(Closed)),
+                Ok(()) => {
+                    // The waiter owns them: dropping the waker may panic.
+                    // SAFETY: idle, and ours.
+                    unsafe { self.waiter.settle_unqueued(Outcome::Granted) };
+                    return Ok(false);
+                }
+                Err(CapacityError::Closed) => return Err(Closed),
                 Err(CapacityError::Full) => {}
             }
             let state = flow.state();
@@ -403,7 +410,7 @@ impl AcquireCapacity<'_> {
             if stays && (state.is_queued() || flow.change(state, state.0 | QUEUED).is_ok()) {
                 // SAFETY: idle, pinned, and removed by `drop`.
                 unsafe { waiters.push(&self.waiter, self.count, Some(waker)) };
-                return Poll::Pending;
+                return Ok(true);
             }
         }
     }
@@ -417,12 +424,11 @@ impl Future for AcquireCapacity<'_> {
         let this = self.into_ref().get_ref();
         let outcome = loop {
             match this.waiter.status() {
-                WaiterStatus::Idle => {
-                    if let Poll::Ready(outcome) = this.enqueue(cx) {
-                        break outcome;
-                    }
-                    return Poll::Pending;
-                }
+                WaiterStatus::Idle => match this.enqueue(cx) {
+                    Ok(true) => return Poll::Pending,
+                    Ok(false) => {}
+                    Err(Closed) => break Err(Closed),
+                },
                 WaiterStatus::Queued => {
                     // SAFETY: it is in this queue or has been settled.
                     if unsafe { this.flow.waiters.refresh(&this.waiter, cx) } {
@@ -431,7 +437,8 @@ impl Future for AcquireCapacity<'_> {
                 }
                 status => {
                     let held = this.held(status);
-                    this.waiter.settle_unqueued(WaiterStatus::Idle);
+                    // SAFETY: ours, and settled; it is removed only by `drop`.
+                    unsafe { this.waiter.reset() };
                     if !this.flow.is_closed() {
                         break Ok(());
                     }
@@ -455,12 +462,12 @@ impl Drop for AcquireCapacity<'_> {
                     // SAFETY: it is in this queue or has been settled.
                     left = unsafe { waiters.remove(&self.waiter) }.is_some();
                     if left && waiters.is_empty() {
-                        // F2: what was gathered is anybody's. Release, met by
-                        // the Acquire of whoever takes it.
+                        // F2: the reserved permits are free again. Release, met
+                        // by the Acquire of the sender that takes them.
                         self.flow.state.fetch_and(!QUEUED, Release);
                     }
                 }
-                // Whoever is at the front now may want less.
+                // The new front may want fewer permits.
                 left && self.flow.grant_round(&mut waiters, batch)
             });
         }

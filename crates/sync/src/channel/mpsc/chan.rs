@@ -16,33 +16,39 @@ use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::{Arc, MODEL, hint, thread};
+use blitzen_util::wake_batch::{self, WakeBatch};
 
 use super::error::TryRecvError;
 use super::waker_cell::{Registration, WakerCell};
 use crate::channel::block_list::{BlockHead, BlockList, PositionCounter};
-use crate::channel::wait_until::{wait_until, wake_all_waiters};
+use crate::channel::wait_until::{release_round, wait_until};
 use crate::wait_queue::WaitQueue;
 
 /// How often to poll for a message that a sender is just storing.
 const SPINS: u32 = if MODEL { 1 } else { 100 };
 
 /// The state word of a channel: capacity, positions, and the waiting bit.
-pub(super) trait FlowControl: PositionCounter {
+///
+/// # Safety
+/// `rx_waker` returns the same cell each time. The waiting bit is set by
+/// `set_waiting` only; whoever clears it learns so, once, from `clear_waiting` or
+/// from a [`SlotClaim`].
+pub(super) unsafe trait FlowControl: PositionCounter {
     /// The waker of whoever receives.
     fn rx_waker(&self) -> &WakerCell;
 
-    /// Sets the bit: the receiver has left its waker. Returns where the claims
-    /// end; the later ones will wake it.
+    /// Sets the bit after the receiver has stored its waker. Returns the tail:
+    /// later claims will wake the receiver.
     fn set_waiting(&self) -> usize;
 
-    /// Where the claims end, if the bit is set.
+    /// Returns the tail if the bit is set.
     fn waiting_tail(&self) -> Option<usize>;
 
-    /// Clears the bit; true if it was set. A change made before is seen by a
-    /// receiver that sets it after this.
+    /// Clears the bit, and returns whether it was set. A receiver that sets it
+    /// later sees what was done before this.
     fn clear_waiting(&self) -> bool;
 
-    /// Has the receiver look again, if it waits.
+    /// Wakes the receiver, if it waits.
     fn wake_receiver(&self) {
         if self.clear_waiting() {
             // SAFETY: we have cleared the bit.
@@ -50,26 +56,27 @@ pub(super) trait FlowControl: PositionCounter {
         }
     }
 
-    /// Whether the receiver takes no more messages than have been promised.
+    /// Whether the receiver accepts no new messages.
     fn is_closed(&self) -> bool;
 
-    /// Whether it is closed, and no message is left after the first `head`.
+    /// Whether it is closed, and no message is left at or after `head`.
     fn is_idle(&self, head: usize) -> bool;
 
-    /// How many messages have been claimed beyond the first `head`.
+    /// How many positions have been claimed from `head` on.
     fn len(&self, head: usize) -> usize;
 
-    /// The receiver has taken messages.
+    /// Returns the capacity of messages that the receiver has taken.
     fn release_received(&self, count: usize);
 
-    /// Refuses new messages.
-    fn close(&self);
+    /// One round of closing: refuses new messages, and releases the senders that
+    /// wait for capacity. Returns true if the batch is full and some are left.
+    fn close_round(&self, batch: &mut WakeBatch) -> bool;
 }
 
-/// A place in the queue for one message.
+/// A claimed position, for one message.
 pub(super) struct SlotClaim {
     pub(super) position: usize,
-    /// The receiver waits for it (C4), and the claim has its waker.
+    /// The claim has cleared the waiting bit, and must wake the receiver (C4).
     pub(super) wakes_receiver: bool,
 }
 
@@ -79,7 +86,7 @@ pub(super) struct Chan<T, F: FlowControl> {
     head: UnsafeCell<BlockHead<T>>,
     senders: AtomicUsize,
     weak_senders: AtomicUsize,
-    /// Those who wait for the close.
+    /// The tasks that wait for the close.
     closing: WaitQueue,
 }
 
@@ -240,7 +247,7 @@ impl<T, F: FlowControl> Drop for WeakTx<T, F> {
 /// The only receiver.
 pub(super) struct Rx<T, F: FlowControl>(Arc<Chan<T, F>>);
 
-/// What the queue has to offer.
+/// The result of looking at the head of the queue.
 enum Received<T> {
     Value(T),
     /// Nothing now.
@@ -350,7 +357,7 @@ impl<T, F: FlowControl> Rx<T, F> {
                 next => return next,
             }
         }
-        thread::yield_now(); // perhaps the sender has lost its core
+        thread::yield_now(); // perhaps the sender was preempted
         cx.waker().wake_by_ref();
         Received::Empty
     }
@@ -392,9 +399,8 @@ impl<T, F: FlowControl> Rx<T, F> {
         }
     }
 
-    /// The next message has been claimed, and ones after it may already have
-    /// been sent: it is a few instructions away, unless its sender has just
-    /// lost its core.
+    /// The next position has been claimed, and later ones may already have been
+    /// published. Its sender needs a few instructions more, unless it was preempted.
     #[cold]
     fn spin_for_claimed(&mut self) -> T {
         let mut spins = 0;
@@ -421,8 +427,10 @@ impl<T, F: FlowControl> Rx<T, F> {
 
     pub(super) fn close(&mut self) {
         if !self.0.flow.is_closed() {
-            self.0.flow.close();
-            wake_all_waiters(&self.0.closing);
+            let chan = &*self.0;
+            wake_batch::in_rounds(|batch| {
+                chan.flow.close_round(batch) || release_round(&chan.closing, batch)
+            });
         }
     }
 }
@@ -448,12 +456,12 @@ impl<T, F: FlowControl> Drop for Rx<T, F> {
             }
         }
 
+        let flow = &self.0.flow;
+        // Dropped last, as it runs foreign code.
+        // SAFETY: we have cleared the bit.
+        let _waker = (flow.clear_waiting()).then(|| unsafe { flow.rx_waker().take() });
         let mut drain = DrainOnDrop(self);
         drain.0.close();
-        if drain.0.0.flow.clear_waiting() {
-            // SAFETY: we have cleared the bit.
-            drop(unsafe { drain.0.0.flow.rx_waker().take() });
-        }
         while drain.drop_next() {}
         mem::forget(drain);
     }

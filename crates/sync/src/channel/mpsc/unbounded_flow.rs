@@ -12,6 +12,7 @@
 
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::wake_batch::WakeBatch;
 
 use super::chan::{FlowControl, SlotClaim};
 use super::waker_cell::WakerCell;
@@ -60,7 +61,8 @@ impl UnboundedFlow {
     }
 }
 
-impl PositionCounter for UnboundedFlow {
+// SAFETY: positions are all bits but two of the state, which claims advance.
+unsafe impl PositionCounter for UnboundedFlow {
     #[inline(always)]
     fn distance(position: usize, start: usize) -> usize {
         position.wrapping_sub(start) & MASK
@@ -77,7 +79,8 @@ impl PositionCounter for UnboundedFlow {
     }
 }
 
-impl FlowControl for UnboundedFlow {
+// SAFETY: `WAITING` is set, read and cleared as the methods say.
+unsafe impl FlowControl for UnboundedFlow {
     #[inline(always)]
     fn rx_waker(&self) -> &WakerCell {
         &self.rx_waker
@@ -117,10 +120,14 @@ impl FlowControl for UnboundedFlow {
     #[inline(always)]
     fn release_received(&self, _count: usize) {}
 
-    fn close(&self) {
+    fn close_round(&self, _batch: &mut WakeBatch) -> bool {
+        if self.is_closed() {
+            return false;
+        }
         // AcqRel: Release, met by the Acquire in `is_closed`. Only the receiver
-        // comes here, and only once.
+        // closes, so `closed_at` is stored once.
         let state = self.state.fetch_or(CLOSED, AcqRel);
         self.closed_at.store(state / ONE, Relaxed);
+        false
     }
 }
