@@ -1,21 +1,28 @@
-//! The procedural macros of blitzen: `#[main]`, `#[test]`, and what stands
-//! behind `select!` and `join!`.
+//! The procedural macros of blitzen: `#[main]`, `#[test]`, and the expansion of
+//! `select!` and `join!`.
 //!
-//! | module | what it is |
-//! |---|---|
-//! | `entry` | what `#[main]` and `#[test]` expand to |
-//! | `options` | their options |
-//! | `function` | an `async fn`, taken apart |
-//! | `select` | what `select!` expands to |
-//! | `branches` | the grammar of `select!` |
-//! | `join` | what `join!` and `try_join!` expand to |
-//! | `cursor` | reading tokens, and where an expression ends |
-//! | `template` | token streams written as text with holes |
-//! | `error` | a message for the compiler to print |
-//!
-//! It has no dependencies: what it needs of Rust's grammar is where an
-//! expression ends and what surrounds the body of a function, and every crate
-//! that uses blitzen waits for this one to be compiled.
+//! ```
+//! #[blitzen::main]
+//! async fn main() {
+//!     assert_eq!(blitzen::spawn(async { 42 }).await.unwrap(), 42);
+//! }
+//! ```
+
+// | module | what it is |
+// |---|---|
+// | `entry` | the expansion of `#[main]` and `#[test]` |
+// | `options` | their options |
+// | `function` | the parts of an `async fn` |
+// | `select` | the expansion of `select!` |
+// | `branches` | the grammar of `select!` |
+// | `join` | the expansion of `join!` and `try_join!` |
+// | `cursor` | reading tokens, and where an expression ends |
+// | `template` | token streams written as text with placeholders |
+// | `error` | a message for the compiler to print |
+//
+// The crate has no dependencies, since every crate that uses blitzen waits until this
+// one is compiled. Of Rust's grammar it needs to know where an expression ends, and what
+// surrounds the body of a function.
 
 mod branches;
 mod cursor;
@@ -48,8 +55,25 @@ const TEST: Origin = Origin {
     has_multi_thread: true,
 };
 
-/// Runs an `async fn` on a runtime made for it: an ordinary function from the
-/// outside.
+/// Turns an `async fn` into an ordinary function that runs its body on a new runtime.
+///
+/// The body runs on the calling thread. Tasks that it spawns run on the workers of the
+/// runtime, and are dropped when the body returns. The attribute works on any `async fn`,
+/// also on methods and functions with arguments.
+///
+/// | option | value |
+/// |---|---|
+/// | `flavor` | `"multi_thread"` (default), `"current_thread"`, or `"local"`, which allows `spawn_local` |
+/// | `worker_threads` | the number of workers; only for `multi_thread` |
+/// | `start_paused` | `true` starts with the clock paused |
+/// | `unhandled_panic` | `"ignore"` (default) or `"shutdown_runtime"`; not for `multi_thread` |
+/// | `name` | the name of the runtime |
+/// | `crate` | the path of blitzen, if it has another name |
+///
+/// It is an error at compile time if the function is not `async`, if `main` has arguments,
+/// or if an option does not fit the flavor.
+///
+/// # Examples
 ///
 /// ```
 /// #[blitzen::main]
@@ -59,19 +83,7 @@ const TEST: Origin = Origin {
 /// }
 /// ```
 ///
-/// The body runs on the calling thread. What it spawns runs on the runtime's
-/// workers, and is dropped when the body returns.
-///
-/// # Options
-///
-/// | option | value |
-/// |---|---|
-/// | `flavor` | `"multi_thread"` (the default), `"current_thread"`, or `"local"`, which allows `spawn_local` |
-/// | `worker_threads` | how many workers; only with `multi_thread` |
-/// | `start_paused` | `true` starts with the clock paused |
-/// | `unhandled_panic` | `"ignore"` (the default) or `"shutdown_runtime"`; not with `multi_thread` |
-/// | `name` | the name of the runtime |
-/// | `crate` | the path of blitzen, if it goes by another name |
+/// With options:
 ///
 /// ```
 /// #[blitzen::main(flavor = "multi_thread", worker_threads = 2)]
@@ -80,7 +92,7 @@ const TEST: Origin = Origin {
 /// }
 /// ```
 ///
-/// It is short for
+/// The same without the attribute:
 ///
 /// ```
 /// blitzen::runtime::Builder::new_multi_thread()
@@ -93,12 +105,7 @@ const TEST: Origin = Origin {
 ///     })
 /// ```
 ///
-/// Any other `async fn` will do as well, also one with arguments, and a method.
-///
-/// # Errors at compile time
-///
-/// The function must be `async`, `main` takes no arguments, and an option must
-/// suit the flavor:
+/// An option that does not fit the flavor does not compile:
 ///
 /// ```compile_fail
 /// #[blitzen::main(flavor = "current_thread", worker_threads = 2)]
@@ -106,14 +113,24 @@ const TEST: Origin = Origin {
 /// ```
 ///
 /// # Panics
-/// If the runtime cannot be built: the operating system refuses a thread, for
-/// instance.
+///
+/// The function panics if the runtime cannot be built, for instance because the operating
+/// system refuses a thread.
 #[proc_macro_attribute]
 pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
     entry::expand(options, item, MAIN)
 }
 
-/// Runs an `async fn` as a test, on a runtime of its own.
+/// Turns an `async fn` into a test that runs its body on a new runtime.
+///
+/// The options are those of [`main`](macro@main), but the default flavor is
+/// `current_thread`. With `start_paused = true` the clock jumps ahead whenever the test
+/// waits for time to pass.
+///
+/// Other attributes of tests, such as `#[should_panic]` and `#[ignore]`, work as usual. A
+/// second `#[test]` is an error at compile time.
+///
+/// # Examples
 ///
 /// ```
 /// #[blitzen::test]
@@ -122,9 +139,7 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// The options are those of [`main`](macro@main), but the default flavor is
-/// `current_thread`. With `start_paused = true` time passes at once whenever
-/// the test waits for it.
+/// With options:
 ///
 /// ```
 /// #[blitzen::test(flavor = "multi_thread", worker_threads = 1)]
@@ -133,11 +148,9 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// Other attributes of tests (`#[should_panic]`, `#[ignore]`) work as usual; a
-/// second `#[test]` would run it twice and is refused.
-///
 /// # Panics
-/// If the runtime cannot be built.
+///
+/// The test panics if the runtime cannot be built.
 #[proc_macro_attribute]
 pub fn test(options: TokenStream, item: TokenStream) -> TokenStream {
     entry::expand(options, item, TEST)
@@ -210,7 +223,7 @@ fn needs_runtime(attribute: &str) -> TokenStream {
     error::Error::new(Span::call_site(), message).into_tokens()
 }
 
-/// What is left of `select!` when `macro_rules!` has added the path of blitzen.
+/// Expands `select!`, to whose input `macro_rules!` has added the path of blitzen.
 #[doc(hidden)]
 #[proc_macro]
 pub fn select_expand(input: TokenStream) -> TokenStream {
@@ -218,7 +231,7 @@ pub fn select_expand(input: TokenStream) -> TokenStream {
     select::expand(krate, branches, Ownership::Any).unwrap_or_else(error::Error::into_tokens)
 }
 
-/// The same for `select_owned!`.
+/// Expands `select_owned!`.
 #[doc(hidden)]
 #[proc_macro]
 pub fn select_owned_expand(input: TokenStream) -> TokenStream {
@@ -226,8 +239,7 @@ pub fn select_owned_expand(input: TokenStream) -> TokenStream {
     select::expand(krate, branches, Ownership::Owned).unwrap_or_else(error::Error::into_tokens)
 }
 
-/// The same for `join!`: the path, then an expression in parentheses for each
-/// future.
+/// Expands `join!`: the path, then an expression in parentheses for each future.
 #[doc(hidden)]
 #[proc_macro]
 pub fn join_expand(input: TokenStream) -> TokenStream {
@@ -235,7 +247,7 @@ pub fn join_expand(input: TokenStream) -> TokenStream {
     join::expand(krate, futures, JoinOrder::Rotating, JoinUntil::AllDone)
 }
 
-/// The same for `join!(biased; …)`.
+/// Expands `join!(biased; …)`.
 #[doc(hidden)]
 #[proc_macro]
 pub fn join_biased_expand(input: TokenStream) -> TokenStream {
@@ -243,7 +255,7 @@ pub fn join_biased_expand(input: TokenStream) -> TokenStream {
     join::expand(krate, futures, JoinOrder::Biased, JoinUntil::AllDone)
 }
 
-/// The same for `try_join!`.
+/// Expands `try_join!`.
 #[doc(hidden)]
 #[proc_macro]
 pub fn try_join_expand(input: TokenStream) -> TokenStream {
@@ -251,7 +263,7 @@ pub fn try_join_expand(input: TokenStream) -> TokenStream {
     join::expand(krate, futures, JoinOrder::Rotating, JoinUntil::FirstError)
 }
 
-/// The same for `try_join!(biased; …)`.
+/// Expands `try_join!(biased; …)`.
 #[doc(hidden)]
 #[proc_macro]
 pub fn try_join_biased_expand(input: TokenStream) -> TokenStream {

@@ -1,4 +1,4 @@
-//! One of two.
+//! One of two futures or values.
 
 use std::fmt;
 use std::future::Future;
@@ -7,10 +7,12 @@ use std::task::{Context, Poll};
 
 use super::race::{Race, Raceable, race};
 
-/// One of two values.
+/// A value of one of two types.
 ///
-/// If both can be a future with the same output, so is this: two branches of an
+/// If both are futures with the same output, it is a future too: the branches of an
 /// `if` can return different futures without a box.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::future::{Either, ready};
@@ -21,20 +23,41 @@ use super::race::{Race, Raceable, race};
 ///         false => Either::Right(async { 6 * 7 }),
 ///     }
 /// }
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// assert_eq!(answer(true).await, answer(false).await);
-/// # })
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Either<L, R> {
-    /// The first.
+    /// The first type.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::future::Either;
+    ///
+    /// let either: Either<u32, &str> = Either::Left(1);
+    /// assert!(matches!(either, Either::Left(1)));
+    /// ```
     Left(L),
-    /// The second.
+    /// The second type.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::future::Either;
+    ///
+    /// let either: Either<u32, &str> = Either::Right("two");
+    /// assert!(matches!(either, Either::Right("two")));
+    /// ```
     Right(R),
 }
 
 impl<T> Either<T, T> {
-    /// The value, whichever it is.
+    /// Returns the value.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use blitzen::future::Either;
@@ -54,8 +77,8 @@ impl<T> Either<T, T> {
 
 impl<L, R> Either<L, R> {
     fn as_pin_mut(self: Pin<&mut Self>) -> Either<Pin<&mut L>, Pin<&mut R>> {
-        // SAFETY: the value in the variant is pinned with the whole; it is
-        // handed out pinned, and this type has no `Drop` that could move it.
+        // SAFETY: the value in the variant is pinned with `self`. It is returned
+        // pinned, and `Either` has no `Drop` that could move it.
         unsafe {
             match self.get_unchecked_mut() {
                 Self::Left(left) => Either::Left(Pin::new_unchecked(left)),
@@ -80,24 +103,29 @@ where
     }
 }
 
-/// Waits for either of two futures, and drops the other.
+/// Waits for the first of two futures, drops the other, and returns the output.
+///
+/// The future that is polled first is chosen at random, and alternates from then on.
+/// See [`biased`](EitherOf::biased) for a fixed order. The other future is dropped
+/// before the output is returned.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::future::{Either, either, pending, ready};
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// match either(ready(42), pending::<String>()).await {
 ///     Either::Left(number) => assert_eq!(number, 42),
 ///     Either::Right(_) => unreachable!(),
 /// }
-/// # })
+/// # }
 /// ```
 ///
-/// Which is polled first is chosen at random, and then they take turns, unless
-/// [`biased`](EitherOf::biased). The loser is dropped before the output is
-/// returned.
-///
 /// # Cancel safety
-/// As cancel safe as both futures are: one is dropped unfinished, always.
+///
+/// One of the futures is always dropped before it is done: both should be cancel
+/// safe.
 pub fn either<L, R>(left: L, right: R) -> EitherOf<L::IntoFuture, R::IntoFuture>
 where
     L: IntoFuture,
@@ -113,6 +141,18 @@ where
 
 pin_project_lite::pin_project! {
     /// The future of [`either`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::future::{Either, EitherOf, Pending, Ready, either, pending, ready};
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let first: EitherOf<Ready<u32>, Pending<()>> = either(ready(1), pending());
+    /// assert_eq!(first.await, Either::Left(1));
+    /// # }
+    /// ```
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct EitherOf<L, R>
     where
@@ -125,14 +165,17 @@ pin_project_lite::pin_project! {
 }
 
 impl<L: Future, R: Future> EitherOf<L, R> {
-    /// Polls the left future first, always.
+    /// Polls the left future first, every time.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use blitzen::future::{Either, either, ready};
-    /// # blitzen_util::block_on::block_on(async {
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// let first = either(ready(1), ready(2)).biased().await;
     /// assert_eq!(first, Either::Left(1));
-    /// # })
+    /// # }
     /// ```
     pub fn biased(self) -> Self {
         Self {

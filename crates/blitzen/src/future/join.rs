@@ -1,4 +1,4 @@
-//! All of a few futures.
+//! All futures of a tuple or an array.
 
 use std::fmt;
 use std::future::Future;
@@ -11,27 +11,31 @@ use super::maybe_done::{MaybeDone, maybe_done};
 use super::pin_element::pin_element;
 use super::poll_group::PollGroup;
 
-/// Waits for all futures of a tuple or an array, and returns their outputs in
-/// the same form.
+/// Waits for all futures of a tuple or an array, and returns their outputs as a tuple
+/// or an array.
+///
+/// This is [`join!`](crate::join!) as a function: it accepts up to twelve futures of
+/// any types, or any number of one type. See [`join_all`](super::join_all()) for
+/// collections.
+///
+/// Each poll starts with another future than the one before.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::future::join;
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// assert_eq!(join((async { 1 }, async { "two" })).await, (1, "two"));
 ///
 /// let squares = [1, 2, 3].map(|number| async move { number * number });
 /// assert_eq!(join(squares).await, [1, 4, 9]);
-/// # })
+/// # }
 /// ```
 ///
-/// What [`join!`](crate::join!) does in place, as a value: up to twelve futures
-/// of any types, or any number of one type. For collections there is
-/// [`join_all`](super::join_all()).
-///
-/// Each poll starts one future later than the one before.
-///
 /// # Cancel safety
-/// Dropping it drops all the futures, and the outputs of those that were done.
+///
+/// Dropping the future drops all futures, and the outputs of those that are done.
 pub fn join<J: Joinable>(futures: J) -> Join<J> {
     let members = futures.into_members();
     Join {
@@ -42,6 +46,18 @@ pub fn join<J: Joinable>(futures: J) -> Join<J> {
 
 pin_project! {
     /// The future of [`join`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::future::{Join, Ready, join, ready};
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let both: Join<(Ready<u32>, Ready<&str>)> = join((ready(1), ready("two")));
+    /// assert_eq!(both.await, (1, "two"));
+    /// # }
+    /// ```
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Join<J: Joinable> {
         #[pin]
@@ -72,10 +88,12 @@ impl<J: Joinable> fmt::Debug for Join<J> {
     }
 }
 
-/// Only the types listed at [`Joinable`].
+/// Implemented for the types that implement [`Joinable`], and no others.
 pub trait Sealed {}
 
-/// What [`join`] takes: tuples of futures, and arrays.
+/// The tuples and arrays of futures that [`join`] accepts.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::future::{Joinable, join};
@@ -84,15 +102,16 @@ pub trait Sealed {}
 ///     let (one, two) = join(futures).await;
 ///     one + two
 /// }
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// assert_eq!(both((async { 1 }, async { 2 })).await, 3);
-/// # })
+/// # }
 /// ```
 pub trait Joinable: Sealed {
-    /// All outputs.
+    /// The outputs of all futures.
     type Output;
 
-    /// The futures or what became of them.
+    /// The futures, or their outputs.
     #[doc(hidden)]
     type Members;
 
@@ -139,7 +158,7 @@ impl<F: Future, const N: usize> Joinable for [F; N] {
     }
 
     fn is_done(members: &Self::Members) -> bool {
-        !members.iter().any(MaybeDone::is_waiting)
+        !members.iter().any(MaybeDone::is_pending)
     }
 
     fn take(mut members: Pin<&mut Self::Members>) -> Self::Output {
@@ -169,8 +188,8 @@ macro_rules! tuple {
                 cx: &mut Context<'_>,
             ) -> Poll<()> {
                 match index {
-                    // SAFETY: a field of a tuple is pinned with it, and nobody
-                    // moves one out.
+                    // SAFETY: a field moves only with its tuple, which is pinned,
+                    // and no code here moves it out.
                     $($index => unsafe { members.map_unchecked_mut(|all| &mut all.$index) }
                         .poll_done(cx),)*
                     _ => unreachable!("there is no member {index}"),
@@ -178,7 +197,7 @@ macro_rules! tuple {
             }
 
             fn is_done(members: &Self::Members) -> bool {
-                $(!members.$index.is_waiting())&&*
+                $(!members.$index.is_pending())&&*
             }
 
             fn take(mut members: Pin<&mut Self::Members>) -> Self::Output {

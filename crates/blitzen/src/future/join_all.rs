@@ -9,10 +9,10 @@ use super::maybe_done::{MaybeDone, maybe_done};
 use super::pin_element::pin_element;
 use super::poll_group::PollGroup;
 
-/// The futures of a collection, some of them done.
+/// The futures of a collection, or their outputs.
 struct Members<F: Future> {
     members: Pin<Box<[MaybeDone<F>]>>,
-    waiting: usize,
+    pending: usize,
     group: PollGroup,
 }
 
@@ -24,31 +24,31 @@ impl<F: Future> Members<F> {
         let futures = futures.into_iter().map(IntoFuture::into_future);
         let members: Box<[_]> = futures.map(maybe_done).collect();
         Self {
-            waiting: members.len(),
+            pending: members.len(),
             group: PollGroup::new(members.len()),
             members: members.into(),
         }
     }
 
-    /// Polls those that may have something to say, until `done` returns
-    /// something about one that has just ended.
-    fn pass<R>(
+    /// Polls the members that were woken. Stops when `done` returns `Some` for one that
+    /// has just completed.
+    fn poll_members<R>(
         &mut self,
         cx: &mut Context<'_>,
         mut done: impl FnMut(Pin<&mut MaybeDone<F>>) -> Option<R>,
     ) -> Option<R> {
-        let (members, waiting) = (&mut self.members, &mut self.waiting);
+        let (members, pending) = (&mut self.members, &mut self.pending);
         self.group.poll_members(cx, |index, cx| {
             let mut member = pin_element(members.as_mut(), index);
-            if !member.is_waiting() || member.as_mut().poll_done(cx).is_pending() {
+            if !member.is_pending() || member.as_mut().poll_done(cx).is_pending() {
                 return None;
             }
-            *waiting -= 1;
+            *pending -= 1;
             done(member)
         })
     }
 
-    /// What `take` makes of each member.
+    /// Returns what `take` returns for each member.
     fn take<T>(&mut self, mut take: impl FnMut(Pin<&mut MaybeDone<F>>) -> T) -> Vec<T> {
         (0..self.members.len())
             .map(|index| take(pin_element(self.members.as_mut(), index)))
@@ -56,23 +56,27 @@ impl<F: Future> Members<F> {
     }
 }
 
-/// Waits for all futures of a collection, and returns their outputs in the
-/// order of the futures.
+/// Waits for all futures of a collection, and returns their outputs in the order of
+/// the futures.
+///
+/// All futures run on the calling task. Spawn them, and join the handles, to use more
+/// than one worker. In a large collection only the futures that were woken are
+/// polled.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::future::join_all;
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let squares = (1..=3).map(|number| async move { number * number });
 /// assert_eq!(join_all(squares).await, [1, 4, 9]);
-/// # })
+/// # }
 /// ```
 ///
-/// All of them run on the calling task; to use more than one worker, spawn them
-/// and join the handles. A large collection costs one allocation a future, and
-/// then only the futures that were woken are polled.
-///
 /// # Cancel safety
-/// Dropping it drops all the futures, and the outputs of those that were done.
+///
+/// Dropping the future drops all futures, and the outputs of those that are done.
 pub fn join_all<I>(futures: I) -> JoinAll<<I::Item as IntoFuture>::IntoFuture>
 where
     I: IntoIterator<Item: IntoFuture>,
@@ -83,6 +87,18 @@ where
 }
 
 /// The future of [`join_all`].
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::future::{JoinAll, Ready, join_all, ready};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let all: JoinAll<Ready<u32>> = join_all([ready(1), ready(2)]);
+/// assert_eq!(all.await, [1, 2]);
+/// # }
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct JoinAll<F: Future> {
     members: Members<F>,
@@ -93,8 +109,8 @@ impl<F: Future> Future for JoinAll<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<F::Output>> {
         let members = &mut self.members;
-        members.pass(cx, |_| None::<()>);
-        match members.waiting {
+        members.poll_members(cx, |_| None::<()>);
+        match members.pending {
             0 => Poll::Ready(members.take(MaybeDone::take_output)),
             _ => Poll::Pending,
         }
@@ -104,12 +120,17 @@ impl<F: Future> Future for JoinAll<F> {
 impl<F: Future> fmt::Debug for JoinAll<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinAll")
-            .field("waiting", &self.members.waiting)
+            .field("pending", &self.members.pending)
             .finish_non_exhaustive()
     }
 }
 
-/// Waits until all futures of a collection have succeeded, or one has failed.
+/// Waits until all futures of a collection have succeeded, or until one has failed.
+///
+/// Returns the outputs in the order of the futures. The first error is returned at
+/// once; the other futures are dropped before.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::future::try_join_all;
@@ -117,18 +138,21 @@ impl<F: Future> fmt::Debug for JoinAll<F> {
 /// async fn number(text: &str) -> Result<u32, std::num::ParseIntError> {
 ///     text.parse()
 /// }
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// assert_eq!(try_join_all(["1", "2"].map(number)).await, Ok(vec![1, 2]));
 /// assert!(try_join_all(["1", "two"].map(number)).await.is_err());
-/// # })
+/// # }
 /// ```
 ///
-/// The first error is returned at once, and the other futures are dropped
-/// before that. The rest is as in [`join_all`].
-///
 /// # Cancel safety
-/// Dropping it, or an error, drops all the futures, and the outputs of those
-/// that were done.
+///
+/// Dropping the future drops all futures, and the outputs of those that are done. So
+/// does an error.
+///
+/// # Errors
+///
+/// Returns the first error of a future.
 pub fn try_join_all<I, F, T, E>(futures: I) -> TryJoinAll<F>
 where
     I: IntoIterator<Item: IntoFuture<IntoFuture = F>>,
@@ -140,6 +164,18 @@ where
 }
 
 /// The future of [`try_join_all`].
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::future::{Ready, TryJoinAll, ready, try_join_all};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let all: TryJoinAll<Ready<Result<u32, String>>> = try_join_all([ready(Ok(1))]);
+/// assert_eq!(all.await, Ok(vec![1]));
+/// # }
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct TryJoinAll<F: Future> {
     members: Option<Members<F>>,
@@ -152,12 +188,12 @@ impl<T, E, F: Future<Output = Result<T, E>>> Future for TryJoinAll<F> {
         let Some(members) = &mut self.members else {
             panic!("`TryJoinAll` polled after completion");
         };
-        let failed = members.pass(cx, MaybeDone::take_error);
+        let failed = members.poll_members(cx, MaybeDone::take_error);
         if let Some(error) = failed {
             self.members = None;
             return Poll::Ready(Err(error));
         }
-        match members.waiting {
+        match members.pending {
             0 => Poll::Ready(Ok(members.take(MaybeDone::take_ok))),
             _ => Poll::Pending,
         }

@@ -1,9 +1,8 @@
-//! A future, then its output until somebody takes it.
+//! A future, and then its output until that is taken.
 //!
-//! M1. The tag shares no byte with the future. Left to itself the compiler would
-//!     put it where the future has impossible values; to ask whether a member is
-//!     done would then read memory that a future which borrows from itself
-//!     counts as its own.
+//! M1. The tag shares no byte with the future. The compiler would put it where the
+//!     future has impossible values. Reading it would then read memory that a future
+//!     may borrow from itself, mutably.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,69 +11,71 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// A member of a join.
+    /// A future, or its output until that is taken.
     #[project = Projected]
-    #[project_replace = Taken]
+    #[project_replace = Replaced]
     #[repr(u8)] // M1
     #[derive(Debug)]
     pub enum MaybeDone<F>
     where
         F: Future,
     {
-        /// Not done.
-        Waiting {
+        /// The future.
+        Future {
             #[pin]
             future: F,
         },
-        /// Done, and the output still here.
+        /// The output.
         Done {
             output: F::Output,
         },
-        /// Done, and the output taken.
-        Gone,
+        /// The output was taken.
+        Taken,
     }
 }
 
-/// A member that has not been polled.
+/// Wraps `future`.
 #[inline(always)]
 pub fn maybe_done<F: Future>(future: F) -> MaybeDone<F> {
-    MaybeDone::Waiting { future }
+    MaybeDone::Future { future }
 }
 
 impl<F: Future> MaybeDone<F> {
-    /// Whether there is still something to poll.
-    pub(crate) fn is_waiting(&self) -> bool {
-        matches!(self, Self::Waiting { .. })
+    /// Returns whether the future is not done.
+    pub(crate) fn is_pending(&self) -> bool {
+        matches!(self, Self::Future { .. })
     }
 
-    /// Polls unless done; ready when done.
+    /// Polls the future unless it is done. Ready when it is.
     pub fn poll_done(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match self.as_mut().project() {
-            Projected::Waiting { future } => {
+            Projected::Future { future } => {
                 let output = ready!(future.poll(cx));
                 self.set(Self::Done { output });
                 Poll::Ready(())
             }
             Projected::Done { .. } => Poll::Ready(()),
-            Projected::Gone => panic!("a join was polled after it had completed"),
+            Projected::Taken => panic!("a join was polled after it had completed"),
         }
     }
 
-    /// The output.
+    /// Takes the output.
     ///
     /// # Panics
-    /// If not done, or taken before.
+    ///
+    /// Panics if the future is not done, or if the output was taken before.
     pub fn take_output(self: Pin<&mut Self>) -> F::Output {
-        match self.project_replace(Self::Gone) {
-            Taken::Done { output } => output,
-            Taken::Gone => panic!("a join was polled after it had completed"),
-            Taken::Waiting { .. } => unreachable!("outputs are taken when all are done"),
+        match self.project_replace(Self::Taken) {
+            Replaced::Done { output } => output,
+            Replaced::Taken => panic!("a join was polled after it had completed"),
+            Replaced::Future { .. } => unreachable!("outputs are taken when all are done"),
         }
     }
 }
 
 impl<T, E, F: Future<Output = Result<T, E>>> MaybeDone<F> {
-    /// Polls unless done; ready when done, with the error if that is the output.
+    /// Polls the future unless it is done. Ready when it is, with the error if it
+    /// failed.
     pub fn poll_ok(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), E>> {
         ready!(self.as_mut().poll_done(cx));
         match self.take_error() {
@@ -83,7 +84,7 @@ impl<T, E, F: Future<Output = Result<T, E>>> MaybeDone<F> {
         }
     }
 
-    /// The output, if it is an error.
+    /// Takes the output if it is an error.
     pub(crate) fn take_error(mut self: Pin<&mut Self>) -> Option<E> {
         match self.as_mut().project() {
             Projected::Done { output: Err(_) } => self.take_output().err(),
@@ -91,10 +92,12 @@ impl<T, E, F: Future<Output = Result<T, E>>> MaybeDone<F> {
         }
     }
 
-    /// What the output is the `Ok` of.
+    /// Takes the `Ok` of the output.
     ///
     /// # Panics
-    /// If not done, taken before, or an error.
+    ///
+    /// Panics if the future is not done, if the output was taken before, and if it is an
+    /// error.
     pub fn take_ok(self: Pin<&mut Self>) -> T {
         match self.take_output() {
             Ok(output) => output,

@@ -1,23 +1,35 @@
-//! Futures made of futures.
+//! Combinators of futures.
 //!
 //! The macros [`join!`](crate::join!), [`try_join!`](crate::try_join!) and
-//! [`select!`](crate::select!) are for a few futures that are written out in
-//! place. The functions here are for when no macro fits: the futures come in a
-//! collection, or the combination is itself a value to be returned or stored.
+//! [`select!`](crate::select!) combine a few futures in place. The functions of this
+//! module are for everything else: the futures are in a collection, or the combination
+//! is returned or stored.
 //!
 //! | wait for | tuple, array | collection |
 //! |---|---|---|
 //! | all | [`join`] | [`join_all`] |
 //! | all, or the first error | [`try_join`] | [`try_join_all`] |
-//! | the first, drop the rest | [`race`], [`either`] | [`race`] |
-//! | the first, keep the rest | | [`select_all`] |
+//! | the first, drop the others | [`race`], [`either`] | [`race`] |
+//! | the first, keep the others | | [`select_all`] |
 //! | the first success | | [`select_ok`] |
 //!
-//! Everything runs on the calling task: concurrently, not in parallel. All of
-//! them are fair. A large collection is not polled from end to end on each wake:
-//! only members that were woken are.
+//! All futures of a combination run on the calling task: concurrently, not in parallel.
+//! All combinations are fair. In a large collection only the futures that were woken are
+//! polled.
+//!
+//! # Examples
+//!
+//! ```
+//! use blitzen::future::{join, race, ready};
+//!
+//! # #[blitzen::main(flavor = "current_thread")]
+//! # async fn main() {
+//! assert_eq!(join((ready(1), ready("two"))).await, (1, "two"));
+//! assert_eq!(race([ready(3), ready(3)]).await, 3);
+//! # }
+//! ```
 
-/// Calls `$each` for the tuples of one to twelve, with two names and an index for
+/// Calls `$each` for tuples of one to twelve members, with two names and an index for
 /// each member.
 macro_rules! for_each_tuple {
     ($each:ident) => {

@@ -8,19 +8,20 @@
 //!      └ IsOwned for &Branch<F>                                → Owned
 //! ```
 //!
-//! O1. The three differ in how often the receiver is borrowed, or in being a
-//!     method of the type itself, so that at most one is the first.
+//! O1. The three differ in how often the receiver is borrowed, or in being a method
+//!     of the type itself. So the order is fixed, and none is ambiguous.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
 
-/// A future that keeps nothing from anybody while nobody polls it.
+/// A future that holds nothing others wait for while it is not polled.
 ///
-/// What it waits for is done by somebody else: a spawned task, whoever holds
-/// the other half of a channel. It holds no lock, and no place in a queue that
-/// others stand in. Such a future may be borrowed by a branch of
-/// [`select_owned!`](crate::select_owned!): when the branch loses, nothing
-/// waits for the future to be polled again.
+/// Others do the work that it waits for: a spawned task, or the owner of the other
+/// half of a channel. It holds no lock, and no place in a queue. A branch of
+/// [`select_owned!`](crate::select_owned!) may borrow such a future: nothing waits
+/// for it to be polled again when another branch completes first.
+///
+/// # Examples
 ///
 /// ```
 /// use std::future::Future;
@@ -38,36 +39,37 @@ use std::pin::Pin;
 ///
 /// impl blitzen::future::Passive for Signal {}
 ///
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// # let mut signal = Signal(Default::default());
 /// blitzen::select_owned! {
 ///     () = &mut signal => {}
 /// }
-/// # })
+/// # }
 /// ```
 pub trait Passive {}
 
 impl<T> Passive for std::future::Ready<T> {}
 impl<T> Passive for std::future::Pending<T> {}
 
-/// The task runs, whoever waits for it.
+/// The task runs whether its handle is polled or not.
 impl<T> Passive for blitzen_task::JoinHandle<T> {}
 
 /// The value stays in the channel until it is received.
 impl<T> Passive for blitzen_sync::channel::oneshot::Receiver<T> {}
 
-/// The type of a branch.
+/// The type of a branch's future.
 #[derive(Debug)]
 pub struct Branch<F>(PhantomData<F>);
 
 impl<F> Branch<F> {
-    /// The branch of this future.
+    /// Returns the branch of a future.
     pub fn of(_: &F) -> Self {
         Self(PhantomData)
     }
 }
 
-/// Nothing of the branch is left when it has lost.
+/// The future is dropped with the branch.
 #[derive(Debug)]
 pub struct Owned;
 
@@ -76,22 +78,22 @@ pub struct Owned;
 pub struct Borrowed;
 
 impl<F: Passive + ?Sized> Branch<&mut F> {
-    /// Borrowed, but harmless.
+    /// Returns that the future counts as owned: it is borrowed, but passive.
     pub fn ownership(&self) -> Owned {
         Owned
     }
 }
 
 impl<F: Passive + ?Sized> Branch<Pin<&mut F>> {
-    /// Borrowed, but harmless.
+    /// Returns that the future counts as owned: it is borrowed, but passive.
     pub fn ownership(&self) -> Owned {
         Owned
     }
 }
 
-/// Says that a branch borrows.
+/// The branches that borrow their future.
 pub trait IsBorrowed {
-    /// It does.
+    /// Returns that the future is borrowed.
     fn ownership(&self) -> Borrowed {
         Borrowed
     }
@@ -100,9 +102,9 @@ pub trait IsBorrowed {
 impl<F: ?Sized> IsBorrowed for Branch<&mut F> {}
 impl<F: ?Sized> IsBorrowed for Branch<Pin<&mut F>> {}
 
-/// Says that a branch owns.
+/// All other branches.
 pub trait IsOwned {
-    /// It does.
+    /// Returns that the future is owned.
     fn ownership(&self) -> Owned {
         Owned
     }
@@ -110,7 +112,7 @@ pub trait IsOwned {
 
 impl<F> IsOwned for &Branch<F> {}
 
-/// Implemented by [`Owned`] alone.
+/// Implemented for [`Owned`] alone.
 #[diagnostic::on_unimplemented(
     message = "a branch of `select_owned!` borrows its future",
     label = "in this call",

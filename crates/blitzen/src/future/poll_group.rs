@@ -1,14 +1,13 @@
 //! Which members of a group to poll, and in which order.
 //!
-//! A few members are polled all, each with the waker of the task: nothing is
-//! allocated. MemberWakers get a waker each, and only those that were woken are polled:
-//! a group of ten thousand does not cost ten thousand polls a wake.
+//! In a small group all members are polled, with the waker of the task: nothing is
+//! allocated. In a large group each member has a waker of its own, and only members
+//! that were woken are polled.
 //!
-//! P1. A pass starts behind the member where the last one started, or where it
-//!     stopped, unless biased: none is always last.
-//! P2. A pass stops when the task's budget is used up, and the rest come first
-//!     in the next one. To poll them without a budget would only have each ask
-//!     to be polled again.
+//! P1. A pass starts one member after the start of the last pass, or where that
+//!     stopped, unless the group is biased: no member is always last.
+//! P2. A pass stops when the task's budget is spent. The next pass continues there:
+//!     members polled without a budget would only ask to be polled again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,34 +16,34 @@ use std::task::{Context, Waker};
 use blitzen_util::coop;
 use blitzen_util::wake_set::{WORD, WakeSet};
 
-/// Up to here a pass over all is cheaper than wakers of their own.
+/// Up to this many members, polling all is cheaper than a waker for each.
 const POLL_ALL_LIMIT: usize = 32;
 
-/// Where a pass starts.
+/// The order in which members are polled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum PollOrder {
     Rotating,
     Biased,
 }
 
-/// The passes over a group.
+/// Which members of a group to poll next.
 pub(crate) struct PollGroup {
     members: usize,
     /// The member to start with.
     first: usize,
     order: PollOrder,
-    /// Made at the first pass, if there are many.
+    /// Allocated at the first pass, if there are many members.
     many: Option<MemberWakers>,
 }
 
 struct MemberWakers {
     set: Arc<WakeSet>,
-    /// Each made when its member is polled for the first time.
+    /// Each is created when its member is polled for the first time.
     wakers: Box<[Option<Waker>]>,
 }
 
 impl PollGroup {
-    /// Passes that start with the first member.
+    /// Creates a group whose first pass starts with the first member.
     pub(crate) fn new(members: usize) -> Self {
         Self {
             members,
@@ -54,7 +53,7 @@ impl PollGroup {
         }
     }
 
-    /// Passes that start with a member chosen at random.
+    /// Creates a group whose first pass starts with a random member.
     pub(crate) fn random(members: usize) -> Self {
         let mut group = Self::new(members);
         if members > 1 {
@@ -64,7 +63,7 @@ impl PollGroup {
         group
     }
 
-    /// Passes in the order of the members.
+    /// Creates a group whose passes all start with the first member.
     pub(crate) fn biased(members: usize) -> Self {
         Self {
             order: PollOrder::Biased,
@@ -72,8 +71,8 @@ impl PollGroup {
         }
     }
 
-    /// Shows the members that may have something to say to `poll`, until it
-    /// returns something. A member that is done may be shown again.
+    /// Calls `poll` for each member that may be ready, until it returns `Some`. A member
+    /// that is done may be polled again.
     pub(crate) fn poll_members<R>(
         &mut self,
         cx: &mut Context<'_>,
@@ -164,7 +163,7 @@ impl MemberWakers {
     }
 }
 
-/// The woken members of a word; those not looked at go back, also if a poll
+/// The woken members of one word. Those that were not polled go back, also if a poll
 /// panics.
 struct WokenWord<'a> {
     set: &'a WakeSet,
@@ -173,7 +172,7 @@ struct WokenWord<'a> {
 }
 
 impl<'a> WokenWord<'a> {
-    /// Those of the word that are in `wanted`.
+    /// Takes the woken members that are in `wanted`.
     fn take(set: &'a WakeSet, word: usize, wanted: u64) -> Self {
         let mut taken = Self {
             set,
@@ -189,7 +188,7 @@ impl<'a> WokenWord<'a> {
         (self.bits != 0).then_some(self.word * WORD + bit)
     }
 
-    /// The member counts as looked at.
+    /// Removes `member`, which is polled now.
     fn mark_polled(&mut self, member: usize) {
         self.bits &= !(1 << (member % WORD));
     }

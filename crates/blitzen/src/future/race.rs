@@ -1,7 +1,7 @@
 //! The first of several futures; the others are dropped.
 //!
-//! C1. The losers are dropped in the poll that finds the winner: whoever holds
-//!     on to a finished [`Race`] holds on to nothing of theirs.
+//! C1. The other futures are dropped in the poll that finds the first: a finished
+//!     [`Race`] holds nothing of theirs.
 
 use std::fmt;
 use std::future::Future;
@@ -13,35 +13,40 @@ use pin_project_lite::pin_project;
 use super::pin_element::pin_element;
 use super::poll_group::PollGroup;
 
-/// Waits for the first of several futures with the same output, and drops the
-/// others.
+/// Waits for the first of several futures with the same output, drops the others, and
+/// returns the output.
+///
+/// It accepts a tuple of up to twelve futures, an array, or a `Vec`. See
+/// [`either`](super::either()) for two futures with different outputs, and
+/// [`select_all`](super::select_all) to keep the other futures.
+///
+/// The other futures are dropped before the output is returned. So nothing they hold,
+/// such as a lock, can block what follows; compare [`select!`](crate::select!) with
+/// futures that are polled by reference.
+///
+/// The first poll starts with a random future, and each later poll starts one future
+/// further. See [`biased`](Race::biased) for a fixed order.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::future::{pending, race, ready};
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// assert_eq!(race((pending(), ready(42))).await, 42);
 /// assert_eq!(race([ready(42), ready(42)]).await, 42);
 /// assert_eq!(race(vec![ready(42); 100]).await, 42);
-/// # })
+/// # }
 /// ```
 ///
-/// It takes a tuple of up to twelve, an array, or a `Vec`. For two with
-/// different outputs there is [`either`](super::either()), for collections of
-/// which the rest is still wanted [`select_all`](super::select_all).
-///
-/// The losers are dropped before the output is returned, so nothing they hold
-/// can stand in the way of what comes after: `match race(…).await` has not the
-/// danger of a [`select!`](crate::select!) that waits for references.
-///
-/// Where a poll starts is chosen at random at first and moves on by one each
-/// time, unless [`biased`](Race::biased).
-///
 /// # Cancel safety
-/// As cancel safe as each of the futures: all but one are dropped unfinished,
-/// always.
+///
+/// All futures but one are always dropped before they are done: each of them should
+/// be cancel safe.
 ///
 /// # Panics
-/// If there are no futures: nothing would ever come.
+///
+/// Panics if there are no futures.
 #[track_caller]
 pub fn race<R: Raceable>(futures: R) -> Race<R> {
     let racers = futures.into_racers();
@@ -55,6 +60,18 @@ pub fn race<R: Raceable>(futures: R) -> Race<R> {
 
 pin_project! {
     /// The future of [`race`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::future::{Race, Ready, race, ready};
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let first: Race<[Ready<u32>; 2]> = race([ready(1), ready(1)]);
+    /// assert_eq!(first.await, 1);
+    /// # }
+    /// ```
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Race<R: Raceable> {
         #[pin]
@@ -64,13 +81,16 @@ pin_project! {
 }
 
 impl<R: Raceable> Race<R> {
-    /// Polls the futures in the order in which they were given.
+    /// Polls the futures in the order in which they were given, every time.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use blitzen::future::{race, ready};
-    /// # blitzen_util::block_on::block_on(async {
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// assert_eq!(race((ready(1), ready(2))).biased().await, 1);
-    /// # })
+    /// # }
     /// ```
     pub fn biased(self) -> Self {
         let count = self.racers.as_ref().map_or(0, R::len);
@@ -111,10 +131,12 @@ impl<R: Raceable> fmt::Debug for Race<R> {
     }
 }
 
-/// Only the types listed at [`Raceable`].
+/// Implemented for the types that implement [`Raceable`], and no others.
 pub trait Sealed {}
 
-/// What [`race`] takes: tuples of futures, arrays, `Vec`s.
+/// The tuples, arrays and vectors of futures that [`race`] accepts.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::future::{Raceable, race, ready};
@@ -122,12 +144,13 @@ pub trait Sealed {}
 /// async fn first<R: Raceable<Output = u32>>(futures: R) -> u32 {
 ///     race(futures).await
 /// }
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// assert_eq!(first((ready(1), async { 1 })).await, 1);
-/// # })
+/// # }
 /// ```
 pub trait Raceable: Sealed {
-    /// What the winner returns.
+    /// The output of each future.
     type Output;
 
     /// The futures, ready to be pinned.
@@ -208,8 +231,8 @@ macro_rules! tuple {
 
             fn poll_racer(racers: Pin<&mut Self>, index: usize, cx: &mut Context<'_>) -> Poll<T> {
                 match index {
-                    // SAFETY: a field of a tuple is pinned with it, and nobody
-                    // moves one out.
+                    // SAFETY: a field moves only with its tuple, which is pinned,
+                    // and no code here moves it out.
                     $($index => unsafe { racers.map_unchecked_mut(|all| &mut all.$index) }.poll(cx),)*
                     _ => unreachable!("there is no racer {index}"),
                 }

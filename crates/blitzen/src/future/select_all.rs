@@ -1,4 +1,4 @@
-//! The first future of a collection; the others are handed back.
+//! The first future of a collection; the others are returned.
 
 use std::fmt;
 use std::future::Future;
@@ -7,32 +7,34 @@ use std::task::{Context, Poll};
 
 use super::poll_group::PollGroup;
 
-/// Waits for the first future of a collection, and hands back the others.
+/// Waits for the first future of a collection, and returns its output, its index in
+/// the collection, and the other futures in their order.
 ///
-/// The output comes with the index its future had in the collection, and with
-/// the other futures, in their order.
+/// The futures must be `Unpin`, since they are moved: box those that are not. If the
+/// others are not needed, use [`race`](super::race()), which drops them.
+///
+/// While the caller does not poll the returned futures, they keep what they hold, such
+/// as locks and places in queues.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::future::{pending, select_all, ready, Either};
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let futures = [Either::Left(pending()), Either::Right(ready(42))];
 /// let (output, index, others) = select_all(futures).await;
 /// assert_eq!((output, index, others.len()), (42, 1, 1));
-/// # })
+/// # }
 /// ```
 ///
-/// The futures must be `Unpin`, since they are moved: box the others. If they
-/// are not wanted, [`race`](super::race()) takes any futures and drops the
-/// losers.
-///
-/// While the caller holds the others and does not poll them, they hold what they
-/// hold: locks, and places in queues.
-///
 /// # Cancel safety
-/// Dropping it drops all the futures.
+///
+/// Dropping the future drops all futures.
 ///
 /// # Panics
-/// If there are no futures: nothing would ever come.
+///
+/// Panics if there are no futures.
 #[track_caller]
 pub fn select_all<I>(futures: I) -> SelectAll<I::Item>
 where
@@ -50,6 +52,18 @@ where
 }
 
 /// The future of [`select_all`].
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::future::{Ready, SelectAll, ready, select_all};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let first: SelectAll<Ready<u32>> = select_all([ready(1)]);
+/// assert_eq!(first.await.0, 1);
+/// # }
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct SelectAll<F> {
     futures: Vec<F>,
@@ -88,28 +102,37 @@ impl<F> fmt::Debug for SelectAll<F> {
     }
 }
 
-/// Waits for the first future of a collection that succeeds, and hands back
-/// those that have not ended.
+/// Waits for the first future of a collection that succeeds, and returns its output
+/// and the futures that are not done.
 ///
-/// A future that fails is dropped; if all do, the last error is returned.
+/// Futures that fail are dropped.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::future::{ready, select_ok};
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let mirrors = [ready(Err("unreachable")), ready(Ok("page"))];
 /// let (page, _others) = select_ok(mirrors).await.unwrap();
 /// assert_eq!(page, "page");
 ///
 /// let mirrors = [ready(Err::<(), _>("unreachable"))];
 /// assert_eq!(select_ok(mirrors).await.unwrap_err(), "unreachable");
-/// # })
+/// # }
 /// ```
 ///
 /// # Cancel safety
-/// Dropping it drops all the futures.
+///
+/// Dropping the future drops all futures.
+///
+/// # Errors
+///
+/// Returns the last error if all futures fail.
 ///
 /// # Panics
-/// If there are no futures: there is no error to return.
+///
+/// Panics if there are no futures.
 #[track_caller]
 pub fn select_ok<I, T, E>(futures: I) -> SelectOk<I::Item>
 where
@@ -125,9 +148,21 @@ where
 }
 
 /// The future of [`select_ok`].
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::future::{Ready, SelectOk, ready, select_ok};
+///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let first: SelectOk<Ready<Result<u32, ()>>> = select_ok([ready(Ok(1))]);
+/// assert_eq!(first.await.unwrap().0, 1);
+/// # }
+/// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct SelectOk<F> {
-    /// `None` where one has failed.
+    /// `None` for those that have failed.
     futures: Vec<Option<F>>,
     running: usize,
     group: PollGroup,

@@ -1,6 +1,6 @@
-//! All of a few futures, or the first error.
+//! All futures of a tuple or an array, or the first error.
 //!
-//! F1. An error drops every member in the poll that finds it.
+//! F1. An error drops all members in the poll that finds it.
 
 use std::fmt;
 use std::future::Future;
@@ -13,8 +13,16 @@ use super::maybe_done::{MaybeDone, maybe_done};
 use super::pin_element::pin_element;
 use super::poll_group::PollGroup;
 
-/// Waits until all futures of a tuple or an array have succeeded, or one has
+/// Waits until all futures of a tuple or an array have succeeded, or until one has
 /// failed.
+///
+/// This is [`try_join!`](crate::try_join!) as a function. The first error is returned
+/// at once; the other futures are dropped before. See
+/// [`try_join_all`](super::try_join_all()) for collections.
+///
+/// Each poll starts with another future than the one before.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::future::try_join;
@@ -22,22 +30,22 @@ use super::poll_group::PollGroup;
 /// async fn number(text: &str) -> Result<u32, std::num::ParseIntError> {
 ///     text.parse()
 /// }
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// assert_eq!(try_join((number("1"), number("2"))).await, Ok((1, 2)));
 /// assert_eq!(try_join(["1", "2"].map(number)).await, Ok([1, 2]));
 /// assert!(try_join(["1", "two"].map(number)).await.is_err());
-/// # })
+/// # }
 /// ```
 ///
-/// What [`try_join!`](crate::try_join!) does in place, as a value. The first
-/// error is returned at once, and the other futures are dropped before that.
-/// For collections there is [`try_join_all`](super::try_join_all()).
-///
-/// Each poll starts one future later than the one before.
-///
 /// # Cancel safety
-/// Dropping it, or an error, drops all the futures, and the outputs of those
-/// that were done.
+///
+/// Dropping the future drops all futures, and the outputs of those that are done. So
+/// does an error.
+///
+/// # Errors
+///
+/// Returns the first error of a future.
 pub fn try_join<J: TryJoinable>(futures: J) -> TryJoin<J> {
     let members = futures.into_members();
     TryJoin {
@@ -48,6 +56,18 @@ pub fn try_join<J: TryJoinable>(futures: J) -> TryJoin<J> {
 
 pin_project! {
     /// The future of [`try_join`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::future::{Ready, TryJoin, ready, try_join};
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let one: TryJoin<(Ready<Result<u32, ()>>,)> = try_join((ready(Ok(1)),));
+    /// assert_eq!(one.await, Ok((1,)));
+    /// # }
+    /// ```
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct TryJoin<J: TryJoinable> {
         #[pin]
@@ -87,11 +107,12 @@ impl<J: TryJoinable> fmt::Debug for TryJoin<J> {
     }
 }
 
-/// Only the types listed at [`TryJoinable`].
+/// Implemented for the types that implement [`TryJoinable`], and no others.
 pub trait Sealed {}
 
-/// What [`try_join`] takes: tuples of futures, and arrays, whose outputs are
-/// `Result`s with one error.
+/// The tuples and arrays of fallible futures that [`try_join`] accepts.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::future::{TryJoinable, try_join};
@@ -103,18 +124,19 @@ pub trait Sealed {}
 ///     let (one, two) = try_join(futures).await?;
 ///     Ok(one + two)
 /// }
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// assert_eq!(both((async { Ok(1) }, async { Ok(2) })).await, Ok(3));
-/// # })
+/// # }
 /// ```
 pub trait TryJoinable: Sealed {
-    /// What all outputs are the `Ok` of.
+    /// The outputs of all futures, without the `Ok`.
     type Output;
 
-    /// What each of them can fail with.
+    /// The error of each future.
     type Error;
 
-    /// The futures or what became of them.
+    /// The futures, or their outputs.
     #[doc(hidden)]
     type Members;
 
@@ -162,7 +184,7 @@ impl<T, E, F: Future<Output = Result<T, E>>, const N: usize> TryJoinable for [F;
     }
 
     fn is_done(members: &Self::Members) -> bool {
-        !members.iter().any(MaybeDone::is_waiting)
+        !members.iter().any(MaybeDone::is_pending)
     }
 
     fn take(mut members: Pin<&mut Self::Members>) -> [T; N] {
@@ -198,8 +220,8 @@ macro_rules! tuple {
                 cx: &mut Context<'_>,
             ) -> Poll<Result<(), Error>> {
                 match index {
-                    // SAFETY: a field of a tuple is pinned with it, and nobody
-                    // moves one out.
+                    // SAFETY: a field moves only with its tuple, which is pinned,
+                    // and no code here moves it out.
                     $($index => unsafe { members.map_unchecked_mut(|all| &mut all.$index) }
                         .poll_ok(cx),)*
                     _ => unreachable!("there is no member {index}"),
@@ -207,7 +229,7 @@ macro_rules! tuple {
             }
 
             fn is_done(members: &Self::Members) -> bool {
-                $(!members.$index.is_waiting())&&*
+                $(!members.$index.is_pending())&&*
             }
 
             fn take(mut members: Pin<&mut Self::Members>) -> Self::Output {

@@ -1,5 +1,4 @@
-//! A stream that blocks, used by tasks: its operations run on the pool of
-//! threads for that, one at a time.
+//! A blocking stream whose operations run on the blocking pool, one at a time.
 //!
 //! ```text
 //!            spawn                       done
@@ -7,11 +6,11 @@
 //!                        └── cancelled, panicked ──► Lost
 //! ```
 //!
-//! L1. A job has the stream and the buffer; they come back with its result.
-//! L2. What a write has taken is in its job, which runs even if the runtime
-//!     shuts down. An error of it is told to the next operation.
-//! L3. What a job has read, and nobody has taken, stays in the buffer: dropping
-//!     a future loses nothing.
+//! L1. A job owns the stream and the buffer, and returns them with its result.
+//! L2. The bytes that a write took are in its job, which runs even if the runtime
+//!     shuts down. The next operation returns its error.
+//! L3. Bytes that a job read, and nobody took, stay in the buffer: dropping a future
+//!     loses nothing.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -23,13 +22,13 @@ use blitzen_task::{JoinHandle, SpawnMeta};
 
 use crate::runtime::Handle;
 
-/// The most bytes one job moves.
+/// The most bytes that one job reads or writes.
 const MAX_TRANSFER: usize = 2 * 1024 * 1024;
 
-/// A job reads at least this much, since getting one done costs more than that.
+/// A job reads at least this much: starting it costs more than reading that.
 const MIN_READ: usize = 8 * 1024;
 
-/// A stream that blocks.
+/// A blocking stream with the traits of asynchronous ones.
 pub(crate) struct Blocking<T>(BlockingState<T>);
 
 enum BlockingState<T> {
@@ -38,11 +37,11 @@ enum BlockingState<T> {
     Lost,
 }
 
-/// What goes into a job and comes back (L1).
+/// What a job owns while it runs, and returns (L1).
 struct StreamBuffer<T> {
     stream: T,
     bytes: Vec<u8>,
-    /// How many of the bytes have been taken already.
+    /// How many of the bytes were returned by `poll_read`.
     taken: usize,
     /// Whether something was written since the last flush.
     needs_flush: bool,
@@ -64,7 +63,7 @@ impl<T: Send + Unpin + 'static> Blocking<T> {
         }))
     }
 
-    /// Waits until no job is under way. Tells the error of the last one.
+    /// Waits until no job is running, and returns the error of the last one.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&mut StreamBuffer<T>>> {
         if let BlockingState::Busy(job) = &mut self.0 {
             let (state, result) = match ready!(Pin::new(job).poll(cx)) {
@@ -81,12 +80,12 @@ impl<T: Send + Unpin + 'static> Blocking<T> {
         }
         match &mut self.0 {
             BlockingState::Idle(buffer) => Poll::Ready(Ok(buffer)),
-            BlockingState::Busy(_) => unreachable!("it was waited for"),
+            BlockingState::Busy(_) => unreachable!("the job has ended"),
             BlockingState::Lost => Poll::Ready(Err(blitzen_driver::gone())),
         }
     }
 
-    /// Starts a job. The stream is idle.
+    /// Starts a job. No other job may be running.
     #[track_caller]
     fn start(
         &mut self,
@@ -109,12 +108,12 @@ impl<T: Read + Send + Unpin + 'static> AsyncRead for Blocking<T> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Somebody may have started it, and not waited for it (L3).
+        // A future that was dropped may have started the job (L3).
         let mut has_read = matches!(self.0, BlockingState::Busy(_));
         loop {
             let buffer = ready!(self.poll_idle(cx))?;
             let rest = buffer.rest();
-            // Nothing from a job that has read is the end.
+            // A job that read nothing has found the end.
             if !rest.is_empty() || has_read || buf.remaining() == 0 {
                 let count = rest.len().min(buf.remaining());
                 buf.put_slice(&rest[..count]);
@@ -153,7 +152,7 @@ impl<T: Write + Send + Unpin + 'static> AsyncWrite for Blocking<T> {
         buffer.bytes.extend_from_slice(&buf[..count]);
         buffer.needs_flush = true;
         self.start(|buffer| buffer.stream.write_all(&buffer.bytes));
-        // A runtime that is gone has refused the job.
+        // A runtime that has shut down refuses the job.
         if let BlockingState::Busy(job) = &self.0
             && job.is_finished()
         {
@@ -184,7 +183,7 @@ mod tests {
     use blitzen_io::{AsyncReadExt, AsyncWriteExt};
     use std::sync::{Arc, Mutex};
 
-    /// Takes three bytes at a time, and fails when told to.
+    /// A writer that takes three bytes at a time, or fails.
     #[derive(Clone, Default)]
     struct ShortWriter {
         written: Arc<Mutex<Vec<u8>>>,
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_there_after_the_flush() {
+    fn bytes_are_written_after_a_flush() {
         let writer = ShortWriter::default();
         let mut stream = Blocking::new(writer.clone());
         runtime().block_on(async {
@@ -229,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_to_the_next_operation() {
+    fn the_next_operation_returns_the_error_of_a_write() {
         let writer = ShortWriter {
             fail: true,
             ..ShortWriter::default()
         };
         let mut stream = Blocking::new(writer);
         runtime().block_on(async {
-            // The first may hear of it already, if the job is quick.
+            // The write itself returns it if the job is quick.
             let first = stream.write_all(b"hello").await;
             let second = stream.flush().await;
             assert!(first.is_err() || second.is_err());
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_write_took_is_written_although_the_runtime_goes() {
+    fn bytes_that_a_write_took_are_written_although_the_runtime_shuts_down() {
         let writer = ShortWriter::default();
         let mut stream = Blocking::new(writer.clone());
         let runtime = runtime();
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_after_the_end_of_the_runtime_is_an_error() {
+    fn a_write_after_the_shutdown_of_the_runtime_is_an_error() {
         let runtime = runtime();
         let _inside = runtime.enter();
         let handle = runtime.handle().clone();

@@ -1,25 +1,26 @@
-//! Reading into memory that need not be initialised.
+//! Reading into the spare capacity of a `BufMut`.
 
 use std::io;
 use std::mem::MaybeUninit;
 
 use bytes::BufMut;
 
-/// Lets `read` put bytes into the free part of `buf`, and counts them as there.
+/// Lets `read` write into the spare capacity of `buf`, and advances `buf` by what
+/// was read.
 ///
 /// # Safety
-/// If `read` answers `Ok((n, _))`, the first `n` bytes of what it was given are
-/// initialised.
+///
+/// If `read` returns `Ok((n, _))`, it must have initialised the first `n` bytes of
+/// its argument.
 pub(crate) unsafe fn fill_buf_mut<B: BufMut + ?Sized, R>(
     buf: &mut B,
     read: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, R)>,
 ) -> io::Result<(usize, R)> {
-    // SAFETY: `read` may only write initialised bytes into it, as anybody may
-    // through a `&mut [MaybeUninit<u8>]` without making bytes that are
-    // initialised uninitialised again: the system calls behind it never do.
+    // SAFETY: the system calls in `read` write initialised bytes only, so they make no
+    // initialised byte uninitialised.
     let room = unsafe { buf.chunk_mut().as_uninit_slice_mut() };
     let (count, rest) = read(room)?;
-    // SAFETY: initialised, by the caller's word.
+    // SAFETY: the first `count` bytes are initialised, by this function's contract.
     unsafe { buf.advance_mut(count) };
     Ok((count, rest))
 }

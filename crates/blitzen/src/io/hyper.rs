@@ -1,4 +1,4 @@
-//! What hyper asks of a runtime: streams, a timer, an executor.
+//! The streams, timer and executor that hyper asks of a runtime.
 //!
 //! ```
 //! use std::convert::Infallible;
@@ -49,7 +49,7 @@ pub use blitzen_io::hyper::HyperIo;
 
 use crate::time::{Instant, Sleep, sleep, sleep_until};
 
-/// The current runtime's timers, as hyper wants them.
+/// The timers of the current runtime, for hyper.
 ///
 /// # Examples
 ///
@@ -69,13 +69,13 @@ use crate::time::{Instant, Sleep, sleep, sleep_until};
 ///
 /// # Panics
 ///
-/// Sleeping panics outside a runtime, and in one without timers.
+/// Its methods that sleep panic outside a runtime, and in a runtime without timers.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct HyperTimer;
 
 impl HyperTimer {
-    /// The timer.
+    /// Creates the timer.
     ///
     /// # Examples
     ///
@@ -125,13 +125,13 @@ impl rt::Timer for HyperTimer {
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, deadline: std::time::Instant) {
         match sleep.as_mut().downcast_mut_pin::<HyperSleep>() {
             Some(sleep) => sleep.project().sleep.reset(Instant::from_std(deadline)),
-            // Somebody else's.
+            // The sleep of another timer.
             None => *sleep = self.sleep_until(deadline),
         }
     }
 }
 
-/// Spawns what hyper has to do in the background, on the current runtime.
+/// An executor that spawns hyper's background tasks on the current runtime.
 ///
 /// # Examples
 ///
@@ -146,12 +146,16 @@ impl rt::Timer for HyperTimer {
 /// is_done.await.unwrap();
 /// # }
 /// ```
+///
+/// # Panics
+///
+/// Executing panics outside a runtime.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct HyperExecutor;
 
 impl HyperExecutor {
-    /// The executor.
+    /// Creates the executor.
     ///
     /// # Examples
     ///
@@ -169,7 +173,7 @@ where
 {
     #[track_caller]
     fn execute(&self, future: F) {
-        drop(crate::spawn(future)); // a task without a handle runs on its own
+        drop(crate::spawn(future)); // a task runs on without its handle
     }
 }
 

@@ -1,19 +1,31 @@
-//! Reading and writing: the traits, the combinators, foreign descriptors, and
-//! the standard streams.
+//! Traits, buffers and combinators for reading and writing, and the standard streams.
 //!
 //! ```
 //! use blitzen::io::{AsyncReadExt, AsyncWriteExt};
 //!
 //! # #[blitzen::main(flavor = "current_thread")]
 //! # async fn main() -> std::io::Result<()> {
-//! let (mut one, mut other) = blitzen::io::duplex(64);
-//! one.write_all(b"hello").await?;
+//! let (mut client, mut server) = blitzen::io::duplex(64);
+//! client.write_all(b"hello").await?;
 //! let mut bytes = [0; 5];
-//! other.read_exact(&mut bytes).await?;
+//! server.read_exact(&mut bytes).await?;
 //! assert_eq!(&bytes, b"hello");
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | | |
+//! |---|---|
+//! | traits that streams implement | [`AsyncRead`], [`AsyncWrite`], [`AsyncBufRead`], [`AsyncSeek`] |
+//! | methods to call | [`AsyncReadExt`], [`AsyncWriteExt`], [`AsyncBufReadExt`], [`AsyncSeekExt`] |
+//! | the buffer of a read | [`ReadBuf`] |
+//! | buffered streams | [`BufReader`], [`BufWriter`], [`BufStream`] |
+//! | copying | [`copy`], [`copy_buf`], [`copy_bidirectional`] |
+//! | streams in memory | [`duplex`], [`simplex`], [`empty`], [`repeat`], [`sink`] |
+//! | one stream as two, two as one | [`split`], [`join`] |
+//! | buffers that an operation owns | [`owned`] |
+//! | the standard streams | [`stdin`], [`stdout`], [`stderr`] |
+//! | readiness of any descriptor | `unix::AsyncFd` |
 
 #[doc(inline)]
 pub use blitzen_driver::{Interest, Ready};

@@ -1,9 +1,9 @@
-//! A source of events and its registration: what sockets and pipes are made of.
+//! An event source and its registration: the base of sockets and pipes.
 //!
 //! E1. The source is there until [`into_inner`](PollEvented::into_inner) or `drop`
 //!     takes it.
-//! E2. It leaves the selector before it is closed or handed out: a duplicate of
-//!     the descriptor may live on elsewhere.
+//! E2. It is deregistered before it is closed or returned: a duplicate of the
+//!     descriptor may live on elsewhere.
 
 use std::fmt;
 use std::io;
@@ -16,12 +16,12 @@ use mio::event::Source;
 use crate::runtime::Inner;
 use crate::runtime::io::{current, drivers_for_new_source, register};
 
-/// What a socket that is read and written waits for.
+/// The interest of sockets that are read and written.
 pub(crate) const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
-/// A source that is registered with the runtime it was made in.
+/// An event source and its registration with a runtime.
 pub(crate) struct PollEvented<S: Source> {
-    /// `None` only on the way out (E1).
+    /// `None` only while it is dropped or taken (E1).
     source: Option<S>,
     registration: Registration,
 }
@@ -30,10 +30,11 @@ impl<S: Source> UnwindSafe for PollEvented<S> {}
 impl<S: Source> RefUnwindSafe for PollEvented<S> {}
 
 impl<S: Source> PollEvented<S> {
-    /// Registers a source, which counts as `initially` ready until tried.
+    /// Registers `source`, which counts as `initially` ready until it is tried.
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    ///
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[track_caller]
     pub(crate) fn new(mut source: S, interest: Interest, initially: Ready) -> io::Result<Self> {
         let registration = register(&mut source, interest, initially)?;
@@ -43,11 +44,12 @@ impl<S: Source> PollEvented<S> {
         })
     }
 
-    /// Registers what is read and written: see
+    /// Registers `source` for reading and writing. See
     /// [`Driver::register_stream`](blitzen_driver::Driver::register_stream).
     ///
     /// # Panics
-    /// Outside a runtime, and in one without I/O.
+    ///
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[track_caller]
     pub(crate) fn stream(mut source: S, initially: Ready) -> io::Result<Self>
     where
@@ -62,7 +64,7 @@ impl<S: Source> PollEvented<S> {
         })
     }
 
-    /// The same as [`new`](Self::new), with a runtime that has I/O and need not be the current one.
+    /// Registers `source` like [`new`](Self::new), with `runtime`, which has I/O.
     pub(crate) fn new_in(
         mut source: S,
         interest: Interest,
@@ -77,13 +79,13 @@ impl<S: Source> PollEvented<S> {
         })
     }
 
-    /// What is known of the source, and ways to wait for more.
+    /// Returns the registration, which knows the readiness.
     #[inline]
     pub(crate) fn registration(&self) -> &Registration {
         &self.registration
     }
 
-    /// Gives the source back, as it was before.
+    /// Deregisters the source, and returns it.
     pub(crate) fn into_inner(mut self) -> io::Result<S> {
         match self.source.take() {
             Some(mut source) => {
@@ -110,8 +112,8 @@ impl<S: Source> Deref for PollEvented<S> {
 impl<S: Source> Drop for PollEvented<S> {
     fn drop(&mut self) {
         if let Some(mut source) = self.source.take() {
-            // E2. It fails if somebody has closed the descriptor behind our
-            // back; then there is nothing left to take away.
+            // E2. It fails if somebody else closed the descriptor. Then
+            // there is nothing to deregister.
             let _ = self.registration.deregister(&mut source);
         }
     }

@@ -1,4 +1,4 @@
-//! The standard streams, whose operations block and so run on the pool.
+//! The standard streams. Their operations block, and so run on the blocking pool.
 
 use std::fmt;
 use std::io;
@@ -9,11 +9,11 @@ use blitzen_io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::blocking::Blocking;
 
-/// The standard input.
+/// A handle to the standard input of the process.
 ///
-/// A read that has begun cannot be called off: a runtime that is dropped waits
-/// for it. An interactive program does better with a thread of its own for the
-/// input, or ends with [`shutdown_background`](crate::runtime::Runtime::shutdown_background).
+/// A read runs on the blocking pool and cannot be cancelled: dropping the runtime
+/// waits for it. Interactive programs should read from a thread of their own, or end
+/// with [`shutdown_background`](crate::runtime::Runtime::shutdown_background).
 ///
 /// # Examples
 ///
@@ -32,13 +32,14 @@ use super::blocking::Blocking;
 ///
 /// # Panics
 ///
-/// Reading and writing need a runtime.
+/// Reading panics outside a runtime.
 pub struct Stdin(Blocking<io::Stdin>);
 
-/// The standard output.
+/// A handle to the standard output of the process.
 ///
-/// What was written appears after a flush, if not before: `write` returns when
-/// the bytes have been handed over. Writes of several tasks may mix.
+/// A write returns when the bytes were handed to the blocking pool. Call
+/// [`flush`](crate::io::AsyncWriteExt::flush) to wait until they are written. Writes
+/// of several tasks may be interleaved.
 ///
 /// # Examples
 ///
@@ -53,9 +54,16 @@ pub struct Stdin(Blocking<io::Stdin>);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Panics
+///
+/// Writing panics outside a runtime.
 pub struct Stdout(Blocking<io::Stdout>);
 
-/// The standard error.
+/// A handle to the standard error of the process.
+///
+/// A write returns when the bytes were handed to the blocking pool. Call
+/// [`flush`](crate::io::AsyncWriteExt::flush) to wait until they are written.
 ///
 /// # Examples
 ///
@@ -68,9 +76,14 @@ pub struct Stdout(Blocking<io::Stdout>);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Panics
+///
+/// Writing panics outside a runtime.
 pub struct Stderr(Blocking<io::Stderr>);
 
-/// A new handle to the standard input. Handles share what std has buffered.
+/// Creates a handle to the standard input. All handles share the buffer of
+/// [`std::io::stdin`].
 ///
 /// # Examples
 ///
@@ -82,7 +95,7 @@ pub fn stdin() -> Stdin {
     Stdin(Blocking::new(io::stdin()))
 }
 
-/// A new handle to the standard output.
+/// Creates a handle to the standard output.
 ///
 /// # Examples
 ///
@@ -94,7 +107,7 @@ pub fn stdout() -> Stdout {
     Stdout(Blocking::new(io::stdout()))
 }
 
-/// A new handle to the standard error.
+/// Creates a handle to the standard error.
 ///
 /// # Examples
 ///

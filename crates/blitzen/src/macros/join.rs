@@ -1,15 +1,30 @@
-/// Waits for several futures at once and returns all their outputs, as a tuple.
+/// Waits for several futures at once, and returns their outputs as a tuple.
+///
+/// The call accepts any number of futures, of any types, and values that convert into
+/// futures. All of them run on the calling task: concurrently, not in parallel. Spawn them,
+/// and join the handles, to use more than one worker.
+///
+/// See [`join_all`] for futures in a collection, and [`future::join`] for a function that
+/// does the same.
+///
+/// # Order
+///
+/// Each time the task is woken, the futures that are not done are polled, starting with
+/// another one than the time before: a future that spends the task's budget cannot starve
+/// the others. With `biased;` in front the futures are polled in the order in which they
+/// are written. That costs a little less, and leaves fairness to the caller.
+///
+/// # Examples
 ///
 /// ```
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let (number, word) = blitzen::join!(async { 1 }, async { "two" });
 /// assert_eq!((number, word), (1, "two"));
-/// # })
+/// # }
 /// ```
 ///
-/// Any number of futures of any types, or of values that turn into futures. All
-/// of them run on the calling task: concurrently, not in parallel. To use more
-/// than one worker, spawn them and join the handles:
+/// On several workers:
 ///
 /// ```
 /// #[blitzen::main]
@@ -21,28 +36,20 @@
 /// }
 /// ```
 ///
-/// Where the futures are in a collection, see [`join_all`]; where no macro
-/// fits, [`future::join`].
-///
-/// # Order
-///
-/// Each time the task is woken, the futures that are not done are polled,
-/// starting with another one than the time before: one that uses up the task's
-/// budget cannot starve the others. With `biased;` in front they are polled in
-/// the order in which they are written, which costs a little less; then the
-/// fairness is yours to see to.
+/// In a fixed order:
 ///
 /// ```
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let outputs = blitzen::join!(biased; async { 1 }, async { 2 });
 /// assert_eq!(outputs, (1, 2));
-/// # })
+/// # }
 /// ```
 ///
 /// # Cancel safety
 ///
-/// Dropping the future that contains the call drops all the futures, and the
-/// outputs of those that were done.
+/// Dropping the future that contains the call drops all futures, and the outputs of those
+/// that are done.
 ///
 /// [`join_all`]: crate::future::join_all
 /// [`future::join`]: crate::future::join
@@ -56,40 +63,41 @@ macro_rules! join {
     };
 }
 
-/// Waits for several futures at once until all have succeeded or one has
-/// failed.
+/// Waits for several futures at once until all have succeeded or one has failed.
 ///
-/// Each future must return a `Result` with the same error. The outputs come as
-/// `Ok` of a tuple; the first error comes at once, and the other futures are
-/// dropped.
+/// Each future must return a `Result`, and all must have the same error type. The call
+/// returns `Ok` with a tuple of the outputs, or the first error. The first error is
+/// returned at once; the other futures are dropped.
+///
+/// See [`try_join_all`] for futures in a collection, and [`future::try_join`] for a
+/// function that does the same. The order of polling is that of [`join!`](crate::join!),
+/// `biased;` included.
+///
+/// # Examples
 ///
 /// ```
-/// # blitzen_util::block_on::block_on(async {
 /// async fn number(text: &str) -> Result<u32, std::num::ParseIntError> {
 ///     text.parse()
 /// }
 ///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let both = blitzen::try_join!(number("1"), number("2"));
 /// assert_eq!(both, Ok((1, 2)));
 ///
 /// let failed = blitzen::try_join!(number("1"), number("two"));
 /// assert!(failed.is_err());
-/// # })
+/// # }
 /// ```
-///
-/// Where the futures are in a collection, see [`try_join_all`]; where no macro
-/// fits, [`future::try_join`].
-///
-/// # Order
-///
-/// As in [`join!`](crate::join!): each poll starts with another future, unless
-/// `biased;` stands in front.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future that contains the call drops all the futures, and the
-/// outputs of those that were done. So does an error: a future that must not
-/// stop halfway does not belong here.
+/// Dropping the future that contains the call drops all futures, and the outputs of those
+/// that are done. So does an error: use only futures that may stop at any `.await`.
+///
+/// # Errors
+///
+/// Returns the first error of a future.
 ///
 /// [`try_join_all`]: crate::future::try_join_all
 /// [`future::try_join`]: crate::future::try_join

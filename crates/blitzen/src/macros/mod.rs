@@ -1,7 +1,7 @@
-//! The macros: `select!` and its safer twin, `join!`, `try_join!`, `pin!`.
+//! The macros `select!`, `select_owned!`, `join!`, `try_join!` and `pin!`.
 //!
-//! Each is a thin `macro_rules!` that adds the path of this crate; what it
-//! expands to is written in `blitzen-macros` and uses [`support`] only.
+//! Each is a `macro_rules!` that adds the path of this crate. The expansion is written in
+//! `blitzen-macros` and uses [`support`] only.
 
 mod join;
 mod pin;

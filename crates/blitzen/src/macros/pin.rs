@@ -1,34 +1,38 @@
-/// Pins values where they stand, on the stack or in the enclosing future.
+/// Pins values on the stack, or in the enclosing future.
 ///
-/// A name given to it becomes a `Pin<&mut _>` to the value it had:
+/// `pin!(name)` shadows `name` with a `Pin<&mut _>` to its value. `pin! { let name =
+/// value; }` creates the value first. Both accept several names.
+///
+/// A future must be pinned before a loop can poll it by reference in
+/// [`select!`](crate::select!). [`std::pin::pin!`] pins the value of an expression.
+///
+/// # Examples
 ///
 /// ```
-/// # blitzen_util::block_on::block_on(async {
 /// async fn answer() -> u32 {
 ///     42
 /// }
 ///
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// let future = answer();
 /// blitzen::pin!(future);
 /// assert_eq!((&mut future).await, 42);
-/// # })
+/// # }
 /// ```
 ///
-/// A future must be pinned like this before a loop can wait for it by
-/// reference in [`select!`](crate::select!). Several names can be given, and
-/// values can be made on the spot:
+/// With `let`:
 ///
 /// ```
-/// # blitzen_util::block_on::block_on(async {
+/// # #[blitzen::main(flavor = "current_thread")]
+/// # async fn main() {
 /// blitzen::pin! {
 ///     let one = async { 1 };
 ///     let two = async { 2 };
 /// }
 /// assert_eq!(blitzen::join!(one, two), (1, 2));
-/// # })
+/// # }
 /// ```
-///
-/// `std::pin::pin!` does the same for an expression.
 #[macro_export]
 macro_rules! pin {
     ($($name:ident),* $(,)?) => { $(

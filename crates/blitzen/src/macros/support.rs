@@ -15,32 +15,32 @@ pub use blitzen_util::coop::poll_budget_available;
 pub use crate::future::maybe_done::maybe_done;
 pub use crate::future::owned_branch;
 
-/// A branch to look at first: a number below `count`.
+/// Returns the branch to poll first, a random number below `count`.
 pub fn thread_rng_n(count: u32) -> u32 {
     blitzen_util::rng::thread_below(count)
 }
 
-/// As a function, so that the expansion names no trait.
+/// Calls `into_future`, so that the expansion names no trait.
 #[inline(always)]
 pub fn into_future<F: IntoFuture>(future: F) -> F::IntoFuture {
     future.into_future()
 }
 
-/// What a `select!` without `else` does when nothing is left to wait for.
+/// Panics for a `select!` without `else` whose branches are all disabled.
 #[cold]
 #[track_caller]
 pub fn all_branches_disabled() -> ! {
     panic!("all branches are disabled and there is no else branch")
 }
 
-/// The arm that only asks whether a pattern matches.
+/// The body of the arm that tests whether a pattern matches.
 #[cold]
 pub fn never_taken() -> ! {
     unreachable!("the guard of this arm is always false")
 }
 
-/// The pattern matched a moment ago: only one that depends on something
-/// mutable could have changed its mind.
+/// Panics because a pattern that matched before does not match now. Only a pattern
+/// that depends on something mutable can do that.
 #[cold]
 #[track_caller]
 pub fn pattern_no_longer_matches() -> ! {

@@ -1,8 +1,8 @@
 //! A foreign descriptor whose readiness the runtime watches.
 //!
-//! F1. The descriptor stays registered from [`register`](AsyncFd::register)
-//!     until `into_inner` or `drop`; both take it from the selector before the
-//!     value goes on or away.
+//! F1. The descriptor stays registered from [`register`](AsyncFd::register) until
+//!     `into_inner` or `drop`. Both deregister it before the value is returned or
+//!     dropped.
 
 use std::error::Error;
 use std::fmt;
@@ -17,14 +17,14 @@ use mio::unix::SourceFd;
 use crate::io::BOTH;
 use crate::runtime::io::register;
 
-/// A descriptor of any kind (a socket of a C library, a device, a timer) whose
-/// readiness can be awaited.
+/// A file descriptor of any kind whose readiness a task can wait for: a socket of a
+/// C library, a device, a timer.
 ///
-/// The descriptor must be in non-blocking mode, and the system's selector must
-/// know its kind: regular files are none. Readiness is remembered until an
-/// operation finds nothing to do, so an operation that would block has to be
-/// reported, which [`try_io`](AsyncFdReadyGuard::try_io) and
-/// [`async_io`](Self::async_io) do.
+/// The descriptor must be in non-blocking mode, and `epoll(7)`, or what takes its
+/// place, must support its kind; regular files are not supported. Readiness is
+/// cached until an operation finds nothing to do. So an operation that would block
+/// must be reported: [`try_io`](AsyncFdReadyGuard::try_io) and
+/// [`async_io`](Self::async_io) do that.
 ///
 /// # Examples
 ///
@@ -54,7 +54,7 @@ use crate::runtime::io::register;
 /// # }
 /// ```
 pub struct AsyncFd<T: AsRawFd> {
-    /// `None` only on the way out (F1).
+    /// `None` only while it is dropped or taken (F1).
     inner: Option<T>,
     registration: Registration,
 }
@@ -62,7 +62,7 @@ pub struct AsyncFd<T: AsRawFd> {
 impl<T: AsRawFd + UnwindSafe> UnwindSafe for AsyncFd<T> {}
 impl<T: AsRawFd + RefUnwindSafe> RefUnwindSafe for AsyncFd<T> {}
 
-/// Hidden lines of the examples: a pair, of which `ours` is registered.
+/// Hidden lines of the examples: a pair of streams, of which `ours` is registered.
 macro_rules! example {
     () => {
         "# use std::io::{Read, Write};
@@ -79,7 +79,7 @@ macro_rules! example {
 }
 
 impl<T: AsRawFd> AsyncFd<T> {
-    /// Registers a descriptor for reading and writing.
+    /// Registers the descriptor of `inner` for reading and writing.
     ///
     /// # Examples
     ///
@@ -92,23 +92,26 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Errors
     ///
-    /// What the system says of the descriptor, and the value back.
+    /// Returns the error of `epoll_ctl(2)`, such as
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) for a regular file,
+    /// together with `inner`.
     ///
     /// # Panics
     ///
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and in a runtime without I/O.
     ///
     /// # Safety
     ///
-    /// `as_raw_fd` answers the same open descriptor until the value is dropped:
-    /// nobody closes it before.
+    /// `as_raw_fd` must return the same open descriptor until the value is dropped.
+    /// Nobody may close it before.
     #[track_caller]
     pub unsafe fn register(inner: T) -> Result<Self, AsyncFdRegisterError<T>> {
         Self::open(inner, BOTH)
     }
 
-    /// Registers a descriptor for what one is interested in. Waiting for
-    /// anything else takes for ever.
+    /// Registers the descriptor of `inner` for `interest`.
+    ///
+    /// Waiting for anything else never ends.
     ///
     /// # Examples
     ///
@@ -128,15 +131,17 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Errors
     ///
-    /// What the system says of the descriptor, and the value back.
+    /// Returns the error of `epoll_ctl(2)`, such as
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) for a regular file,
+    /// together with `inner`.
     ///
     /// # Panics
     ///
-    /// Outside a runtime, and in one without I/O.
+    /// Panics outside a runtime, and in a runtime without I/O.
     ///
     /// # Safety
     ///
-    /// As for [`register`](Self::register).
+    /// The same as for [`register`](Self::register).
     #[track_caller]
     pub unsafe fn register_with_interest(
         inner: T,
@@ -145,28 +150,131 @@ impl<T: AsRawFd> AsyncFd<T> {
         Self::open(inner, interest)
     }
 
-    /// [`register`](Self::register), on nobody's word.
+    /// Registers the descriptor of `inner` like [`register`](Self::register), without a
+    /// promise that it stays open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #![allow(deprecated)]
+    /// use blitzen::io::unix::AsyncFd;
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (ours, _theirs) = std::os::unix::net::UnixStream::pair()?;
+    /// ours.set_nonblocking(true)?;
+    /// let ours = AsyncFd::new(ours)?;
+    /// ours.writable().await?.retain_ready();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `epoll_ctl(2)`.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[deprecated(note = "nothing keeps the descriptor open; use `AsyncFd::register`")]
     #[track_caller]
     pub fn new(inner: T) -> io::Result<Self> {
         Ok(Self::open(inner, BOTH)?)
     }
 
-    /// [`register_with_interest`](Self::register_with_interest), on nobody's word.
+    /// Registers the descriptor of `inner` like
+    /// [`register_with_interest`](Self::register_with_interest), without a promise that
+    /// it stays open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #![allow(deprecated)]
+    /// use blitzen::io::Interest;
+    /// use blitzen::io::unix::AsyncFd;
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let (ours, _theirs) = std::os::unix::net::UnixStream::pair()?;
+    /// ours.set_nonblocking(true)?;
+    /// let ours = AsyncFd::with_interest(ours, Interest::WRITABLE)?;
+    /// ours.writable().await?.retain_ready();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `epoll_ctl(2)`.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[deprecated(note = "nothing keeps the descriptor open; use `AsyncFd::register_with_interest`")]
     #[track_caller]
     pub fn with_interest(inner: T, interest: Interest) -> io::Result<Self> {
         Ok(Self::open(inner, interest)?)
     }
 
-    /// [`register`](Self::register), on nobody's word.
+    /// Registers the descriptor of `inner` like [`register`](Self::register), without a
+    /// promise that it stays open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #![allow(deprecated)]
+    /// use blitzen::io::unix::AsyncFd;
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let file = std::fs::File::open("/")?;
+    /// let (_file, error) = AsyncFd::try_new(file).unwrap_err().into_parts();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `epoll_ctl(2)`, together with `inner`.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[deprecated(note = "nothing keeps the descriptor open; use `AsyncFd::register`")]
     #[track_caller]
     pub fn try_new(inner: T) -> Result<Self, AsyncFdRegisterError<T>> {
         Self::open(inner, BOTH)
     }
 
-    /// [`register_with_interest`](Self::register_with_interest), on nobody's word.
+    /// Registers the descriptor of `inner` like
+    /// [`register_with_interest`](Self::register_with_interest), without a promise that
+    /// it stays open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #![allow(deprecated)]
+    /// use blitzen::io::Interest;
+    /// use blitzen::io::unix::AsyncFd;
+    ///
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let file = std::fs::File::open("/")?;
+    /// let refused = AsyncFd::try_with_interest(file, Interest::READABLE).unwrap_err();
+    /// let (_file, error) = refused.into_parts();
+    /// assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `epoll_ctl(2)`, together with `inner`.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside a runtime, and in a runtime without I/O.
     #[deprecated(note = "nothing keeps the descriptor open; use `AsyncFd::register_with_interest`")]
     #[track_caller]
     pub fn try_with_interest(
@@ -188,7 +296,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         }
     }
 
-    /// The value that has the descriptor.
+    /// Returns a reference to the value that owns the descriptor.
     ///
     /// # Examples
     ///
@@ -207,7 +315,9 @@ impl<T: AsRawFd> AsyncFd<T> {
         }
     }
 
-    /// The value that has the descriptor. It must keep it.
+    /// Returns a mutable reference to the value that owns the descriptor.
+    ///
+    /// The value must keep the descriptor.
     ///
     /// # Examples
     ///
@@ -226,7 +336,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         }
     }
 
-    /// Gives the value back; its descriptor is registered no more.
+    /// Deregisters the descriptor, and returns the value that owns it.
     ///
     /// # Examples
     ///
@@ -244,18 +354,20 @@ impl<T: AsRawFd> AsyncFd<T> {
         }
     }
 
-    /// Takes the descriptor from the selector, and the value out.
+    /// Deregisters the descriptor, and takes the value out.
     fn close(&mut self) -> Option<T> {
         let inner = self.inner.take()?;
         let fd = inner.as_raw_fd();
-        // It fails if somebody has closed the descriptor behind our back; then
-        // there is nothing left to take away.
+        // It fails if somebody else closed the descriptor. Then there is nothing to
+        // deregister.
         let _ = self.registration.deregister(&mut SourceFd(&fd));
         Some(inner)
     }
 
-    /// Waits until the descriptor can be read. Of several tasks that wait with
-    /// this function, the one that called last is woken.
+    /// Attempts to return a guard that tells that the descriptor is ready to be read.
+    ///
+    /// Returns `Poll::Pending` if it is not; the task of `cx` is woken when it is. If
+    /// several tasks poll this function, only the last one is woken.
     ///
     /// # Examples
     ///
@@ -269,7 +381,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Errors
     ///
-    /// If the runtime has been shut down.
+    /// Returns an error if the runtime has shut down.
     pub fn poll_read_ready<'a>(
         &'a self,
         cx: &mut Context<'_>,
@@ -278,8 +390,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         Poll::Ready(Ok(AsyncFdReadyGuard { fd: self, event }))
     }
 
-    /// [`poll_read_ready`](Self::poll_read_ready) for one who has the
-    /// descriptor alone.
+    /// Attempts to return a guard that tells that the descriptor is ready to be read,
+    /// with mutable access to the value.
+    ///
+    /// Returns `Poll::Pending` if it is not; the task of `cx` is woken when it is.
     ///
     /// # Examples
     ///
@@ -295,7 +409,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Errors
     ///
-    /// If the runtime has been shut down.
+    /// Returns an error if the runtime has shut down.
     pub fn poll_read_ready_mut<'a>(
         &'a mut self,
         cx: &mut Context<'_>,
@@ -304,8 +418,11 @@ impl<T: AsRawFd> AsyncFd<T> {
         Poll::Ready(Ok(AsyncFdReadyMutGuard { fd: self, event }))
     }
 
-    /// Waits until the descriptor can be written to. Of several tasks that wait
-    /// with this function, the one that called last is woken.
+    /// Attempts to return a guard that tells that the descriptor is ready to be written
+    /// to.
+    ///
+    /// Returns `Poll::Pending` if it is not; the task of `cx` is woken when it is. If
+    /// several tasks poll this function, only the last one is woken.
     ///
     /// # Examples
     ///
@@ -319,7 +436,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Errors
     ///
-    /// If the runtime has been shut down.
+    /// Returns an error if the runtime has shut down.
     pub fn poll_write_ready<'a>(
         &'a self,
         cx: &mut Context<'_>,
@@ -328,8 +445,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         Poll::Ready(Ok(AsyncFdReadyGuard { fd: self, event }))
     }
 
-    /// [`poll_write_ready`](Self::poll_write_ready) for one who has the
-    /// descriptor alone.
+    /// Attempts to return a guard that tells that the descriptor is ready to be written
+    /// to, with mutable access to the value.
+    ///
+    /// Returns `Poll::Pending` if it is not; the task of `cx` is woken when it is.
     ///
     /// # Examples
     ///
@@ -345,7 +464,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Errors
     ///
-    /// If the runtime has been shut down.
+    /// Returns an error if the runtime has shut down.
     pub fn poll_write_ready_mut<'a>(
         &'a mut self,
         cx: &mut Context<'_>,
@@ -354,7 +473,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         Poll::Ready(Ok(AsyncFdReadyMutGuard { fd: self, event }))
     }
 
-    /// Waits until the descriptor is ready for any of `interest`.
+    /// Waits until the descriptor is ready for any of `interest`, and returns a guard.
     ///
     /// # Examples
     ///
@@ -368,17 +487,18 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the wait and takes nothing away.
+    /// Cancel safe: dropping the future has no effect on the readiness.
     ///
     /// # Errors
     ///
-    /// If the runtime has been shut down.
+    /// Returns an error if the runtime has shut down.
     pub async fn ready(&self, interest: Interest) -> io::Result<AsyncFdReadyGuard<'_, T>> {
         let event = self.registration.readiness(interest).await?;
         Ok(AsyncFdReadyGuard { fd: self, event })
     }
 
-    /// [`ready`](Self::ready) for one who has the descriptor alone.
+    /// Waits until the descriptor is ready for any of `interest`, and returns a guard
+    /// with mutable access to the value.
     ///
     /// # Examples
     ///
@@ -392,11 +512,11 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the wait and takes nothing away.
+    /// Cancel safe: dropping the future has no effect on the readiness.
     ///
     /// # Errors
     ///
-    /// If the runtime has been shut down.
+    /// Returns an error if the runtime has shut down.
     pub async fn ready_mut(
         &mut self,
         interest: Interest,
@@ -405,7 +525,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         Ok(AsyncFdReadyMutGuard { fd: self, event })
     }
 
-    /// Waits until the descriptor can be read.
+    /// Waits until the descriptor is ready to be read, and returns a guard.
     ///
     /// # Examples
     ///
@@ -418,18 +538,19 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the wait and takes nothing away.
+    /// Cancel safe: dropping the future has no effect on the readiness.
     ///
     /// # Errors
     ///
-    /// If the runtime has been shut down.
+    /// Returns an error if the runtime has shut down.
     // The lifetime is part of the signature that others name.
     #[allow(clippy::needless_lifetimes)]
     pub async fn readable<'a>(&'a self) -> io::Result<AsyncFdReadyGuard<'a, T>> {
         self.ready(Interest::READABLE).await
     }
 
-    /// [`readable`](Self::readable) for one who has the descriptor alone.
+    /// Waits until the descriptor is ready to be read, and returns a guard with mutable
+    /// access to the value.
     ///
     /// # Examples
     ///
@@ -442,17 +563,17 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the wait and takes nothing away.
+    /// Cancel safe: dropping the future has no effect on the readiness.
     ///
     /// # Errors
     ///
-    /// If the runtime has been shut down.
+    /// Returns an error if the runtime has shut down.
     #[allow(clippy::needless_lifetimes)]
     pub async fn readable_mut<'a>(&'a mut self) -> io::Result<AsyncFdReadyMutGuard<'a, T>> {
         self.ready_mut(Interest::READABLE).await
     }
 
-    /// Waits until the descriptor can be written to.
+    /// Waits until the descriptor is ready to be written to, and returns a guard.
     ///
     /// # Examples
     ///
@@ -465,17 +586,18 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the wait and takes nothing away.
+    /// Cancel safe: dropping the future has no effect on the readiness.
     ///
     /// # Errors
     ///
-    /// If the runtime has been shut down.
+    /// Returns an error if the runtime has shut down.
     #[allow(clippy::needless_lifetimes)]
     pub async fn writable<'a>(&'a self) -> io::Result<AsyncFdReadyGuard<'a, T>> {
         self.ready(Interest::WRITABLE).await
     }
 
-    /// [`writable`](Self::writable) for one who has the descriptor alone.
+    /// Waits until the descriptor is ready to be written to, and returns a guard with
+    /// mutable access to the value.
     ///
     /// # Examples
     ///
@@ -488,18 +610,18 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the wait and takes nothing away.
+    /// Cancel safe: dropping the future has no effect on the readiness.
     ///
     /// # Errors
     ///
-    /// If the runtime has been shut down.
+    /// Returns an error if the runtime has shut down.
     #[allow(clippy::needless_lifetimes)]
     pub async fn writable_mut<'a>(&'a mut self) -> io::Result<AsyncFdReadyMutGuard<'a, T>> {
         self.ready_mut(Interest::WRITABLE).await
     }
 
-    /// Tries an operation, again and again, until it does not block; waits for
-    /// `interest` in between.
+    /// Calls `f` until it does not fail with [`WouldBlock`](io::ErrorKind::WouldBlock),
+    /// and returns its result. Waits for `interest` between the calls.
     ///
     /// # Examples
     ///
@@ -513,11 +635,12 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Cancel safety
     ///
-    /// The operation is tried to its end or not at all.
+    /// A call of `f` is never interrupted. If the future is dropped while it waits, the
+    /// last call of `f` found nothing to do.
     ///
     /// # Errors
     ///
-    /// Those of the operation, and if the runtime has been shut down.
+    /// Returns the error of `f`, or an error if the runtime has shut down.
     pub async fn async_io<R>(
         &self,
         interest: Interest,
@@ -527,7 +650,9 @@ impl<T: AsRawFd> AsyncFd<T> {
         self.registration.async_io(interest, || f(inner)).await
     }
 
-    /// [`async_io`](Self::async_io) for one who has the descriptor alone.
+    /// Calls `f` until it does not fail with [`WouldBlock`](io::ErrorKind::WouldBlock),
+    /// with mutable access to the value, and returns its result. Waits for `interest`
+    /// between the calls.
     ///
     /// # Examples
     ///
@@ -541,11 +666,12 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Cancel safety
     ///
-    /// The operation is tried to its end or not at all.
+    /// A call of `f` is never interrupted. If the future is dropped while it waits, the
+    /// last call of `f` found nothing to do.
     ///
     /// # Errors
     ///
-    /// Those of the operation, and if the runtime has been shut down.
+    /// Returns the error of `f`, or an error if the runtime has shut down.
     pub async fn async_io_mut<R>(
         &mut self,
         interest: Interest,
@@ -561,9 +687,10 @@ impl<T: AsRawFd> AsyncFd<T> {
         registration.async_io(interest, || f(inner)).await
     }
 
-    /// Tries an operation if the descriptor may be ready for it; otherwise, or
-    /// if it would have blocked, the answer is
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
+    /// Calls `f` if the descriptor may be ready for `interest`, and returns its result.
+    ///
+    /// If `f` fails with [`WouldBlock`](io::ErrorKind::WouldBlock), the readiness is
+    /// cleared.
     ///
     /// # Examples
     ///
@@ -578,7 +705,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Errors
     ///
-    /// Those of the operation.
+    /// Returns the error of `f`, or [`WouldBlock`](io::ErrorKind::WouldBlock) without a
+    /// call of `f` if the descriptor is not ready.
     pub fn try_io<R>(
         &self,
         interest: Interest,
@@ -588,7 +716,11 @@ impl<T: AsRawFd> AsyncFd<T> {
         self.registration.try_io(interest, || f(inner))
     }
 
-    /// [`try_io`](Self::try_io) for one who has the descriptor alone.
+    /// Calls `f` if the descriptor may be ready for `interest`, with mutable access to
+    /// the value, and returns its result.
+    ///
+    /// If `f` fails with [`WouldBlock`](io::ErrorKind::WouldBlock), the readiness is
+    /// cleared.
     ///
     /// # Examples
     ///
@@ -603,7 +735,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// # Errors
     ///
-    /// Those of the operation.
+    /// Returns the error of `f`, or [`WouldBlock`](io::ErrorKind::WouldBlock) without a
+    /// call of `f` if the descriptor is not ready.
     pub fn try_io_mut<R>(
         &mut self,
         interest: Interest,
@@ -648,9 +781,9 @@ impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFd<T> {
     }
 }
 
-/// What a descriptor was ready for at one moment; see [`AsyncFd::readable`].
+/// A guard that tells what a descriptor was ready for. See [`AsyncFd::readable`].
 ///
-/// Unless told otherwise, the readiness stays remembered.
+/// Dropping the guard keeps the readiness cached.
 ///
 /// # Examples
 ///
@@ -661,13 +794,13 @@ impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFd<T> {
 /// # drop(theirs);
 /// # Ok(()) }
 /// ```
-#[must_use = "what it says is remembered until it is cleared or an operation would block"]
+#[must_use = "the readiness stays cached until it is cleared: call a method to say what to do"]
 pub struct AsyncFdReadyGuard<'a, T: AsRawFd> {
     fd: &'a AsyncFd<T>,
     event: ReadyEvent,
 }
 
-/// An [`AsyncFdReadyGuard`] of one who has the descriptor alone.
+/// An [`AsyncFdReadyGuard`] with mutable access to the value.
 ///
 /// # Examples
 ///
@@ -678,18 +811,19 @@ pub struct AsyncFdReadyGuard<'a, T: AsRawFd> {
 /// # drop(theirs);
 /// # Ok(()) }
 /// ```
-#[must_use = "what it says is remembered until it is cleared or an operation would block"]
+#[must_use = "the readiness stays cached until it is cleared: call a method to say what to do"]
 pub struct AsyncFdReadyMutGuard<'a, T: AsRawFd> {
     fd: &'a mut AsyncFd<T>,
     event: ReadyEvent,
 }
 
-/// What both guards have.
+/// The methods that both guards have.
 macro_rules! guard_methods {
     ($readable:literal) => {
-        /// Forgets the readiness, unless something has happened since. Only
-        /// after an operation has found nothing to do: another event may never
-        /// come. A closed direction stays closed.
+        /// Clears the cached readiness, unless a new event has arrived since.
+        ///
+        /// Call it only after an operation found nothing to do: the next event may never
+        /// come otherwise. A closed direction stays ready.
         ///
         /// # Examples
         ///
@@ -705,8 +839,8 @@ macro_rules! guard_methods {
             self.fd.registration.clear_readiness(self.event);
         }
 
-        /// Forgets a part of the readiness, as [`clear_ready`](Self::clear_ready)
-        /// does with all of it.
+        /// Clears the part `ready` of the cached readiness, as
+        /// [`clear_ready`](Self::clear_ready) clears all of it.
         ///
         /// # Examples
         ///
@@ -725,8 +859,8 @@ macro_rules! guard_methods {
             self.event = self.event.with_ready(self.event.ready() - ready);
         }
 
-        /// Keeps the readiness, which is what happens anyway: says that it is
-        /// meant.
+        /// Keeps the cached readiness. Dropping the guard does the same; a call states the
+        /// intent.
         ///
         /// # Examples
         ///
@@ -739,7 +873,7 @@ macro_rules! guard_methods {
         /// ```
         pub fn retain_ready(&mut self) {}
 
-        /// What the descriptor was ready for, of what was asked.
+        /// Returns what the descriptor was ready for, as far as it was asked.
         ///
         /// # Examples
         ///
@@ -759,7 +893,8 @@ macro_rules! guard_methods {
 impl<'a, Inner: AsRawFd> AsyncFdReadyGuard<'a, Inner> {
     guard_methods!("let mut guard = ours.readable().await?;");
 
-    /// Tries an operation; forgets the readiness if it would have blocked.
+    /// Calls `f` and returns its result. Clears the cached readiness if `f` fails with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
     ///
     /// # Examples
     ///
@@ -776,8 +911,9 @@ impl<'a, Inner: AsRawFd> AsyncFdReadyGuard<'a, Inner> {
     ///
     /// # Errors
     ///
-    /// [`TryIoError`] if it would have blocked; everything else the operation
-    /// says is in the `Ok`.
+    /// Returns [`TryIoError`] if `f` fails with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock). Any other result of `f` is in the
+    /// `Ok`.
     pub fn try_io<R>(
         &mut self,
         f: impl FnOnce(&'a AsyncFd<Inner>) -> io::Result<R>,
@@ -786,7 +922,7 @@ impl<'a, Inner: AsRawFd> AsyncFdReadyGuard<'a, Inner> {
         unless_blocked(&self.fd.registration, self.event, result)
     }
 
-    /// The descriptor that is ready.
+    /// Returns a reference to the [`AsyncFd`].
     ///
     /// # Examples
     ///
@@ -802,7 +938,7 @@ impl<'a, Inner: AsRawFd> AsyncFdReadyGuard<'a, Inner> {
         self.fd
     }
 
-    /// The value that has the descriptor.
+    /// Returns a reference to the value that owns the descriptor.
     ///
     /// # Examples
     ///
@@ -821,7 +957,8 @@ impl<'a, Inner: AsRawFd> AsyncFdReadyGuard<'a, Inner> {
 impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
     guard_methods!("let mut guard = ours.readable_mut().await?;");
 
-    /// Tries an operation; forgets the readiness if it would have blocked.
+    /// Calls `f` and returns its result. Clears the cached readiness if `f` fails with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
     ///
     /// # Examples
     ///
@@ -836,8 +973,9 @@ impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
     ///
     /// # Errors
     ///
-    /// [`TryIoError`] if it would have blocked; everything else the operation
-    /// says is in the `Ok`.
+    /// Returns [`TryIoError`] if `f` fails with
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock). Any other result of `f` is in the
+    /// `Ok`.
     pub fn try_io<R>(
         &mut self,
         f: impl FnOnce(&mut AsyncFd<Inner>) -> io::Result<R>,
@@ -846,7 +984,7 @@ impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
         unless_blocked(&self.fd.registration, self.event, result)
     }
 
-    /// The descriptor that is ready.
+    /// Returns a reference to the [`AsyncFd`].
     ///
     /// # Examples
     ///
@@ -861,7 +999,7 @@ impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
         self.fd
     }
 
-    /// The descriptor that is ready.
+    /// Returns a mutable reference to the [`AsyncFd`].
     ///
     /// # Examples
     ///
@@ -876,7 +1014,7 @@ impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
         self.fd
     }
 
-    /// The value that has the descriptor.
+    /// Returns a reference to the value that owns the descriptor.
     ///
     /// # Examples
     ///
@@ -891,7 +1029,7 @@ impl<Inner: AsRawFd> AsyncFdReadyMutGuard<'_, Inner> {
         self.fd.get_ref()
     }
 
-    /// The value that has the descriptor.
+    /// Returns a mutable reference to the value that owns the descriptor.
     ///
     /// # Examples
     ///
@@ -937,7 +1075,7 @@ impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFdReadyMutGuard<'_, T> {
     }
 }
 
-/// The operation of a guard would have blocked.
+/// The error of [`AsyncFdReadyGuard::try_io`]: the operation would have blocked.
 ///
 /// # Examples
 ///
@@ -954,7 +1092,7 @@ impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFdReadyMutGuard<'_, T> {
 #[derive(Debug)]
 pub struct TryIoError(());
 
-/// Why a descriptor was not registered, and the value that has it.
+/// The error of [`AsyncFd::register`], with the value that was not registered.
 ///
 /// # Examples
 ///
@@ -981,7 +1119,7 @@ pub struct AsyncFdRegisterError<T> {
 pub type AsyncFdTryNewError<T> = AsyncFdRegisterError<T>;
 
 impl<T> AsyncFdRegisterError<T> {
-    /// The value, and what the system says.
+    /// Returns the value that was not registered, and the cause.
     ///
     /// # Examples
     ///
