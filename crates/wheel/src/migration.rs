@@ -58,7 +58,7 @@ impl TimerMigration {
     /// Creates the state of `workers` workers, all of them running.
     ///
     /// ```
-    /// assert_eq!(blitzen_wheel::TimerMigration::new(4).wake_ns(3), None);
+    /// assert_eq!(blitzen_wheel::TimerMigration::new(4).parked_workers().count(), 0);
     /// ```
     pub fn new(workers: usize) -> Self {
         Self {
@@ -109,21 +109,15 @@ impl TimerMigration {
     /// # let migration = TimerMigration::new(1);
     /// migration.begin_park(0, |_| 5_000);
     /// migration.end_park(0);
-    /// assert_eq!(migration.wake_ns(0), None);
+    /// assert_eq!(migration.parked_workers().count(), 0);
     /// ```
     pub fn end_park(&self, worker: usize) {
         self.wake_ns[worker].store(RUNNING, Relaxed);
     }
 
     /// Returns when `worker` wakes by itself; `None` if it does not, or is running.
-    ///
-    /// ```
-    /// # use blitzen_wheel::TimerMigration;
-    /// # let migration = TimerMigration::new(1);
-    /// migration.begin_park(0, |_| 5_000);
-    /// assert_eq!(migration.wake_ns(0), Some(5_000));
-    /// ```
-    pub fn wake_ns(&self, worker: usize) -> Option<u64> {
+    #[cfg(all(test, blitzen_loom))]
+    fn wake_ns(&self, worker: usize) -> Option<u64> {
         let wake_ns = self.wake_ns[worker].load(Relaxed);
         (wake_ns != RUNNING && wake_ns != NEVER).then_some(wake_ns)
     }

@@ -163,18 +163,6 @@ impl<S: Deref<Target = TimerShard>> Timer<S> {
         self.runtime_id
     }
 
-    /// Returns the shard on which it is armed, or was last.
-    ///
-    /// ```
-    /// # use blitzen_wheel::{TimerShard, Timer};
-    /// let shard = std::sync::Arc::new(TimerShard::new());
-    /// assert!(std::sync::Arc::ptr_eq(Timer::new(shard.clone(), 1).shard(), &shard));
-    /// ```
-    #[inline]
-    pub fn shard(&self) -> &S {
-        &self.shard
-    }
-
     #[inline]
     fn entry(self: Pin<&Self>) -> Pin<&WheelEntry<TimerCell>> {
         // SAFETY: the entry is pinned as the timer is: nothing moves it out.

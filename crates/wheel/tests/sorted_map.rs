@@ -1,11 +1,15 @@
 //! The wheel does what a sorted map of deadlines does, whatever is asked of it in whatever
 //! order, over jumps of every size.
+//!
+//! The random tests print their seed, which libtest shows if they fail. `BLITZEN_SEED` in the
+//! environment repeats such a run.
 
 #![cfg(not(blitzen_loom))]
 
 use blitzen_wheel::{Wheel, WheelEntry};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
+use std::hash::BuildHasher;
 use std::pin::Pin;
 
 /// A wheel and a sorted set of (deadline, name), given the same operations. The wheel is dropped first.
@@ -158,10 +162,24 @@ impl Pair {
     }
 }
 
-/// A small generator with a seed of its own, so that a failure can be seen again.
+/// The seed of a test: that of the environment, or another one in every run.
+fn seed() -> u64 {
+    let seed = match std::env::var("BLITZEN_SEED") {
+        Ok(seed) => seed.parse().expect("BLITZEN_SEED is a number"),
+        Err(_) => std::hash::RandomState::new().hash_one(0),
+    };
+    println!("BLITZEN_SEED={seed}");
+    seed
+}
+
+/// A generator (xorshift64*) whose seed determines what it generates.
 struct Random(u64);
 
 impl Random {
+    fn new(seed: u64) -> Random {
+        Random(seed.max(1)) // it never leaves zero
+    }
+
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -217,8 +235,8 @@ const STEPS: usize = if cfg!(miri) {
 /// Wheels that such a test goes through: each begins at a time of its own.
 const WHEELS: usize = if cfg!(miri) { 4 } else { 40 };
 
-fn run_random_steps(timer_count: usize, bits: u64, seed: u64) {
-    let mut random = Random(seed);
+fn run_random_steps(timer_count: usize, bits: u64) {
+    let mut random = Random::new(seed());
     for wheel in 0..WHEELS {
         let start = if wheel == 0 { 0 } else { random.ahead(63) };
         let mut pair = Pair::new(timer_count, start);
@@ -233,35 +251,27 @@ fn run_random_steps(timer_count: usize, bits: u64, seed: u64) {
 
 #[test]
 fn a_few_timers_near_and_far() {
-    run_random_steps(48, 63, 0x9E37_79B9_7F4A_7C15);
+    run_random_steps(48, 63);
 }
 
 #[test]
 fn a_few_timers_within_the_levels() {
-    run_random_steps(60, 30, 0xD1B5_4A32_D192_ED03);
+    run_random_steps(60, 30);
 }
 
 #[test]
 fn many_timers_near() {
-    run_random_steps(
-        if cfg!(miri) { 200 } else { 20_000 },
-        13,
-        0x94D0_49BB_1331_11EB,
-    );
+    run_random_steps(if cfg!(miri) { 200 } else { 20_000 }, 13);
 }
 
 #[test]
 fn many_timers_near_and_far() {
-    run_random_steps(
-        if cfg!(miri) { 200 } else { 5_000 },
-        40,
-        0xBF58_476D_1CE4_E5B9,
-    );
+    run_random_steps(if cfg!(miri) { 200 } else { 5_000 }, 40);
 }
 
 #[test]
 fn a_few_timers_never_wake_a_parked_worker_in_vain() {
-    let mut random = Random(0x2127_599B_F432_5C37);
+    let mut random = Random::new(seed());
     let mut pair = Pair::new(64, 0);
     for _ in 0..STEPS / 20 {
         for _ in 0..random.below(8) {
@@ -278,7 +288,7 @@ fn a_few_timers_never_wake_a_parked_worker_in_vain() {
 #[test]
 fn many_timers_wake_a_parked_worker_in_vain_no_more_than_once_a_level() {
     let timer_count = if cfg!(miri) { 300 } else { 3_000 };
-    let mut random = Random(0x6A09_E667_F3BC_C909);
+    let mut random = Random::new(seed());
     let mut pair = Pair::new(timer_count, 0);
     for _ in 0..STEPS / 100 {
         for _ in 0..random.below(40) {

@@ -11,16 +11,15 @@
 //!     it had registered for its exit: `poll(2)` itself watches the pidfds, and
 //!     a SIGCHLD listener wakes the thread through its `ReaperWaker`.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 
 use super::pidfd::Pidfd;
-use crate::signal::unix::{ChildSignals, registry};
+use crate::signal::unix::{ChildSignals, WakePipe, registry};
 
 /// Has a child waited for, now if it has exited, by the reaper otherwise.
 pub(crate) fn reap_in_background(mut child: Child) {
@@ -49,7 +48,7 @@ fn push_orphan(child: Child) {
     let mut queue = orphan_queue();
     queue.children.push(child);
     match &queue.waker {
-        Some(waker) => waker.wake_reaper(),
+        Some(waker) => waker.0.wake(),
         // It stays in the queue if the system refuses a descriptor or a thread.
         None => queue.waker = start().ok(),
     }
@@ -64,7 +63,7 @@ pub(crate) fn start_if_needed() {
 }
 
 fn start() -> io::Result<Arc<ReaperWaker>> {
-    let waker = Arc::new(ReaperWaker::new()?);
+    let waker = Arc::new(ReaperWaker(WakePipe::new()?));
     thread::Builder::new()
         .name("blitzen-reaper".into())
         .spawn({
@@ -75,36 +74,11 @@ fn start() -> io::Result<Arc<ReaperWaker>> {
 }
 
 /// Wakes the thread from `poll(2)`.
-struct ReaperWaker {
-    sender: UnixStream,
-    receiver: UnixStream,
-}
-
-impl ReaperWaker {
-    fn new() -> io::Result<Self> {
-        let (sender, receiver) = UnixStream::pair()?;
-        sender.set_nonblocking(true)?;
-        receiver.set_nonblocking(true)?;
-        Ok(Self { sender, receiver })
-    }
-
-    fn wake_reaper(&self) {
-        // A full pipe wakes it as well.
-        let _ = (&self.sender).write(&[0]);
-    }
-
-    fn drain(&self) {
-        let mut bytes = [0; 256];
-        while (&self.receiver)
-            .read(&mut bytes)
-            .is_ok_and(|count| count == bytes.len())
-        {}
-    }
-}
+struct ReaperWaker(WakePipe);
 
 impl Wake for ReaperWaker {
     fn wake(self: Arc<Self>) {
-        self.wake_reaper();
+        self.0.wake();
     }
 }
 
@@ -141,7 +115,7 @@ impl Reaper {
 
     fn run(mut self) {
         loop {
-            self.waker.drain();
+            self.waker.0.drain();
             {
                 let mut queue = orphan_queue();
                 let queued = queue.children.drain(..).map(|child| Orphan {
@@ -186,7 +160,7 @@ impl Reaper {
                 .iter()
                 .filter_map(|orphan| orphan.pidfd.as_ref());
             let mut polled: Vec<_> = [
-                Some(self.waker.receiver.as_fd()),
+                Some(self.waker.0.receiver().as_fd()),
                 registry.map(|registry| registry.receiver().as_fd()),
             ]
             .into_iter()
@@ -239,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_sleeping_reaper_dispatches_signals_although_no_runtime_does() {
-        let mut reaper = Reaper::new(Arc::new(ReaperWaker::new().unwrap()));
+        let mut reaper = Reaper::new(Arc::new(ReaperWaker(WakePipe::new().unwrap())));
         let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         reaper.orphans.push(Orphan { child, pidfd: None });
         reaper.listen();

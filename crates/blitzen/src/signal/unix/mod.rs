@@ -16,8 +16,10 @@
 
 mod driver;
 mod registry;
+mod wake_pipe;
 
 pub(crate) use registry::registry;
+pub(crate) use wake_pipe::WakePipe;
 
 use std::io;
 use std::sync::Arc;

@@ -12,20 +12,19 @@
 //! H3. A signal is counted when it is dispatched, not when it arrives: a
 //!     listener created in between sees it.
 
-use std::io::{self, Read};
-use std::os::fd::AsRawFd;
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, OnceLock};
 
 use blitzen_util::flags::Flags;
 
+use super::wake_pipe::WakePipe;
 use crate::signal::event_count::{EventCount, EventListener};
 
 /// The signals of the process.
 #[derive(Debug)]
 pub(crate) struct SignalRegistry {
-    sender: UnixStream,
-    receiver: UnixStream,
+    pipe: WakePipe,
     flags: Flags,
     entries: Box<[SignalEntry]>,
 }
@@ -56,17 +55,14 @@ pub(crate) fn registry() -> io::Result<&'static SignalRegistry> {
     if let Some(registry) = REGISTRY.get() {
         return Ok(registry);
     }
-    let (sender, receiver) = UnixStream::pair()?;
-    sender.set_nonblocking(true)?;
-    receiver.set_nonblocking(true)?;
+    let pipe = WakePipe::new()?;
     let entry = |_| SignalEntry {
         events: EventCount::new(),
         installed: Mutex::new(false),
     };
     // Of several created at once, one stays.
     Ok(REGISTRY.get_or_init(|| SignalRegistry {
-        sender,
-        receiver,
+        pipe,
         flags: Flags::new(signal_count()),
         entries: (0..signal_count()).map(entry).collect(),
     }))
@@ -99,15 +95,9 @@ impl SignalRegistry {
 
     fn install(&'static self, signal: i32) -> io::Result<()> {
         let handler = move || {
+            // The pipe is never full: one byte between two dispatches.
             if self.flags.raise(signal as usize) {
-                let byte = 0_u8;
-                // The pipe is never full (one byte between two dispatches), and an
-                // error could be reported to nobody here.
-                // SAFETY: the descriptor is the registry's, which is never dropped;
-                // `write` may be called in a handler.
-                let _ = unsafe {
-                    libc::write(self.sender.as_raw_fd(), std::ptr::from_ref(&byte).cast(), 1)
-                };
+                self.pipe.wake();
             }
         };
         // SAFETY: H1: two atomic steps and one `write`, which handlers may do.
@@ -117,18 +107,12 @@ impl SignalRegistry {
 
     /// Returns the pipe's end that is readable while there is something to dispatch.
     pub(crate) fn receiver(&self) -> &UnixStream {
-        &self.receiver
+        self.pipe.receiver()
     }
 
     /// Counts the signals that have arrived, and wakes their listeners.
     pub(crate) fn dispatch(&self) {
-        let mut bytes = [0; 64];
-        // An error says that the pipe is empty, or that a signal has interrupted
-        // the call, which then is among the flags.
-        while (&self.receiver)
-            .read(&mut bytes)
-            .is_ok_and(|count| count == bytes.len())
-        {}
+        self.pipe.drain();
         self.flags
             .collect(|signal| self.entries[signal].events.increment());
     }
