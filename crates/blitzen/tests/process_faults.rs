@@ -1,4 +1,4 @@
-//! Children on bad days, told of by pidfd and by SIGCHLD.
+//! Children that misbehave, awaited by pidfd and by SIGCHLD.
 #![cfg(unix)]
 
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ use blitzen::runtime::{Builder, Runtime};
 use blitzen::task::JoinSet;
 
 /// Far more than anything here takes, on the busiest machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_LIMIT: Duration = Duration::from_secs(60);
 
 fn sh(script: &str) -> Command {
     let mut command = Command::new("sh");
@@ -37,17 +37,17 @@ fn runtimes() -> [Runtime; 2] {
 fn everywhere<F: Future<Output = ()>>(test: impl Fn() -> F) {
     for runtime in runtimes() {
         runtime.block_on(async {
-            let done = blitzen::time::timeout(PATIENCE, test()).await;
+            let done = blitzen::time::timeout(TEST_LIMIT, test()).await;
             done.expect("the test does not hang");
         });
     }
 }
 
-/// Waits for what nothing tells of.
+/// Waits for a condition of which there is no event.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
+        assert!(start.elapsed() < TEST_LIMIT, "{what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -137,9 +137,9 @@ fn a_child_that_outlives_the_interest_in_it_leaves_no_zombie() {
         let pid = child.id().unwrap();
         let stdin = child.stdin.take();
         drop(child);
-        assert!(exists(pid), "nobody has killed it");
+        assert!(exists(pid), "it was not killed");
         drop(stdin);
-        until("it is collected", || !exists(pid));
+        until("it is reaped", || !exists(pid));
     });
 }
 
@@ -149,7 +149,7 @@ fn a_child_that_is_killed_on_drop_leaves_no_zombie() {
         let child = sh("exec sleep 1000").kill_on_drop(true).spawn().unwrap();
         let pid = child.id().unwrap();
         drop(child);
-        until("it is collected", || !exists(pid));
+        until("it is reaped", || !exists(pid));
     });
 }
 
@@ -176,7 +176,7 @@ fn children_whose_runtime_is_gone_leave_no_zombies() {
         until("the one is killed", || !exists(pids[0]));
         assert!(exists(pids[1]), "the other goes on");
         drop((reader, writer));
-        until("the other is collected", || !exists(pids[1]));
+        until("the other is reaped", || !exists(pids[1]));
     }
 }
 
@@ -196,10 +196,10 @@ fn a_child_outlives_its_runtime_in_another() {
                 blitzen::task::yield_now().await;
                 drop(writer);
             };
-            let wait = blitzen::time::timeout(PATIENCE, child.wait());
+            let wait = blitzen::time::timeout(TEST_LIMIT, child.wait());
             blitzen::join!(wait, end_it).0
         });
-        assert!(status.expect("it is told").unwrap().success());
+        assert!(status.expect("the exit is seen").unwrap().success());
     }
 }
 
@@ -229,7 +229,7 @@ fn a_child_that_is_dropped_on_a_thread_of_no_runtime_leaves_no_zombie() {
         drop(runtime);
         std::thread::spawn(move || drop(children)).join().unwrap();
         for pid in pids {
-            until("it is collected", || !exists(pid));
+            until("it is reaped", || !exists(pid));
         }
     }
 }
@@ -259,7 +259,7 @@ fn allow_many_descriptors() {
 }
 
 #[test]
-fn a_thousand_children_at_once_are_all_told() {
+fn a_thousand_children_at_once_are_all_awaited() {
     const CHILDREN: usize = 1_000;
     allow_many_descriptors();
     let [_, runtime] = runtimes();
@@ -276,9 +276,9 @@ fn a_thousand_children_at_once_are_all_told() {
         }
         drop((reader, writer)); // they all end now
         let mut ended = 0;
-        while let Some(done) = blitzen::time::timeout(PATIENCE, children.join_next())
+        while let Some(done) = blitzen::time::timeout(TEST_LIMIT, children.join_next())
             .await
-            .expect("every child is told")
+            .expect("every exit is seen")
         {
             let (index, status) = done.unwrap();
             assert_eq!(status.code(), Some((index % 100) as i32));
@@ -289,7 +289,7 @@ fn a_thousand_children_at_once_are_all_told() {
 }
 
 #[test]
-fn a_hundred_children_dropped_at_once_are_all_collected() {
+fn a_hundred_children_dropped_at_once_are_all_reaped() {
     let [runtime, _] = runtimes();
     let (reader, writer) = std::io::pipe().unwrap();
     let pids: Vec<u32> = runtime.block_on(async {
@@ -305,12 +305,12 @@ fn a_hundred_children_dropped_at_once_are_all_collected() {
     assert!(pids.iter().all(|pid| exists(*pid)));
     drop((reader, writer));
     for pid in pids {
-        until("it is collected", || !exists(pid));
+        until("it is reaped", || !exists(pid));
     }
 }
 
 #[test]
-fn a_child_that_is_dropped_while_another_lives_on_is_collected() {
+fn a_child_that_is_dropped_while_another_lives_on_is_reaped() {
     everywhere(|| async {
         let start = || {
             let (reader, writer) = std::io::pipe().unwrap();
@@ -321,11 +321,11 @@ fn a_child_that_is_dropped_while_another_lives_on_is_collected() {
         for _ in 0..5 {
             let (young, writer) = start();
             drop(writer);
-            until("the young one is collected", || !exists(young));
+            until("the young one is reaped", || !exists(young));
             assert!(exists(old));
         }
         drop(kept);
-        until("the old one is collected", || !exists(old));
+        until("the old one is reaped", || !exists(old));
     });
 }
 
@@ -373,7 +373,7 @@ fn any_number_of_arguments_and_variables_arrives() {
         command.envs((0..1_000).map(|n| (format!("BLITZEN_{n}"), format!("value {n}"))));
         let output = command.output().await.unwrap();
         assert_eq!(output.stdout, b"9999 value 777\n");
-        // More than the system takes is refused by it, and by nobody else.
+        // More than the system takes is refused by the system.
         let mut command = Command::new("true");
         command.arg("x".repeat(8 << 20));
         let error = command.spawn().unwrap_err();
@@ -485,10 +485,10 @@ fn calls_that_signals_interrupt_are_made_again() {
             0
         );
     }
-    static CALM: AtomicBool = AtomicBool::new(false);
-    let storm = std::thread::spawn(|| {
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+    let sender = std::thread::spawn(|| {
         let mut count = 0_u64;
-        while !CALM.load(Relaxed) {
+        while !IS_DONE.load(Relaxed) {
             count += send_to_every_thread(libc::SIGUSR2);
             std::thread::sleep(Duration::from_micros(50));
         }
@@ -515,17 +515,17 @@ fn calls_that_signals_interrupt_are_made_again() {
             let dropped = Command::new("true").spawn().unwrap();
             let pid = dropped.id().unwrap();
             drop(dropped);
-            until("it is collected", || !exists(pid));
+            until("it is reaped", || !exists(pid));
         }
     });
-    CALM.store(true, Relaxed);
-    assert!(storm.join().unwrap() > 0);
+    IS_DONE.store(true, Relaxed);
+    assert!(sender.join().unwrap() > 0);
 }
 
-/// What SIGCHLD tells must be told as well as what a pidfd does: everything here
-/// once more, in a process that has no pidfds.
+/// Runs all of these tests once more, in a process that uses SIGCHLD instead of
+/// pidfds.
 #[test]
-fn all_of_it_holds_when_sigchld_tells() {
+fn all_of_it_holds_with_sigchld() {
     if std::env::var_os("BLITZEN_CHILD").is_some() {
         return;
     }
@@ -542,7 +542,7 @@ fn all_of_it_holds_when_sigchld_tells() {
     }
 }
 
-/// In a process of its own, where nobody else opens descriptors.
+/// In a process of its own, where no other test opens descriptors.
 #[cfg(target_os = "linux")]
 #[test]
 fn no_descriptor_is_left_open() {

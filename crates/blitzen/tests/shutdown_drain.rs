@@ -11,7 +11,7 @@ use blitzen::shutdown::{Cause, Reason, Shutdown, WorkGuard};
 use blitzen::task;
 
 /// Far more than anything here takes, on the busiest machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_LIMIT: Duration = Duration::from_secs(60);
 
 fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -38,7 +38,7 @@ fn a_drain_waits_for_all_work_and_for_nothing_else() {
             blitzen::spawn(std::future::pending::<()>()); // which does not count
             assert_eq!(shutdown.at_work(), 1_000);
             assert_eq!(shutdown.cause(), None);
-            shutdown.drain(PATIENCE).await.unwrap();
+            shutdown.drain(TEST_LIMIT).await.unwrap();
             assert_eq!(shutdown.cause(), Some(Cause::Request));
             assert_eq!(shutdown.at_work(), 0);
             tasks.join_all().await;
@@ -66,7 +66,7 @@ fn a_drain_ends_with_the_work_and_not_with_the_deadline() {
             }));
         }
         let start = blitzen::time::Instant::now();
-        shutdown.drain(PATIENCE).await.unwrap();
+        shutdown.drain(TEST_LIMIT).await.unwrap();
         assert_eq!(start.elapsed().as_secs(), 3);
     });
 }
@@ -131,7 +131,7 @@ fn a_task_that_does_not_even_yield_is_named() {
         assert_eq!(task.name.as_deref(), Some("busy"));
         assert_eq!(task.id, busy.id());
         stop.store(true, Relaxed);
-        shutdown.drain(PATIENCE).await.unwrap();
+        shutdown.drain(TEST_LIMIT).await.unwrap();
         busy.await.unwrap();
     });
 }
@@ -147,7 +147,7 @@ fn a_panic_gives_its_guards_back() {
                 let _guard = guard;
                 panic!("as planned");
             });
-            shutdown.drain(PATIENCE).await.unwrap();
+            shutdown.drain(TEST_LIMIT).await.unwrap();
             assert!(tracked.await.unwrap_err().is_panic());
             assert!(holding.await.unwrap_err().is_panic());
         });
@@ -185,13 +185,13 @@ fn tasks_that_are_aborted_or_never_polled_give_their_guards_back() {
             drop(shutdown.track(async {}));
             let task = blitzen::spawn(shutdown.track(std::future::pending::<()>()));
             task.abort();
-            shutdown.drain(PATIENCE).await.unwrap();
+            shutdown.drain(TEST_LIMIT).await.unwrap();
         });
     }
 }
 
 #[test]
-fn what_a_future_does_on_its_way_out_is_work() {
+fn what_a_destructor_does_is_work() {
     struct Slow(Shutdown);
     impl Drop for Slow {
         fn drop(&mut self) {
@@ -217,7 +217,7 @@ fn what_a_future_does_on_its_way_out_is_work() {
 }
 
 #[test]
-fn work_that_is_handed_on_is_never_out_of_sight() {
+fn work_that_moves_between_guards_is_always_counted() {
     const ROUNDS: usize = 10_000;
     let shutdown = Shutdown::new();
     // Two threads, so two shards, that pass the work to each other.
@@ -261,7 +261,7 @@ fn hurry_ends_a_drain_that_is_under_way() {
                 other.triggered().await;
                 other.hurry();
             });
-            let unfinished = shutdown.drain(PATIENCE).await.unwrap_err();
+            let unfinished = shutdown.drain(TEST_LIMIT).await.unwrap_err();
             assert_eq!(unfinished.reason, Reason::Hurry);
             assert_eq!(unfinished.work.len(), 1);
         });
@@ -286,14 +286,14 @@ mod signals {
     use super::*;
     use std::sync::MutexGuard;
 
-    /// Every test hears the signals of the others: one at a time, and none hears
-    /// what another has left behind.
+    /// One test at a time: the signals of one reach the listeners of all, so each waits until
+    /// those of the one before were dispatched.
     fn alone() -> MutexGuard<'static, ()> {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
         one_thread().block_on(async {
             use blitzen::signal::unix::{SignalKind, signal};
-            // What came before this one is announced with it.
+            // Earlier signals are dispatched with this one.
             let mut marker = signal(SignalKind::user_defined1()).unwrap();
             send(libc::SIGUSR1);
             marker.recv().await;
@@ -321,7 +321,7 @@ mod signals {
                     send(first);
                     shutdown.triggered().await;
                     assert_eq!(shutdown.cause(), Some(cause));
-                    let drain = shutdown.drain(PATIENCE);
+                    let drain = shutdown.drain(TEST_LIMIT);
                     send(second);
                     let unfinished = drain.await.unwrap_err();
                     assert_eq!(unfinished.reason, Reason::Hurry);
@@ -338,14 +338,14 @@ mod signals {
             let _guard = shutdown.work();
             shutdown.trigger();
             send(libc::SIGINT);
-            let unfinished = shutdown.drain(PATIENCE).await.unwrap_err();
+            let unfinished = shutdown.drain(TEST_LIMIT).await.unwrap_err();
             assert_eq!(unfinished.reason, Reason::Hurry);
             assert_eq!(shutdown.cause(), Some(Cause::Request));
         });
     }
 
     #[test]
-    fn the_task_that_listens_ends_with_the_last_who_cares() {
+    fn the_task_that_listens_ends_with_the_last_clone() {
         let _alone = alone();
         let runtime = one_thread();
         runtime.block_on(async {
@@ -367,11 +367,11 @@ mod signals {
         // A handler is there before the first signal.
         let keep = one_thread();
         let watching = keep.block_on(async { Shutdown::on_signals().unwrap() });
-        let calm = Arc::new(AtomicBool::new(false));
-        let storm = std::thread::spawn({
-            let calm = calm.clone();
+        let is_done = Arc::new(AtomicBool::new(false));
+        let sender = std::thread::spawn({
+            let is_done = is_done.clone();
             move || {
-                while !calm.load(Relaxed) {
+                while !is_done.load(Relaxed) {
                     send(libc::SIGTERM);
                     send(libc::SIGINT);
                     std::thread::yield_now();
@@ -387,15 +387,15 @@ mod signals {
                 let shutdown = Shutdown::on_signals().unwrap();
                 let token = shutdown.token();
                 blitzen::spawn(shutdown.track(async move { token.cancelled().await }));
-                let done = blitzen::time::timeout(PATIENCE, shutdown.triggered()).await;
+                let done = blitzen::time::timeout(TEST_LIMIT, shutdown.triggered()).await;
                 done.expect("a signal comes");
                 shutdown
             });
             drop(runtime);
             assert_eq!(shutdown.at_work(), 0, "a runtime drops what it runs");
         }
-        calm.store(true, Relaxed);
-        storm.join().unwrap();
+        is_done.store(true, Relaxed);
+        sender.join().unwrap();
         drop((watching, keep));
     }
 }

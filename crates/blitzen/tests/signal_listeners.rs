@@ -11,7 +11,7 @@ use blitzen::runtime::{Builder, Runtime};
 use blitzen::signal::unix::{Signal, SignalKind, signal};
 
 /// Far more than anything here takes, on the busiest machine.
-const CANCEL_WAIT: Duration = Duration::from_secs(60);
+const TEST_LIMIT: Duration = Duration::from_secs(60);
 
 fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -29,7 +29,7 @@ fn send(kind: SignalKind) {
 }
 
 async fn receive(listener: &mut Signal) -> Option<()> {
-    let received = blitzen::time::timeout(CANCEL_WAIT, listener.recv()).await;
+    let received = blitzen::time::timeout(TEST_LIMIT, listener.recv()).await;
     received.expect("the signal comes")
 }
 
@@ -46,14 +46,14 @@ async fn is_silent(listener: &mut Signal) -> bool {
 }
 
 #[test]
-fn what_comes_between_listening_and_the_first_wait_is_told() {
+fn a_signal_between_listening_and_the_first_wait_is_received() {
     for runtime in [one_thread(), workers(2)] {
         runtime.block_on(async {
             let kind = SignalKind::hangup();
             let mut one = signal(kind).unwrap();
             let mut other = signal(kind).unwrap();
             send(kind);
-            settle().await; // it has been dispatched, and nobody has waited
+            settle().await; // it has been dispatched, and no listener has waited
             assert_eq!(receive(&mut one).await, Some(()));
             assert_eq!(receive(&mut other).await, Some(()));
             assert!(is_silent(&mut one).await);
@@ -62,7 +62,7 @@ fn what_comes_between_listening_and_the_first_wait_is_told() {
 }
 
 #[test]
-fn signals_nobody_took_in_are_one_and_each_that_is_taken_in_is_told() {
+fn signals_are_coalesced_until_one_is_received() {
     for runtime in [one_thread(), workers(2)] {
         runtime.block_on(async {
             let kind = SignalKind::user_defined1();
@@ -114,7 +114,7 @@ fn a_listener_outlives_its_runtime_in_another() {
 }
 
 #[test]
-fn a_listener_without_any_runtime_says_that_nothing_will_come() {
+fn a_listener_without_any_runtime_returns_none() {
     let runtime = one_thread();
     let mut listener = runtime.block_on(async { signal(SignalKind::io()).unwrap() });
     let mut cx = Context::from_waker(Waker::noop());
@@ -124,7 +124,7 @@ fn a_listener_without_any_runtime_says_that_nothing_will_come() {
 }
 
 #[test]
-fn the_end_of_a_runtime_wakes_those_who_wait_elsewhere() {
+fn the_end_of_a_runtime_wakes_listeners_that_wait_elsewhere() {
     let kind = SignalKind::quit();
     let first = one_thread();
     let mut listener = first.block_on(async { signal(kind).unwrap() });
@@ -136,20 +136,18 @@ fn the_end_of_a_runtime_wakes_those_who_wait_elsewhere() {
                 let _ = waits.send(()); // once is enough
                 answer
             });
-            blitzen::time::timeout(CANCEL_WAIT, received).await
+            blitzen::time::timeout(TEST_LIMIT, received).await
         })
     });
     is_waiting.recv().unwrap();
     drop(first);
-    is_waiting
-        .recv_timeout(CANCEL_WAIT)
-        .expect("it looks again");
+    is_waiting.recv_timeout(TEST_LIMIT).expect("it looks again");
     send(kind);
     assert_eq!(waiter.join().unwrap(), Ok(Some(())));
 }
 
 #[test]
-fn many_runtimes_hear_every_signal_while_others_come_and_go() {
+fn every_runtime_receives_every_signal_while_others_start_and_end() {
     let kind = SignalKind::user_defined2();
     let comers = std::thread::spawn(move || {
         for _ in 0..50 {
@@ -179,8 +177,8 @@ fn many_runtimes_hear_every_signal_while_others_come_and_go() {
     let all_ready = |listeners: &Vec<_>| {
         for _ in listeners {
             is_ready
-                .recv_timeout(CANCEL_WAIT)
-                .expect("every listener hears");
+                .recv_timeout(TEST_LIMIT)
+                .expect("every listener receives it");
         }
     };
     all_ready(&listeners);

@@ -1,4 +1,4 @@
-//! Timers on the real clock: never early, and at nobody's mercy.
+//! Timers on the real clock: never early, whatever other tasks do.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,14 +17,14 @@ use blitzen_util::rng::Rng;
 /// Longer than any of these tests takes.
 const LONG: Duration = Duration::from_secs(3_600);
 /// How long to wait for what must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_LIMIT: Duration = Duration::from_secs(30);
 
 fn two_workers() -> Runtime {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().build().unwrap()
 }
 
-fn alone() -> Runtime {
+fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
@@ -48,15 +48,15 @@ fn a_timer_of_a_blocked_worker_is_fired_by_others() {
         arm(&mut timer);
         pass.send(timer).unwrap();
         // Blocks this worker, on whose wheel the timer is.
-        reported.recv_timeout(PATIENCE)
+        reported.recv_timeout(TEST_LIMIT)
     });
     assert_eq!(runtime.block_on(blocked).unwrap(), Ok(()));
 }
 
-/// One sleeper wakes for the timers of all; if a task blocks that one, the timers of
+/// One parked worker wakes for the timers of all; if a task blocks that one, the timers of
 /// those that sleep and trust in it must be fired all the same.
 #[test]
-fn timers_of_sleeping_workers_fire_although_who_wakes_for_them_is_blocked() {
+fn timers_of_parked_workers_fire_although_the_one_that_wakes_for_them_is_blocked() {
     let started = AtomicUsize::new(0);
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
@@ -70,14 +70,14 @@ fn timers_of_sleeping_workers_fire_although_who_wakes_for_them_is_blocked() {
             std::thread::yield_now();
         }
     };
-    let meeting = Arc::new(Barrier::new(2));
+    let barrier = Arc::new(Barrier::new(2));
     let (report, reported) = mpsc::channel();
     // One on each worker, since each blocks until the other is there.
     let armed = [(); 2].map(|()| {
-        let (meeting, report) = (meeting.clone(), report.clone());
+        let (barrier, report) = (barrier.clone(), report.clone());
         let wait_until_parked = wait_until_parked.clone();
         runtime.spawn(async move {
-            meeting.wait();
+            barrier.wait();
             // So that the second finds the first asleep, and trusts in it.
             if std::thread::current().name() != Some("worker-0") {
                 wait_until_parked(0);
@@ -94,10 +94,10 @@ fn timers_of_sleeping_workers_fire_although_who_wakes_for_them_is_blocked() {
     let waiting = armed.map(|task| runtime.block_on(task).unwrap());
     wait_until_parked(0);
     wait_until_parked(1);
-    // The lowest sleeper gets it, which is the one that wakes for both timers.
+    // The parked worker with the lowest index gets it, which is the one that wakes for both timers.
     let blocked = runtime.spawn(async move {
-        let one = reported.recv_timeout(PATIENCE);
-        one.and(reported.recv_timeout(PATIENCE))
+        let one = reported.recv_timeout(TEST_LIMIT);
+        one.and(reported.recv_timeout(TEST_LIMIT))
     });
     assert_eq!(runtime.block_on(blocked).unwrap(), Ok(()));
     for thread in waiting {
@@ -121,7 +121,7 @@ fn a_timer_armed_on_a_thread_that_is_no_worker_fires() {
 
 #[test]
 fn a_sleeping_runtime_wakes_for_a_timer_that_is_earlier_than_the_one_it_sleeps_for() {
-    for runtime in [two_workers(), alone()] {
+    for runtime in [two_workers(), one_thread()] {
         let handle = runtime.handle().clone();
         let (done, is_done) = oneshot::channel();
         let late = runtime.spawn(async { sleep(LONG).await });
@@ -133,7 +133,7 @@ fn a_sleeping_runtime_wakes_for_a_timer_that_is_earlier_than_the_one_it_sleeps_f
             });
         });
         runtime.block_on(async {
-            timeout(PATIENCE, is_done).await.unwrap().unwrap();
+            timeout(TEST_LIMIT, is_done).await.unwrap().unwrap();
         });
         outside.join().unwrap();
         late.abort();
@@ -167,26 +167,26 @@ fn no_sleep_ends_early() {
 
 #[test]
 fn deadlines_beyond_all_clocks_are_waited_for() {
-    for runtime in [two_workers(), alone()] {
+    for runtime in [two_workers(), one_thread()] {
         runtime.block_on(async {
-            let soon = Duration::from_millis(2);
+            let two_ms = Duration::from_millis(2);
             let end_of_time = sleep(Duration::MAX);
             assert!(end_of_time.deadline() > Instant::now() + LONG);
-            assert!(timeout(soon, end_of_time).await.is_err());
+            assert!(timeout(two_ms, end_of_time).await.is_err());
             assert_eq!(timeout(Duration::MAX, async { 5 }).await, Ok(5));
 
             // Beyond the levels of the wheel.
             let next_year = Instant::now() + Duration::from_secs(400 * 86_400);
-            assert!(timeout(soon, sleep_until(next_year)).await.is_err());
+            assert!(timeout(two_ms, sleep_until(next_year)).await.is_err());
 
             let mut timer = std::pin::pin!(sleep(Duration::MAX));
-            assert!(timeout(soon, timer.as_mut()).await.is_err());
-            timer.as_mut().reset(Instant::now() + soon);
+            assert!(timeout(two_ms, timer.as_mut()).await.is_err());
+            timer.as_mut().reset(Instant::now() + two_ms);
             timer.await;
 
             let mut ticks = interval(Duration::MAX);
             ticks.tick().await;
-            assert!(timeout(soon, ticks.tick()).await.is_err());
+            assert!(timeout(two_ms, ticks.tick()).await.is_err());
         });
     }
 }
@@ -194,14 +194,14 @@ fn deadlines_beyond_all_clocks_are_waited_for() {
 #[test]
 #[should_panic(expected = "`period` must be non-zero.")]
 fn an_interval_without_a_period_is_refused() {
-    alone().block_on(async {
+    one_thread().block_on(async {
         let _ = interval_at(Instant::now(), Duration::ZERO);
     });
 }
 
 #[test]
 fn a_runtime_that_goes_leaves_no_timer_behind() {
-    for runtime in [two_workers(), alone()] {
+    for runtime in [two_workers(), one_thread()] {
         let kept = Arc::new(());
         for _ in 0..100 {
             let kept = kept.clone();

@@ -67,7 +67,7 @@ fn time_stands_still_while(
     );
     let outsider = thread::spawn(move || {
         begun.recv().unwrap();
-        // Long enough for a clock that moves too soon to be caught.
+        // Long enough to catch a clock that moves too early.
         thread::sleep(Duration::from_millis(30));
         end.send(()).unwrap();
     });
@@ -111,7 +111,7 @@ fn the_clock_is_moved_by_hand_and_let_go() {
             advance(HOUR).await;
             assert_eq!(start.elapsed(), HOUR);
 
-            let sleeper = blitzen::spawn(async {
+            let sleeping = blitzen::spawn(async {
                 sleep(HOUR).await;
                 Instant::now()
             });
@@ -119,7 +119,7 @@ fn the_clock_is_moved_by_hand_and_let_go() {
             while runtime.metrics().num_alive_tasks() == 0 {
                 blitzen::task::yield_now().await;
             }
-            let woken = sleeper.await.unwrap();
+            let woken = sleeping.await.unwrap();
             assert!(woken >= start + 2 * HOUR);
 
             resume();

@@ -30,7 +30,7 @@ use blitzen_util::shim::atomic::{AtomicU64, AtomicUsize, fence};
 
 /// In place of a wake time: the worker is not parked.
 const RUNNING: u64 = 0;
-/// In place of a wake time: the worker is parked until somebody unparks it.
+/// In place of a wake time: the worker is parked until it is unparked.
 const NEVER: u64 = u64::MAX;
 /// In place of a worker's index.
 const NO_WORKER: usize = usize::MAX;
@@ -297,7 +297,9 @@ mod model {
             workers.0.end_park(1);
             workers.1[1].store(NEVER, Relaxed);
             park(&workers, 1);
-            others.map(|other| other.join().unwrap());
+            for other in others {
+                other.join().unwrap();
+            }
             let wakes = (0..3).filter_map(|worker| workers.0.wake_ns(worker)).min();
             assert!(wakes.is_some_and(|wakes| wakes <= 200), "{:?}", workers.0);
         });

@@ -16,7 +16,7 @@
 //!     and closing takes out every timer; so an armed timer belongs to the present runtime.
 //!
 //! A shard is not freed with its runtime. It is opened again for another one, and timers of the old
-//! one that still point to it are told apart by S4. So a timer can borrow its shard for `'static`,
+//! one that still point to it are recognised by S4. So a timer can borrow its shard for `'static`,
 //! and needs no reference count.
 
 use std::fmt;
@@ -615,7 +615,7 @@ mod model {
             let other = fire(&shard, 50);
             let timer = armed(&shard, 50, &waker);
             let fired_there = other.join().unwrap();
-            // Whoever looks next finds it, if the other came too early.
+            // The next look finds it, if the other came too early.
             assert!(fired_there ^ shard.fire(50));
             assert_eq!(timer.state(), TimerState::Fired);
             assert_eq!(woken.0.load(Relaxed), 1);

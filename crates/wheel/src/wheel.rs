@@ -17,8 +17,8 @@
 //!
 //! W1. No deadline in the wheel is before `elapsed`. One that would be counts as `elapsed`.
 //! W2. An entry's deadline is not before the first tick of its slot. It may lie *behind* the
-//!     slot, if it was [`reset`](Wheel::reset) to a later tick: it moves on when somebody next
-//!     looks at the slot.
+//!     slot, if it was [`reset`](Wheel::reset) to a later tick: it moves on when the slot is
+//!     next looked at.
 //! W3. A slot's `earliest` lies within the slot, and no entry of the slot is due before it. If
 //!     `is_attained`, some entry is due at that very tick.
 //! W4. Of all that is in the wheel, nothing is due before the `earliest` of the first slot
@@ -50,7 +50,7 @@ use std::ptr::NonNull;
 /// | [`next_expiry`](Wheel::next_expiry) | constant, plus moves already paid for by resets |
 ///
 /// Timers beyond the levels, that is more than 64⁵ ticks ahead or across a multiple of 64⁵,
-/// wait in one list. It is gone through once per stretch of 64⁵ ticks in which one of them is
+/// wait in one list. It is searched once per stretch of 64⁵ ticks in which one of them is
 /// due.
 pub struct Wheel<T> {
     /// The tick reached.
@@ -301,7 +301,7 @@ impl<T> Wheel<T> {
     /// Returns the tick at which the wheel is to be polled next: a worker may park until then.
     ///
     /// It is never later than the first deadline (or the tick reached, if that one is past). It *is*
-    /// the first deadline, whatever its level, so that nobody wakes for a cascade; with one
+    /// the first deadline, whatever its level, so that no worker wakes for a cascade; with one
     /// exception. If the earliest timer of a slot above level 0 was taken out or put
     /// off, and more than 64 others remain in the slot, the answer may still be the tick of
     /// that timer. Polling at that tick finds nothing due, and spreads the slot over the lower
@@ -331,7 +331,7 @@ impl<T> Wheel<T> {
             if slot.is_attained {
                 return Some(slot.earliest);
             }
-            if let Some(earliest) = self.settle(slot_index) {
+            if let Some(earliest) = self.update_earliest(slot_index) {
                 return Some(earliest);
             }
         }
@@ -432,10 +432,10 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Finds the earliest deadline of a slot whose `earliest` may be attained by nobody, moving
+    /// Finds the earliest deadline of a slot whose `earliest` is a bound that no entry may attain, moving
     /// those out of it that were put off beyond it; `None` if that leaves the slot empty.
     #[cold]
-    fn settle(&mut self, slot_index: SlotIndex) -> Option<u64> {
+    fn update_earliest(&mut self, slot_index: SlotIndex) -> Option<u64> {
         let bound = self.slots[slot_index.get()].earliest;
         let mut earliest = u64::MAX;
         let mut compared = 0;
@@ -759,7 +759,7 @@ mod tests {
         let timer = Box::pin(WheelEntry::new(()));
         for tick in [1, 5_000, u64::MAX] {
             let mut wheel = Wheel::new();
-            // SAFETY: in no wheel, since the one before is gone.
+            // SAFETY: in no wheel, since the one before was dropped.
             unsafe { wheel.insert(timer.as_ref(), tick) };
         }
         let mut last = Wheel::new();

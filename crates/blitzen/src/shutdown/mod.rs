@@ -161,7 +161,7 @@ impl Shutdown {
     ///
     /// let shutdown = Shutdown::on_signals()?;
     /// # unsafe { libc::raise(libc::SIGTERM) };
-    /// // … somebody sends SIGTERM …
+    /// // … another process sends SIGTERM …
     /// shutdown.triggered().await;
     /// assert_eq!(shutdown.cause(), Some(Cause::Terminate));
     /// # Ok(())

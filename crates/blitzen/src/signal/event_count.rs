@@ -1,8 +1,8 @@
 //! An event count: how often something has happened, and the listeners that
 //! wait for more.
 //!
-//! B1. A listener has seen the count at the moment it was created. It is told
-//!     of every later event, even if it was not waiting at that moment.
+//! B1. A listener has seen the count at the moment it was created. It sees
+//!     every later event, even if it was not waiting at that moment.
 //! B2. Several events between two polls of a listener are one to it.
 //! B3. No foreign code (a waker's clone, drop or wake) runs under the lock.
 

@@ -40,7 +40,7 @@ use std::io;
 /// let ctrl_c = blitzen::spawn(signal::ctrl_c());
 /// blitzen::task::yield_now().await; // it listens now
 /// # unsafe { libc::raise(libc::SIGINT) };
-/// // … somebody presses ctrl-c …
+/// // … the user presses ctrl-c …
 /// ctrl_c.await.unwrap()?;
 /// # Ok(())
 /// # })

@@ -23,7 +23,7 @@ use crate::signal::unix::{ChildSignals, WakePipe, registry};
 
 /// Has a child waited for, now if it has exited, by the reaper otherwise.
 pub(crate) fn reap_in_background(mut child: Child) {
-    // An error says that somebody else has waited for it.
+    // An error says that other code has waited for it.
     if let Ok(None) = child.try_wait() {
         push_orphan(child);
     }
@@ -91,7 +91,7 @@ struct Orphan {
 impl Orphan {
     /// Waits for the child if it has exited; returns whether that is done.
     fn try_reap(&mut self) -> bool {
-        // An error says that somebody else has waited for it.
+        // An error says that other code has waited for it.
         !matches!(self.child.try_wait(), Ok(None))
     }
 }

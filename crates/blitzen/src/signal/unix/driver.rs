@@ -8,12 +8,14 @@
 //! W2. The waker that the I/O driver holds does not keep the signal driver
 //!     alive: the signal driver owns the registration that holds the waker.
 //! W3. A listener stores its waker, then asks whether its driver is shut down. A
-//!     driver stores that it is shut down, then wakes the listeners.
+//!     driver stores that it is shut down, then wakes the listeners. Both go
+//!     through the lock of the event count: if the listener had it first, it is
+//!     woken; otherwise it sees what the driver has stored.
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -80,8 +82,8 @@ impl SignalDriver {
 
     /// Returns whether the runtime has shut down, so that this dispatches no more.
     pub(crate) fn is_shut_down(&self) -> bool {
-        // Acquire, met by the Release in `dispatch_pending`.
-        self.is_shut_down.load(Acquire)
+        // Relaxed: the lock of the event count orders it (W3).
+        self.is_shut_down.load(Relaxed)
     }
 
     /// Dispatches what is pending, and leaves a waker for more.
@@ -99,8 +101,8 @@ impl SignalDriver {
                         registration.clear_refuted(event);
                     }
                     Poll::Ready(Err(_gone)) => {
-                        // Release, met by the Acquire in `is_shut_down`. W3.
-                        self.is_shut_down.store(true, Release);
+                        // Relaxed: the lock of the event count orders it (W3).
+                        self.is_shut_down.store(true, Relaxed);
                         self.registry.wake_listeners();
                         return;
                     }

@@ -7,7 +7,7 @@
 //! # async fn main() -> std::io::Result<()> {
 //! let mut hangup = signal(SignalKind::hangup())?;
 //! # unsafe { libc::raise(libc::SIGHUP) };
-//! // … somebody sends SIGHUP …
+//! // … another process sends SIGHUP …
 //! hangup.recv().await;
 //! println!("reading the configuration again");
 //! # Ok(())
@@ -133,7 +133,7 @@ impl From<SignalKind> for std::os::raw::c_int {
 /// let (mut one, mut other) = (signal(SignalKind::user_defined1())?, signal(SignalKind::user_defined1())?);
 /// # unsafe { libc::raise(libc::SIGUSR1) };
 /// # unsafe { libc::raise(libc::SIGUSR1) };
-/// // … somebody sends SIGUSR1 …
+/// // … another process sends SIGUSR1 …
 /// one.recv().await;
 /// other.recv().await;
 /// # Ok(())

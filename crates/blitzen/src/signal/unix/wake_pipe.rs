@@ -59,7 +59,7 @@ mod tests {
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: one entry, as it is told.
+        // SAFETY: the pointer is to one entry.
         unsafe { libc::poll(&mut entry, 1, 0) == 1 }
     }
 
