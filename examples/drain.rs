@@ -1,13 +1,13 @@
-//! A TCP server that drains: it stops taking connections, lets those that are at work
-//! finish, and says who did not.
+//! A TCP server that drains: it stops accepting connections, lets requests under way
+//! finish, and reports those that did not.
 //!
 //! ```text
 //! cargo run --release --example drain -- 127.0.0.1:7008
 //! ```
 //!
-//! serves until ctrl-c or SIGTERM; a second one ends the drain. A request is a line with
-//! a number of milliseconds, which the answer takes. Without an address the program is
-//! its own client, sends itself SIGTERM, and ends by itself.
+//! serves until Ctrl-C or SIGTERM; a second one ends the drain. A request is a line with the
+//! number of milliseconds that the response takes. Without an address the program is its own
+//! client, sends itself SIGTERM, and ends by itself.
 
 use std::error::Error;
 use std::io;
@@ -21,7 +21,7 @@ use blitzen::sync::CancelToken;
 use blitzen::task;
 use blitzen::time::sleep;
 
-/// How long requests that are under way may still take.
+/// How long requests under way may still take.
 const GRACE: Duration = Duration::from_secs(1);
 
 #[blitzen::main]
@@ -30,13 +30,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     match std::env::args().nth(1) {
         Some(address) => {
             let listener = TcpListener::bind(address).await?;
-            println!("listening on {}, ctrl-c to stop", listener.local_addr()?);
+            println!("listening on {}, Ctrl-C to stop", listener.local_addr()?);
             run(listener, &shutdown).await;
         }
         None => {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let address = listener.local_addr()?;
-            let client = blitzen::spawn(be_the_client(address, shutdown.clone()));
+            let client = blitzen::spawn(run_clients(address, shutdown.clone()));
             run(listener, &shutdown).await;
             client.await??;
         }
@@ -44,16 +44,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Serves until it is time to end, and drains.
+/// Serves until the shutdown begins, then drains.
 async fn run(listener: TcpListener, shutdown: &Shutdown) {
     serve(listener, shutdown).await;
     if let Some(cause) = shutdown.cause() {
-        println!("stopping after {cause}: {} at work", shutdown.at_work());
+        println!("stopping after {cause}: {} under way", shutdown.at_work());
     }
     match shutdown.drain(GRACE).await {
-        Ok(()) => println!("everybody has finished"),
+        Ok(()) => println!("all connections have ended"),
         Err(unfinished) => {
-            println!("{} left behind:", unfinished.work.len());
+            println!("{} did not end:", unfinished.work.len());
             for work in &unfinished.work {
                 println!("  {work}");
             }
@@ -61,8 +61,8 @@ async fn run(listener: TcpListener, shutdown: &Shutdown) {
     }
 }
 
-/// Takes connections until it is time to end. The listener is closed with it, so that
-/// nobody is kept waiting.
+/// Accepts connections until the shutdown begins. Returning closes the listener, so that new
+/// connections are refused instead of kept waiting.
 async fn serve(listener: TcpListener, shutdown: &Shutdown) {
     let stop = shutdown.token();
     loop {
@@ -72,7 +72,7 @@ async fn serve(listener: TcpListener, shutdown: &Shutdown) {
         };
         match accepted {
             Ok((stream, peer)) => {
-                // Counted from now on, and named by the task it becomes.
+                // The drain waits for it, and reports it under the name of its task.
                 let connection = shutdown.track(answer(stream, stop.clone()));
                 let name = format!("connection {peer}");
                 if let Err(error) = task::Builder::new().name(&name).spawn(connection) {
@@ -80,7 +80,7 @@ async fn serve(listener: TcpListener, shutdown: &Shutdown) {
                 }
             }
             Err(error) => {
-                // Out of descriptors, say: those there are go on.
+                // For example, the process is out of descriptors; existing connections go on.
                 eprintln!("accept: {error}");
                 sleep(Duration::from_millis(10)).await;
             }
@@ -88,14 +88,14 @@ async fn serve(listener: TcpListener, shutdown: &Shutdown) {
     }
 }
 
-/// Answers requests until the peer hangs up, or until it is time to end and none is under
-/// way.
+/// Answers requests until the peer closes, or until the shutdown begins and no request is
+/// under way.
 async fn answer(mut stream: TcpStream, stop: CancelToken) {
     let (reader, mut writer) = stream.split();
     let mut lines = BufReader::new(reader).lines();
     loop {
         let request = blitzen::select! {
-            biased; // a request that has come is answered
+            biased; // answer a request that has arrived before stopping
             request = lines.next_line() => request,
             () = stop.cancelled() => return,
         };
@@ -108,21 +108,21 @@ async fn answer(mut stream: TcpStream, stop: CancelToken) {
             Err(error) => format!("{request:?}: {error}\n"),
         };
         if writer.write_all(answer.as_bytes()).await.is_err() {
-            return; // the peer has hung up
+            return; // the peer has closed
         }
     }
 }
 
-/// Three connections: one that asks for nothing, one whose answer comes in time, and one
-/// that asks for too much.
-async fn be_the_client(address: SocketAddr, shutdown: Shutdown) -> io::Result<()> {
+/// Opens three connections: one that requests nothing, one whose response takes 200 ms, and
+/// one whose response takes an hour.
+async fn run_clients(address: SocketAddr, shutdown: Shutdown) -> io::Result<()> {
     let mut idle = TcpStream::connect(address).await?;
-    let mut patient = TcpStream::connect(address).await?;
-    let mut greedy = TcpStream::connect(address).await?;
-    patient.write_all(b"0\n200\n").await?;
-    greedy.write_all(b"0\n3600000\n").await?;
-    // Both have been heard, and are at work on their second requests.
-    for stream in [&mut patient, &mut greedy] {
+    let mut quick = TcpStream::connect(address).await?;
+    let mut slow = TcpStream::connect(address).await?;
+    quick.write_all(b"0\n200\n").await?;
+    slow.write_all(b"0\n3600000\n").await?;
+    // Both have had their first response; the second requests are under way.
+    for stream in [&mut quick, &mut slow] {
         let mut first = [0; b"that was 0 ms\n".len()];
         stream.read_exact(&mut first).await?;
     }
@@ -131,19 +131,16 @@ async fn be_the_client(address: SocketAddr, shutdown: Shutdown) -> io::Result<()
     let mut rest = String::new();
     idle.read_to_string(&mut rest).await?;
     assert_eq!(rest, "", "an idle connection is closed");
-    patient.read_to_string(&mut rest).await?;
-    assert_eq!(
-        rest, "that was 200 ms\n",
-        "a request that is under way is answered"
-    );
+    quick.read_to_string(&mut rest).await?;
+    assert_eq!(rest, "that was 200 ms\n", "a request under way is answered");
     assert!(
         TcpStream::connect(address).await.is_err(),
-        "nobody is taken any more"
+        "no connection is accepted any more"
     );
     Ok(())
 }
 
-/// What `kill` does.
+/// Sends SIGTERM to this process.
 #[cfg(unix)]
 async fn stop_myself(_: &Shutdown) -> io::Result<()> {
     let kill = format!("kill -TERM {}", std::process::id());
@@ -152,7 +149,7 @@ async fn stop_myself(_: &Shutdown) -> io::Result<()> {
     Ok(())
 }
 
-/// There is no such thing here.
+/// Begins the shutdown; there is no SIGTERM here.
 #[cfg(not(unix))]
 async fn stop_myself(shutdown: &Shutdown) -> io::Result<()> {
     shutdown.trigger();

@@ -1,8 +1,8 @@
-//! An echo server that stops in good order.
+//! An echo server that shuts down in good order.
 //!
-//! `cargo run --release --example echo -- 127.0.0.1:7007` serves until Ctrl-C: then it
-//! takes no more connections, answers what it was sent, and closes. Without an address
-//! it is its own client, and ends by itself.
+//! `cargo run --release --example echo -- 127.0.0.1:7007` serves until Ctrl-C. Then it
+//! accepts no more connections, echoes what it has received, and closes. Without an address
+//! it is its own client and ends by itself.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use blitzen::sync::CancelToken;
 use blitzen::task::JoinSet;
 use blitzen::time::{sleep, timeout};
 
-/// How long connections may take to finish.
+/// How long connections may take to finish after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(10);
 
 #[blitzen::main]
@@ -33,14 +33,14 @@ async fn main() -> io::Result<()> {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let address = listener.local_addr()?;
             let serving = blitzen::spawn(serve(listener, stop.clone()));
-            talk_to_myself(address, &stop).await?;
+            run_clients(address, &stop).await?;
             println!("{} connections served", serving.await?);
         }
     }
     Ok(())
 }
 
-/// Serves until it is told to stop, and then until the last connection is done. Returns
+/// Serves until `stop` is cancelled, then waits for the connections that are left. Returns
 /// how many there were.
 async fn serve(listener: TcpListener, stop: CancelToken) -> usize {
     let mut connections = JoinSet::new();
@@ -48,7 +48,7 @@ async fn serve(listener: TcpListener, stop: CancelToken) -> usize {
     loop {
         let accepted = blitzen::select! {
             () = stop.cancelled() => break,
-            Some(_) = connections.join_next() => continue, // one is done
+            Some(_) = connections.join_next() => continue, // one has ended
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -57,27 +57,27 @@ async fn serve(listener: TcpListener, stop: CancelToken) -> usize {
                 connections.spawn(echo(stream, stop.clone()));
             }
             Err(error) => {
-                // Out of descriptors, say: the connections there are go on, and when
-                // some have ended there is room again.
+                // For example, the process is out of descriptors. Existing connections
+                // go on, and free some when they end.
                 eprintln!("accept: {error}");
                 sleep(Duration::from_millis(100)).await;
             }
         }
     }
-    drop(listener); // whoever comes now is told so
+    drop(listener); // new connections are refused from now on
     let all_done = async { while connections.join_next().await.is_some() {} };
     if timeout(GRACE, all_done).await.is_err() {
-        eprintln!("connections that do not end are closed");
+        eprintln!("closing the connections that have not ended");
     }
     served
 }
 
-/// Sends everything back, until the peer has said all or there is a reason to stop.
+/// Echoes until the peer has finished writing or `stop` is cancelled.
 async fn echo(mut stream: TcpStream, stop: CancelToken) -> io::Result<()> {
     let mut buffer = vec![0; 4096];
     loop {
         let count = blitzen::select! {
-            biased; // what has come is answered before the end
+            biased; // echo what has arrived before stopping
             count = stream.read(&mut buffer) => count?,
             () = stop.cancelled() => 0,
         };
@@ -88,26 +88,26 @@ async fn echo(mut stream: TcpStream, stop: CancelToken) -> io::Result<()> {
     }
 }
 
-/// Some clients that say something, and one that still waits when the server stops.
-async fn talk_to_myself(address: SocketAddr, stop: &CancelToken) -> io::Result<()> {
+/// Runs 100 clients, then one that is still connected when the server stops.
+async fn run_clients(address: SocketAddr, stop: &CancelToken) -> io::Result<()> {
     let mut clients = JoinSet::new();
     for number in 0..100 {
         clients.spawn(async move {
             let mut stream = TcpStream::connect(address).await?;
-            let word = format!("hello from {number}");
-            stream.write_all(word.as_bytes()).await?;
+            let text = format!("hello from {number}");
+            stream.write_all(text.as_bytes()).await?;
             stream.shutdown().await?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await?;
-            assert_eq!(answer, word);
+            assert_eq!(answer, text);
             io::Result::Ok(answer.len())
         });
     }
     let mut bytes = 0;
-    while let Some(heard) = clients.join_next().await {
-        bytes += heard??;
+    while let Some(received) = clients.join_next().await {
+        bytes += received??;
     }
-    println!("100 clients heard {bytes} bytes");
+    println!("100 clients received {bytes} bytes");
 
     let mut last = TcpStream::connect(address).await?;
     last.write_all(b"goodbye").await?;
@@ -116,7 +116,7 @@ async fn talk_to_myself(address: SocketAddr, stop: &CancelToken) -> io::Result<(
     stop.cancel();
     assert_eq!(last.read(&mut answer).await?, 0, "the server closes");
     println!(
-        "the last one heard {:?}, then the end",
+        "the last client received {:?}, then end of file",
         answer.escape_ascii().to_string()
     );
     Ok(())

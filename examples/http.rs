@@ -1,8 +1,8 @@
 //! An HTTP/1 server: hyper on blitzen's own sockets, timers and tasks.
 //!
-//! `cargo run --release --example http -- 127.0.0.1:8080` serves until Ctrl-C: then it
-//! takes no more connections, finishes the answers that are under way, and closes.
-//! Without an address it is its own client, and ends by itself.
+//! `cargo run --release --example http -- 127.0.0.1:8080` serves until Ctrl-C. Then it
+//! accepts no more connections, finishes the responses under way, and closes. Without an
+//! address it is its own client and ends by itself.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -22,13 +22,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 
-/// How long answers may take to finish.
+/// How long responses may take to finish after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(10);
 
-type Anything = Box<dyn Error + Send + Sync>;
+type BoxError = Box<dyn Error + Send + Sync>;
 
 #[blitzen::main]
-async fn main() -> Result<(), Anything> {
+async fn main() -> Result<(), BoxError> {
     let stop = CancelToken::new();
     match std::env::args().nth(1) {
         Some(address) => {
@@ -43,22 +43,22 @@ async fn main() -> Result<(), Anything> {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let address = listener.local_addr()?;
             let serving = blitzen::spawn(serve(listener, stop.clone()));
-            talk_to_myself(address, &stop).await?;
+            run_client(address, &stop).await?;
             println!("{} connections served", serving.await?);
         }
     }
     Ok(())
 }
 
-/// Serves until it is told to stop, and then until the last answer is sent. Returns how
-/// many connections there were.
+/// Serves until `stop` is cancelled, then waits for the connections that are left. Returns
+/// how many there were.
 async fn serve(listener: TcpListener, stop: CancelToken) -> usize {
     let mut connections = JoinSet::new();
     let mut served = 0;
     loop {
         let accepted = blitzen::select! {
             () = stop.cancelled() => break,
-            Some(_) = connections.join_next() => continue, // one is done
+            Some(_) = connections.join_next() => continue, // one has ended
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -72,10 +72,10 @@ async fn serve(listener: TcpListener, stop: CancelToken) -> usize {
             }
         }
     }
-    drop(listener); // whoever comes now is told so
+    drop(listener); // new connections are refused from now on
     let all_done = async { while connections.join_next().await.is_some() {} };
     if timeout(GRACE, all_done).await.is_err() {
-        eprintln!("connections that do not end are closed");
+        eprintln!("closing the connections that have not ended");
     }
     served
 }
@@ -84,12 +84,12 @@ async fn connection(stream: TcpStream, stop: CancelToken) {
     let serving = http1::Builder::new()
         .timer(HyperTimer::new())
         .header_read_timeout(Duration::from_secs(30))
-        .serve_connection(HyperIo::new(stream), service_fn(answer));
+        .serve_connection(HyperIo::new(stream), service_fn(respond));
     let mut serving = pin!(serving);
     let served = blitzen::select! {
         served = serving.as_mut() => served,
         () = stop.cancelled() => {
-            // The answer under way is the last one on this connection.
+            // The response under way is the last one on this connection.
             serving.as_mut().graceful_shutdown();
             serving.await
         }
@@ -99,7 +99,7 @@ async fn connection(stream: TcpStream, stop: CancelToken) {
     }
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<String>, Infallible> {
+async fn respond(request: Request<Incoming>) -> Result<Response<String>, Infallible> {
     let mut response = Response::new(String::new());
     match request.uri().path() {
         "/hello" => *response.body_mut() = "Hello, world!".into(),
@@ -112,16 +112,16 @@ async fn answer(request: Request<Incoming>) -> Result<Response<String>, Infallib
     Ok(response)
 }
 
-/// Many requests on one connection, one to nowhere, and one whose answer is under way
-/// when the server is told to stop.
-async fn talk_to_myself(address: SocketAddr, stop: &CancelToken) -> Result<(), Anything> {
+/// Sends 100 requests on one connection, one for an unknown path, and one whose response is
+/// under way when the server stops.
+async fn run_client(address: SocketAddr, stop: &CancelToken) -> Result<(), BoxError> {
     let mut client = connect(address).await?;
     for _ in 0..100 {
         let hello = get(&mut client, "/hello").await?;
         assert_eq!(hello, (StatusCode::OK, "Hello, world!".into()));
     }
-    let (nowhere, _) = get(&mut client, "/nowhere").await?;
-    println!("100 times 200, then {nowhere}");
+    let (unknown, _) = get(&mut client, "/nowhere").await?;
+    println!("100 times 200, then {unknown}");
 
     let slow = get(&mut client, "/slow");
     let stopping = async {
@@ -129,23 +129,23 @@ async fn talk_to_myself(address: SocketAddr, stop: &CancelToken) -> Result<(), A
         stop.cancel();
     };
     let (slow, ()) = blitzen::join!(slow, stopping);
-    println!("asked before the end: {:?}", slow?.1);
+    println!("requested before the stop: {:?}", slow?.1);
     Ok(())
 }
 
-/// Connects, and leaves the connection to a task of its own.
-async fn connect(address: SocketAddr) -> Result<SendRequest<String>, Anything> {
+/// Connects, and spawns a task that drives the connection.
+async fn connect(address: SocketAddr) -> Result<SendRequest<String>, BoxError> {
     let stream = TcpStream::connect(address).await?;
     let (client, connection) = handshake(HyperIo::new(stream)).await?;
     blitzen::spawn(connection);
     Ok(client)
 }
 
-/// The status and the body.
+/// Sends a GET request, and returns the status and the body.
 async fn get(
     client: &mut SendRequest<String>,
     path: &str,
-) -> Result<(StatusCode, String), Anything> {
+) -> Result<(StatusCode, String), BoxError> {
     client.ready().await?;
     let request = Request::get(path).header(HOST, "localhost");
     let response = client.send_request(request.body(String::new())?).await?;

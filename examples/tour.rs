@@ -1,4 +1,4 @@
-//! A tour of the runtime: what it does, counted as it goes.
+//! A tour of the runtime: each part does some work, and a table shows what it cost.
 //!
 //! `cargo run --release --example tour`
 
@@ -34,7 +34,7 @@ fn main() {
     drop(runtime);
 }
 
-/// Tasks are cheap: one small allocation each, recycled by the worker.
+/// Tasks are cheap: one small allocation each, which the worker recycles.
 async fn spawning() -> u64 {
     let mut tasks = JoinSet::new();
     for n in 0..100_000_u64 {
@@ -72,7 +72,7 @@ async fn stealing() -> u64 {
     done.load(Relaxed)
 }
 
-/// Stages that wait for each other, with room for a few values in between.
+/// Three tasks pass values through two bounded channels.
 async fn channels() -> u64 {
     const VALUES: u64 = 50_000;
     let (send, mut receive) = mpsc::channel(16);
@@ -95,7 +95,7 @@ async fn channels() -> u64 {
     VALUES
 }
 
-/// A task for each connection; while it waits for its peer, others run.
+/// Each connection has a task; while it waits for its peer, other tasks run.
 async fn sockets() -> u64 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -123,7 +123,7 @@ async fn sockets() -> u64 {
     clients.join_all().await.into_iter().sum()
 }
 
-/// What is in memory is read on the spot; a disk is waited for by the kernel.
+/// Data in the page cache is read at once; io_uring waits for the disk.
 async fn files() -> u64 {
     let dir = std::env::temp_dir().join(format!("blitzen-tour-{}", std::process::id()));
     fs::create_dir_all(&dir).await.unwrap();
@@ -147,7 +147,7 @@ async fn files() -> u64 {
     reads
 }
 
-/// Code that blocks goes to threads of its own, started when needed.
+/// Blocking code runs on separate threads, started when needed.
 async fn blocking() -> u64 {
     let jobs: Vec<_> = (0..100)
         .map(|_| task::spawn_blocking(|| std::fs::metadata(".").unwrap().is_dir()))
@@ -159,7 +159,7 @@ async fn blocking() -> u64 {
     done
 }
 
-/// An aborted task ends where it waits, and its handle says so.
+/// An aborted task ends at its next await; its handle returns an error.
 async fn cancelling() -> u64 {
     let tasks: Vec<_> = (0..10_000)
         .map(|_| blitzen::spawn(std::future::pending::<()>()))
@@ -172,7 +172,7 @@ async fn cancelling() -> u64 {
     cancelled
 }
 
-/// What is behind a shield runs to its end, abort or not.
+/// A shielded future runs to its end before an abort takes effect.
 async fn shielding() -> u64 {
     let committed = Arc::new(AtomicU64::new(0));
     let (inside, entered) = blitzen::channel::oneshot::channel();
@@ -196,7 +196,7 @@ async fn shielding() -> u64 {
     committed.load(Relaxed)
 }
 
-/// The panic is an error for whoever joins the task, and nobody else.
+/// A panic is an error for whoever joins the task, and affects nothing else.
 async fn panicking() -> u64 {
     let error = blitzen::spawn(async {
         if std::env::args().count() > 0 {
@@ -208,7 +208,7 @@ async fn panicking() -> u64 {
     u64::from(error.is_panic())
 }
 
-/// What each stop of the tour cost.
+/// What each part of the tour cost.
 struct Table {
     metrics: RuntimeMetrics,
     rows: Vec<Row>,
@@ -231,11 +231,11 @@ impl Table {
         }
     }
 
-    /// Goes to a stop, inside a task so that it runs on a worker.
-    async fn row(&mut self, name: &'static str, stop: impl Future<Output = u64> + Send + 'static) {
+    /// Runs a part inside a task, so that it runs on a worker.
+    async fn row(&mut self, name: &'static str, part: impl Future<Output = u64> + Send + 'static) {
         let before = self.metrics.stats().total();
         let start = Instant::now();
-        let count = blitzen::spawn(stop).await.unwrap();
+        let count = blitzen::spawn(part).await.unwrap();
         let micros = start.elapsed().as_micros();
         let after = self.metrics.stats().total();
         assert!(count > 0, "{name} did nothing");

@@ -34,7 +34,7 @@ use crate::row::Row;
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
 
-/// Compares blitzen with its peers.
+/// Compares blitzen with other runtimes
 #[derive(Parser)]
 struct Cli {
     #[command(subcommand)]
@@ -43,54 +43,54 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Mode {
-    /// Time, CPU time and allocations, all contenders interleaved in this process
+    /// Measure time, CPU time and allocations; all contenders take turns in this process
     Compare {
         #[command(flatten)]
         choice: Choice,
-        /// Timed rounds, after one that counts allocations
+        /// Number of timed rounds, after one that counts allocations
         #[arg(long, default_value_t = 15)]
         rounds: usize,
-        /// Two rounds of few operations: shows that every count is right, no more
+        /// Run two rounds of few operations: checks the counts, measures nothing
         #[arg(long)]
         quick: bool,
-        /// Operations per sample, instead of each row's own number
+        /// Operations per sample (default: each row's own number)
         #[arg(long)]
         ops: Option<u64>,
-        /// Seconds a sample may take
+        /// Seconds that a sample may take before the program gives up
         #[arg(long, default_value_t = 120)]
         patience: u64,
-        /// Servers and clients run before everything else on the machine
+        /// Give servers and clients real-time priority
         #[arg(long)]
         ahead: bool,
-        /// Where to write the outcome as JSON
+        /// Write the outcome to this file, as JSON
         #[arg(long)]
         json: Option<PathBuf>,
     },
-    /// Instructions per operation under valgrind, one worker
+    /// Count instructions per operation with valgrind, one worker
     Instructions {
         #[command(flatten)]
         choice: Choice,
-        /// Where to write the counts as JSON
+        /// Write the counts to this file, as JSON
         #[arg(long)]
         json: Option<PathBuf>,
-        /// Counts written earlier; fails if blitzen lost more than a fifth against Tokio
+        /// Compare with these earlier counts; fail if blitzen lost more than a fifth against Tokio
         #[arg(long)]
         baseline: Option<PathBuf>,
     },
-    /// System calls per operation under strace
+    /// Count system calls per operation with strace
     Syscalls {
         #[command(flatten)]
         choice: Choice,
-        /// Where to write the counts as JSON
+        /// Write the counts to this file, as JSON
         #[arg(long)]
         json: Option<PathBuf>,
     },
-    /// The rows there are
+    /// List the rows
     List,
-    /// One sample of one contender, as JSON
+    /// Run one sample of one contender and print it as JSON
     #[command(hide = true)]
     Once(once::Order),
-    /// Connects so often to an address, and holds on until the input ends
+    /// Open `count` connections to an address and keep them until standard input ends
     #[command(hide = true)]
     Hold {
         address: std::net::SocketAddr,
@@ -98,15 +98,15 @@ enum Mode {
     },
 }
 
-/// Which rows, and who takes part in them.
+/// The rows to run, and their contenders.
 #[derive(clap::Args)]
 struct Choice {
-    /// Groups; all if none is named
+    /// Groups of rows (default: all)
     groups: Vec<String>,
-    /// A row's name, or the beginning of several
+    /// Only rows whose name begins with this
     #[arg(long = "row")]
     rows: Vec<String>,
-    /// Only these contenders
+    /// Only this contender
     #[arg(long = "peer")]
     peers: Vec<String>,
 }
