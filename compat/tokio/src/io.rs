@@ -32,8 +32,4 @@ pub mod unix {
     pub use blitzen::io::unix::{
         AsyncFd, AsyncFdReadyGuard, AsyncFdReadyMutGuard, AsyncFdRegisterError, TryIoError,
     };
-
-    // Its old name, which Tokio still has.
-    #[doc(hidden)]
-    pub use blitzen::io::unix::AsyncFdRegisterError as AsyncFdTryNewError;
 }

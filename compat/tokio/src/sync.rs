@@ -27,9 +27,9 @@ pub mod mpsc {
 
     /// Errors of the channel.
     pub mod error {
-        pub use blitzen::channel::mpsc::error::{
-            SendError, SendTimeoutError, TryRecvError, TrySendError,
-        };
+        #[cfg(feature = "time")]
+        pub use blitzen::channel::mpsc::error::SendTimeoutError;
+        pub use blitzen::channel::mpsc::error::{SendError, TryRecvError, TrySendError};
     }
 }
 
