@@ -35,7 +35,7 @@ fn switches(names: &[&str]) -> BTreeMap<u32, u64> {
 #[test]
 fn an_idle_runtime_is_never_switched_to() {
     const NAME: &str = "idle-probe";
-    let all = [NAME, "blitzen-watch", "blitzen-steward"];
+    let all = [NAME, "blitzen-monitor", "blitzen-reaper"];
     let runtime = Builder::new_multi_thread()
         .worker_threads(4)
         .thread_name(NAME)
@@ -50,7 +50,7 @@ fn an_idle_runtime_is_never_switched_to() {
         }
         blitzen::task::spawn_blocking(|| ()).await.unwrap();
     });
-    // It takes a moment until the watchman has gone to sleep as well, and longer
+    // It takes a moment until the monitor has parked as well, and longer
     // on a busy machine. One quiet stretch is enough: a thread that
     // polled on a timer would have none. A blocking thread ends after 10 s, and
     // with it whoever keeps the time for it.

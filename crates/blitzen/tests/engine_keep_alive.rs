@@ -55,9 +55,7 @@ fn idle_threads_go_home_after_a_while_and_come_back_for_work() {
     hire_and_wait(Duration::from_millis(5));
     hire_and_wait(Duration::from_millis(200));
     #[cfg(target_os = "linux")]
-    wait_until("the steward stays", || {
-        threads_named("blitzen-steward") == 0
-    });
+    wait_until("the reaper stays", || threads_named("blitzen-reaper") == 0);
 
     let runtime = Builder::new_current_thread().build().unwrap();
     let job = runtime.block_on(async { spawn_blocking(|| ()).await });
@@ -66,10 +64,10 @@ fn idle_threads_go_home_after_a_while_and_come_back_for_work() {
     wait_until("nobody rests", || metrics.num_idle_blocking_threads() == 1);
     #[cfg(target_os = "linux")]
     wait_until("nobody keeps the time", || {
-        threads_named("blitzen-steward") == 1
+        threads_named("blitzen-reaper") == 1
     });
     // It would sleep for seconds.
     drop(runtime);
     #[cfg(target_os = "linux")]
-    assert_eq!(threads_named("blitzen-steward"), 0);
+    assert_eq!(threads_named("blitzen-reaper"), 0);
 }

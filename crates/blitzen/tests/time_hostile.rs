@@ -97,7 +97,7 @@ fn a_waker_that_cannot_be_cloned_leaves_the_timer_usable() {
     // SAFETY: the functions touch nothing.
     let stubborn = unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VTABLE)) };
     one_thread().block_on(async {
-        let mut armed = Box::pin(sleep(ms(1)));
+        let mut armed = Box::pin(sleep(ms(500)));
         let poll = |sleep: &mut Pin<Box<Sleep>>| {
             catch_unwind(AssertUnwindSafe(|| poll_with(sleep, &stubborn)))
         };

@@ -1,23 +1,24 @@
-//! A worker whose thread is on an errand: a call that should be short, and may
-//! turn out to be long.
+//! A worker whose thread is in a blocking section, and who may take it over:
+//! what Go does with the P of a thread in a system call.
 //!
-//! The thread leaves its worker behind for the while. If it is back soon, it
-//! takes it up again, which costs next to nothing. If it is not, somebody who
-//! looks after workers sends another thread, which goes on with the worker.
+//! The thread leaves its worker in this slot. If it comes back soon it takes
+//! the worker back, which costs next to nothing. Otherwise a relief thread
+//! claims the worker and goes on with it.
 //!
 //! ```text
-//!             leave                      take up
-//!   thread ──────────► out, a epoch ─────────────► thread
+//!             leave                       take_back
+//!   thread ──────────► left, an epoch ─────────────► the same thread
 //!                          │ claim
 //!                          ▼
-//!                      claimed ───────────────────► another thread
+//!                       claimed ───────────────────► a relief thread
 //! ```
 //!
-//! N1. Every errand has a epoch of its own, by which it is taken up or claimed:
-//!     who is late, for an errand that has ended, finds another one or none.
-//! N2. Whoever ends `out` owns the worker.
-//! N3. A thread whose worker was claimed goes on only after the claim is settled:
-//!     by then it is counted for itself, and must not leave before.
+//! H1. Every blocking section has an epoch of its own, by which the worker is
+//!     taken back or claimed. A relief thread that comes late, for a section
+//!     that has ended, finds another epoch or none.
+//! H2. Whoever ends the state `left` owns the worker.
+//! H3. A thread whose worker was claimed goes on only after the claim is settled:
+//!     by then it is counted on its own, and must not leave before that.
 
 use std::ptr::null_mut;
 
@@ -25,25 +26,26 @@ use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicPtr, AtomicU64};
 use blitzen_util::shim::thread;
 
-/// The number of an errand.
+/// The number of a worker's blocking section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch(u64);
 
 impl Epoch {
     /// Before the first.
-    pub(crate) const NONE: Self = Self(IN);
+    pub(crate) const NONE: Self = Self(OWNED);
 
+    /// The one after this.
     pub(crate) fn next(self) -> Self {
-        Self(self.0 + 2) // at a thousand million a second for three hundred years
+        Self(self.0 + 2) // wraps after three hundred years of a section each nanosecond
     }
 }
 
-/// Nobody is on an errand.
-const IN: u64 = 0;
-/// Added to the epoch while somebody takes the worker away.
+/// The worker's thread has it.
+const OWNED: u64 = 0;
+/// Added to the epoch while a relief thread takes the worker.
 const CLAIMED: u64 = 1;
 
-/// Where a worker is left.
+/// Where a worker is left during a blocking section.
 pub(crate) struct Handoff<T> {
     state: AtomicU64,
     left: AtomicPtr<T>,
@@ -52,12 +54,12 @@ pub(crate) struct Handoff<T> {
 impl<T> Handoff<T> {
     pub(crate) fn new() -> Self {
         Self {
-            state: AtomicU64::new(IN),
+            state: AtomicU64::new(OWNED),
             left: AtomicPtr::new(null_mut()),
         }
     }
 
-    /// Leaves the worker. By its owner, which keeps the pointer.
+    /// Leaves the worker here. Called by its owner, which keeps the pointer.
     pub(crate) fn leave(&self, worker: *mut T, epoch: Epoch) {
         self.left.store(worker, Relaxed);
         // Release, met by the Acquire in `claim`: who takes the worker sees it
@@ -65,32 +67,32 @@ impl<T> Handoff<T> {
         self.state.store(epoch.0, Release);
     }
 
-    /// The errand that somebody is on.
+    /// The blocking section that the worker's thread is in.
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         let state = self.state.load(Relaxed);
-        (state != IN && state & CLAIMED == 0).then_some(Epoch(state))
+        (state != OWNED && state & CLAIMED == 0).then_some(Epoch(state))
     }
 
-    /// Takes the worker up again; false if it is somebody else's by now.
+    /// Takes the worker back; false if somebody else has it by now.
     #[must_use]
     pub(crate) fn take_back(&self, epoch: Epoch) -> bool {
         // Relaxed: nobody has touched what this thread left.
         if self
             .state
-            .compare_exchange(epoch.0, IN, Relaxed, Relaxed)
+            .compare_exchange(epoch.0, OWNED, Relaxed, Relaxed)
             .is_ok()
         {
             return true;
         }
-        // Acquire, met by the second step's Release in `claim`: N3.
+        // Acquire, met by the second step's Release in `claim`: H3.
         while self.state.load(Acquire) == epoch.0 | CLAIMED {
             thread::yield_now();
         }
         false
     }
 
-    /// Takes the worker away from a thread that is on the errand `epoch`;
-    /// `settle` does what has to be done before that thread may go on.
+    /// Takes the worker of a thread that is in the section `epoch`; `settle`
+    /// does what has to be done before that thread may go on.
     pub(crate) fn claim(&self, epoch: Epoch, settle: impl FnOnce()) -> Option<*mut T> {
         // Acquire, met by the Release in `leave`.
         self.state
@@ -98,8 +100,8 @@ impl<T> Handoff<T> {
             .ok()?;
         let worker = self.left.load(Relaxed);
         settle();
-        // Release, met by the Acquire in `take_back`: N3.
-        self.state.store(IN, Release);
+        // Release, met by the Acquire in `take_back`: H3.
+        self.state.store(OWNED, Release);
         Some(worker)
     }
 }
@@ -109,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_comes_late_finds_another_errand_or_none() {
+    fn a_claim_that_comes_late_finds_another_epoch_or_none() {
         let (handoff, mut worker) = (Handoff::new(), 7);
         let worker: *mut i32 = &mut worker;
         let first = Epoch::NONE.next();
@@ -123,7 +125,7 @@ mod tests {
         assert!(handoff.claim(first, || unreachable!()).is_none());
         assert_eq!(handoff.claim(second, || ()), Some(worker));
         assert!(!handoff.take_back(second));
-        // The one who has it now leaves it in its turn.
+        // The thread that has it now leaves it in its turn.
         handoff.leave(worker, second.next());
         assert!(!handoff.take_back(second));
         assert!(handoff.take_back(second.next()));
@@ -137,75 +139,72 @@ mod model {
     use blitzen_util::shim::atomic::AtomicUsize;
     use blitzen_util::shim::cell::UnsafeCell;
 
-    struct Place {
+    struct Model {
         handoff: Handoff<()>,
         /// What the worker is: its owner's alone.
         worker: UnsafeCell<u32>,
-        /// Threads counted for themselves.
+        /// Threads counted on their own.
         present: AtomicUsize,
     }
 
     // SAFETY: the worker is touched by its owner, as the model checks.
-    unsafe impl Sync for Place {}
+    unsafe impl Sync for Model {}
     // SAFETY: as above.
-    unsafe impl Send for Place {}
+    unsafe impl Send for Model {}
 
-    impl Place {
+    impl Model {
         fn work(&self) {
             // SAFETY: the caller owns the worker; loom says if it does not.
             self.worker.with_mut(|worker| unsafe { *worker += 1 });
         }
 
-        fn errand(&self, epoch: Epoch) -> bool {
+        fn blocking_section(&self, epoch: Epoch) -> bool {
             self.work();
             self.handoff.leave(null_mut(), epoch);
-            let is_back = self.handoff.take_back(epoch);
-            match is_back {
+            let has_it = self.handoff.take_back(epoch);
+            match has_it {
                 true => self.work(),
-                false => assert_eq!(self.present.load(Relaxed), 1, "N3"),
+                false => assert_eq!(self.present.load(Relaxed), 1, "H3"),
             }
-            is_back
+            has_it
+        }
+
+        /// A section of the relief thread, which nobody claims.
+        fn unclaimed_section(&self, epoch: Epoch) -> bool {
+            self.work();
+            self.handoff.leave(null_mut(), epoch);
+            let has_it = self.handoff.take_back(epoch);
+            self.work();
+            has_it
         }
     }
 
     #[test]
     fn a_worker_that_is_left_has_one_owner_and_its_thread_is_counted() {
         loom::model(|| {
-            let place = Arc::new(Place {
+            let model = Arc::new(Model {
                 handoff: Handoff::new(),
                 worker: UnsafeCell::new(0),
                 present: AtomicUsize::new(0),
             });
             let first = Epoch::NONE.next();
-            let other = thread::spawn({
-                let place = place.clone();
+            let relief = thread::spawn({
+                let model = model.clone();
                 move || {
-                    let count = || drop(place.present.fetch_add(1, Relaxed));
-                    let has_it = place.handoff.claim(first, count).is_some();
-                    // On an errand itself, which nobody claims.
-                    assert!(!has_it || place.errand_of_successor(first));
+                    let count = || drop(model.present.fetch_add(1, Relaxed));
+                    let has_it = model.handoff.claim(first, count).is_some();
+                    assert!(!has_it || model.unclaimed_section(first.next()));
                     has_it
                 }
             });
-            let is_back = place.errand(first);
-            let is_claimed = other.join().unwrap();
+            let is_back = model.blocking_section(first);
+            let is_claimed = relief.join().unwrap();
             assert!(is_back ^ is_claimed);
-            let worked = place.worker.with(|worker| {
+            let worked = model.worker.with(|worker| {
                 // SAFETY: both are through.
                 unsafe { *worker }
             });
             assert_eq!(worked, if is_claimed { 3 } else { 2 });
         });
-    }
-
-    impl Place {
-        fn errand_of_successor(&self, first: Epoch) -> bool {
-            let epoch = first.next();
-            self.work();
-            self.handoff.leave(null_mut(), epoch);
-            let is_back = self.handoff.take_back(epoch);
-            self.work();
-            is_back
-        }
     }
 }

@@ -5,13 +5,13 @@ use blitzen_util::shim::atomic::Ordering::{AcqRel, Relaxed};
 use blitzen_util::shim::atomic::{AtomicU32, AtomicU64, fence};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Who sleeps, and how many look for work.
+/// Which workers are parked, and how many search for work.
 pub(crate) struct Idle {
     searching: Padded<AtomicU32>,
-    /// Who looked around last before it slept, and may still do so: of the
-    /// sleepers the one that is quickest to wake. A guess.
-    awake: AtomicU32,
-    /// A bit per worker: set while it sleeps and nobody has come to wake it.
+    /// The worker that spun last before it slept, and may still do so: of the parked
+    /// workers the one that is quickest to wake. A guess.
+    last_spinning: AtomicU32,
+    /// A bit per worker: set while it is parked and nobody has come to unpark it.
     parked: Box<[AtomicU64]>,
     workers: u32,
 }
@@ -25,14 +25,14 @@ pub(crate) struct Searching(());
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retired {
-    /// It was the last: look whether there is work that nobody comes for.
+    /// It was the last: it must check whether there is work that nobody comes for.
     Last,
-    /// Somebody else still looks.
+    /// Another worker still searches.
     NotLast,
 }
 
 impl Idle {
-    /// All workers asleep: one that has not started is woken by starting it.
+    /// All workers parked: one that has no thread yet is unparked by starting it.
     pub(crate) fn new(workers: usize) -> Self {
         let words = workers.div_ceil(64);
         let word = |index: usize| match workers - index * 64 {
@@ -41,7 +41,7 @@ impl Idle {
         };
         Self {
             searching: Padded(AtomicU32::new(0)),
-            awake: AtomicU32::new(0),
+            last_spinning: AtomicU32::new(0),
             parked: (0..words)
                 .map(|index| AtomicU64::new(word(index)))
                 .collect(),
@@ -49,8 +49,8 @@ impl Idle {
         }
     }
 
-    /// There is new work: picks a sleeper to wake, unless somebody already
-    /// looks. The sleeper is counted as searching; hand it
+    /// There is new work: picks a parked worker to unpark, unless one already
+    /// searches. The worker is counted as searching, and gets its proof from
     /// [`searching_on_wake`](Self::searching_on_wake).
     pub(crate) fn worker_to_notify(&self) -> Option<usize> {
         // D1: after the work was published, before looking who searches.
@@ -68,11 +68,11 @@ impl Idle {
             {
                 return None;
             }
-            if let Some(worker) = self.claim_sleeper() {
+            if let Some(worker) = self.claim_parked() {
                 return Some(worker);
             }
-            // Nobody was there after all. Somebody may have gone to sleep
-            // trusting in the searcher that this pretended to be: retire as one.
+            // Nobody was parked after all. A worker may have parked trusting in
+            // the searcher that this pretended to be: retire as one.
             if self.retire(Searching(())) == Retired::NotLast {
                 return None;
             }
@@ -80,19 +80,19 @@ impl Idle {
     }
 
     /// Like [`worker_to_notify`](Self::worker_to_notify) for a worker that adds
-    /// to its own queue: it will run the work itself if nobody comes, so a
-    /// stale look costs no wake, only some company.
+    /// to its own queue: it runs the work itself if nobody comes, so a stale look
+    /// loses no work, only some parallelism.
     #[inline]
     pub(crate) fn worker_to_share_with(&self) -> Option<usize> {
-        match self.is_company_asleep() {
+        match self.may_have_company() {
             true => self.worker_to_notify(),
             false => None,
         }
     }
 
-    /// Whether somebody sleeps and nobody searches; a guess, as above.
+    /// Whether a worker is parked and none searches; a guess, as above.
     #[inline]
-    pub(crate) fn is_company_asleep(&self) -> bool {
+    pub(crate) fn may_have_company(&self) -> bool {
         self.searching.load(Relaxed) == 0 && self.any_parked()
     }
 
@@ -101,34 +101,34 @@ impl Idle {
         self.parked.iter().any(|word| word.load(Relaxed) != 0)
     }
 
-    /// How many workers sleep; a guess, since they come and go.
+    /// How many workers are parked; a guess, since they come and go.
     pub(crate) fn parked(&self) -> usize {
         let ones = |word: &AtomicU64| word.load(Relaxed).count_ones() as usize;
         self.parked.iter().map(ones).sum()
     }
 
-    /// Whether a worker sleeps; a guess, as above.
+    /// Whether a worker is parked; a guess, as above.
     pub(crate) fn is_parked(&self, worker: usize) -> bool {
         self.parked[worker / 64].load(Relaxed) & bit(worker) != 0
     }
 
-    /// Whether some workers sleep and others do not; a guess, as above.
+    /// Whether some workers are parked and others are not; a guess, as above.
     pub(crate) fn is_mixed(&self) -> bool {
         (1..self.workers as usize).contains(&self.parked())
     }
 
-    /// A sleeper looks around before it falls asleep.
-    pub(crate) fn lies_awake(&self, worker: usize) {
+    /// A parked worker spins before it sleeps.
+    pub(crate) fn note_spinning(&self, worker: usize) {
         let worker = worker as u32;
-        if self.awake.load(Relaxed) != worker {
-            self.awake.store(worker, Relaxed);
+        if self.last_spinning.load(Relaxed) != worker {
+            self.last_spinning.store(worker, Relaxed);
         }
     }
 
-    /// Clears the bit of a sleeper, who is to be woken: of the one that may not
-    /// have fallen asleep yet, or else of the lowest.
-    fn claim_sleeper(&self) -> Option<usize> {
-        let awake = self.awake.load(Relaxed) as usize;
+    /// Clears the bit of a parked worker, which is to be unparked: of the one that
+    /// may still be spinning, or else of the lowest.
+    fn claim_parked(&self) -> Option<usize> {
+        let awake = self.last_spinning.load(Relaxed) as usize;
         if self.is_parked(awake) && self.claim(awake) {
             return Some(awake);
         }
@@ -145,10 +145,10 @@ impl Idle {
         None
     }
 
-    /// Clears a worker's bit; true if it was set, and the caller now wakes it,
-    /// or is the worker itself and stays awake.
+    /// Clears a worker's bit; true if it was set, and the caller now unparks it,
+    /// or is the worker itself and does not sleep.
     pub(crate) fn claim(&self, worker: usize) -> bool {
-        // AcqRel, met by `park`: the two agree on who is asleep.
+        // AcqRel, met by `park`: the two agree on who is parked.
         self.parked[worker / 64].fetch_and(!bit(worker), AcqRel) & bit(worker) != 0
     }
 
@@ -165,13 +165,13 @@ impl Idle {
     }
 
     /// What [`worker_to_notify`](Self::worker_to_notify) counted for the worker
-    /// it picked. Only that worker calls this, once, after it was woken.
+    /// it picked. Only that worker calls this, once, after it was unparked.
     pub(crate) fn searching_on_wake(&self) -> Searching {
         fence(SeqCst); // D2
         Searching(())
     }
 
-    /// Uncounts a worker that found work, or is about to sleep.
+    /// Uncounts a worker that found work, or is about to park.
     pub(crate) fn retire(&self, searching: Searching) -> Retired {
         let Searching(()) = searching;
         let before = self.searching.fetch_sub(1, AcqRel);
@@ -184,9 +184,9 @@ impl Idle {
         }
     }
 
-    /// Marks a worker as asleep, and uncounts it. When this answers `Last` it
+    /// Marks a worker as parked, and uncounts it. When this answers `Last` it
     /// must look through the queues once more and, if there is work and
-    /// [`claim`](Self::claim) gives it back to itself, stay awake.
+    /// [`claim`](Self::claim) returns true, go on.
     pub(crate) fn park(&self, worker: usize, searching: Option<Searching>) -> Retired {
         self.parked[worker / 64].fetch_or(bit(worker), AcqRel);
         match searching {
@@ -220,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn everybody_is_born_asleep() {
+    fn every_worker_starts_parked() {
         for workers in [1, 2, 63, 64, 65, 1024] {
             assert_eq!(Idle::new(workers).parked(), workers);
         }
     }
 
     #[test]
-    fn the_lowest_sleeper_is_woken_and_only_one_at_a_time() {
+    fn the_lowest_parked_worker_is_unparked_and_only_one_at_a_time() {
         let idle = awake(130);
         let _ = idle.park(129, None);
         let _ = idle.park(70, None);
@@ -239,19 +239,19 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_have_fallen_asleep_yet_is_woken_first() {
+    fn a_worker_that_may_still_spin_is_unparked_first() {
         let idle = awake(130);
         for worker in [3, 70, 129] {
             let _ = idle.park(worker, None);
         }
-        idle.lies_awake(70);
+        idle.note_spinning(70);
         assert_eq!(idle.worker_to_notify(), Some(70));
         let _ = idle.retire(idle.searching_on_wake());
         assert_eq!(idle.worker_to_notify(), Some(3), "70 is up");
     }
 
     #[test]
-    fn half_of_the_workers_search_at_the_most() {
+    fn at_most_half_of_the_workers_search() {
         let idle = awake(4);
         let first = idle.try_search().unwrap();
         let second = idle.try_search().unwrap();
@@ -278,7 +278,7 @@ mod model {
 
     /// Workers that take units of work from one counter and sleep when there
     /// is none; they end when `done` says that all of it was done.
-    struct Floor {
+    struct Workers {
         idle: Idle,
         parkers: Vec<Parker>,
         queued: AtomicUsize,
@@ -286,9 +286,9 @@ mod model {
         total: usize,
     }
 
-    impl Floor {
+    impl Workers {
         fn new(workers: usize, total: usize) -> Arc<Self> {
-            let floor = Self {
+            let workers = Self {
                 idle: Idle::new(workers),
                 parkers: (0..workers).map(|_| Parker::new()).collect(),
                 queued: AtomicUsize::new(0),
@@ -296,9 +296,9 @@ mod model {
                 total,
             };
             for worker in 0..workers {
-                assert!(floor.idle.claim(worker));
+                assert!(workers.idle.claim(worker));
             }
-            Arc::new(floor)
+            Arc::new(workers)
         }
 
         fn produce(&self) {
@@ -327,7 +327,7 @@ mod model {
         }
 
         /// One worker, until everything is done. Whoever does the last unit
-        /// wakes the others to go home.
+        /// unparks the others to end.
         fn work(&self, worker: usize) {
             let mut searching = self.idle.try_search();
             loop {
@@ -364,12 +364,12 @@ mod model {
     #[test]
     fn a_producer_against_the_last_searcher_strands_nothing() {
         loom::model(|| {
-            let floor = Floor::new(1, 1);
+            let workers = Workers::new(1, 1);
             let worker = thread::spawn({
-                let floor = floor.clone();
-                move || floor.work(0)
+                let workers = workers.clone();
+                move || workers.work(0)
             });
-            floor.produce();
+            workers.produce();
             worker.join().unwrap();
         });
     }
@@ -377,16 +377,16 @@ mod model {
     #[test]
     fn two_producers_against_a_worker_strand_nothing() {
         loom::model(|| {
-            let floor = Floor::new(1, 2);
+            let workers = Workers::new(1, 2);
             let worker = thread::spawn({
-                let floor = floor.clone();
-                move || floor.work(0)
+                let workers = workers.clone();
+                move || workers.work(0)
             });
             let other = thread::spawn({
-                let floor = floor.clone();
-                move || floor.produce()
+                let workers = workers.clone();
+                move || workers.produce()
             });
-            floor.produce();
+            workers.produce();
             other.join().unwrap();
             worker.join().unwrap();
         });
@@ -395,15 +395,15 @@ mod model {
     #[test]
     fn a_producer_against_two_workers_strands_nothing() {
         loom::model(|| {
-            let floor = Floor::new(2, 2);
+            let workers = Workers::new(2, 2);
             let workers: Vec<_> = (0..2)
                 .map(|index| {
-                    let floor = floor.clone();
-                    thread::spawn(move || floor.work(index))
+                    let workers = workers.clone();
+                    thread::spawn(move || workers.work(index))
                 })
                 .collect();
-            floor.produce();
-            floor.produce();
+            workers.produce();
+            workers.produce();
             for worker in workers {
                 worker.join().unwrap();
             }

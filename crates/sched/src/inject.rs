@@ -6,6 +6,7 @@
 //! I2. A closed shard forgets what is pushed: whoever closed the scheduler
 //!     cancels those tasks through the list of live ones.
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 
 use blitzen_task::{Header, Runnable};
@@ -16,31 +17,31 @@ use blitzen_util::shim::atomic::Ordering::{Relaxed, Release};
 
 use crate::pace::share_of;
 
-/// More shards than this would make looking through them dear.
-const MOST_SHARDS: usize = 64;
+/// More shards than this would take too long to look through.
+const MAX_SHARDS: usize = 64;
 
 /// The queue.
 pub(crate) struct Inject {
-    shards: Box<[Padded<Shard>]>,
+    shards: Box<[Padded<InjectShard>]>,
     workers: usize,
 }
 
-struct Shard {
-    queue: Mutex<Queue>,
+struct InjectShard {
+    queue: Mutex<TaskQueue>,
     len: AtomicUsize,
 }
 
 /// Tasks linked through their headers.
-struct Queue {
+struct TaskQueue {
     first: Option<NonNull<Header>>,
     last: Option<NonNull<Header>>,
     closed: bool,
 }
 
 // SAFETY: the tasks in a queue are runnables, which may go anywhere.
-unsafe impl Send for Queue {}
+unsafe impl Send for TaskQueue {}
 
-impl Queue {
+impl TaskQueue {
     fn push(&mut self, task: Runnable) {
         // SAFETY: the caller holds the lock of the queue the task goes into.
         unsafe { task.with_queue_next(|next| *next = None) };
@@ -75,10 +76,10 @@ impl Queue {
 impl Inject {
     /// An empty queue for `workers` workers.
     pub(crate) fn new(workers: usize) -> Self {
-        let shards = workers.next_power_of_two().min(MOST_SHARDS);
+        let shards = workers.next_power_of_two().min(MAX_SHARDS);
         let shard = || {
-            Padded(Shard {
-                queue: Mutex::new(Queue {
+            Padded(InjectShard {
+                queue: Mutex::new(TaskQueue {
                     first: None,
                     last: None,
                     closed: false,
@@ -97,7 +98,7 @@ impl Inject {
         self.shards.len()
     }
 
-    fn shard(&self, shard: usize) -> &Shard {
+    fn shard(&self, shard: usize) -> &InjectShard {
         &self.shards[shard & (self.shards.len() - 1)]
     }
 
@@ -138,14 +139,23 @@ impl Inject {
         self.shards.iter().all(|shard| shard.len.load(Relaxed) == 0)
     }
 
-    /// Takes a worker's fair share, `most` at the most, of the first shard from
-    /// `shard` on that has anything; the tasks go to `each` one by one.
-    pub(crate) fn fetch(&self, shard: usize, most: usize, mut each: impl FnMut(Runnable)) -> usize {
-        for offset in 0..self.shards.len() {
-            let shard = self.shard(shard.wrapping_add(offset));
+    /// Takes a worker's fair share, at most `most`, of the first shard from `next`
+    /// on that has anything; the tasks go to `each` one by one. Then `next` is the
+    /// shard behind that one: every shard has its turn, whoever fetches, and however
+    /// fast the others are filled.
+    pub(crate) fn fetch(
+        &self,
+        next: &Cell<usize>,
+        most: usize,
+        mut each: impl FnMut(Runnable),
+    ) -> usize {
+        let start = next.get();
+        for index in start..start + self.shards.len() {
+            let shard = self.shard(index);
             if shard.len.load(Relaxed) == 0 {
                 continue;
             }
+            next.set((index + 1) % self.shards.len());
             let mut queue = shard.queue.lock();
             let len = shard.len.load(Relaxed); // I1
             let share = share_of(len, self.workers).min(most).min(len);
@@ -195,7 +205,7 @@ mod tests {
     use crate::testing::{Tasks, id};
 
     #[test]
-    fn a_lane_is_first_in_first_out() {
+    fn a_shard_is_first_in_first_out() {
         let tasks = Tasks::new();
         let inject = Inject::new(1);
         for _ in 0..10 {
@@ -203,21 +213,51 @@ mod tests {
         }
         assert_eq!(inject.len(), 10);
         let mut order = Vec::new();
-        while inject.fetch(0, 3, |task| order.push(id(&task))) > 0 {}
+        while inject.fetch(&Cell::new(0), 3, |task| order.push(id(&task))) > 0 {}
         assert_eq!(order, tasks.ids());
         assert!(inject.is_empty());
     }
 
     #[test]
-    fn a_fetch_takes_a_fair_share_and_looks_into_every_lane() {
+    fn a_fetch_takes_a_fair_share_and_looks_into_every_shard() {
         let tasks = Tasks::new();
         let inject = Inject::new(4);
         inject.push_all(3, (0..100).map(|_| tasks.next()));
-        assert_eq!(inject.fetch(0, 64, drop), 25);
-        assert_eq!(inject.fetch(0, 8, drop), 8);
-        assert_eq!(inject.fetch(2, 64, drop), 16);
-        while inject.fetch(1, 64, drop) > 0 {}
+        assert_eq!(inject.fetch(&Cell::new(0), 64, drop), 25);
+        assert_eq!(inject.fetch(&Cell::new(0), 8, drop), 8);
+        assert_eq!(inject.fetch(&Cell::new(2), 64, drop), 16);
+        while inject.fetch(&Cell::new(1), 64, drop) > 0 {}
         assert!(inject.is_empty());
+    }
+
+    #[test]
+    fn every_shard_has_its_turn_however_fast_the_others_are_filled() {
+        for workers in [1, 2, 3, 6, 12] {
+            let tasks = Tasks::new();
+            let inject = Inject::new(workers);
+            for worker in 0..workers {
+                let next = Cell::new(worker);
+                for starved in 0..inject.shards() {
+                    while inject.fetch(&Cell::new(0), 64, drop) > 0 {}
+                    inject.push(starved, tasks.next());
+                    let waiting = *tasks.ids().last().unwrap();
+                    let mut fetches = 0;
+                    let mut has_come = false;
+                    while !has_come {
+                        for other in (0..inject.shards()).filter(|&shard| shard != starved) {
+                            inject.push(other, tasks.next());
+                        }
+                        inject.fetch(&next, 64, |task| {
+                            has_come |= id(&task) == waiting;
+                            drop(task);
+                        });
+                        fetches += 1;
+                        assert!(fetches <= inject.shards(), "shard {starved} of {workers}");
+                    }
+                }
+            }
+            while inject.fetch(&Cell::new(0), 64, drop) > 0 {}
+        }
     }
 
     #[test]
@@ -227,7 +267,7 @@ mod tests {
         inject.push(0, tasks.next());
         assert_eq!(inject.close().len(), 1);
         inject.push(1, tasks.next());
-        assert_eq!(inject.fetch(0, 64, drop), 0);
+        assert_eq!(inject.fetch(&Cell::new(0), 64, drop), 0);
         tasks.close();
     }
 }
@@ -251,7 +291,7 @@ mod model {
                 }
             });
             let fetch = |seen: &mut Vec<u64>| {
-                inject.fetch(1, 4, |task| {
+                inject.fetch(&Cell::new(1), 4, |task| {
                     seen.push(id(&task));
                     task.forget();
                 })
@@ -278,7 +318,7 @@ mod model {
             producer.join().unwrap();
             assert!(queued.len() <= 1);
             drop(queued);
-            assert_eq!(inject.fetch(0, 4, drop), 0);
+            assert_eq!(inject.fetch(&Cell::new(0), 4, drop), 0);
             assert!(inject.is_empty());
             tasks.close();
         });

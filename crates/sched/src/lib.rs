@@ -1,9 +1,15 @@
-//! Many tasks of blitzen, never a descriptor: queues, stealing, parking, workers.
+//! Many tasks of blitzen, never a descriptor: queues, stealing, parking, workers,
+//! and the pool of threads for blocking work.
 //!
-//! What it needs of the outside is in one trait, [`World`].
+//! What it needs of the outside is in two traits: [`World`] for the scheduler,
+//! [`SpawnThread`] for the blocking pool.
 //!
 //! The crate is an implementation detail: its interface may change with any release.
 
+mod blocking_section;
+mod busy_time;
+mod core_guard;
+mod core_slot;
 mod current;
 mod handoff;
 mod idle;
@@ -12,17 +18,27 @@ mod lifo;
 mod monitor;
 mod pace;
 mod pool;
+mod quiescence;
 mod ring;
 mod scheduler;
+mod shutdown;
 mod spawn_backoff;
 mod task_shard;
 #[cfg(test)]
 mod testing;
 mod worker;
 mod world;
+mod yields;
 
+pub use blocking_section::{Relief, SectionEnd, block_in_place, is_current_thread_driver};
+pub use core_guard::CoreGuard;
+pub use core_slot::{CoreSlot, CoreWait, CoreWaiter};
 pub use monitor::Monitor;
 pub use pool::{Job, Pool, PoolThread, Refused, SpawnThread, ThreadJoiner};
-pub use scheduler::{Config, Relief, Scheduler, SectionEnd, Spawned};
-pub use worker::{CoreGuard, Step, Worker, current_index, defer, hand_over};
+pub use quiescence::{
+    Activity, BlockedThread, CountedThread, PausedWorld, Quiescence, advance_if_quiescent,
+    end_blocking,
+};
+pub use scheduler::{Config, Scheduler, Spawned};
+pub use worker::{Step, Worker, current_index, defer};
 pub use world::World;

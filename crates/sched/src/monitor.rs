@@ -1,30 +1,29 @@
-//! Looking after workers that are stuck in a poll.
+//! The monitor: a thread that looks after workers that are stuck in a poll, as
+//! sysmon does in Go.
 //!
-//! A task that blocks must not take along what waits behind it: the tasks in
-//! its worker's queue, and that worker's timers and sockets. So about once a
+//! A task that blocks must not hold up what waits behind it: the tasks in its
+//! worker's queue, and that worker's timers and sockets. So about once a
 //! millisecond somebody looks whether a worker's tick stands still, and serves
-//! what is due there. Workers that run do it in passing. While some run and
-//! others sleep, so does the *monitor*, on a thread of its own: it naps between
-//! its looks, and they sleep until they are woken. (To wake a thread whose sleep
-//! has an end takes the system several times as long, since it has a timer to
-//! take back first.)
+//! what is due there. Workers that run do it in passing. While some run and others
+//! are parked, so does the monitor. Parked workers need no timeout for it; to wake
+//! a thread whose sleep has a timeout takes the kernel several times as long,
+//! since it has a timer to cancel first.
 //!
-//! A worker whose thread is on an [errand](crate::handoff), and has been at the last
-//! look, is given to another thread.
+//! A worker whose thread is in a [blocking section](crate::blocking_section), and
+//! was in the same one at the last look, is given a relief thread.
 //!
-//! When there has been nothing to monitor for a while, the monitor naps longer,
-//! and at last goes to bed.
+//! When there is nothing to look after, the monitor parks.
 //!
-//! Where the system gives no thread for a monitor, or for one of the workers,
-//! nobody sleeps without an end: workers nap, and in between look after those
-//! that are stuck, or never began.
+//! Where the system refuses a thread for the monitor, or for one of the workers,
+//! no worker sleeps without a timeout. They wake every few milliseconds and look
+//! after those that are stuck, or never had a thread.
 //!
-//! W1. While one worker runs and another sleeps, or one is on an errand, the
-//!     monitor is up: whoever brings that about calls it.
+//! M1. While one worker runs and another is parked, or one is in a blocking
+//!     section, the monitor is not parked: whoever brings that about unparks it.
 //!
 //! ```text
-//!   monitor:  set in_bed              fence   look who sleeps, or is out
-//!   worker:    sleep, wake, or go out  fence   load in_bed
+//!   monitor:  set parked                        fence   look at the workers
+//!   worker:   park, unpark or enter a section   fence   load parked
 //! ```
 
 use std::sync::Arc;
@@ -32,6 +31,7 @@ use std::time::Duration;
 
 use blitzen_observe::Counter;
 use blitzen_util::park::Parker;
+use blitzen_util::quiet::quietly;
 use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::atomic::{AtomicBool, AtomicU64, fence};
@@ -40,30 +40,30 @@ use std::sync::atomic::Ordering::SeqCst;
 use crate::handoff::Epoch;
 use crate::scheduler::Scheduler;
 
-/// How far apart looks are: a task waits for one or two of them behind a poll
+/// The time between two looks: a task waits for one or two of them behind a poll
 /// that does not end.
 const PERIOD: Duration = Duration::from_millis(1);
 const PERIOD_NS: u64 = PERIOD.as_nanos() as u64;
 
-/// Looks at nothing before the monitor goes to bed; meanwhile its naps are twice
-/// as long. Not longer: a poll that gets stuck then is noticed so much later.
-const LINGER: u32 = 20;
-const QUIET_NAP: Duration = PERIOD.saturating_mul(2);
+/// Looks that find nothing to look after before the monitor parks. One: a worker
+/// that wakes up every few milliseconds has to unpark it each time, and that costs
+/// less than sleeping and looking all the while.
+const IDLE_LOOKS: u32 = 1;
 
-/// How long a worker naps where there is no monitor.
-const UNWATCHED_NAP: Duration = PERIOD.saturating_mul(5);
+/// How long a parked worker sleeps at most where there is no monitor.
+const MAX_SLEEP_WITHOUT_MONITOR: Duration = PERIOD.saturating_mul(5);
 
-/// What the lookers share.
+/// What the monitor shares with the workers.
 pub(crate) struct MonitorState {
-    in_bed: AtomicBool,
-    /// There is a monitor; and somebody has called for one.
-    manned: AtomicBool,
-    hired: AtomicBool,
-    bed: Parker,
-    /// There will be no monitor, although there is something to monitor.
+    is_parked: AtomicBool,
+    /// There is a monitor; and somebody has tried to start one.
+    is_running: AtomicBool,
+    was_started: AtomicBool,
+    parker: Parker,
+    /// There will be no monitor, although there is something to look after.
     is_missing: AtomicBool,
     /// When the next look is due.
-    due_ns: AtomicU64,
+    next_look_ns: AtomicU64,
     /// What the last look saw.
     seen: Mutex<Vec<Option<Progress>>>,
     /// Stuck workers that the monitor has served.
@@ -75,120 +75,123 @@ pub(crate) struct MonitorState {
 pub(crate) struct Progress {
     /// Changes with every poll.
     pub(crate) tick: u32,
-    /// The errand that its thread is on.
-    pub(crate) errand: Option<Epoch>,
+    /// The blocking section that its thread is in.
+    pub(crate) section: Option<Epoch>,
 }
 
 impl MonitorState {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
-            in_bed: AtomicBool::new(false),
-            manned: AtomicBool::new(false),
-            hired: AtomicBool::new(false),
-            bed: Parker::new(),
+            is_parked: AtomicBool::new(false),
+            is_running: AtomicBool::new(false),
+            was_started: AtomicBool::new(false),
+            parker: Parker::new(),
             is_missing: AtomicBool::new(false),
-            due_ns: AtomicU64::new(0),
+            next_look_ns: AtomicU64::new(0),
             seen: Mutex::new(vec![None; workers]),
             rescues: Counter::default(),
         }
     }
 
-    /// A worker has gone to sleep, woken or gone out: calls the monitor if it is in bed
-    /// and there is something to monitor (W1).
+    /// A worker has parked, been unparked, or entered a blocking section: unparks
+    /// the monitor if there is now something to look after (M1).
     #[inline]
-    pub(crate) fn changed(&self, something_to_watch: impl FnOnce() -> bool) {
-        fence(SeqCst); // W1
-        if self.in_bed.load(Relaxed) && something_to_watch() {
-            self.call();
+    pub(crate) fn state_changed(&self, needs_monitor: impl FnOnce() -> bool) {
+        fence(SeqCst); // M1
+        if self.is_parked.load(Relaxed) && needs_monitor() {
+            self.unpark();
         }
     }
 
     /// Whether there is a monitor.
     #[inline]
-    pub(crate) fn is_manned(&self) -> bool {
-        self.manned.load(Relaxed)
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_running.load(Relaxed)
     }
 
-    /// Whether the caller is the first that wants a monitor.
-    pub(crate) fn spawn_thread(&self) -> bool {
-        !self.hired.swap(true, Relaxed)
+    /// Returns true to the first caller, who starts a monitor.
+    pub(crate) fn claim_start(&self) -> bool {
+        !self.was_started.swap(true, Relaxed)
     }
 
     /// There will be no monitor.
-    pub(crate) fn do_without(&self) {
-        // Relaxed: whoever is to know is interrupted after it.
+    pub(crate) fn set_missing(&self) {
+        // Relaxed: the workers that have to know are interrupted after it.
         self.is_missing.store(true, Relaxed);
     }
 
-    /// Whether workers look after each other when they wake from a nap.
+    /// Whether workers look after each other because there is no monitor.
     #[inline]
     pub(crate) fn is_missing(&self) -> bool {
         self.is_missing.load(Relaxed)
     }
 
     /// How long a worker may sleep that wants to for `max_wait`.
-    pub(crate) fn limit(&self, max_wait: Option<Duration>) -> Option<Duration> {
+    pub(crate) fn limit_wait(&self, max_wait: Option<Duration>) -> Option<Duration> {
+        let limit = MAX_SLEEP_WITHOUT_MONITOR;
         match self.is_missing() {
-            true => Some(max_wait.map_or(UNWATCHED_NAP, |wait| wait.min(UNWATCHED_NAP))),
+            true => Some(max_wait.map_or(limit, |wait| wait.min(limit))),
             false => max_wait,
         }
     }
 
-    /// Gets the monitor up.
     #[cold]
-    pub(crate) fn call(&self) {
-        self.in_bed.store(false, Relaxed);
-        self.bed.unpark();
+    pub(crate) fn unpark(&self) {
+        self.is_parked.store(false, Relaxed);
+        self.parker.unpark();
     }
 
-    /// The monitor sleeps until it is called, unless there is something to
-    /// monitor.
-    fn go_to_bed(&self, something_to_watch: impl FnOnce() -> bool) {
-        self.in_bed.store(true, Relaxed);
-        fence(SeqCst); // W1
-        match something_to_watch() {
-            true => self.in_bed.store(false, Relaxed),
-            false => self.bed.park(),
+    /// Parks the monitor until it is unparked, unless there is something to look
+    /// after.
+    fn park(&self, needs_monitor: impl FnOnce() -> bool) {
+        self.is_parked.store(true, Relaxed);
+        fence(SeqCst); // M1
+        match needs_monitor() {
+            true => self.is_parked.store(false, Relaxed),
+            false => self.parker.park(),
         }
     }
 
-    /// Whether the caller should look now; then nobody else does for a while.
+    /// Returns true if a look is due, to one caller: nobody else looks for a while.
     #[inline]
-    pub(crate) fn is_due(&self, now_ns: u64) -> bool {
-        let due = self.due_ns.load(Relaxed);
+    pub(crate) fn claim_look(&self, now_ns: u64) -> bool {
+        let due = self.next_look_ns.load(Relaxed);
         now_ns >= due
             && self
-                .due_ns
+                .next_look_ns
                 .compare_exchange(due, now_ns + PERIOD_NS, Relaxed, Relaxed)
                 .is_ok()
     }
 
     /// Calls `stuck` for every worker that runs and whose tick is the same as
-    /// at the last look, with its errand if that is the same too; and `went_on`
-    /// for those that have moved, with about how long a poll took them.
+    /// at the last look, with its blocking section if that is the same too; and
+    /// `moved` for those that have polled tasks, with about how long a poll took.
     pub(crate) fn look(
         &self,
         progress_of_running: impl Fn(usize) -> Option<Progress>,
         mut stuck: impl FnMut(usize, Option<Epoch>),
-        mut went_on: impl FnMut(usize, u64),
+        mut moved: impl FnMut(usize, u64),
     ) {
         // Somebody else is looking: that will do.
         let Some(mut seen) = self.seen.try_lock() else {
             return;
         };
         for (worker, seen) in seen.iter_mut().enumerate() {
-            let mark = progress_of_running(worker);
-            if let (Some(before), Some(mark)) = (std::mem::replace(seen, mark), mark) {
-                match mark.tick.wrapping_sub(before.tick) {
-                    0 => stuck(worker, mark.errand.filter(|_| before.errand == mark.errand)),
-                    polls => went_on(worker, PERIOD_NS / u64::from(polls)),
+            let progress = progress_of_running(worker);
+            if let (Some(before), Some(now)) = (std::mem::replace(seen, progress), progress) {
+                match now.tick.wrapping_sub(before.tick) {
+                    0 => stuck(
+                        worker,
+                        now.section.filter(|_| before.section == now.section),
+                    ),
+                    polls => moved(worker, PERIOD_NS / u64::from(polls)),
                 }
             }
         }
     }
 }
 
-/// Looks after the workers of a scheduler while some of them sleep.
+/// The monitor of a scheduler, to be run on a thread of its own.
 pub struct Monitor {
     scheduler: Arc<Scheduler>,
 }
@@ -198,39 +201,44 @@ impl Monitor {
         Self { scheduler }
     }
 
-    /// Watches on the calling thread until the scheduler closes.
+    /// Looks after the workers from the calling thread until the scheduler closes.
     pub fn run(self) {
         let scheduler = &*self.scheduler;
-        let monitor = &scheduler.monitor;
-        monitor.manned.store(true, Relaxed);
-        let mut quiet = 0;
+        let state = &scheduler.monitor;
+        state.is_running.store(true, Relaxed);
+        let mut idle_looks = 0;
         while !scheduler.is_closed() {
-            quiet = match self.look() {
+            // Timers and sockets of a stuck worker have wakers, which are foreign
+            // code: one that panics does not end the monitor.
+            let mut has_work = true;
+            quietly(|| has_work = self.look());
+            idle_looks = match has_work {
                 true => 0,
-                false => quiet + 1,
+                false => idle_looks + 1,
             };
-            if quiet <= LINGER {
-                let nap = if quiet == 0 { PERIOD } else { QUIET_NAP };
-                monitor.bed.park_timeout(nap);
+            if idle_looks <= IDLE_LOOKS {
+                state.parker.park_timeout(PERIOD);
             } else {
-                monitor.go_to_bed(|| scheduler.is_closed() || scheduler.needs_watching());
-                quiet = 0;
+                state.park(|| scheduler.is_closed() || scheduler.needs_monitor());
+                idle_looks = 0;
             }
         }
     }
 
-    /// Serves the workers that are stuck; false if there is nothing to monitor.
+    /// Serves the workers that are stuck; false if there is nothing to look after.
     fn look(&self) -> bool {
-        let scheduler = &*self.scheduler;
-        if !scheduler.needs_watching() {
+        let scheduler = &self.scheduler;
+        if !scheduler.needs_monitor() {
             return false;
         }
-        if scheduler.monitor.is_due(scheduler.world().now_ns()) {
+        if scheduler.monitor.claim_look(scheduler.world().now_ns()) {
             scheduler.monitor.look(
                 |worker| scheduler.progress_of_running(worker),
-                |stuck, errand| {
+                |stuck, section| {
                     scheduler.monitor.rescues.add_shared(1);
-                    self.scheduler.relieve(stuck, errand);
+                    if let Some(epoch) = section {
+                        scheduler.send_relief(stuck, epoch);
+                    }
                     scheduler.world().serve(stuck);
                     if scheduler.local_queue_depth(stuck) > 0 {
                         scheduler.notify(); // a thief
@@ -250,23 +258,26 @@ mod tests {
     #[test]
     fn a_look_is_due_once_a_period() {
         let monitor = MonitorState::new(1);
-        assert!(monitor.is_due(5));
-        assert!(!monitor.is_due(5 + PERIOD_NS - 1));
-        assert!(monitor.is_due(5 + PERIOD_NS));
+        assert!(monitor.claim_look(5));
+        assert!(!monitor.claim_look(5 + PERIOD_NS - 1));
+        assert!(monitor.claim_look(5 + PERIOD_NS));
     }
 
     #[test]
     fn only_a_running_worker_whose_tick_stands_still_is_stuck() {
         let monitor = MonitorState::new(3);
         let look = |ticks: [Option<u32>; 3]| {
-            let (mut stuck, mut went_on) = (Vec::new(), Vec::new());
-            let mark = |tick| Progress { tick, errand: None };
+            let (mut stuck, mut moved) = (Vec::new(), Vec::new());
+            let progress = |tick| Progress {
+                tick,
+                section: None,
+            };
             monitor.look(
-                |worker| ticks[worker].map(mark),
+                |worker| ticks[worker].map(progress),
                 |worker, _| stuck.push(worker),
-                |worker, run_ns| went_on.push((worker, run_ns)),
+                |worker, run_ns| moved.push((worker, run_ns)),
             );
-            (stuck, went_on)
+            (stuck, moved)
         };
         assert_eq!(look([Some(5), Some(7), None]), (vec![], vec![]));
         assert_eq!(
@@ -281,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn only_an_errand_that_lasts_from_one_look_to_the_next_is_long() {
+    fn only_a_section_that_lasts_from_one_look_to_the_next_is_long() {
         let monitor = MonitorState::new(1);
         let first = Epoch::NONE.next();
-        let look = |errand| {
+        let look = |section| {
             let mut long = None;
             monitor.look(
-                |_| Some(Progress { tick: 7, errand }),
-                |_, errand| long = Some(errand),
+                |_| Some(Progress { tick: 7, section }),
+                |_, section| long = Some(section),
                 |_, _| unreachable!("the tick stands still"),
             );
             long
@@ -308,65 +319,65 @@ mod model {
     use crate::handoff::Handoff;
     use crate::idle::Idle;
 
-    /// Two workers, one of them asleep.
-    fn crew() -> Arc<(Idle, MonitorState)> {
+    /// Two workers, one of them parked.
+    fn workers() -> Arc<(Idle, MonitorState)> {
         let idle = Idle::new(2);
         assert!(idle.claim(0));
         Arc::new((idle, MonitorState::new(2)))
     }
 
-    /// The monitor goes to bed while `change` makes something to monitor; it is
-    /// up again, or the model never ends.
-    fn goes_to_bed_against(
-        crew: Arc<(Idle, MonitorState)>,
+    /// The monitor parks while `change` makes something to look after; it is
+    /// unparked, or the model never ends.
+    fn parks_against(
+        workers: Arc<(Idle, MonitorState)>,
         change: impl FnOnce(&Idle, &MonitorState) + Send + 'static,
     ) {
-        let other = crew.clone();
+        let other = workers.clone();
         let worker = thread::spawn(move || change(&other.0, &other.1));
-        let (idle, monitor) = &*crew;
+        let (idle, monitor) = &*workers;
         while !idle.is_mixed() {
-            monitor.go_to_bed(|| idle.is_mixed());
+            monitor.park(|| idle.is_mixed());
         }
         worker.join().unwrap();
     }
 
     #[test]
-    fn the_watchman_gets_up_for_a_worker_that_wakes() {
+    fn a_worker_that_is_unparked_unparks_the_monitor() {
         loom::model(|| {
-            let crew = crew();
-            let _ = crew.0.park(0, None);
-            goes_to_bed_against(crew, |idle, monitor| {
+            let workers = workers();
+            let _ = workers.0.park(0, None);
+            parks_against(workers, |idle, monitor| {
                 assert!(idle.claim(1));
-                monitor.changed(|| idle.is_mixed());
+                monitor.state_changed(|| idle.is_mixed());
             });
         });
     }
 
     #[test]
-    fn the_watchman_gets_up_for_a_worker_whose_thread_goes_on_an_errand() {
+    fn a_worker_that_enters_a_blocking_section_unparks_the_monitor() {
         loom::model(|| {
-            let place = Arc::new((Handoff::<()>::new(), MonitorState::new(1)));
-            let other = place.clone();
+            let shared = Arc::new((Handoff::<()>::new(), MonitorState::new(1)));
+            let other = shared.clone();
             let worker = thread::spawn(move || {
                 other.0.leave(std::ptr::null_mut(), Epoch::NONE.next());
-                other.1.changed(|| true);
+                other.1.state_changed(|| true);
             });
-            let (handoff, monitor) = &*place;
+            let (handoff, monitor) = &*shared;
             while handoff.epoch().is_none() {
-                monitor.go_to_bed(|| handoff.epoch().is_some());
+                monitor.park(|| handoff.epoch().is_some());
             }
             worker.join().unwrap();
         });
     }
 
     #[test]
-    fn the_watchman_gets_up_for_a_worker_that_goes_to_sleep() {
+    fn a_worker_that_parks_unparks_the_monitor() {
         loom::model(|| {
-            let crew = crew();
-            assert!(crew.0.claim(1));
-            goes_to_bed_against(crew, |idle, monitor| {
+            let workers = workers();
+            assert!(workers.0.claim(1));
+            parks_against(workers, |idle, monitor| {
                 let _ = idle.park(0, None);
-                monitor.changed(|| idle.is_mixed());
+                monitor.state_changed(|| idle.is_mixed());
             });
         });
     }

@@ -1,19 +1,20 @@
-//! Whether to wake a sleeper for a task that was spawned alone.
+//! Whether to unpark another worker for a task that is spawned while its parent's
+//! worker has no other.
 //!
 //! A parent that goes on computing should see its child start elsewhere within
 //! microseconds; a parent that awaits its child at once would only pay for the
-//! wake. The worker finds out which kind it has: as long as it runs such
-//! children itself, it wakes somebody for ever fewer of them.
+//! unpark. The worker finds out which kind it has: as long as it runs such children
+//! itself, it announces ever fewer of them.
 
 use std::cell::Cell;
 
-/// At the most this many spawn_backoff spawns in a row go unannounced.
-const MOST_SKIPPED: u32 = 1023;
+/// At most this many spawns in a row go unannounced.
+const MAX_SKIPPED: u32 = 1023;
 
 /// The memory of what became of children announced before.
 #[derive(Debug, Default)]
 pub(crate) struct SpawnBackoff {
-    /// SpawnBackoff spawns still to pass over.
+    /// Spawns still to pass over.
     skip: Cell<u32>,
     /// How many to pass over after the next announced one.
     backoff: Cell<u32>,
@@ -22,8 +23,9 @@ pub(crate) struct SpawnBackoff {
 }
 
 impl SpawnBackoff {
-    /// A task was spawned while the worker had no other; whether to announce it.
-    pub(crate) fn spawned(&self) -> bool {
+    /// Counts a task that was spawned while the worker had no other; returns whether
+    /// to announce it.
+    pub(crate) fn announce_spawn(&self) -> bool {
         match self.skip.get() {
             0 => {
                 self.skip.set(self.backoff.get());
@@ -37,12 +39,12 @@ impl SpawnBackoff {
         }
     }
 
-    /// The worker looked for its newest task: it was still there, or gone.
+    /// The worker took its newest task: `still_there`, or stolen.
     #[inline]
-    pub(crate) fn looked(&self, still_there: bool) {
+    pub(crate) fn newest_taken(&self, still_there: bool) {
         if self.announced.replace(false) {
             let backoff = match still_there {
-                true => (2 * self.backoff.get() + 1).min(MOST_SKIPPED),
+                true => (2 * self.backoff.get() + 1).min(MAX_SKIPPED),
                 false => 0,
             };
             self.backoff.set(backoff);
@@ -57,25 +59,25 @@ mod tests {
 
     #[test]
     fn a_child_that_is_always_stolen_is_always_announced() {
-        let spawn_backoff = SpawnBackoff::default();
+        let backoff = SpawnBackoff::default();
         for _ in 0..100 {
-            assert!(spawn_backoff.spawned());
-            spawn_backoff.looked(false);
+            assert!(backoff.announce_spawn());
+            backoff.newest_taken(false);
         }
     }
 
     #[test]
     fn a_child_that_never_is_gets_announced_ever_less_but_not_never() {
-        let spawn_backoff = SpawnBackoff::default();
+        let backoff = SpawnBackoff::default();
         let mut announced = 0;
         for _ in 0..10_000 {
-            announced += u32::from(spawn_backoff.spawned());
-            spawn_backoff.looked(true);
+            announced += u32::from(backoff.announce_spawn());
+            backoff.newest_taken(true);
         }
         assert!((10..30).contains(&announced), "{announced}");
         // The first that is stolen brings the announcements back.
-        while !spawn_backoff.spawned() {}
-        spawn_backoff.looked(false);
-        assert!(spawn_backoff.spawned());
+        while !backoff.announce_spawn() {}
+        backoff.newest_taken(false);
+        assert!(backoff.announce_spawn());
     }
 }

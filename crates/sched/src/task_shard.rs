@@ -1,11 +1,11 @@
-//! Where a task is registered: some task_shards for each worker and for each lane of
-//! the injection queue, so that spawning touches no line that all workers write,
-//! and seldom one that whoever has stolen from the worker writes.
+//! Where a task is registered: some shards for each worker and for each shard of
+//! the injection queue, so that spawning writes no cache line that all workers
+//! write, and seldom one that thieves of the worker's tasks write.
 //!
-//! H1. A task_shard counts its tasks' references to it, and one more until the
-//!     scheduler has shut down. While the count is not zero it holds one strong
-//!     reference to the scheduler, which it is part of.
-//! H2. Once zero the count stays zero.
+//! T1. A shard counts its tasks' references to it, and one more until the scheduler
+//!     has shut down. While the count is not zero it holds one strong reference to
+//!     the scheduler, which it is part of.
+//! T2. Once zero the count stays zero.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -24,16 +24,16 @@ pub(crate) struct TaskShard {
     pub(crate) owned: OwnedTasks,
     /// Tasks spawned here from outside the workers.
     pub(crate) submitted: Counter,
-    /// Tasks that came to the injection queue through this lane.
+    /// Tasks that came to the injection queue through its shard of that queue.
     pub(crate) scheduled: Counter,
     references: AtomicUsize,
-    /// The strong reference of H1. Written before the home is shared, and taken
+    /// The strong reference of T1. Written before the shard is shared, and taken
     /// by whoever lowers the count to zero.
     scheduler: UnsafeCell<Option<Arc<Scheduler>>>,
 }
 
-// SAFETY: the cell is written before the home is shared and by the last of all
-// references (H1); the rest is made of atomics and locks.
+// SAFETY: the cell is written before the shard is shared and by the last of all
+// references (T1); the rest is made of atomics and locks.
 unsafe impl Send for TaskShard {}
 // SAFETY: as above.
 unsafe impl Sync for TaskShard {}
@@ -49,7 +49,7 @@ impl TaskShard {
         }
     }
 
-    /// Gives the task_shard its strong reference (H1).
+    /// Gives the task_shard its strong reference (T1).
     ///
     /// # Safety
     /// No task has been registered yet, and this is called once.
@@ -59,7 +59,7 @@ impl TaskShard {
             .with_mut(|slot| unsafe { *slot = Some(scheduler) });
     }
 
-    /// A reference for a new task; `None` after the shutdown (H2).
+    /// A reference for a new task; `None` after the shutdown (T2).
     #[inline]
     pub(crate) fn reference(&self) -> Option<TaskShardRef> {
         let mut count = self.references.load(Relaxed);
@@ -82,10 +82,10 @@ impl TaskShard {
     }
 }
 
-/// A counted reference to a home, and through it to the scheduler.
+/// A counted reference to a task shard, and through it to the scheduler.
 pub(crate) struct TaskShardRef(NonNull<TaskShard>);
 
-// SAFETY: a task_shard may be reached from any thread.
+// SAFETY: a shard may be reached from any thread.
 unsafe impl Send for TaskShardRef {}
 // SAFETY: as above.
 unsafe impl Sync for TaskShardRef {}
@@ -94,7 +94,7 @@ impl Deref for TaskShardRef {
     type Target = TaskShard;
 
     fn deref(&self) -> &TaskShard {
-        // SAFETY: H1: the count is not zero, so the scheduler is there.
+        // SAFETY: T1: the count is not zero, so the scheduler is there.
         unsafe { self.0.as_ref() }
     }
 }
@@ -106,7 +106,7 @@ impl TaskShardRef {
             // last is gone.
             match unsafe { &*slot } {
                 Some(scheduler) => scheduler,
-                None => unreachable!("H1"),
+                None => unreachable!("T1"),
             }
         })
     }
@@ -118,9 +118,9 @@ impl Drop for TaskShardRef {
         // AcqRel, met by itself: who drops the scheduler sees all that others
         // did with it.
         if self.references.fetch_sub(1, AcqRel) == 1 {
-            // SAFETY: H2: nobody looks any more.
+            // SAFETY: T2: nobody looks any more.
             let scheduler = self.scheduler.with_mut(|slot| unsafe { (*slot).take() });
-            // Last: this may be what keeps the task_shard itself in memory.
+            // Last: this may be what keeps the shard itself in memory.
             drop(scheduler);
         }
     }

@@ -1,24 +1,22 @@
-//! A worker: finds a task, runs it, and sleeps when there is none.
+//! A worker: finds a task, runs it, and parks when there is none.
 //!
-//! The loop to read first is [`Worker::run`], then [`Worker::find_task`].
+//! The loop to read first is [`Worker::run`], then [`Worker::next_task`] and
+//! [`Worker::find_task`]. The worker of a current-thread scheduler is run by
+//! [`CoreGuard`](crate::CoreGuard) instead.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
-use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Acquire;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
 use blitzen_task::{RunOutcome, Runnable};
 use blitzen_util::coop;
+use blitzen_util::quiet::quietly;
 use blitzen_util::rng::Rng;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::hint;
 
+use crate::busy_time::BusyTime;
 use crate::current;
 use crate::handoff::Epoch;
 use crate::idle::{Retired, Searching};
@@ -27,14 +25,15 @@ use crate::ring::{CAPACITY, HALF, Overflow};
 use crate::scheduler::{Scheduler, WorkerShared};
 use crate::spawn_backoff::SpawnBackoff;
 use crate::world::World;
+use crate::yields::Yields;
 
-/// Looks at a newest task that does not move before a thief takes it: up to a
-/// microsecond (a processor pauses for 5 to 50 ns), in which a worker that is not
-/// stuck would have run it.
-const LOOKS_BEFORE_TAKING: u32 = 16;
+/// How often a thief looks at a newest task that does not move before it takes
+/// it: up to a microsecond (a processor pauses for 5 to 50 ns), in which a worker
+/// that is not stuck would have run it.
+const SPINS_BEFORE_STEALING_NEWEST: u32 = 16;
 
-/// What waking a sleeper costs, and about the time until it runs.
-pub(crate) const WAKE_NS: u64 = 20_000;
+/// What unparking a worker costs, and about the time until it runs.
+pub(crate) const UNPARK_NS: u64 = 20_000;
 
 /// What a worker keeps for itself. It belongs to one thread at a time.
 pub struct Worker {
@@ -42,43 +41,59 @@ pub struct Worker {
     index: usize,
     rng: RefCell<Rng>,
     pace: RefCell<Pace>,
+    /// Counts polls.
     tick: Cell<u32>,
-    /// The tick at which the injection queue is looked at next, and the drivers.
+    /// The ticks of the next look at the injection queue, of the next
+    /// maintenance, and of the last driver turn.
     next_fetch: Cell<u32>,
-    next_events: Cell<u32>,
-    /// When the current stretch of polls began, and its first tick.
-    stretch_ns: Cell<u64>,
-    stretch_tick: Cell<u32>,
-    /// The tick of the last look at the drivers.
-    turned_tick: Cell<u32>,
-    busy_since_ns: Cell<u64>,
+    next_maintenance: Cell<u32>,
+    last_turn: Cell<u32>,
+    busy_time: BusyTime,
     /// Runs of the newest-task slot in a row.
     lifo_streak: Cell<u32>,
+    /// The injection shard to look at first.
+    next_inject_shard: Cell<usize>,
     spawn_backoff: SpawnBackoff,
     searching: Cell<Option<Searching>>,
-    /// The drivers are at it, and whether they have woken more than one task.
-    gathering: Cell<bool>,
-    gathered: Cell<bool>,
-    /// Wakers to call after the next look at the drivers.
-    deferred: RefCell<Vec<Waker>>,
-    /// Whether a task yielded since the last look at the drivers, and how many
-    /// of those that were queued before it are still to run.
-    yielded: Cell<bool>,
-    yield_round: Cell<u32>,
-    /// Its thread's last errand.
-    errand: Cell<Epoch>,
-    /// It has had a thread before.
-    begun: Cell<bool>,
-    /// Leaving: what is woken now is cancelled by the last one out.
-    closing: Cell<bool>,
+    driver_turn: Cell<DriverTurn>,
+    yields: Yields,
+    /// The number of its last blocking section.
+    epoch: Cell<Epoch>,
+    life: Cell<Life>,
+    /// A task is being polled: only then may the worker leave its thread.
+    is_polling: Cell<bool>,
+}
+
+/// What a driver turn has woken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DriverTurn {
+    /// No turn goes on, and nothing is left of the last one.
+    None,
+    /// A turn goes on, and has woken at most one task.
+    Turning,
+    /// A turn goes on, and has woken several tasks.
+    TurningManyWoken,
+    /// The last turn has woken several tasks.
+    ManyWoken,
+}
+
+/// How far a worker has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// It has had no thread, or is a current-thread worker that nobody drives.
+    Parked,
+    Running,
+    /// It cancels its tasks. What is woken now is cancelled by the last worker
+    /// that leaves.
+    Closing,
 }
 
 /// What one step of a worker came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It ran a task.
-    RunOutcome,
-    /// It found nothing, and would sleep.
+    Ran,
+    /// It found nothing, and would park.
     Idle,
     /// It has left, or was handed to another thread.
     Left,
@@ -94,22 +109,18 @@ impl Worker {
             index,
             tick: Cell::new(0),
             next_fetch: Cell::new(1),
-            next_events: Cell::new(1),
-            stretch_ns: Cell::new(0),
-            stretch_tick: Cell::new(0),
-            turned_tick: Cell::new(0),
-            busy_since_ns: Cell::new(0),
+            next_maintenance: Cell::new(1),
+            last_turn: Cell::new(0),
+            busy_time: BusyTime::default(),
             lifo_streak: Cell::new(0),
+            next_inject_shard: Cell::new(index),
             spawn_backoff: SpawnBackoff::default(),
             searching: Cell::new(None),
-            gathering: Cell::new(false),
-            gathered: Cell::new(false),
-            deferred: RefCell::new(Vec::new()),
-            yielded: Cell::new(false),
-            yield_round: Cell::new(0),
-            errand: Cell::new(Epoch::NONE),
-            begun: Cell::new(false),
-            closing: Cell::new(false),
+            driver_turn: Cell::new(DriverTurn::None),
+            yields: Yields::default(),
+            epoch: Cell::new(Epoch::NONE),
+            life: Cell::new(Life::Parked),
+            is_polling: Cell::new(false),
         }
     }
 
@@ -128,52 +139,86 @@ impl Worker {
         Arc::ptr_eq(&self.scheduler, scheduler)
     }
 
+    /// Whether a task is being polled.
+    pub(crate) fn is_polling(&self) -> bool {
+        self.is_polling.get()
+    }
+
+    /// Whether another thread could go on with it.
+    pub(crate) fn can_move(&self) -> bool {
+        self.scheduler.has_threads() && self.life.get() == Life::Running
+    }
+
+    /// The number of the blocking section that begins.
+    pub(crate) fn next_epoch(&self) -> Epoch {
+        let epoch = self.epoch.get().next();
+        self.epoch.set(epoch);
+        epoch
+    }
+
     #[inline]
     fn shared(&self) -> &WorkerShared {
         &self.scheduler.shared[self.index]
     }
 
+    pub(crate) fn event_interval(&self) -> u32 {
+        self.pace.borrow().event_interval()
+    }
+
     /// Runs tasks on the calling thread until the scheduler closes, or a task
-    /// hands the worker to another thread.
+    /// that blocks hands the worker to another thread.
     pub fn run(self) {
+        Box::new(self).run_boxed();
+    }
+
+    pub(crate) fn run_boxed(self: Box<Self>) {
         let scheduler = self.scheduler.clone();
-        current::install(Box::new(self));
-        current::with_worker(|worker| worker.map(Worker::begin));
-        while let Some(task) = current::with_worker(|worker| worker?.next_task()) {
-            run_task(task);
+        let previous = current::install(self);
+        with_current(Worker::start);
+        let mut has_ended = false;
+        while !has_ended {
+            with_current(Worker::recover);
+            // Foreign code that panics ends neither the worker nor its thread.
+            quietly(|| {
+                run_tasks();
+                has_ended = true;
+            });
         }
-        close_current();
-        // A thread that has handed its worker over was counted for itself.
+        with_current(Worker::close);
+        drop(current::uninstall(previous));
+        // A thread whose worker was handed off was counted on its own.
         scheduler.leave();
     }
 
-    /// Runs one task, or tells that there is none: for a scheduler whose
-    /// workers take turns on one thread. Gives the worker back unless it left.
+    /// Runs one task, or tells that there is none: for a scheduler whose workers
+    /// take turns on one thread. Returns the worker unless it left.
     pub fn step(self: Box<Self>) -> (Option<Box<Self>>, Step) {
-        current::install(self);
-        let found = current::with_worker(|worker| {
-            let worker = worker?;
-            worker.begin();
-            if worker.must_leave() {
+        let scheduler = self.scheduler.clone();
+        let previous = current::install(self);
+        let found = with_current(|worker| {
+            worker.start();
+            worker.maintain_if_due();
+            if worker.is_closing() {
+                worker.close();
                 return None;
             }
             worker.count_tick();
             Some(worker.find_task())
         });
-        let step = match found {
+        let step = match found.flatten() {
             None => {
-                let scheduler = current::with_worker(|worker| worker.map(|w| w.scheduler.clone()));
-                close_current();
-                scheduler.inspect(|scheduler| scheduler.leave());
+                drop(current::uninstall(previous));
+                scheduler.leave();
                 return (None, Step::Left);
             }
             Some(None) => Step::Idle,
             Some(Some(task)) => {
+                with_current(|worker| worker.is_polling.set(true));
                 run_task(task);
-                Step::RunOutcome
+                Step::Ran
             }
         };
-        match current::remove() {
+        match current::uninstall(previous) {
             Some(worker) => {
                 worker.stop_searching();
                 (Some(worker), step)
@@ -182,64 +227,73 @@ impl Worker {
         }
     }
 
-    /// A thread begins to run it: for the first time, or because the one it had
-    /// blocks.
-    fn begin(&self) {
-        if !self.begun.replace(true) {
-            let interval = self.pace.borrow().event_interval();
-            self.next_events.set(self.tick.get().wrapping_add(interval));
-            self.woke();
+    /// A thread begins to run it: for the first time, or after it was handed off
+    /// or parked without one.
+    pub(crate) fn start(&self) {
+        self.recover();
+        if self.life.get() == Life::Parked {
+            self.life.set(Life::Running);
+            self.set_next_maintenance();
+            self.unparked();
         }
     }
 
-    /// The next task to run; sleeps until there is one. `None` when the
+    /// Forgets what it was doing when it left a thread, or when foreign code
+    /// panicked under the run loop.
+    fn recover(&self) {
+        self.is_polling.set(false);
+        self.driver_turn.set(DriverTurn::None);
+    }
+
+    /// Returns the next task to run; parks until there is one. `None` when the
     /// scheduler has closed.
     fn next_task(&self) -> Option<Runnable> {
         self.count_tick();
         loop {
-            if self.must_leave() {
+            self.maintain_if_due();
+            if self.is_closing() {
                 return None;
             }
             if let Some(task) = self.find_task() {
-                self.shared().counters.polls.bump();
-                return Some(task);
+                return Some(self.begin_poll(task));
             }
-            self.sleep();
+            self.park();
         }
     }
 
-    /// The next task to run beside a future, if there is one.
-    fn next_beside(&self) -> Option<Runnable> {
+    /// Returns the next task to run beside the future of `block_on`, if there is
+    /// one.
+    pub(crate) fn next_task_beside(&self) -> Option<Runnable> {
         self.count_tick();
-        if self.tick.get() == self.next_events.get() {
-            self.look_up();
-        }
+        self.maintain_if_due();
         let task = self.find_task()?;
-        self.shared().counters.polls.bump();
-        Some(task)
+        Some(self.begin_poll(task))
     }
 
     #[inline]
-    fn must_leave(&self) -> bool {
-        if self.tick.get() == self.next_events.get() {
-            self.look_up();
-        }
-        self.closing.get()
+    fn begin_poll(&self, task: Runnable) -> Runnable {
+        self.shared().counters.polls.bump();
+        self.is_polling.set(true);
+        task
     }
 
-    /// One more poll.
+    #[inline]
+    fn is_closing(&self) -> bool {
+        self.life.get() == Life::Closing
+    }
+
+    /// Counts a poll.
     #[inline]
     fn count_tick(&self) {
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
-        let shared = self.shared();
-        shared.tick.store(tick, Relaxed);
+        self.shared().tick.store(tick, Relaxed);
     }
 
     fn find_task(&self) -> Option<Runnable> {
         let task = self
-            .fetch_if_due() // tasks from outside, every so many polls
-            .or_else(|| self.pop_local()) // the newest task, then the ring
+            .fetch_if_due() // the injection queue, every so many polls
+            .or_else(|| self.pop_local()) // the LIFO slot, then the ring
             .or_else(|| self.finish_yields())
             .or_else(|| self.fetch(MAX_BATCH))
             .or_else(|| self.steal())?;
@@ -247,57 +301,47 @@ impl Worker {
         Some(task)
     }
 
-    /// The newest task, unless it had its turn too often, then the oldest.
+    /// Takes the newest task, unless it had its turn too often, then the oldest.
     #[inline]
     fn pop_local(&self) -> Option<Runnable> {
         let shared = self.shared();
         if self.lifo_streak.get() < MAX_LIFO_POLLS {
             let newest = shared.lifo.take();
-            self.spawn_backoff.looked(newest.is_some());
+            self.spawn_backoff.newest_taken(newest.is_some());
             if newest.is_some() {
                 self.lifo_streak.set(self.lifo_streak.get() + 1);
                 shared.counters.lifo_hits.bump();
                 return newest;
             }
         } else if let Some(newest) = shared.lifo.take() {
-            self.spawn_backoff.looked(true);
+            self.spawn_backoff.newest_taken(true);
             self.push_ring(newest);
         }
         self.lifo_streak.set(0);
-        if self.yielded.get() {
-            self.count_yield_round();
+        if !self.yields.count_one() {
+            self.turn_drivers();
         }
         shared.ring.pop()
     }
 
-    /// When all that was queued before a yield has run, the drivers get a look
-    /// before the task that gave way goes on.
-    fn count_yield_round(&self) {
-        match self.yield_round.get() {
-            0 => self.turn_drivers(),
-            left => self.yield_round.set(left - 1),
-        }
-    }
-
-    /// If all that was queued before a yield has run: lets the drivers have
-    /// their look now. Tells whether it was so.
+    /// Lets the drivers have their turn if everything queued before a yield has
+    /// run; returns whether it was so.
     #[inline]
-    fn end_yield_round(&self) -> bool {
-        let is_over = self.yielded.get() && self.yield_round.get() == 0;
+    pub(crate) fn end_yield_round(&self) -> bool {
+        let is_over = self.yields.is_round_over();
         if is_over {
             self.turn_drivers();
         }
         is_over
     }
 
-    /// With nothing else to do, those that gave way get their turn, after a
-    /// look at the drivers.
+    /// With nothing else to do, those that yielded go on, after a driver turn.
     fn finish_yields(&self) -> Option<Runnable> {
-        if self.deferred.borrow().is_empty() {
+        if !self.yields.has_deferred() {
             return None;
         }
         self.turn_drivers();
-        self.share_gathered();
+        self.share_woken();
         self.pop_local()
     }
 
@@ -315,22 +359,25 @@ impl Worker {
         self.next_fetch.set(self.tick.get().wrapping_add(interval));
     }
 
-    /// A share of the injection queue: one task in hand, the others at once in
-    /// the ring, where thieves find them.
+    /// Takes a share of the injection queue: returns one task, and puts the others
+    /// into the ring, where thieves find them. Shards have their turn one after
+    /// the other, so that none starves.
     fn fetch(&self, most: usize) -> Option<Runnable> {
-        let scheduler = &*self.scheduler;
-        if scheduler.inject.is_empty() {
+        let inject = &self.scheduler.inject;
+        if inject.is_empty() {
             return None;
         }
         let shared = self.shared();
         let room = shared.ring.room() as usize;
         let mut first = None;
-        let fetched = scheduler
-            .inject
-            .fetch(self.index, most.min(room + 1), |task| match first {
+        let fetched = inject.fetch(
+            &self.next_inject_shard,
+            most.min(room + 1),
+            |task| match first {
                 None => first = Some(task),
                 Some(_) => shared.ring.push(task, |_| unreachable!("there is room")),
-            });
+            },
+        );
         if fetched > 0 {
             shared.counters.global_batch_fetches.bump();
             shared.counters.tasks_fetched.add(fetched as u64);
@@ -341,8 +388,8 @@ impl Worker {
         first
     }
 
-    /// Half of somebody's ring; on the last pass also a newest task that its
-    /// worker does not come to.
+    /// Steals half of a ring; on the last pass also a newest task that its worker
+    /// does not come to.
     fn steal(&self) -> Option<Runnable> {
         let scheduler = &*self.scheduler;
         let workers = scheduler.workers();
@@ -354,7 +401,7 @@ impl Worker {
             .map(|offset| (start + offset) % workers)
             .filter(|&victim| victim != self.index);
         let oldest = |victim| self.steal_oldest(victim);
-        let newest = |victim| self.take_stale_newest(victim);
+        let newest = |victim| self.steal_stuck_newest(victim);
         victims.clone().find_map(oldest).or_else(|| {
             victims
                 .filter(|&victim| !scheduler.idle.is_parked(victim))
@@ -362,7 +409,7 @@ impl Worker {
         })
     }
 
-    /// Half of the ring.
+    /// Steals half of the victim's ring.
     fn steal_oldest(&self, victim: usize) -> Option<Runnable> {
         let shared = self.shared();
         shared.counters.steal_attempts.bump();
@@ -374,13 +421,13 @@ impl Worker {
         Some(stolen.first)
     }
 
-    /// The newest task of a worker that has not moved for about a microsecond. If
-    /// it has been pushed into the ring meanwhile, from there.
-    fn take_stale_newest(&self, victim: usize) -> Option<Runnable> {
+    /// Steals the newest task of a worker that has not moved for about a
+    /// microsecond. If it has been pushed into the ring meanwhile, from there.
+    fn steal_stuck_newest(&self, victim: usize) -> Option<Runnable> {
         let shared = &self.scheduler.shared[victim];
         let seen = shared.lifo.peek()?;
         let tick = shared.tick.load(Relaxed);
-        for _ in 0..LOOKS_BEFORE_TAKING {
+        for _ in 0..SPINS_BEFORE_STEALING_NEWEST {
             hint::spin_loop();
             if shared.lifo.peek() != Some(seen) || shared.tick.load(Relaxed) != tick {
                 return self.steal_oldest(victim);
@@ -403,8 +450,8 @@ impl Worker {
         found
     }
 
-    /// Work was found. The last to search looks whether there is more of it
-    /// than one worker needs.
+    /// Work was found. The last searcher checks whether there is more of it than
+    /// one worker needs.
     #[inline]
     fn stop_searching(&self) {
         if let Some(searching) = self.searching.take()
@@ -415,7 +462,7 @@ impl Worker {
         }
     }
 
-    /// Wakes a sleeper for what is in this worker's queue.
+    /// Unparks a worker for what is in this worker's queue.
     #[inline]
     fn share(&self) {
         if let Some(worker) = self.scheduler.idle.worker_to_share_with() {
@@ -423,31 +470,30 @@ impl Worker {
         }
     }
 
-    /// Wakes a sleeper for what is in this worker's queue if that takes longer
-    /// than a sleeper takes to come. If it does against all experience, the monitor
-    /// notices.
+    /// Unparks a worker for what is in this worker's queue if that takes longer
+    /// than the other takes to come. If polls have become longer since they were
+    /// sampled, the monitor notices.
     #[inline]
     fn share_if_long(&self) {
-        let idle = &self.scheduler.idle;
-        if idle.is_company_asleep()
-            && self.pace.borrow().expected_ns(self.shared().ring.len()) > WAKE_NS
+        if self.scheduler.idle.may_have_company()
+            && self.pace.borrow().expected_ns(self.shared().ring.len()) > UNPARK_NS
         {
             self.share();
         }
     }
 
-    /// A task was spawned on this worker.
+    /// Queues a task that was spawned on this worker.
     pub(crate) fn push_spawned(&self, task: Runnable) {
         let shared = self.shared();
         shared.counters.tasks_submitted.bump();
-        let alone = shared.lifo.peek().is_none() && shared.ring.is_empty();
-        if self.push_newest(task) || alone && self.spawn_backoff.spawned() {
+        let is_only_one = shared.lifo.peek().is_none() && shared.ring.is_empty();
+        if self.push_newest(task) || is_only_one && self.spawn_backoff.announce_spawn() {
             self.share();
         }
     }
 
-    /// A task of this scheduler was woken on this worker. Nobody is told when
-    /// it is the only one: it is likely to run next.
+    /// Queues a task that was woken on this worker. If it is the only one, no
+    /// other worker is unparked: it is likely to run next.
     #[inline]
     pub(crate) fn push_woken(&self, task: Runnable) {
         if self.push_newest(task) {
@@ -458,8 +504,8 @@ impl Worker {
     /// Queues a task to run next; true if there are now others that wait.
     #[inline]
     fn push_newest(&self, task: Runnable) -> bool {
-        if self.closing.get() {
-            task.forget(); // the last one out cancels it
+        if self.is_closing() {
+            task.forget(); // the last worker that leaves cancels it
             return false;
         }
         let shared = self.shared();
@@ -470,10 +516,14 @@ impl Worker {
         };
         let Some(older) = older else { return false };
         self.push_ring(older);
-        if self.gathering.get() {
-            self.gathered.set(true);
+        match self.driver_turn.get() {
+            DriverTurn::None | DriverTurn::ManyWoken => true,
+            // Whether to share is decided when the turn is over.
+            DriverTurn::Turning | DriverTurn::TurningManyWoken => {
+                self.driver_turn.set(DriverTurn::TurningManyWoken);
+                false
+            }
         }
-        !self.gathering.get()
     }
 
     #[inline]
@@ -490,8 +540,9 @@ impl Worker {
         self.scheduler.notify();
     }
 
-    /// A task has run and wants to run again.
-    fn requeue(&self, ran: RunOutcome) {
+    /// A task has been polled, and may want to run again.
+    fn end_poll(&self, ran: RunOutcome) {
+        self.is_polling.set(false);
         match ran {
             RunOutcome::Complete => self.shared().counters.tasks_completed.bump(),
             RunOutcome::Idle => {}
@@ -501,105 +552,111 @@ impl Worker {
             }
             RunOutcome::Yielded(task) => {
                 self.shared().counters.yields.bump();
-                if !self.yielded.replace(true) {
-                    self.yield_round.set(self.shared().ring.len());
-                }
+                self.yields.note(self.shared().ring.len());
                 self.push_ring(task);
             }
         }
     }
 
-    /// What happens every so many polls: drivers, pace, stuck siblings.
-    fn look_up(&self) {
-        let scheduler = &*self.scheduler;
-        let now = scheduler.world().now_ns();
-        let polls = self.tick.get().wrapping_sub(self.stretch_tick.get());
-        let elapsed = now.saturating_sub(self.stretch_ns.get());
-        if polls > 0 {
-            let counters = &self.shared().counters;
-            counters.sampled_run_ns.add(elapsed);
-            counters.sampled_runs.add(polls.into());
-            counters.max_run_ns.raise_to(elapsed / u64::from(polls));
-            self.pace.borrow_mut().sample(elapsed, polls);
+    #[inline]
+    fn maintain_if_due(&self) {
+        if self.tick.get() == self.next_maintenance.get() {
+            self.maintain();
         }
-        self.stretch_ns.set(now);
-        self.stretch_tick.set(self.tick.get());
-        let interval = self.pace.borrow().event_interval();
-        self.next_events.set(self.tick.get().wrapping_add(interval));
+    }
+
+    fn set_next_maintenance(&self) {
+        let next = self.tick.get().wrapping_add(self.event_interval());
+        self.next_maintenance.set(next);
+    }
+
+    /// What happens every so many polls: drivers, pace, stuck siblings.
+    pub(crate) fn maintain(&self) {
+        let scheduler = &*self.scheduler;
+        let now_ns = scheduler.world().now_ns();
+        self.sample_polls(now_ns);
+        self.set_next_maintenance();
         if self.has_room_for_events() {
             self.turn_drivers();
         }
-        if scheduler.workers() > 1 && scheduler.monitor.is_due(now) {
+        if scheduler.workers() > 1 && scheduler.monitor.claim_look(now_ns) {
             self.look_after_siblings();
         }
-        if scheduler.is_closed() {
-            self.closing.set(true);
+        self.notice_close();
+    }
+
+    fn sample_polls(&self, now_ns: u64) {
+        let counters = &self.shared().counters;
+        let sample = self.busy_time.sample(counters, now_ns, self.tick.get());
+        let mut pace = self.pace.borrow_mut();
+        pace.sample(sample.elapsed_ns, sample.polls);
+    }
+
+    fn notice_close(&self) {
+        if self.scheduler.is_closed() {
+            self.life.set(Life::Closing);
         }
     }
 
-    /// A look at the drivers fills up to half of the ring, and what does not fit
-    /// would wait behind everything that comes later. So not before there is room
-    /// for it, or all that was queued at the last look has run.
+    /// A driver turn fills up to half of the ring, and what does not fit would wait
+    /// behind everything that comes later. So there is none before there is room
+    /// for it, or all that was queued at the last one has run.
     fn has_room_for_events(&self) -> bool {
-        let polls = self.tick.get().wrapping_sub(self.turned_tick.get());
+        let polls = self.tick.get().wrapping_sub(self.last_turn.get());
         self.shared().ring.room() >= HALF || polls >= CAPACITY
     }
 
-    /// Turns the drivers, then wakes those that gave way to them. Whether that
-    /// is more than this worker wants to do alone,
-    /// [`share_gathered`](Self::share_gathered) sees.
+    /// Turns the drivers without waiting. Whether they have woken more than this
+    /// worker wants to run alone, [`share_woken`](Self::share_woken) decides.
     fn turn_drivers(&self) {
-        self.gather(|world| world.turn(self.index, Some(Duration::ZERO)));
+        self.turn(|world| world.turn(self.index, Some(Duration::ZERO)));
     }
 
-    /// Sleeps in the drivers. As long as they look around before, they look into
-    /// the injection queue too: whoever filled it may have relied on somebody that
+    /// Waits in the drivers. While they spin before they sleep, they look into
+    /// the injection queue too: whoever filled it may have relied on a worker that
     /// has yet to wake.
-    fn sleep_in_drivers(&self, max_wait: Option<Duration>) {
+    fn wait_in_drivers(&self, max_wait: Option<Duration>) {
         let scheduler = &*self.scheduler;
-        let is_over = || {
-            scheduler.idle.lies_awake(self.index);
+        let end_spin = || {
+            scheduler.idle.note_spinning(self.index);
             !scheduler.inject.is_empty()
         };
-        self.gather(|world| world.turn_until(self.index, max_wait, &is_over));
+        self.turn(|world| world.turn_until(self.index, max_wait, &end_spin));
     }
 
-    fn gather(&self, turn: impl FnOnce(&dyn World)) {
-        self.yielded.set(false);
-        self.turned_tick.set(self.tick.get());
-        self.gathering.set(true);
-        turn(self.scheduler.world());
-        self.wake_deferred();
-        self.gathering.set(false);
+    fn turn(&self, turn: impl FnOnce(&dyn World)) {
+        self.yields.start_round();
+        self.last_turn.set(self.tick.get());
+        self.driver_turn.set(DriverTurn::Turning);
+        // Wakers are foreign code: one that panics ends the turn, not its worker.
+        quietly(|| turn(self.scheduler.world()));
+        self.yields.wake_deferred();
+        self.driver_turn.set(match self.driver_turn.get() {
+            DriverTurn::TurningManyWoken => DriverTurn::ManyWoken,
+            _ => DriverTurn::None,
+        });
     }
 
-    /// Wakes a sleeper for what the drivers have woken, if that is much.
-    fn share_gathered(&self) {
-        if self.gathered.replace(false) {
+    /// Unparks another worker for what a driver turn has woken, if that is much.
+    fn share_woken(&self) {
+        if self.driver_turn.replace(DriverTurn::None) == DriverTurn::ManyWoken {
             self.share_if_long();
-        }
-    }
-
-    fn wake_deferred(&self) {
-        // A waker may defer again: only those there now are called.
-        let deferred = std::mem::take(&mut *self.deferred.borrow_mut());
-        for waker in deferred {
-            // A foreign waker that panics must not take the worker along.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
     }
 
     /// Serves workers that are stuck in a poll.
     fn look_after_siblings(&self) {
-        let scheduler = &*self.scheduler;
+        let scheduler = &self.scheduler;
         scheduler.monitor.look(
             |worker| match worker == self.index {
                 true => None,
                 false => scheduler.progress_of_running(worker),
             },
-            |stuck, errand| {
+            |stuck, section| {
                 self.shared().counters.rescues.bump();
-                self.scheduler.relieve(stuck, errand);
+                if let Some(epoch) = section {
+                    scheduler.send_relief(stuck, epoch);
+                }
                 scheduler.world().serve(stuck);
                 let shared = &scheduler.shared[stuck];
                 let newest = shared.lifo.take();
@@ -611,134 +668,110 @@ impl Worker {
         );
     }
 
-    /// The next errand of its thread; `None` if it is leaving, and has nothing
-    /// to leave behind.
-    pub(crate) fn next_epoch(&self) -> Option<Epoch> {
-        if self.closing.get() {
-            return None;
-        }
-        let errand = self.errand.get().next();
-        self.errand.set(errand);
-        Some(errand)
-    }
-
     fn has_local_work(&self) -> bool {
         let shared = self.shared();
         !shared.ring.is_empty() || shared.lifo.peek().is_some()
     }
 
-    /// Sleeps until there may be work.
-    fn sleep(&self) {
+    /// Parks until there may be work.
+    pub(crate) fn park(&self) {
         let scheduler = &*self.scheduler;
         let world = scheduler.world();
-        let counters = &self.shared().counters;
 
         world.before_park(self.index);
         let retired = scheduler.idle.park(self.index, self.searching.take());
         let stay = scheduler.is_closed()
             || self.has_local_work()
-            || !self.deferred.borrow().is_empty()
+            || self.yields.has_deferred()
             || retired == Retired::Last && scheduler.has_work();
         if stay && scheduler.idle.claim(self.index) {
             self.searching.set(scheduler.idle.try_search());
-            if scheduler.is_closed() {
-                self.closing.set(true);
-            }
+            self.notice_close();
             return;
         }
 
+        let counters = &self.shared().counters;
         counters.park_events.bump();
-        let now = world.now_ns();
-        counters
-            .busy_ns
-            .add(now.saturating_sub(self.busy_since_ns.get()));
-        let polls = self.tick.get().wrapping_sub(self.stretch_tick.get());
-        let elapsed = now.saturating_sub(self.stretch_ns.get());
-        self.pace.borrow_mut().sample(elapsed, polls);
-        scheduler.monitor.changed(|| scheduler.needs_watching());
-        self.sleep_in_drivers(scheduler.monitor.limit(scheduler.config.park_timeout));
-        self.woke();
-        self.share_gathered();
-        if scheduler.monitor.is_missing() && scheduler.monitor.is_due(world.now_ns()) {
+        let now_ns = world.now_ns();
+        self.sample_polls(now_ns);
+        self.busy_time.stop(counters, now_ns);
+        scheduler
+            .monitor
+            .state_changed(|| scheduler.needs_monitor());
+        self.wait_in_drivers(scheduler.monitor.limit_wait(scheduler.config.park_timeout));
+        self.unparked();
+        self.share_woken();
+        if scheduler.monitor.is_missing() && scheduler.monitor.claim_look(world.now_ns()) {
             self.look_after_siblings();
         }
     }
 
-    /// Nobody runs this worker for a while.
-    fn rest(&self) {
+    /// Parks a current-thread worker that nobody drives any more.
+    pub(crate) fn park_undriven(&self) {
+        self.is_polling.set(false);
         let counters = &self.shared().counters;
-        let now = self.scheduler.world().now_ns();
-        counters
-            .busy_ns
-            .add(now.saturating_sub(self.busy_since_ns.get()).max(1));
         counters.park_events.bump();
+        self.busy_time
+            .stop(counters, self.scheduler.world().now_ns());
+        self.life.set(Life::Parked);
         let _ = self.scheduler.idle.park(self.index, self.searching.take());
     }
 
-    /// Awake again: by its own drivers, or by somebody that counted it as
-    /// searching.
-    fn woke(&self) {
+    /// Goes on after a park that ended: by its own drivers, or by another thread,
+    /// which counted the worker as searching.
+    fn unparked(&self) {
         let scheduler = &*self.scheduler;
         let world = scheduler.world();
         if !scheduler.idle.claim(self.index) {
             let searching = match scheduler.is_closed() {
-                true => None, // woken to leave, and counted by nobody
+                true => None, // unparked to leave, and counted by nobody
                 false => Some(scheduler.idle.searching_on_wake()),
             };
             self.searching.set(searching);
         }
-        scheduler.monitor.changed(|| scheduler.needs_watching());
+        scheduler
+            .monitor
+            .state_changed(|| scheduler.needs_monitor());
         self.shared().counters.unpark_events.bump();
-        let now = world.now_ns();
-        self.busy_since_ns.set(now);
-        self.stretch_ns.set(now);
-        self.stretch_tick.set(self.tick.get());
+        self.busy_time.start(world.now_ns(), self.tick.get());
         self.set_next_fetch();
         world.after_unpark(self.index);
-        if scheduler.is_closed() {
-            self.closing.set(true);
-        }
+        self.notice_close();
     }
 
-    /// Cancels what is queued here, and what waits to be woken anywhere.
-    fn close(&self) {
-        let counters = &self.shared().counters;
-        let now = self.scheduler.world().now_ns();
-        counters
-            .busy_ns
-            .add(now.saturating_sub(self.busy_since_ns.get()).max(1));
+    /// Cancels what is queued here, and the tasks that wait to be woken anywhere.
+    pub(crate) fn close(&self) {
+        self.is_polling.set(false);
+        let now_ns = self.scheduler.world().now_ns();
+        self.busy_time.stop(&self.shared().counters, now_ns);
         self.searching
             .take()
             .map(|searching| self.scheduler.idle.retire(searching));
-        self.closing.set(true);
+        self.life.set(Life::Closing);
         let shared = self.shared();
         while let Some(task) = shared.lifo.take().or_else(|| shared.ring.pop()) {
             drop(task);
         }
-        self.deferred.borrow_mut().clear();
+        self.yields.drop_deferred();
         self.scheduler.cancel_idle();
         self.scheduler.world().left(self.index);
     }
 }
 
-/// A worker that nobody will run any more, since the pool that was to go on with
-/// it has closed: it leaves like any other.
-impl Drop for Worker {
-    fn drop(&mut self) {
-        if self.begun.get() && !self.closing.get() {
-            self.close();
-            self.scheduler.leave();
-        }
+/// Runs tasks until the worker leaves, or has left this thread.
+fn run_tasks() {
+    while let Some(task) = with_current(Worker::next_task).flatten() {
+        run_task(task);
     }
 }
 
-/// Polls a task with a full budget; nothing of the worker is borrowed.
-fn run_task(task: Runnable) {
+/// Polls a task with a full budget. Nothing of the worker is borrowed meanwhile.
+pub(crate) fn run_task(task: Runnable) {
     coop::start();
     let ran = task.run();
     coop::stop();
     current::with_worker(|worker| match worker {
-        Some(worker) => worker.requeue(ran),
+        Some(worker) => worker.end_poll(ran),
         // The task handed the worker to another thread.
         None => match ran {
             RunOutcome::Woken(task) | RunOutcome::Yielded(task) => task.schedule(),
@@ -747,108 +780,9 @@ fn run_task(task: Runnable) {
     });
 }
 
-/// Lets the calling thread's worker, if it has one, cancel what it knows of.
-fn close_current() {
-    current::with_worker(|worker| worker.map(Worker::close));
-    drop(current::remove());
-}
-
-/// Takes the worker away from the calling thread, so that another can go on
-/// with it while this one blocks. `None` if the thread has none.
-pub fn hand_over() -> Option<Worker> {
-    let worker = current::with_worker(|worker| {
-        // One that is leaving has nothing to hand on.
-        let worker = worker.filter(|worker| !worker.closing.get())?;
-        worker.wake_deferred();
-        worker.stop_searching();
-        // This thread has a task in hand, and leaves on its own.
-        worker.scheduler.join();
-        Some(())
-    });
-    worker
-        .and_then(|()| current::remove())
-        .map(|worker| *worker)
-}
-
-/// A worker that the caller of `block_on` runs beside its own future.
-pub struct CoreGuard {
-    /// The worker is this thread's.
-    not_send: PhantomData<*const ()>,
-}
-
-impl CoreGuard {
-    /// Takes the worker's place: its tasks run on the calling thread.
-    pub fn take(worker: Box<Worker>) -> Self {
-        current::install(worker);
-        with_own(|worker| {
-            worker.begun.set(false); // it rested
-            worker.begin();
-        });
-        Self {
-            not_send: PhantomData,
-        }
-    }
-
-    /// Polls `future`, and the worker's tasks beside it, until the future ends.
-    /// Its `waker` sets `woken` and interrupts the worker's turn.
-    pub fn drive<F: Future>(
-        &self,
-        mut future: Pin<&mut F>,
-        waker: &Waker,
-        woken: &AtomicBool,
-    ) -> F::Output {
-        let mut cx = Context::from_waker(waker);
-        loop {
-            // Acquire, met by the Release of the waker: what it published
-            // before is seen by this poll.
-            if woken.swap(false, Acquire)
-                && let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx))
-            {
-                return output;
-            }
-            let mut left = with_own(|worker| worker.pace.borrow().event_interval());
-            loop {
-                if left == 0 {
-                    break with_own(Worker::look_up);
-                }
-                left -= 1;
-                with_own(|worker| worker.scheduler.world().between_polls());
-                // The future has its turn among tasks that give way.
-                if with_own(Worker::end_yield_round) && woken.load(Relaxed) {
-                    break;
-                }
-                match with_own(Worker::next_beside) {
-                    Some(task) => run_task(task),
-                    None if woken.load(Relaxed) => break,
-                    None => break with_own(Worker::sleep),
-                }
-            }
-        }
-    }
-
-    /// Leaves the place, and takes the worker along.
-    pub fn leave(self) -> Box<Worker> {
-        with_own(Worker::rest);
-        match current::remove() {
-            Some(worker) => worker,
-            None => unreachable!("a seat is taken"),
-        }
-    }
-
-    /// Cancels every task; the scheduler is closed.
-    pub fn close(self) {
-        let scheduler = with_own(|worker| worker.scheduler.clone());
-        close_current();
-        scheduler.leave();
-    }
-}
-
-/// Lends the worker of a thread that has a [`CoreGuard`].
-fn with_own<R>(visit: impl FnOnce(&Worker) -> R) -> R {
-    current::with_worker(|worker| match worker {
-        Some(worker) => visit(worker),
-        None => unreachable!("a seat is taken"),
-    })
+/// Lends the worker that the calling thread runs, unless it was handed off.
+fn with_current<R>(visit: impl FnOnce(&Worker) -> R) -> Option<R> {
+    current::with_worker(|worker| worker.map(visit))
 }
 
 /// The index of the worker whose thread this is.
@@ -856,14 +790,24 @@ pub fn current_index() -> Option<usize> {
     current::with_worker(|worker| worker.map(Worker::index))
 }
 
-/// Calls `waker` after the current worker's next look at its drivers; gives it
-/// back if the thread has no worker.
+/// Calls `waker` after the current worker's next driver turn; returns false if
+/// the thread has no worker.
 pub fn defer(waker: &Waker) -> bool {
-    current::with_worker(|worker| match worker {
+    if current_index().is_none() {
+        return false;
+    }
+    // Before the worker is borrowed: a clone is foreign code, which may even hand
+    // the worker to another thread.
+    let waker = waker.clone();
+    let left = current::with_worker(|worker| match worker {
         Some(worker) => {
-            worker.deferred.borrow_mut().push(waker.clone());
-            true
+            worker.yields.defer(waker);
+            None
         }
-        None => false,
-    })
+        None => Some(waker),
+    });
+    if let Some(waker) = left {
+        waker.wake();
+    }
+    true
 }

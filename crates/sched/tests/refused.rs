@@ -101,7 +101,7 @@ fn stop(scheduler: &Scheduler) {
 }
 
 #[test]
-fn a_task_behind_one_that_blocks_runs_without_a_watchman() {
+fn a_task_behind_one_that_blocks_runs_without_a_monitor() {
     let (scheduler, _) = start(2);
     let waker = Arc::new(Mutex::new(None::<Waker>));
     let ran = Arc::new(AtomicBool::new(false));

@@ -134,7 +134,7 @@ fn run(seed: u64) -> Vec<(usize, usize, u32)> {
         let index = rng.below(workers.len() as u32) as usize;
         let (worker, step) = workers.swap_remove(index).step();
         idle_in_a_row = match step {
-            Step::RunOutcome => 0,
+            Step::Ran => 0,
             Step::Idle => idle_in_a_row + 1,
             Step::Left => panic!("nobody closed the scheduler"),
         };

@@ -46,7 +46,8 @@ pub(super) fn run<T, R>(
     let mut input = Some(input);
     let begun = Instant::now();
     let section = || input.take().map(call);
-    let done = context::with_current(|handle| handle.inner.blocking_section(section).ok());
+    let done =
+        context::with_current(|handle| handle.inner.scheduler().blocking_section(section).ok());
     match (done, input) {
         (Ok(Some((Some(output), _))), None) => {
             let took = begun.elapsed();

@@ -8,10 +8,11 @@ use std::task::{Context, Poll, Waker};
 use blitzen_util::coop;
 use blitzen_util::entered::{self, Guard};
 
+use super::block_on_parker::BlockOnParker;
 use super::context;
+use super::current_thread;
 use super::handle::Handle;
 use super::inner::Flavor;
-use super::quiescence::BlockOnParker;
 use super::seeded_random::SeededRandom;
 
 /// Marks the thread as driving tasks.
@@ -39,7 +40,7 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
     let world = handle.inner.world();
     let _random = world.seeded_random().map(SeededRandom::enter);
     let parker = Arc::new(BlockOnParker::new());
-    let _counted = world.quiescence().enlist(parker.clone());
+    let _counted = world.quiescence().count_thread(parker.clone());
     let waker = Waker::from(parker.clone());
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
@@ -47,7 +48,7 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
         if let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx)) {
             return output;
         }
-        parker.sleep(world);
+        parker.park(world);
     }
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
 pub(crate) fn block_on_runtime<F: Future>(handle: &Handle, future: F) -> F::Output {
     match handle.inner.flavor() {
         Flavor::MultiThread => block_on(handle, future),
-        Flavor::CurrentThread(seat) => {
+        Flavor::CurrentThread(core) => {
             let _entered = enter_runtime();
             let _runtime = context::enter(handle);
             let _deferring = context::defer_here();
@@ -65,7 +66,7 @@ pub(crate) fn block_on_runtime<F: Future>(handle: &Handle, future: F) -> F::Outp
                 .world()
                 .seeded_random()
                 .map(SeededRandom::enter);
-            seat.block_on(handle, pin!(future))
+            current_thread::block_on(core, handle, pin!(future))
         }
     }
 }

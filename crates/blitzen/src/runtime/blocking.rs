@@ -4,13 +4,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use blitzen_sched::{Job, Refused, SectionEnd, Worker};
+use blitzen_sched::{Job, Refused, end_blocking};
 use blitzen_task::glue::next_id;
 use blitzen_task::{Header, Runnable, Schedule, SpawnMeta};
 
 use super::inner::Inner;
-use super::quiescence;
-use super::world::{lost_worker, run_worker};
 use crate::task::JoinHandle;
 
 /// A closure as a future that ends with its first poll.
@@ -58,12 +56,12 @@ impl Inner {
     {
         let future = Blocking(Some(code));
         let (task, handle) = blitzen_task::spawn(future, Once, next_id(), meta);
-        self.world().quiescence().occupy();
+        self.world().quiescence().begin_blocking();
         match self.pool().submit(Job { task, mandatory }) {
             Ok(()) => {}
             Err(Refused::Closed(job)) => {
                 drop(job); // which cancels it
-                quiescence::vacate(self.world());
+                end_blocking(&**self.world());
             }
             Err(Refused::NoThread(error)) => panic!("OS can't spawn worker thread: {error}"),
         }
@@ -71,44 +69,10 @@ impl Inner {
     }
 }
 
-impl Inner {
-    /// Lets a thread of the pool go on with a worker whose own thread blocks.
-    #[track_caller]
-    pub(crate) fn go_on_elsewhere(&self, worker: Worker) {
-        self.world().quiescence().occupy();
-        lost_worker();
-        let world = self.world().clone();
-        let run = move || {
-            let worker = worker;
-            // It is a worker that may rest, and blocking work only for a start.
-            quiescence::vacate(&world);
-            run_worker(worker, &world);
-            world.quiescence().occupy();
-        };
-        // Mandatory: somebody has to run its tasks, or cancel them.
-        drop(self.spawn_blocking(run, true, SpawnMeta::caller()));
-    }
-
-    /// Does something that should be short, and may turn out to be long, on the
-    /// worker whose thread this is. In that case the worker goes on elsewhere.
-    ///
-    /// # Errors
-    /// The code, if this thread is no worker, or one that cannot go elsewhere.
-    pub(crate) fn blocking_section<R, F: FnOnce() -> R>(
-        &self,
-        code: F,
-    ) -> Result<(R, SectionEnd), F> {
-        let (output, end) = self.scheduler().blocking_section(code)?;
-        if end == SectionEnd::HandedOff {
-            lost_worker();
-        }
-        Ok((output, end))
-    }
-}
-
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
-    use super::*;
+    use blitzen_sched::SectionEnd;
+
     use crate::runtime::{Builder, Runtime, context};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -129,7 +93,8 @@ mod tests {
 
     /// A blocking section of the worker whose thread this is.
     fn blocking_section<R>(code: impl FnOnce() -> R) -> Option<(R, SectionEnd)> {
-        context::with_current(|handle| handle.inner.blocking_section(code).ok()).unwrap()
+        context::with_current(|handle| handle.inner.scheduler().blocking_section(code).ok())
+            .unwrap()
     }
 
     /// Tries until there is a monitor; says when it has begun.

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blitzen_driver::{DriverConfig, SpinPermit};
-use blitzen_sched::{Config, Pool, Scheduler};
+use blitzen_sched::{Config, CoreSlot, Pool, Scheduler};
 
 use super::backend::IoBackend;
-use super::core_slot::CoreSlot;
 use super::handle::Handle;
 use super::hooks::{Hook, Hooks};
 use super::inner::{Flavor, Inner};

@@ -1,20 +1,23 @@
-//! What a user wants to be told, and how threads are made.
+//! Callbacks of the builder, and how threads are started.
 
 use std::io;
 use std::sync::Arc;
 use std::thread;
 
+use blitzen_util::quiet::quietly;
+
 /// A callback of the builder.
 pub(crate) type Hook = Option<Arc<dyn Fn() + Send + Sync>>;
 
-/// Calls a callback, if there is one.
+/// Calls a callback, if there is one. A panic in it is reported by the panic hook,
+/// and ends no thread of the runtime.
 pub(crate) fn call(hook: &Hook) {
     if let Some(hook) = hook {
-        hook();
+        quietly(|| hook());
     }
 }
 
-/// How the threads of a runtime are made, and who hears of it.
+/// How the threads of a runtime are started, and what is called on them.
 #[derive(Clone)]
 pub(crate) struct Hooks {
     pub(crate) thread_name: Arc<dyn Fn() -> String + Send + Sync>,
@@ -31,7 +34,13 @@ impl Hooks {
         &self,
         main: impl FnOnce() + Send + 'static,
     ) -> io::Result<thread::JoinHandle<()>> {
-        let mut builder = thread::Builder::new().name((self.thread_name)());
+        let mut builder = thread::Builder::new();
+        // A panic there must not pass through whoever needs the thread.
+        let mut name = None;
+        quietly(|| name = Some((self.thread_name)()));
+        if let Some(name) = name {
+            builder = builder.name(name);
+        }
         if let Some(size) = self.stack_size {
             builder = builder.stack_size(size);
         }

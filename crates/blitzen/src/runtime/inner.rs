@@ -4,10 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
-use blitzen_sched::{Pool, Scheduler};
+use blitzen_sched::{CoreSlot, Pool, Scheduler, Worker};
 use blitzen_task::{Id as TaskId, SpawnMeta};
 
-use super::core_slot::CoreSlot;
 use super::id::Id;
 use super::world::RealWorld;
 use crate::task::JoinHandle;
@@ -15,7 +14,7 @@ use crate::task::JoinHandle;
 /// Who runs the tasks.
 pub(crate) enum Flavor {
     /// The caller of `block_on`.
-    CurrentThread(CoreSlot),
+    CurrentThread(CoreSlot<Box<Worker>>),
     /// Threads of the runtime.
     MultiThread,
 }

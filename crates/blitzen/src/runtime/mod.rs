@@ -16,11 +16,12 @@
 
 mod backend;
 mod block_on;
+mod block_on_parker;
 mod blocking;
 mod builder;
 pub(crate) mod clock;
 pub(crate) mod context;
-mod core_slot;
+mod current_thread;
 mod handle;
 mod hooks;
 mod id;
@@ -28,7 +29,7 @@ mod inner;
 pub(crate) mod io;
 mod local_runtime;
 mod metrics;
-mod quiescence;
+mod relief;
 #[allow(clippy::module_inception)]
 mod runtime;
 mod seeded_random;

@@ -75,17 +75,18 @@ pub(crate) enum ShutdownWait {
 }
 
 /// Shuts a runtime down: cancels its tasks, lets running polls and blocking
-/// work end, and joins the threads, as far as wait goes.
+/// work end, and joins the threads, as far as `wait` allows.
 pub(crate) fn shut_down(handle: &Handle, wait: ShutdownWait) -> Result<(), Stragglers> {
     let inner = &handle.inner;
     // Destructors of futures run inside the runtime they lived in, unless the
     // thread is ending, and takes the runtime along with its thread-locals.
     let runtime = context::try_enter(handle);
     inner.scheduler().close();
-    if let Flavor::CurrentThread(seat) = inner.flavor()
-        && let Some(worker) = seat.take()
+    inner.world().close_relief_threads();
+    if let Flavor::CurrentThread(core) = inner.flavor()
+        && let Some(worker) = core.take()
     {
-        CoreGuard::take(worker).close();
+        CoreGuard::enter(worker).close();
     }
     drop(runtime);
     inner.pool().close();

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use blitzen_driver::Driver;
+use blitzen_sched::{Activity, advance_if_quiescent};
 
 use super::io::IoOptions;
-use super::quiescence::{self, ActivityMark};
 use super::timers::{FiredBy, Timers};
 use super::world::RealWorld;
 
@@ -18,7 +18,7 @@ const CANCEL_WAIT: Duration = Duration::from_secs(1);
 pub(crate) struct WorkerDrivers {
     driver: Driver,
     worker: usize,
-    rest: ActivityMark,
+    activity: Activity,
     /// When the owner last woke for timers. Its own.
     woken_ns: AtomicU64,
 }
@@ -28,7 +28,7 @@ impl WorkerDrivers {
         Self {
             driver: Driver::new(io.driver.clone()),
             worker,
-            rest: ActivityMark::new(),
+            activity: Activity::new(),
             woken_ns: AtomicU64::new(0),
         }
     }
@@ -38,9 +38,9 @@ impl WorkerDrivers {
         &self.driver
     }
 
-    /// Whether the worker rests.
-    pub(crate) fn rest(&self) -> &ActivityMark {
-        &self.rest
+    /// Whether the worker is idle.
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.activity
     }
 
     /// Fires what is due and waits for more, at most `max_wait`. Owner only.
@@ -64,12 +64,12 @@ impl WorkerDrivers {
         let wakes_ns = world
             .timers()
             .and_then(|timers| timers.lie_down(self.worker));
-        let is_undisturbed = self.rest.lie_down();
+        let is_undisturbed = self.activity.set_idle();
         match world.clock().is_frozen() {
             true => self.wait_frozen(world, max_wait, is_undisturbed),
             false => self.wait(world, max_wait, wakes_ns, is_over),
         }
-        self.rest.get_up();
+        self.activity.set_active();
         if let Some(timers) = world.timers() {
             timers.get_up(self.worker);
         }
@@ -106,7 +106,7 @@ impl WorkerDrivers {
     /// Waits for anything but timers; if there is nothing, moves the clock.
     #[cold]
     fn wait_frozen(&self, world: &RealWorld, max_wait: Option<Duration>, is_undisturbed: bool) {
-        if !(is_undisturbed && quiescence::judge(world, Some(&self.rest))) {
+        if !(is_undisturbed && advance_if_quiescent(world, Some(&self.activity))) {
             must(self.driver.turn(max_wait));
         }
     }
@@ -126,7 +126,7 @@ impl WorkerDrivers {
 
     /// Ends a wait of the owner, or its next one.
     pub(crate) fn interrupt(&self) {
-        self.rest.stir();
+        self.activity.wake();
         self.driver.interrupt();
     }
 
@@ -142,11 +142,20 @@ impl WorkerDrivers {
     }
 }
 
-/// A selector that fails has lost its descriptor: nothing would be served any
-/// more, and a worker that went on would spin.
 fn must(found: std::io::Result<usize>) -> usize {
     match found {
         Ok(found) => found,
-        Err(error) => panic!("the I/O driver failed: {error}"),
+        Err(error) => driver_failed(&error),
     }
+}
+
+/// The kernel refuses to wait on a descriptor that only the driver knows: other code
+/// has closed it. No socket or timer of the process could be trusted any more.
+#[cold]
+fn driver_failed(error: &std::io::Error) -> ! {
+    eprintln!(
+        "blitzen: the I/O driver failed: {error}. Some code in this process closed a descriptor \
+         that it does not own; look for a file descriptor that is closed twice."
+    );
+    std::process::abort();
 }

@@ -10,7 +10,10 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use blitzen_sched::{Monitor, Pool, PoolThread, Relief, SpawnThread, ThreadJoiner, Worker, World};
+use blitzen_sched::{
+    Activity, Monitor, PausedWorld, Pool, PoolThread, Quiescence, Relief, SpawnThread,
+    ThreadJoiner, Worker, World, end_blocking,
+};
 use blitzen_util::pad::Padded;
 use blitzen_util::rng::{self, Rng};
 
@@ -20,7 +23,7 @@ use super::handle::Handle;
 use super::hooks::{Hooks, call};
 use super::inner::Inner;
 use super::io::IoOptions;
-use super::quiescence::{self, Quiescence};
+use super::relief::ReliefThreads;
 use super::seeded_random::SeededRandom;
 use super::timer_slack::TimerSlack;
 use super::timers::{self, TimeOptions, Timers};
@@ -40,6 +43,7 @@ pub(crate) struct RealWorld {
     /// Unless the runtime has none.
     timers: Option<Timers>,
     quiescence: Quiescence,
+    relief_threads: ReliefThreads,
     started: Instant,
     seed: u64,
     /// If a seed was asked for.
@@ -72,6 +76,7 @@ impl RealWorld {
             clock: Clock::new(time.start_paused),
             timers: time.enabled.then(|| Timers::new(workers, time.resolution)),
             quiescence: Quiescence::new(),
+            relief_threads: ReliefThreads::new(workers),
             started: Instant::now(),
             seed: seed.unwrap_or_else(rng::entropy),
             seeded_random: seed.map(SeededRandom::new),
@@ -151,29 +156,16 @@ impl RealWorld {
         }
     }
 
-    /// Fires whatever is due; tells whether there was anything.
-    pub(super) fn serve_all(&self) -> bool {
-        self.all_drivers()
-            .fold(false, |found, drivers| drivers.serve(self) | found)
-    }
-
-    /// When the first timer is due.
-    pub(super) fn next_timer_ns(&self) -> Option<u64> {
-        let shards = self.timers.iter().flat_map(Timers::shards);
-        shards.filter_map(|shard| shard.next_expiry_ns()).min()
-    }
-
-    /// Whether the system is at work for somebody.
-    pub(super) fn has_operations(&self) -> bool {
-        self.all_drivers()
-            .any(|drivers| drivers.driver().has_operations())
-    }
-
     /// Makes every worker look at the clock again.
     pub(crate) fn interrupt_all(&self) {
         for drivers in self.all_drivers() {
             drivers.interrupt();
         }
+    }
+
+    /// Ends the threads that wait for a worker to relieve.
+    pub(crate) fn close_relief_threads(&self) {
+        self.relief_threads.close();
     }
 
     /// Ends all waits for timers, and refuses new ones.
@@ -215,6 +207,45 @@ impl RealWorld {
             let _runtime = context::enter(&handle);
             main();
         })
+    }
+}
+
+impl PausedWorld for RealWorld {
+    fn quiescence(&self) -> &Quiescence {
+        &self.quiescence
+    }
+
+    fn for_each_worker(&self, visit: &mut dyn FnMut(&Activity)) {
+        for drivers in self.all_drivers() {
+            visit(drivers.activity());
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.clock.is_frozen()
+    }
+
+    fn has_operations(&self) -> bool {
+        self.all_drivers()
+            .any(|drivers| drivers.driver().has_operations())
+    }
+
+    fn serve_all(&self) -> bool {
+        self.all_drivers()
+            .fold(false, |found, drivers| drivers.serve(self) | found)
+    }
+
+    fn next_timer_ns(&self) -> Option<u64> {
+        let shards = self.timers.iter().flat_map(Timers::shards);
+        shards.filter_map(|shard| shard.next_expiry_ns()).min()
+    }
+
+    fn advance_to(&self, ns: u64) {
+        self.clock.move_to(ns);
+    }
+
+    fn fire_timers(&self) {
+        self.fire_all();
     }
 }
 
@@ -266,7 +297,7 @@ impl World for SchedulerWorld {
     }
 
     fn start(&self, worker: Worker) -> io::Result<()> {
-        self.0.drivers(worker.index()).rest().get_up();
+        self.0.drivers(worker.index()).activity().set_active();
         let world = self.0.clone();
         let thread = self.0.start_inside(move || run_worker(worker, &world))?;
         self.0.keep_thread(thread);
@@ -285,19 +316,22 @@ impl World for SchedulerWorld {
     }
 
     fn relieve(&self, relief: Relief) {
-        let world = self.0.clone();
-        let run = move || {
-            world.quiescence.occupy(); // for the thread that is away, before it can end
-            match relief.fill() {
-                Some(worker) => run_worker(worker, &world),
-                None => quiescence::vacate(&world),
-            }
+        let Err(relief) = self.0.relief_threads.send(relief) else {
+            return;
         };
-        // Not of the pool, whose threads are for blocking work. Without another
-        // thread, or in a runtime that goes away, things stay as they are.
-        if let Ok(thread) = self.0.start_inside(run) {
+        let world = self.0.clone();
+        // Without another thread, or in a runtime that shuts down, the worker waits
+        // for its own.
+        if let Ok(thread) = self.0.start_inside(move || {
+            run_relief(relief, &world);
+            run_reliefs(&world);
+        }) {
             self.0.keep_thread(thread);
         }
+    }
+
+    fn handed_off(&self) {
+        LOST_WORKER.set(true);
     }
 
     fn before_park(&self, _worker: usize) {
@@ -327,29 +361,50 @@ impl World for SchedulerWorld {
 }
 
 thread_local! {
-    /// Whether the thread's worker goes on elsewhere.
+    /// A relief thread has this thread's worker.
     static LOST_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The calling thread's worker goes on elsewhere, while it is blocked itself. It
-/// counts as [occupied](Quiescence::occupy) until its end.
-pub(crate) fn lost_worker() {
-    LOST_WORKER.set(true);
+/// The main function of a worker's thread, inside its runtime.
+fn run_worker(worker: Worker, world: &RealWorld) {
+    let index = worker.index();
+    if run_as_worker(index, world, || worker.run()) {
+        run_reliefs(world);
+    }
 }
 
-/// The main function of a worker's thread, inside its runtime.
-pub(crate) fn run_worker(worker: Worker, world: &RealWorld) {
+/// Relieves workers as long as there are any that need it.
+fn run_reliefs(world: &RealWorld) {
+    while let Some(relief) = world.relief_threads.wait() {
+        run_relief(relief, world);
+    }
+}
+
+fn run_relief(relief: Relief, world: &RealWorld) {
+    // For the thread that blocks, before it can end: it is no worker any more.
+    world.quiescence.begin_blocking();
+    let mut has_run = false;
+    run_as_worker(relief.worker(), world, || has_run = relief.run());
+    if !has_run {
+        end_blocking(world);
+    }
+}
+
+/// Runs a worker on this thread; returns whether a relief thread has it now.
+fn run_as_worker(worker: usize, world: &RealWorld, run: impl FnOnce()) -> bool {
     let _deferring = context::defer_here();
     let _entered = blitzen_util::entered::enter();
-    let _punctual = TimerSlack::begin();
+    let _slack = TimerSlack::begin();
     let _random = world
         .seeded_random()
-        .map(|seeded_random| seeded_random.enter_worker(worker.index()));
-    timers::enter_worker(world, worker.index());
-    worker.run();
-    if LOST_WORKER.replace(false) {
-        quiescence::vacate(world);
+        .map(|random| random.enter_worker(worker));
+    timers::enter_worker(world, worker);
+    run();
+    let has_lost_worker = LOST_WORKER.replace(false);
+    if has_lost_worker {
+        end_blocking(world);
     }
+    has_lost_worker
 }
 
 /// The blocking pool's share of the world.
@@ -374,6 +429,6 @@ impl SpawnThread for PoolWorld {
     }
 
     fn job_ended(&self) {
-        quiescence::vacate(&self.0);
+        end_blocking(&*self.0);
     }
 }

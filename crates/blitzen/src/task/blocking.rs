@@ -3,7 +3,7 @@
 use blitzen_task::{JoinHandle, SpawnMeta};
 use blitzen_util::{coop, entered};
 
-use crate::runtime::{Handle, RuntimeFlavor, context};
+use crate::runtime::Handle;
 
 /// Runs code that blocks on the current runtime's pool of threads for it.
 ///
@@ -57,18 +57,13 @@ where
         // Outside a runtime, or on a thread that may block anyway.
         return code();
     }
-    let has_multi_thread =
-        context::with_current(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-    // A caller of `block_on` that runs no tasks stops nobody but itself.
-    let may_block = has_multi_thread.unwrap_or(false) || blitzen_sched::current_index().is_none();
+    // What counts is whose tasks this thread runs, not which runtime is entered.
     assert!(
-        may_block && !super::local::is_polling_local_set(),
+        !blitzen_sched::is_current_thread_driver() && !super::local::is_polling_local_set(),
         "can call blocking only when running on the multi-threaded runtime"
     );
-    if let Some(worker) = blitzen_sched::hand_over() {
-        let handle = Handle::current();
-        handle.inner.go_on_elsewhere(worker);
-    }
-    let _free = entered::leave();
-    coop::with_unconstrained(code)
+    blitzen_sched::block_in_place(|| {
+        let _free = entered::leave();
+        coop::with_unconstrained(code)
+    })
 }

@@ -1,0 +1,60 @@
+//! Where a thread sleeps that blocks on a runtime without being its worker.
+
+use std::sync::Arc;
+use std::task::Wake;
+
+use blitzen_sched::{Activity, BlockedThread, advance_if_quiescent};
+use blitzen_util::park::Parker;
+
+use super::world::RealWorld;
+
+/// The parker of such a thread, and whether it is idle.
+pub(crate) struct BlockOnParker {
+    activity: Activity,
+    parker: Parker,
+}
+
+impl BlockOnParker {
+    /// Of a thread that runs.
+    pub(crate) fn new() -> Self {
+        let activity = Activity::new();
+        activity.set_active();
+        Self {
+            activity,
+            parker: Parker::new(),
+        }
+    }
+
+    pub(crate) fn unpark(&self) {
+        self.activity.wake();
+        self.parker.unpark();
+    }
+
+    /// Sleeps until it is unparked, or was before. Advances a paused clock if
+    /// nothing else is left to do.
+    pub(crate) fn park(&self, world: &RealWorld) {
+        let activity = &self.activity;
+        while activity.set_idle()
+            && world.clock().is_frozen()
+            && advance_if_quiescent(world, Some(activity))
+        {}
+        self.parker.park();
+        activity.set_active();
+    }
+}
+
+impl Wake for BlockOnParker {
+    fn wake(self: Arc<Self>) {
+        self.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.unpark();
+    }
+}
+
+impl BlockedThread for BlockOnParker {
+    fn activity(&self) -> &Activity {
+        &self.activity
+    }
+}

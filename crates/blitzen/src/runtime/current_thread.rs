@@ -1,0 +1,156 @@
+//! `block_on` of a current-thread runtime.
+//!
+//! Several threads may block on the runtime at once. One of them takes the core and
+//! runs the tasks; the others poll their own futures, and wait for the core to
+//! become free.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::task::{Context, Poll, Wake, Waker};
+
+use blitzen_sched::{Activity, BlockedThread, CoreGuard, CoreSlot, CoreWait, CoreWaiter, Worker};
+use blitzen_util::coop;
+
+use super::block_on_parker::BlockOnParker;
+use super::handle::Handle;
+use super::world::RealWorld;
+
+/// A thread that blocks on the runtime: where it sleeps, and whether its future was
+/// woken.
+struct BlockOnThread {
+    is_woken: AtomicBool,
+    parker: BlockOnParker,
+    /// To interrupt the worker's driver turn.
+    world: Arc<RealWorld>,
+    has_core: AtomicBool,
+}
+
+impl BlockOnThread {
+    fn wake_future(&self) {
+        // Release, met by the Acquire swap of the thread that polls the future.
+        if !self.is_woken.swap(true, Release) {
+            self.parker.unpark();
+            // Relaxed: a thread that is just taking the core looks at `is_woken`
+            // before it parks.
+            if self.has_core.load(Relaxed) {
+                self.world.drivers(0).interrupt();
+            }
+        }
+    }
+}
+
+impl Wake for BlockOnThread {
+    fn wake(self: Arc<Self>) {
+        self.wake_future();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.wake_future();
+    }
+}
+
+impl BlockedThread for BlockOnThread {
+    fn activity(&self) -> &Activity {
+        self.parker.activity()
+    }
+}
+
+impl CoreWaiter for BlockOnThread {
+    fn core_is_free(&self) {
+        self.parker.unpark();
+    }
+}
+
+/// Runs `future`, and the runtime's tasks whenever the core is free.
+pub(crate) fn block_on<F: Future>(
+    core_slot: &CoreSlot<Box<Worker>>,
+    handle: &Handle,
+    mut future: Pin<&mut F>,
+) -> F::Output {
+    let thread = Arc::new(BlockOnThread {
+        is_woken: AtomicBool::new(true),
+        parker: BlockOnParker::new(),
+        world: handle.inner.world().clone(),
+        has_core: AtomicBool::new(false),
+    });
+    let waker = Waker::from(thread.clone());
+    let wait = core_slot.wait(thread.clone());
+    loop {
+        if let Some(core) = core_slot.take() {
+            drop(wait);
+            let core = TakenCore::enter(core, core_slot, &thread);
+            return core.guard().drive(future, &waker, &thread.is_woken);
+        }
+        if let Some(output) = wait_for_core(future.as_mut(), &waker, &thread, &wait) {
+            return output;
+        }
+    }
+}
+
+/// Polls `future` when it is woken; returns `None` when the core may be free.
+fn wait_for_core<F: Future>(
+    mut future: Pin<&mut F>,
+    waker: &Waker,
+    thread: &Arc<BlockOnThread>,
+    wait: &CoreWait<'_, Box<Worker>>,
+) -> Option<F::Output> {
+    let mut cx = Context::from_waker(waker);
+    let _counted = thread.world.quiescence().count_thread(thread.clone());
+    loop {
+        // Acquire, met by the Release in `wake_future`.
+        if thread.is_woken.swap(false, Acquire)
+            && let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx))
+        {
+            return Some(output);
+        }
+        if wait.is_free_or_enqueue() {
+            return None;
+        }
+        thread.parker.park(&thread.world);
+    }
+}
+
+/// The core, given back on drop: also when the future panics.
+struct TakenCore<'a> {
+    guard: Option<CoreGuard>,
+    slot: &'a CoreSlot<Box<Worker>>,
+    thread: &'a BlockOnThread,
+}
+
+impl<'a> TakenCore<'a> {
+    fn enter(
+        core: Box<Worker>,
+        slot: &'a CoreSlot<Box<Worker>>,
+        thread: &'a BlockOnThread,
+    ) -> Self {
+        thread.has_core.store(true, Relaxed);
+        thread.world.drivers(0).activity().set_active();
+        Self {
+            guard: Some(CoreGuard::enter(core)),
+            slot,
+            thread,
+        }
+    }
+
+    fn guard(&self) -> &CoreGuard {
+        match &self.guard {
+            Some(guard) => guard,
+            None => unreachable!("given back on drop only"),
+        }
+    }
+}
+
+impl Drop for TakenCore<'_> {
+    fn drop(&mut self) {
+        if let Some(guard) = self.guard.take() {
+            let core = guard.leave();
+            let drivers = self.thread.world.drivers(0);
+            drivers.leave();
+            drivers.activity().set_idle();
+            self.slot.put_back(core);
+        }
+    }
+}

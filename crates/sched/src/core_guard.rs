@@ -1,0 +1,108 @@
+//! The worker of a current-thread scheduler, run by the caller of `block_on`
+//! beside its own future.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Acquire;
+use std::task::{Context, Poll, Waker};
+
+use blitzen_util::coop;
+use blitzen_util::shim::atomic::Ordering::Relaxed;
+
+use crate::current::{self, Previous};
+use crate::worker::{Worker, run_task};
+
+/// The right to drive a current-thread scheduler, on the thread that has it.
+pub struct CoreGuard {
+    previous: Option<Previous>,
+    /// The worker is installed on this thread.
+    not_send: PhantomData<*const ()>,
+}
+
+impl CoreGuard {
+    /// Installs the worker: its tasks run on the calling thread.
+    pub fn enter(worker: Box<Worker>) -> Self {
+        let guard = Self {
+            previous: Some(current::install(worker)),
+            not_send: PhantomData,
+        };
+        guard.with(Worker::start);
+        guard
+    }
+
+    /// Lends the worker. It is of a current-thread scheduler, so nobody takes it
+    /// away from this thread.
+    fn with<R>(&self, visit: impl FnOnce(&Worker) -> R) -> R {
+        current::with_worker(|worker| match worker {
+            Some(worker) => visit(worker),
+            None => unreachable!("the worker of a current-thread scheduler stays"),
+        })
+    }
+
+    /// Polls `future`, and the worker's tasks beside it, until the future ends.
+    /// Its `waker` sets `woken` and interrupts the worker's driver turn.
+    pub fn drive<F: Future>(
+        &self,
+        mut future: Pin<&mut F>,
+        waker: &Waker,
+        woken: &AtomicBool,
+    ) -> F::Output {
+        let mut cx = Context::from_waker(waker);
+        loop {
+            // Acquire, met by the Release of the waker: what it published
+            // before is seen by this poll.
+            if woken.swap(false, Acquire)
+                && let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx))
+            {
+                return output;
+            }
+            self.run_tasks(woken);
+        }
+    }
+
+    /// Runs tasks until the future has been woken, and parks when there are none;
+    /// returns now and then even if it has not.
+    fn run_tasks(&self, woken: &AtomicBool) {
+        for _ in 0..self.with(Worker::event_interval) {
+            self.with(|worker| worker.scheduler().world().between_polls());
+            // The future has its turn among tasks that yield.
+            if self.with(Worker::end_yield_round) && woken.load(Relaxed) {
+                return;
+            }
+            match self.with(Worker::next_task_beside) {
+                Some(task) => run_task(task),
+                None if woken.load(Relaxed) => return,
+                None => return self.with(Worker::park),
+            }
+        }
+        self.with(Worker::maintain);
+    }
+
+    /// Gives the worker back, for the next thread that wants to drive it.
+    pub fn leave(mut self) -> Box<Worker> {
+        self.with(Worker::park_undriven);
+        match self.previous.take().and_then(current::uninstall) {
+            Some(worker) => worker,
+            None => unreachable!("the worker of a current-thread scheduler stays"),
+        }
+    }
+
+    /// Cancels every task; the scheduler is closed.
+    pub fn close(mut self) {
+        let scheduler = self.with(|worker| worker.scheduler().clone());
+        self.with(Worker::close);
+        drop(self.previous.take().and_then(current::uninstall));
+        scheduler.leave();
+    }
+}
+
+impl Drop for CoreGuard {
+    /// Whoever has it gives it back or closes it, also when a future panics.
+    fn drop(&mut self) {
+        if let Some(previous) = self.previous.take() {
+            drop(current::uninstall(previous));
+        }
+    }
+}

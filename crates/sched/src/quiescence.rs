@@ -1,0 +1,369 @@
+//! Whether everything in a runtime waits: only then does a paused clock advance by
+//! itself, to the next timer.
+//!
+//! Those who can do something are the workers, the threads that block on the
+//! runtime, and blocking work. The last of them to become idle finds all others
+//! idle, and advances the clock.
+//!
+//! L1. One is idle while its `idle_at` equals its `changes`. Whoever wakes it adds
+//!     to `changes` first, and so does it itself when it goes on: as long as neither
+//!     changes it has been idle all the time.
+//! L2. Who wakes another does so before it becomes idle itself; blocking work counts
+//!     from before it is queued until after it has woken its waiter. Threads that
+//!     the runtime does not know may do something at any moment.
+//! L3. Who becomes idle, or ends blocking work, says so, passes a fence, and then
+//!     judges. One fence is last: that one sees everybody idle.
+//! L4. All are idle if each is at one look, and none has changed at the next:
+//!     between the two, all were idle at once. What was woken before the first look
+//!     is seen by the second, by L2.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use blitzen_util::shim::Mutex;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::{AtomicU64, AtomicUsize, fence};
+
+/// Whether one of those who can do something is idle.
+pub struct Activity {
+    changes: AtomicU64,
+    idle_at: AtomicU64,
+    /// The `changes` with which it last went on. Its own.
+    active_at: AtomicU64,
+}
+
+impl Activity {
+    /// Of one that is idle, since nobody runs it yet.
+    #[cfg(not(blitzen_loom))]
+    pub const fn new() -> Self {
+        Self {
+            changes: AtomicU64::new(0),
+            idle_at: AtomicU64::new(0),
+            active_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Of one that is idle, since nobody runs it yet.
+    #[cfg(blitzen_loom)]
+    pub fn new() -> Self {
+        Self {
+            changes: AtomicU64::new(0),
+            idle_at: AtomicU64::new(0),
+            active_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Another thread wakes it.
+    #[inline]
+    pub fn wake(&self) {
+        // Release, met by the Acquire in `idle_mark`: what is to be done is
+        // published before.
+        self.changes.fetch_add(1, Release);
+    }
+
+    /// It goes on. Also called for it by whoever makes it go on.
+    pub fn set_active(&self) {
+        let before = self.changes.fetch_add(1, Relaxed);
+        self.active_at.store(before + 1, Relaxed);
+    }
+
+    /// It is about to sleep; returns false if it has been woken since it went on.
+    pub fn set_idle(&self) -> bool {
+        let changes = self.changes.load(Relaxed);
+        // Release, met by the Acquire in `idle_mark`: L2.
+        self.idle_at.store(changes, Release);
+        fence(SeqCst); // L3
+        changes == self.active_at.load(Relaxed)
+    }
+
+    /// The same number as before if it has been idle all the time; `None` if it is
+    /// not idle.
+    fn idle_mark(&self) -> Option<u64> {
+        // Acquire, met by the Releases of `wake` and `set_idle`.
+        let idle_at = self.idle_at.load(Acquire);
+        (self.changes.load(Acquire) == idle_at).then_some(idle_at)
+    }
+}
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A thread that blocks on a runtime without being its worker.
+pub trait BlockedThread: Send + Sync {
+    /// Whether it is idle.
+    fn activity(&self) -> &Activity;
+}
+
+/// Everybody in a runtime but its workers.
+#[derive(Default)]
+pub struct Quiescence {
+    blocked: Mutex<Vec<Arc<dyn BlockedThread>>>,
+    /// Blocking work that is queued or runs.
+    blocking_work: AtomicUsize,
+    /// Held by whoever judges.
+    judging: Mutex<()>,
+}
+
+/// The runtime that may be quiescent.
+pub trait PausedWorld {
+    /// Who can do something, besides the workers.
+    fn quiescence(&self) -> &Quiescence;
+
+    /// Calls `visit` for every worker.
+    fn for_each_worker(&self, visit: &mut dyn FnMut(&Activity));
+
+    /// Whether the clock is paused.
+    fn is_paused(&self) -> bool;
+
+    /// Whether the system is at work for somebody.
+    fn has_operations(&self) -> bool;
+
+    /// Fires whatever is due; returns whether there was anything.
+    fn serve_all(&self) -> bool;
+
+    /// When the first timer is due.
+    fn next_timer_ns(&self) -> Option<u64>;
+
+    /// Sets the paused clock.
+    fn advance_to(&self, ns: u64);
+
+    /// Fires the timers that are due.
+    fn fire_timers(&self);
+}
+
+impl Quiescence {
+    /// Creates one for a runtime on which no thread blocks.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts a thread that blocks on the runtime, until the guard is dropped.
+    pub fn count_thread(&self, thread: Arc<dyn BlockedThread>) -> CountedThread<'_> {
+        self.blocked.lock().push(thread.clone());
+        CountedThread {
+            quiescence: self,
+            thread,
+        }
+    }
+
+    /// Counts blocking work that is about to be queued.
+    pub fn begin_blocking(&self) {
+        // Relaxed: whoever does so becomes idle later, and that is a Release.
+        self.blocking_work.fetch_add(1, Relaxed);
+    }
+
+    /// The marks of all; `None` if one is not idle.
+    fn idle_marks(&self, world: &dyn PausedWorld) -> Option<Vec<u64>> {
+        let mut marks = Some(Vec::new());
+        let mut add = |activity: &Activity| match (activity.idle_mark(), &mut marks) {
+            (Some(mark), Some(marks)) => marks.push(mark),
+            _ => marks = None,
+        };
+        world.for_each_worker(&mut add);
+        for thread in self.blocked.lock().iter() {
+            add(thread.activity());
+        }
+        marks
+    }
+}
+
+/// A thread that is counted.
+#[must_use]
+pub struct CountedThread<'a> {
+    quiescence: &'a Quiescence,
+    thread: Arc<dyn BlockedThread>,
+}
+
+impl Drop for CountedThread<'_> {
+    fn drop(&mut self) {
+        let own = Arc::as_ptr(&self.thread);
+        let mut blocked = self.quiescence.blocked.lock();
+        blocked.retain(|thread| !std::ptr::addr_eq(Arc::as_ptr(thread), own));
+    }
+}
+
+/// Blocking work has ended, and whoever waited for it is woken.
+pub fn end_blocking(world: &dyn PausedWorld) {
+    // Release, met by the Acquire in `advance_if_quiescent`: L2. Acquire to keep
+    // the chain.
+    world.quiescence().blocking_work.fetch_sub(1, AcqRel);
+    fence(SeqCst); // L3
+    while world.is_paused() && advance_if_quiescent(world, None) {}
+}
+
+/// If all are idle, advances the clock to the next timer and fires what is due;
+/// returns whether it did. Called by one that has become idle, and is active again
+/// if the answer is true; or by a thread that is none of them.
+pub fn advance_if_quiescent(world: &dyn PausedWorld, caller: Option<&Activity>) -> bool {
+    let quiescence = world.quiescence();
+    let judging = quiescence.judging.lock();
+    let before = quiescence.idle_marks(world);
+    // Acquire, met by the Release in `end_blocking`.
+    let is_blocking = quiescence.blocking_work.load(Acquire) > 0;
+    if before.is_none() || is_blocking || world.has_operations() {
+        return false;
+    }
+    let found = world.serve_all();
+    if !found {
+        // L4. Sockets that were ready have woken somebody, or `found` is true.
+        let next_ns = world
+            .next_timer_ns()
+            .filter(|_| quiescence.idle_marks(world) == before);
+        let Some(next_ns) = next_ns else {
+            return false;
+        };
+        world.advance_to(next_ns);
+    }
+    // Nobody else finds all idle until the timers have fired.
+    match caller {
+        Some(activity) => activity.set_active(),
+        None => quiescence.begin_blocking(),
+    }
+    drop(judging); // wakers are foreign code
+    let _end = caller.is_none().then(|| EndOnDrop(quiescence));
+    world.fire_timers();
+    true
+}
+
+/// Ends what `begin_blocking` began, also if a waker panics; whoever called looks
+/// again whether all are idle.
+struct EndOnDrop<'a>(&'a Quiescence);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.blocking_work.fetch_sub(1, AcqRel); // as in `end_blocking`
+        fence(SeqCst);
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::park::Parker;
+    use blitzen_util::shim::atomic::AtomicBool;
+    use blitzen_util::shim::thread;
+
+    const TIMER_NS: u64 = 10;
+
+    /// Two workers that sleep on parkers, and one timer, which ends everything.
+    struct Model {
+        quiescence: Quiescence,
+        workers: [(Activity, Parker); 2],
+        now_ns: AtomicU64,
+        /// Work for the second worker, or for whoever waits for blocking work.
+        work: AtomicBool,
+        fired: AtomicBool,
+    }
+
+    impl Model {
+        fn new() -> Arc<Self> {
+            Arc::new(Self {
+                quiescence: Quiescence::new(),
+                workers: [(); 2].map(|()| (Activity::new(), Parker::new())),
+                now_ns: AtomicU64::new(0),
+                work: AtomicBool::new(false),
+                fired: AtomicBool::new(false),
+            })
+        }
+
+        fn give_work(&self) {
+            self.work.store(true, Relaxed);
+            self.workers[1].0.wake();
+            self.workers[1].1.unpark();
+        }
+
+        /// Runs a worker until the timer has fired; work that it finds must not be
+        /// late.
+        fn run(&self, worker: usize) {
+            let (activity, parker) = &self.workers[worker];
+            loop {
+                if worker == 1 && self.work.swap(false, Relaxed) {
+                    assert_eq!(self.now_ns.load(Relaxed), 0, "time passed before the work");
+                }
+                if self.fired.load(Relaxed) {
+                    return;
+                }
+                if activity.set_idle() && advance_if_quiescent(self, Some(activity)) {
+                    continue;
+                }
+                parker.park();
+                activity.set_active();
+            }
+        }
+    }
+
+    impl PausedWorld for Model {
+        fn quiescence(&self) -> &Quiescence {
+            &self.quiescence
+        }
+        fn for_each_worker(&self, visit: &mut dyn FnMut(&Activity)) {
+            self.workers
+                .iter()
+                .for_each(|(activity, _)| visit(activity));
+        }
+        fn is_paused(&self) -> bool {
+            !self.fired.load(Relaxed)
+        }
+        fn has_operations(&self) -> bool {
+            false
+        }
+        fn serve_all(&self) -> bool {
+            false
+        }
+        fn next_timer_ns(&self) -> Option<u64> {
+            (!self.fired.load(Relaxed)).then_some(TIMER_NS)
+        }
+        fn advance_to(&self, ns: u64) {
+            self.now_ns.store(ns, Relaxed);
+        }
+        fn fire_timers(&self) {
+            if self.now_ns.load(Relaxed) == TIMER_NS && !self.fired.swap(true, Relaxed) {
+                for (activity, parker) in &self.workers {
+                    activity.wake();
+                    parker.unpark();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn time_passes_after_the_work_that_one_worker_gives_another() {
+        loom::model(|| {
+            let model = Model::new();
+            model
+                .workers
+                .iter()
+                .for_each(|(activity, _)| activity.set_active());
+            let other = thread::spawn({
+                let model = model.clone();
+                move || model.run(1)
+            });
+            model.give_work();
+            model.run(0);
+            other.join().unwrap();
+            assert!(!model.work.load(Relaxed), "the work was done");
+        });
+    }
+
+    #[test]
+    fn time_passes_after_blocking_work_has_woken_its_waiter() {
+        loom::model(|| {
+            let model = Model::new();
+            model.workers[1].0.set_active(); // the first has no thread
+            model.quiescence.begin_blocking();
+            let blocking = thread::spawn({
+                let model = model.clone();
+                move || {
+                    model.give_work();
+                    end_blocking(&*model);
+                }
+            });
+            model.run(1);
+            blocking.join().unwrap();
+            assert!(!model.work.load(Relaxed), "the work was done");
+        });
+    }
+}

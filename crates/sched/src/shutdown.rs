@@ -1,0 +1,287 @@
+//! The end of a scheduler.
+//!
+//! X1. The injection queue and the lists of live tasks close: what was queued is
+//!     cancelled, what is woken from now on is forgotten, what is spawned refused.
+//! X2. Each worker, when it notices, cancels what is in its own queue and every
+//!     task that waits to be woken, and leaves.
+//! X3. The last one to leave finds nobody running and every queue empty, so that no
+//!     runnable is left: it cancels whatever is still alive.
+//!
+//! A worker that is stuck in a poll delays only the tasks in its own queue, and
+//! those woken after X1. With a deadline, the caller does not wait for it, and X3
+//! happens when it comes back.
+
+use std::time::Duration;
+
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::shim::atomic::{AtomicBool, AtomicUsize};
+use blitzen_util::shim::{Condvar, Mutex};
+
+use crate::scheduler::Scheduler;
+
+/// Who has not left yet.
+pub(crate) struct Presence {
+    closed: AtomicBool,
+    /// Workers and threads that lost theirs, and whoever starts or closes them.
+    count: AtomicUsize,
+    stopped: Mutex<bool>,
+    on_stopped: Condvar,
+}
+
+impl Presence {
+    pub(crate) fn new() -> Self {
+        Self {
+            closed: AtomicBool::new(false),
+            count: AtomicUsize::new(1),
+            stopped: Mutex::new(false),
+            on_stopped: Condvar::new(),
+        }
+    }
+
+    /// Takes back the last [`join`](Scheduler::join): the system gave no thread.
+    pub(crate) fn undo_join(&self) {
+        self.count.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Scheduler {
+    /// Whether the shutdown has begun.
+    pub fn is_closed(&self) -> bool {
+        self.presence.closed.load(Acquire)
+    }
+
+    /// Starts the shutdown; [`wait_stopped`](Self::wait_stopped) waits for its end.
+    /// Futures are dropped here and on the workers.
+    pub fn close(&self) {
+        let guard = self.start.lock(); // whoever starts workers does so before
+        // Release, met by the Acquire in `is_closed`.
+        if self.presence.closed.swap(true, AcqRel) {
+            return;
+        }
+        drop(guard);
+        let queued = self.inject.close(); // X1
+        for task_shard in &self.task_shards {
+            task_shard.owned.close();
+        }
+        for worker in 0..self.workers() {
+            self.idle.claim(worker);
+            self.world().interrupt(worker);
+        }
+        self.monitor.unpark();
+        drop(queued); // which cancels them
+        self.leave();
+    }
+
+    /// Counts one more thread that has to leave before the shutdown is over.
+    pub(crate) fn join(&self) {
+        // Relaxed: the caller is present itself.
+        self.presence.count.fetch_add(1, Relaxed);
+    }
+
+    /// A worker, or the thread that closed the scheduler, leaves. The last one
+    /// cancels whatever is still alive (X3).
+    pub(crate) fn leave(&self) {
+        // AcqRel, met by the others' own: the last sees every queue as they
+        // left it.
+        if self.presence.count.fetch_sub(1, AcqRel) != 1 {
+            return;
+        }
+        for task_shard in &self.task_shards {
+            // SAFETY: queues are closed or empty and nobody runs a task (X3).
+            // Futures that are not `Send` belong to a current-thread scheduler,
+            // which their own thread closes, and leaves last.
+            unsafe { task_shard.owned.cancel_all() };
+        }
+        *self.presence.stopped.lock() = true;
+        self.presence.on_stopped.notify_all();
+        for task_shard in &self.task_shards {
+            task_shard.retire();
+        }
+    }
+
+    /// Drops the futures of tasks that wait to be woken (X2).
+    pub(crate) fn cancel_idle(&self) {
+        for task_shard in &self.task_shards {
+            // SAFETY: all futures are `Send`.
+            unsafe { task_shard.owned.cancel_idle() };
+        }
+    }
+
+    /// Waits for the end of the shutdown; returns false if `timeout` passes first.
+    pub fn wait_stopped(&self, timeout: Option<Duration>) -> bool {
+        let mut stopped = self.presence.stopped.lock();
+        let deadline = timeout.map(|timeout| std::time::Instant::now().checked_add(timeout));
+        while !*stopped {
+            let left = match deadline {
+                // Without a deadline, or with one beyond what the clock can say.
+                None | Some(None) => None,
+                Some(Some(end)) => {
+                    let left = end.saturating_duration_since(std::time::Instant::now());
+                    if left.is_zero() {
+                        return false;
+                    }
+                    Some(left)
+                }
+            };
+            stopped = match left {
+                None => self.presence.on_stopped.wait(stopped),
+                Some(left) => self.presence.on_stopped.wait_timeout(stopped, left).0,
+            };
+        }
+        true
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::{Config, Worker, World};
+    use blitzen_task::{Id, SpawnMeta};
+    use blitzen_util::park::Parker;
+    use blitzen_util::shim::thread;
+    use std::future::Future;
+    use std::future::{pending, poll_fn};
+    use std::io;
+    use std::sync::atomic::AtomicUsize as PlainUsize;
+    use std::sync::{Arc, Weak};
+    use std::task::{Poll, Waker};
+
+    /// Threads of loom, parkers for drivers, and a clock that stands still.
+    struct Threads {
+        parkers: Vec<Parker>,
+        threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    }
+
+    struct Loom(Arc<Threads>);
+
+    impl World for Loom {
+        fn turn(&self, worker: usize, max_wait: Option<Duration>) {
+            if max_wait.is_none() {
+                self.0.parkers[worker].park();
+            }
+        }
+        fn serve(&self, _: usize) {}
+        fn interrupt(&self, worker: usize) {
+            self.0.parkers[worker].unpark();
+        }
+        fn now_ns(&self) -> u64 {
+            0
+        }
+        fn seed(&self, _: usize) -> u64 {
+            0
+        }
+        fn start(&self, worker: Worker) -> io::Result<()> {
+            let thread = thread::spawn(move || worker.run());
+            self.0.threads.lock().push(thread);
+            Ok(())
+        }
+    }
+
+    struct Dropped(Arc<PlainUsize>);
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Starts a scheduler of one worker, lets `test` use it, closes it, and
+    /// checks that nothing is left.
+    fn check(
+        test: impl Fn(&Arc<Scheduler>, Dropped) -> Option<thread::JoinHandle<()>>
+        + Send
+        + Sync
+        + 'static,
+    ) {
+        loom::model(move || {
+            let threads = Arc::new(Threads {
+                parkers: vec![Parker::new()],
+                threads: Mutex::new(Vec::new()),
+            });
+            let world = Box::new(Loom(threads.clone()));
+            let scheduler = Scheduler::new(Config::new(1), world);
+            let drops = Arc::new(PlainUsize::new(0));
+            let other = test(&scheduler, Dropped(drops.clone()));
+            scheduler.close();
+            other.map(|other| other.join().unwrap());
+            // A spawn that came before the close may have started the worker.
+            let threads = std::mem::take(&mut *threads.threads.lock());
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            assert!(scheduler.wait_stopped(None));
+            assert_eq!(drops.load(Relaxed), 1, "the future was dropped once");
+            assert_eq!(scheduler.alive_tasks(), 0);
+            let gone: Weak<Scheduler> = Arc::downgrade(&scheduler);
+            drop(scheduler);
+            assert_eq!(gone.strong_count(), 0, "nothing holds the scheduler");
+        });
+    }
+
+    fn spawn(scheduler: &Arc<Scheduler>, future: impl Future<Output = ()> + Send + 'static) {
+        drop(scheduler.spawn(future, Id::next(), SpawnMeta::caller()));
+    }
+
+    #[test]
+    fn closing_against_the_first_poll_drops_the_future_once() {
+        check(|scheduler, held| {
+            spawn(scheduler, async move {
+                let _held = held;
+                pending::<()>().await
+            });
+            None
+        });
+    }
+
+    #[test]
+    fn closing_against_a_task_that_spawns_drops_the_child_once() {
+        check(|scheduler, held| {
+            spawn(scheduler, {
+                let scheduler = scheduler.clone();
+                async move {
+                    spawn(&scheduler, async move {
+                        let _held = held;
+                        pending::<()>().await
+                    });
+                }
+            });
+            None
+        });
+    }
+
+    #[test]
+    fn closing_against_a_wake_from_outside_drops_the_future_once() {
+        check(|scheduler, held| {
+            let slot = Arc::new(Mutex::new(None::<Waker>));
+            spawn(scheduler, {
+                let slot = slot.clone();
+                async move {
+                    let _held = held;
+                    poll_fn::<(), _>(|cx| {
+                        *slot.lock() = Some(cx.waker().clone());
+                        Poll::Pending
+                    })
+                    .await
+                }
+            });
+            Some(thread::spawn(move || {
+                let waker = slot.lock().take();
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }))
+        });
+    }
+
+    #[test]
+    fn closing_against_a_spawn_runs_or_refuses_it() {
+        check(|scheduler, held| {
+            let scheduler = scheduler.clone();
+            Some(thread::spawn(move || {
+                spawn(&scheduler, async move {
+                    let _held = held;
+                });
+            }))
+        });
+    }
+}

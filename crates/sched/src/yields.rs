@@ -1,0 +1,94 @@
+//! Tasks that have yielded: they go on after everything queued before them has
+//! run and the drivers had a look.
+
+use std::cell::{Cell, RefCell};
+use std::task::Waker;
+
+use blitzen_util::quiet::quietly;
+
+/// What a worker knows of the yields since its last driver turn.
+#[derive(Debug, Default)]
+pub(crate) struct Yields {
+    /// Whether there was one, and how many of the tasks queued before the first
+    /// are still to run.
+    has_yielded: Cell<bool>,
+    queued_before: Cell<u32>,
+    /// Wakers of futures that are no tasks, called after the next driver turn.
+    deferred: RefCell<Vec<Waker>>,
+}
+
+impl Yields {
+    /// A task yields, behind `queued` others.
+    pub(crate) fn note(&self, queued: u32) {
+        if !self.has_yielded.replace(true) {
+            self.queued_before.set(queued);
+        }
+    }
+
+    /// The drivers have their turn: a new round begins.
+    pub(crate) fn start_round(&self) {
+        self.has_yielded.set(false);
+    }
+
+    /// Whether everything queued before the first yield has run.
+    pub(crate) fn is_round_over(&self) -> bool {
+        self.has_yielded.get() && self.queued_before.get() == 0
+    }
+
+    /// One more of the queued tasks is about to run; false if all of those queued
+    /// before the first yield have, and the drivers should get their turn first.
+    pub(crate) fn count_one(&self) -> bool {
+        if !self.has_yielded.get() {
+            return true;
+        }
+        let left = self.queued_before.get();
+        self.queued_before.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    /// Keeps `waker` until [`wake_deferred`](Self::wake_deferred).
+    pub(crate) fn defer(&self, waker: Waker) {
+        self.deferred.borrow_mut().push(waker);
+    }
+
+    pub(crate) fn has_deferred(&self) -> bool {
+        !self.deferred.borrow().is_empty()
+    }
+
+    /// Calls the deferred wakers. They may defer again: only those there now are
+    /// called.
+    pub(crate) fn wake_deferred(&self) {
+        for waker in self.take_deferred() {
+            // A foreign waker that panics must not keep the others from theirs.
+            quietly(|| waker.wake());
+        }
+    }
+
+    /// Drops the deferred wakers, outside the cell: that is foreign code.
+    pub(crate) fn drop_deferred(&self) {
+        for waker in self.take_deferred() {
+            quietly(|| drop(waker));
+        }
+    }
+
+    fn take_deferred(&self) -> Vec<Waker> {
+        std::mem::take(&mut *self.deferred.borrow_mut())
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drivers_get_their_turn_after_what_was_queued_before_the_first_yield() {
+        let yields = Yields::default();
+        assert!(yields.count_one() && !yields.is_round_over());
+        yields.note(2);
+        yields.note(9);
+        assert!(yields.count_one() && yields.count_one());
+        assert!(yields.is_round_over() && !yields.count_one());
+        yields.start_round();
+        assert!(yields.count_one());
+    }
+}
