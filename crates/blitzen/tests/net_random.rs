@@ -262,7 +262,13 @@ macro_rules! stream {
 
                 fn try_recv(&self, buf: &mut [u8]) -> io::Result<usize> {
                     let mut raw = &*socket2::SockRef::from(self);
-                    Self::try_io(self, Interest::READABLE, || raw.read(buf))
+                    match Self::try_io(self, Interest::READABLE, || raw.read(buf)) {
+                        // By completion: there are bytes to be read first.
+                        Err(error) if error.kind() == io::ErrorKind::Other => {
+                            Err(io::ErrorKind::WouldBlock.into())
+                        }
+                        result => result,
+                    }
                 }
 
                 fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
@@ -750,7 +756,9 @@ where
         );
         match close {
             Close::AtTheEnd => {
-                (result.unwrap(), other_result.unwrap());
+                if result.is_err() || other_result.is_err() {
+                    panic!("one end: {result:?}, the other: {other_result:?}");
+                }
                 assert_eq!(read.position, other_written.total);
                 assert_eq!(other_read.position, written.total);
             }
@@ -998,7 +1006,7 @@ where
     F: Future<Output = (D, D)>,
 {
     let mut dice = Dice::new(seed, 0);
-    let mut flows = Vec::new();
+    let (mut flows, mut sockets) = (Vec::new(), Vec::new());
     for _ in 0..1 + dice.below(2) {
         let (mut one, mut other) = pair().await;
         if dice.below(2) == 0 {
@@ -1022,6 +1030,7 @@ where
             tasks.push(blitzen::spawn(send));
             flows.push((count, seen, tasks));
         }
+        sockets.push((one, other)); // open until nobody sends any more
     }
     for (count, seen, tasks) in flows {
         for task in tasks {
