@@ -303,7 +303,8 @@ async fn file_step(files: &mut Files, rng: &mut Rng) {
             };
             let there = model.seek(to);
             if gives_up && there.is_ok() {
-                // It takes place nevertheless.
+                // It takes place nevertheless, if it is begun at all: with a budget.
+                blitzen::task::yield_now().await;
                 give_up(ours.seek(to)).await;
                 return;
             }

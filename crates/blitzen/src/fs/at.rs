@@ -7,7 +7,8 @@ use std::io;
 
 use blitzen_io::owned::{IoBuf, IoBufMut, Outcome};
 
-use super::{File, doc, sys};
+use super::doc::example;
+use super::{File, sys};
 
 fn check(offset: u64) -> io::Result<()> {
     match i64::try_from(offset) {
@@ -31,24 +32,31 @@ impl File {
         check(offset)
     }
 
-    /// Reads from `offset` on, into `buf` from its first byte up to its capacity.
-    /// Returns how many bytes, zero at the end of the file, and the buffer.
+    /// Reads from `offset` into `buf`, from its first byte up to its
+    /// capacity. Returns the number of bytes, which is zero at the end of the
+    /// file, and the buffer.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// The position of the file is neither used nor moved.
+    ///
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// # fs::write(dir.join("file"), b"hello, world!").await?;
     /// let file = File::open(dir.join("file")).await?;
     /// let (read, word) = file.read_at(Vec::with_capacity(5), 7).await;
     /// assert_eq!((read?, word), (5, b"world".to_vec()));
-    #[doc = doc::end!()]
-    #[doc = "```"]
-    ///
-    /// # Errors
-    /// That of an earlier write, or the disk's.
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Cancel safety
-    /// A future that is dropped leaves the buffer to the operation, which frees
-    /// it at its end.
+    /// Dropping the future leaves `buf` to the operation, which frees it at
+    /// its end.
+    ///
+    /// # Errors
+    /// Returns the error of an earlier write that could not be completed, or
+    /// that of `preadv2(2)`; [`InvalidInput`](io::ErrorKind::InvalidInput)
+    /// for an `offset` beyond `i64::MAX`; or an error if the runtime has been
+    /// shut down.
     pub async fn read_at<B: IoBufMut + Send>(&self, buf: B, offset: u64) -> Outcome<B> {
         match self.settle_for_read(offset).await {
             Ok(()) => sys::read_at(&self.file, buf, offset).await,
@@ -56,21 +64,26 @@ impl File {
         }
     }
 
-    /// Fills `buf` from `offset` on.
+    /// Fills `buf` up to its capacity from `offset` on.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// # fs::write(dir.join("file"), b"hello, world!").await?;
     /// let file = File::open(dir.join("file")).await?;
     /// let (read, word) = file.read_exact_at(Box::new([0; 5]), 7).await;
     /// read?;
     /// assert_eq!(&*word, b"world");
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// As for [`read_at`](Self::read_at).
     ///
     /// # Errors
     /// As for [`read_at`](Self::read_at), and
-    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the file ends before.
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the file ends
+    /// before `buf` is full.
     pub async fn read_exact_at<B: IoBufMut + Send>(&self, mut buf: B, offset: u64) -> Outcome<B> {
         let (len, mut done) = (buf.total_len(), 0);
         while done < len {
@@ -93,23 +106,32 @@ impl File {
         (Ok(len), buf)
     }
 
-    /// Writes the initialised bytes of `buf` from `offset` on, or as many as go
-    /// at once. Returns how many, and the buffer.
+    /// Writes the initialised bytes of `buf` at `offset`, or as many as the
+    /// kernel takes at once. Returns the number of bytes, and the buffer.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// The position of the file is neither used nor moved.
+    ///
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// let file = File::create_new(dir.join("file")).await?;
     /// let (written, _buf) = file.write_at("world", 7).await;
     /// assert_eq!(written?, 5);
-    #[doc = doc::end!()]
-    #[doc = "```"]
-    ///
-    /// # Errors
-    /// That of an earlier write, or the disk's.
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Cancel safety
-    /// Whether anything has been written is not known if the future is dropped.
-    /// The buffer is left to the operation, which frees it at its end.
+    /// The bytes may or may not have been written if the future is dropped.
+    /// The next operation on the file starts after that is decided. `buf` is
+    /// left to the operation, which frees it at its end.
+    ///
+    /// # Errors
+    /// Returns the error of an earlier write that could not be completed, or
+    /// that of `pwritev2(2)`, such as
+    /// [`StorageFull`](io::ErrorKind::StorageFull) or
+    /// [`FileTooLarge`](io::ErrorKind::FileTooLarge);
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for an `offset` beyond
+    /// `i64::MAX`; or an error if the runtime has been shut down.
     pub async fn write_at<B: IoBuf + Send>(&self, buf: B, offset: u64) -> Outcome<B> {
         match self.settle_for_write(offset).await {
             Ok(()) => sys::write_at(&self.file, buf, offset).await,
@@ -117,16 +139,20 @@ impl File {
         }
     }
 
-    /// Writes all the initialised bytes of `buf` from `offset` on.
+    /// Writes all the initialised bytes of `buf` at `offset`.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// let file = File::create_new(dir.join("file")).await?;
     /// file.write_all_at("hello", 0).await.0?;
     /// file.write_all_at(vec![b'!'], 5).await.0?;
-    /// assert_eq!(fs::read(dir.join("file")).await?, b"hello!");
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # assert_eq!(fs::read(dir.join("file")).await?, b"hello!");
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// As for [`write_at`](Self::write_at).
     ///
     /// # Errors
     /// As for [`write_at`](Self::write_at), and
@@ -148,24 +174,29 @@ impl File {
         (Ok(len), buf)
     }
 
-    /// Reads from `offset` on, into one buffer after another.
+    /// Reads from `offset` into `bufs`, filling one buffer after another.
+    /// Returns the number of bytes, and the buffers.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// # fs::write(dir.join("file"), b"hello, world!").await?;
     /// let file = File::open(dir.join("file")).await?;
     /// let bufs = vec![Vec::with_capacity(5), Vec::with_capacity(16)];
     /// let (read, bufs) = file.read_vectored_at(bufs, 0).await;
     /// assert_eq!(read?, 13);
     /// assert_eq!(bufs, [b"hello".to_vec(), b", world!".to_vec()]);
-    #[doc = doc::end!()]
-    #[doc = "```"]
-    ///
-    /// # Errors
-    /// That of an earlier write, or the disk's.
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Cancel safety
     /// As for [`read_at`](Self::read_at).
+    ///
+    /// # Errors
+    /// Returns the error of an earlier write that could not be completed, or
+    /// that of `preadv2(2)`; [`InvalidInput`](io::ErrorKind::InvalidInput)
+    /// for an `offset` beyond `i64::MAX`; or an error if the runtime has been
+    /// shut down.
     pub async fn read_vectored_at<B: IoBufMut + Send>(
         &self,
         bufs: Vec<B>,
@@ -177,21 +208,28 @@ impl File {
         }
     }
 
-    /// Writes from `offset` on, from one buffer after another.
+    /// Writes the initialised bytes of `bufs`, one buffer after another, at
+    /// `offset`. Returns the number of bytes, and the buffers.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// let file = File::create_new(dir.join("file")).await?;
     /// let (written, _bufs) = file.write_vectored_at(vec!["hello, ", "world!"], 0).await;
     /// assert_eq!(written?, 13);
-    #[doc = doc::end!()]
-    #[doc = "```"]
-    ///
-    /// # Errors
-    /// That of an earlier write, or the disk's.
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Cancel safety
     /// As for [`write_at`](Self::write_at).
+    ///
+    /// # Errors
+    /// Returns the error of an earlier write that could not be completed, or
+    /// that of `pwritev2(2)`, such as
+    /// [`StorageFull`](io::ErrorKind::StorageFull) or
+    /// [`FileTooLarge`](io::ErrorKind::FileTooLarge);
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for an `offset` beyond
+    /// `i64::MAX`; or an error if the runtime has been shut down.
     pub async fn write_vectored_at<B: IoBuf + Send>(
         &self,
         bufs: Vec<B>,

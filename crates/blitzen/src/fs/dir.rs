@@ -12,81 +12,111 @@ use std::task::{Context, Poll, ready};
 
 use blitzen_task::JoinHandle;
 
+use super::doc::example;
 use super::op::{self, PathCall};
-use super::{doc, sys};
+use super::sys;
 
 /// Entries that a job reads before it reports.
 const BATCH: usize = 64;
 
-/// Makes a directory.
+/// Creates a directory at `path`.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// fs::create_dir(dir.join("new")).await?;
-#[doc = doc::end!()]
-#[doc = "```"]
+/// assert!(fs::metadata(dir.join("new")).await?.is_dir());
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// Its parent is missing, something of that name is there, or it may not be
-/// made.
+/// Returns the error of `mkdir(2)`, such as
+/// [`AlreadyExists`](io::ErrorKind::AlreadyExists),
+/// [`NotFound`](io::ErrorKind::NotFound) for a missing parent, or
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if the
+/// runtime has been shut down.
 pub async fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
     sys::create_dir(path.as_ref()).await
 }
 
-/// Makes a directory, and those it is in where they are missing.
+/// Creates a directory at `path`, and its parents where they are missing.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// fs::create_dir_all(dir.join("a/b/c")).await?;
-#[doc = doc::end!()]
-#[doc = "```"]
+/// assert!(fs::metadata(dir.join("a/b/c")).await?.is_dir());
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// Something on the way is no directory, or one may not be made.
+/// Returns the error of `mkdir(2)`, such as
+/// [`AlreadyExists`](io::ErrorKind::AlreadyExists) or
+/// [`NotADirectory`](io::ErrorKind::NotADirectory) if something on the way is
+/// no directory, or [`PermissionDenied`](io::ErrorKind::PermissionDenied); or
+/// an error if the runtime has been shut down.
 pub async fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
     let owned = path.to_owned();
     op::run(PathCall::new(path, || std::fs::create_dir_all(owned))).await
 }
 
-/// Removes an empty directory.
+/// Removes the empty directory at `path`.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// fs::create_dir(dir.join("empty")).await?;
 /// fs::remove_dir(dir.join("empty")).await?;
-#[doc = doc::end!()]
-#[doc = "```"]
+/// assert!(!fs::try_exists(dir.join("empty")).await?);
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// It is not there, not empty, no directory, or may not be removed.
+/// Returns the error of `rmdir(2)`, such as
+/// [`NotFound`](io::ErrorKind::NotFound),
+/// [`DirectoryNotEmpty`](io::ErrorKind::DirectoryNotEmpty),
+/// [`NotADirectory`](io::ErrorKind::NotADirectory) or
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if the
+/// runtime has been shut down.
 pub async fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
     sys::remove_dir(path.as_ref()).await
 }
 
-/// Removes a directory and everything in it. Links are removed, not followed.
+/// Removes the directory at `path` and everything in it. Symbolic links are
+/// removed, not followed.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// fs::create_dir_all(dir.join("a/b/c")).await?;
 /// fs::remove_dir_all(dir.join("a")).await?;
-#[doc = doc::end!()]
-#[doc = "```"]
+/// assert!(!fs::try_exists(dir.join("a")).await?);
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
+///
+/// # Cancel safety
+/// The removal goes on if the future is dropped.
 ///
 /// # Errors
-/// The first thing that could not be removed.
+/// Returns the first error of `openat(2)`, `getdents(2)` or `unlinkat(2)`,
+/// such as [`NotFound`](io::ErrorKind::NotFound) or
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if the
+/// runtime has been shut down.
 pub async fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref().to_owned();
     op::run(PathCall::on_pool(|| std::fs::remove_dir_all(path))).await
 }
 
-/// Makes directories in ways of your choice.
+/// Creates directories with options.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
-/// fs::DirBuilder::new().recursive(true).create(dir.join("a/b")).await?;
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs::DirBuilder;")]
+/// DirBuilder::new().recursive(true).create(dir.join("a/b")).await?;
+/// # assert!(dir.join("a/b").is_dir());
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 #[derive(Debug, Default)]
 pub struct DirBuilder {
     recursive: bool,
@@ -95,33 +125,44 @@ pub struct DirBuilder {
 }
 
 impl DirBuilder {
-    /// Makes one directory, with the usual permissions.
+    /// Creates a builder for a single directory with the usual permissions.
     ///
-    /// ```
-    /// let builder = blitzen::fs::DirBuilder::new();
-    /// # drop(builder);
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::DirBuilder;")]
+    /// DirBuilder::new().create(dir.join("new")).await?;
+    /// # assert!(dir.join("new").is_dir());
+    /// # std::fs::remove_dir_all(&dir) }
     /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether parents that are missing are made as well, and a directory that
-    /// is there already is fine.
+    /// Sets whether missing parents are created as well. If so, a directory
+    /// that exists already is no error.
     ///
-    /// ```
-    /// let mut builder = blitzen::fs::DirBuilder::new();
-    /// builder.recursive(true);
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::DirBuilder;")]
+    /// let mut builder = DirBuilder::new();
+    /// builder.recursive(true).create(dir.join("a/b")).await?;
+    /// builder.create(dir.join("a/b")).await?;
+    /// # std::fs::remove_dir_all(&dir) }
     /// ```
     pub fn recursive(&mut self, recursive: bool) -> &mut Self {
         self.recursive = recursive;
         self
     }
 
-    /// The permissions of what is made, less what the process masks.
+    /// Sets the permissions of new directories, from which the umask of the
+    /// process is taken. The default is 0o777.
     ///
-    /// ```
-    /// let mut builder = blitzen::fs::DirBuilder::new();
-    /// builder.mode(0o700);
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::DirBuilder;")]
+    /// DirBuilder::new().mode(0o700).create(dir.join("private")).await?;
+    /// # assert!(dir.join("private").is_dir());
+    /// # std::fs::remove_dir_all(&dir) }
     /// ```
     #[cfg(unix)]
     pub fn mode(&mut self, mode: u32) -> &mut Self {
@@ -129,16 +170,19 @@ impl DirBuilder {
         self
     }
 
-    /// Makes a directory.
+    /// Creates a directory at `path` with these options.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
-    /// fs::DirBuilder::new().create(dir.join("new")).await?;
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::DirBuilder;")]
+    /// DirBuilder::new().create(dir.join("new")).await?;
+    /// # assert!(dir.join("new").is_dir());
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
-    /// As for [`create_dir`] and [`create_dir_all`].
+    /// As for [`create_dir`], or for [`create_dir_all`] if the builder is
+    /// recursive.
     pub async fn create(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
         let owned = path.to_owned();
@@ -152,20 +196,25 @@ impl DirBuilder {
     }
 }
 
-/// Looks into a directory.
+/// Returns the entries of the directory at `path`, in no order.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// # fs::write(dir.join("one"), b"").await?;
 /// let mut entries = fs::read_dir(&dir).await?;
 /// while let Some(entry) = entries.next_entry().await? {
 ///     println!("{}", entry.path().display());
 /// }
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// It is not there, no directory, or may not be looked into.
+/// Returns the error of `opendir(3)`, such as
+/// [`NotFound`](io::ErrorKind::NotFound),
+/// [`NotADirectory`](io::ErrorKind::NotADirectory) or
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if the
+/// runtime has been shut down.
 pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let path = path.as_ref();
     let owned = path.to_owned();
@@ -174,18 +223,20 @@ pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     Ok(ReadDir(State::Batch(batch)))
 }
 
-/// What is in a directory, in no order.
+/// The entries of a directory, from [`read_dir`].
 ///
-/// As with std, what changes meanwhile may be seen or not.
+/// Whether entries show up that are created or removed meanwhile is not
+/// specified, as with std.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// # fs::write(dir.join("one"), b"").await?;
 /// let mut entries = fs::read_dir(&dir).await?;
 /// assert_eq!(entries.next_entry().await?.unwrap().file_name(), "one");
 /// assert!(entries.next_entry().await?.is_none());
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct ReadDir(State);
@@ -235,33 +286,36 @@ impl Batch {
 }
 
 impl ReadDir {
-    /// The next entry, or `None` at the end.
+    /// Returns the next entry, or `None` after the last one.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs;")]
     /// let mut entries = fs::read_dir(&dir).await?;
     /// assert!(entries.next_entry().await?.is_none());
-    #[doc = doc::end!()]
-    #[doc = "```"]
-    ///
-    /// # Errors
-    /// The system's. The next call goes on.
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Cancel safety
     /// A future that is dropped has taken no entry.
+    ///
+    /// # Errors
+    /// Returns the error of `readdir(3)`; the next call goes on behind it.
+    /// Returns an error for good if the runtime has been shut down.
     pub async fn next_entry(&mut self) -> io::Result<Option<DirEntry>> {
         poll_fn(|cx| self.poll_next_entry(cx)).await
     }
 
-    /// Polls for the next entry.
+    /// Polls for the next entry, or `None` after the last one.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use std::future::poll_fn;", "use blitzen::fs;")]
     /// let mut entries = fs::read_dir(&dir).await?;
-    /// let entry = std::future::poll_fn(|cx| entries.poll_next_entry(cx)).await?;
+    /// let entry = poll_fn(|cx| entries.poll_next_entry(cx)).await?;
     /// assert!(entry.is_none());
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
     /// As for [`next_entry`](Self::next_entry).
@@ -291,17 +345,18 @@ impl ReadDir {
     }
 }
 
-/// Something in a directory.
+/// An entry of a directory, from [`ReadDir`].
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// # fs::write(dir.join("one"), b"hello").await?;
 /// let mut entries = fs::read_dir(&dir).await?;
 /// while let Some(entry) = entries.next_entry().await? {
 ///     println!("{:?}: {} bytes", entry.file_name(), entry.metadata().await?.len());
 /// }
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 #[derive(Debug)]
 pub struct DirEntry {
     std: Arc<std::fs::DirEntry>,
@@ -319,61 +374,70 @@ impl DirEntry {
         }
     }
 
-    /// Its path: that of the directory, and the name.
+    /// Returns the path of the entry: that of the directory as it was given,
+    /// and the name.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
-    /// # fs::write(dir.join("one"), b"").await?;
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs;")]
+    /// # fs::write(dir.join("one"), b"hello").await?;
     /// let entry = fs::read_dir(&dir).await?.next_entry().await?.unwrap();
     /// assert_eq!(entry.path(), dir.join("one"));
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     pub fn path(&self) -> PathBuf {
         self.std.path()
     }
 
-    /// Its name.
+    /// Returns the name of the entry.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
-    /// # fs::write(dir.join("one"), b"").await?;
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs;")]
+    /// # fs::write(dir.join("one"), b"hello").await?;
     /// let entry = fs::read_dir(&dir).await?.next_entry().await?.unwrap();
     /// assert_eq!(entry.file_name(), "one");
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     pub fn file_name(&self) -> OsString {
         self.std.file_name()
     }
 
-    /// What is known of it. Links are not followed.
+    /// Returns the metadata of the entry. Symbolic links are not followed.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs;")]
     /// # fs::write(dir.join("one"), b"hello").await?;
     /// let entry = fs::read_dir(&dir).await?.next_entry().await?.unwrap();
     /// assert_eq!(entry.metadata().await?.len(), 5);
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
-    /// It is gone, or may not be looked at.
+    /// Returns the error of `statx(2)`, such as
+    /// [`NotFound`](io::ErrorKind::NotFound) if the entry has been removed;
+    /// or an error if the runtime has been shut down.
     pub async fn metadata(&self) -> io::Result<Metadata> {
         let std = self.std.clone();
         op::run(PathCall::new(&self.path(), move || std.metadata())).await
     }
 
-    /// Whether it is a file, a directory, a link. Links are not followed.
+    /// Returns whether the entry is a file, a directory or something else.
+    /// Symbolic links are not followed.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
-    /// # fs::write(dir.join("one"), b"").await?;
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs;")]
+    /// # fs::write(dir.join("one"), b"hello").await?;
     /// let entry = fs::read_dir(&dir).await?.next_entry().await?.unwrap();
     /// assert!(entry.file_type().await?.is_file());
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
-    /// It is gone, or may not be looked at.
+    /// Returns the error of `statx(2)`, which is called only if the directory
+    /// does not tell the type; or an error if the runtime has been shut down.
     pub async fn file_type(&self) -> io::Result<FileType> {
         if let Some(file_type) = self.file_type {
             return Ok(file_type);
@@ -382,15 +446,16 @@ impl DirEntry {
         op::run(PathCall::on_pool(move || std.file_type())).await
     }
 
-    /// The number of its inode.
+    /// Returns the inode number of the entry.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
-    /// # fs::write(dir.join("one"), b"").await?;
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs;")]
+    /// # fs::write(dir.join("one"), b"hello").await?;
     /// let entry = fs::read_dir(&dir).await?.next_entry().await?.unwrap();
     /// assert!(entry.ino() > 0);
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     #[cfg(unix)]
     pub fn ino(&self) -> u64 {
         use std::os::unix::fs::DirEntryExt;

@@ -19,28 +19,34 @@ use blitzen_io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use blitzen_util::coop;
 use blitzen_util::shim::Mutex;
 
+use super::doc::example;
 use super::op::{self, FileCall, MAX_INLINE_BYTES};
 use super::open_file::{OpenFile, retry_interrupted};
 use super::reader::Reader;
 use super::sys::{self, NoWait};
-use super::{FileTimes, OpenOptions, doc, inline};
+use super::{FileTimes, OpenOptions, inline};
 
 /// The most bytes that are on their way at once, unless told otherwise.
 const MAX_BUF_SIZE: usize = 2 * 1024 * 1024;
 
-/// An open file that can be read and written by tasks.
+/// An open file that tasks read and write.
 ///
-/// Bytes that are in memory are read on the spot. What has to come from a disk
-/// is waited for by the kernel on behalf of the worker (io_uring), or, where
-/// that is not to be had, by a thread of the blocking pool.
+/// A read of bytes that are in memory returns at once. Bytes on a disk are
+/// fetched by the kernel on behalf of the worker (io_uring) or, where there
+/// is no io_uring, by a thread of the blocking pool.
 ///
-/// A write returns when its bytes have been handed over. They are on their way
-/// then, and arrive even if the file is dropped or the runtime shut down; every
-/// later operation on the file sees them. [`flush`](crate::io::AsyncWriteExt::flush)
-/// waits until they have arrived. If they cannot, the next operation says so.
+/// A write returns as soon as the file has accepted its bytes. They reach the
+/// kernel in order, even if the file is dropped or the runtime shut down, and
+/// every later operation on the file sees them.
+/// [`flush`](crate::io::AsyncWriteExt::flush) waits until they have. If they
+/// could not be written, the next operation on the file returns the error.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// Dropping a `File` closes it. Errors of closing are not reported: call
+/// [`sync_all`](Self::sync_all) to know that everything is on the disk.
+///
+/// # Examples
+///
+#[doc = example!("use blitzen::fs::File;", "use blitzen::io::{AsyncReadExt, AsyncWriteExt};")]
 /// let mut file = File::create_new(dir.join("greeting")).await?;
 /// file.write_all(b"hello, world!").await?;
 /// file.flush().await?;
@@ -49,11 +55,14 @@ const MAX_BUF_SIZE: usize = 2 * 1024 * 1024;
 /// let mut text = String::new();
 /// file.read_to_string(&mut text).await?;
 /// assert_eq!(text, "hello, world!");
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
-/// Files are closed when they are dropped. An error in doing so is not seen: to
-/// know that everything is on the disk, call [`sync_all`](Self::sync_all).
+/// # Cancel safety
+/// A `read`, `write` or `seek` that is dropped before it completes has moved
+/// no bytes; the seek still takes place before the next operation. A change
+/// such as `set_len` whose future is dropped may still be made; the next
+/// operation on the file starts after it.
 pub struct File {
     pub(super) file: Arc<OpenFile>,
     cursor: Mutex<Cursor>,
@@ -97,83 +106,101 @@ impl Cursor {
 }
 
 impl File {
-    /// Opens a file to read it.
+    /// Opens the file at `path` for reading.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;", "use blitzen::io::AsyncReadExt;")]
     /// # fs::write(dir.join("file"), b"hello").await?;
     /// let mut file = File::open(dir.join("file")).await?;
     /// let mut bytes = Vec::new();
     /// file.read_to_end(&mut bytes).await?;
     /// assert_eq!(bytes, b"hello");
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
-    /// As for [`OpenOptions::open`].
+    /// Returns the error of `open(2)`, such as
+    /// [`NotFound`](io::ErrorKind::NotFound) or
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if
+    /// the runtime has been shut down.
     pub async fn open(path: impl AsRef<Path>) -> io::Result<File> {
         OpenOptions::new().read(true).open(path).await
     }
 
-    /// Opens a file to write it, which is made if there is none, and emptied if
-    /// there is one.
+    /// Opens the file at `path` for writing. Creates it if it does not exist,
+    /// and truncates it if it does.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;", "use blitzen::io::AsyncWriteExt;")]
     /// let mut file = File::create(dir.join("file")).await?;
     /// file.write_all(b"hello").await?;
     /// file.flush().await?;
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # assert_eq!(fs::read(dir.join("file")).await?, b"hello");
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
-    /// As for [`OpenOptions::open`].
+    /// Returns the error of `open(2)`, such as
+    /// [`NotFound`](io::ErrorKind::NotFound) for a missing directory,
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) or
+    /// [`IsADirectory`](io::ErrorKind::IsADirectory); or an error if the
+    /// runtime has been shut down.
     pub async fn create(path: impl AsRef<Path>) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
         options.open(path).await
     }
 
-    /// Makes a file to read and write it; it must not be there before.
+    /// Creates a file at `path` and opens it for reading and writing. Fails
+    /// if something exists there.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use std::io::ErrorKind;", "use blitzen::fs::File;")]
     /// File::create_new(dir.join("file")).await?;
     /// let error = File::create_new(dir.join("file")).await.unwrap_err();
-    /// assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists);
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
-    /// As for [`OpenOptions::open`].
+    /// Returns the error of `open(2)`, such as
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists),
+    /// [`NotFound`](io::ErrorKind::NotFound) for a missing directory, or
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if
+    /// the runtime has been shut down.
     pub async fn create_new<P: AsRef<Path>>(path: P) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
         options.open(path).await
     }
 
-    /// Options with which to open a file.
+    /// Returns new [`OpenOptions`]. The same as [`OpenOptions::new`].
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// let file = File::options().write(true).create(true).open(dir.join("file")).await?;
     /// # drop(file);
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     #[must_use]
     pub fn options() -> OpenOptions {
         OpenOptions::new()
     }
 
-    /// Takes a file that std has opened.
+    /// Wraps a file that std has opened.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;", "use blitzen::io::AsyncReadExt;")]
     /// # fs::write(dir.join("file"), b"hello").await?;
     /// let mut file = File::from_std(std::fs::File::open(dir.join("file"))?);
     /// assert_eq!(file.read_u8().await?, b'h');
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     pub fn from_std(std: StdFile) -> File {
         File {
             file: Arc::new(OpenFile::new(std)),
@@ -199,78 +226,103 @@ impl File {
         Ok(())
     }
 
-    /// Brings what was written, and everything known of the file, to the disk.
+    /// Waits until everything that was written, and all metadata, is on the
+    /// disk.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;", "use blitzen::io::AsyncWriteExt;")]
     /// let mut file = File::create(dir.join("file")).await?;
     /// file.write_all(b"hello").await?;
     /// file.sync_all().await?;
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
-    /// That of an earlier write, or the disk's.
+    /// Returns the error of an earlier write that could not be completed, or
+    /// that of `fsync(2)`, such as
+    /// [`StorageFull`](io::ErrorKind::StorageFull); or an error if the
+    /// runtime has been shut down.
     pub async fn sync_all(&self) -> io::Result<()> {
         op::enter()?;
         self.settle().await?;
         sys::sync_all(&self.file).await
     }
 
-    /// Brings what was written to the disk, and of what is known of the file
-    /// only as much as is needed to find it again.
+    /// Waits until everything that was written is on the disk, with only as
+    /// much metadata as is needed to find it again.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;", "use blitzen::io::AsyncWriteExt;")]
     /// let mut file = File::create(dir.join("file")).await?;
     /// file.write_all(b"hello").await?;
     /// file.sync_data().await?;
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
-    /// That of an earlier write, or the disk's.
+    /// Returns the error of an earlier write that could not be completed, or
+    /// that of `fdatasync(2)`, such as
+    /// [`StorageFull`](io::ErrorKind::StorageFull); or an error if the
+    /// runtime has been shut down.
     pub async fn sync_data(&self) -> io::Result<()> {
         op::enter()?;
         self.settle().await?;
         sys::sync_data(&self.file).await
     }
 
-    /// Makes the file as long as that: cuts it, or adds zeroes. Its position
-    /// stays where it is.
+    /// Truncates the file to `size` bytes, or extends it with zeroes. The
+    /// position stays where it is.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;", "use blitzen::io::AsyncWriteExt;")]
     /// let mut file = File::create(dir.join("file")).await?;
     /// file.write_all(b"hello").await?;
     /// file.set_len(2).await?;
-    /// assert_eq!(fs::read(dir.join("file")).await?, b"he");
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # assert_eq!(fs::read(dir.join("file")).await?, b"he");
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// The file may or may not have the new length if the future is dropped.
+    /// The next operation on it starts after that is decided.
     ///
     /// # Errors
-    /// That of an earlier write; or the file is not open to be written, or the
-    /// disk is full.
+    /// Returns the error of an earlier write that could not be completed, or
+    /// that of `ftruncate(2)`, such as
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a file that is not
+    /// open for writing, or [`FileTooLarge`](io::ErrorKind::FileTooLarge); or
+    /// an error if the runtime has been shut down.
     pub async fn set_len(&self, size: u64) -> io::Result<()> {
         op::enter()?;
         self.settle_for_change().await?;
         sys::set_len(&self.file, size).await
     }
 
-    /// Sets room aside for `len` bytes from `offset` on, so that writes there do
-    /// not find the disk full. The file grows if it was shorter.
+    /// Reserves disk space for `len` bytes from `offset` on, so that writes
+    /// there do not find the disk full. The file grows if it was shorter.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// let file = File::create(dir.join("file")).await?;
     /// file.allocate(0, 1 << 16).await?;
     /// assert_eq!(file.metadata().await?.len(), 1 << 16);
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// As for [`set_len`](Self::set_len).
     ///
     /// # Errors
-    /// That of an earlier write; or the file is not open to be written, the disk
-    /// is full, or its file system cannot do that.
+    /// Returns the error of an earlier write that could not be completed, or
+    /// that of `fallocate(2)` (`posix_fallocate(2)` on FreeBSD), such as
+    /// [`StorageFull`](io::ErrorKind::StorageFull),
+    /// [`FileTooLarge`](io::ErrorKind::FileTooLarge), or
+    /// [`Unsupported`](io::ErrorKind::Unsupported) on a file system that
+    /// cannot; or an error if the runtime has been shut down.
     #[cfg(any(target_os = "linux", target_os = "freebsd"))]
     pub async fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
         op::enter()?;
@@ -278,38 +330,44 @@ impl File {
         sys::allocate(&self.file, offset, len).await
     }
 
-    /// What is known of the file.
+    /// Returns the metadata of the file.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// # fs::write(dir.join("file"), b"hello").await?;
     /// let file = File::open(dir.join("file")).await?;
     /// assert_eq!(file.metadata().await?.len(), 5);
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
-    /// That of an earlier write, or the system's.
+    /// Returns the error of an earlier write that could not be completed, or
+    /// that of `statx(2)`; or an error if the runtime has been shut down.
     pub async fn metadata(&self) -> io::Result<Metadata> {
         op::enter()?;
         self.settle().await?;
         op::run(FileCall::query(&self.file, StdFile::metadata)).await
     }
 
-    /// Another handle to the same file, with the same position.
+    /// Returns another `File` for the same descriptor's open file. Both share
+    /// one position.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;", "use blitzen::io::AsyncReadExt;")]
     /// # fs::write(dir.join("file"), b"hello").await?;
     /// let mut file = File::open(dir.join("file")).await?;
     /// let mut clone = file.try_clone().await?;
     /// assert_eq!(file.read_u8().await?, b'h');
     /// assert_eq!(clone.read_u8().await?, b'e');
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
-    /// That of an earlier write, or there are too many open files.
+    /// Returns the error of an earlier write that could not be completed, or
+    /// that of `fcntl(2)` if there are too many open files; or an error if
+    /// the runtime has been shut down.
     pub async fn try_clone(&self) -> io::Result<File> {
         op::enter()?;
         self.settle().await?;
@@ -318,15 +376,23 @@ impl File {
         Ok(clone)
     }
 
-    /// The file for std, when everything that was written has arrived.
+    /// Waits until everything that was written has reached the kernel, and
+    /// returns the file for std.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// Errors of earlier writes are dropped: call
+    /// [`flush`](crate::io::AsyncWriteExt::flush) before to see them.
+    ///
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// let file = File::create(dir.join("file")).await?;
     /// let std: std::fs::File = file.into_std().await;
     /// # drop(std);
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the file.
     pub async fn into_std(mut self) -> StdFile {
         // Errors of what was begun before have nobody to go to.
         let _ = self.settle().await;
@@ -340,18 +406,20 @@ impl File {
         }
     }
 
-    /// The file for std, if nothing is under way.
+    /// Returns the file for std, if nothing is under way.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// let file = File::create(dir.join("file")).await?;
     /// let std: std::fs::File = file.try_into_std().expect("nothing was written");
     /// # drop(std);
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
-    /// The file back.
+    /// Returns the file itself if bytes have not reached the kernel yet, or
+    /// an operation is under way whose future was dropped.
     #[allow(clippy::result_large_err)] // it is what the caller had
     pub fn try_into_std(mut self) -> Result<StdFile, Self> {
         let cursor = self.cursor.get_mut();
@@ -375,17 +443,21 @@ impl File {
 
     /// Sets the permissions of the file.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// let file = File::create(dir.join("file")).await?;
     /// let mut permissions = file.metadata().await?.permissions();
     /// permissions.set_readonly(true);
     /// file.set_permissions(permissions).await?;
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
-    /// The system's: it may not be ours to change.
+    /// Returns the error of an earlier write that could not be completed, or
+    /// that of `fchmod(2)`, such as
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if
+    /// the runtime has been shut down.
     pub async fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
         op::enter()?;
         self.settle().await?;
@@ -393,21 +465,23 @@ impl File {
         op::run(FileCall::change(&self.file, set)).await
     }
 
-    /// Sets when the file was last used.
+    /// Sets the timestamps of the file.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
-    /// use std::time::SystemTime;
+    /// # Examples
     ///
+    #[doc = example!("use std::time::SystemTime;", "use blitzen::fs::{File, FileTimes};")]
     /// let file = File::create(dir.join("file")).await?;
-    /// let times = fs::FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+    /// let times = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
     /// file.set_times(times).await?;
     /// assert_eq!(file.metadata().await?.modified()?, SystemTime::UNIX_EPOCH);
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
-    /// That of an earlier write, or the system's.
+    /// Returns the error of an earlier write that could not be completed, or
+    /// that of `futimens(3)`, such as
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if
+    /// the runtime has been shut down.
     pub async fn set_times(&self, times: FileTimes) -> io::Result<()> {
         op::enter()?;
         self.settle().await?; // or queued bytes would change them once more
@@ -415,14 +489,16 @@ impl File {
         op::run(FileCall::change(&self.file, set)).await
     }
 
-    /// Sets when the file was last written.
+    /// Sets the time of the last modification of the file to `when`.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use std::time::SystemTime;", "use blitzen::fs::File;")]
     /// let file = File::create(dir.join("file")).await?;
-    /// file.set_modified(std::time::SystemTime::UNIX_EPOCH).await?;
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// file.set_modified(SystemTime::UNIX_EPOCH).await?;
+    /// assert_eq!(file.metadata().await?.modified()?, SystemTime::UNIX_EPOCH);
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Errors
     /// As for [`set_times`](Self::set_times).
@@ -430,33 +506,36 @@ impl File {
         self.set_times(FileTimes::new().set_modified(when)).await
     }
 
-    /// The most bytes that a read or a write moves, and that are on their way
-    /// at once.
+    /// Sets how many bytes one read or write moves at most, and how many
+    /// written bytes the file accepts before they reach the kernel.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// let mut file = File::create(dir.join("file")).await?;
     /// file.set_max_buf_size(8 * 1024 * 1024);
     /// assert_eq!(file.max_buf_size(), 8 * 1024 * 1024);
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Panics
-    /// If it is zero.
+    /// Panics if `max_buf_size` is zero.
     #[track_caller]
     pub fn set_max_buf_size(&mut self, max_buf_size: usize) {
         assert!(max_buf_size > 0, "`max_buf_size` must be greater than 0");
         self.max_buf_size = max_buf_size;
     }
 
-    /// What [`set_max_buf_size`](Self::set_max_buf_size) has set; 2 MiB at first.
+    /// Returns the limit that [`set_max_buf_size`](Self::set_max_buf_size)
+    /// has set; 2 MiB at first.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::File;")]
     /// let file = File::create(dir.join("file")).await?;
     /// assert_eq!(file.max_buf_size(), 2 * 1024 * 1024);
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     pub fn max_buf_size(&self) -> usize {
         self.max_buf_size
     }

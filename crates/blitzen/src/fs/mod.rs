@@ -13,22 +13,22 @@
 //! # }
 //! ```
 //!
-//! What is in memory is read at once, what is not by the kernel on behalf of
-//! the worker (io_uring), and what neither can do, or where there is no
-//! io_uring, is done by a thread of the blocking pool. Dropping a future does
-//! not undo what has begun.
+//! A file that is in memory is read at once. Otherwise the kernel works on behalf
+//! of the worker (io_uring); a thread of the blocking pool does what io_uring
+//! cannot, and everything where there is no io_uring. Dropping a future does not
+//! undo what has begun.
 //!
-//! In a multi-thread runtime on Linux, what is likely to take microseconds (to
-//! make, open, rename or remove a file, to write some bytes, on a disk of this
-//! machine) is done on the spot by the worker's thread. Should it take longer, the
-//! worker goes on on another thread, and only the task waits, as with
+//! In a multi-thread runtime on Linux, operations that are likely to take
+//! microseconds (creating, opening, renaming or removing a file, writing some
+//! bytes, on a local file system) run on the worker's own thread. If one takes
+//! longer, the worker goes on on another thread and only the task waits, as with
 //! [`block_in_place`](crate::task::block_in_place).
 //!
-//! Beside Tokio's operations, [`File`] has positional ones on owned buffers:
-//! [`read_at`](File::read_at), [`write_at`](File::write_at) and their kin.
+//! Beside Tokio's operations, [`File`] has positional ones with owned buffers:
+//! [`read_at`](File::read_at), [`write_at`](File::write_at) and the like.
 //!
 //! # Panics
-//! Everything in here needs a runtime, and panics outside one.
+//! All functions and methods that are `async` panic outside a runtime.
 
 mod at;
 mod dir;

@@ -4,13 +4,15 @@ use std::fs::File as StdFile;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::doc::example;
 use super::op::{self, FileOp};
-use super::{File, doc, sys};
+use super::{File, sys};
 
-/// Options and flags with which a file is opened.
+/// Options and flags for opening a file.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs::OpenOptions;", "use blitzen::io::AsyncWriteExt;")]
 /// let mut log = OpenOptions::new()
 ///     .append(true)
 ///     .create(true)
@@ -18,8 +20,8 @@ use super::{File, doc, sys};
 ///     .await?;
 /// log.write_all(b"hello\n").await?;
 /// log.flush().await?;
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     std: std::fs::OpenOptions,
@@ -96,13 +98,16 @@ macro_rules! option {
 }
 
 impl OpenOptions {
-    /// Nothing is set yet.
+    /// Creates options of which none is set.
     ///
-    /// ```
-    /// use blitzen::fs::OpenOptions;
+    /// # Examples
     ///
+    #[doc = example!("use blitzen::fs::OpenOptions;")]
+    /// # fs::write(dir.join("file"), b"hello").await?;
     /// let mut options = OpenOptions::new();
-    /// options.read(true);
+    /// let file = options.read(true).open(dir.join("file")).await?;
+    /// # drop(file);
+    /// # std::fs::remove_dir_all(&dir) }
     /// ```
     pub fn new() -> Self {
         Self {
@@ -112,104 +117,122 @@ impl OpenOptions {
     }
 
     option! {
-        /// The file can be read.
+        /// Sets whether the file can be read.
         ///
-        #[doc = "```"]
-        #[doc = doc::begin!()]
+        /// # Examples
+        ///
+        #[doc = example!("use blitzen::fs::OpenOptions;", "use blitzen::io::AsyncReadExt;")]
         /// # fs::write(dir.join("file"), b"hello").await?;
-        /// let file = OpenOptions::new().read(true).open(dir.join("file")).await?;
-        /// # drop(file);
-        #[doc = doc::end!()]
-        #[doc = "```"]
+        /// let mut file = OpenOptions::new().read(true).open(dir.join("file")).await?;
+        /// assert_eq!(file.read_u8().await?, b'h');
+        /// # std::fs::remove_dir_all(&dir) }
+        /// ```
         read
     }
 
     option! {
-        /// The file can be written; what is there is overwritten.
+        /// Sets whether the file can be written. Writes replace the bytes at
+        /// the position.
         ///
-        #[doc = "```"]
-        #[doc = doc::begin!()]
+        /// # Examples
+        ///
+        #[doc = example!("use blitzen::fs::OpenOptions;", "use blitzen::io::AsyncWriteExt;")]
         /// # fs::write(dir.join("file"), b"hello").await?;
         /// let mut file = OpenOptions::new().write(true).open(dir.join("file")).await?;
         /// file.write_all(b"J").await?;
         /// file.flush().await?;
-        /// assert_eq!(fs::read(dir.join("file")).await?, b"Jello");
-        #[doc = doc::end!()]
-        #[doc = "```"]
+        /// # assert_eq!(fs::read(dir.join("file")).await?, b"Jello");
+        /// # std::fs::remove_dir_all(&dir) }
+        /// ```
         write
     }
 
     option! {
-        /// Everything is written to the end of the file.
+        /// Sets whether everything is written to the end of the file.
         ///
-        #[doc = "```"]
-        #[doc = doc::begin!()]
+        /// # Examples
+        ///
+        #[doc = example!("use blitzen::fs::OpenOptions;", "use blitzen::io::AsyncWriteExt;")]
         /// # fs::write(dir.join("file"), b"hello").await?;
         /// let mut file = OpenOptions::new().append(true).open(dir.join("file")).await?;
         /// file.write_all(b"!").await?;
         /// file.flush().await?;
-        /// assert_eq!(fs::read(dir.join("file")).await?, b"hello!");
-        #[doc = doc::end!()]
-        #[doc = "```"]
+        /// # assert_eq!(fs::read(dir.join("file")).await?, b"hello!");
+        /// # std::fs::remove_dir_all(&dir) }
+        /// ```
         append
     }
 
     option! {
-        /// What is in the file is dropped; it has to be written for that.
+        /// Sets whether the file is truncated to no bytes. Needs
+        /// [`write`](Self::write).
         ///
-        #[doc = "```"]
-        #[doc = doc::begin!()]
+        /// # Examples
+        ///
+        #[doc = example!("use blitzen::fs::OpenOptions;")]
         /// # fs::write(dir.join("file"), b"hello").await?;
         /// OpenOptions::new().write(true).truncate(true).open(dir.join("file")).await?;
-        /// assert_eq!(fs::read(dir.join("file")).await?, b"");
-        #[doc = doc::end!()]
-        #[doc = "```"]
+        /// # assert_eq!(fs::read(dir.join("file")).await?, b"");
+        /// # std::fs::remove_dir_all(&dir) }
+        /// ```
         truncate
     }
 
     option! {
-        /// The file is made if there is none; it has to be written for that.
+        /// Sets whether the file is created if it does not exist. Needs
+        /// [`write`](Self::write) or [`append`](Self::append).
         ///
-        #[doc = "```"]
-        #[doc = doc::begin!()]
+        /// # Examples
+        ///
+        #[doc = example!("use blitzen::fs::OpenOptions;")]
         /// OpenOptions::new().write(true).create(true).open(dir.join("new")).await?;
-        /// assert!(fs::try_exists(dir.join("new")).await?);
-        #[doc = doc::end!()]
-        #[doc = "```"]
+        /// # assert!(fs::try_exists(dir.join("new")).await?);
+        /// # std::fs::remove_dir_all(&dir) }
+        /// ```
         create
     }
 
     option! {
-        /// The file is made, and must not be there before; it has to be written
-        /// for that. `create` and `truncate` then say nothing.
+        /// Sets whether the file is created, and must not exist before.
+        /// [`create`](Self::create) and [`truncate`](Self::truncate) then
+        /// have no effect. Needs [`write`](Self::write) or
+        /// [`append`](Self::append).
         ///
-        #[doc = "```"]
-        #[doc = doc::begin!()]
+        /// # Examples
+        ///
+        #[doc = example!("use blitzen::fs::OpenOptions;")]
         /// let mut options = OpenOptions::new();
         /// options.write(true).create_new(true);
         /// assert!(options.open(dir.join("new")).await.is_ok());
         /// assert!(options.open(dir.join("new")).await.is_err());
-        #[doc = doc::end!()]
-        #[doc = "```"]
+        /// # std::fs::remove_dir_all(&dir) }
+        /// ```
         create_new
     }
 
-    /// Opens a file.
+    /// Opens the file at `path` with these options.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
-    /// let error = OpenOptions::new().read(true).open(dir.join("nothing")).await.unwrap_err();
-    /// assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # Examples
     ///
-    /// # Errors
-    /// Those of std's `open`: there is no such file, it may not be opened so,
-    /// or the options make no sense together.
+    #[doc = example!("use std::io::ErrorKind;", "use blitzen::fs::OpenOptions;")]
+    /// let mut options = OpenOptions::new();
+    /// let error = options.read(true).open(dir.join("nothing")).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::NotFound);
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     ///
     /// # Cancel safety
-    /// Whether a file has been made or cut is not known if the future is
-    /// dropped. It does not stay open.
+    /// The file may or may not have been created or truncated if the future
+    /// is dropped. It does not stay open.
+    ///
+    /// # Errors
+    /// Returns the error of `open(2)`, such as
+    /// [`NotFound`](io::ErrorKind::NotFound),
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists),
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) or
+    /// [`IsADirectory`](io::ErrorKind::IsADirectory);
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the options
+    /// contradict each other; or an error if the runtime has been shut down.
     pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
         let open = Open {
             options: self.clone(),
@@ -247,15 +270,16 @@ impl FileOp<io::Result<StdFile>> for Open {
 
 #[cfg(unix)]
 impl OpenOptions {
-    /// The permissions of a file that is made, less what the process masks;
-    /// 0o666 if not given.
+    /// Sets the permissions of a file that is created, from which the umask
+    /// of the process is taken. The default is 0o666.
     ///
-    #[doc = "```"]
-    #[doc = doc::begin!()]
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::OpenOptions;")]
     /// let mut options = OpenOptions::new();
     /// options.mode(0o600).write(true).create(true).open(dir.join("secret")).await?;
-    #[doc = doc::end!()]
-    #[doc = "```"]
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     pub fn mode(&mut self, mode: u32) -> &mut Self {
         use std::os::unix::fs::OpenOptionsExt;
         self.std.mode(mode);
@@ -265,11 +289,18 @@ impl OpenOptions {
         self
     }
 
-    /// More flags for `open(2)`. They cannot change how the file is accessed.
+    /// Sets more flags for `open(2)`. They cannot change how the file is
+    /// accessed.
     ///
-    /// ```
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::OpenOptions;")]
+    /// # fs::write(dir.join("file"), b"hello").await?;
+    /// const O_NOFOLLOW: i32 = 0o400000; // on Linux
+    /// let mut options = OpenOptions::new();
     /// # #[cfg(target_os = "linux")]
-    /// blitzen::fs::OpenOptions::new().read(true).custom_flags(0o400000); // O_NOFOLLOW
+    /// options.read(true).custom_flags(O_NOFOLLOW).open(dir.join("file")).await?;
+    /// # std::fs::remove_dir_all(&dir) }
     /// ```
     pub fn custom_flags(&mut self, custom_flags: i32) -> &mut Self {
         use std::os::unix::fs::OpenOptionsExt;
@@ -300,15 +331,66 @@ macro_rules! windows_options {
 
 #[cfg(windows)]
 windows_options! {
-    /// The access asked for, instead of what `read` and `write` say.
+    /// Sets the access rights for `CreateFileW`, instead of those that `read`
+    /// and `write` imply.
+    ///
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::OpenOptions;")]
+    /// # fs::write(dir.join("file"), b"hello").await?;
+    /// const GENERIC_READ: u32 = 0x8000_0000;
+    /// let mut options = OpenOptions::new();
+    /// options.read(true).access_mode(GENERIC_READ).open(dir.join("file")).await?;
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     access_mode
-    /// What others may do with the file meanwhile.
+    /// Sets what others may do with the file while it is open.
+    ///
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::OpenOptions;")]
+    /// # fs::write(dir.join("file"), b"hello").await?;
+    /// const FILE_SHARE_READ: u32 = 0x0000_0001;
+    /// let mut options = OpenOptions::new();
+    /// options.read(true).share_mode(FILE_SHARE_READ).open(dir.join("file")).await?;
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     share_mode
-    /// More flags for `CreateFile`.
+    /// Sets more flags for `CreateFileW`.
+    ///
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::OpenOptions;")]
+    /// # fs::write(dir.join("file"), b"hello").await?;
+    /// const FILE_FLAG_SEQUENTIAL_SCAN: u32 = 0x0800_0000;
+    /// let mut options = OpenOptions::new();
+    /// options.read(true).custom_flags(FILE_FLAG_SEQUENTIAL_SCAN).open(dir.join("file")).await?;
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     custom_flags
-    /// The attributes of a file that is made.
+    /// Sets the attributes of a file that is created.
+    ///
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::OpenOptions;")]
+    /// # fs::write(dir.join("file"), b"hello").await?;
+    /// const FILE_ATTRIBUTE_HIDDEN: u32 = 0x0000_0002;
+    /// let mut options = OpenOptions::new();
+    /// options.read(true).attributes(FILE_ATTRIBUTE_HIDDEN).open(dir.join("file")).await?;
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     attributes
-    /// How far a pipe's server may act for us.
+    /// Sets how far the server of a named pipe may act for this process.
+    ///
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::OpenOptions;")]
+    /// # fs::write(dir.join("file"), b"hello").await?;
+    /// const SECURITY_ANONYMOUS: u32 = 0x0000_0000;
+    /// let mut options = OpenOptions::new();
+    /// options.read(true).security_qos_flags(SECURITY_ANONYMOUS).open(dir.join("file")).await?;
+    /// # std::fs::remove_dir_all(&dir) }
+    /// ```
     security_qos_flags
 }
 

@@ -6,24 +6,30 @@ use std::path::{Path, PathBuf};
 
 use blitzen_io::AsyncWriteExt;
 
+use super::doc::example;
 use super::op::{self, FileOp, MAX_INLINE_BYTES, PathCall};
-use super::{File, doc, sys};
+use super::{File, sys};
 
 /// Contents up to this size are copied and written by one job, which makes the
 /// file as well.
 const MOST_IN_ONE_JOB: usize = 2 * 1024 * 1024;
 
-/// Reads a whole file.
+/// Reads the whole file at `path`.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// fs::write(dir.join("file"), b"hello").await?;
 /// assert_eq!(fs::read(dir.join("file")).await?, b"hello");
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// As for [`File::open`] and for reading.
+/// Returns the error of `open(2)` or `read(2)`, such as
+/// [`NotFound`](io::ErrorKind::NotFound),
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied) or
+/// [`IsADirectory`](io::ErrorKind::IsADirectory); or an error if the runtime
+/// has been shut down.
 pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     op::enter()?;
     crate::task::consume_budget().await;
@@ -37,18 +43,19 @@ pub async fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Reads a whole file of text.
+/// Reads the whole file at `path` as a string.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// fs::write(dir.join("file"), "hello").await?;
 /// assert_eq!(fs::read_to_string(dir.join("file")).await?, "hello");
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// As for [`read`], and [`InvalidData`](io::ErrorKind::InvalidData) if it is
-/// not UTF-8.
+/// As for [`read`], and [`InvalidData`](io::ErrorKind::InvalidData) if the
+/// file is not UTF-8.
 pub async fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
     let contents = read(path).await?;
     String::from_utf8(contents).map_err(|_| {
@@ -59,20 +66,28 @@ pub async fn read_to_string(path: impl AsRef<Path>) -> io::Result<String> {
     })
 }
 
-/// Writes a whole file, which is made if there is none, and replaced if there is
-/// one.
+/// Writes `contents` to the file at `path`. Creates it if it does not exist,
+/// and replaces its contents if it does.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// fs::write(dir.join("file"), b"hello").await?;
-#[doc = doc::end!()]
-#[doc = "```"]
-///
-/// # Errors
-/// As for [`File::create`] and for writing.
+/// assert_eq!(fs::read(dir.join("file")).await?, b"hello");
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Cancel safety
-/// What has been written is not known if the future is dropped.
+/// Any part of `contents` may have been written, or may yet be, if the future
+/// is dropped.
+///
+/// # Errors
+/// Returns the error of `open(2)` or `write(2)`, such as
+/// [`NotFound`](io::ErrorKind::NotFound) for a missing directory,
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied),
+/// [`IsADirectory`](io::ErrorKind::IsADirectory) or
+/// [`StorageFull`](io::ErrorKind::StorageFull); or an error if the runtime
+/// has been shut down.
 pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
     op::enter()?;
     crate::task::consume_budget().await;
@@ -91,89 +106,133 @@ pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Re
     file.flush().await
 }
 
-/// Copies a file with its permissions, and returns how many bytes it has.
+/// Copies the contents and permissions of the file `from` to the file `to`,
+/// which is replaced if it exists. Returns the number of bytes.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// fs::write(dir.join("file"), b"hello").await?;
 /// assert_eq!(fs::copy(dir.join("file"), dir.join("copy")).await?, 5);
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
+///
+/// # Cancel safety
+/// The copying goes on if the future is dropped.
 ///
 /// # Errors
-/// As for opening, reading and writing.
+/// Returns the error of `open(2)`, `copy_file_range(2)` or `fchmod(2)`, such
+/// as [`NotFound`](io::ErrorKind::NotFound),
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied) or
+/// [`StorageFull`](io::ErrorKind::StorageFull);
+/// [`InvalidInput`](io::ErrorKind::InvalidInput) if `from` is no file; or an
+/// error if the runtime has been shut down.
 pub async fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<u64> {
     let (from, to) = (from.as_ref().to_owned(), to.as_ref().to_owned());
     op::run(PathCall::on_pool(|| std::fs::copy(from, to))).await
 }
 
-/// Gives a file or a directory another name, and replaces what had it.
+/// Renames the file or directory `from` to `to`, which is replaced if it
+/// exists.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// fs::write(dir.join("draft"), b"hello").await?;
 /// fs::rename(dir.join("draft"), dir.join("final")).await?;
-#[doc = doc::end!()]
-#[doc = "```"]
+/// assert_eq!(fs::read(dir.join("final")).await?, b"hello");
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// It is not there, the other is on another disk, or they may not be changed.
+/// Returns the error of `rename(2)`, such as
+/// [`NotFound`](io::ErrorKind::NotFound),
+/// [`CrossesDevices`](io::ErrorKind::CrossesDevices) if `to` is on another
+/// file system, or [`PermissionDenied`](io::ErrorKind::PermissionDenied); or
+/// an error if the runtime has been shut down.
 pub async fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     sys::rename(from.as_ref(), to.as_ref()).await
 }
 
-/// Removes a file.
+/// Removes the file at `path`.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// fs::write(dir.join("file"), b"hello").await?;
 /// fs::remove_file(dir.join("file")).await?;
-#[doc = doc::end!()]
-#[doc = "```"]
+/// assert!(!fs::try_exists(dir.join("file")).await?);
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// It is not there, is a directory, or may not be removed.
+/// Returns the error of `unlink(2)`, such as
+/// [`NotFound`](io::ErrorKind::NotFound),
+/// [`IsADirectory`](io::ErrorKind::IsADirectory) or
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if the
+/// runtime has been shut down.
 pub async fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
     sys::remove_file(path.as_ref()).await
 }
 
-/// Makes a second name for a file.
+/// Creates a hard link at `link` to the file `original`.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// fs::write(dir.join("file"), b"hello").await?;
 /// fs::hard_link(dir.join("file"), dir.join("also")).await?;
 /// assert_eq!(fs::read(dir.join("also")).await?, b"hello");
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// It is not there, the other name is taken or on another disk.
+/// Returns the error of `linkat(2)`, such as
+/// [`NotFound`](io::ErrorKind::NotFound),
+/// [`AlreadyExists`](io::ErrorKind::AlreadyExists) or
+/// [`CrossesDevices`](io::ErrorKind::CrossesDevices); or an error if the
+/// runtime has been shut down.
 pub async fn hard_link(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
     sys::hard_link(original.as_ref(), link.as_ref()).await
 }
 
-/// Makes a symbolic link that leads to `original`.
+/// Creates a symbolic link at `link` that points to `original`.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// fs::write(dir.join("file"), b"hello").await?;
 /// fs::symlink(dir.join("file"), dir.join("link")).await?;
 /// assert_eq!(fs::read_link(dir.join("link")).await?, dir.join("file"));
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// The link's name is taken, or it may not be made.
+/// Returns the error of `symlink(2)`, such as
+/// [`AlreadyExists`](io::ErrorKind::AlreadyExists),
+/// [`NotFound`](io::ErrorKind::NotFound) for a missing directory, or
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if the
+/// runtime has been shut down.
 #[cfg(unix)]
 pub async fn symlink(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
     sys::symlink(original.as_ref(), link.as_ref()).await
 }
 
-/// Makes a symbolic link to a directory.
+/// Creates a symbolic link at `link` that points to the directory `original`.
+///
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
+/// fs::create_dir(dir.join("original")).await?;
+/// fs::symlink_dir(dir.join("original"), dir.join("link")).await?;
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// The link's name is taken, or it may not be made.
+/// Returns the error of `CreateSymbolicLinkW`, such as
+/// [`AlreadyExists`](io::ErrorKind::AlreadyExists) or
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if the
+/// runtime has been shut down.
 #[cfg(windows)]
 pub async fn symlink_dir(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
     let (original, link) = (original.as_ref().to_owned(), link.as_ref().to_owned());
@@ -183,10 +242,21 @@ pub async fn symlink_dir(original: impl AsRef<Path>, link: impl AsRef<Path>) -> 
     .await
 }
 
-/// Makes a symbolic link to a file.
+/// Creates a symbolic link at `link` that points to the file `original`.
+///
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
+/// fs::write(dir.join("original"), b"hello").await?;
+/// fs::symlink_file(dir.join("original"), dir.join("link")).await?;
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// The link's name is taken, or it may not be made.
+/// Returns the error of `CreateSymbolicLinkW`, such as
+/// [`AlreadyExists`](io::ErrorKind::AlreadyExists) or
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if the
+/// runtime has been shut down.
 #[cfg(windows)]
 pub async fn symlink_file(original: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
     let (original, link) = (original.as_ref().to_owned(), link.as_ref().to_owned());
@@ -196,90 +266,111 @@ pub async fn symlink_file(original: impl AsRef<Path>, link: impl AsRef<Path>) ->
     .await
 }
 
-/// Where a symbolic link leads.
+/// Returns the path that the symbolic link at `path` points to.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// # #[cfg(unix)] {
 /// fs::symlink("elsewhere", dir.join("link")).await?;
 /// assert_eq!(fs::read_link(dir.join("link")).await?.to_str(), Some("elsewhere"));
 /// # }
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// It is not there, or is no link.
+/// Returns the error of `readlink(2)`, such as
+/// [`NotFound`](io::ErrorKind::NotFound), or
+/// [`InvalidInput`](io::ErrorKind::InvalidInput) if there is no symbolic link
+/// at `path`; or an error if the runtime has been shut down.
 pub async fn read_link(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = path.as_ref();
     let owned = path.to_owned();
     op::run(PathCall::new(path, || std::fs::read_link(owned))).await
 }
 
-/// The path from the root on, without links and dots.
+/// Returns the absolute form of `path`, without symbolic links and dots.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// let path = fs::canonicalize(dir.join(".")).await?;
 /// assert!(path.is_absolute());
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// There is nothing there, or a part of the path is no directory.
+/// Returns the error of `realpath(3)`, such as
+/// [`NotFound`](io::ErrorKind::NotFound) or
+/// [`NotADirectory`](io::ErrorKind::NotADirectory); or an error if the
+/// runtime has been shut down.
 pub async fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = path.as_ref();
     let owned = path.to_owned();
     op::run(PathCall::new(path, || std::fs::canonicalize(owned))).await
 }
 
-/// What is known of a file or a directory. Links are followed.
+/// Returns the metadata of what is at `path`. Symbolic links are followed.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// assert!(fs::metadata(&dir).await?.is_dir());
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// There is nothing there, or it may not be looked at.
+/// Returns the error of `statx(2)`, such as
+/// [`NotFound`](io::ErrorKind::NotFound) or
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if the
+/// runtime has been shut down.
 pub async fn metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     let path = path.as_ref();
     let owned = path.to_owned();
     op::run(PathCall::new(path, || std::fs::metadata(owned))).await
 }
 
-/// What is known of a file, a directory or a link itself.
+/// Returns the metadata of what is at `path`. Symbolic links are not
+/// followed.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// # #[cfg(unix)] {
 /// fs::symlink(&dir, dir.join("link")).await?;
 /// assert!(fs::symlink_metadata(dir.join("link")).await?.is_symlink());
 /// # }
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// There is nothing there, or it may not be looked at.
+/// Returns the error of `statx(2)`, such as
+/// [`NotFound`](io::ErrorKind::NotFound) or
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if the
+/// runtime has been shut down.
 pub async fn symlink_metadata(path: impl AsRef<Path>) -> io::Result<Metadata> {
     let path = path.as_ref();
     let owned = path.to_owned();
     op::run(PathCall::new(path, || std::fs::symlink_metadata(owned))).await
 }
 
-/// Sets the permissions of a file or a directory.
+/// Sets the permissions of the file or directory at `path`.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// fs::write(dir.join("file"), b"hello").await?;
 /// let mut permissions = fs::metadata(dir.join("file")).await?.permissions();
 /// permissions.set_readonly(true);
 /// fs::set_permissions(dir.join("file"), permissions).await?;
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// There is nothing there, or it is not ours to change.
+/// Returns the error of `chmod(2)`, such as
+/// [`NotFound`](io::ErrorKind::NotFound) or
+/// [`PermissionDenied`](io::ErrorKind::PermissionDenied); or an error if the
+/// runtime has been shut down.
 pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -> io::Result<()> {
     let path = path.as_ref();
     let owned = path.to_owned();
@@ -289,17 +380,20 @@ pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -
     .await
 }
 
-/// Whether there is something at a path. Links are followed.
+/// Returns whether there is something at `path`. Symbolic links are followed.
 ///
-#[doc = "```"]
-#[doc = doc::begin!()]
+/// # Examples
+///
+#[doc = example!("use blitzen::fs;")]
 /// assert!(fs::try_exists(&dir).await?);
 /// assert!(!fs::try_exists(dir.join("nothing")).await?);
-#[doc = doc::end!()]
-#[doc = "```"]
+/// # std::fs::remove_dir_all(&dir) }
+/// ```
 ///
 /// # Errors
-/// It cannot be known, as when a directory may not be looked into.
+/// Returns the error of `statx(2)` or `openat2(2)` if that cannot be known,
+/// such as [`PermissionDenied`](io::ErrorKind::PermissionDenied) for a
+/// directory on the way; or an error if the runtime has been shut down.
 pub async fn try_exists(path: impl AsRef<Path>) -> io::Result<bool> {
     op::run(TryExists(path.as_ref().to_owned())).await
 }

@@ -1,47 +1,65 @@
-//! When a file was last used.
+//! The timestamps of a file.
 
 use std::time::SystemTime;
 
-/// Times to be set on a file; those not given stay as they are.
+use super::doc::example;
+
+/// Timestamps to set on a file with
+/// [`File::set_times`](crate::fs::File::set_times). Those that are not given
+/// stay as they are.
 ///
-/// ```
-/// use std::time::SystemTime;
+/// # Examples
 ///
-/// let times = blitzen::fs::FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
-/// # drop(times);
+#[doc = example!("use std::time::SystemTime;", "use blitzen::fs::{File, FileTimes};")]
+/// let file = File::create(dir.join("file")).await?;
+/// let times = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+/// file.set_times(times).await?;
+/// assert_eq!(file.metadata().await?.modified()?, SystemTime::UNIX_EPOCH);
+/// # std::fs::remove_dir_all(&dir) }
 /// ```
-#[must_use]
 #[derive(Clone, Debug, Default)]
+#[must_use = "has no effect until it is passed to `File::set_times`"]
 pub struct FileTimes(pub(super) std::fs::FileTimes);
 
 impl FileTimes {
-    /// None given.
+    /// Creates a value that sets no timestamp.
     ///
-    /// ```
-    /// let times = blitzen::fs::FileTimes::new();
-    /// # drop(times);
+    /// # Examples
+    ///
+    #[doc = example!("use blitzen::fs::{File, FileTimes};")]
+    /// let file = File::create(dir.join("file")).await?;
+    /// file.set_times(FileTimes::new()).await?;
+    /// # std::fs::remove_dir_all(&dir) }
     /// ```
     pub fn new() -> Self {
         Self(std::fs::FileTimes::new())
     }
 
-    /// When it was last read.
+    /// Sets the time of the last access to `when`.
     ///
-    /// ```
-    /// # use std::time::SystemTime;
-    /// let times = blitzen::fs::FileTimes::new().set_accessed(SystemTime::now());
-    /// # drop(times);
+    /// # Examples
+    ///
+    #[doc = example!("use std::time::SystemTime;", "use blitzen::fs::{File, FileTimes};")]
+    /// let file = File::create(dir.join("file")).await?;
+    /// let times = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH);
+    /// file.set_times(times).await?;
+    /// assert_eq!(file.metadata().await?.accessed()?, SystemTime::UNIX_EPOCH);
+    /// # std::fs::remove_dir_all(&dir) }
     /// ```
     pub fn set_accessed(self, when: SystemTime) -> Self {
         Self(self.0.set_accessed(when))
     }
 
-    /// When it was last written.
+    /// Sets the time of the last modification to `when`.
     ///
-    /// ```
-    /// # use std::time::SystemTime;
-    /// let times = blitzen::fs::FileTimes::new().set_modified(SystemTime::now());
-    /// # drop(times);
+    /// # Examples
+    ///
+    #[doc = example!("use std::time::SystemTime;", "use blitzen::fs::{File, FileTimes};")]
+    /// let file = File::create(dir.join("file")).await?;
+    /// let times = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+    /// file.set_times(times).await?;
+    /// assert_eq!(file.metadata().await?.modified()?, SystemTime::UNIX_EPOCH);
+    /// # std::fs::remove_dir_all(&dir) }
     /// ```
     pub fn set_modified(self, when: SystemTime) -> Self {
         Self(self.0.set_modified(when))
