@@ -15,21 +15,26 @@ use blitzen_util::wake_batch::{self, WakeBatch};
 
 use crate::wait_queue::{LockedQueue, Outcome, WaitQueue, Waiter, WaiterStatus};
 
-/// Lets so many tasks wait for one another.
+/// A barrier, at which a number of tasks wait for one another.
+///
+/// # Examples
 ///
 /// ```
 /// use std::sync::Arc;
-/// use blitzen_sync::Barrier;
+/// use blitzen::sync::Barrier;
 ///
+/// # blitzen::runtime::Runtime::new().unwrap().block_on(async {
 /// let barrier = Arc::new(Barrier::new(3));
-/// let threads: Vec<_> = (0..3)
-///     .map(|_| {
-///         let barrier = barrier.clone();
-///         std::thread::spawn(move || futures::executor::block_on(barrier.wait()).is_leader())
-///     })
-///     .collect();
-/// let leaders = threads.into_iter().filter_map(|thread| thread.join().ok()).filter(|l| *l);
-/// assert_eq!(leaders.count(), 1);
+/// let tasks = [(); 3].map(|()| {
+///     let barrier = barrier.clone();
+///     blitzen::task::spawn(async move { barrier.wait().await.is_leader() })
+/// });
+/// let mut leaders = 0;
+/// for task in tasks {
+///     leaders += u32::from(task.await.unwrap());
+/// }
+/// assert_eq!(leaders, 1);
+/// # });
 /// ```
 pub struct Barrier {
     size: usize,
@@ -42,10 +47,14 @@ struct BarrierRound {
 }
 
 impl Barrier {
-    /// A barrier for so many tasks; with 0 or 1, nobody waits.
+    /// Creates a barrier for `n` tasks.
+    ///
+    /// With 0 or 1, [`wait`](Self::wait) returns at once.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Barrier;
+    /// use blitzen::sync::Barrier;
     /// # futures::executor::block_on(async {
     /// assert!(Barrier::new(1).wait().await.is_leader());
     /// # });
@@ -60,11 +69,14 @@ impl Barrier {
         }
     }
 
-    /// Waits until as many tasks as the barrier was made for are waiting. One of
-    /// them is the leader. After that the barrier can be used again.
+    /// Waits until as many tasks wait as the barrier was created for.
+    ///
+    /// One of them is the leader. The barrier can be used again afterwards.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Barrier;
+    /// use blitzen::sync::Barrier;
     /// # futures::executor::block_on(async {
     /// let barrier = Barrier::new(2);
     /// let (one, two) = futures::join!(barrier.wait(), barrier.wait());
@@ -73,7 +85,9 @@ impl Barrier {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future takes the arrival back, unless enough have arrived.
+    ///
+    /// If the future is dropped before its round is complete, its arrival does not
+    /// count.
     #[inline]
     pub fn wait(&self) -> impl Future<Output = BarrierWaitResult> {
         BarrierWait {
@@ -93,10 +107,12 @@ impl fmt::Debug for Barrier {
     }
 }
 
-/// What [`Barrier::wait`] returns.
+/// The result of [`Barrier::wait`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::Barrier;
+/// use blitzen::sync::Barrier;
 /// # futures::executor::block_on(async {
 /// let met = Barrier::new(1).wait().await;
 /// assert_eq!(format!("{met:?}"), "BarrierWaitResult(true)");
@@ -106,10 +122,12 @@ impl fmt::Debug for Barrier {
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
-    /// Whether this task is the one among those that met.
+    /// Returns `true` for one task of each round, the leader.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Barrier;
+    /// use blitzen::sync::Barrier;
     /// # futures::executor::block_on(async {
     /// assert!(Barrier::new(0).wait().await.is_leader());
     /// # });

@@ -1,24 +1,38 @@
-//! A request to stop, for a whole tree of tasks.
+//! Tokens that tell a tree of tasks to stop.
 //!
-//! ```text
-//!   token ── token's clones            one node
-//!     ├── child token
-//!     │     └── grandchild token       cancelled with all above it,
-//!     └── child token                  never the other way round
+//! A [`CancelToken`] can have children, which are cancelled together with it. Tasks
+//! await [`CancelToken::cancelled`], or ask [`CancelToken::is_cancelled`].
+//!
+//! # Examples
+//!
 //! ```
+//! use blitzen::sync::CancelToken;
 //!
-//! C1. All nodes of a tree share the lock of its root. Parents, lists of
-//!     children and links are touched under it only.
-//! C2. A node's semaphore has no permits, and is closed, under the tree's lock,
-//!     when the node is cancelled.
-//! C3. All nodes below a cancelled one are cancelled before the tree is unlocked.
-//!     A cancelled node gets no more children, and has no parent but one that is
-//!     just waking its waiters.
-//! C4. A node leaves its parent, and hands its children to it, before it is
-//!     freed; so parents and children that are pointed to are alive.
-//!
-//! A parent is not kept alive by its children, so that a long chain of tokens
-//! whose handles are gone is not a leak; only the root is, for its lock.
+//! # futures::executor::block_on(async {
+//! let server = CancelToken::new();
+//! let connection = server.child_token();
+//! server.cancel();
+//! connection.cancelled().await;
+//! # });
+//! ```
+
+//   token ── token's clones            one node
+//     ├── child token
+//     │     └── grandchild token       cancelled with its ancestors,
+//     └── child token                  never the other way round
+//
+// C1. All nodes of a tree share the lock of its root. Parents, lists of children and
+//     links are accessed under it only.
+// C2. A node's semaphore has no permits, and is closed, under the tree's lock, when
+//     the node is cancelled.
+// C3. All nodes below a cancelled one are cancelled before the tree is unlocked. A
+//     cancelled node gets no more children, and has no parent except one that is just
+//     waking its waiters.
+// C4. A node leaves its parent, and passes its children on to it, before it is freed;
+//     so the parents and children that a node points to are alive.
+//
+// Children do not keep their parent alive, so a long chain of tokens whose handles
+// were dropped is not a leak. They keep the root alive, for its lock.
 
 use std::fmt;
 use std::future::Future;
@@ -37,13 +51,15 @@ use blitzen_util::wake_batch::{self, WakeBatch};
 use crate::batch_semaphore::BatchSemaphore;
 use crate::wait_queue::{Waiter, WaiterStatus};
 
-/// Tells tasks to stop, and tasks when to.
+/// A token that tells tasks to stop.
 ///
-/// Clones are the same token. A [child](Self::child_token) is cancelled with its
-/// parent, and can be cancelled alone.
+/// Clones are handles of the same token. A [child](Self::child_token) is cancelled
+/// together with its parent; cancelling a child does not affect its parent.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::CancelToken;
+/// use blitzen::sync::CancelToken;
 ///
 /// # futures::executor::block_on(async {
 /// let shutdown = CancelToken::new();
@@ -60,10 +76,12 @@ pub struct CancelToken {
 }
 
 impl CancelToken {
-    /// A token without a parent.
+    /// Creates a token without a parent.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::CancelToken;
+    /// use blitzen::sync::CancelToken;
     /// assert!(!CancelToken::new().is_cancelled());
     /// ```
     pub fn new() -> Self {
@@ -72,10 +90,12 @@ impl CancelToken {
         }
     }
 
-    /// A token that is cancelled when this one is.
+    /// Creates a token that is cancelled together with this one.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::CancelToken;
+    /// use blitzen::sync::CancelToken;
     /// let parent = CancelToken::new();
     /// let (one, two) = (parent.child_token(), parent.child_token());
     /// one.cancel();
@@ -102,10 +122,14 @@ impl CancelToken {
         Self { node: child }
     }
 
-    /// Cancels this token and all below it. Once is enough.
+    /// Cancels this token, its children and their children.
+    ///
+    /// Does nothing if it was cancelled already.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::CancelToken;
+    /// use blitzen::sync::CancelToken;
     /// let token = CancelToken::new();
     /// token.cancel();
     /// assert!(token.is_cancelled());
@@ -114,10 +138,12 @@ impl CancelToken {
         self.node.cancel();
     }
 
-    /// Whether this token or one above it has been cancelled.
+    /// Returns `true` if this token or one of its ancestors was cancelled.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::CancelToken;
+    /// use blitzen::sync::CancelToken;
     /// let token = CancelToken::new();
     /// assert!(!token.is_cancelled());
     /// token.cancel();
@@ -130,8 +156,10 @@ impl CancelToken {
 
     /// Waits until the token is cancelled.
     ///
+    /// # Examples
+    ///
     /// ```
-    /// use blitzen_sync::CancelToken;
+    /// use blitzen::sync::CancelToken;
     /// # futures::executor::block_on(async {
     /// let token = CancelToken::new();
     /// std::thread::spawn({
@@ -143,16 +171,19 @@ impl CancelToken {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing.
+    ///
+    /// This method is cancel safe.
     #[inline]
     pub fn cancelled(&self) -> Cancelled<'_> {
         Cancelled(CancelledWait::new(&self.node))
     }
 
-    /// [`cancelled`](Self::cancelled) with a future that keeps the token.
+    /// Waits until the token is cancelled, with a future that owns the token.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::CancelToken;
+    /// use blitzen::sync::CancelToken;
     /// # futures::executor::block_on(async {
     /// let token = CancelToken::new();
     /// let cancelled = token.clone().cancelled_owned();
@@ -162,16 +193,19 @@ impl CancelToken {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing.
+    ///
+    /// This method is cancel safe.
     #[inline]
     pub fn cancelled_owned(self) -> CancelledOwned {
         CancelledOwned(CancelledWait::new(self.node))
     }
 
-    /// A guard that cancels the token when it is dropped.
+    /// Returns a guard that cancels the token when it is dropped.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::CancelToken;
+    /// use blitzen::sync::CancelToken;
     /// let token = CancelToken::new();
     /// drop(token.clone().drop_guard());
     /// assert!(token.is_cancelled());
@@ -180,10 +214,12 @@ impl CancelToken {
         DropGuard { token: Some(self) }
     }
 
-    /// [`drop_guard`](Self::drop_guard) with a guard that borrows the token.
+    /// Returns a guard that borrows the token, and cancels it when it is dropped.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::CancelToken;
+    /// use blitzen::sync::CancelToken;
     /// let token = CancelToken::new();
     /// drop(token.drop_guard_ref());
     /// assert!(token.is_cancelled());
@@ -192,10 +228,14 @@ impl CancelToken {
         DropGuardRef { token: Some(self) }
     }
 
-    /// Runs a future until it ends, or drops it when the token is cancelled.
+    /// Runs `fut` to completion, or drops it when the token is cancelled.
+    ///
+    /// Returns `None` if it was dropped.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::CancelToken;
+    /// use blitzen::sync::CancelToken;
     /// # futures::executor::block_on(async {
     /// let token = CancelToken::new();
     /// assert_eq!(token.run_until_cancelled(async { 5 }).await, Some(5));
@@ -209,7 +249,8 @@ impl CancelToken {
     /// ```
     ///
     /// # Cancel safety
-    /// As safe as `fut`.
+    ///
+    /// This method is cancel safe if `fut` is.
     pub async fn run_until_cancelled<F: Future>(&self, fut: F) -> Option<F::Output> {
         if self.is_cancelled() {
             return None;
@@ -223,11 +264,13 @@ impl CancelToken {
         .await
     }
 
-    /// [`run_until_cancelled`](Self::run_until_cancelled) with a future that
-    /// keeps the token.
+    /// Runs `fut` as [`run_until_cancelled`](Self::run_until_cancelled) does, with
+    /// a future that owns the token.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::CancelToken;
+    /// use blitzen::sync::CancelToken;
     /// # futures::executor::block_on(async {
     /// let token = CancelToken::new();
     /// let run = token.clone().run_until_cancelled_owned(async { 5 });
@@ -237,7 +280,8 @@ impl CancelToken {
     /// ```
     ///
     /// # Cancel safety
-    /// As safe as `fut`.
+    ///
+    /// This method is cancel safe if `fut` is.
     pub async fn run_until_cancelled_owned<F: Future>(self, fut: F) -> Option<F::Output> {
         self.run_until_cancelled(fut).await
     }
@@ -280,10 +324,13 @@ impl Hash for CancelToken {
     }
 }
 
-/// Cancels its token when it is dropped.
+/// A guard that cancels its token when it is dropped, created by
+/// [`CancelToken::drop_guard`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::CancelToken;
+/// use blitzen::sync::CancelToken;
 /// let token = CancelToken::new();
 /// {
 ///     let _guard = token.clone().drop_guard();
@@ -298,10 +345,12 @@ pub struct DropGuard {
 }
 
 impl DropGuard {
-    /// The token, which will not be cancelled by this guard.
+    /// Returns the token without cancelling it.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::CancelToken;
+    /// use blitzen::sync::CancelToken;
     /// let token = CancelToken::new().drop_guard().disarm();
     /// assert!(!token.is_cancelled());
     /// ```
@@ -322,10 +371,13 @@ impl Drop for DropGuard {
     }
 }
 
-/// Cancels the token it borrows when it is dropped.
+/// A guard that cancels the token it borrows when it is dropped, created by
+/// [`CancelToken::drop_guard_ref`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::CancelToken;
+/// use blitzen::sync::CancelToken;
 /// let token = CancelToken::new();
 /// {
 ///     let _guard = token.drop_guard_ref();
@@ -340,10 +392,12 @@ pub struct DropGuardRef<'a> {
 }
 
 impl<'a> DropGuardRef<'a> {
-    /// The token, which will not be cancelled by this guard.
+    /// Returns the token without cancelling it.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::CancelToken;
+    /// use blitzen::sync::CancelToken;
     /// let token = CancelToken::new();
     /// token.drop_guard_ref().disarm();
     /// assert!(!token.is_cancelled());
@@ -406,8 +460,10 @@ impl<N: Deref<Target = TokenNode>> Drop for CancelledWait<N> {
 
 /// The future of [`CancelToken::cancelled`].
 ///
+/// # Examples
+///
 /// ```
-/// use blitzen_sync::{CancelToken, cancel::Cancelled};
+/// use blitzen::sync::{CancelToken, cancel::Cancelled};
 /// # futures::executor::block_on(async {
 /// let token = CancelToken::new();
 /// let cancelled: Cancelled<'_> = token.cancelled();
@@ -436,8 +492,10 @@ impl fmt::Debug for Cancelled<'_> {
 
 /// The future of [`CancelToken::cancelled_owned`].
 ///
+/// # Examples
+///
 /// ```
-/// use blitzen_sync::{CancelToken, cancel::CancelledOwned};
+/// use blitzen::sync::{CancelToken, cancel::CancelledOwned};
 /// # futures::executor::block_on(async {
 /// let token = CancelToken::new();
 /// let cancelled: CancelledOwned = token.clone().cancelled_owned();

@@ -1,40 +1,46 @@
-//! Locks and channels that need only a waker, and so run under any executor.
+//! Synchronization primitives and channels for asynchronous tasks.
 //!
-//! | type | for |
+//! They need only a [`Waker`](std::task::Waker), so they work with any executor.
+//!
+//! | type | purpose |
 //! |---|---|
 //! | [`Mutex`] | a value that one task at a time uses, also across an `.await` |
-//! | [`RwLock`] | a value that many tasks read or one changes |
-//! | [`Semaphore`] | a number of permits |
+//! | [`RwLock`] | a value that many tasks read or one writes |
+//! | [`Semaphore`] | a limited number of permits |
 //! | [`Notify`] | waking one task, or all that wait |
-//! | [`Barrier`] | tasks that wait for one another |
-//! | [`OnceCell`] | a value made by whoever needs it first |
+//! | [`Barrier`] | a number of tasks that wait for one another |
+//! | [`OnceCell`] | a value initialized by the first task that needs it |
 //! | [`SetOnce`] | a value that one task sets and others wait for |
 //! | [`CancelToken`] | telling a tree of tasks to stop |
-//! | [`channel`] | values handed from task to task |
+//! | [`mpsc`] | a channel with many senders and one receiver |
+//! | [`oneshot`] | a channel for one value |
+//! | [`broadcast`] | a channel whose receivers all get every value |
+//! | [`watch`] | a channel that keeps the latest value |
+//! | [`channel::bounded`], [`channel::unbounded`] | channels with many senders and many receivers |
+//!
+//! All of them have in common:
+//!
+//! - Waiting allocates nothing.
+//! - Waiters are served in the order of arrival.
+//! - If a waiting future is dropped, what it was granted goes to the next waiter.
+//! - An operation that need not wait spends a unit of the task's cooperative budget.
+//! - A panic does not poison them.
+//!
+//! # Examples
 //!
 //! ```
-//! use blitzen_sync::{Barrier, Mutex};
+//! use blitzen::sync::{Barrier, Mutex};
 //!
 //! # futures::executor::block_on(async {
-//! let (count, met) = (Mutex::new(0), Barrier::new(2));
+//! let (count, barrier) = (Mutex::new(0), Barrier::new(2));
 //! let add = || async {
 //!     *count.lock().await += 1;
-//!     met.wait().await;
+//!     barrier.wait().await;
 //!     *count.lock().await
 //! };
-//! assert_eq!(futures::join!(add(), add()), (2, 2));
+//! assert_eq!(blitzen::join!(add(), add()), (2, 2));
 //! # });
 //! ```
-//!
-//! What holds for all of them:
-//!
-//! - Waiting allocates nothing: the place in the queue is within the future.
-//! - Queues are served in the order of arrival.
-//! - Dropping a future gives up its place; what it had already been given goes to
-//!   the next waiter.
-//! - Without anyone to wait for, an operation is one compare-and-swap and a unit
-//!   of the task's cooperative budget.
-//! - Wakers are called outside the locks. There is no poison.
 
 /// A function that is `const`, except under loom, whose types cannot be.
 macro_rules! const_unless_loom {
@@ -80,7 +86,7 @@ pub use semaphore::{
 };
 pub use set_once::{SetOnce, SetOnceError};
 
-/// Futures with a name.
+/// Future types that can be named.
 pub mod futures {
     pub use crate::notify::{Notified, OwnedNotified};
 }

@@ -63,24 +63,27 @@ enum NotifyOrder {
     Lifo,
 }
 
-/// Wakes one task, or all that wait.
+/// A notification without data, for one task or for all tasks that wait.
 ///
-/// [`notify_one`](Self::notify_one) wakes the task that has waited longest; if
-/// none waits, the next call of [`notified`](Self::notified) completes at once.
-/// [`notify_waiters`](Self::notify_waiters) wakes all that wait now.
+/// [`notify_one`](Self::notify_one) wakes the task that has waited longest. If no task
+/// waits, it stores the notification, and the next future of
+/// [`notified`](Self::notified) completes at once.
+/// [`notify_waiters`](Self::notify_waiters) wakes all tasks that wait now.
+///
+/// # Examples
 ///
 /// ```
 /// use std::sync::Arc;
-/// use blitzen_sync::Notify;
+/// use blitzen::sync::Notify;
 ///
-/// # futures::executor::block_on(async {
+/// # blitzen::runtime::Runtime::new().unwrap().block_on(async {
 /// let notify = Arc::new(Notify::new());
-/// let waiting = std::thread::spawn({
+/// let waiting = blitzen::task::spawn({
 ///     let notify = notify.clone();
-///     move || futures::executor::block_on(notify.notified())
+///     async move { notify.notified().await }
 /// });
-/// notify.notify_one(); // not lost, whoever comes first
-/// waiting.join().unwrap();
+/// notify.notify_one(); // stored if the task does not wait yet
+/// waiting.await.unwrap();
 /// # });
 /// ```
 pub struct Notify {
@@ -92,10 +95,12 @@ impl UnwindSafe for Notify {}
 impl RefUnwindSafe for Notify {}
 
 impl Notify {
-    /// NoopWake waits, nothing is stored.
+    /// Creates a `Notify` without waiters and without a stored notification.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Notify;
+    /// use blitzen::sync::Notify;
     /// let notify = Notify::new();
     /// notify.notify_one();
     /// ```
@@ -107,10 +112,13 @@ impl Notify {
     }
 
     const_unless_loom! {
-        /// [`new`](Self::new) for a `static`.
+        /// Creates a `Notify` without waiters and without a stored notification,
+        /// for use in a `static`.
+        ///
+        /// # Examples
         ///
         /// ```
-        /// use blitzen_sync::Notify;
+        /// use blitzen::sync::Notify;
         /// static SHUTDOWN: Notify = Notify::const_new();
         /// SHUTDOWN.notify_waiters();
         /// ```
@@ -129,13 +137,15 @@ impl Notify {
 
     /// Waits for a notification.
     ///
-    /// The future counts as waiting for [`notify_waiters`](Self::notify_waiters)
-    /// from this call on, also before it is first polled; for
-    /// [`notify_one`](Self::notify_one) from its first poll, or from
-    /// [`enable`](Notified::enable).
+    /// The future receives a [`notify_waiters`](Self::notify_waiters) from this call
+    /// on, even before it is first polled. It receives a
+    /// [`notify_one`](Self::notify_one) from its first poll on, or from
+    /// [`enable`](Notified::enable) on.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Notify;
+    /// use blitzen::sync::Notify;
     /// # futures::executor::block_on(async {
     /// let notify = Notify::new();
     /// let notified = notify.notified();
@@ -145,18 +155,21 @@ impl Notify {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future gives up its place in the queue; a notification by
-    /// `notify_one` that it has not yet returned goes to the next.
+    ///
+    /// If the future is dropped, it loses its place in the queue. A notification by
+    /// `notify_one` that it has received but not returned goes to the next waiter.
     #[inline]
     pub fn notified(&self) -> Notified<'_> {
         Notified(NotifiedWait::new(self))
     }
 
-    /// [`notified`](Self::notified) with a future that keeps this alive.
+    /// Waits for a notification, with a future that owns an `Arc` of this `Notify`.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::Notify;
+    /// use blitzen::sync::Notify;
     /// # futures::executor::block_on(async {
     /// let notify = Arc::new(Notify::new());
     /// let notified = notify.clone().notified_owned();
@@ -166,17 +179,22 @@ impl Notify {
     /// ```
     ///
     /// # Cancel safety
+    ///
     /// As for [`notified`](Self::notified).
     #[inline]
     pub fn notified_owned(self: Arc<Self>) -> OwnedNotified {
         OwnedNotified(NotifiedWait::new(self))
     }
 
-    /// Notifies the task that has waited longest. If none waits, the next one
-    /// that does so is notified at once; several calls store one notification.
+    /// Notifies the task that has waited longest.
+    ///
+    /// If no task waits, the notification is stored, and the next task that waits
+    /// completes at once. At most one notification is stored.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Notify;
+    /// use blitzen::sync::Notify;
     /// # futures::executor::block_on(async {
     /// let notify = Notify::new();
     /// notify.notify_one();
@@ -188,11 +206,15 @@ impl Notify {
         self.notify(NotifyOrder::Fifo);
     }
 
-    /// Notifies the task that came last. If none waits, this is like
-    /// [`notify_one`](Self::notify_one).
+    /// Notifies the task that has waited for the shortest time.
+    ///
+    /// If no task waits, the notification is stored, as
+    /// [`notify_one`](Self::notify_one) does.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Notify;
+    /// use blitzen::sync::Notify;
     /// # futures::executor::block_on(async {
     /// let notify = Notify::new();
     /// let mut first = std::pin::pin!(notify.notified());
@@ -284,10 +306,14 @@ impl Notify {
         }
     }
 
-    /// Notifies every task that waits now. Nothing is stored for later ones.
+    /// Notifies all tasks that wait now.
+    ///
+    /// Nothing is stored for later ones.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Notify;
+    /// use blitzen::sync::Notify;
     /// # futures::executor::block_on(async {
     /// let notify = Notify::new();
     /// let (one, two) = (notify.notified(), notify.notified());
@@ -562,8 +588,10 @@ impl<N: Deref<Target = Notify>> Drop for NotifiedWait<N> {
 
 /// The future of [`Notify::notified`].
 ///
+/// # Examples
+///
 /// ```
-/// use blitzen_sync::{Notify, futures::Notified};
+/// use blitzen::sync::{Notify, futures::Notified};
 /// # futures::executor::block_on(async {
 /// let notify = Notify::new();
 /// let notified: Notified<'_> = notify.notified();
@@ -575,16 +603,20 @@ impl<N: Deref<Target = Notify>> Drop for NotifiedWait<N> {
 pub struct Notified<'a>(NotifiedWait<&'a Notify>);
 
 impl Notified<'_> {
-    /// Joins the queue for [`notify_one`](Notify::notify_one) without waiting.
-    /// True if the notification is already there; then the future completes at
-    /// its next poll.
+    /// Registers the future for [`notify_one`](Notify::notify_one) before it is
+    /// first polled.
     ///
-    /// What a task looks at between this and the `.await` cannot change behind
-    /// its back:
+    /// Returns `true` if it has already been notified: it completes at its next
+    /// poll.
+    ///
+    /// A task that checks a condition between this call and the `.await` does not miss
+    /// a notification:
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-    /// use blitzen_sync::Notify;
+    /// use blitzen::sync::Notify;
     ///
     /// async fn wait_for(flag: &AtomicBool, changed: &Notify) {
     ///     loop {
@@ -625,9 +657,11 @@ impl fmt::Debug for Notified<'_> {
 
 /// The future of [`Notify::notified_owned`].
 ///
+/// # Examples
+///
 /// ```
 /// use std::sync::Arc;
-/// use blitzen_sync::{Notify, futures::OwnedNotified};
+/// use blitzen::sync::{Notify, futures::OwnedNotified};
 /// # futures::executor::block_on(async {
 /// let notify = Arc::new(Notify::new());
 /// let notified: OwnedNotified = notify.clone().notified_owned();
@@ -639,11 +673,14 @@ impl fmt::Debug for Notified<'_> {
 pub struct OwnedNotified(NotifiedWait<Arc<Notify>>);
 
 impl OwnedNotified {
-    /// As [`Notified::enable`].
+    /// Registers the future for [`notify_one`](Notify::notify_one) before it is
+    /// first polled, as [`Notified::enable`] does.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::Notify;
+    /// use blitzen::sync::Notify;
     /// let notify = Arc::new(Notify::new());
     /// let mut notified = Box::pin(notify.clone().notified_owned());
     /// assert!(!notified.as_mut().enable());

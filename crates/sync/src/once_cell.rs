@@ -13,10 +13,12 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};
 use crate::semaphore::{AcquireError, TryAcquireError};
 
-/// A cell that is filled once, also by an asynchronous function.
+/// A cell that is initialized once, also by an asynchronous function.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::OnceCell;
+/// use blitzen::sync::OnceCell;
 ///
 /// static CONFIG: OnceCell<String> = OnceCell::const_new();
 ///
@@ -41,10 +43,12 @@ unsafe impl<T: Send> Send for OnceCell<T> {}
 unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
 
 impl<T> OnceCell<T> {
-    /// An empty cell.
+    /// Creates an empty cell.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::OnceCell;
+    /// use blitzen::sync::OnceCell;
     /// assert_eq!(OnceCell::<i32>::new().get(), None);
     /// ```
     pub fn new() -> Self {
@@ -55,10 +59,12 @@ impl<T> OnceCell<T> {
     }
 
     const_unless_loom! {
-        /// [`new`](Self::new) for a `static`.
+        /// Creates an empty cell, for use in a `static`.
+        ///
+        /// # Examples
         ///
         /// ```
-        /// use blitzen_sync::OnceCell;
+        /// use blitzen::sync::OnceCell;
         /// static PORT: OnceCell<u16> = OnceCell::const_new();
         /// assert!(!PORT.initialized());
         /// ```
@@ -70,10 +76,12 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// A cell that is filled if there is something to fill it with.
+    /// Creates a cell that is initialized if `value` is `Some`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::OnceCell;
+    /// use blitzen::sync::OnceCell;
     /// assert_eq!(OnceCell::new_with(Some(5)).get(), Some(&5));
     /// ```
     pub fn new_with(value: Option<T>) -> Self {
@@ -84,10 +92,12 @@ impl<T> OnceCell<T> {
     }
 
     const_unless_loom! {
-        /// A filled cell, for a `static`.
+        /// Creates an initialized cell, for use in a `static`.
+        ///
+        /// # Examples
         ///
         /// ```
-        /// use blitzen_sync::OnceCell;
+        /// use blitzen::sync::OnceCell;
         /// static PORT: OnceCell<u16> = OnceCell::const_new_with(80);
         /// assert_eq!(PORT.get(), Some(&80));
         /// ```
@@ -99,10 +109,12 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// Whether the cell is filled.
+    /// Returns `true` if the cell is initialized.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::OnceCell;
+    /// use blitzen::sync::OnceCell;
     /// assert!(OnceCell::from(1).initialized());
     /// ```
     #[inline]
@@ -110,10 +122,12 @@ impl<T> OnceCell<T> {
         self.semaphore.is_closed()
     }
 
-    /// The value, if it is there.
+    /// Returns the value, or `None` if the cell is empty.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::OnceCell;
+    /// use blitzen::sync::OnceCell;
     /// let cell = OnceCell::new();
     /// assert_eq!(cell.get(), None);
     /// cell.set(1).unwrap();
@@ -126,10 +140,12 @@ impl<T> OnceCell<T> {
             .then(|| unsafe { (*self.value.get()).assume_init_ref() })
     }
 
-    /// The value, if it is there, to change.
+    /// Returns a mutable reference to the value, or `None` if the cell is empty.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::OnceCell;
+    /// use blitzen::sync::OnceCell;
     /// let mut cell = OnceCell::from(1);
     /// *cell.get_mut().unwrap() = 2;
     /// assert_eq!(cell.get(), Some(&2));
@@ -140,17 +156,22 @@ impl<T> OnceCell<T> {
             .then(|| unsafe { self.value.get_mut().assume_init_mut() })
     }
 
-    /// Fills the cell, if it is empty and nobody is permit it.
+    /// Initializes the cell with `value`, if it is empty and no task is
+    /// initializing it.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{OnceCell, SetError};
+    /// use blitzen::sync::{OnceCell, SetError};
     /// let cell = OnceCell::new();
     /// assert_eq!(cell.set(1), Ok(()));
     /// assert_eq!(cell.set(2), Err(SetError::AlreadyInitializedError(2)));
     /// ```
     ///
     /// # Errors
-    /// Hands the value back otherwise.
+    ///
+    /// Returns `value` in the error if the cell is initialized or being
+    /// initialized.
     pub fn set(&self, value: T) -> Result<(), SetError<T>> {
         match self.semaphore.try_acquire(1) {
             Ok(()) => {
@@ -162,11 +183,16 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// The value; if it is not there, `f` makes it. Of several callers one runs
-    /// its `f`, and the others wait for that.
+    /// Returns the value, after initializing the cell with the future of `f` if it
+    /// is empty.
+    ///
+    /// If several tasks call this at once, one runs its `f` and the others wait for
+    /// it.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::OnceCell;
+    /// use blitzen::sync::OnceCell;
     /// # futures::executor::block_on(async {
     /// let cell = OnceCell::new();
     /// assert_eq!(*cell.get_or_init(|| async { 1 }).await, 1);
@@ -175,8 +201,9 @@ impl<T> OnceCell<T> {
     /// ```
     ///
     /// # Cancel safety
-    /// If the future that runs its `f` is dropped, or panics, the next caller
-    /// runs its own.
+    ///
+    /// If the future that runs its `f` is dropped or panics, the cell stays empty,
+    /// and the next caller runs its own.
     pub async fn get_or_init<F, Fut>(&self, f: F) -> &T
     where
         F: FnOnce() -> Fut,
@@ -194,10 +221,15 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// The value; if it is not there, `f` makes it, or fails to.
+    /// Returns the value, after initializing the cell with the future of `f` if it
+    /// is empty.
+    ///
+    /// The cell stays empty if the future returns an error.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::OnceCell;
+    /// use blitzen::sync::OnceCell;
     /// # futures::executor::block_on(async {
     /// let cell = OnceCell::new();
     /// assert_eq!(cell.get_or_try_init(|| async { Err("no luck") }).await, Err("no luck"));
@@ -205,11 +237,13 @@ impl<T> OnceCell<T> {
     /// # });
     /// ```
     ///
-    /// # Errors
-    /// What this caller's `f` returned. The next caller in the queue runs its own.
-    ///
     /// # Cancel safety
+    ///
     /// As for [`get_or_init`](Self::get_or_init).
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of this caller's `f`. The next caller runs its own.
     pub async fn get_or_try_init<E, F, Fut>(&self, f: F) -> Result<&T, E>
     where
         F: FnOnce() -> Fut,
@@ -227,10 +261,12 @@ impl<T> OnceCell<T> {
         }
     }
 
-    /// Unwraps the value, if it is there.
+    /// Returns the value, or `None` if the cell is empty.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::OnceCell;
+    /// use blitzen::sync::OnceCell;
     /// assert_eq!(OnceCell::from(1).into_inner(), Some(1));
     /// ```
     pub fn into_inner(self) -> Option<T> {
@@ -240,10 +276,14 @@ impl<T> OnceCell<T> {
             .then(|| unsafe { (*this.value.get()).assume_init_read() })
     }
 
-    /// Takes the value out, if it is there, and leaves the cell empty.
+    /// Takes the value out, and leaves the cell empty.
+    ///
+    /// Returns `None` if it was empty.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::OnceCell;
+    /// use blitzen::sync::OnceCell;
     /// let mut cell = OnceCell::from(1);
     /// assert_eq!(cell.take(), Some(1));
     /// assert_eq!(cell.get(), None);
@@ -353,10 +393,14 @@ unsafe impl<'a, T> AcquireTarget for InitTarget<'a, T> {
     }
 }
 
-/// Why [`OnceCell::set`] did not; holds the value.
+/// The error of [`OnceCell::set`].
+///
+/// Contains the value.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::{OnceCell, SetError};
+/// use blitzen::sync::{OnceCell, SetError};
 /// let error = OnceCell::from(1).set(2).unwrap_err();
 /// assert!(error.is_already_init_err());
 /// assert_eq!(error.to_string(), "AlreadyInitializedError");
@@ -364,27 +408,31 @@ unsafe impl<'a, T> AcquireTarget for InitTarget<'a, T> {
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 pub enum SetError<T> {
-    /// The cell is filled.
+    /// The cell is initialized.
     AlreadyInitializedError(T),
-    /// Somebody is permit the cell.
+    /// A task is initializing the cell.
     InitializingError(T),
 }
 
 impl<T> SetError<T> {
-    /// Whether the cell was filled.
+    /// Returns `true` if the cell was initialized.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::SetError;
+    /// use blitzen::sync::SetError;
     /// assert!(SetError::AlreadyInitializedError(1).is_already_init_err());
     /// ```
     pub fn is_already_init_err(&self) -> bool {
         matches!(self, Self::AlreadyInitializedError(_))
     }
 
-    /// Whether somebody was permit the cell.
+    /// Returns `true` if a task was initializing the cell.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::SetError;
+    /// use blitzen::sync::SetError;
     /// assert!(SetError::InitializingError(1).is_initializing_err());
     /// ```
     pub fn is_initializing_err(&self) -> bool {

@@ -12,11 +12,13 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};
 use crate::semaphore::AcquireError;
 
-/// A cell that one task sets and others wait for.
+/// A cell that is set once, and whose value tasks can wait for.
+///
+/// # Examples
 ///
 /// ```
 /// use std::sync::Arc;
-/// use blitzen_sync::SetOnce;
+/// use blitzen::sync::SetOnce;
 ///
 /// # futures::executor::block_on(async {
 /// let address = Arc::new(SetOnce::new());
@@ -39,10 +41,12 @@ unsafe impl<T: Send> Send for SetOnce<T> {}
 unsafe impl<T: Send + Sync> Sync for SetOnce<T> {}
 
 impl<T> SetOnce<T> {
-    /// An empty cell.
+    /// Creates an empty cell.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::SetOnce;
+    /// use blitzen::sync::SetOnce;
     /// assert_eq!(SetOnce::<i32>::new().get(), None);
     /// ```
     pub fn new() -> Self {
@@ -53,10 +57,12 @@ impl<T> SetOnce<T> {
     }
 
     const_unless_loom! {
-        /// [`new`](Self::new) for a `static`.
+        /// Creates an empty cell, for use in a `static`.
+        ///
+        /// # Examples
         ///
         /// ```
-        /// use blitzen_sync::SetOnce;
+        /// use blitzen::sync::SetOnce;
         /// static PORT: SetOnce<u16> = SetOnce::const_new();
         /// assert!(!PORT.initialized());
         /// ```
@@ -68,10 +74,12 @@ impl<T> SetOnce<T> {
         }
     }
 
-    /// A cell that is set if there is something to set it to.
+    /// Creates a cell that is set if `value` is `Some`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::SetOnce;
+    /// use blitzen::sync::SetOnce;
     /// assert_eq!(SetOnce::new_with(Some(5)).get(), Some(&5));
     /// ```
     pub fn new_with(value: Option<T>) -> Self {
@@ -82,10 +90,12 @@ impl<T> SetOnce<T> {
     }
 
     const_unless_loom! {
-        /// A cell that is set, for a `static`.
+        /// Creates a cell that is set to `value`, for use in a `static`.
+        ///
+        /// # Examples
         ///
         /// ```
-        /// use blitzen_sync::SetOnce;
+        /// use blitzen::sync::SetOnce;
         /// static PORT: SetOnce<u16> = SetOnce::const_new_with(80);
         /// assert_eq!(PORT.get(), Some(&80));
         /// ```
@@ -97,10 +107,12 @@ impl<T> SetOnce<T> {
         }
     }
 
-    /// Whether the cell is set.
+    /// Returns `true` if the cell is set.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::SetOnce;
+    /// use blitzen::sync::SetOnce;
     /// assert!(SetOnce::from(1).initialized());
     /// ```
     #[inline]
@@ -108,10 +120,12 @@ impl<T> SetOnce<T> {
         self.semaphore.is_closed()
     }
 
-    /// The value, if it is there.
+    /// Returns the value, or `None` if the cell is empty.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::SetOnce;
+    /// use blitzen::sync::SetOnce;
     /// let cell = SetOnce::new();
     /// assert_eq!(cell.get(), None);
     /// cell.set(1).unwrap();
@@ -124,17 +138,20 @@ impl<T> SetOnce<T> {
             .then(|| unsafe { (*self.value.get()).assume_init_ref() })
     }
 
-    /// Sets the cell, if it is empty, and wakes all who wait.
+    /// Sets the cell to `value` if it is empty, and wakes all tasks that wait.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{SetOnce, SetOnceError};
+    /// use blitzen::sync::{SetOnce, SetOnceError};
     /// let cell = SetOnce::new();
     /// assert_eq!(cell.set(1), Ok(()));
     /// assert_eq!(cell.set(2), Err(SetOnceError(2)));
     /// ```
     ///
     /// # Errors
-    /// Hands the value back if the cell is set.
+    ///
+    /// Returns `value` in the error if the cell is set already.
     pub fn set(&self, value: T) -> Result<(), SetOnceError<T>> {
         if self.initialized() {
             return Err(SetOnceError(value));
@@ -152,10 +169,12 @@ impl<T> SetOnce<T> {
         }
     }
 
-    /// Waits until the cell is set.
+    /// Waits until the cell is set, and returns the value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::SetOnce;
+    /// use blitzen::sync::SetOnce;
     /// # futures::executor::block_on(async {
     /// let cell = SetOnce::from(1);
     /// assert_eq!(*cell.wait().await, 1);
@@ -163,16 +182,19 @@ impl<T> SetOnce<T> {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing.
+    ///
+    /// This method is cancel safe.
     #[inline]
     pub fn wait(&self) -> impl Future<Output = &T> {
         AcquireFuture::new(SetOnceTarget(self))
     }
 
-    /// Unwraps the value, if it is there.
+    /// Returns the value, or `None` if the cell is empty.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::SetOnce;
+    /// use blitzen::sync::SetOnce;
     /// assert_eq!(SetOnce::from(1).into_inner(), Some(1));
     /// ```
     pub fn into_inner(self) -> Option<T> {
@@ -258,10 +280,14 @@ unsafe impl<'a, T> AcquireTarget for SetOnceTarget<'a, T> {
     }
 }
 
-/// The cell was set already; holds the value that came too late.
+/// The error of [`SetOnce::set`]: the cell was set already.
+///
+/// Contains the value.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::{SetOnce, SetOnceError};
+/// use blitzen::sync::{SetOnce, SetOnceError};
 /// let SetOnceError(value) = SetOnce::from(1).set(2).unwrap_err();
 /// assert_eq!(value, 2);
 /// ```

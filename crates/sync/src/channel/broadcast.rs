@@ -1,28 +1,12 @@
-//! Every receiver gets a clone of every value sent.
+//! A channel whose receivers all get a clone of every value.
 //!
-//! ```text
-//!   sends ──► [ 8 ] [ 9 ] [ 6 ] [ 7 ]      the ring of the last four
-//!                            ▲     ▲
-//!                      reader B   reader A   each with a place of its own
-//! ```
+//! Sending never waits. A receiver that is too slow misses the oldest values, and
+//! learns how many from [`RecvError::Lagged`](error::RecvError::Lagged).
 //!
-//! Sending never waits: a receiver that is too slow loses the oldest values, and
-//! is told how many.
-//!
-//! R1. Sends, and the count of receivers, are under the lock of `tail`.
-//! R2. `unread` of a slot counts the receivers that have yet to read it, and the
-//!     slot holds a value while that is not zero. A receiver is counted in every
-//!     slot from its place to the tail that has not been overwritten.
-//! R3. A value is touched by whoever has set `LOCKED`, and by a sender that
-//!     finds `unread` zero: no receiver is interested in the slot then.
-//! R4. `position` is written by senders, under R3, before `unread`: who locks a
-//!     slot and finds there the position it looks for has the value it looks for.
-//!
-//! A value is cloned while its slot, and nothing else, is locked; `T` need not be
-//! `Sync`, so two receivers cannot clone it at once.
+//! # Examples
 //!
 //! ```
-//! use blitzen_sync::channel::broadcast;
+//! use blitzen::sync::broadcast;
 //!
 //! # futures::executor::block_on(async {
 //! let (tx, mut one) = broadcast::channel(16);
@@ -32,6 +16,22 @@
 //! assert_eq!(two.recv().await, Ok("hello"));
 //! # });
 //! ```
+
+//   sends ──► [ 8 ] [ 9 ] [ 6 ] [ 7 ]          a ring of the last four values
+//                            ▲     ▲
+//                     receiver B  receiver A   each with a position of its own
+//
+// R1. Sends, and the count of receivers, are under the lock of `tail`.
+// R2. The upper bits of a slot's `state` count the receivers that have not read it;
+//     the slot holds a value while they are not zero. A receiver is counted in every
+//     slot from its position to the tail that has not been overwritten.
+// R3. A value is accessed by the thread that has set `LOCKED`, and by a sender that
+//     finds `state` zero: no receiver reads the slot then.
+// R4. `position` is written by senders, under R3, before `state`: a thread that locks
+//     a slot and finds the position it looks for has found its value.
+//
+// A value is cloned while its slot, and nothing else, is locked. `T` need not be
+// `Sync`, so two receivers must not clone it at once.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -53,15 +53,19 @@ use self::error::{RecvError, SendError, TryRecvError};
 use super::wait_until::{QueueEntry, wait_until, wake_all_waiters};
 use crate::wait_queue::{Outcome, WaitQueue};
 
-/// What sending and receiving may answer.
+/// Errors of sending and receiving.
 pub mod error {
     use std::error::Error;
     use std::fmt;
 
-    /// There is no receiver; here is the value.
+    /// The error of [`Sender::send`](super::Sender::send): there is no receiver.
+    ///
+    /// Contains the value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, rx) = broadcast::channel(1);
     /// drop(rx);
@@ -78,10 +82,12 @@ pub mod error {
 
     impl<T: fmt::Debug> Error for SendError<T> {}
 
-    /// Why [`recv`](super::Receiver::recv) has no value.
+    /// The error of [`Receiver::recv`](super::Receiver::recv).
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast::{self, error::RecvError};
+    /// use blitzen::sync::broadcast::{self, error::RecvError};
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = broadcast::channel(1);
@@ -95,10 +101,11 @@ pub mod error {
     /// ```
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum RecvError {
-        /// All senders are gone, and everything they sent has been received.
+        /// All senders were dropped, and all values have been received.
         Closed,
-        /// The receiver was too slow: so many values are lost. The next one to be
-        /// received is the oldest there is.
+        /// The receiver was too slow, and missed this number of values.
+        ///
+        /// The next call returns the oldest value that is left.
         Lagged(u64),
     }
 
@@ -113,10 +120,12 @@ pub mod error {
 
     impl Error for RecvError {}
 
-    /// Why [`try_recv`](super::Receiver::try_recv) has no value.
+    /// The error of [`Receiver::try_recv`](super::Receiver::try_recv).
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast::{self, error::TryRecvError};
+    /// use blitzen::sync::broadcast::{self, error::TryRecvError};
     ///
     /// let (tx, mut rx) = broadcast::channel::<u32>(1);
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
@@ -125,11 +134,11 @@ pub mod error {
     /// ```
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum TryRecvError {
-        /// There is none now.
+        /// The channel is empty.
         Empty,
-        /// All senders are gone, and everything they sent has been received.
+        /// All senders were dropped, and all values have been received.
         Closed,
-        /// As [`RecvError::Lagged`].
+        /// The receiver was too slow, and missed this number of values.
         Lagged(u64),
     }
 
@@ -146,19 +155,22 @@ pub mod error {
     impl Error for TryRecvError {}
 }
 
-/// Makes a channel that keeps at least the last `capacity` values: it is
-/// rounded up to a power of two.
+/// Creates a channel that keeps the last `capacity` values, rounded up to a power
+/// of two.
 ///
-/// # Panics
-/// If `capacity` is zero, or more than `usize::MAX / 2`.
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::broadcast;
+/// use blitzen::sync::broadcast;
 ///
 /// let (tx, mut rx) = broadcast::channel(16);
 /// assert_eq!(tx.send(1).unwrap(), 1); // receivers
 /// assert_eq!(rx.try_recv(), Ok(1));
 /// ```
+///
+/// # Panics
+///
+/// Panics if `capacity` is 0, or greater than `usize::MAX / 2`.
 #[track_caller]
 pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let sender = Sender::new(capacity);
@@ -166,10 +178,14 @@ pub fn channel<T: Clone>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     (sender, receiver)
 }
 
-/// The end that sends; may be cloned.
+/// The sending half of a broadcast channel.
+///
+/// Can be cloned.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::broadcast;
+/// use blitzen::sync::broadcast;
 ///
 /// let (tx, mut rx) = broadcast::channel(4);
 /// let other = tx.clone();
@@ -181,11 +197,12 @@ pub struct Sender<T> {
     shared: Arc<BroadcastShared<T>>,
 }
 
-/// A sender that does not keep the channel open; made by
-/// [`Sender::downgrade`].
+/// A sender that does not keep the channel open, created by [`Sender::downgrade`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::broadcast;
+/// use blitzen::sync::broadcast;
 ///
 /// let (tx, rx) = broadcast::channel::<u32>(1);
 /// let weak = tx.downgrade();
@@ -198,10 +215,12 @@ pub struct WeakSender<T> {
     shared: Arc<BroadcastShared<T>>,
 }
 
-/// The end that receives; made by [`Sender::subscribe`].
+/// The receiving half of a broadcast channel, created by [`Sender::subscribe`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::broadcast;
+/// use blitzen::sync::broadcast;
 ///
 /// # futures::executor::block_on(async {
 /// let (tx, mut rx) = broadcast::channel(4);
@@ -424,13 +443,12 @@ impl<T> Drop for BroadcastShared<T> {
 }
 
 impl<T> Sender<T> {
-    /// Makes a channel without a receiver.
+    /// Creates a channel without a receiver.
     ///
-    /// # Panics
-    /// As [`channel`].
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast::Sender;
+    /// use blitzen::sync::broadcast::Sender;
     ///
     /// let tx = Sender::new(4);
     /// assert!(tx.send(1).is_err());
@@ -438,6 +456,10 @@ impl<T> Sender<T> {
     /// tx.send(2).unwrap();
     /// assert_eq!(rx.try_recv(), Ok(2));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if `capacity` is 0, or greater than `usize::MAX / 2`.
     #[track_caller]
     pub fn new(capacity: usize) -> Self {
         assert!(capacity > 0, "broadcast channel capacity cannot be zero");
@@ -468,19 +490,22 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends a value to every receiver there is now; returns how many.
+    /// Sends `value` to all current receivers, and returns their number.
     ///
-    /// # Errors
-    /// If there is none; the error has the value.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, mut one) = broadcast::channel(4);
     /// let mut two = tx.subscribe();
     /// assert_eq!(tx.send(5).unwrap(), 2);
     /// assert_eq!((one.try_recv(), two.try_recv()), (Ok(5), Ok(5)));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no receiver. The error contains `value`.
     pub fn send(&self, value: T) -> Result<usize, SendError<T>> {
         let shared = &*self.shared;
         let mut locked = shared.tail.lock();
@@ -502,13 +527,12 @@ impl<T> Sender<T> {
         Ok(receivers)
     }
 
-    /// Makes a receiver of what is sent from now on.
+    /// Creates a receiver of the values that are sent from now on.
     ///
-    /// # Panics
-    /// If there are more than `usize::MAX / 2`.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, _rx) = broadcast::channel(4);
     /// tx.send(1).unwrap();
@@ -516,15 +540,21 @@ impl<T> Sender<T> {
     /// tx.send(2).unwrap();
     /// assert_eq!(rx.try_recv(), Ok(2));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there would be more than `usize::MAX / 2` receivers.
     #[track_caller]
     pub fn subscribe(&self) -> Receiver<T> {
         BroadcastShared::subscribe(&self.shared)
     }
 
-    /// Makes a sender that does not keep the channel open.
+    /// Creates a weak sender, which does not keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, _rx) = broadcast::channel::<u32>(1);
     /// let weak = tx.downgrade();
@@ -535,10 +565,12 @@ impl<T> Sender<T> {
         BroadcastShared::downgrade(&self.shared)
     }
 
-    /// How many values are kept that some receiver has not read.
+    /// Returns the number of values that at least one receiver has not received.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, mut rx) = broadcast::channel(4);
     /// tx.send(1).unwrap();
@@ -563,10 +595,12 @@ impl<T> Sender<T> {
         (next - read) as usize
     }
 
-    /// Whether every value has been read by all receivers.
+    /// Returns `true` if all receivers have received all values.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, _rx) = broadcast::channel(4);
     /// assert!(tx.is_empty());
@@ -580,10 +614,12 @@ impl<T> Sender<T> {
         self.shared.slot(last).state.load(Relaxed) < ONE
     }
 
-    /// How many receivers there are.
+    /// Returns the number of receivers.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, _one) = broadcast::channel::<u32>(4);
     /// let _two = tx.subscribe();
@@ -593,10 +629,12 @@ impl<T> Sender<T> {
         self.shared.tail.lock().state().receivers
     }
 
-    /// Whether both senders belong to one channel.
+    /// Returns `true` if `self` and `other` send into the same channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, _rx) = broadcast::channel::<u32>(1);
     /// let (other, _rx) = broadcast::channel::<u32>(1);
@@ -607,13 +645,12 @@ impl<T> Sender<T> {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Waits until there is no receiver.
+    /// Waits until all receivers are dropped.
     ///
-    /// # Cancel safety
-    /// Nothing is lost by giving up.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, rx) = broadcast::channel::<u32>(1);
@@ -621,14 +658,20 @@ impl<T> Sender<T> {
     /// tx.closed().await; // nobody listens: stop producing
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe.
     pub async fn closed(&self) {
         wait_until(&self.shared.closing, || self.receiver_count() == 0).await;
     }
 
-    /// How many senders keep the channel open.
+    /// Returns the number of senders that keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, _rx) = broadcast::channel::<u32>(1);
     /// let _other = tx.clone();
@@ -638,10 +681,12 @@ impl<T> Sender<T> {
         self.shared.senders()
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, _rx) = broadcast::channel::<u32>(1);
     /// let _weak = tx.downgrade();
@@ -686,10 +731,12 @@ impl<T> fmt::Debug for Sender<T> {
 }
 
 impl<T> WeakSender<T> {
-    /// A sender, if the channel still has one.
+    /// Returns a new sender, or `None` if the channel has no sender left.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, mut rx) = broadcast::channel(1);
     /// let weak = tx.downgrade();
@@ -715,10 +762,12 @@ impl<T> WeakSender<T> {
         None
     }
 
-    /// How many senders keep the channel open.
+    /// Returns the number of senders that keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, _rx) = broadcast::channel::<u32>(1);
     /// assert_eq!(tx.downgrade().strong_count(), 1);
@@ -727,10 +776,12 @@ impl<T> WeakSender<T> {
         self.shared.senders()
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, _rx) = broadcast::channel::<u32>(1);
     /// assert_eq!(tx.downgrade().weak_count(), 1);
@@ -806,10 +857,13 @@ fn empty_or_lagged<T>(shared: &BroadcastShared<T>, next: &mut u64) -> Result<(),
 }
 
 impl<T> Receiver<T> {
-    /// How many values have been sent and not received, those lost included.
+    /// Returns the number of values that were sent and not yet received, including
+    /// those that this receiver missed.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, rx) = broadcast::channel(4);
     /// tx.send(1).unwrap();
@@ -820,10 +874,12 @@ impl<T> Receiver<T> {
         (self.shared.tail.lock().state().next - self.next) as usize
     }
 
-    /// Whether every value sent has been received.
+    /// Returns `true` if this receiver has received all values.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, rx) = broadcast::channel(4);
     /// assert!(rx.is_empty());
@@ -834,10 +890,12 @@ impl<T> Receiver<T> {
         self.len() == 0
     }
 
-    /// Whether both receivers belong to one channel.
+    /// Returns `true` if `self` and `other` receive from the same channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, one) = broadcast::channel::<u32>(1);
     /// let two = tx.subscribe();
@@ -847,10 +905,14 @@ impl<T> Receiver<T> {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Whether all senders are gone; values may be left.
+    /// Returns `true` if all senders were dropped.
+    ///
+    /// Values may be left.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, rx) = broadcast::channel::<u32>(1);
     /// assert!(!rx.is_closed());
@@ -861,10 +923,12 @@ impl<T> Receiver<T> {
         self.shared.senders() == 0
     }
 
-    /// How many senders keep the channel open.
+    /// Returns the number of senders that keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, rx) = broadcast::channel::<u32>(1);
     /// let _other = tx.clone();
@@ -874,10 +938,12 @@ impl<T> Receiver<T> {
         self.shared.senders()
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, rx) = broadcast::channel::<u32>(1);
     /// let _weak = tx.downgrade();
@@ -889,10 +955,12 @@ impl<T> Receiver<T> {
 }
 
 impl<T: Clone> Receiver<T> {
-    /// Makes another receiver, of what is sent from now on.
+    /// Creates another receiver, of the values that are sent from now on.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, mut one) = broadcast::channel(4);
     /// tx.send(1).unwrap();
@@ -905,17 +973,12 @@ impl<T: Clone> Receiver<T> {
         BroadcastShared::subscribe(&self.shared)
     }
 
-    /// Receives the next value, waiting for it if need be.
+    /// Receives the next value.
     ///
-    /// # Errors
-    /// If values were lost, or there will be none.
-    ///
-    /// # Cancel safety
-    /// A value is received or stays for this receiver, wherever the future is
-    /// dropped.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = broadcast::channel(4);
@@ -923,6 +986,15 @@ impl<T: Clone> Receiver<T> {
     /// assert_eq!(rx.recv().await, Ok("hello"));
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe: if the future is dropped, no value is lost.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Lagged` if this receiver missed values, and `Closed` if there will
+    /// be no more.
     pub async fn recv(&mut self) -> Result<T, RecvError> {
         let shared = &*self.shared;
         let next = &mut self.next;
@@ -951,38 +1023,48 @@ impl<T: Clone> Receiver<T> {
         .await
     }
 
-    /// Receives a value that is there.
+    /// Receives a value if the channel holds one, without waiting.
     ///
-    /// # Errors
-    /// If there is none, or values were lost.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast::{self, error::TryRecvError};
+    /// use blitzen::sync::broadcast::{self, error::TryRecvError};
     ///
     /// let (tx, mut rx) = broadcast::channel(2);
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
     /// tx.send(1).unwrap();
     /// assert_eq!(rx.try_recv(), Ok(1));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns `Empty` if there is no value, `Closed` if there will be none, and
+    /// `Lagged` if this receiver missed values.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         try_next(&self.shared, &mut self.next)
     }
 
-    /// Receives the next value on a thread that runs no tasks.
+    /// Receives the next value, and blocks the current thread until there is one.
     ///
-    /// # Errors
-    /// As for [`recv`](Self::recv).
+    /// For use outside of a runtime.
     ///
-    /// # Panics
-    /// Within a runtime.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::broadcast;
+    /// use blitzen::sync::broadcast;
     ///
     /// let (tx, mut rx) = broadcast::channel(4);
     /// std::thread::spawn(move || tx.send(5));
     /// assert_eq!(rx.blocking_recv(), Ok(5));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`recv`](Self::recv).
+    ///
+    /// # Panics
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_recv(&mut self) -> Result<T, RecvError> {
         assert_may_block();

@@ -1,14 +1,29 @@
-//! What sending and receiving through [`mpsc`](super::mpsc) and through
-//! [`bounded`](super::bounded) and [`unbounded`](super::unbounded) channels may
-//! answer. A value that was not sent comes back in the error.
+//! Errors of [`mpsc`](super::mpsc), [`bounded`](super::bounded) and
+//! [`unbounded`](super::unbounded) channels.
+//!
+//! An error of a send contains the value that was not sent.
+//!
+//! # Examples
+//!
+//! ```
+//! use blitzen::channel::{self, error::TrySendError};
+//!
+//! let (tx, _rx) = channel::bounded(1);
+//! tx.try_send(1).unwrap();
+//! assert_eq!(tx.try_send(2), Err(TrySendError::Full(2)));
+//! ```
 
 use std::error::Error;
 use std::fmt;
 
-/// The channel is closed; here is the value.
+/// The error of a send into a closed channel.
+///
+/// Contains the value.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::mpsc;
+/// use blitzen::sync::mpsc;
 ///
 /// let (tx, rx) = mpsc::unbounded_channel();
 /// drop(rx);
@@ -33,10 +48,14 @@ impl<T> fmt::Display for SendError<T> {
 
 impl<T> Error for SendError<T> {}
 
-/// Why a value could not be sent at once.
+/// The error of `try_send`.
+///
+/// Contains the value.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::mpsc::{self, error::TrySendError};
+/// use blitzen::sync::mpsc::{self, error::TrySendError};
 ///
 /// let (tx, rx) = mpsc::channel(1);
 /// tx.try_send(1).unwrap();
@@ -46,17 +65,19 @@ impl<T> Error for SendError<T> {}
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
-    /// There is no room now.
+    /// The channel is full.
     Full(T),
     /// The channel is closed.
     Closed(T),
 }
 
 impl<T> TrySendError<T> {
-    /// The value.
+    /// Returns the value that was not sent.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc::error::TrySendError;
+    /// use blitzen::sync::mpsc::error::TrySendError;
     ///
     /// assert_eq!(TrySendError::Full(3).into_inner(), 3);
     /// ```
@@ -94,10 +115,14 @@ impl<T> From<SendError<T>> for TrySendError<T> {
     }
 }
 
-/// Why a value could not be sent in time.
+/// The error of [`Sender::send_timeout`](super::mpsc::Sender::send_timeout).
+///
+/// Contains the value.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::mpsc::error::SendTimeoutError;
+/// use blitzen::sync::mpsc::error::SendTimeoutError;
 ///
 /// let error = SendTimeoutError::Timeout(3);
 /// assert_eq!(error.to_string(), "timed out waiting on send operation");
@@ -105,17 +130,19 @@ impl<T> From<SendError<T>> for TrySendError<T> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendTimeoutError<T> {
-    /// There was no room in time.
+    /// The channel was full until the timeout.
     Timeout(T),
     /// The channel is closed.
     Closed(T),
 }
 
 impl<T> SendTimeoutError<T> {
-    /// The value.
+    /// Returns the value that was not sent.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc::error::SendTimeoutError;
+    /// use blitzen::sync::mpsc::error::SendTimeoutError;
     ///
     /// assert_eq!(SendTimeoutError::Closed(3).into_inner(), 3);
     /// ```
@@ -147,10 +174,12 @@ impl<T> fmt::Display for SendTimeoutError<T> {
 
 impl<T> Error for SendTimeoutError<T> {}
 
-/// Why no value could be received at once.
+/// The error of `try_recv`.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::mpsc::{self, error::TryRecvError};
+/// use blitzen::sync::mpsc::{self, error::TryRecvError};
 ///
 /// let (tx, mut rx) = mpsc::channel::<u32>(1);
 /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
@@ -159,9 +188,9 @@ impl<T> Error for SendTimeoutError<T> {}
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
-    /// There is none now.
+    /// The channel is empty.
     Empty,
-    /// There is none and there will be none.
+    /// The channel is closed and empty.
     Disconnected,
 }
 

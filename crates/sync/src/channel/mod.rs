@@ -1,17 +1,28 @@
-//! Channels: values handed between tasks.
+//! Channels, which pass values between tasks.
 //!
-//! | channel | who sends | who receives | what is kept |
+//! | channel | senders | receivers | values kept |
 //! |---|---|---|---|
-//! | [`bounded`], [`unbounded`] | many | many, each value once | every value |
-//! | [`mpsc`] | many | one | every value, senders served in order |
-//! | [`oneshot`] | one | one | one value, once |
-//! | [`broadcast`] | many | many, each every value | the last so many |
-//! | [`watch`] | many | many | the latest value |
+//! | [`bounded`], [`unbounded`] | many | many; each value goes to one | all |
+//! | [`mpsc`] | many, served in order | one | all |
+//! | [`oneshot`] | one | one | one |
+//! | [`broadcast`] | many | many; each gets every value | the last `capacity` |
+//! | [`watch`] | many | many; each sees the latest value | the latest |
 //!
-//! All of them need nothing but a [`Waker`](std::task::Waker), allocate nothing
-//! to wait, and lose nothing when a future is dropped: what it had been given
-//! goes to the next. Every asynchronous operation spends the cooperative budget
+//! Waiting allocates nothing. If a waiting future is dropped, no value is lost that
+//! it could have received. Every asynchronous operation spends the cooperative budget
 //! of its task.
+//!
+//! # Examples
+//!
+//! ```
+//! use blitzen::channel;
+//!
+//! # futures::executor::block_on(async {
+//! let (tx, rx) = channel::bounded(16);
+//! tx.send("hello").await.unwrap();
+//! assert_eq!(rx.recv().await, Some("hello"));
+//! # });
+//! ```
 
 pub mod broadcast;
 pub mod error;

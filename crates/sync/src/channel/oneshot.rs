@@ -1,29 +1,12 @@
-//! One value, once, from one task to another.
+//! A channel for one value, from one task to another.
 //!
-//! ```text
-//!             ┌──poll──► WAITING ──send──┐
-//!   EMPTY ────┤                          ├──► SENT
-//!             ├──────────send────────────┘
-//!             └──close, drop──► CLOSED
-//! ```
+//! [`channel`] creates the two halves. The [`Receiver`] is a future of the value; it
+//! completes with an error if the [`Sender`] is dropped without sending.
 //!
-//! The four states are bits of one byte, next to which the two handles note
-//! that they are gone, and the sender that it waits for the close.
-//!
-//! O1. `value` is the sender's until `SENT` is set, and the receiver's then.
-//! O2. A waker's place is its owner's while the `…_WAITING` bit is clear. While
-//!     it is set nobody writes there. The owner has its waker back by clearing
-//!     the bit; the other side has it by setting `…_TAKEN`, which stays: from
-//!     then on the owner leaves the place alone.
-//! O3. `TX_GONE` and `RX_GONE` are a handle's last touch of the cell. A handle
-//!     that finds the other gone frees the cell, and needs no atomic for it.
-//! O4. `SENT` comes together with `TX_GONE`, never after `CLOSED`.
-//!
-//! So a value costs one allocation and one compare-and-swap; another one when
-//! the receiver has to be woken.
+//! # Examples
 //!
 //! ```
-//! use blitzen_sync::channel::oneshot;
+//! use blitzen::sync::oneshot;
 //!
 //! # futures::executor::block_on(async {
 //! let (tx, rx) = oneshot::channel();
@@ -31,6 +14,26 @@
 //! assert_eq!(rx.await, Ok("hello"));
 //! # });
 //! ```
+
+//             ┌──poll──► WAITING ──send──┐
+//   EMPTY ────┤                          ├──► SENT
+//             ├──────────send────────────┘
+//             └──close, drop──► CLOSED
+//
+// The four states are bits of one byte. Other bits say that a handle is gone, and
+// that the sender waits for the close.
+//
+// O1. `value` belongs to the sender until `SENT` is set, and to the receiver then.
+// O2. A waker cell belongs to its side while the `…_WAITING` bit is clear. While the
+//     bit is set, nobody writes the cell. Its side gets the waker back by clearing the
+//     bit. The other side gets it by setting `…_TAKEN`, which stays set: from then on
+//     the owner does not access the cell.
+// O3. Setting `TX_GONE` or `RX_GONE` is a handle's last access to the cell. A handle
+//     that finds the other one gone frees the cell, without another atomic operation.
+// O4. `SENT` is set together with `TX_GONE`, and never after `CLOSED`.
+//
+// So a value costs one allocation and one compare-and-swap, and another one if the
+// receiver has to be woken.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -67,20 +70,24 @@ const TX_WAITING: u8 = 1 << 6;
 /// The receiver has `tx_waker`, and is about to close.
 const TX_TAKEN: u8 = 1 << 7;
 
-/// Why there is no value.
+/// Errors of receiving.
 pub mod error {
     use std::error::Error;
     use std::fmt;
 
-    /// The sender was dropped without sending.
+    /// The error of awaiting a [`Receiver`](super::Receiver): the sender was
+    /// dropped without sending.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::oneshot;
+    /// use blitzen::sync::oneshot;
     ///
+    /// # futures::executor::block_on(async {
     /// let (tx, rx) = oneshot::channel::<u32>();
     /// drop(tx);
-    /// let error = futures::executor::block_on(rx).unwrap_err();
-    /// assert_eq!(error.to_string(), "channel closed");
+    /// assert_eq!(rx.await.unwrap_err().to_string(), "channel closed");
+    /// # });
     /// ```
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct RecvError(pub(super) ());
@@ -93,10 +100,12 @@ pub mod error {
 
     impl Error for RecvError {}
 
-    /// Why [`try_recv`](super::Receiver::try_recv) has no value.
+    /// The error of [`Receiver::try_recv`](super::Receiver::try_recv).
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::oneshot::{self, error::TryRecvError};
+    /// use blitzen::sync::oneshot::{self, error::TryRecvError};
     ///
     /// let (tx, mut rx) = oneshot::channel::<u32>();
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
@@ -105,9 +114,10 @@ pub mod error {
     /// ```
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum TryRecvError {
-        /// The value may still come.
+        /// The value has not been sent yet.
         Empty,
-        /// There will be no value, or it was taken already.
+        /// The sender was dropped without sending, or the value was received
+        /// already.
         Closed,
     }
 
@@ -123,10 +133,12 @@ pub mod error {
     impl Error for TryRecvError {}
 }
 
-/// Makes a channel for one value.
+/// Creates a channel for one value.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::oneshot;
+/// use blitzen::sync::oneshot;
 ///
 /// let (tx, mut rx) = oneshot::channel();
 /// tx.send(5).unwrap();
@@ -137,12 +149,14 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     (Sender { cell }, Receiver { cell: Some(cell) })
 }
 
-/// The end that sends, once.
+/// The sending half of a oneshot channel.
 ///
-/// Dropping it without sending wakes the receiver with an error.
+/// If it is dropped without sending, the receiver completes with an error.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::oneshot;
+/// use blitzen::sync::oneshot;
 ///
 /// let (tx, rx) = oneshot::channel();
 /// assert!(!tx.is_closed());
@@ -153,14 +167,12 @@ pub struct Sender<T> {
     cell: NonNull<OneshotCell<T>>,
 }
 
-/// The end that receives: a future of the value.
+/// The receiving half of a oneshot channel: a future of the value.
 ///
-/// # Cancel safety
-/// Waiting on `&mut receiver` may be given up at any point: the value stays
-/// in the channel.
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::oneshot;
+/// use blitzen::sync::oneshot;
 ///
 /// # futures::executor::block_on(async {
 /// let (tx, rx) = oneshot::channel();
@@ -168,6 +180,11 @@ pub struct Sender<T> {
 /// assert_eq!(rx.await, Ok(5));
 /// # });
 /// ```
+///
+/// # Cancel safety
+///
+/// Awaiting `&mut receiver` is cancel safe: if that future is dropped, the value
+/// stays in the channel.
 pub struct Receiver<T> {
     /// `None` once it has answered.
     cell: Option<NonNull<OneshotCell<T>>>,
@@ -434,13 +451,17 @@ impl<T> Sender<T> {
         unsafe { self.cell.as_ref() }
     }
 
-    /// Sends the value, and gives it back if the receiver does not want it.
+    /// Sends `value`.
     ///
-    /// `Ok` does not mean that it will be received: the receiver may be dropped
-    /// with the value still in the channel.
+    /// Returns it if the receiver was closed or dropped.
+    ///
+    /// `Ok` does not mean that the value will be received: the receiver may be dropped
+    /// before it takes it.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::oneshot;
+    /// use blitzen::sync::oneshot;
     ///
     /// let (tx, mut rx) = oneshot::channel();
     /// assert_eq!(tx.send(3), Ok(()));
@@ -473,11 +494,10 @@ impl<T> Sender<T> {
 
     /// Waits until the receiver is closed or dropped.
     ///
-    /// # Cancel safety
-    /// Nothing is lost by giving up.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::oneshot;
+    /// use blitzen::sync::oneshot;
     ///
     /// # futures::executor::block_on(async {
     /// let (mut tx, rx) = oneshot::channel::<u32>();
@@ -485,16 +505,24 @@ impl<T> Sender<T> {
     /// tx.closed().await; // nobody wants the answer: stop computing it
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe.
     pub async fn closed(&mut self) {
         poll_fn(|cx| self.poll_closed(cx)).await;
     }
 
-    /// [`closed`](Self::closed) for use inside another future. Only the last
-    /// task to ask is woken.
+    /// Polls whether the receiver was closed or dropped, as
+    /// [`closed`](Self::closed) does.
+    ///
+    /// Only the task of the last call is woken.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::task::{Context, Waker};
-    /// use blitzen_sync::channel::oneshot;
+    /// use blitzen::sync::oneshot;
     ///
     /// let mut cx = Context::from_waker(Waker::noop());
     /// let (mut tx, rx) = oneshot::channel::<u32>();
@@ -514,10 +542,12 @@ impl<T> Sender<T> {
         Poll::Ready(())
     }
 
-    /// Whether the receiver was closed or dropped.
+    /// Returns `true` if the receiver was closed or dropped.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::oneshot;
+    /// use blitzen::sync::oneshot;
     ///
     /// let (tx, rx) = oneshot::channel::<u32>();
     /// assert!(!tx.is_closed());
@@ -547,11 +577,14 @@ impl<T> Receiver<T> {
         self.cell.as_ref().map(|cell| unsafe { cell.as_ref() })
     }
 
-    /// Refuses a value that has not been sent yet; one that has can still be
-    /// received.
+    /// Closes the channel: the value can no longer be sent.
+    ///
+    /// If it was sent already, it can still be received.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::oneshot;
+    /// use blitzen::sync::oneshot;
     ///
     /// let (tx, mut rx) = oneshot::channel();
     /// rx.close();
@@ -569,10 +602,12 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Whether this receiver has given its answer: awaiting it again panics.
+    /// Returns `true` if this receiver has completed: awaiting it again panics.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::oneshot;
+    /// use blitzen::sync::oneshot;
     ///
     /// let (tx, mut rx) = oneshot::channel();
     /// tx.send(1).unwrap();
@@ -584,10 +619,12 @@ impl<T> Receiver<T> {
         self.cell.is_none()
     }
 
-    /// Whether no value is there to be received now.
+    /// Returns `true` if no value can be received now.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::oneshot;
+    /// use blitzen::sync::oneshot;
     ///
     /// let (tx, rx) = oneshot::channel();
     /// assert!(rx.is_empty());
@@ -598,10 +635,12 @@ impl<T> Receiver<T> {
         self.cell().is_none_or(|cell| cell.state() & SENT == 0)
     }
 
-    /// Takes the value if it is there.
+    /// Receives the value if it was sent, without waiting.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::oneshot::{self, error::TryRecvError};
+    /// use blitzen::sync::oneshot::{self, error::TryRecvError};
     ///
     /// let (tx, mut rx) = oneshot::channel();
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
@@ -621,18 +660,23 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Waits for the value on a thread that runs no tasks.
+    /// Receives the value, and blocks the current thread until it is sent.
     ///
-    /// # Panics
-    /// Within a runtime.
+    /// For use outside of a runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::oneshot;
+    /// use blitzen::sync::oneshot;
     ///
     /// let (tx, rx) = oneshot::channel();
     /// std::thread::spawn(move || tx.send(5));
     /// assert_eq!(rx.blocking_recv(), Ok(5));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_recv(self) -> Result<T, RecvError> {
         assert_may_block();

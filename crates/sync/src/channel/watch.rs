@@ -1,23 +1,12 @@
-//! The latest of a series of values, and news of every change.
+//! A channel that keeps the latest value, and notifies receivers of changes.
 //!
-//! ```text
-//!   state:  │ version │ WAITING │ CLOSED │
-//! ```
+//! A receiver sees the latest value only: a value that is replaced before the receiver
+//! has looked at it is lost.
 //!
-//! A receiver remembers the version it has seen; the value has changed for it
-//! when the version is another. Values in between are not kept.
-//!
-//! V1. The version is changed while the value is locked for writing, so whoever
-//!     has it locked for reading reads the version that belongs to it.
-//! V2. `WAITING` is set, under the lock of `changing`, by whoever queues there,
-//!     by an exchange that fails if the version has moved; and cleared, under
-//!     the same lock, by whoever finds the queue empty.
-//!
-//! So a change finds out in one operation whether somebody waits for it, and
-//! without waiters touches no queue.
+//! # Examples
 //!
 //! ```
-//! use blitzen_sync::channel::watch;
+//! use blitzen::sync::watch;
 //!
 //! # futures::executor::block_on(async {
 //! let (tx, mut rx) = watch::channel("starting");
@@ -26,6 +15,20 @@
 //! assert_eq!(*rx.borrow_and_update(), "ready");
 //! # });
 //! ```
+
+//   state:  │ version │ WAITING │ CLOSED │
+//
+// A receiver remembers the version it has seen. The value has changed for it if the
+// current version is another one.
+//
+// V1. The version is changed while the value is locked for writing, so a thread that
+//     holds the read lock reads the version that belongs to the value.
+// V2. `WAITING` is set by a receiver that joins `changing`, under the lock of that
+//     queue, by an exchange that fails if the version has changed. It is cleared under
+//     the same lock when the queue is empty.
+//
+// So a sender learns from the operation that changes the version whether a receiver
+// waits, and without waiters it does not lock the queue.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -45,15 +48,19 @@ use self::error::{RecvError, SendError};
 use super::wait_until::{QueueEntry, wait_until, wake_all_waiters};
 use crate::wait_queue::{Outcome, WaitQueue};
 
-/// What sending and waiting may answer.
+/// Errors of sending and receiving.
 pub mod error {
     use std::error::Error;
     use std::fmt;
 
-    /// There is no receiver; here is the value.
+    /// The error of [`Sender::send`](super::Sender::send): there is no receiver.
+    ///
+    /// Contains the value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, rx) = watch::channel(1);
     /// drop(rx);
@@ -76,10 +83,12 @@ pub mod error {
 
     impl<T> Error for SendError<T> {}
 
-    /// All senders are gone.
+    /// The error of waiting for a change: all senders were dropped.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = watch::channel(1);
@@ -105,10 +114,12 @@ const WAITING: usize = 2;
 /// One version further.
 const VERSION: usize = 4;
 
-/// Makes a channel with its first value, which counts as seen.
+/// Creates a channel with the value `init`, which the receiver has seen.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::watch;
+/// use blitzen::sync::watch;
 ///
 /// let (tx, rx) = watch::channel(1);
 /// assert_eq!(*rx.borrow(), 1);
@@ -122,10 +133,14 @@ pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
     (sender, receiver)
 }
 
-/// The end that changes the value; may be cloned.
+/// The sending half of a watch channel.
+///
+/// Can be cloned.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::watch;
+/// use blitzen::sync::watch;
 ///
 /// let (tx, rx) = watch::channel(1);
 /// tx.send_modify(|value| *value += 1);
@@ -135,10 +150,14 @@ pub struct Sender<T> {
     shared: Arc<WatchShared<T>>,
 }
 
-/// The end that sees the value; may be cloned.
+/// The receiving half of a watch channel.
+///
+/// Can be cloned.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::watch;
+/// use blitzen::sync::watch;
 ///
 /// let (tx, mut rx) = watch::channel(1);
 /// tx.send(2).unwrap();
@@ -151,11 +170,15 @@ pub struct Receiver<T> {
     seen: usize,
 }
 
-/// The value, locked for reading: senders wait for it. Do not keep it across an
-/// await, nor call a sender of the same channel while it is there.
+/// A borrowed value of a watch channel.
+///
+/// It holds a read lock: do not keep it across an `.await`, and do not send into
+/// the same channel while it exists.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::watch;
+/// use blitzen::sync::watch;
 ///
 /// let (_tx, rx) = watch::channel(vec![1, 2]);
 /// let numbers = rx.borrow();
@@ -271,10 +294,12 @@ impl<T> WatchShared<T> {
 }
 
 impl<T> Sender<T> {
-    /// Makes a channel without a receiver.
+    /// Creates a channel without a receiver.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch::Sender;
+    /// use blitzen::sync::watch::Sender;
     ///
     /// let tx = Sender::new(1);
     /// assert!(tx.is_closed());
@@ -293,14 +318,12 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Replaces the value and tells the receivers.
+    /// Replaces the value with `value`, and notifies the receivers.
     ///
-    /// # Errors
-    /// If there is none; the error has the value, and the old one stays.
-    /// [`send_replace`](Self::send_replace) does not mind.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, rx) = watch::channel(1);
     /// tx.send(2).unwrap();
@@ -308,6 +331,11 @@ impl<T> Sender<T> {
     /// drop(rx);
     /// assert!(tx.send(3).is_err());
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no receiver. The error contains `value`, and the old value
+    /// stays. [`send_replace`](Self::send_replace) works without receivers.
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         if self.is_closed() {
             return Err(SendError(value));
@@ -316,12 +344,15 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Changes the value in place and tells the receivers.
+    /// Modifies the value in place with `modify`, and notifies the receivers.
     ///
-    /// If the closure panics, what it has left is the value, and nobody is told.
+    /// If `modify` panics, the value stays as `modify` has left it, and the receivers
+    /// are not notified.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, rx) = watch::channel(vec![1]);
     /// tx.send_modify(|list| list.push(2));
@@ -337,11 +368,15 @@ impl<T> Sender<T> {
         });
     }
 
-    /// Changes the value in place, and tells the receivers if the closure says
-    /// that it has; returns what it says.
+    /// Modifies the value in place with `modify`, and notifies the receivers if
+    /// `modify` returns `true`.
+    ///
+    /// Returns what `modify` returned.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, rx) = watch::channel(1);
     /// let at_least = |least: i32| {
@@ -372,10 +407,13 @@ impl<T> Sender<T> {
         true
     }
 
-    /// Replaces the value, tells the receivers, if any, and returns the old one.
+    /// Replaces the value with `value`, notifies the receivers, if any, and returns
+    /// the old value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch::Sender;
+    /// use blitzen::sync::watch::Sender;
     ///
     /// let tx = Sender::new(1);
     /// assert_eq!(tx.send_replace(2), 1);
@@ -386,10 +424,14 @@ impl<T> Sender<T> {
         value
     }
 
-    /// The value. Senders wait while it is borrowed.
+    /// Borrows the current value.
+    ///
+    /// Senders wait while it is borrowed.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, _rx) = watch::channel(1);
     /// assert_eq!(*tx.borrow(), 1);
@@ -401,10 +443,12 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Whether there is no receiver.
+    /// Returns `true` if there is no receiver.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, rx) = watch::channel(1);
     /// assert!(!tx.is_closed());
@@ -415,13 +459,12 @@ impl<T> Sender<T> {
         self.receiver_count() == 0
     }
 
-    /// Waits until there is no receiver.
+    /// Waits until all receivers are dropped.
     ///
-    /// # Cancel safety
-    /// Nothing is lost by giving up.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, rx) = watch::channel(1);
@@ -429,14 +472,20 @@ impl<T> Sender<T> {
     /// tx.closed().await; // nobody looks: stop computing
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe.
     pub async fn closed(&self) {
         wait_until(&self.shared.closing, || self.is_closed()).await;
     }
 
-    /// Makes a receiver that has seen the present value.
+    /// Creates a receiver that has seen the current value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch::Sender;
+    /// use blitzen::sync::watch::Sender;
     ///
     /// let tx = Sender::new(1);
     /// let rx = tx.subscribe();
@@ -446,10 +495,12 @@ impl<T> Sender<T> {
         WatchShared::subscribe(&self.shared, version(self.shared.state()))
     }
 
-    /// How many receivers there are.
+    /// Returns the number of receivers.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, _rx) = watch::channel(1);
     /// assert_eq!(tx.receiver_count(), 1);
@@ -458,10 +509,12 @@ impl<T> Sender<T> {
         self.shared.receivers()
     }
 
-    /// How many senders there are.
+    /// Returns the number of senders.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, _rx) = watch::channel(1);
     /// let _other = tx.clone();
@@ -471,10 +524,12 @@ impl<T> Sender<T> {
         self.shared.senders.load(Relaxed)
     }
 
-    /// Whether both senders belong to one channel.
+    /// Returns `true` if `self` and `other` send into the same channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, _rx) = watch::channel(1);
     /// let (other, _rx) = watch::channel(1);
@@ -522,11 +577,14 @@ impl<T: fmt::Debug> fmt::Debug for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The value, which does not count as seen by that. Senders wait while it is
-    /// borrowed.
+    /// Borrows the current value, without marking it as seen.
+    ///
+    /// Senders wait while it is borrowed.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, rx) = watch::channel(1);
     /// tx.send(2).unwrap();
@@ -541,11 +599,14 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// The value, which counts as seen from now on. Senders wait while it is
-    /// borrowed.
+    /// Borrows the current value, and marks it as seen.
+    ///
+    /// Senders wait while it is borrowed.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, mut rx) = watch::channel(1);
     /// tx.send(2).unwrap();
@@ -561,13 +622,12 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Whether there is a value not seen yet.
+    /// Returns `true` if this receiver has not seen the current value.
     ///
-    /// # Errors
-    /// If all senders are gone, whatever has been seen.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, rx) = watch::channel(1);
     /// tx.send(2).unwrap();
@@ -575,6 +635,10 @@ impl<T> Receiver<T> {
     /// drop(tx);
     /// assert!(rx.has_changed().is_err());
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails if all senders were dropped.
     pub fn has_changed(&self) -> Result<bool, RecvError> {
         let state = self.shared.state();
         match is_closed(state) {
@@ -583,10 +647,12 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Makes the present value count as not seen.
+    /// Marks the current value as not seen.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// # futures::executor::block_on(async {
     /// let (_tx, mut rx) = watch::channel(1);
@@ -599,10 +665,12 @@ impl<T> Receiver<T> {
         self.seen = version(self.shared.state().wrapping_sub(VERSION));
     }
 
-    /// Makes the present value count as seen.
+    /// Marks the current value as seen.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, mut rx) = watch::channel(1);
     /// tx.send(2).unwrap();
@@ -613,17 +681,14 @@ impl<T> Receiver<T> {
         self.seen = version(self.shared.state());
     }
 
-    /// Waits for a value not seen yet, which then counts as seen. At once if
-    /// there is one.
+    /// Waits for a value that this receiver has not seen, and marks it as seen.
     ///
-    /// # Errors
-    /// If the last value has been seen, and all senders are gone.
+    /// Returns at once if the current value has not been seen.
     ///
-    /// # Cancel safety
-    /// Dropped before it is ready, it has marked nothing as seen.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = watch::channel(1);
@@ -632,6 +697,15 @@ impl<T> Receiver<T> {
     /// assert_eq!(*rx.borrow(), 2);
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe: if the future is dropped, no value has been
+    /// marked as seen.
+    ///
+    /// # Errors
+    ///
+    /// Fails if all senders were dropped, and the last value has been seen.
     pub async fn changed(&mut self) -> Result<(), RecvError> {
         let shared = &*self.shared;
         let seen = &mut self.seen;
@@ -658,18 +732,14 @@ impl<T> Receiver<T> {
         .await
     }
 
-    /// Waits for a value of which the closure says yes, be it the present one;
-    /// it counts as seen.
+    /// Waits for a value for which `wanted` returns `true`, and marks it as seen.
     ///
-    /// # Errors
-    /// If the closure says no to the last value, and all senders are gone.
+    /// Returns at once if the current value is one.
     ///
-    /// # Cancel safety
-    /// Dropped before it is ready, it may have marked values as seen to which
-    /// the closure said no.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = watch::channel(1);
@@ -678,6 +748,16 @@ impl<T> Receiver<T> {
     /// assert!(*value > 5);
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe. If the future is dropped, values for which
+    /// `wanted` returned `false` have been marked as seen.
+    ///
+    /// # Errors
+    ///
+    /// Fails if all senders were dropped, and `wanted` returns `false` for the last
+    /// value.
     pub async fn wait_for(
         &mut self,
         mut wanted: impl FnMut(&T) -> bool,
@@ -712,10 +792,12 @@ impl<T> Receiver<T> {
         .await
     }
 
-    /// Whether both receivers belong to one channel.
+    /// Returns `true` if `self` and `other` receive from the same channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (_tx, rx) = watch::channel(1);
     /// assert!(rx.same_channel(&rx.clone()));
@@ -724,10 +806,12 @@ impl<T> Receiver<T> {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Whether all senders are gone.
+    /// Returns `true` if all senders were dropped.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, rx) = watch::channel(1);
     /// assert!(!rx.is_closed());
@@ -767,11 +851,14 @@ impl<T: fmt::Debug> fmt::Debug for Receiver<T> {
 }
 
 impl<T> Ref<'_, T> {
-    /// Whether the receiver that it was borrowed from had not seen the value.
-    /// False if it was borrowed from a sender.
+    /// Returns `true` if the receiver had not seen the value before.
+    ///
+    /// Returns `false` if the value was borrowed from a sender.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::watch;
+    /// use blitzen::sync::watch;
     ///
     /// let (tx, mut rx) = watch::channel(1);
     /// tx.send(2).unwrap();

@@ -8,15 +8,17 @@ use std::ops::{Deref, DerefMut};
 use super::Mutex;
 use crate::batch_semaphore::BatchSemaphore;
 
-/// The lock of a [`Mutex`], held until this is dropped.
+/// A guard of a [`Mutex`], which unlocks it when dropped.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::Mutex;
+/// use blitzen::sync::Mutex;
 /// let mutex = Mutex::new(vec![1]);
 /// let mut guard = mutex.try_lock()?;
 /// guard.push(2);
 /// assert_eq!(*guard, [1, 2]);
-/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// # Ok::<(), blitzen::sync::TryLockError>(())
 /// ```
 #[must_use = "the mutex unlocks at once if this is not held"]
 #[clippy::has_significant_drop]
@@ -37,16 +39,18 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         }
     }
 
-    /// A guard of a part of the value.
+    /// Makes a guard of a component of the locked value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{Mutex, MutexGuard};
+    /// use blitzen::sync::{Mutex, MutexGuard};
     /// let mutex = Mutex::new((1, "one"));
     /// let mut number = MutexGuard::map(mutex.try_lock()?, |pair| &mut pair.0);
     /// *number = 2;
     /// drop(number);
     /// assert_eq!(*mutex.try_lock()?, (2, "one"));
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn map<U, F>(mut this: Self, f: F) -> MappedMutexGuard<'a, U>
     where
@@ -58,19 +62,22 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         MappedMutexGuard::new(&this.mutex.semaphore, value)
     }
 
-    /// A guard of a part of the value, if it has that part.
+    /// Makes a guard of a component of the locked value, if `f` returns one.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{Mutex, MutexGuard};
+    /// use blitzen::sync::{Mutex, MutexGuard};
     /// let mutex = Mutex::new(vec![1]);
     /// let guard = MutexGuard::try_map(mutex.try_lock()?, |list| list.get_mut(5)).unwrap_err();
     /// let first = MutexGuard::try_map(guard, |list| list.first_mut()).unwrap();
     /// assert_eq!(*first, 1);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// Hands the guard back where `f` finds nothing.
+    ///
+    /// Returns the guard if `f` returns `None`.
     pub fn try_map<U, F>(mut this: Self, f: F) -> Result<MappedMutexGuard<'a, U>, Self>
     where
         U: ?Sized,
@@ -84,10 +91,12 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         Ok(MappedMutexGuard::new(&this.mutex.semaphore, value))
     }
 
-    /// The mutex this guard locks.
+    /// Returns the mutex of `this`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{Mutex, MutexGuard};
+    /// use blitzen::sync::{Mutex, MutexGuard};
     /// # futures::executor::block_on(async {
     /// let mutex = Mutex::new(1);
     /// let guard = mutex.lock().await;
@@ -138,15 +147,18 @@ impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
     }
 }
 
-/// The lock of a [`Mutex`], for the use of a part of its value.
+/// A guard of a component of the value of a [`Mutex`], created by
+/// [`MutexGuard::map`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::{MappedMutexGuard, Mutex, MutexGuard};
+/// use blitzen::sync::{MappedMutexGuard, Mutex, MutexGuard};
 /// let mutex = Mutex::new((1, [2, 3]));
 /// let guard: MappedMutexGuard<'_, [i32; 2]> =
 ///     MutexGuard::map(mutex.try_lock()?, |value| &mut value.1);
 /// assert_eq!(*guard, [2, 3]);
-/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// # Ok::<(), blitzen::sync::TryLockError>(())
 /// ```
 #[must_use = "the mutex unlocks at once if this is not held"]
 #[clippy::has_significant_drop]
@@ -172,15 +184,17 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
         }
     }
 
-    /// A guard of a part of the part.
+    /// Makes a guard of a component of the locked value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{MappedMutexGuard, Mutex, MutexGuard};
+    /// use blitzen::sync::{MappedMutexGuard, Mutex, MutexGuard};
     /// let mutex = Mutex::new((1, [2, 3]));
     /// let pair = MutexGuard::map(mutex.try_lock()?, |value| &mut value.1);
     /// let last = MappedMutexGuard::map(pair, |pair| &mut pair[1]);
     /// assert_eq!(*last, 3);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn map<U, F>(mut this: Self, f: F) -> MappedMutexGuard<'a, U>
     where
@@ -192,19 +206,22 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
         MappedMutexGuard::new(this.semaphore, value)
     }
 
-    /// A guard of a part of the part, if there is one.
+    /// Makes a guard of a component of the locked value, if `f` returns one.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{MappedMutexGuard, Mutex, MutexGuard};
+    /// use blitzen::sync::{MappedMutexGuard, Mutex, MutexGuard};
     /// let mutex = Mutex::new((1, vec![2]));
     /// let list = MutexGuard::map(mutex.try_lock()?, |value| &mut value.1);
     /// let list = MappedMutexGuard::try_map(list, |list| list.get_mut(9)).unwrap_err();
     /// assert_eq!(*list, [2]);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// Hands the guard back where `f` finds nothing.
+    ///
+    /// Returns the guard if `f` returns `None`.
     pub fn try_map<U, F>(mut this: Self, f: F) -> Result<MappedMutexGuard<'a, U>, Self>
     where
         U: ?Sized,

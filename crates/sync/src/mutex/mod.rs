@@ -18,18 +18,20 @@ use crate::semaphore::AcquireError;
 pub use guard::{MappedMutexGuard, MutexGuard};
 pub use owned_guard::{OwnedMappedMutexGuard, OwnedMutexGuard};
 
-/// A value that one task at a time may use, also across an `.await`.
+/// An asynchronous mutex: one task at a time may use the value, also across an
+/// `.await`.
 ///
-/// Tasks get the lock in the order in which they asked for it. There is no
-/// poison: a task that panics unlocks.
+/// Tasks get the lock in the order in which they asked for it. The mutex is not
+/// poisoned: a guard that is dropped by a panic unlocks it.
 ///
-/// A future of [`lock`](Self::lock) that waits may be handed the lock at any
-/// moment, and then holds it: keep on polling it, or drop it. One that is kept
-/// unpolled, say as a branch of a `select!` that another branch has won, locks
-/// everybody out.
+/// A waiting future of [`lock`](Self::lock) may be granted the lock at any moment, and
+/// then holds it. Keep polling it, or drop it: a future that is kept but not polled,
+/// such as the losing branch of a `select!`, blocks all other tasks.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::Mutex;
+/// use blitzen::sync::Mutex;
 ///
 /// # futures::executor::block_on(async {
 /// let count = Mutex::new(0);
@@ -52,13 +54,15 @@ unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 impl<T: ?Sized> Mutex<T> {
-    /// An unlocked mutex.
+    /// Creates an unlocked mutex.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Mutex;
+    /// use blitzen::sync::Mutex;
     /// let mutex = Mutex::new(5);
     /// assert_eq!(*mutex.try_lock()?, 5);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn new(t: T) -> Self
     where
@@ -71,13 +75,15 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     const_unless_loom! {
-        /// [`new`](Self::new) for a `static`.
+        /// Creates an unlocked mutex, for use in a `static`.
+        ///
+        /// # Examples
         ///
         /// ```
-        /// use blitzen_sync::Mutex;
+        /// use blitzen::sync::Mutex;
         /// static NAMES: Mutex<Vec<String>> = Mutex::const_new(Vec::new());
         /// assert!(NAMES.try_lock()?.is_empty());
-        /// # Ok::<(), blitzen_sync::TryLockError>(())
+        /// # Ok::<(), blitzen::sync::TryLockError>(())
         /// ```
         pub fn const_new(t: T) -> Self
         where
@@ -90,10 +96,14 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// Waits for the lock.
+    /// Locks the mutex.
+    ///
+    /// Waits until it is unlocked.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Mutex;
+    /// use blitzen::sync::Mutex;
     /// # futures::executor::block_on(async {
     /// let mutex = Mutex::new(1);
     /// *mutex.lock().await = 2;
@@ -102,19 +112,24 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future gives up its place in the queue; a lock already granted
-    /// goes to the next.
+    ///
+    /// If the future is dropped, it loses its place in the queue. A lock that it
+    /// was granted goes to the next waiter.
     #[inline]
     pub fn lock(&self) -> impl Future<Output = MutexGuard<'_, T>> {
         AcquireFuture::new(LockTarget(self))
     }
 
-    /// Waits for the lock, with a guard that keeps the mutex alive and so may
-    /// move to another task.
+    /// Locks the mutex, with a guard that owns an `Arc` of it and can move to
+    /// another task.
+    ///
+    /// Waits until it is unlocked.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::Mutex;
+    /// use blitzen::sync::Mutex;
     /// # futures::executor::block_on(async {
     /// let mutex = Arc::new(Mutex::new(1));
     /// let mut guard = mutex.clone().lock_owned().await;
@@ -124,25 +139,29 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     ///
     /// # Cancel safety
+    ///
     /// As for [`lock`](Self::lock).
     #[inline]
     pub fn lock_owned(self: Arc<Self>) -> impl Future<Output = OwnedMutexGuard<T>> {
         AcquireFuture::new(OwnedLockTarget(self))
     }
 
-    /// Takes the lock if nobody holds it or waits for it.
+    /// Locks the mutex if it is unlocked and no task waits for it.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Mutex;
+    /// use blitzen::sync::Mutex;
     /// let mutex = Mutex::new(1);
     /// let guard = mutex.try_lock()?;
     /// assert!(mutex.try_lock().is_err());
     /// # drop(guard);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// If somebody does.
+    ///
+    /// Fails if the lock is taken, or a task waits for it.
     #[inline]
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
         match self.semaphore.try_acquire(1) {
@@ -151,20 +170,24 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// [`try_lock`](Self::try_lock) with a guard that keeps the mutex alive.
+    /// Locks the mutex as [`try_lock`](Self::try_lock) does, with a guard that owns
+    /// an `Arc` of it.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::Mutex;
+    /// use blitzen::sync::Mutex;
     /// let mutex = Arc::new(Mutex::new(1));
     /// let guard = mutex.clone().try_lock_owned()?;
     /// assert!(mutex.try_lock_owned().is_err());
     /// # drop(guard);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// If somebody holds the lock or waits for it.
+    ///
+    /// Fails if the lock is taken, or a task waits for it.
     #[inline]
     pub fn try_lock_owned(self: Arc<Self>) -> Result<OwnedMutexGuard<T>, TryLockError> {
         match self.semaphore.try_acquire(1) {
@@ -173,46 +196,57 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// Blocks the thread until it has the lock.
+    /// Locks the mutex, and blocks the current thread until it is unlocked.
+    ///
+    /// For use outside of a runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Mutex;
+    /// use blitzen::sync::Mutex;
     /// let mutex = Mutex::new(1);
     /// *mutex.blocking_lock() += 1;
     /// assert_eq!(mutex.into_inner(), 2);
     /// ```
     ///
     /// # Panics
-    /// On a thread that drives tasks.
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_lock(&self) -> MutexGuard<'_, T> {
         assert_may_block();
         block_on(self.lock())
     }
 
-    /// [`blocking_lock`](Self::blocking_lock) with a guard that keeps the mutex
-    /// alive.
+    /// Locks the mutex as [`blocking_lock`](Self::blocking_lock) does, with a guard
+    /// that owns an `Arc` of it.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::Mutex;
+    /// use blitzen::sync::Mutex;
     /// let mutex = Arc::new(Mutex::new(1));
     /// *mutex.clone().blocking_lock_owned() += 1;
     /// assert_eq!(*mutex.blocking_lock(), 2);
     /// ```
     ///
     /// # Panics
-    /// On a thread that drives tasks.
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_lock_owned(self: Arc<Self>) -> OwnedMutexGuard<T> {
         assert_may_block();
         block_on(self.lock_owned())
     }
 
-    /// The value, without locking: `&mut` proves that nobody else can.
+    /// Returns a reference to the value, without locking: `&mut self` proves that
+    /// nobody else uses it.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Mutex;
+    /// use blitzen::sync::Mutex;
     /// let mut mutex = Mutex::new(1);
     /// *mutex.get_mut() = 2;
     /// assert_eq!(mutex.into_inner(), 2);
@@ -221,10 +255,12 @@ impl<T: ?Sized> Mutex<T> {
         self.value.get_mut()
     }
 
-    /// Unwraps the value.
+    /// Returns the value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Mutex;
+    /// use blitzen::sync::Mutex;
     /// assert_eq!(Mutex::new(7).into_inner(), 7);
     /// ```
     pub fn into_inner(self) -> T
@@ -264,14 +300,16 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// The lock could not be had at once.
+/// The error of `try_lock`, `try_read` and `try_write`: the lock is taken.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::Mutex;
+/// use blitzen::sync::Mutex;
 /// let mutex = Mutex::new(1);
 /// let _guard = mutex.try_lock()?;
 /// assert_eq!(mutex.try_lock().unwrap_err().to_string(), "operation would block");
-/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// # Ok::<(), blitzen::sync::TryLockError>(())
 /// ```
 #[derive(Debug)]
 pub struct TryLockError(());

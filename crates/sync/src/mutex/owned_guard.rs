@@ -8,16 +8,18 @@ use std::sync::Arc;
 
 use super::Mutex;
 
-/// The lock of a [`Mutex`] that this keeps alive, held until it is dropped.
+/// A guard that owns an `Arc` of its [`Mutex`], and unlocks it when dropped.
+///
+/// # Examples
 ///
 /// ```
 /// use std::sync::Arc;
-/// use blitzen_sync::Mutex;
+/// use blitzen::sync::Mutex;
 /// let mutex = Arc::new(Mutex::new(1));
 /// let mut guard = mutex.clone().try_lock_owned()?;
 /// std::thread::spawn(move || *guard = 2).join().unwrap();
 /// assert_eq!(*mutex.try_lock()?, 2);
-/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// # Ok::<(), blitzen::sync::TryLockError>(())
 /// ```
 #[clippy::has_significant_drop]
 pub struct OwnedMutexGuard<T: ?Sized> {
@@ -44,17 +46,19 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
         unsafe { std::ptr::read(&this.mutex) }
     }
 
-    /// A guard of a part of the value.
+    /// Makes a guard of a component of the locked value.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{Mutex, OwnedMutexGuard};
+    /// use blitzen::sync::{Mutex, OwnedMutexGuard};
     /// let mutex = Arc::new(Mutex::new((1, "one")));
     /// let mut number = OwnedMutexGuard::map(mutex.clone().try_lock_owned()?, |pair| &mut pair.0);
     /// *number = 2;
     /// drop(number);
     /// assert_eq!(*mutex.try_lock()?, (2, "one"));
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn map<U, F>(mut this: Self, f: F) -> OwnedMappedMutexGuard<T, U>
     where
@@ -68,20 +72,23 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
         }
     }
 
-    /// A guard of a part of the value, if it has that part.
+    /// Makes a guard of a component of the locked value, if `f` returns one.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{Mutex, OwnedMutexGuard};
+    /// use blitzen::sync::{Mutex, OwnedMutexGuard};
     /// let guard = Arc::new(Mutex::new(vec![1])).try_lock_owned()?;
     /// let guard = OwnedMutexGuard::try_map(guard, |list| list.get_mut(5)).unwrap_err();
     /// let first = OwnedMutexGuard::try_map(guard, |list| list.first_mut()).unwrap();
     /// assert_eq!(*first, 1);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// Hands the guard back where `f` finds nothing.
+    ///
+    /// Returns the guard if `f` returns `None`.
     pub fn try_map<U, F>(mut this: Self, f: F) -> Result<OwnedMappedMutexGuard<T, U>, Self>
     where
         U: ?Sized,
@@ -97,15 +104,17 @@ impl<T: ?Sized> OwnedMutexGuard<T> {
         })
     }
 
-    /// The mutex this guard locks.
+    /// Returns the mutex of `this`.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{Mutex, OwnedMutexGuard};
+    /// use blitzen::sync::{Mutex, OwnedMutexGuard};
     /// let mutex = Arc::new(Mutex::new(1));
     /// let guard = mutex.clone().try_lock_owned()?;
     /// assert!(Arc::ptr_eq(OwnedMutexGuard::mutex(&guard), &mutex));
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn mutex(this: &Self) -> &Arc<Mutex<T>> {
         &this.mutex
@@ -149,17 +158,19 @@ impl<T: ?Sized + fmt::Display> fmt::Display for OwnedMutexGuard<T> {
     }
 }
 
-/// The lock of a [`Mutex`] that this keeps alive, for the use of a part of its
-/// value.
+/// A guard of a component of the value of a [`Mutex`], of which it owns an `Arc`;
+/// created by [`OwnedMutexGuard::map`].
+///
+/// # Examples
 ///
 /// ```
 /// use std::sync::Arc;
-/// use blitzen_sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
+/// use blitzen::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
 /// let guard = Arc::new(Mutex::new((1, "one"))).try_lock_owned()?;
 /// let number: OwnedMappedMutexGuard<(i32, &str), i32> =
 ///     OwnedMutexGuard::map(guard, |pair| &mut pair.0);
 /// assert_eq!(*number, 1);
-/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// # Ok::<(), blitzen::sync::TryLockError>(())
 /// ```
 #[must_use = "the mutex unlocks at once if this is not held"]
 #[clippy::has_significant_drop]
@@ -189,16 +200,18 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
         unsafe { std::ptr::read(&this.mutex) }
     }
 
-    /// A guard of a part of the part.
+    /// Makes a guard of a component of the locked value.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
+    /// use blitzen::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
     /// let guard = Arc::new(Mutex::new((1, [2, 3]))).try_lock_owned()?;
     /// let pair = OwnedMutexGuard::map(guard, |value| &mut value.1);
     /// let last = OwnedMappedMutexGuard::map(pair, |pair| &mut pair[1]);
     /// assert_eq!(*last, 3);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn map<S, F>(mut this: Self, f: F) -> OwnedMappedMutexGuard<T, S>
     where
@@ -212,20 +225,23 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
         }
     }
 
-    /// A guard of a part of the part, if there is one.
+    /// Makes a guard of a component of the locked value, if `f` returns one.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
+    /// use blitzen::sync::{Mutex, OwnedMappedMutexGuard, OwnedMutexGuard};
     /// let guard = Arc::new(Mutex::new((1, vec![2]))).try_lock_owned()?;
     /// let list = OwnedMutexGuard::map(guard, |value| &mut value.1);
     /// let list = OwnedMappedMutexGuard::try_map(list, |list| list.get_mut(9)).unwrap_err();
     /// assert_eq!(*list, [2]);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// Hands the guard back where `f` finds nothing.
+    ///
+    /// Returns the guard if `f` returns `None`.
     pub fn try_map<S, F>(mut this: Self, f: F) -> Result<OwnedMappedMutexGuard<T, S>, Self>
     where
         S: ?Sized,

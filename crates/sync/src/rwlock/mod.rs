@@ -26,15 +26,18 @@ pub use write::{RwLockMappedWriteGuard, RwLockWriteGuard};
 /// The most readers a lock admits at once.
 const MAX_READERS: u32 = u32::MAX >> 3;
 
-/// A value that many tasks may read at once, or one may change.
+/// An asynchronous reader-writer lock: many tasks may read the value at once, or
+/// one may write it.
 ///
-/// Tasks get the lock in the order in which they asked for it: once a writer
-/// waits, readers that come later wait behind it, so that neither side starves.
-/// For the same reason a task that reads must not ask to read again before it
-/// has let go: with a writer between the two it would wait for itself.
+/// Tasks get the lock in the order in which they asked for it: readers that come after
+/// a waiting writer wait behind it, so neither side starves. A task that holds a read
+/// guard must therefore not lock for reading again: with a writer queued in between, it
+/// would wait for itself.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::RwLock;
+/// use blitzen::sync::RwLock;
 ///
 /// # futures::executor::block_on(async {
 /// let lock = RwLock::new(5);
@@ -60,12 +63,14 @@ unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
 impl<T: ?Sized> RwLock<T> {
-    /// An unlocked lock.
+    /// Creates an unlocked lock.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// assert_eq!(*RwLock::new(5).try_read()?, 5);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn new(value: T) -> Self
     where
@@ -78,19 +83,22 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// A lock that admits at most so many readers at once.
+    /// Creates an unlocked lock that admits at most `max_reads` readers at once.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// let lock = RwLock::with_max_readers(5, 1);
     /// let reader = lock.try_read()?;
     /// assert!(lock.try_read().is_err());
     /// # drop(reader);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Panics
-    /// If `max_reads` is 0, or more than `u32::MAX >> 3`.
+    ///
+    /// Panics if `max_reads` is 0, or greater than `u32::MAX >> 3`.
     #[track_caller]
     pub fn with_max_readers(value: T, max_reads: u32) -> Self
     where
@@ -109,13 +117,15 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     const_unless_loom! {
-        /// [`new`](Self::new) for a `static`.
+        /// Creates an unlocked lock, for use in a `static`.
+        ///
+        /// # Examples
         ///
         /// ```
-        /// use blitzen_sync::RwLock;
+        /// use blitzen::sync::RwLock;
         /// static LIMIT: RwLock<u32> = RwLock::const_new(5);
         /// assert_eq!(*LIMIT.try_read()?, 5);
-        /// # Ok::<(), blitzen_sync::TryLockError>(())
+        /// # Ok::<(), blitzen::sync::TryLockError>(())
         /// ```
         pub fn const_new(value: T) -> Self
         where
@@ -130,17 +140,21 @@ impl<T: ?Sized> RwLock<T> {
     }
 
     const_unless_loom! {
-        /// [`with_max_readers`](Self::with_max_readers) for a `static`.
+        /// Creates an unlocked lock that admits at most `max_reads` readers at
+        /// once, for use in a `static`.
+        ///
+        /// # Examples
         ///
         /// ```
-        /// use blitzen_sync::RwLock;
+        /// use blitzen::sync::RwLock;
         /// static LIMIT: RwLock<u32> = RwLock::const_with_max_readers(5, 64);
         /// assert_eq!(*LIMIT.try_read()?, 5);
-        /// # Ok::<(), blitzen_sync::TryLockError>(())
+        /// # Ok::<(), blitzen::sync::TryLockError>(())
         /// ```
         ///
         /// # Panics
-        /// If `max_reads` is 0, or more than `u32::MAX >> 3`.
+        ///
+        /// Panics if `max_reads` is 0, or greater than `u32::MAX >> 3`.
         #[track_caller]
         pub fn const_with_max_readers(value: T, max_reads: u32) -> Self
         where
@@ -162,10 +176,14 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Waits until it may read.
+    /// Locks for reading.
+    ///
+    /// Waits while a task writes, or waits to write.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// # futures::executor::block_on(async {
     /// let lock = RwLock::new(5);
     /// assert_eq!(*lock.read().await, 5);
@@ -173,19 +191,22 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future gives up its place in the queue; a lock already granted
-    /// goes to the next.
+    ///
+    /// If the future is dropped, it loses its place in the queue. A lock that it
+    /// was granted goes to the next waiter.
     #[inline]
     pub fn read(&self) -> impl Future<Output = RwLockReadGuard<'_, T>> {
         AcquireFuture::new(ReadTarget(self))
     }
 
-    /// Waits until it may read, with a guard that keeps the lock alive and so
-    /// may move to another task.
+    /// Locks for reading as [`read`](Self::read) does, with a guard that owns an
+    /// `Arc` of the lock and can move to another task.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// # futures::executor::block_on(async {
     /// let lock = Arc::new(RwLock::new(5));
     /// let guard = lock.clone().read_owned().await;
@@ -194,26 +215,30 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     ///
     /// # Cancel safety
+    ///
     /// As for [`read`](Self::read).
     #[inline]
     pub fn read_owned(self: Arc<Self>) -> impl Future<Output = OwnedRwLockReadGuard<T>> {
         AcquireFuture::new(OwnedReadTarget(self))
     }
 
-    /// Reads if nobody writes or waits.
+    /// Locks for reading, if no task writes or waits.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// let lock = RwLock::new(5);
     /// let writer = lock.try_write()?;
     /// assert!(lock.try_read().is_err());
     /// drop(writer);
     /// assert_eq!(*lock.try_read()?, 5);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// If somebody does.
+    ///
+    /// Fails if the lock is taken, or a task waits for it.
     #[inline]
     pub fn try_read(&self) -> Result<RwLockReadGuard<'_, T>, TryLockError> {
         match self.semaphore.try_acquire(1) {
@@ -222,18 +247,22 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// [`try_read`](Self::try_read) with a guard that keeps the lock alive.
+    /// Locks for reading as [`try_read`](Self::try_read) does, with a guard that
+    /// owns an `Arc` of the lock.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// let lock = Arc::new(RwLock::new(5));
     /// assert_eq!(*lock.try_read_owned()?, 5);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// If somebody writes or waits.
+    ///
+    /// Fails if a task writes or waits.
     #[inline]
     pub fn try_read_owned(self: Arc<Self>) -> Result<OwnedRwLockReadGuard<T>, TryLockError> {
         match self.semaphore.try_acquire(1) {
@@ -242,25 +271,34 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Blocks the thread until it may read.
+    /// Locks for reading, and blocks the current thread until it can.
+    ///
+    /// For use outside of a runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// assert_eq!(*RwLock::new(5).blocking_read(), 5);
     /// ```
     ///
     /// # Panics
-    /// On a thread that drives tasks.
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_read(&self) -> RwLockReadGuard<'_, T> {
         assert_may_block();
         block_on(self.read())
     }
 
-    /// Waits until it may write.
+    /// Locks for writing.
+    ///
+    /// Waits until no other task reads or writes.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// # futures::executor::block_on(async {
     /// let lock = RwLock::new(5);
     /// *lock.write().await = 6;
@@ -269,19 +307,22 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping the future gives up its place in the queue, and lets in whoever it
-    /// held back; a lock already granted goes to the next.
+    ///
+    /// If the future is dropped, it loses its place in the queue, and readers
+    /// behind it may go on. A lock that it was granted goes to the next waiter.
     #[inline]
     pub fn write(&self) -> impl Future<Output = RwLockWriteGuard<'_, T>> {
         AcquireFuture::new(WriteTarget(self))
     }
 
-    /// Waits until it may write, with a guard that keeps the lock alive and so
-    /// may move to another task.
+    /// Locks for writing as [`write`](Self::write) does, with a guard that owns an
+    /// `Arc` of the lock and can move to another task.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// # futures::executor::block_on(async {
     /// let lock = Arc::new(RwLock::new(5));
     /// let mut guard = lock.clone().write_owned().await;
@@ -291,26 +332,30 @@ impl<T: ?Sized> RwLock<T> {
     /// ```
     ///
     /// # Cancel safety
+    ///
     /// As for [`write`](Self::write).
     #[inline]
     pub fn write_owned(self: Arc<Self>) -> impl Future<Output = OwnedRwLockWriteGuard<T>> {
         AcquireFuture::new(OwnedWriteTarget(self))
     }
 
-    /// Writes if nobody reads, writes or waits.
+    /// Locks for writing, if no task reads, writes or waits.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// let lock = RwLock::new(5);
     /// let reader = lock.try_read()?;
     /// assert!(lock.try_write().is_err());
     /// drop(reader);
     /// *lock.try_write()? = 6;
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// If somebody does.
+    ///
+    /// Fails if the lock is taken, or a task waits for it.
     #[inline]
     pub fn try_write(&self) -> Result<RwLockWriteGuard<'_, T>, TryLockError> {
         match self.semaphore.try_acquire(self.writer_permits()) {
@@ -319,19 +364,23 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// [`try_write`](Self::try_write) with a guard that keeps the lock alive.
+    /// Locks for writing as [`try_write`](Self::try_write) does, with a guard that
+    /// owns an `Arc` of the lock.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// let lock = Arc::new(RwLock::new(5));
     /// *lock.clone().try_write_owned()? = 6;
     /// assert_eq!(*lock.try_read()?, 6);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// If somebody reads, writes or waits.
+    ///
+    /// Fails if a task reads, writes or waits.
     #[inline]
     pub fn try_write_owned(self: Arc<Self>) -> Result<OwnedRwLockWriteGuard<T>, TryLockError> {
         match self.semaphore.try_acquire(self.writer_permits()) {
@@ -340,27 +389,35 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Blocks the thread until it may write.
+    /// Locks for writing, and blocks the current thread until it can.
+    ///
+    /// For use outside of a runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// let lock = RwLock::new(5);
     /// *lock.blocking_write() = 6;
     /// assert_eq!(lock.into_inner(), 6);
     /// ```
     ///
     /// # Panics
-    /// On a thread that drives tasks.
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_write(&self) -> RwLockWriteGuard<'_, T> {
         assert_may_block();
         block_on(self.write())
     }
 
-    /// The value, without locking: `&mut` proves that nobody else can.
+    /// Returns a reference to the value, without locking: `&mut self` proves that
+    /// nobody else uses it.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// let mut lock = RwLock::new(5);
     /// *lock.get_mut() = 6;
     /// assert_eq!(lock.into_inner(), 6);
@@ -369,10 +426,12 @@ impl<T: ?Sized> RwLock<T> {
         self.value.get_mut()
     }
 
-    /// Unwraps the value.
+    /// Returns the value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// assert_eq!(RwLock::new(5).into_inner(), 5);
     /// ```
     pub fn into_inner(self) -> T

@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use super::RwLock;
 
-/// A right to read what an [`RwLock`] holds, which this keeps alive, until it is
-/// dropped.
+/// A read guard that owns an `Arc` of its [`RwLock`], and unlocks it when dropped.
+///
+/// # Examples
 ///
 /// ```
 /// use std::sync::Arc;
-/// use blitzen_sync::RwLock;
+/// use blitzen::sync::RwLock;
 /// let lock = Arc::new(RwLock::new(5));
 /// let guard = lock.clone().try_read_owned()?;
 /// std::thread::spawn(move || assert_eq!(*guard, 5)).join().unwrap();
-/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// # Ok::<(), blitzen::sync::TryLockError>(())
 /// ```
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockReadGuard<T: ?Sized, U: ?Sized = T> {
@@ -67,15 +68,17 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
         unsafe { std::ptr::read(&this.lock) }
     }
 
-    /// A guard of a part of the value.
+    /// Makes a guard of a component of the locked value.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{OwnedRwLockReadGuard, RwLock};
+    /// use blitzen::sync::{OwnedRwLockReadGuard, RwLock};
     /// let guard = Arc::new(RwLock::new((1, "one"))).try_read_owned()?;
     /// let number = OwnedRwLockReadGuard::map(guard, |pair| &pair.0);
     /// assert_eq!(*number, 1);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn map<F, V: ?Sized>(this: Self, f: F) -> OwnedRwLockReadGuard<T, V>
     where
@@ -85,20 +88,23 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
         OwnedRwLockReadGuard::from_part(this.into_locked(), value)
     }
 
-    /// A guard of a part of the value, if it has that part.
+    /// Makes a guard of a component of the locked value, if `f` returns one.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{OwnedRwLockReadGuard, RwLock};
+    /// use blitzen::sync::{OwnedRwLockReadGuard, RwLock};
     /// let guard = Arc::new(RwLock::new(vec![1])).try_read_owned()?;
     /// let guard = OwnedRwLockReadGuard::try_map(guard, |list| list.get(5)).unwrap_err();
     /// let first = OwnedRwLockReadGuard::try_map(guard, |list| list.first()).unwrap();
     /// assert_eq!(*first, 1);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// Hands the guard back where `f` finds nothing.
+    ///
+    /// Returns the guard if `f` returns `None`.
     pub fn try_map<F, V: ?Sized>(this: Self, f: F) -> Result<OwnedRwLockReadGuard<T, V>, Self>
     where
         F: FnOnce(&U) -> Option<&V>,
@@ -110,15 +116,17 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
         Ok(OwnedRwLockReadGuard::from_part(this.into_locked(), value))
     }
 
-    /// The lock this guard holds.
+    /// Returns the lock of `this`.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{OwnedRwLockReadGuard, RwLock};
+    /// use blitzen::sync::{OwnedRwLockReadGuard, RwLock};
     /// let lock = Arc::new(RwLock::new(5));
     /// let guard = lock.clone().try_read_owned()?;
     /// assert!(Arc::ptr_eq(OwnedRwLockReadGuard::rwlock(&guard), &lock));
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn rwlock(this: &Self) -> &Arc<RwLock<T>> {
         &this.lock

@@ -8,17 +8,18 @@ use std::sync::Arc;
 
 use super::{OwnedRwLockReadGuard, RwLock};
 
-/// A right to change what an [`RwLock`] holds, which this keeps alive, until it
-/// is dropped.
+/// A write guard that owns an `Arc` of its [`RwLock`], and unlocks it when dropped.
+///
+/// # Examples
 ///
 /// ```
 /// use std::sync::Arc;
-/// use blitzen_sync::RwLock;
+/// use blitzen::sync::RwLock;
 /// let lock = Arc::new(RwLock::new(5));
 /// let mut guard = lock.clone().try_write_owned()?;
 /// std::thread::spawn(move || *guard = 6).join().unwrap();
 /// assert_eq!(*lock.try_read()?, 6);
-/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// # Ok::<(), blitzen::sync::TryLockError>(())
 /// ```
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockWriteGuard<T: ?Sized> {
@@ -45,15 +46,18 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         unsafe { std::ptr::read(&this.lock) }
     }
 
-    /// Goes on as a reader, without a moment in which another could write.
+    /// Turns a write guard into a read guard atomically: no other task can write in
+    /// between.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// let lock = Arc::new(RwLock::new(5));
     /// let reader = lock.clone().try_write_owned()?.downgrade();
     /// assert_eq!((*reader, *lock.try_read()?), (5, 5));
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn downgrade(self) -> OwnedRwLockReadGuard<T> {
         let reader = OwnedRwLockReadGuard::new(self.into_locked());
@@ -61,15 +65,18 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         reader
     }
 
-    /// Goes on as a reader of a part of the value.
+    /// Turns a write guard into a read guard of a component of the value,
+    /// atomically.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{OwnedRwLockWriteGuard, RwLock};
+    /// use blitzen::sync::{OwnedRwLockWriteGuard, RwLock};
     /// let guard = Arc::new(RwLock::new((1, "one"))).try_write_owned()?;
     /// let name = OwnedRwLockWriteGuard::downgrade_map(guard, |pair| &pair.1);
     /// assert_eq!(*name, "one");
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn downgrade_map<F, U: ?Sized>(this: Self, f: F) -> OwnedRwLockReadGuard<T, U>
     where
@@ -81,20 +88,24 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         reader
     }
 
-    /// Goes on as a reader of a part of the value, if it has that part.
+    /// Turns a write guard into a read guard of a component of the value,
+    /// atomically, if `f` returns one.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{OwnedRwLockWriteGuard, RwLock};
+    /// use blitzen::sync::{OwnedRwLockWriteGuard, RwLock};
     /// let guard = Arc::new(RwLock::new(vec![1])).try_write_owned()?;
     /// let guard = OwnedRwLockWriteGuard::try_downgrade_map(guard, |list| list.get(5)).unwrap_err();
     /// let first = OwnedRwLockWriteGuard::try_downgrade_map(guard, |list| list.first()).unwrap();
     /// assert_eq!(*first, 1);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// Hands the guard back, still a writer's, where `f` finds nothing.
+    ///
+    /// Returns the write guard if `f` returns `None`.
     pub fn try_downgrade_map<F, U: ?Sized>(
         this: Self,
         f: F,
@@ -111,29 +122,33 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         Ok(reader)
     }
 
-    /// A mapped guard of the whole value.
+    /// Turns `this` into a mapped guard of the whole value.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
+    /// use blitzen::sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
     /// let guard = Arc::new(RwLock::new(5)).try_write_owned()?;
     /// let mapped: OwnedRwLockMappedWriteGuard<i32> = OwnedRwLockWriteGuard::into_mapped(guard);
     /// assert_eq!(*mapped, 5);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn into_mapped(this: Self) -> OwnedRwLockMappedWriteGuard<T> {
         Self::map(this, |value| value)
     }
 
-    /// A guard of a part of the value.
+    /// Makes a guard of a component of the locked value.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{OwnedRwLockWriteGuard, RwLock};
+    /// use blitzen::sync::{OwnedRwLockWriteGuard, RwLock};
     /// let lock = Arc::new(RwLock::new((1, "one")));
     /// *OwnedRwLockWriteGuard::map(lock.clone().try_write_owned()?, |pair| &mut pair.0) = 2;
     /// assert_eq!(*lock.try_read()?, (2, "one"));
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn map<F, U: ?Sized>(mut this: Self, f: F) -> OwnedRwLockMappedWriteGuard<T, U>
     where
@@ -146,19 +161,22 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         }
     }
 
-    /// A guard of a part of the value, if it has that part.
+    /// Makes a guard of a component of the locked value, if `f` returns one.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{OwnedRwLockWriteGuard, RwLock};
+    /// use blitzen::sync::{OwnedRwLockWriteGuard, RwLock};
     /// let guard = Arc::new(RwLock::new(vec![1])).try_write_owned()?;
     /// let guard = OwnedRwLockWriteGuard::try_map(guard, |list| list.get_mut(5)).unwrap_err();
     /// assert_eq!(*guard, [1]);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// Hands the guard back where `f` finds nothing.
+    ///
+    /// Returns the guard if `f` returns `None`.
     pub fn try_map<F, U: ?Sized>(
         mut this: Self,
         f: F,
@@ -176,15 +194,17 @@ impl<T: ?Sized> OwnedRwLockWriteGuard<T> {
         })
     }
 
-    /// The lock this guard holds.
+    /// Returns the lock of `this`.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{OwnedRwLockWriteGuard, RwLock};
+    /// use blitzen::sync::{OwnedRwLockWriteGuard, RwLock};
     /// let lock = Arc::new(RwLock::new(5));
     /// let guard = lock.clone().try_write_owned()?;
     /// assert!(Arc::ptr_eq(OwnedRwLockWriteGuard::rwlock(&guard), &lock));
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn rwlock(this: &Self) -> &Arc<RwLock<T>> {
         &this.lock
@@ -228,16 +248,19 @@ impl<T: ?Sized + fmt::Display> fmt::Display for OwnedRwLockWriteGuard<T> {
     }
 }
 
-/// A right to change a part of what an [`RwLock`] holds, which this keeps alive.
+/// A write guard of a component of the value of an [`RwLock`], of which it owns an
+/// `Arc`; created by [`OwnedRwLockWriteGuard::map`].
+///
+/// # Examples
 ///
 /// ```
 /// use std::sync::Arc;
-/// use blitzen_sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
+/// use blitzen::sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
 /// let guard = Arc::new(RwLock::new((1, "one"))).try_write_owned()?;
 /// let mut number: OwnedRwLockMappedWriteGuard<(i32, &str), i32> =
 ///     OwnedRwLockWriteGuard::map(guard, |pair| &mut pair.0);
 /// *number = 2;
-/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// # Ok::<(), blitzen::sync::TryLockError>(())
 /// ```
 #[clippy::has_significant_drop]
 pub struct OwnedRwLockMappedWriteGuard<T: ?Sized, U: ?Sized = T> {
@@ -271,16 +294,18 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
         unsafe { std::ptr::read(&this.lock) }
     }
 
-    /// A guard of a part of the part.
+    /// Makes a guard of a component of the locked value.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
+    /// use blitzen::sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
     /// let guard = Arc::new(RwLock::new((1, [2, 3]))).try_write_owned()?;
     /// let pair = OwnedRwLockWriteGuard::map(guard, |value| &mut value.1);
     /// let last = OwnedRwLockMappedWriteGuard::map(pair, |pair| &mut pair[1]);
     /// assert_eq!(*last, 3);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn map<F, V: ?Sized>(mut this: Self, f: F) -> OwnedRwLockMappedWriteGuard<T, V>
     where
@@ -293,20 +318,23 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
         }
     }
 
-    /// A guard of a part of the part, if there is one.
+    /// Makes a guard of a component of the locked value, if `f` returns one.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
+    /// use blitzen::sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
     /// let guard = Arc::new(RwLock::new((1, vec![2]))).try_write_owned()?;
     /// let list = OwnedRwLockWriteGuard::map(guard, |value| &mut value.1);
     /// let list = OwnedRwLockMappedWriteGuard::try_map(list, |list| list.get_mut(9)).unwrap_err();
     /// assert_eq!(*list, [2]);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// Hands the guard back where `f` finds nothing.
+    ///
+    /// Returns the guard if `f` returns `None`.
     pub fn try_map<F, V: ?Sized>(
         mut this: Self,
         f: F,
@@ -324,15 +352,17 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
         })
     }
 
-    /// The lock this guard holds.
+    /// Returns the lock of `this`.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
+    /// use blitzen::sync::{OwnedRwLockMappedWriteGuard, OwnedRwLockWriteGuard, RwLock};
     /// let lock = Arc::new(RwLock::new(5));
     /// let guard = OwnedRwLockWriteGuard::into_mapped(lock.clone().try_write_owned()?);
     /// assert!(Arc::ptr_eq(OwnedRwLockMappedWriteGuard::rwlock(&guard), &lock));
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn rwlock(this: &Self) -> &Arc<RwLock<T>> {
         &this.lock

@@ -7,15 +7,16 @@ use std::ops::Deref;
 
 use crate::batch_semaphore::BatchSemaphore;
 
-/// A right to read what an [`RwLock`](crate::RwLock) holds, until this is
-/// dropped.
+/// A read guard of an [`RwLock`](crate::RwLock), which unlocks it when dropped.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::RwLock;
+/// use blitzen::sync::RwLock;
 /// let lock = RwLock::new(5);
 /// let guard = lock.try_read()?;
 /// assert_eq!(*guard, 5);
-/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// # Ok::<(), blitzen::sync::TryLockError>(())
 /// ```
 #[must_use = "the lock is released at once if this is not held"]
 #[clippy::has_significant_drop]
@@ -43,14 +44,16 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
         }
     }
 
-    /// A guard of a part of the value.
+    /// Makes a guard of a component of the locked value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{RwLock, RwLockReadGuard};
+    /// use blitzen::sync::{RwLock, RwLockReadGuard};
     /// let lock = RwLock::new((1, "one"));
     /// let number = RwLockReadGuard::map(lock.try_read()?, |pair| &pair.0);
     /// assert_eq!(*number, 1);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn map<F, U: ?Sized>(this: Self, f: F) -> RwLockReadGuard<'a, U>
     where
@@ -61,19 +64,22 @@ impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
         RwLockReadGuard::new(this.semaphore, value)
     }
 
-    /// A guard of a part of the value, if it has that part.
+    /// Makes a guard of a component of the locked value, if `f` returns one.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{RwLock, RwLockReadGuard};
+    /// use blitzen::sync::{RwLock, RwLockReadGuard};
     /// let lock = RwLock::new(vec![1]);
     /// let guard = RwLockReadGuard::try_map(lock.try_read()?, |list| list.get(5)).unwrap_err();
     /// let first = RwLockReadGuard::try_map(guard, |list| list.first()).unwrap();
     /// assert_eq!(*first, 1);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// Hands the guard back where `f` finds nothing.
+    ///
+    /// Returns the guard if `f` returns `None`.
     pub fn try_map<F, U: ?Sized>(this: Self, f: F) -> Result<RwLockReadGuard<'a, U>, Self>
     where
         F: FnOnce(&T) -> Option<&U>,

@@ -8,15 +8,17 @@ use std::ops::{Deref, DerefMut};
 use super::{RwLock, RwLockReadGuard};
 use crate::batch_semaphore::BatchSemaphore;
 
-/// A right to change what an [`RwLock`] holds, until this is dropped.
+/// A write guard of an [`RwLock`], which unlocks it when dropped.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::RwLock;
+/// use blitzen::sync::RwLock;
 /// let lock = RwLock::new(5);
 /// let mut guard = lock.try_write()?;
 /// *guard += 1;
 /// assert_eq!(*guard, 6);
-/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// # Ok::<(), blitzen::sync::TryLockError>(())
 /// ```
 #[must_use = "the lock is released at once if this is not held"]
 #[clippy::has_significant_drop]
@@ -41,16 +43,19 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         ManuallyDrop::new(self).lock
     }
 
-    /// Goes on as a reader, without a moment in which another could write.
+    /// Turns a write guard into a read guard atomically: no other task can write in
+    /// between.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::RwLock;
+    /// use blitzen::sync::RwLock;
     /// let lock = RwLock::new(5);
     /// let mut writer = lock.try_write()?;
     /// *writer = 6;
     /// let reader = writer.downgrade();
     /// assert_eq!((*reader, *lock.try_read()?), (6, 6));
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn downgrade(self) -> RwLockReadGuard<'a, T> {
         let lock = self.into_locked();
@@ -59,14 +64,17 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         reader
     }
 
-    /// Goes on as a reader of a part of the value.
+    /// Turns a write guard into a read guard of a component of the value,
+    /// atomically.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{RwLock, RwLockWriteGuard};
+    /// use blitzen::sync::{RwLock, RwLockWriteGuard};
     /// let lock = RwLock::new((1, "one"));
     /// let name = RwLockWriteGuard::downgrade_map(lock.try_write()?, |pair| &pair.1);
     /// assert_eq!(*name, "one");
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn downgrade_map<F, U: ?Sized>(this: Self, f: F) -> RwLockReadGuard<'a, U>
     where
@@ -79,20 +87,24 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         reader
     }
 
-    /// Goes on as a reader of a part of the value, if it has that part.
+    /// Turns a write guard into a read guard of a component of the value,
+    /// atomically, if `f` returns one.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{RwLock, RwLockWriteGuard};
+    /// use blitzen::sync::{RwLock, RwLockWriteGuard};
     /// let lock = RwLock::new(vec![1]);
     /// let writer =
     ///     RwLockWriteGuard::try_downgrade_map(lock.try_write()?, |list| list.get(5)).unwrap_err();
     /// let first = RwLockWriteGuard::try_downgrade_map(writer, |list| list.first()).unwrap();
     /// assert_eq!(*first, 1);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// Hands the guard back, still a writer's, where `f` finds nothing.
+    ///
+    /// Returns the write guard if `f` returns `None`.
     pub fn try_downgrade_map<F, U: ?Sized>(this: Self, f: F) -> Result<RwLockReadGuard<'a, U>, Self>
     where
         F: FnOnce(&T) -> Option<&U>,
@@ -107,28 +119,32 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         Ok(reader)
     }
 
-    /// A mapped guard of the whole value.
+    /// Turns `this` into a mapped guard of the whole value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+    /// use blitzen::sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
     /// let lock = RwLock::new(5);
     /// let guard: RwLockMappedWriteGuard<'_, i32> =
     ///     RwLockWriteGuard::into_mapped(lock.try_write()?);
     /// assert_eq!(*guard, 5);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn into_mapped(this: Self) -> RwLockMappedWriteGuard<'a, T> {
         Self::map(this, |value| value)
     }
 
-    /// A guard of a part of the value.
+    /// Makes a guard of a component of the locked value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{RwLock, RwLockWriteGuard};
+    /// use blitzen::sync::{RwLock, RwLockWriteGuard};
     /// let lock = RwLock::new((1, "one"));
     /// *RwLockWriteGuard::map(lock.try_write()?, |pair| &mut pair.0) = 2;
     /// assert_eq!(*lock.try_read()?, (2, "one"));
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn map<F, U: ?Sized>(mut this: Self, f: F) -> RwLockMappedWriteGuard<'a, U>
     where
@@ -139,19 +155,22 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         RwLockMappedWriteGuard::new(&lock.semaphore, lock.max_readers, value)
     }
 
-    /// A guard of a part of the value, if it has that part.
+    /// Makes a guard of a component of the locked value, if `f` returns one.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{RwLock, RwLockWriteGuard};
+    /// use blitzen::sync::{RwLock, RwLockWriteGuard};
     /// let lock = RwLock::new(vec![1]);
     /// let guard = RwLockWriteGuard::try_map(lock.try_write()?, |list| list.get_mut(5)).unwrap_err();
     /// *RwLockWriteGuard::try_map(guard, |list| list.first_mut()).unwrap() = 2;
     /// assert_eq!(*lock.try_read()?, [2]);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// Hands the guard back where `f` finds nothing.
+    ///
+    /// Returns the guard if `f` returns `None`.
     pub fn try_map<F, U: ?Sized>(
         mut this: Self,
         f: F,
@@ -209,15 +228,18 @@ impl<T: ?Sized + fmt::Display> fmt::Display for RwLockWriteGuard<'_, T> {
     }
 }
 
-/// A right to change a part of what an [`RwLock`] holds.
+/// A write guard of a component of the value of an [`RwLock`], created by
+/// [`RwLockWriteGuard::map`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+/// use blitzen::sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
 /// let lock = RwLock::new((1, "one"));
 /// let mut number: RwLockMappedWriteGuard<'_, i32> =
 ///     RwLockWriteGuard::map(lock.try_write()?, |pair| &mut pair.0);
 /// *number = 2;
-/// # Ok::<(), blitzen_sync::TryLockError>(())
+/// # Ok::<(), blitzen::sync::TryLockError>(())
 /// ```
 #[clippy::has_significant_drop]
 pub struct RwLockMappedWriteGuard<'a, T: ?Sized> {
@@ -245,15 +267,17 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
         }
     }
 
-    /// A guard of a part of the part.
+    /// Makes a guard of a component of the locked value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+    /// use blitzen::sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
     /// let lock = RwLock::new((1, [2, 3]));
     /// let pair = RwLockWriteGuard::map(lock.try_write()?, |value| &mut value.1);
     /// *RwLockMappedWriteGuard::map(pair, |pair| &mut pair[0]) = 9;
     /// assert_eq!(lock.try_read()?.1, [9, 3]);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     pub fn map<F, U: ?Sized>(mut this: Self, f: F) -> RwLockMappedWriteGuard<'a, U>
     where
@@ -264,19 +288,22 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
         RwLockMappedWriteGuard::new(this.semaphore, this.writer_permits, value)
     }
 
-    /// A guard of a part of the part, if there is one.
+    /// Makes a guard of a component of the locked value, if `f` returns one.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
+    /// use blitzen::sync::{RwLock, RwLockMappedWriteGuard, RwLockWriteGuard};
     /// let lock = RwLock::new((1, vec![2]));
     /// let list = RwLockWriteGuard::map(lock.try_write()?, |value| &mut value.1);
     /// let list = RwLockMappedWriteGuard::try_map(list, |list| list.get_mut(9)).unwrap_err();
     /// assert_eq!(*list, [2]);
-    /// # Ok::<(), blitzen_sync::TryLockError>(())
+    /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
     ///
     /// # Errors
-    /// Hands the guard back where `f` finds nothing.
+    ///
+    /// Returns the guard if `f` returns `None`.
     pub fn try_map<F, U: ?Sized>(
         mut this: Self,
         f: F,

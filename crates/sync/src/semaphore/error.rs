@@ -3,10 +3,12 @@
 use std::error::Error;
 use std::fmt;
 
-/// The semaphore is closed: there will be no permit.
+/// The error of an acquire: the semaphore is closed.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::Semaphore;
+/// use blitzen::sync::Semaphore;
 /// # futures::executor::block_on(async {
 /// let semaphore = Semaphore::new(1);
 /// semaphore.close();
@@ -31,10 +33,12 @@ impl fmt::Display for AcquireError {
 
 impl Error for AcquireError {}
 
-/// Why a permit could not be had at once.
+/// The error of `try_acquire`.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::{Semaphore, TryAcquireError};
+/// use blitzen::sync::{Semaphore, TryAcquireError};
 /// let semaphore = Semaphore::new(0);
 /// let error = semaphore.try_acquire().unwrap_err();
 /// assert_eq!(error, TryAcquireError::NoPermits);
@@ -42,9 +46,9 @@ impl Error for AcquireError {}
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 pub enum TryAcquireError {
-    /// The semaphore is closed: there will be no permit.
+    /// The semaphore is closed.
     Closed,
-    /// There are too few at the moment.
+    /// Not enough permits are available.
     NoPermits,
 }
 

@@ -15,14 +15,17 @@ use crate::batch_semaphore::{self, AcquireFuture, AcquireTarget, BatchSemaphore}
 pub use error::{AcquireError, TryAcquireError};
 pub use permit::{OwnedSemaphorePermit, SemaphorePermit};
 
-/// A number of permits, shared by tasks that wait when there are too few.
+/// A counting semaphore: a number of permits, for which tasks wait when none is
+/// available.
 ///
-/// BatchSemaphore are given in the order in which they were asked for: a task that
-/// wants many is not overtaken by tasks that want one. A permit comes back when
-/// its guard is dropped, and goes straight to whoever waits.
+/// Permits are granted in the order in which they were asked for: a task that wants
+/// many is not overtaken by tasks that want one. Dropping a guard releases its permits,
+/// to the task that has waited longest if there is one.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::Semaphore;
+/// use blitzen::sync::Semaphore;
 ///
 /// # futures::executor::block_on(async {
 /// let connections = Semaphore::new(2);
@@ -32,7 +35,7 @@ pub use permit::{OwnedSemaphorePermit, SemaphorePermit};
 /// drop(first);
 /// assert_eq!(connections.available_permits(), 1);
 /// # drop(second);
-/// # Ok::<(), blitzen_sync::AcquireError>(()) }).unwrap();
+/// # Ok::<(), blitzen::sync::AcquireError>(()) }).unwrap();
 /// ```
 pub struct Semaphore {
     permits: BatchSemaphore,
@@ -41,23 +44,28 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// The most permits a semaphore can hold.
+    /// The largest number of permits that a semaphore can hold.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// assert_eq!(Semaphore::MAX_PERMITS, usize::MAX >> 3);
     /// ```
     pub const MAX_PERMITS: usize = batch_semaphore::MAX_PERMITS;
 
-    /// A semaphore with so many permits.
+    /// Creates a semaphore with `permits` permits.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// assert_eq!(Semaphore::new(3).available_permits(), 3);
     /// ```
     ///
     /// # Panics
-    /// If `permits` exceeds [`MAX_PERMITS`](Self::MAX_PERMITS).
+    ///
+    /// Panics if `permits` is greater than [`MAX_PERMITS`](Self::MAX_PERMITS).
     #[track_caller]
     pub fn new(permits: usize) -> Self {
         assert!(
@@ -72,16 +80,19 @@ impl Semaphore {
     }
 
     const_unless_loom! {
-        /// [`new`](Self::new) for a `static`.
+        /// Creates a semaphore with `permits` permits, for use in a `static`.
+        ///
+        /// # Examples
         ///
         /// ```
-        /// use blitzen_sync::Semaphore;
+        /// use blitzen::sync::Semaphore;
         /// static UPLOADS: Semaphore = Semaphore::const_new(8);
         /// assert_eq!(UPLOADS.available_permits(), 8);
         /// ```
         ///
         /// # Panics
-        /// If `permits` exceeds [`MAX_PERMITS`](Self::MAX_PERMITS).
+        ///
+        /// Panics if `permits` is greater than [`MAX_PERMITS`](Self::MAX_PERMITS).
         #[track_caller]
         pub fn const_new(permits: usize) -> Self {
             assert!(
@@ -95,31 +106,39 @@ impl Semaphore {
         }
     }
 
-    /// How many permits could be taken at once. Zero while anyone waits: what
-    /// comes back then is gathered for the one who waits longest.
+    /// Returns the number of permits that can be acquired now without waiting.
+    ///
+    /// It is 0 while a task waits: permits that are released then are reserved for
+    /// it.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// let semaphore = Semaphore::new(2);
     /// let _one = semaphore.try_acquire()?;
     /// assert_eq!(semaphore.available_permits(), 1);
-    /// # Ok::<(), blitzen_sync::TryAcquireError>(())
+    /// # Ok::<(), blitzen::sync::TryAcquireError>(())
     /// ```
     pub fn available_permits(&self) -> usize {
         self.permits.available()
     }
 
-    /// Adds new permits.
+    /// Adds `n` permits.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// let semaphore = Semaphore::new(0);
     /// semaphore.add_permits(5);
     /// assert_eq!(semaphore.available_permits(), 5);
     /// ```
     ///
     /// # Panics
-    /// If there would be more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    ///
+    /// Panics if there would be more than [`MAX_PERMITS`](Self::MAX_PERMITS)
+    /// permits.
     #[track_caller]
     pub fn add_permits(&self, n: usize) {
         assert!(
@@ -130,11 +149,13 @@ impl Semaphore {
         self.permits.release(n);
     }
 
-    /// Takes up to `n` of the available permits away for good, and returns how
-    /// many there were to take.
+    /// Removes up to `n` of the available permits for good, and returns how many it
+    /// has removed.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// let semaphore = Semaphore::new(3);
     /// assert_eq!(semaphore.forget_permits(2), 2);
     /// assert_eq!(semaphore.forget_permits(2), 1);
@@ -143,44 +164,56 @@ impl Semaphore {
         self.permits.forget(n)
     }
 
-    /// Waits for a permit.
+    /// Acquires a permit.
+    ///
+    /// Waits until one is available.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// # futures::executor::block_on(async {
     /// let semaphore = Semaphore::new(1);
     /// let permit = semaphore.acquire().await?;
     /// assert_eq!(permit.num_permits(), 1);
-    /// # Ok::<(), blitzen_sync::AcquireError>(()) }).unwrap();
+    /// # Ok::<(), blitzen::sync::AcquireError>(()) }).unwrap();
     /// ```
     ///
-    /// # Errors
-    /// If the semaphore is [closed](Self::close).
-    ///
     /// # Cancel safety
-    /// Dropping the future gives up its place in the queue; a permit already granted
-    /// goes to the next.
+    ///
+    /// If the future is dropped, it loses its place in the queue. A permit that it
+    /// was granted goes to the next waiter.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the semaphore is [closed](Self::close).
     #[inline]
     pub fn acquire(&self) -> impl Future<Output = Result<SemaphorePermit<'_>, AcquireError>> {
         AcquireFuture::new(AcquireOne(self))
     }
 
-    /// Waits for `n` permits, and takes them all at once.
+    /// Acquires `n` permits.
+    ///
+    /// Waits until all of them are available.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// # futures::executor::block_on(async {
     /// let semaphore = Semaphore::new(5);
     /// let permit = semaphore.acquire_many(3).await?;
     /// assert_eq!(permit.num_permits(), 3);
-    /// # Ok::<(), blitzen_sync::AcquireError>(()) }).unwrap();
+    /// # Ok::<(), blitzen::sync::AcquireError>(()) }).unwrap();
     /// ```
     ///
-    /// # Errors
-    /// If the semaphore is [closed](Self::close).
-    ///
     /// # Cancel safety
+    ///
     /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// Fails if the semaphore is [closed](Self::close).
     #[track_caller]
     pub fn acquire_many(
         &self,
@@ -192,10 +225,12 @@ impl Semaphore {
         })
     }
 
-    /// Takes a permit if one is available.
+    /// Acquires a permit if one is available, without waiting.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{Semaphore, TryAcquireError};
+    /// use blitzen::sync::{Semaphore, TryAcquireError};
     /// let semaphore = Semaphore::new(1);
     /// let permit = semaphore.try_acquire()?;
     /// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::NoPermits);
@@ -204,24 +239,30 @@ impl Semaphore {
     /// ```
     ///
     /// # Errors
-    /// If there are none, or the semaphore is [closed](Self::close).
+    ///
+    /// Returns `NoPermits` if none is available, and `Closed` if the semaphore is
+    /// [closed](Self::close).
     #[inline]
     pub fn try_acquire(&self) -> Result<SemaphorePermit<'_>, TryAcquireError> {
         self.permits.try_acquire(1)?;
         Ok(SemaphorePermit::new(self, 1))
     }
 
-    /// Takes `n` permits if so many are available.
+    /// Acquires `n` permits if all of them are available, without waiting.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// let semaphore = Semaphore::new(4);
     /// assert!(semaphore.try_acquire_many(5).is_err());
     /// assert!(semaphore.try_acquire_many(4).is_ok());
     /// ```
     ///
     /// # Errors
-    /// If there are fewer, or the semaphore is [closed](Self::close).
+    ///
+    /// Returns `NoPermits` if fewer are available, and `Closed` if the semaphore is
+    /// [closed](Self::close).
     #[track_caller]
     pub fn try_acquire_many(&self, n: u32) -> Result<SemaphorePermit<'_>, TryAcquireError> {
         let count = checked_count(n);
@@ -229,25 +270,29 @@ impl Semaphore {
         Ok(SemaphorePermit::new(self, count))
     }
 
-    /// [`acquire`](Self::acquire) with a permit that keeps the semaphore alive,
-    /// and so may move to another task.
+    /// Acquires a permit as [`acquire`](Self::acquire) does, which owns an `Arc` of
+    /// the semaphore and can move to another task.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// # futures::executor::block_on(async {
     /// let semaphore = Arc::new(Semaphore::new(1));
     /// let permit = semaphore.clone().acquire_owned().await?;
     /// std::thread::spawn(move || drop(permit)).join().unwrap();
     /// assert_eq!(semaphore.available_permits(), 1);
-    /// # Ok::<(), blitzen_sync::AcquireError>(()) }).unwrap();
+    /// # Ok::<(), blitzen::sync::AcquireError>(()) }).unwrap();
     /// ```
     ///
-    /// # Errors
-    /// If the semaphore is [closed](Self::close).
-    ///
     /// # Cancel safety
+    ///
     /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// Fails if the semaphore is [closed](Self::close).
     pub fn acquire_owned(
         self: Arc<Self>,
     ) -> impl Future<Output = Result<OwnedSemaphorePermit, AcquireError>> {
@@ -257,25 +302,29 @@ impl Semaphore {
         })
     }
 
-    /// [`acquire_many`](Self::acquire_many) with a permit that keeps the
-    /// semaphore alive.
+    /// Acquires `n` permits as [`acquire_many`](Self::acquire_many) does, with a
+    /// guard that owns an `Arc` of the semaphore.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// # futures::executor::block_on(async {
     /// let semaphore = Arc::new(Semaphore::new(5));
     /// let permit = semaphore.clone().acquire_many_owned(5).await?;
     /// assert_eq!(semaphore.available_permits(), 0);
     /// # drop(permit);
-    /// # Ok::<(), blitzen_sync::AcquireError>(()) }).unwrap();
+    /// # Ok::<(), blitzen::sync::AcquireError>(()) }).unwrap();
     /// ```
     ///
-    /// # Errors
-    /// If the semaphore is [closed](Self::close).
-    ///
     /// # Cancel safety
+    ///
     /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// Fails if the semaphore is [closed](Self::close).
     #[track_caller]
     pub fn acquire_many_owned(
         self: Arc<Self>,
@@ -287,41 +336,49 @@ impl Semaphore {
         })
     }
 
-    /// [`try_acquire`](Self::try_acquire) with a permit that keeps the
-    /// semaphore alive.
+    /// Acquires a permit as [`try_acquire`](Self::try_acquire) does, which owns an
+    /// `Arc` of the semaphore.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// let semaphore = Arc::new(Semaphore::new(1));
     /// let permit = semaphore.clone().try_acquire_owned()?;
     /// assert!(semaphore.try_acquire_owned().is_err());
     /// # drop(permit);
-    /// # Ok::<(), blitzen_sync::TryAcquireError>(())
+    /// # Ok::<(), blitzen::sync::TryAcquireError>(())
     /// ```
     ///
     /// # Errors
-    /// If there are none, or the semaphore is [closed](Self::close).
+    ///
+    /// Returns `NoPermits` if none is available, and `Closed` if the semaphore is
+    /// [closed](Self::close).
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedSemaphorePermit, TryAcquireError> {
         self.permits.try_acquire(1)?;
         Ok(OwnedSemaphorePermit::new(self, 1))
     }
 
-    /// [`try_acquire_many`](Self::try_acquire_many) with a permit that keeps
-    /// the semaphore alive.
+    /// Acquires `n` permits as [`try_acquire_many`](Self::try_acquire_many) does,
+    /// with a guard that owns an `Arc` of the semaphore.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// let semaphore = Arc::new(Semaphore::new(3));
     /// let permit = semaphore.clone().try_acquire_many_owned(2)?;
     /// assert_eq!(semaphore.available_permits(), 1);
     /// # drop(permit);
-    /// # Ok::<(), blitzen_sync::TryAcquireError>(())
+    /// # Ok::<(), blitzen::sync::TryAcquireError>(())
     /// ```
     ///
     /// # Errors
-    /// If there are fewer, or the semaphore is [closed](Self::close).
+    ///
+    /// Returns `NoPermits` if fewer are available, and `Closed` if the semaphore is
+    /// [closed](Self::close).
     #[track_caller]
     pub fn try_acquire_many_owned(
         self: Arc<Self>,
@@ -332,88 +389,110 @@ impl Semaphore {
         Ok(OwnedSemaphorePermit::new(self, count))
     }
 
-    /// Blocks the thread until it has a permit.
+    /// Acquires a permit, and blocks the current thread until one is available.
+    ///
+    /// For use outside of a runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// let semaphore = Semaphore::new(1);
     /// let permit = semaphore.blocking_acquire()?;
     /// assert_eq!(semaphore.available_permits(), 0);
     /// # drop(permit);
-    /// # Ok::<(), blitzen_sync::AcquireError>(())
+    /// # Ok::<(), blitzen::sync::AcquireError>(())
     /// ```
     ///
     /// # Errors
-    /// If the semaphore is [closed](Self::close).
+    ///
+    /// Fails if the semaphore is [closed](Self::close).
     ///
     /// # Panics
-    /// On a thread that drives tasks.
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_acquire(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
         assert_may_block();
         block_on(self.acquire())
     }
 
-    /// Blocks the thread until it has `n` permits.
+    /// Acquires `n` permits, and blocks the current thread until all of them are
+    /// available.
+    ///
+    /// For use outside of a runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// let semaphore = Semaphore::new(5);
     /// assert_eq!(semaphore.blocking_acquire_many(3)?.num_permits(), 3);
-    /// # Ok::<(), blitzen_sync::AcquireError>(())
+    /// # Ok::<(), blitzen::sync::AcquireError>(())
     /// ```
     ///
     /// # Errors
-    /// If the semaphore is [closed](Self::close).
+    ///
+    /// Fails if the semaphore is [closed](Self::close).
     ///
     /// # Panics
-    /// On a thread that drives tasks.
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_acquire_many(&self, n: u32) -> Result<SemaphorePermit<'_>, AcquireError> {
         assert_may_block();
         block_on(self.acquire_many(n))
     }
 
-    /// [`blocking_acquire`](Self::blocking_acquire) with a permit that keeps
-    /// the semaphore alive.
+    /// Acquires a permit as [`blocking_acquire`](Self::blocking_acquire) does,
+    /// which owns an `Arc` of the semaphore.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// let semaphore = Arc::new(Semaphore::new(1));
     /// let permit = semaphore.clone().blocking_acquire_owned()?;
     /// assert_eq!(semaphore.available_permits(), 0);
     /// # drop(permit);
-    /// # Ok::<(), blitzen_sync::AcquireError>(())
+    /// # Ok::<(), blitzen::sync::AcquireError>(())
     /// ```
     ///
     /// # Errors
-    /// If the semaphore is [closed](Self::close).
+    ///
+    /// Fails if the semaphore is [closed](Self::close).
     ///
     /// # Panics
-    /// On a thread that drives tasks.
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_acquire_owned(self: Arc<Self>) -> Result<OwnedSemaphorePermit, AcquireError> {
         assert_may_block();
         block_on(self.acquire_owned())
     }
 
-    /// [`blocking_acquire_many`](Self::blocking_acquire_many) with a permit
-    /// that keeps the semaphore alive.
+    /// Acquires `n` permits as
+    /// [`blocking_acquire_many`](Self::blocking_acquire_many) does, with a guard
+    /// that owns an `Arc` of the semaphore.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// let semaphore = Arc::new(Semaphore::new(5));
     /// assert_eq!(semaphore.blocking_acquire_many_owned(2)?.num_permits(), 2);
-    /// # Ok::<(), blitzen_sync::AcquireError>(())
+    /// # Ok::<(), blitzen::sync::AcquireError>(())
     /// ```
     ///
     /// # Errors
-    /// If the semaphore is [closed](Self::close).
+    ///
+    /// Fails if the semaphore is [closed](Self::close).
     ///
     /// # Panics
-    /// On a thread that drives tasks.
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_acquire_many_owned(
         self: Arc<Self>,
@@ -431,10 +510,12 @@ impl Semaphore {
         }
     }
 
-    /// Gives out no more permits, and tells everyone who waits.
+    /// Closes the semaphore: all waiting and all later acquires fail.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::{Semaphore, TryAcquireError};
+    /// use blitzen::sync::{Semaphore, TryAcquireError};
     /// let semaphore = Semaphore::new(1);
     /// semaphore.close();
     /// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::Closed);
@@ -443,10 +524,12 @@ impl Semaphore {
         self.permits.close();
     }
 
-    /// Whether [`close`](Self::close) has been called.
+    /// Returns `true` if [`close`](Self::close) has been called.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::Semaphore;
+    /// use blitzen::sync::Semaphore;
     /// let semaphore = Semaphore::new(1);
     /// assert!(!semaphore.is_closed());
     /// semaphore.close();

@@ -154,7 +154,7 @@ impl<T> BoundedRing<T> {
         }
     }
 
-    /// Takes a value; true if senders wait for its room.
+    /// Takes a value, and returns whether senders wait for its slot.
     #[inline(always)]
     pub(super) fn pop(&self) -> Result<(T, bool), PopError> {
         let mut head = self.head.load(Relaxed);

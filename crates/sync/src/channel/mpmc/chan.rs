@@ -110,7 +110,7 @@ impl<T> Chan<T> {
         }
     }
 
-    /// Adds a value, if there is room.
+    /// Adds a value, if there is a free slot.
     #[inline(always)]
     pub(super) fn try_send(&self, value: T) -> Result<(), (PushError, T)> {
         match self.push(value) {

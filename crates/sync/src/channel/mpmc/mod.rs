@@ -1,7 +1,7 @@
-//! Many senders, many receivers: each value goes to one of them.
+//! A channel with many senders and many receivers: each value goes to one of them.
 //!
 //! ```
-//! use blitzen_sync::channel;
+//! use blitzen::channel;
 //!
 //! # futures::executor::block_on(async {
 //! let (tx, rx) = channel::bounded(16);
@@ -26,9 +26,9 @@
 //! # });
 //! ```
 //!
-//! Whoever has waited longest is woken first, but a newcomer may be faster: what
-//! is fair is who gets a turn, not who gets a value. Where senders must be served
-//! in order, and for one receiver, take [`mpsc`](super::mpsc).
+//! The task that has waited longest is woken first, but another task may take the
+//! value before it. Where senders must be served in order, and there is one receiver,
+//! use [`mpsc`](super::mpsc).
 
 mod bounded_ring;
 mod chan;
@@ -59,20 +59,21 @@ enum PopError {
     Closed,
 }
 
-/// A side of the channel.
+/// The side of the channel on which a task waits.
 #[derive(Clone, Copy)]
 enum WaitSide {
     Receivers,
     Senders,
 }
 
-/// Makes a channel with room for `capacity` values, which is set aside at once.
+/// Creates a channel that holds at most `capacity` values.
 ///
-/// # Panics
-/// If `capacity` is zero, or more than fits into memory.
+/// The memory for them is allocated at once.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel;
+/// use blitzen::channel;
 ///
 /// # futures::executor::block_on(async {
 /// let (tx, rx) = channel::bounded(1);
@@ -80,15 +81,21 @@ enum WaitSide {
 /// assert_eq!(rx.recv().await, Some("hello"));
 /// # });
 /// ```
+///
+/// # Panics
+///
+/// Panics if `capacity` is 0, or greater than `usize::MAX >> 4`.
 #[track_caller]
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     handles(Chan::bounded(capacity))
 }
 
-/// Makes a channel that takes as many values as memory holds.
+/// Creates a channel without a limit.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel;
+/// use blitzen::channel;
 ///
 /// let (tx, rx) = channel::unbounded();
 /// for value in 0..1000 {

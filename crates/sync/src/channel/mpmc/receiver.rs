@@ -14,11 +14,15 @@ use super::chan::{AttemptWaiter, Chan};
 use super::{PopError, WaitSide};
 use crate::channel::error::TryRecvError;
 
-/// Receives from a [bounded](super::bounded) or [unbounded](super::unbounded)
-/// channel; may be cloned. Each value goes to one receiver.
+/// The receiving half of a [bounded](super::bounded) or
+/// [unbounded](super::unbounded) channel.
+///
+/// Can be cloned; each value goes to one receiver.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel;
+/// use blitzen::channel;
 ///
 /// let (tx, rx) = channel::bounded(4);
 /// let other = rx.clone();
@@ -30,11 +34,13 @@ pub struct Receiver<T> {
     pub(super) chan: Arc<Chan<T>>,
 }
 
-/// A receiver that does not keep the channel open; made by
+/// A receiver that does not keep the channel open, created by
 /// [`Receiver::downgrade`].
 ///
+/// # Examples
+///
 /// ```
-/// use blitzen_sync::channel;
+/// use blitzen::channel;
 ///
 /// let (tx, rx) = channel::bounded::<u32>(1);
 /// let weak = rx.downgrade();
@@ -53,15 +59,14 @@ impl<T> UnwindSafe for WeakReceiver<T> {}
 impl<T> RefUnwindSafe for WeakReceiver<T> {}
 
 impl<T> Receiver<T> {
-    /// Receives the next value, waiting for it if need be; `None` when there
-    /// will be none.
+    /// Receives the next value.
     ///
-    /// # Cancel safety
-    /// A value is received or stays in the channel, wherever the future is
-    /// dropped. A turn that it had been given goes to the next.
+    /// Returns `None` when the channel is closed and empty.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, rx) = channel::bounded(4);
@@ -70,6 +75,10 @@ impl<T> Receiver<T> {
     /// assert_eq!(rx.recv().await, None);
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe: if the future is dropped, no value is lost.
     pub async fn recv(&self) -> Option<T> {
         let chan = &*self.chan;
         if coop::has_budget_remaining()
@@ -83,16 +92,15 @@ impl<T> Receiver<T> {
         poll_fn(|cx| chan.poll_recv(waiter, cx)).await
     }
 
-    /// Adds up to `limit` values to `buffer`, waiting until there is at least
-    /// one; returns how many. Zero means that there will be none, or that
-    /// `limit` is zero.
+    /// Receives up to `limit` values into `buffer`.
     ///
-    /// # Cancel safety
-    /// Values are in `buffer` or stay in the channel, wherever the future is
-    /// dropped.
+    /// Waits until there is at least one, and returns the number of values added: 0
+    /// if `limit` is 0, or if the channel is closed and empty.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, rx) = channel::bounded(4);
@@ -104,6 +112,11 @@ impl<T> Receiver<T> {
     /// assert_eq!(buffer, [1, 2]);
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe: if the future is dropped, every value is in
+    /// `buffer` or in the channel.
     pub async fn recv_many(&self, buffer: &mut Vec<T>, limit: usize) -> usize {
         if limit == 0 {
             return 0;
@@ -122,19 +135,23 @@ impl<T> Receiver<T> {
         count
     }
 
-    /// Receives a value that is there.
+    /// Receives a value if the channel holds one, without waiting.
     ///
-    /// # Errors
-    /// Says whether one may still come.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::{self, error::TryRecvError};
+    /// use blitzen::channel::{self, error::TryRecvError};
     ///
     /// let (tx, rx) = channel::bounded(1);
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
     /// tx.try_send(1).unwrap();
     /// assert_eq!(rx.try_recv(), Ok(1));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns `Empty` if there is no value now, and `Disconnected` if there will
+    /// be none.
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         match self.chan.try_recv() {
@@ -144,48 +161,63 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Receives the next value on a thread that runs no tasks.
+    /// Receives the next value, and blocks the current thread until there is one.
     ///
-    /// # Panics
-    /// Within a runtime.
+    /// For use outside of a runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded(1);
     /// std::thread::spawn(move || tx.blocking_send(5));
     /// assert_eq!(rx.blocking_recv(), Some(5));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_recv(&self) -> Option<T> {
         assert_may_block();
         block_on(self.recv())
     }
 
-    /// [`recv_many`](Self::recv_many) on a thread that runs no tasks.
+    /// Receives up to `limit` values into `buffer`, as
+    /// [`recv_many`](Self::recv_many) does, and blocks the current thread until
+    /// there is at least one.
     ///
-    /// # Panics
-    /// Within a runtime.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded(1);
     /// std::thread::spawn(move || tx.blocking_send(5));
     /// let mut buffer = Vec::new();
     /// assert_eq!(rx.blocking_recv_many(&mut buffer, 8), 1);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_recv_many(&self, buffer: &mut Vec<T>, limit: usize) -> usize {
         assert_may_block();
         block_on(self.recv_many(buffer, limit))
     }
 
-    /// Refuses values from now on, and wakes everybody who waits. What has been
-    /// sent can still be received. False if it was closed before.
+    /// Closes the channel: no new value can be sent, and all waiting tasks are
+    /// woken.
+    ///
+    /// Values that were sent can still be received. Returns `false` if the channel
+    /// was closed already.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded(4);
     /// tx.try_send(1).unwrap();
@@ -197,10 +229,13 @@ impl<T> Receiver<T> {
         self.chan.close()
     }
 
-    /// Whether it was closed, or all senders or all receivers are gone.
+    /// Returns `true` if the channel was closed, or all senders or all receivers
+    /// were dropped.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// assert!(!rx.is_closed());
@@ -211,10 +246,12 @@ impl<T> Receiver<T> {
         self.chan.is_closed()
     }
 
-    /// How many values are waiting to be received.
+    /// Returns the number of values in the channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded(4);
     /// tx.try_send(1).unwrap();
@@ -225,10 +262,12 @@ impl<T> Receiver<T> {
         self.chan.len()
     }
 
-    /// Whether no value is waiting.
+    /// Returns `true` if the channel holds no value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// assert!(rx.is_empty());
@@ -238,10 +277,14 @@ impl<T> Receiver<T> {
         self.chan.len() == 0
     }
 
-    /// Whether there is no room. Never without a bound.
+    /// Returns `true` if the channel is full.
+    ///
+    /// An unbounded channel never is.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded(1);
     /// tx.try_send(1).unwrap();
@@ -252,10 +295,13 @@ impl<T> Receiver<T> {
         self.chan.capacity() == Some(self.chan.len())
     }
 
-    /// How many values there is room for now; `None` without a bound.
+    /// Returns the number of values that can be sent now without waiting, or `None`
+    /// for an unbounded channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded(4);
     /// tx.try_send(1).unwrap();
@@ -266,11 +312,13 @@ impl<T> Receiver<T> {
         self.chan.capacity().map(|all| all - self.chan.len())
     }
 
-    /// How many values there is room for when it is empty; `None` without a
-    /// bound.
+    /// Returns the capacity with which the channel was created, or `None` for an
+    /// unbounded channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// assert_eq!(rx.max_capacity(), Some(4));
@@ -280,10 +328,12 @@ impl<T> Receiver<T> {
         self.chan.capacity()
     }
 
-    /// How many senders there are.
+    /// Returns the number of senders.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// assert_eq!(rx.sender_count(), 1);
@@ -293,10 +343,12 @@ impl<T> Receiver<T> {
         self.chan.senders.count()
     }
 
-    /// How many receivers there are.
+    /// Returns the number of receivers.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// assert_eq!(rx.receiver_count(), 1);
@@ -306,10 +358,12 @@ impl<T> Receiver<T> {
         self.chan.receivers.count()
     }
 
-    /// Whether both belong to one channel.
+    /// Returns `true` if `self` and `other` belong to the same channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// assert!(rx.same_channel(&rx.clone()));
@@ -319,10 +373,12 @@ impl<T> Receiver<T> {
         Arc::ptr_eq(&self.chan, &other.chan)
     }
 
-    /// Makes a handle that does not keep the channel open.
+    /// Creates a weak handle, which does not keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// let weak = rx.downgrade();
@@ -365,10 +421,12 @@ impl<T> fmt::Debug for Receiver<T> {
 }
 
 impl<T> WeakReceiver<T> {
-    /// A receiver, if the channel still has one.
+    /// Returns a new receiver, or `None` if the channel has no receiver left.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// let weak = rx.downgrade();

@@ -14,11 +14,15 @@ use super::chan::{AttemptWaiter, Chan};
 use super::{PushError, WaitSide};
 use crate::channel::error::{SendError, TrySendError};
 
-/// Sends into a [bounded](super::bounded) or [unbounded](super::unbounded)
-/// channel; may be cloned.
+/// The sending half of a [bounded](super::bounded) or [unbounded](super::unbounded)
+/// channel.
+///
+/// Can be cloned.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel;
+/// use blitzen::channel;
 ///
 /// let (tx, rx) = channel::bounded(4);
 /// let other = tx.clone();
@@ -30,11 +34,12 @@ pub struct Sender<T> {
     pub(super) chan: Arc<Chan<T>>,
 }
 
-/// A sender that does not keep the channel open; made by
-/// [`Sender::downgrade`].
+/// A sender that does not keep the channel open, created by [`Sender::downgrade`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel;
+/// use blitzen::channel;
 ///
 /// let (tx, rx) = channel::bounded::<u32>(1);
 /// let weak = tx.downgrade();
@@ -53,17 +58,14 @@ impl<T> UnwindSafe for WeakSender<T> {}
 impl<T> RefUnwindSafe for WeakSender<T> {}
 
 impl<T> Sender<T> {
-    /// Sends a value, waiting for room if need be.
+    /// Sends `value`.
     ///
-    /// # Errors
-    /// If the channel is closed; the error has the value.
+    /// Waits until there is capacity.
     ///
-    /// # Cancel safety
-    /// Dropped while it waits, the value has not been sent and is dropped with
-    /// the future. A turn that it had been given goes to the next.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, rx) = channel::bounded(1);
@@ -73,6 +75,15 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.send(2).await.unwrap_err().0, 2);
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped before it completes, `value` was not sent and is
+    /// dropped too.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the channel is closed. The error contains `value`.
     pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
         let chan = &*self.chan;
         let mut unsent = value;
@@ -93,18 +104,22 @@ impl<T> Sender<T> {
             .map_err(SendError)
     }
 
-    /// Sends a value if there is room.
+    /// Sends `value` if there is capacity, without waiting.
     ///
-    /// # Errors
-    /// If there is none, or the channel is closed; the error has the value.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::{self, error::TrySendError};
+    /// use blitzen::channel::{self, error::TrySendError};
     ///
     /// let (tx, _rx) = channel::bounded(1);
     /// assert_eq!(tx.try_send(1), Ok(()));
     /// assert_eq!(tx.try_send(2), Err(TrySendError::Full(2)));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns `Full` if there is no capacity, and `Closed` if the channel is
+    /// closed. The error contains the value.
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         match self.chan.try_send(value) {
@@ -114,33 +129,43 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends a value from a thread that runs no tasks, waiting for room if need
-    /// be.
+    /// Sends `value`, and blocks the current thread until there is capacity.
     ///
-    /// # Errors
-    /// As for [`send`](Self::send).
+    /// For use outside of a runtime.
     ///
-    /// # Panics
-    /// Within a runtime.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded(1);
     /// std::thread::spawn(move || (0..3).try_for_each(|value| tx.blocking_send(value)));
     /// assert_eq!(rx.blocking_recv(), Some(0));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Self::send).
+    ///
+    /// # Panics
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_send(&self, value: T) -> Result<(), SendError<T>> {
         assert_may_block();
         block_on(self.send(value))
     }
 
-    /// Refuses values from now on, and wakes everybody who waits. What has been
-    /// sent can still be received. False if it was closed before.
+    /// Closes the channel: no new value can be sent, and all waiting tasks are
+    /// woken.
+    ///
+    /// Values that were sent can still be received. Returns `false` if the channel
+    /// was closed already.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded(4);
     /// tx.try_send(1).unwrap();
@@ -152,10 +177,13 @@ impl<T> Sender<T> {
         self.chan.close()
     }
 
-    /// Whether it was closed, or all senders or all receivers are gone.
+    /// Returns `true` if the channel was closed, or all senders or all receivers
+    /// were dropped.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// assert!(!tx.is_closed());
@@ -166,10 +194,12 @@ impl<T> Sender<T> {
         self.chan.is_closed()
     }
 
-    /// How many values are waiting to be received.
+    /// Returns the number of values in the channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded(4);
     /// tx.try_send(1).unwrap();
@@ -180,10 +210,12 @@ impl<T> Sender<T> {
         self.chan.len()
     }
 
-    /// Whether no value is waiting.
+    /// Returns `true` if the channel holds no value.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// assert!(tx.is_empty());
@@ -193,10 +225,14 @@ impl<T> Sender<T> {
         self.chan.len() == 0
     }
 
-    /// Whether there is no room. Never without a bound.
+    /// Returns `true` if the channel is full.
+    ///
+    /// An unbounded channel never is.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded(1);
     /// tx.try_send(1).unwrap();
@@ -207,10 +243,13 @@ impl<T> Sender<T> {
         self.chan.capacity() == Some(self.chan.len())
     }
 
-    /// How many values there is room for now; `None` without a bound.
+    /// Returns the number of values that can be sent now without waiting, or `None`
+    /// for an unbounded channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded(4);
     /// tx.try_send(1).unwrap();
@@ -221,11 +260,13 @@ impl<T> Sender<T> {
         self.chan.capacity().map(|all| all - self.chan.len())
     }
 
-    /// How many values there is room for when it is empty; `None` without a
-    /// bound.
+    /// Returns the capacity with which the channel was created, or `None` for an
+    /// unbounded channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// assert_eq!(tx.max_capacity(), Some(4));
@@ -235,10 +276,12 @@ impl<T> Sender<T> {
         self.chan.capacity()
     }
 
-    /// How many senders there are.
+    /// Returns the number of senders.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// assert_eq!(tx.sender_count(), 1);
@@ -248,10 +291,12 @@ impl<T> Sender<T> {
         self.chan.senders.count()
     }
 
-    /// How many receivers there are.
+    /// Returns the number of receivers.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// assert_eq!(tx.receiver_count(), 1);
@@ -261,10 +306,12 @@ impl<T> Sender<T> {
         self.chan.receivers.count()
     }
 
-    /// Whether both belong to one channel.
+    /// Returns `true` if `self` and `other` belong to the same channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// assert!(tx.same_channel(&tx.clone()));
@@ -274,10 +321,12 @@ impl<T> Sender<T> {
         Arc::ptr_eq(&self.chan, &other.chan)
     }
 
-    /// Makes a handle that does not keep the channel open.
+    /// Creates a weak handle, which does not keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// let weak = tx.downgrade();
@@ -320,10 +369,12 @@ impl<T> fmt::Debug for Sender<T> {
 }
 
 impl<T> WeakSender<T> {
-    /// A sender, if the channel still has one.
+    /// Returns a new sender, or `None` if the channel has no sender left.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel;
+    /// use blitzen::channel;
     ///
     /// let (tx, rx) = channel::bounded::<u32>(4);
     /// let weak = tx.downgrade();

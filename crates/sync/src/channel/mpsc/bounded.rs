@@ -17,16 +17,15 @@ use super::bounded_flow::{BoundedFlow, CapacityError, Closed};
 use super::chan::{self, Chan, FlowControl, Rx, Tx, WeakTx};
 use super::error::{SendError, SendTimeoutError, TryRecvError, TrySendError};
 
-/// The most room a channel can be asked for, as much as a semaphore has permits.
+/// The largest capacity that can be asked for: that of a semaphore.
 const MAX_CAPACITY: usize = usize::MAX >> 3;
 
-/// Makes a channel with room for `buffer` messages.
+/// Creates a channel that holds at most `buffer` messages.
 ///
-/// # Panics
-/// If `buffer` is zero, or more than a semaphore's `MAX_PERMITS`.
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::mpsc;
+/// use blitzen::sync::mpsc;
 ///
 /// # futures::executor::block_on(async {
 /// let (tx, mut rx) = mpsc::channel(1);
@@ -34,6 +33,11 @@ const MAX_CAPACITY: usize = usize::MAX >> 3;
 /// assert_eq!(rx.recv().await, Some("hello"));
 /// # });
 /// ```
+///
+/// # Panics
+///
+/// Panics if `buffer` is 0, or greater than
+/// [`Semaphore::MAX_PERMITS`](crate::Semaphore::MAX_PERMITS).
 #[track_caller]
 pub fn channel<T>(buffer: usize) -> (Sender<T>, Receiver<T>) {
     assert!(buffer > 0, "mpsc bounded channel requires buffer > 0");
@@ -45,10 +49,14 @@ pub fn channel<T>(buffer: usize) -> (Sender<T>, Receiver<T>) {
     (Sender { tx }, Receiver { rx })
 }
 
-/// Sends into a bounded channel; may be cloned.
+/// The sending half of a bounded channel, created by [`channel`].
+///
+/// Can be cloned.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::mpsc;
+/// use blitzen::sync::mpsc;
 ///
 /// let (tx, mut rx) = mpsc::channel(4);
 /// let other = tx.clone();
@@ -60,11 +68,12 @@ pub struct Sender<T> {
     tx: Tx<T, BoundedFlow>,
 }
 
-/// A sender that does not keep the channel open; made by
-/// [`Sender::downgrade`].
+/// A sender that does not keep the channel open, created by [`Sender::downgrade`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::mpsc;
+/// use blitzen::sync::mpsc;
 ///
 /// let (tx, rx) = mpsc::channel::<u32>(1);
 /// let weak = tx.downgrade();
@@ -77,10 +86,12 @@ pub struct WeakSender<T> {
     tx: WeakTx<T, BoundedFlow>,
 }
 
-/// Receives from a bounded channel.
+/// The receiving half of a bounded channel, created by [`channel`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::mpsc;
+/// use blitzen::sync::mpsc;
 ///
 /// # futures::executor::block_on(async {
 /// let (tx, mut rx) = mpsc::channel(4);
@@ -94,11 +105,14 @@ pub struct Receiver<T> {
     rx: Rx<T, BoundedFlow>,
 }
 
-/// BoundedFlow for one message, made by [`Sender::reserve`]. Dropping it gives the
-/// room back.
+/// Capacity for one message, reserved by [`Sender::reserve`].
+///
+/// Dropping it returns the capacity.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::mpsc;
+/// use blitzen::sync::mpsc;
 ///
 /// let (tx, mut rx) = mpsc::channel(1);
 /// let permit = tx.try_reserve().unwrap();
@@ -110,11 +124,15 @@ pub struct Permit<'a, T> {
     chan: &'a Chan<T, BoundedFlow>,
 }
 
-/// BoundedFlow for several messages, made by [`Sender::reserve_many`]: an iterator of
-/// [`Permit`]s. Dropping it gives back the room not used.
+/// Capacity for several messages, reserved by [`Sender::reserve_many`]: an iterator
+/// of [`Permit`]s.
+///
+/// Dropping it returns the capacity that was not used.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::mpsc;
+/// use blitzen::sync::mpsc;
 ///
 /// let (tx, mut rx) = mpsc::channel(8);
 /// for (permit, value) in tx.try_reserve_many(3).unwrap().zip(1..) {
@@ -127,11 +145,13 @@ pub struct PermitIterator<'a, T> {
     left: usize,
 }
 
-/// BoundedFlow for one message, together with its sender; made by
+/// Capacity for one message together with its sender, reserved by
 /// [`Sender::reserve_owned`].
 ///
+/// # Examples
+///
 /// ```
-/// use blitzen_sync::channel::mpsc;
+/// use blitzen::sync::mpsc;
 ///
 /// let (tx, mut rx) = mpsc::channel(1);
 /// let permit = tx.try_reserve_owned().unwrap();
@@ -185,18 +205,14 @@ impl<T> Sender<T> {
         &self.tx.chan().flow
     }
 
-    /// Sends a value, waiting for room if need be.
+    /// Sends `value`.
     ///
-    /// # Errors
-    /// If the receiver was closed or dropped; the error has the value.
+    /// Waits until there is capacity.
     ///
-    /// # Cancel safety
-    /// Dropped while it waits, the value has not been sent and is dropped with
-    /// the future, and the place in the queue is lost. To keep the value,
-    /// [`reserve`](Self::reserve) first.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = mpsc::channel(1);
@@ -206,6 +222,16 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.send(2).await.unwrap_err().0, 2);
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped before it completes, `value` was not sent and is
+    /// dropped too, and the place in the queue is lost. To keep the value,
+    /// [`reserve`](Self::reserve) first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the receiver was closed or dropped. The error contains `value`.
     pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
         let chan = self.chan();
         if coop::has_budget_remaining()
@@ -225,30 +251,37 @@ impl<T> Sender<T> {
         }
     }
 
-    /// [`send`](Self::send), for so long at the most.
+    /// Sends `value`.
     ///
-    /// # Errors
-    /// If there was no room in time, or the receiver was closed or dropped; the
-    /// error has the value.
+    /// Waits for capacity for at most `timeout`.
     ///
-    /// # Panics
-    /// Outside a runtime with a clock.
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use blitzen::sync::mpsc::{self, error::SendTimeoutError};
+    ///
+    /// # blitzen::runtime::Runtime::new().unwrap().block_on(async {
+    /// let (tx, _rx) = mpsc::channel(1);
+    /// let timeout = Duration::from_millis(1);
+    /// assert_eq!(tx.send_timeout(1, timeout).await, Ok(()));
+    /// let error = tx.send_timeout(2, timeout).await;
+    /// assert_eq!(error, Err(SendTimeoutError::Timeout(2)));
+    /// # });
+    /// ```
     ///
     /// # Cancel safety
+    ///
     /// As for [`send`](Self::send).
     ///
-    /// ```no_run
-    /// use std::time::Duration;
-    /// use blitzen_sync::channel::mpsc::{self, error::SendTimeoutError};
+    /// # Errors
     ///
-    /// # async fn within_a_runtime() {
-    /// let (tx, _rx) = mpsc::channel(1);
-    /// let second = Duration::from_secs(1);
-    /// assert_eq!(tx.send_timeout(1, second).await, Ok(()));
-    /// let error = tx.send_timeout(2, second).await;
-    /// assert_eq!(error, Err(SendTimeoutError::Timeout(2)));
-    /// # }
-    /// ```
+    /// Returns `Timeout` if there was no capacity in time, and `Closed` if the
+    /// receiver was closed or dropped. The error contains `value`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if called outside of a runtime with timers enabled.
     pub async fn send_timeout(
         &self,
         value: T,
@@ -278,19 +311,23 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends a value if there is room.
+    /// Sends `value` if there is capacity, without waiting.
     ///
-    /// # Errors
-    /// If there is none, or others wait for it, or the receiver was closed or
-    /// dropped; the error has the value.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc::{self, error::TrySendError};
+    /// use blitzen::sync::mpsc::{self, error::TrySendError};
     ///
     /// let (tx, _rx) = mpsc::channel(1);
     /// assert_eq!(tx.try_send(1), Ok(()));
     /// assert_eq!(tx.try_send(2), Err(TrySendError::Full(2)));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns `Full` if there is no capacity or other senders wait for it, and
+    /// `Closed` if the receiver was closed or dropped. The error contains the
+    /// value.
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         match self.flow().try_claim() {
@@ -303,17 +340,14 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends a value from a thread that runs no tasks, waiting for room if need
-    /// be.
+    /// Sends `value`, and blocks the current thread until there is capacity.
     ///
-    /// # Errors
-    /// As for [`send`](Self::send).
+    /// For use outside of a runtime.
     ///
-    /// # Panics
-    /// Within a runtime.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, mut rx) = mpsc::channel(1);
     /// let sender = std::thread::spawn(move || (0..3).try_for_each(|n| tx.blocking_send(n)));
@@ -322,49 +356,60 @@ impl<T> Sender<T> {
     /// assert_eq!(rx.blocking_recv(), Some(2));
     /// assert!(sender.join().unwrap().is_ok());
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`send`](Self::send).
+    ///
+    /// # Panics
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_send(&self, value: T) -> Result<(), SendError<T>> {
         assert_may_block();
         block_on(self.send(value))
     }
 
-    /// Waits for room for one message, which the permit then sends.
+    /// Reserves capacity for one message.
     ///
-    /// # Errors
-    /// If the receiver was closed or dropped.
+    /// Waits until there is some. The permit then sends without waiting.
     ///
-    /// # Cancel safety
-    /// Dropped while it waits, the place in the queue is lost, and room that it had
-    /// just been given goes to the next.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = mpsc::channel(1);
     /// let permit = tx.reserve().await.unwrap();
-    /// assert!(tx.try_send(1).is_err()); // the room is taken
+    /// assert!(tx.try_send(1).is_err()); // the capacity is reserved
     /// permit.send(2);
     /// assert_eq!(rx.recv().await, Some(2));
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, it loses its place in the queue. Capacity that it
+    /// was granted goes to the next waiter.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the receiver was closed or dropped.
     pub async fn reserve(&self) -> Result<Permit<'_, T>, SendError<()>> {
         let chan = self.chan();
         acquire(&chan.flow, 1).await?;
         Ok(Permit { chan })
     }
 
-    /// Waits for room for `n` messages.
+    /// Reserves capacity for `n` messages.
     ///
-    /// # Errors
-    /// If the receiver was closed or dropped, or the channel never has so much
-    /// room.
+    /// Waits until there is enough.
     ///
-    /// # Cancel safety
-    /// As for [`reserve`](Self::reserve).
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = mpsc::channel(2);
@@ -376,6 +421,15 @@ impl<T> Sender<T> {
     /// assert!(tx.reserve_many(3).await.is_err());
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`reserve`](Self::reserve).
+    ///
+    /// # Errors
+    ///
+    /// Fails if the receiver was closed or dropped, or if `n` exceeds the capacity
+    /// of the channel.
     pub async fn reserve_many(&self, n: usize) -> Result<PermitIterator<'_, T>, SendError<()>> {
         let chan = self.chan();
         if n > chan.flow.limit() {
@@ -385,16 +439,14 @@ impl<T> Sender<T> {
         Ok(PermitIterator { chan, left: n })
     }
 
-    /// Waits for room for one message, and keeps the sender with it.
+    /// Reserves capacity for one message, with a permit that owns the sender.
     ///
-    /// # Errors
-    /// If the receiver was closed or dropped.
+    /// Waits until there is some.
     ///
-    /// # Cancel safety
-    /// As for [`reserve`](Self::reserve); the sender is dropped too.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = mpsc::channel(1);
@@ -403,18 +455,25 @@ impl<T> Sender<T> {
     /// assert_eq!(rx.recv().await, Some(5));
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`reserve`](Self::reserve). The sender is dropped too.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the receiver was closed or dropped.
     pub async fn reserve_owned(self) -> Result<OwnedPermit<T>, SendError<()>> {
         acquire(self.flow(), 1).await?;
         Ok(OwnedPermit { tx: Some(self.tx) })
     }
 
-    /// Takes room for one message if there is some.
+    /// Reserves capacity for one message, without waiting.
     ///
-    /// # Errors
-    /// As for [`try_send`](Self::try_send).
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc::{self, error::TrySendError};
+    /// use blitzen::sync::mpsc::{self, error::TrySendError};
     ///
     /// let (tx, _rx) = mpsc::channel::<u32>(1);
     /// let permit = tx.try_reserve().unwrap();
@@ -422,6 +481,10 @@ impl<T> Sender<T> {
     /// drop(permit);
     /// assert!(tx.try_reserve().is_ok());
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`try_send`](Self::try_send).
     pub fn try_reserve(&self) -> Result<Permit<'_, T>, TrySendError<()>> {
         let chan = self.chan();
         match chan.flow.try_acquire(1) {
@@ -430,19 +493,22 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Takes room for `n` messages if there is so much.
+    /// Reserves capacity for `n` messages, without waiting.
     ///
-    /// # Errors
-    /// As for [`try_send`](Self::try_send).
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::channel::<u32>(2);
     /// assert!(tx.try_reserve_many(3).is_err());
     /// let permits = tx.try_reserve_many(2).unwrap();
     /// assert_eq!(permits.len(), 2);
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`try_send`](Self::try_send).
     pub fn try_reserve_many(&self, n: usize) -> Result<PermitIterator<'_, T>, TrySendError<()>> {
         let chan = self.chan();
         match chan.flow.try_acquire(n) {
@@ -451,14 +517,13 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Takes room for one message if there is some, and keeps the sender with
-    /// it.
+    /// Reserves capacity for one message, with a permit that owns the sender,
+    /// without waiting.
     ///
-    /// # Errors
-    /// As for [`try_send`](Self::try_send); the error has the sender.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, mut rx) = mpsc::channel(1);
     /// let permit = tx.clone().try_reserve_owned().unwrap();
@@ -466,6 +531,10 @@ impl<T> Sender<T> {
     /// permit.send(5);
     /// assert_eq!(rx.try_recv(), Ok(5));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`try_send`](Self::try_send). The error contains the sender.
     pub fn try_reserve_owned(self) -> Result<OwnedPermit<T>, TrySendError<Self>> {
         match self.flow().try_acquire(1) {
             Ok(()) => Ok(OwnedPermit { tx: Some(self.tx) }),
@@ -475,11 +544,10 @@ impl<T> Sender<T> {
 
     /// Waits until the receiver is closed or dropped.
     ///
-    /// # Cancel safety
-    /// Nothing is lost by giving up.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, rx) = mpsc::channel::<u32>(1);
@@ -487,14 +555,20 @@ impl<T> Sender<T> {
     /// tx.closed().await; // nobody listens: stop producing
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe.
     pub async fn closed(&self) {
         self.chan().closed().await;
     }
 
-    /// Whether the receiver was closed or dropped.
+    /// Returns `true` if the receiver was closed or dropped.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::channel::<u32>(1);
     /// assert!(!tx.is_closed());
@@ -505,10 +579,12 @@ impl<T> Sender<T> {
         self.flow().is_closed()
     }
 
-    /// Whether both senders belong to one channel.
+    /// Returns `true` if `self` and `other` send into the same channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::channel::<u32>(1);
     /// let (other, _rx) = mpsc::channel::<u32>(1);
@@ -519,10 +595,14 @@ impl<T> Sender<T> {
         self.tx.is_same(&other.tx)
     }
 
-    /// How many more messages there is room for now: neither sent, nor reserved.
+    /// Returns the number of messages that can be sent now without waiting.
+    ///
+    /// Permits that are reserved do not count.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::channel(4);
     /// tx.try_send(1).unwrap();
@@ -533,10 +613,12 @@ impl<T> Sender<T> {
         self.flow().capacity()
     }
 
-    /// How many messages there is room for when it is empty.
+    /// Returns the capacity with which the channel was created.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::channel(4);
     /// tx.try_send(1).unwrap();
@@ -546,10 +628,12 @@ impl<T> Sender<T> {
         self.flow().max_capacity()
     }
 
-    /// Makes a sender that does not keep the channel open.
+    /// Creates a weak sender, which does not keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::channel::<u32>(1);
     /// let weak = tx.downgrade();
@@ -562,10 +646,12 @@ impl<T> Sender<T> {
         }
     }
 
-    /// How many senders keep the channel open.
+    /// Returns the number of senders that keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::channel::<u32>(1);
     /// let _other = tx.clone();
@@ -575,10 +661,12 @@ impl<T> Sender<T> {
         self.chan().strong_count()
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::channel::<u32>(1);
     /// let _weak = tx.downgrade();
@@ -626,10 +714,12 @@ fn fmt_handle<T>(
 }
 
 impl<T> WeakSender<T> {
-    /// A sender, if the channel still has one.
+    /// Returns a new sender, or `None` if the channel has no sender left.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, mut rx) = mpsc::channel(1);
     /// let weak = tx.downgrade();
@@ -640,10 +730,12 @@ impl<T> WeakSender<T> {
         self.tx.upgrade().map(|tx| Sender { tx })
     }
 
-    /// How many senders keep the channel open.
+    /// Returns the number of senders that keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::channel::<u32>(1);
     /// assert_eq!(tx.downgrade().strong_count(), 1);
@@ -652,10 +744,12 @@ impl<T> WeakSender<T> {
         self.tx.chan().strong_count()
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::channel::<u32>(1);
     /// assert_eq!(tx.downgrade().weak_count(), 1);
@@ -685,15 +779,14 @@ impl<T> Receiver<T> {
         &self.rx.chan().flow
     }
 
-    /// Receives the next value, waiting for it if need be; `None` when there
-    /// will be none.
+    /// Receives the next value.
     ///
-    /// # Cancel safety
-    /// A value is received or stays in the channel, wherever the future is
-    /// dropped.
+    /// Returns `None` when the channel is closed and empty.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = mpsc::channel(4);
@@ -702,20 +795,23 @@ impl<T> Receiver<T> {
     /// assert_eq!(rx.recv().await, None);
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe: if the future is dropped, no value is lost.
     pub async fn recv(&mut self) -> Option<T> {
         poll_fn(|cx| self.rx.poll_recv(cx)).await
     }
 
-    /// Adds up to `limit` values to `buffer`, waiting until there is at least
-    /// one; returns how many. Zero means that there will be none, or that
-    /// `limit` is zero.
+    /// Receives up to `limit` values into `buffer`.
     ///
-    /// # Cancel safety
-    /// Values are in `buffer` or stay in the channel, wherever the future is
-    /// dropped.
+    /// Waits until there is at least one, and returns the number of values added: 0
+    /// if `limit` is 0, or if the channel is closed and empty.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = mpsc::channel(4);
@@ -727,71 +823,93 @@ impl<T> Receiver<T> {
     /// assert_eq!(buffer, [1, 2]);
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe: if the future is dropped, every value is in
+    /// `buffer` or in the channel.
     pub async fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
         poll_fn(|cx| self.rx.poll_recv_many(cx, buffer, limit)).await
     }
 
-    /// Receives a value that is there.
+    /// Receives a value if the channel holds one, without waiting.
     ///
-    /// # Errors
-    /// Says whether one may still come.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc::{self, error::TryRecvError};
+    /// use blitzen::sync::mpsc::{self, error::TryRecvError};
     ///
     /// let (tx, mut rx) = mpsc::channel(1);
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
     /// tx.try_send(1).unwrap();
     /// assert_eq!(rx.try_recv(), Ok(1));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns `Empty` if there is no value now, and `Disconnected` if there will
+    /// be none.
     #[inline]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         self.rx.try_recv()
     }
 
-    /// Receives the next value on a thread that runs no tasks.
+    /// Receives the next value, and blocks the current thread until there is one.
     ///
-    /// # Panics
-    /// Within a runtime.
+    /// For use outside of a runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, mut rx) = mpsc::channel(1);
     /// std::thread::spawn(move || tx.blocking_send(5));
     /// assert_eq!(rx.blocking_recv(), Some(5));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_recv(&mut self) -> Option<T> {
         assert_may_block();
         block_on(self.recv())
     }
 
-    /// [`recv_many`](Self::recv_many) on a thread that runs no tasks.
+    /// Receives up to `limit` values into `buffer`, as
+    /// [`recv_many`](Self::recv_many) does, and blocks the current thread until
+    /// there is at least one.
     ///
-    /// # Panics
-    /// Within a runtime.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, mut rx) = mpsc::channel(1);
     /// std::thread::spawn(move || tx.blocking_send(5));
     /// let mut buffer = Vec::new();
     /// assert_eq!(rx.blocking_recv_many(&mut buffer, 8), 1);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
         assert_may_block();
         block_on(self.recv_many(buffer, limit))
     }
 
-    /// [`recv`](Self::recv) for use inside another future. Only the last task to
-    /// ask is woken.
+    /// Polls for the next value, as [`recv`](Self::recv) does.
+    ///
+    /// Only the task of the last call is woken.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::task::{Context, Poll, Waker};
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let mut cx = Context::from_waker(Waker::noop());
     /// let (tx, mut rx) = mpsc::channel(1);
@@ -803,12 +921,15 @@ impl<T> Receiver<T> {
         self.rx.poll_recv(cx)
     }
 
-    /// [`recv_many`](Self::recv_many) for use inside another future. Only the
-    /// last task to ask is woken.
+    /// Polls for up to `limit` values, as [`recv_many`](Self::recv_many) does.
+    ///
+    /// Only the task of the last call is woken.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::task::{Context, Poll, Waker};
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let mut cx = Context::from_waker(Waker::noop());
     /// let (tx, mut rx) = mpsc::channel(1);
@@ -825,11 +946,15 @@ impl<T> Receiver<T> {
         self.rx.poll_recv_many(cx, buffer, limit)
     }
 
-    /// Refuses values from now on. What has been sent or reserved before can
-    /// still be received: `recv` returns `None` after it.
+    /// Closes the channel: no new value can be sent.
+    ///
+    /// Values that were sent, or for which a permit was reserved, can still be
+    /// received; `recv` returns `None` after them.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = mpsc::channel(4);
@@ -844,10 +969,14 @@ impl<T> Receiver<T> {
         self.rx.close();
     }
 
-    /// Whether it was closed, or all senders are gone; messages may be left.
+    /// Returns `true` if the channel was closed or all senders were dropped.
+    ///
+    /// Messages may be left.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::channel::<u32>(1);
     /// assert!(!rx.is_closed());
@@ -858,10 +987,12 @@ impl<T> Receiver<T> {
         self.rx.is_closed()
     }
 
-    /// Whether no message is waiting.
+    /// Returns `true` if the channel holds no message.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::channel(1);
     /// assert!(rx.is_empty());
@@ -872,10 +1003,12 @@ impl<T> Receiver<T> {
         self.rx.len() == 0
     }
 
-    /// How many messages are waiting.
+    /// Returns the number of messages in the channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::channel(4);
     /// tx.try_send(1).unwrap();
@@ -885,10 +1018,14 @@ impl<T> Receiver<T> {
         self.rx.len()
     }
 
-    /// How many more messages there is room for now: neither sent, nor reserved.
+    /// Returns the number of messages that can be sent now without waiting.
+    ///
+    /// Permits that are reserved do not count.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::channel(4);
     /// tx.try_send(1).unwrap();
@@ -898,10 +1035,12 @@ impl<T> Receiver<T> {
         self.flow().capacity()
     }
 
-    /// How many messages there is room for when it is empty.
+    /// Returns the capacity with which the channel was created.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (_tx, rx) = mpsc::channel::<u32>(4);
     /// assert_eq!(rx.max_capacity(), 4);
@@ -910,10 +1049,12 @@ impl<T> Receiver<T> {
         self.flow().max_capacity()
     }
 
-    /// How many senders keep the channel open.
+    /// Returns the number of senders that keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::channel::<u32>(1);
     /// let _other = tx.clone();
@@ -923,10 +1064,12 @@ impl<T> Receiver<T> {
         self.rx.chan().strong_count()
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::channel::<u32>(1);
     /// let _weak = tx.downgrade();
@@ -944,11 +1087,13 @@ impl<T> fmt::Debug for Receiver<T> {
 }
 
 impl<T> Permit<'_, T> {
-    /// Sends a value into the room reserved: at once, and even if the channel
-    /// has been closed since.
+    /// Sends `value` with the reserved capacity: without waiting, and even if the
+    /// channel was closed since.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, mut rx) = mpsc::channel(1);
     /// let permit = tx.try_reserve().unwrap();
@@ -1008,11 +1153,12 @@ impl<T> fmt::Debug for PermitIterator<'_, T> {
 }
 
 impl<T> OwnedPermit<T> {
-    /// Sends a value into the room reserved, as [`Permit::send`] does, and
-    /// returns the sender.
+    /// Sends `value` as [`Permit::send`] does, and returns the sender.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, mut rx) = mpsc::channel(1);
     /// let tx = tx.try_reserve_owned().unwrap().send(5);
@@ -1028,10 +1174,12 @@ impl<T> OwnedPermit<T> {
         Sender { tx }
     }
 
-    /// Gives the room back, and returns the sender.
+    /// Returns the capacity to the channel, and the sender to the caller.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::channel::<u32>(1);
     /// let tx = tx.try_reserve_owned().unwrap().release();
@@ -1045,10 +1193,12 @@ impl<T> OwnedPermit<T> {
         Sender { tx }
     }
 
-    /// Whether both permits belong to one channel.
+    /// Returns `true` if `self` and `other` are permits of the same channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::channel::<u32>(2);
     /// let one = tx.clone().try_reserve_owned().unwrap();
@@ -1062,10 +1212,12 @@ impl<T> OwnedPermit<T> {
         }
     }
 
-    /// Whether the permit belongs to the sender's channel.
+    /// Returns `true` if `sender` sends into the channel of this permit.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::channel::<u32>(1);
     /// let permit = tx.clone().try_reserve_owned().unwrap();

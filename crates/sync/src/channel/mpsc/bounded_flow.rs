@@ -113,7 +113,7 @@ fn permits(count: usize) -> u64 {
     count as u64 * PERMIT
 }
 
-/// BoundedFlow, claims, and the queue of those who wait for room.
+/// Capacity, positions, and the queue of senders that wait for capacity.
 pub(super) struct BoundedFlow {
     state: AtomicU64,
     /// To be told when a closed channel has its permits back, or of a message.
@@ -234,7 +234,7 @@ impl BoundedFlow {
     }
 
     /// Acquire, met by the Release of every permit given back: whoever sees
-    /// room, or the close, sees what led to it.
+    /// capacity, or the close, sees what led to it.
     #[inline(always)]
     fn state_acquire(&self) -> FlowState {
         FlowState(self.state.load(Acquire))

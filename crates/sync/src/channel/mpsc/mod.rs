@@ -1,10 +1,19 @@
-//! Many senders, one receiver.
+//! A channel with many senders and one receiver.
 //!
-//! [`channel`] is bounded: whoever sends into a full one waits, in the order of
-//! arrival. [`unbounded_channel`] takes whatever comes.
+//! [`channel`] creates a bounded channel: senders wait while it is full, and are
+//! served in the order of arrival. [`unbounded_channel`] creates one without a limit.
+//!
+//! # Closing
+//!
+//! When every [`Sender`] was dropped, [`recv`](Receiver::recv) returns the remaining
+//! values and then `None`. When the receiver was [closed](Receiver::close) or dropped,
+//! sending fails and returns the value; a [`Permit`] that was reserved before can
+//! still be used.
+//!
+//! # Examples
 //!
 //! ```
-//! use blitzen_sync::channel::mpsc;
+//! use blitzen::sync::mpsc;
 //!
 //! # futures::executor::block_on(async {
 //! let (tx, mut rx) = mpsc::channel(16);
@@ -12,7 +21,7 @@
 //!     let tx = tx.clone();
 //!     std::thread::spawn(move || tx.blocking_send(worker));
 //! }
-//! drop(tx); // or the channel stays open
+//! drop(tx); // the channel closes when the workers have dropped theirs
 //!
 //! let mut seen = Vec::new();
 //! while let Some(worker) = rx.recv().await {
@@ -22,21 +31,11 @@
 //! assert_eq!(seen, [0, 1, 2, 3]);
 //! # });
 //! ```
-//!
-//! # When it ends
-//!
-//! Once every [`Sender`] is gone, [`recv`](Receiver::recv) returns what is left
-//! and then `None`. Once the receiver is [closed](Receiver::close) or dropped,
-//! sending fails and gives the value back; a [`Permit`] obtained before that can
-//! still be used.
-//!
-//! # How it works
-//!
-//! Messages lie in linked blocks of 32 slots that are used again and again. A
-//! message that finds room costs one atomic read-modify-write to send and one to
-//! receive, and no lock; without a bound, one and none. Nothing is allocated
-//! while waiting: whoever waits for room does so in its own future, and the
-//! receiver in the channel.
+
+// Messages lie in linked blocks of 32 slots, which are recycled. Without waiting, a
+// bounded channel needs one atomic read-modify-write to send and one to receive; an
+// unbounded one needs one to send and none to receive. Nothing is allocated while
+// waiting: senders wait in their own futures, and the receiver in the channel.
 
 mod bounded;
 mod bounded_flow;
@@ -52,7 +51,7 @@ pub use self::unbounded::{
     UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel,
 };
 
-/// What sending and receiving may answer.
+/// Errors of sending and receiving.
 pub mod error {
     pub use crate::channel::error::{SendError, SendTimeoutError, TryRecvError, TrySendError};
 }

@@ -12,10 +12,12 @@ use super::chan::{self, Chan, FlowControl, Rx, Tx, WeakTx};
 use super::error::{SendError, TryRecvError};
 use super::unbounded_flow::UnboundedFlow;
 
-/// Makes a channel that takes as many messages as memory holds.
+/// Creates a channel without a limit.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::mpsc;
+/// use blitzen::sync::mpsc;
 ///
 /// # futures::executor::block_on(async {
 /// let (tx, mut rx) = mpsc::unbounded_channel();
@@ -28,10 +30,14 @@ pub fn unbounded_channel<T>() -> (UnboundedSender<T>, UnboundedReceiver<T>) {
     (UnboundedSender { tx }, UnboundedReceiver { rx })
 }
 
-/// Sends into an unbounded channel; may be cloned.
+/// The sending half of an unbounded channel, created by [`unbounded_channel`].
+///
+/// Can be cloned.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::mpsc;
+/// use blitzen::sync::mpsc;
 ///
 /// let (tx, mut rx) = mpsc::unbounded_channel();
 /// let other = tx.clone();
@@ -43,11 +49,13 @@ pub struct UnboundedSender<T> {
     tx: Tx<T, UnboundedFlow>,
 }
 
-/// A sender that does not keep the channel open; made by
+/// A sender that does not keep the channel open, created by
 /// [`UnboundedSender::downgrade`].
 ///
+/// # Examples
+///
 /// ```
-/// use blitzen_sync::channel::mpsc;
+/// use blitzen::sync::mpsc;
 ///
 /// let (tx, rx) = mpsc::unbounded_channel::<u32>();
 /// let weak = tx.downgrade();
@@ -60,10 +68,12 @@ pub struct WeakUnboundedSender<T> {
     tx: WeakTx<T, UnboundedFlow>,
 }
 
-/// Receives from an unbounded channel.
+/// The receiving half of an unbounded channel, created by [`unbounded_channel`].
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_sync::channel::mpsc;
+/// use blitzen::sync::mpsc;
 ///
 /// # futures::executor::block_on(async {
 /// let (tx, mut rx) = mpsc::unbounded_channel();
@@ -93,19 +103,22 @@ impl<T> UnboundedSender<T> {
         self.tx.chan()
     }
 
-    /// Sends a value; it never waits.
+    /// Sends `value`, without waiting.
     ///
-    /// # Errors
-    /// If the receiver was closed or dropped; the error has the value.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::unbounded_channel();
     /// assert!(tx.send(1).is_ok());
     /// drop(rx);
     /// assert_eq!(tx.send(2).unwrap_err().0, 2);
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails if the receiver was closed or dropped. The error contains `value`.
     #[inline]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         let chan = self.chan();
@@ -121,11 +134,10 @@ impl<T> UnboundedSender<T> {
 
     /// Waits until the receiver is closed or dropped.
     ///
-    /// # Cancel safety
-    /// Nothing is lost by giving up.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, rx) = mpsc::unbounded_channel::<u32>();
@@ -133,14 +145,20 @@ impl<T> UnboundedSender<T> {
     /// tx.closed().await; // nobody listens: stop producing
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe.
     pub async fn closed(&self) {
         self.chan().closed().await;
     }
 
-    /// Whether the receiver was closed or dropped.
+    /// Returns `true` if the receiver was closed or dropped.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::unbounded_channel::<u32>();
     /// assert!(!tx.is_closed());
@@ -151,10 +169,12 @@ impl<T> UnboundedSender<T> {
         self.chan().flow.is_closed()
     }
 
-    /// Whether both senders belong to one channel.
+    /// Returns `true` if `self` and `other` send into the same channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::unbounded_channel::<u32>();
     /// let (other, _rx) = mpsc::unbounded_channel::<u32>();
@@ -165,10 +185,12 @@ impl<T> UnboundedSender<T> {
         self.tx.is_same(&other.tx)
     }
 
-    /// Makes a sender that does not keep the channel open.
+    /// Creates a weak sender, which does not keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::unbounded_channel::<u32>();
     /// let weak = tx.downgrade();
@@ -181,10 +203,12 @@ impl<T> UnboundedSender<T> {
         }
     }
 
-    /// How many senders keep the channel open.
+    /// Returns the number of senders that keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::unbounded_channel::<u32>();
     /// let _other = tx.clone();
@@ -194,10 +218,12 @@ impl<T> UnboundedSender<T> {
         self.chan().strong_count()
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::unbounded_channel::<u32>();
     /// let _weak = tx.downgrade();
@@ -234,10 +260,12 @@ fn fmt_handle<T>(
 }
 
 impl<T> WeakUnboundedSender<T> {
-    /// A sender, if the channel still has one.
+    /// Returns a new sender, or `None` if the channel has no sender left.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, mut rx) = mpsc::unbounded_channel();
     /// let weak = tx.downgrade();
@@ -248,10 +276,12 @@ impl<T> WeakUnboundedSender<T> {
         self.tx.upgrade().map(|tx| UnboundedSender { tx })
     }
 
-    /// How many senders keep the channel open.
+    /// Returns the number of senders that keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::unbounded_channel::<u32>();
     /// assert_eq!(tx.downgrade().strong_count(), 1);
@@ -260,10 +290,12 @@ impl<T> WeakUnboundedSender<T> {
         self.tx.chan().strong_count()
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, _rx) = mpsc::unbounded_channel::<u32>();
     /// assert_eq!(tx.downgrade().weak_count(), 1);
@@ -288,15 +320,14 @@ impl<T> fmt::Debug for WeakUnboundedSender<T> {
 }
 
 impl<T> UnboundedReceiver<T> {
-    /// Receives the next value, waiting for it if need be; `None` when there
-    /// will be none.
+    /// Receives the next value.
     ///
-    /// # Cancel safety
-    /// A value is received or stays in the channel, wherever the future is
-    /// dropped.
+    /// Returns `None` when the channel is closed and empty.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = mpsc::unbounded_channel();
@@ -305,20 +336,23 @@ impl<T> UnboundedReceiver<T> {
     /// assert_eq!(rx.recv().await, None);
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe: if the future is dropped, no value is lost.
     pub async fn recv(&mut self) -> Option<T> {
         poll_fn(|cx| self.rx.poll_recv(cx)).await
     }
 
-    /// Adds up to `limit` values to `buffer`, waiting until there is at least
-    /// one; returns how many. Zero means that there will be none, or that
-    /// `limit` is zero.
+    /// Receives up to `limit` values into `buffer`.
     ///
-    /// # Cancel safety
-    /// Values are in `buffer` or stay in the channel, wherever the future is
-    /// dropped.
+    /// Waits until there is at least one, and returns the number of values added: 0
+    /// if `limit` is 0, or if the channel is closed and empty.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = mpsc::unbounded_channel();
@@ -330,71 +364,93 @@ impl<T> UnboundedReceiver<T> {
     /// assert_eq!(buffer, [1, 2]);
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe: if the future is dropped, every value is in
+    /// `buffer` or in the channel.
     pub async fn recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
         poll_fn(|cx| self.rx.poll_recv_many(cx, buffer, limit)).await
     }
 
-    /// Receives a value that is there.
+    /// Receives a value if the channel holds one, without waiting.
     ///
-    /// # Errors
-    /// Says whether one may still come.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc::{self, error::TryRecvError};
+    /// use blitzen::sync::mpsc::{self, error::TryRecvError};
     ///
     /// let (tx, mut rx) = mpsc::unbounded_channel();
     /// assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
     /// tx.send(1).unwrap();
     /// assert_eq!(rx.try_recv(), Ok(1));
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns `Empty` if there is no value now, and `Disconnected` if there will
+    /// be none.
     #[inline]
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
         self.rx.try_recv()
     }
 
-    /// Receives the next value on a thread that runs no tasks.
+    /// Receives the next value, and blocks the current thread until there is one.
     ///
-    /// # Panics
-    /// Within a runtime.
+    /// For use outside of a runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, mut rx) = mpsc::unbounded_channel();
     /// std::thread::spawn(move || tx.send(5));
     /// assert_eq!(rx.blocking_recv(), Some(5));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_recv(&mut self) -> Option<T> {
         assert_may_block();
         block_on(self.recv())
     }
 
-    /// [`recv_many`](Self::recv_many) on a thread that runs no tasks.
+    /// Receives up to `limit` values into `buffer`, as
+    /// [`recv_many`](Self::recv_many) does, and blocks the current thread until
+    /// there is at least one.
     ///
-    /// # Panics
-    /// Within a runtime.
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, mut rx) = mpsc::unbounded_channel();
     /// std::thread::spawn(move || tx.send(5));
     /// let mut buffer = Vec::new();
     /// assert_eq!(rx.blocking_recv_many(&mut buffer, 8), 1);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if called on a thread that runs tasks.
     #[track_caller]
     pub fn blocking_recv_many(&mut self, buffer: &mut Vec<T>, limit: usize) -> usize {
         assert_may_block();
         block_on(self.recv_many(buffer, limit))
     }
 
-    /// [`recv`](Self::recv) for use inside another future. Only the last task to
-    /// ask is woken.
+    /// Polls for the next value, as [`recv`](Self::recv) does.
+    ///
+    /// Only the task of the last call is woken.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::task::{Context, Poll, Waker};
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let mut cx = Context::from_waker(Waker::noop());
     /// let (tx, mut rx) = mpsc::unbounded_channel();
@@ -406,12 +462,15 @@ impl<T> UnboundedReceiver<T> {
         self.rx.poll_recv(cx)
     }
 
-    /// [`recv_many`](Self::recv_many) for use inside another future. Only the
-    /// last task to ask is woken.
+    /// Polls for up to `limit` values, as [`recv_many`](Self::recv_many) does.
+    ///
+    /// Only the task of the last call is woken.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::task::{Context, Poll, Waker};
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let mut cx = Context::from_waker(Waker::noop());
     /// let (tx, mut rx) = mpsc::unbounded_channel();
@@ -428,11 +487,15 @@ impl<T> UnboundedReceiver<T> {
         self.rx.poll_recv_many(cx, buffer, limit)
     }
 
-    /// Refuses values from now on. What has been sent before can still be
-    /// received: `recv` returns `None` after it.
+    /// Closes the channel: no new value can be sent.
+    ///
+    /// Values that were sent can still be received; `recv` returns `None` after
+    /// them.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// # futures::executor::block_on(async {
     /// let (tx, mut rx) = mpsc::unbounded_channel();
@@ -447,10 +510,14 @@ impl<T> UnboundedReceiver<T> {
         self.rx.close();
     }
 
-    /// Whether it was closed, or all senders are gone; messages may be left.
+    /// Returns `true` if the channel was closed or all senders were dropped.
+    ///
+    /// Messages may be left.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::unbounded_channel::<u32>();
     /// assert!(!rx.is_closed());
@@ -461,10 +528,12 @@ impl<T> UnboundedReceiver<T> {
         self.rx.is_closed()
     }
 
-    /// Whether no message is waiting.
+    /// Returns `true` if the channel holds no message.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::unbounded_channel();
     /// assert!(rx.is_empty());
@@ -475,10 +544,12 @@ impl<T> UnboundedReceiver<T> {
         self.rx.len() == 0
     }
 
-    /// How many messages are waiting.
+    /// Returns the number of messages in the channel.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::unbounded_channel();
     /// tx.send(1).unwrap();
@@ -488,10 +559,12 @@ impl<T> UnboundedReceiver<T> {
         self.rx.len()
     }
 
-    /// How many senders keep the channel open.
+    /// Returns the number of senders that keep the channel open.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::unbounded_channel::<u32>();
     /// let _other = tx.clone();
@@ -501,10 +574,12 @@ impl<T> UnboundedReceiver<T> {
         self.rx.chan().strong_count()
     }
 
-    /// How many weak senders there are.
+    /// Returns the number of weak senders.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_sync::channel::mpsc;
+    /// use blitzen::sync::mpsc;
     ///
     /// let (tx, rx) = mpsc::unbounded_channel::<u32>();
     /// let _weak = tx.downgrade();
