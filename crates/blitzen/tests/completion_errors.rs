@@ -32,6 +32,8 @@ fn flush_and_shutdown_tell_of_bytes_that_could_not_be_sent() {
     for shuts_down in [false, true] {
         runtime.block_on(async {
             let (mut ours, theirs) = half_pair().await;
+            assert!(poll_once(ours.read(&mut [0; 8])).await.is_none());
+            blitzen::time::sleep(Duration::from_millis(1)).await; // the ring has an owner
             ours.write_all(b"sent").await.unwrap();
             ours.write_all(b"taken over").await.unwrap();
             reset(theirs);

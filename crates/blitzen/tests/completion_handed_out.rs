@@ -1,11 +1,10 @@
 //! Sockets by completion leave the runtime: what would be lost stays, with the
-//! socket, and a thread that cannot do it waits asleep or is told.
+//! socket, and a thread that cannot do it is told.
 #![cfg(target_os = "linux")]
 
 mod completion_common;
 
 use std::io::{ErrorKind, Read, Write};
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ fn a_stream_with_unread_bytes_comes_back_with_the_error() {
             assert!(error.to_string().contains("6 bytes"), "{error}");
             let kept = error.get_ref().unwrap().downcast_ref();
             let kept: &IntoStdError<TcpStream> = kept.unwrap();
-            assert_eq!(kept.socket().mode(), SocketMode::Completion);
+            assert_eq!(kept.socket().mode(), SocketMode::Readiness);
             let kept = error.downcast::<IntoStdError<TcpStream>>().unwrap();
             let mut ours = kept.into_socket();
             // In both directions, and on to where it was going.
@@ -56,7 +55,8 @@ fn a_unix_stream_comes_back_too() {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
         assert!(poll_once(ours.read(&mut [0; 8])).await.is_none());
         theirs.write_all(b"unread").await.unwrap();
-        ours.readable().await.unwrap();
+        theirs.flush().await.unwrap();
+        blitzen::time::sleep(Duration::from_millis(10)).await; // it is brought
         let error = ours.into_std().unwrap_err();
         let kept = error.downcast::<IntoStdError<UnixStream>>().unwrap();
         let mut bytes = [0; 6];
@@ -108,30 +108,6 @@ async fn armed() -> (TcpStream, std::net::TcpStream) {
     (ours, theirs)
 }
 
-fn this_thread() -> libc::pid_t {
-    // SAFETY: no memory is passed.
-    unsafe { libc::gettid() }
-}
-
-/// Waits until a thread sleeps, and goes on sleeping.
-fn wait_until_asleep(thread: libc::pid_t) {
-    let stat = format!("/proc/self/task/{thread}/stat");
-    let is_asleep = || {
-        let stat = std::fs::read_to_string(&stat).expect("the thread lives");
-        stat.rsplit(") ").next().unwrap().starts_with('S')
-    };
-    let (mut looks, mut in_a_row) = (0, 0);
-    while in_a_row < 20 {
-        assert!(looks < 10_000, "it never sleeps");
-        looks += 1;
-        in_a_row = match is_asleep() {
-            true => in_a_row + 1,
-            false => 0,
-        };
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
 #[test]
 fn another_thread_is_told_if_nobody_runs_the_runtime() {
     let Some(runtime) = local_runtime() else {
@@ -157,52 +133,49 @@ fn another_thread_is_told_if_nobody_runs_the_runtime() {
 }
 
 #[test]
-fn another_thread_sleeps_until_the_runtime_has_let_go() {
+fn another_thread_is_told_if_the_runtime_is_busy() {
     let Some(runtime) = local_runtime() else {
         return;
     };
-    let taken = runtime.block_on(async {
-        let (ours, theirs) = armed().await;
-        let (tell, told) = mpsc::channel();
-        let taker = thread::spawn(move || {
-            tell.send(this_thread()).unwrap();
-            ours.into_std()
-        });
-        wait_until_asleep(told.recv_timeout(LONG).unwrap()); // blocks the runtime
-        while !taker.is_finished() {
-            blitzen::time::sleep(Duration::from_millis(1)).await;
-        }
-        drop(theirs);
-        taker.join().unwrap()
+    runtime.block_on(async {
+        let (ours, mut theirs) = armed().await;
+        // The task waits for the thread: were that to wait for the runtime, neither
+        // would ever go on.
+        let error = thread::spawn(|| ours.into_std())
+            .join()
+            .unwrap()
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
+        let kept = error.downcast::<IntoStdError<TcpStream>>().unwrap();
+        let mut ours = kept.into_socket();
+        theirs.write_all(b"hello").unwrap();
+        let mut bytes = [0; 5];
+        ours.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"hello");
+        ours.into_std().unwrap();
     });
-    taken.unwrap();
 }
 
 #[test]
-fn another_thread_does_not_sleep_on_when_the_runtime_stops_running() {
+fn another_thread_may_wait_for_readiness_while_the_runtime_runs() {
     let Some(runtime) = local_runtime() else {
         return;
     };
-    let (taker, theirs) = runtime.block_on(async {
-        let (ours, theirs) = armed().await;
-        let (tell, told) = mpsc::channel();
-        let taker = thread::spawn(move || {
-            tell.send(this_thread()).unwrap();
-            ours.into_std()
+    runtime.block_on(async {
+        let (ours, mut theirs) = armed().await;
+        let (tell, told) = blitzen::sync::oneshot::channel();
+        let waiter = thread::spawn(move || {
+            let elsewhere = Builder::new_current_thread().build().unwrap();
+            let result = elsewhere.block_on(ours.readable());
+            let _ = tell.send(result);
+            ours
         });
-        wait_until_asleep(told.recv_timeout(LONG).unwrap());
-        (taker, theirs)
+        theirs.write_all(b"hello").unwrap();
+        told.await.unwrap().unwrap();
+        let mut bytes = [0; 5];
+        waiter.join().unwrap().read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"hello");
     });
-    // Nobody is here any more. What it says depends on how far it got.
-    match taker.join().unwrap() {
-        Ok(_) => {}
-        Err(error) => {
-            assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
-            let kept = error.downcast::<IntoStdError<TcpStream>>().unwrap();
-            kept.into_socket().into_std().unwrap();
-        }
-    }
-    drop(theirs);
 }
 
 #[test]

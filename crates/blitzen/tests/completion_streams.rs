@@ -89,19 +89,28 @@ fn many_tasks_on_many_workers_echo() {
 }
 
 #[test]
-fn the_mode_of_one_stream_changes_and_changes_back() {
+fn a_stream_moves_to_readiness_and_never_back() {
     for runtime in runtimes() {
         runtime.block_on(async {
             let (mut ours, mut theirs) = half_pair().await;
+            let mut bytes = [0; 4];
             for round in 0..4 {
-                let mode = match round % 2 {
-                    0 => SocketMode::Readiness,
-                    _ => SocketMode::Completion,
+                match round {
+                    0 => ours.set_mode(SocketMode::Completion).unwrap(),
+                    2 => ours.set_mode(SocketMode::Readiness).unwrap(),
+                    3 => {
+                        let error = ours.set_mode(SocketMode::Completion).unwrap_err();
+                        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+                        ours.set_mode(SocketMode::PreferCompletion).unwrap();
+                    }
+                    _ => {}
+                }
+                let mode = match round {
+                    0 | 1 => SocketMode::Completion,
+                    _ => SocketMode::Readiness,
                 };
-                ours.set_mode(mode).unwrap();
                 assert_eq!(ours.mode(), mode);
                 theirs.write_all(b"ping").unwrap();
-                let mut bytes = [0; 4];
                 ours.read_exact(&mut bytes).await.unwrap();
                 // Leaves a receive armed, where there is one.
                 assert!(poll_once(ours.read(&mut bytes)).await.is_none());
@@ -117,23 +126,45 @@ fn the_mode_of_one_stream_changes_and_changes_back() {
 }
 
 #[test]
-fn a_stream_with_unread_bytes_is_not_handed_out() {
+fn a_stream_by_readiness_may_become_one_by_completion() {
+    if runtime(0).is_none() {
+        return;
+    }
+    let mut builder = blitzen::runtime::Builder::new_current_thread();
+    builder.enable_all().socket_mode(SocketMode::Readiness);
+    builder.build().unwrap().block_on(async {
+        let (mut ours, mut theirs) = half_pair().await;
+        let mut bytes = [0; 4];
+        for mode in [SocketMode::Readiness, SocketMode::Completion] {
+            ours.set_mode(mode).unwrap();
+            assert_eq!(ours.mode(), mode);
+            theirs.write_all(b"ping").unwrap();
+            ours.read_exact(&mut bytes).await.unwrap();
+            assert!(poll_once(ours.read(&mut bytes)).await.is_none());
+        }
+    });
+}
+
+#[test]
+fn unread_bytes_come_first_after_the_move_to_readiness() {
     for runtime in runtimes() {
         runtime.block_on(async {
             let (mut ours, mut theirs) = half_pair().await;
-            ours.set_mode(SocketMode::Completion).unwrap();
             assert!(poll_once(ours.read(&mut [0; 8])).await.is_none());
             theirs.write_all(b"unread").unwrap();
             // The receive is armed, so what is seen has been brought.
             assert_eq!(ours.peek(&mut [0; 8]).await.unwrap(), 6);
-            let error = ours.set_mode(SocketMode::Readiness).unwrap_err();
-            assert!(error.to_string().contains("6 bytes"), "{error}");
+            ours.set_mode(SocketMode::Readiness).unwrap();
+            theirs.write_all(b"more").unwrap();
+            ours.readable().await.unwrap();
             let refused = ours.try_io(Interest::READABLE, || Ok(()));
             assert!(refused.unwrap_err().to_string().contains("6 bytes"));
             // Nothing was lost by asking.
-            let mut bytes = [0; 6];
-            ours.read_exact(&mut bytes).await.unwrap();
-            assert_eq!(&bytes, b"unread");
+            let mut bytes = [0; 10];
+            assert_eq!(ours.try_read(&mut bytes[..2]).unwrap(), 2);
+            assert_eq!(ours.peek(&mut bytes[2..]).await.unwrap(), 4);
+            ours.read_exact(&mut bytes[2..]).await.unwrap();
+            assert_eq!(&bytes, b"unreadmore");
             let mut ours = ours.into_std().unwrap();
             theirs.write_all(b"later").unwrap();
             ours.set_nonblocking(false).unwrap();

@@ -14,7 +14,6 @@
 //! The crate is an implementation detail: its interface may change with any release.
 
 mod driver;
-mod gone;
 mod interest;
 #[cfg(target_os = "linux")]
 pub mod local_fs;
@@ -28,12 +27,14 @@ mod registration;
 pub mod ring;
 #[cfg(all(test, target_os = "linux", not(blitzen_loom)))]
 mod scratch;
-mod wakes;
+mod shutdown_error;
+mod wake_list;
 
 pub use driver::{Driver, DriverConfig, SpinPermit};
-pub use gone::{gone, is_gone};
+
 pub use interest::Interest;
 pub use poller::{Poller, PollerCounts, Stream};
 pub use readiness::ReadyEvent;
 pub use ready::Ready;
 pub use registration::Registration;
+pub use shutdown_error::{is_shutdown_error, shutdown_error};

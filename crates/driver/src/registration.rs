@@ -17,7 +17,7 @@ use blitzen_util::coop;
 use mio::event::Source;
 
 use crate::readiness::{Direction, ReadyEvent, Slot, Unwatched, Wait};
-use crate::{Interest, Poller, Ready, gone};
+use crate::{Interest, Poller, Ready, shutdown_error};
 
 /// Whether the selector reports a change once. Then a transfer that is shorter
 /// than asked has found the end of what there was, and the next change will be
@@ -195,7 +195,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// [`gone`] if the poller has been shut down.
+    /// [`shutdown_error`] if the poller has been shut down.
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<ReadyEvent>> {
         self.poll_ready(cx, Direction::Read)
     }
@@ -220,7 +220,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// [`gone`] if the poller has been shut down.
+    /// [`shutdown_error`] if the poller has been shut down.
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<ReadyEvent>> {
         self.poll_ready(cx, Direction::Write)
     }
@@ -234,7 +234,7 @@ impl Registration {
         let spent = ready!(coop::poll_proceed(cx));
         let event = ready!(self.slot().poll(cx, direction));
         if event.is_shutdown() {
-            return Poll::Ready(Err(gone()));
+            return Poll::Ready(Err(shutdown_error()));
         }
         spent.made_progress();
         Poll::Ready(Ok(event))
@@ -261,7 +261,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// [`gone`] if the poller has been shut down.
+    /// [`shutdown_error`] if the poller has been shut down.
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait and takes nothing away.
@@ -272,7 +272,7 @@ impl Registration {
         poll_fn(|cx| coop::poll_proceed(cx).map(drop)).await;
         let event = Wait::new(self.slot(), interest).await;
         match event.is_shutdown() {
-            true => Err(gone()),
+            true => Err(shutdown_error()),
             false => Ok(event),
         }
     }
@@ -399,7 +399,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`gone`] if the poller has been shut down.
+    /// Those of the operation, and [`shutdown_error`] if the poller has been shut down.
     ///
     /// # Cancel safety
     /// The operation is tried to its end or not at all: dropping the future
@@ -448,7 +448,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`gone`] if the poller has been shut down.
+    /// Those of the operation, and [`shutdown_error`] if the poller has been shut down.
     #[inline]
     pub fn poll_read_io<R>(
         &self,
@@ -480,7 +480,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`gone`] if the poller has been shut down.
+    /// Those of the operation, and [`shutdown_error`] if the poller has been shut down.
     #[inline]
     pub fn poll_write_io<R>(
         &self,
@@ -514,7 +514,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`gone`] if the poller has been shut down.
+    /// Those of the operation, and [`shutdown_error`] if the poller has been shut down.
     #[inline]
     pub fn poll_read_stream(
         &self,
@@ -546,7 +546,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`gone`] if the poller has been shut down.
+    /// Those of the operation, and [`shutdown_error`] if the poller has been shut down.
     #[inline]
     pub fn poll_write_stream(
         &self,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use blitzen_driver::{Driver, DriverConfig, Interest, Ready, SpinPermit, is_gone};
+use blitzen_driver::{Driver, DriverConfig, Interest, Ready, SpinPermit, is_shutdown_error};
 use futures::executor::block_on;
 use mio::net::UnixStream;
 
@@ -168,7 +168,7 @@ fn nothing_is_taken_on_after_the_end() {
         driver.shutdown(Duration::ZERO).unwrap();
         let (mut ours, _theirs) = UnixStream::pair().unwrap();
         let refused = driver.register(&mut ours, Interest::READABLE, Ready::EMPTY);
-        assert!(is_gone(&refused.unwrap_err()));
+        assert!(is_shutdown_error(&refused.unwrap_err()));
     }
 }
 
@@ -250,7 +250,7 @@ mod with_ring {
         let op = op.unwrap();
         drop(worker);
         let (result, _room) = block_on(op);
-        assert!(is_gone(&result.unwrap_err()));
+        assert!(is_shutdown_error(&result.unwrap_err()));
     }
 
     #[test]

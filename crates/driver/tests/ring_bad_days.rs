@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use blitzen_driver::is_gone;
+use blitzen_driver::is_shutdown_error;
 use blitzen_driver::ring::file::{Close, Open, Read, Stat, Write};
 use blitzen_driver::ring::{Flavour, Memory, Op, Operation, Ring};
 use blitzen_util::rng::Rng;
@@ -299,7 +299,7 @@ fn the_end_of_the_ring_ends_every_operation_and_loses_no_detached_write() {
     assert_eq!(ring.in_flight(), 0);
     for op in held {
         let (result, _room) = block_on(op);
-        assert!(is_gone(&result.unwrap_err()));
+        assert!(is_shutdown_error(&result.unwrap_err()));
     }
     assert_eq!(alive.load(SeqCst), 0);
     let text = std::fs::read(&path).unwrap();
@@ -307,7 +307,7 @@ fn the_end_of_the_ring_ends_every_operation_and_loses_no_detached_write() {
     assert!(text.len() == 10_000 && text.iter().enumerate().all(|(i, &b)| b as usize == i / 100));
     // Nothing new is taken on.
     let late = ring.submit(Stat::path(c"/dev/null".into(), 0));
-    assert!(is_gone(&block_on(late).unwrap_err()));
+    assert!(is_shutdown_error(&block_on(late).unwrap_err()));
 }
 
 #[test]
@@ -352,12 +352,9 @@ fn a_waker_that_panics_leaves_the_ring_and_the_result_intact() {
     let mut other = ring.submit(Stat::path(c"/".into(), 0));
     let polled = Pin::new(&mut one).poll(&mut Context::from_waker(&panics));
     assert!(polled.is_pending() && poll(&mut other).is_pending());
-    let mut panicked = false;
     while ring.in_flight() > 0 {
-        let turn = std::panic::AssertUnwindSafe(|| ring.turn(None).unwrap());
-        panicked |= std::panic::catch_unwind(turn).is_err();
+        ring.turn(None).unwrap(); // whoever turns the ring hears nothing of it
     }
-    assert!(panicked);
     assert!(matches!(poll(&mut one), Poll::Ready(Ok(_))));
     assert!(matches!(poll(&mut other), Poll::Ready(Ok(_))));
     assert!(run(&ring, ring.submit(Stat::path(c"/".into(), 0))).is_ok());
@@ -432,7 +429,7 @@ fn what_was_not_closed_by_the_kernel_is_closed_all_the_same() {
     ring.cancel_all();
     let (reader, writer) = std::io::pipe().unwrap();
     let late = block_on(ring.submit(Close::new(writer.into())));
-    assert!(is_gone(&late.unwrap_err()));
+    assert!(is_shutdown_error(&late.unwrap_err()));
     // SAFETY: a flag of a descriptor that is open.
     unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
     let end = std::io::Read::read(&mut &reader, &mut [0; 8]);

@@ -4,7 +4,6 @@
 
 #![cfg(all(target_os = "linux", not(blitzen_loom)))]
 
-use std::collections::HashSet;
 use std::future::Future;
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
@@ -17,9 +16,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use blitzen_driver::ring::socket::{Buffered, Listener, Stream};
+use blitzen_driver::ring::socket::{Left, Leftover, OnRing, RingStream};
 use blitzen_driver::ring::{BufferConfig, Memory, Ring, RingConfig};
-use blitzen_driver::{Poller, is_gone};
+use blitzen_driver::{Poller, is_shutdown_error};
 use blitzen_util::rng::Rng;
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
@@ -39,19 +38,79 @@ fn ring() -> Option<Arc<Ring>> {
     ring_with(RingConfig::default())
 }
 
-fn few_buffers(most: u16) -> RingConfig {
+fn few_buffers(max: u16) -> RingConfig {
     RingConfig {
         buffers: BufferConfig {
-            first: most.min(2),
-            most,
+            initial: max.min(2),
+            max,
             size: 64,
         },
         ..RingConfig::default()
     }
 }
 
+const HERE: &str = "the stream is on its ring";
+
+/// The operations of a stream that does not leave its ring.
+trait OnItsRing {
+    fn poll_read_here(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>>;
+    fn poll_peek_here(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>>;
+    fn poll_write_here(
+        &self,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>>;
+    fn write_now(&self, bytes: &[u8]) -> io::Result<usize>;
+}
+
+fn here<T>(answer: Poll<OnRing<T>>) -> Poll<io::Result<T>> {
+    answer.map(|answer| answer.expect(HERE))
+}
+
+impl OnItsRing for RingStream {
+    fn poll_read_here(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        here(self.poll_read(cx, room))
+    }
+
+    fn poll_peek_here(
+        &self,
+        cx: &mut Context<'_>,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        here(self.poll_peek(cx, room))
+    }
+
+    fn poll_write_here(
+        &self,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        here(self.poll_write(cx, parts))
+    }
+
+    fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut cx = Context::from_waker(Waker::noop());
+        match self.poll_write_here(&mut cx, &[IoSlice::new(bytes)]) {
+            Poll::Ready(result) => result,
+            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+}
+
 /// A connection: our side on the ring, theirs blocking.
-fn pair(ring: &Arc<Ring>) -> (Stream, TcpStream) {
+fn pair(ring: &Arc<Ring>) -> (RingStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (ours, _) = listener.accept().unwrap();
@@ -71,7 +130,7 @@ fn set_buffer(socket: &dyn AsRawFd, option: libc::c_int, size: libc::c_int) {
 }
 
 /// The same with little room on the way.
-fn narrow_pair(ring: &Arc<Ring>) -> (Stream, TcpStream) {
+fn narrow_pair(ring: &Arc<Ring>) -> (RingStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (ours, _) = listener.accept().unwrap();
@@ -91,9 +150,9 @@ fn drive<T>(ring: &Ring, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T
     }
 }
 
-fn read(stream: &Stream, most: usize) -> io::Result<Vec<u8>> {
+fn read(stream: &RingStream, most: usize) -> io::Result<Vec<u8>> {
     let mut room = vec![MaybeUninit::uninit(); most];
-    let count = drive(stream.ring(), |cx| stream.poll_read(cx, &mut room))?;
+    let count = drive(stream.ring(), |cx| stream.poll_read_here(cx, &mut room))?;
     Ok(initialised(&room[..count]))
 }
 
@@ -104,7 +163,7 @@ fn initialised(room: &[MaybeUninit<u8>]) -> Vec<u8> {
         .collect()
 }
 
-fn read_exact(stream: &Stream, count: usize) -> Vec<u8> {
+fn read_exact(stream: &RingStream, count: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() < count {
         let more = read(stream, count - bytes.len()).unwrap();
@@ -114,10 +173,10 @@ fn read_exact(stream: &Stream, count: usize) -> Vec<u8> {
     bytes
 }
 
-fn write_all(stream: &Stream, mut bytes: &[u8]) {
+fn write_all(stream: &RingStream, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         let sent = drive(stream.ring(), |cx| {
-            stream.poll_write(cx, &[IoSlice::new(bytes)])
+            stream.poll_write_here(cx, &[IoSlice::new(bytes)])
         });
         bytes = &bytes[sent.unwrap()..];
     }
@@ -132,13 +191,6 @@ fn settle(ring: &Ring) {
 fn pattern(from: usize, len: usize) -> Vec<u8> {
     let byte = |at: usize| ((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
     (from..from + len).map(byte).collect()
-}
-
-fn open_descriptors() -> HashSet<String> {
-    std::fs::read_dir("/proc/self/fd")
-        .unwrap()
-        .filter_map(|entry| Some(entry.ok()?.file_name().into_string().unwrap()))
-        .collect()
 }
 
 #[test]
@@ -201,15 +253,15 @@ fn messages_larger_than_a_buffer_and_small_ones_take_turns() {
         let waits = |cx: &mut Context<'_>| {
             let mut room = [MaybeUninit::uninit(); 1];
             match turn % 2 {
-                0 => ours.poll_read(cx, &mut room).map(drop),
-                _ => ours.poll_peek(cx, &mut room).map(drop),
+                0 => ours.poll_read_here(cx, &mut room).map(drop),
+                _ => ours.poll_peek_here(cx, &mut room).map(drop),
             }
         };
         assert!(waits(&mut Context::from_waker(Waker::noop())).is_pending());
         theirs.write_all(&message).unwrap();
         // A look takes nothing; and one that finds nothing is told of the rest.
         let mut first = [MaybeUninit::uninit(); 1];
-        drive(&ring, |cx| ours.poll_peek(cx, &mut first)).unwrap();
+        drive(&ring, |cx| ours.poll_peek_here(cx, &mut first)).unwrap();
         assert_eq!(initialised(&first), message[..1]);
         assert!(
             read_exact(&ours, size) == message,
@@ -220,7 +272,7 @@ fn messages_larger_than_a_buffer_and_small_ones_take_turns() {
 }
 
 /// The end is told as often as one asks.
-fn settle_down(theirs: TcpStream, ours: &Stream) {
+fn settle_down(theirs: TcpStream, ours: &RingStream) {
     drop(theirs);
     for _ in 0..3 {
         assert_eq!(read(ours, 100).unwrap(), b"");
@@ -281,7 +333,7 @@ fn what_nobody_reads_is_bounded_and_kept() {
     theirs.set_nonblocking(true).unwrap();
     let mut room = [MaybeUninit::uninit(); 1];
     assert!(
-        ours.poll_read(&mut Context::from_waker(Waker::noop()), &mut room)
+        ours.poll_read_here(&mut Context::from_waker(Waker::noop()), &mut room)
             .is_pending()
     );
     let mut sent = 0;
@@ -307,7 +359,7 @@ fn a_pool_that_has_run_dry_serves_everybody_all_the_same() {
         let mut room = [MaybeUninit::uninit(); 16];
         // All wait, then all have something: far more than there are buffers.
         for (ours, _) in &pairs {
-            assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+            assert!(ours.poll_read_here(&mut cx, &mut room).is_pending());
         }
         ring.turn(NOW).unwrap();
         for (n, (_, theirs)) in pairs.iter_mut().enumerate() {
@@ -334,7 +386,7 @@ fn sockets_that_are_never_read_do_not_starve_others() {
     let mut cx = Context::from_waker(Waker::noop());
     let mut room = [MaybeUninit::uninit(); 1];
     for (ours, _) in &idle {
-        assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+        assert!(ours.poll_read_here(&mut cx, &mut room).is_pending());
     }
     ring.turn(NOW).unwrap();
     for (_, theirs) in &idle {
@@ -360,7 +412,7 @@ fn what_comes_for_a_socket_that_is_dropped_gives_its_buffer_back() {
     let mut room = [MaybeUninit::uninit(); 8];
     for _ in 0..10 {
         let (ours, mut theirs) = pair(&ring);
-        assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+        assert!(ours.poll_read_here(&mut cx, &mut room).is_pending());
         ring.turn(NOW).unwrap(); // the kernel has it
         theirs.write_all(b"late").unwrap();
         drop(ours); // before anybody has looked
@@ -369,7 +421,7 @@ fn what_comes_for_a_socket_that_is_dropped_gives_its_buffer_back() {
     let (ours, mut theirs) = pair(&ring);
     theirs.write_all(b"hello").unwrap();
     let mut turns = 0;
-    while ours.poll_read(&mut cx, &mut room).is_pending() {
+    while ours.poll_read_here(&mut cx, &mut room).is_pending() {
         assert!(turns < 100, "there is no buffer any more");
         turns += 1;
         ring.turn(Some(Duration::from_millis(50))).unwrap();
@@ -391,7 +443,7 @@ fn a_completion_queue_that_overflows_loses_nothing() {
         let mut cx = Context::from_waker(Waker::noop());
         let mut room = [MaybeUninit::uninit(); 8];
         for (ours, _) in &pairs {
-            assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+            assert!(ours.poll_read_here(&mut cx, &mut room).is_pending());
         }
         ring.turn(NOW).unwrap();
         for (n, (_, theirs)) in pairs.iter_mut().enumerate() {
@@ -417,7 +469,7 @@ fn an_owner_that_never_waits_gets_what_did_not_fit_into_the_queue() {
     let mut cx = Context::from_waker(Waker::noop());
     let mut room = [MaybeUninit::uninit(); 8];
     for (ours, _) in &pairs {
-        assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+        assert!(ours.poll_read_here(&mut cx, &mut room).is_pending());
     }
     ring.turn(NOW).unwrap();
     for (_, theirs) in &mut pairs {
@@ -425,7 +477,7 @@ fn an_owner_that_never_waits_gets_what_did_not_fit_into_the_queue() {
     }
     for (ours, _) in &pairs {
         let mut turns = 0;
-        while ours.poll_read(&mut cx, &mut room).is_pending() {
+        while ours.poll_read_here(&mut cx, &mut room).is_pending() {
             assert!(turns < 10_000, "it was left in the kernel");
             turns += 1;
             ring.turn(NOW).unwrap();
@@ -443,7 +495,7 @@ fn a_socket_is_closed_for_the_peer_whatever_is_armed() {
             if waits {
                 let mut cx = Context::from_waker(Waker::noop());
                 let mut room = [MaybeUninit::uninit(); 1];
-                assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+                assert!(ours.poll_read_here(&mut cx, &mut room).is_pending());
             }
             for _ in 0..turns {
                 ring.turn(NOW).unwrap();
@@ -465,7 +517,7 @@ fn what_was_taken_over_is_sent_although_the_stream_is_dropped() {
         if waits {
             let mut cx = Context::from_waker(Waker::noop());
             let mut room = [MaybeUninit::uninit(); 1];
-            assert!(ours.poll_read(&mut cx, &mut room).is_pending());
+            assert!(ours.poll_read_here(&mut cx, &mut room).is_pending());
             ring.turn(NOW).unwrap();
         }
         write_all(&ours, b"last ");
@@ -492,8 +544,8 @@ fn what_was_taken_over_is_sent_although_the_ring_is_shut() {
     assert_eq!(&bytes, b"hello");
     // From then on there is nothing to wait for.
     let mut cx = Context::from_waker(Waker::noop());
-    match ours.poll_read(&mut cx, &mut [MaybeUninit::uninit(); 4]) {
-        Poll::Ready(Err(error)) => assert!(is_gone(&error)),
+    match ours.poll_read_here(&mut cx, &mut [MaybeUninit::uninit(); 4]) {
+        Poll::Ready(Err(error)) => assert!(is_shutdown_error(&error)),
         other => panic!("{other:?}"),
     }
     // What needs no waiting is done.
@@ -509,33 +561,35 @@ fn what_was_taken_over_goes_out_when_the_owner_leaves() {
     let (ours, mut theirs) = pair(&ring);
     write_all(&ours, b"all "); // the first of a turn goes out at once
     write_all(&ours, b"of it");
-    ring.leave_it().unwrap();
+    ring.release_owner().unwrap();
     let mut bytes = [0; 9];
     theirs.read_exact(&mut bytes).unwrap();
     assert_eq!(&bytes, b"all of it");
 }
 
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 #[test]
 fn whoever_waits_is_woken_when_the_ring_is_shut() {
-    struct Woken(AtomicBool);
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, SeqCst);
-        }
-    }
     let Some(ring) = ring() else { return };
     let (ours, _theirs) = pair(&ring);
     let woken = Arc::new(Woken(AtomicBool::new(false)));
     let waker = Waker::from(woken.clone());
     let mut room = [MaybeUninit::uninit(); 8];
-    let mut read = || ours.poll_read(&mut Context::from_waker(&waker), &mut room);
+    let mut read = || ours.poll_read_here(&mut Context::from_waker(&waker), &mut room);
     assert!(read().is_pending());
     ring.cancel_all();
     assert!(woken.0.load(SeqCst), "before the kernel has said anything");
     let Poll::Ready(Err(error)) = read() else {
         panic!("nothing comes any more")
     };
-    assert!(is_gone(&error));
+    assert!(is_shutdown_error(&error));
     settle(&ring);
 }
 
@@ -553,7 +607,7 @@ fn what_the_system_takes_in_parts_or_not_yet_is_sent_whole() {
         let mut sent = 0;
         for len in [10, 1500, 1500, 1500, 1500, 1500, 1500, 1500, 1500] {
             let bytes = pattern(sent, len);
-            sent += stream.try_write(&[IoSlice::new(&bytes)]).unwrap();
+            sent += stream.write_now(&bytes).unwrap();
         }
         assert!(ring.is_at_work());
         // … until there is less, or none.
@@ -574,7 +628,7 @@ fn what_the_system_takes_in_parts_or_not_yet_is_sent_whole() {
         while !is_awaited && ring.is_at_work() {
             ring.turn(Some(Duration::from_secs(20))).unwrap();
         }
-        drive(&ring, |cx| stream.poll_sent(cx)).unwrap();
+        drive(&ring, |cx| stream.poll_flush(cx)).unwrap();
         assert_eq!(reader.join().unwrap(), pattern(0, sent));
     }
 }
@@ -605,7 +659,7 @@ fn a_peer_that_never_reads_stops_the_writer_and_loses_nothing() {
     let mut cx = Context::from_waker(Waker::noop());
     loop {
         let bytes = pattern(sent, 1000);
-        match ours.poll_write(&mut cx, &[IoSlice::new(&bytes)]) {
+        match ours.poll_write_here(&mut cx, &[IoSlice::new(&bytes)]) {
             Poll::Ready(count) => sent += count.unwrap(),
             // What is under way has to end before it counts as full.
             Poll::Pending if ring.turn(NOW).unwrap() > 0 => {}
@@ -636,7 +690,7 @@ fn an_error_of_bytes_taken_over_is_told_with_the_next_write() {
     for _ in 0..1000 {
         // Another's is the first of the turn, so ours are taken over.
         write_all(&other, b"x");
-        result = ours.try_write(&[IoSlice::new(b"more")]);
+        result = ours.write_now(b"more");
         if result.is_err() {
             break;
         }
@@ -653,54 +707,133 @@ fn an_error_of_bytes_taken_over_is_told_with_the_next_write() {
 }
 
 #[test]
-fn a_stream_leaves_the_ring_unless_bytes_would_be_lost() {
+fn a_stream_that_leaves_its_ring_leaves_no_byte_behind() {
     let Some(ring) = ring() else { return };
-    let (ours, theirs) = UnixStream::pair().unwrap();
-    ours.set_nonblocking(true).unwrap();
-    let ours = Arc::new(ours);
-    let stream = ring.open_stream(ours.clone()).unwrap();
-    let mut cx = Context::from_waker(Waker::noop());
-    let mut room = [MaybeUninit::uninit(); 8];
-    assert!(stream.poll_read(&mut cx, &mut room).is_pending());
-    ring.turn(NOW).unwrap(); // armed
-    stream.take_out().unwrap();
-    assert_eq!(Arc::strong_count(&ours), 1, "the ring has let go of it");
-    (&theirs).write_all(b"hello").unwrap();
-    ours.set_nonblocking(false).unwrap();
-    let mut bytes = [0; 5];
-    (&*ours).read_exact(&mut bytes).unwrap();
-
-    ours.set_nonblocking(true).unwrap();
-    let stream = ring.open_stream(ours.clone()).unwrap();
-    assert!(stream.poll_read(&mut cx, &mut room).is_pending());
-    ring.turn(NOW).unwrap();
-    (&theirs).write_all(b"hello").unwrap();
-    while stream.unread() == 0 {
-        ring.turn(None).unwrap();
+    for is_brought in [false, true] {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let ours = Arc::new(ours);
+        let stream = ring.open_stream(ours.clone()).unwrap();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut room = [MaybeUninit::uninit(); 8];
+        assert!(stream.poll_read(&mut cx, &mut room).is_pending());
+        ring.turn(NOW).unwrap(); // armed
+        if is_brought {
+            (&theirs).write_all(b"hello").unwrap();
+            while stream.unread() == 0 {
+                ring.turn(None).unwrap();
+            }
+        }
+        stream.leave();
+        assert_eq!(ring.sockets(), 0);
+        stream.drain().unwrap();
+        (&theirs).write_all(b"world").unwrap();
+        // What was brought is here, and everything else where others find it.
+        let mut bytes = Vec::new();
+        if is_brought {
+            assert_eq!(stream.has_leftover(), Some(true));
+            assert!(matches!(
+                stream.peek_leftover(&mut room[..2]),
+                Leftover::Bytes(2)
+            ));
+            while let Leftover::Bytes(count) = stream.read_leftover(&mut room[..2]) {
+                bytes.extend(initialised(&room[..count]));
+            }
+        }
+        assert_eq!(stream.has_leftover(), Some(false));
+        assert!(matches!(
+            stream.poll_read(&mut cx, &mut room),
+            Poll::Ready(Err(Left))
+        ));
+        assert!(matches!(
+            stream.poll_write(&mut cx, &[]),
+            Poll::Ready(Err(Left))
+        ));
+        let mut rest = [0; 8];
+        let count = (&*ours).read(&mut rest).unwrap();
+        bytes.extend(&rest[..count]);
+        let expected: &[u8] = if is_brought { b"helloworld" } else { b"world" };
+        assert_eq!(bytes, expected);
+        drop(stream);
+        assert_eq!(Arc::strong_count(&ours), 1, "the ring has let go of it");
     }
-    let (stream, error) = stream.take_out().unwrap_err();
-    assert!(error.is_none());
-    assert_eq!(read_exact(&stream, 5), b"hello");
-    stream.take_out().unwrap();
 }
 
 #[test]
-fn whoever_waits_without_reading_is_told() {
+fn whoever_waits_is_woken_when_the_stream_leaves() {
     let Some(ring) = ring() else { return };
-    let (ours, mut theirs) = pair(&ring);
-    let mut cx = Context::from_waker(Waker::noop());
-    assert_eq!(ours.poll_buffered(&mut cx), Buffered::Unknown);
+    let (ours, _theirs) = pair(&ring);
+    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let waker = Waker::from(woken.clone());
+    let mut cx = Context::from_waker(&waker);
     let mut room = [MaybeUninit::uninit(); 8];
     assert!(ours.poll_read(&mut cx, &mut room).is_pending());
-    assert_eq!(ours.poll_buffered(&mut cx), Buffered::Coming);
-    theirs.write_all(b"x").unwrap();
-    while ours.poll_buffered(&mut cx) == Buffered::Coming {
+    ours.leave();
+    assert!(woken.0.load(SeqCst));
+    assert!(matches!(
+        ours.poll_read(&mut cx, &mut room),
+        Poll::Ready(Err(Left))
+    ));
+    settle(&ring);
+}
+
+#[test]
+fn what_was_taken_over_is_out_when_the_stream_has_left() {
+    let Some(ring) = ring() else { return };
+    ring.turn(NOW).unwrap(); // this thread is its owner
+    let (ours, mut theirs) = pair(&ring);
+    write_all(&ours, b"all "); // the first of a turn goes out at once
+    write_all(&ours, b"of it");
+    ours.leave();
+    let mut bytes = [0; 9];
+    theirs.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"all of it");
+    assert!(matches!(ours.send_leftover(), Leftover::Nothing));
+}
+
+#[test]
+fn a_flush_needs_no_turn_of_the_owner() {
+    let Some(ring) = ring() else { return };
+    ring.turn(NOW).unwrap(); // this thread is its owner
+    let (ours, mut theirs) = pair(&ring);
+    write_all(&ours, b"all "); // the first of a turn goes out at once
+    write_all(&ours, b"of it");
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(matches!(ours.poll_flush(&mut cx), Poll::Ready(Ok(()))));
+    let mut bytes = [0; 9];
+    theirs.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"all of it");
+}
+
+#[test]
+fn several_wait_for_one_stream_and_those_who_give_up_are_forgotten() {
+    let Some(ring) = ring() else { return };
+    let (ours, mut theirs) = pair(&ring);
+    let woken: Vec<_> = (0..3)
+        .map(|_| Arc::new(Woken(AtomicBool::new(false))))
+        .collect();
+    let mut rooms = [[MaybeUninit::uninit(); 1]; 3];
+    let mut reads: Vec<_> = rooms
+        .iter_mut()
+        .map(|room| Box::pin(ours.read(room)))
+        .collect();
+    for (read, woken) in reads.iter_mut().zip(&woken) {
+        let waker = Waker::from(woken.clone());
+        let mut cx = Context::from_waker(&waker);
+        assert!(read.as_mut().poll(&mut cx).is_pending());
+        assert!(read.as_mut().poll(&mut cx).is_pending());
+    }
+    drop(reads.remove(1));
+    assert_eq!(Arc::strong_count(&woken[1]), 1, "forgotten");
+    theirs.write_all(b"ab").unwrap();
+    while !woken[0].0.load(SeqCst) {
         ring.turn(None).unwrap();
     }
-    assert_eq!(ours.poll_buffered(&mut cx), Buffered::Yes);
-    let seen = drive(&ring, |cx| ours.poll_peek(cx, &mut room)).unwrap();
-    assert_eq!(initialised(&room[..seen]), b"x");
-    assert_eq!(read_exact(&ours, 1), b"x");
+    assert!(woken[2].0.load(SeqCst) && !woken[1].0.load(SeqCst));
+    for read in reads {
+        assert_eq!(futures::executor::block_on(read).unwrap().unwrap(), 1);
+    }
+    assert_eq!(Arc::strong_count(&woken[0]), 1);
 }
 
 #[test]
@@ -719,8 +852,8 @@ fn owned_buffers_go_out_in_order_and_come_back() {
         });
         write_all(&ours, &pattern(0, 100));
         let big = pattern(100, 300_000);
-        let mut sending = Box::pin(ours.send_owned(Memory::bytes(big), zero_copy));
-        let (sent, back) = drive(&ring, |cx| sending.as_mut().poll(cx));
+        let mut sending = Box::pin(ours.write_owned(Memory::bytes(big), zero_copy));
+        let (sent, back) = drive(&ring, |cx| sending.as_mut().poll(cx)).expect(HERE);
         drop(sending);
         assert_eq!((sent.unwrap(), back.len()), (300_000, 300_000));
         write_all(&ours, &pattern(300_100, 100));
@@ -730,7 +863,7 @@ fn owned_buffers_go_out_in_order_and_come_back() {
         let big = Memory::bytes(pattern(300_200, BIG));
         let mut cx = Context::from_waker(Waker::noop());
         {
-            let mut dropped = Box::pin(ours.send_owned(big, zero_copy));
+            let mut dropped = Box::pin(ours.write_owned(big, zero_copy));
             for _ in 0..3 {
                 assert!(dropped.as_mut().poll(&mut cx).is_pending());
                 ring.turn(NOW).unwrap();
@@ -738,7 +871,7 @@ fn owned_buffers_go_out_in_order_and_come_back() {
         }
         let after = pattern(300_200 + BIG, 100);
         assert!(
-            ours.poll_write(&mut cx, &[IoSlice::new(&after)])
+            ours.poll_write_here(&mut cx, &[IoSlice::new(&after)])
                 .is_pending()
         );
         go_on.send(()).unwrap();
@@ -749,42 +882,6 @@ fn owned_buffers_go_out_in_order_and_come_back() {
         assert_eq!(bytes.len(), 300_300 + BIG);
         assert!(bytes == pattern(0, 300_300 + BIG));
     }
-}
-
-#[test]
-fn connections_are_accepted_kept_and_closed() {
-    let Some(ring) = ring() else { return };
-    let before = open_descriptors().len();
-    let socket = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
-    let address = socket.local_addr().unwrap();
-    let listener = ring.open_listener(socket.clone()).unwrap();
-    let accept = |listener: &Listener| drive(&ring, |cx| listener.poll_accept(cx)).unwrap();
-    let client = TcpStream::connect(address).unwrap();
-    let server = TcpStream::from(accept(&listener));
-    assert_eq!(server.peer_addr().unwrap(), client.local_addr().unwrap());
-    // More than are kept: the others wait with the system.
-    let clients: Vec<_> = (0..100)
-        .map(|_| TcpStream::connect(address).unwrap())
-        .collect();
-    let mut addresses: HashSet<_> = clients.iter().map(|c| c.local_addr().unwrap()).collect();
-    for _ in 0..100 {
-        let server = TcpStream::from(accept(&listener));
-        assert!(addresses.remove(&server.peer_addr().unwrap()), "once each");
-    }
-    // Some that nobody asks for are closed with the listener.
-    let mut last = TcpStream::connect(address).unwrap();
-    while listener.waiting() == 0 {
-        ring.turn(None).unwrap();
-    }
-    let (listener, error) = listener.take_out().unwrap_err();
-    assert!(error.is_none());
-    drop(listener);
-    settle(&ring);
-    assert_eq!(last.read(&mut [0; 1]).unwrap(), 0);
-    assert_eq!(Arc::strong_count(&socket), 1);
-    drop((socket, clients, client, server, last));
-    // Other tests' descriptors come and go; 200 leaked ones would show.
-    assert!(open_descriptors().len() < before + 150);
 }
 
 #[test]
@@ -804,7 +901,7 @@ fn streams_dropped_at_random_lose_no_byte_and_leak_nothing() {
         }
     });
     let mut rng = Rng::new(0xD0_D0);
-    let mut streams: Vec<(Stream, TcpStream, usize, usize)> = Vec::new();
+    let mut streams: Vec<(RingStream, TcpStream, usize, usize)> = Vec::new();
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..20_000 {
         let picked = rng.below(streams.len().max(1) as u32) as usize;
@@ -825,7 +922,7 @@ fn streams_dropped_at_random_lose_no_byte_and_leak_nothing() {
             _ => {
                 let (ours, _, sent, received) = &mut streams[picked];
                 let mut room = vec![MaybeUninit::uninit(); rng.below(100) as usize + 1];
-                if let Poll::Ready(count) = ours.poll_read(&mut cx, &mut room) {
+                if let Poll::Ready(count) = ours.poll_read_here(&mut cx, &mut room) {
                     let bytes = initialised(&room[..count.unwrap()]);
                     assert_eq!(bytes, pattern(*received, bytes.len()));
                     *received += bytes.len();
@@ -869,14 +966,14 @@ fn the_sockets_of_a_stuck_owner_are_served_by_another_thread() {
         let mut room = [MaybeUninit::uninit(); 30];
         let mut bytes = Vec::new();
         while bytes.len() < 30 {
-            match ours.poll_read(&mut cx, &mut room) {
+            match ours.poll_read_here(&mut cx, &mut room) {
                 Poll::Ready(count) => bytes.extend(initialised(&room[..count.unwrap()])),
                 Poll::Pending => drop(ring.rescue().unwrap()),
             }
         }
         assert_eq!(bytes, pattern(n, 30));
         // Not the owner: straight to the system.
-        assert_eq!(ours.try_write(&[IoSlice::new(b"ok")]).unwrap(), 2);
+        assert_eq!(ours.write_now(b"ok").unwrap(), 2);
         theirs.read_exact(&mut [0; 2]).unwrap();
     }
     stop.store(true, SeqCst);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use blitzen_driver::{Interest, Poller, Ready, Registration, is_gone};
+use blitzen_driver::{Interest, Poller, Ready, Registration, is_shutdown_error};
 use common::{BOTH, Owner, pair};
 use futures::executor::block_on;
 
@@ -31,20 +31,20 @@ fn waits_under_way_and_later_ones_end_with_the_error() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let read = std::future::poll_fn(|cx| io.poll_read_ready(cx));
-            assert!(is_gone(&block_on(read).unwrap_err()));
+            assert!(is_shutdown_error(&block_on(read).unwrap_err()));
         });
         scope.spawn(|| {
             let accept = io.async_io(Interest::READABLE, || (&ours).read(&mut [0; 8]));
-            assert!(is_gone(&block_on(accept).unwrap_err()));
+            assert!(is_shutdown_error(&block_on(accept).unwrap_err()));
         });
         owner.poller.shutdown();
     });
-    assert!(is_gone(&block_on(under_way).unwrap_err()));
-    assert!(is_gone(
+    assert!(is_shutdown_error(&block_on(under_way).unwrap_err()));
+    assert!(is_shutdown_error(
         &block_on(io.readiness(Interest::READABLE)).unwrap_err()
     ));
     let write = std::future::poll_fn(|cx| io.poll_write_ready(cx));
-    assert!(is_gone(&block_on(write).unwrap_err()));
+    assert!(is_shutdown_error(&block_on(write).unwrap_err()));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn tries_go_on_and_find_what_there_is() {
     assert_eq!(read().unwrap(), 5);
     assert!(read().is_err());
     // What found nothing must not hide the end of the poller.
-    assert!(is_gone(
+    assert!(is_shutdown_error(
         &block_on(io.readiness(Interest::READABLE)).unwrap_err()
     ));
 }
@@ -70,7 +70,7 @@ fn new_sources_are_refused() {
     assert!(poller.is_shutdown());
     let (mut ours, _theirs) = mio::net::UnixStream::pair().unwrap();
     let refused = poller.register(&mut ours, BOTH, Ready::EMPTY).unwrap_err();
-    assert!(is_gone(&refused));
+    assert!(is_shutdown_error(&refused));
     assert_eq!(
         refused.to_string(),
         "A Tokio 1.x context was found, but it is being shutdown."

@@ -69,7 +69,7 @@ impl<T: Send + Unpin + 'static> Blocking<T> {
             let (state, result) = match ready!(Pin::new(job).poll(cx)) {
                 Ok((result, buffer)) => (BlockingState::Idle(buffer), result),
                 Err(error) if error.is_cancelled() => {
-                    (BlockingState::Lost, Err(blitzen_driver::gone()))
+                    (BlockingState::Lost, Err(blitzen_driver::shutdown_error()))
                 }
                 Err(error) => (BlockingState::Lost, Err(io::Error::other(error))),
             };
@@ -81,7 +81,7 @@ impl<T: Send + Unpin + 'static> Blocking<T> {
         match &mut self.0 {
             BlockingState::Idle(buffer) => Poll::Ready(Ok(buffer)),
             BlockingState::Busy(_) => unreachable!("the job has ended"),
-            BlockingState::Lost => Poll::Ready(Err(blitzen_driver::gone())),
+            BlockingState::Lost => Poll::Ready(Err(blitzen_driver::shutdown_error())),
         }
     }
 

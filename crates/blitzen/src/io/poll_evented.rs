@@ -1,7 +1,7 @@
 //! An event source and its registration: the base of sockets and pipes.
 //!
-//! E1. The source is there until [`into_inner`](PollEvented::into_inner) or `drop`
-//!     takes it.
+//! E1. The source is there until [`into_inner`](PollEvented::into_inner),
+//!     [`take`](PollEvented::take) or `drop` takes it.
 //! E2. It is deregistered before it is closed or returned: a duplicate of the
 //!     descriptor may live on elsewhere.
 
@@ -13,7 +13,6 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use blitzen_driver::{Interest, Ready, Registration, Stream};
 use mio::event::Source;
 
-use crate::runtime::Inner;
 use crate::runtime::io::{current, drivers_for_new_source, register};
 
 /// The interest of sockets that are read and written.
@@ -64,25 +63,23 @@ impl<S: Source> PollEvented<S> {
         })
     }
 
-    /// Registers `source` like [`new`](Self::new), with `runtime`, which has I/O.
-    pub(crate) fn new_in(
-        mut source: S,
-        interest: Interest,
-        initially: Ready,
-        runtime: &Inner,
-    ) -> io::Result<Self> {
-        let driver = drivers_for_new_source(runtime).driver();
-        let registration = driver.register(&mut source, interest, initially)?;
-        Ok(Self {
-            source: Some(source),
-            registration,
-        })
-    }
-
     /// Returns the registration, which knows the readiness.
     #[inline]
     pub(crate) fn registration(&self) -> &Registration {
         &self.registration
+    }
+
+    /// Takes the source, deregistered, and leaves a shell that is only good for being
+    /// dropped or replaced (E1).
+    pub(crate) fn take(&mut self) -> S {
+        match self.source.take() {
+            Some(mut source) => {
+                // E2. It fails if somebody else closed the descriptor.
+                let _ = self.registration.deregister(&mut source);
+                source
+            }
+            None => unreachable!("E1"),
+        }
     }
 
     /// Deregisters the source, and returns it.

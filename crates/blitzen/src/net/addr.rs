@@ -267,7 +267,7 @@ impl Future for ResolveFuture {
             ResolveFuture::Known(addr) => Ok(ResolvedAddrs::One(Some(*addr))),
             ResolveFuture::Blocking(job) => match ready!(Pin::new(job).poll(cx)) {
                 Ok(found) => found.map(ResolvedAddrs::Many),
-                Err(error) if error.is_cancelled() => Err(blitzen_driver::gone()),
+                Err(error) if error.is_cancelled() => Err(blitzen_driver::shutdown_error()),
                 Err(error) => Err(io::Error::other(error)),
             },
         })

@@ -63,7 +63,7 @@ fn available_mode(mode: SocketMode, runtime: &Inner) -> io::Result<SocketMode> {
         return Ok(mode);
     }
     match require_ring(runtime) {
-        Ok(()) => Ok(SocketMode::Completion),
+        Ok(_available) => Ok(SocketMode::Completion),
         Err(_) if mode == SocketMode::PreferCompletion => Ok(SocketMode::Readiness),
         Err(error) => Err(error),
     }

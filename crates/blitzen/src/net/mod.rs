@@ -57,11 +57,11 @@ mod addr;
 #[cfg_attr(not(target_os = "linux"), path = "completion/absent.rs")]
 mod completion;
 mod into_std;
-mod link;
 mod listener_io;
 mod mode;
 mod raw;
 mod socket;
+mod stream_io;
 
 pub use addr::{ToSocketAddrs, lookup_host};
 pub use into_std::IntoStdError;

@@ -130,5 +130,5 @@ pub(crate) fn shut_down(handle: &Handle, wait: ShutdownWait) -> Result<(), Strag
 /// assert!(!blitzen::runtime::is_rt_shutdown_err(&other));
 /// ```
 pub fn is_rt_shutdown_err(error: &io::Error) -> bool {
-    blitzen_driver::is_gone(error)
+    blitzen_driver::is_shutdown_error(error)
 }

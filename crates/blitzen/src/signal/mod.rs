@@ -67,6 +67,6 @@ pub async fn ctrl_c() -> io::Result<()> {
     let mut listener = windows::ctrl_c()?;
     match listener.recv().await {
         Some(()) => Ok(()),
-        None => Err(blitzen_driver::gone()),
+        None => Err(blitzen_driver::shutdown_error()),
     }
 }

@@ -23,7 +23,7 @@ use berth::{Berth, Place};
 use blitzen_util::spin::Spin;
 pub use blitzen_util::spin::SpinPermit;
 
-use crate::{Interest, Poller, Ready, Registration, Stream, gone};
+use crate::{Interest, Poller, Ready, Registration, Stream, shutdown_error};
 
 #[cfg(target_os = "linux")]
 use crate::ring::{Op, Operation, Refusal, Ring, RingConfig, socket};
@@ -128,7 +128,7 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// What the system says, or [`gone`] after [`shutdown`](Self::shutdown).
+    /// What the system says, or [`shutdown_error`] after [`shutdown`](Self::shutdown).
     pub fn register(
         &self,
         source: &mut impl Source,
@@ -136,7 +136,7 @@ impl Driver {
         initially: Ready,
     ) -> io::Result<Registration> {
         let registration = self.poller()?.register(source, interest, initially)?;
-        self.has_new_source();
+        self.interrupt_outside_poller();
         Ok(registration)
     }
 
@@ -160,12 +160,12 @@ impl Driver {
         initially: Ready,
     ) -> io::Result<Registration> {
         let registration = self.poller()?.register_stream(stream, initially)?;
-        self.has_new_source();
+        self.interrupt_outside_poller();
         Ok(registration)
     }
 
-    /// An owner that sleeps elsewhere has to move to the poller.
-    fn has_new_source(&self) {
+    /// Interrupts an owner that sleeps where no source reaches it: it has to move.
+    fn interrupt_outside_poller(&self) {
         if self.berth.place_after_change() == Some(Place::Word) {
             self.interrupt();
         }
@@ -182,14 +182,14 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// What the system says, or [`gone`] after [`shutdown`](Self::shutdown).
+    /// What the system says, or [`shutdown_error`] after [`shutdown`](Self::shutdown).
     pub fn poller(&self) -> io::Result<&Arc<Poller>> {
         if let Some(poller) = self.poller.get() {
             return Ok(poller);
         }
         let shut = self.shut.lock();
         if *shut {
-            return Err(gone());
+            return Err(shutdown_error());
         }
         if self.poller.get().is_none() {
             let poller = match self.config.max_busy_events {
@@ -316,7 +316,7 @@ impl Driver {
     }
 
     /// Ends all waits for sources, refuses new sources and operations, cancels
-    /// the operations there are, and waits until they have ended, for `patience`
+    /// the operations there are, and waits until they have ended, for `max_wait`
     /// at the most. Returns how many have not.
     ///
     /// By the owner, or by another thread once the owner turns no more, but
@@ -327,15 +327,15 @@ impl Driver {
     /// # use blitzen_driver::{Driver, DriverConfig, Interest, Ready};
     /// let driver = Driver::new(DriverConfig::default());
     /// assert_eq!(driver.shutdown(Duration::from_secs(1))?, 0);
-    /// assert!(blitzen_driver::is_gone(&driver.poller().unwrap_err()));
+    /// assert!(blitzen_driver::is_shutdown_error(&driver.poller().unwrap_err()));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
     /// # Errors
     /// What the system says of the ring itself.
-    pub fn shutdown(&self, patience: Duration) -> io::Result<usize> {
+    pub fn shutdown(&self, max_wait: Duration) -> io::Result<usize> {
         self.shutdown_sources();
-        self.shut_ring(patience)
+        self.shut_ring(max_wait)
     }
 
     /// The part of [`shutdown`](Self::shutdown) that any thread may do at any
@@ -346,7 +346,7 @@ impl Driver {
     /// # use blitzen_driver::{Driver, DriverConfig};
     /// let driver = Driver::new(DriverConfig::default());
     /// driver.shutdown_sources();
-    /// assert!(blitzen_driver::is_gone(&driver.poller().unwrap_err()));
+    /// assert!(blitzen_driver::is_shutdown_error(&driver.poller().unwrap_err()));
     /// ```
     pub fn shutdown_sources(&self) {
         *self.shut.lock() = true;
@@ -475,12 +475,7 @@ impl Driver {
             Err(error) => return Err((operation, error)),
         };
         let op = ring.submit(operation);
-        if matches!(
-            self.berth.place_after_change(),
-            Some(Place::Word | Place::Poller)
-        ) {
-            self.interrupt();
-        }
+        self.interrupt_outside_ring();
         Ok(op)
     }
 
@@ -499,7 +494,7 @@ impl Driver {
     /// # Errors
     /// Of kind [`Unsupported`](io::ErrorKind::Unsupported) where there is none
     /// to be had, the same every time; what the system says of a poller; or
-    /// [`gone`] after [`shutdown`](Self::shutdown).
+    /// [`shutdown_error`] after [`shutdown`](Self::shutdown).
     pub fn ring(&self) -> io::Result<&Arc<Ring>> {
         let made = match self.ring.get() {
             Some(made) => made,
@@ -514,7 +509,7 @@ impl Driver {
         let poller = self.poller()?.clone();
         let shut = self.shut.lock();
         if *shut {
-            return Err(gone());
+            return Err(shutdown_error());
         }
         if self.ring.get().is_none() {
             let ring = match &self.config.ring {
@@ -581,43 +576,17 @@ impl Driver {
     ///
     /// # Errors
     /// As for [`ring`](Self::ring).
-    pub fn open_stream<S>(&self, socket: Arc<S>) -> io::Result<socket::Stream>
+    pub fn open_stream<S>(&self, socket: Arc<S>) -> io::Result<socket::RingStream>
     where
         S: AsFd + Send + Sync + 'static,
     {
         let stream = self.ring()?.open_stream(socket)?;
-        self.ring_is_needed();
+        self.interrupt_outside_ring();
         Ok(stream)
     }
 
-    /// Takes a listening socket into the worker's ring. Any thread may.
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use blitzen_driver::{Driver, DriverConfig};
-    ///
-    /// let driver = Driver::new(DriverConfig::default());
-    /// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-    /// match driver.open_listener(Arc::new(listener)) {
-    ///     Ok(listener) => assert_eq!(listener.waiting(), 0),
-    ///     Err(refusal) => println!("by readiness, then: {refusal}"),
-    /// }
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`ring`](Self::ring).
-    pub fn open_listener<S>(&self, socket: Arc<S>) -> io::Result<socket::Listener>
-    where
-        S: AsFd + Send + Sync + 'static,
-    {
-        let listener = self.ring()?.open_listener(socket)?;
-        self.ring_is_needed();
-        Ok(listener)
-    }
-
-    /// An owner that sleeps elsewhere has to move.
-    fn ring_is_needed(&self) {
+    /// Interrupts an owner that sleeps outside the ring: it has to move there.
+    fn interrupt_outside_ring(&self) {
         let place = self.berth.place_after_change();
         if matches!(place, Some(Place::Word | Place::Poller)) {
             self.interrupt();
@@ -638,7 +607,7 @@ impl Driver {
     /// What the system says of the ring itself.
     pub fn leave(&self) -> io::Result<()> {
         match self.made_ring() {
-            Some(ring) if ring.is_needed() => ring.leave_it(),
+            Some(ring) if ring.is_needed() => ring.release_owner(),
             _ => Ok(()),
         }
     }
@@ -649,21 +618,33 @@ impl Driver {
         }
     }
 
-    fn shut_ring(&self, patience: Duration) -> io::Result<usize> {
+    fn shut_ring(&self, max_wait: Duration) -> io::Result<usize> {
         let Some(ring) = self.made_ring() else {
             return Ok(0);
         };
         ring.cancel_all();
-        let end = Instant::now().checked_add(patience);
-        while ring.is_at_work() {
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                break;
-            }
-            ring.turn(left)?;
+        turn_until_idle(ring, max_wait)?;
+        if ring.is_at_work() {
+            // Connections that take no bytes do not keep their descriptors.
+            ring.cancel_sends();
+            turn_until_idle(ring, max_wait)?;
         }
         Ok(ring.in_flight())
     }
+}
+
+/// Turns a ring until the kernel has ended everything, for `max_wait` at the most.
+#[cfg(target_os = "linux")]
+fn turn_until_idle(ring: &Ring, max_wait: Duration) -> io::Result<()> {
+    let end = Instant::now().checked_add(max_wait);
+    while ring.is_at_work() {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            break;
+        }
+        ring.turn(left)?;
+    }
+    Ok(())
 }
 
 /// Where there are no rings.
@@ -708,7 +689,7 @@ impl Driver {
 
     fn interrupt_ring(&self) {}
 
-    fn shut_ring(&self, _patience: Duration) -> io::Result<usize> {
+    fn shut_ring(&self, _max_wait: Duration) -> io::Result<usize> {
         Ok(0)
     }
 }

@@ -36,7 +36,7 @@ use slots::{Slots, Token};
 pub use wait::Stream;
 use wait::{Events, Selector};
 
-use crate::wakes::Wakes;
+use crate::wake_list::WakeList;
 use crate::{Interest, Ready, Registration};
 
 /// The bell's token. No slot has it: see [`slots`].
@@ -44,7 +44,7 @@ const BELL: usize = usize::MAX;
 
 /// The most events a turn takes in when its worker has other work, unless the
 /// limit for idle turns is lower: about 10 µs' worth.
-const BUSY_EVENTS: usize = 128;
+pub(crate) const BUSY_EVENTS: usize = 128;
 
 /// Waits for events and hands them to the sources.
 ///
@@ -92,7 +92,7 @@ struct Limits {
 struct Turn {
     events: Events,
     /// Empty; kept for its memory.
-    wakes: Wakes,
+    wakes: WakeList,
 }
 
 /// Written under the turn's lock, read by anybody.
@@ -178,7 +178,7 @@ impl Poller {
         Ok(Self {
             turn: Mutex::new(Turn {
                 events: Events::with_limits(busy, idle),
-                wakes: Wakes::default(),
+                wakes: WakeList::default(),
             }),
             doze: Doze::new(),
             bell,
@@ -215,7 +215,7 @@ impl Poller {
     /// ```
     ///
     /// # Errors
-    /// What the system says of the descriptor, or [`gone`](crate::gone) after
+    /// What the system says of the descriptor, or [`shutdown_error`](crate::shutdown_error) after
     /// [`shutdown`](Self::shutdown).
     pub fn register(
         self: &Arc<Self>,
@@ -385,13 +385,13 @@ impl Poller {
     /// # let mut socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse().unwrap())?;
     /// poller.shutdown();
     /// let error = poller.register(&mut socket, Interest::READABLE, Ready::EMPTY).unwrap_err();
-    /// assert!(blitzen_driver::is_gone(&error));
+    /// assert!(blitzen_driver::is_shutdown_error(&error));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn shutdown(&self) {
-        let mut wakes = Wakes::default();
+        let mut wakes = WakeList::default();
         self.slots.shut(&mut wakes);
-        wakes.fire();
+        wakes.wake_all();
     }
 
     /// Whether [`shutdown`](Self::shutdown) was called.
@@ -488,7 +488,7 @@ impl Poller {
         }
         let mut taken = std::mem::take(wakes);
         drop(turn);
-        taken.fire();
+        taken.wake_all();
         // Its memory goes back, unless somebody turns by now.
         if let Some(mut turn) = self.turn.try_lock() {
             turn.wakes = taken;

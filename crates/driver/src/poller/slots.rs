@@ -23,8 +23,8 @@ use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use crate::readiness::Slot;
-use crate::wakes::Wakes;
-use crate::{Ready, gone};
+use crate::wake_list::WakeList;
+use crate::{Ready, shutdown_error};
 
 /// Sources of the first page; each page is twice the one before.
 const FIRST_PAGE: usize = 64;
@@ -95,7 +95,7 @@ impl Slots {
     pub(super) fn open(&self, initially: Ready) -> io::Result<(&Slot, Token)> {
         let mut free = self.free.lock();
         if free.shut {
-            return Err(gone()); // N2
+            return Err(shutdown_error()); // N2
         }
         if free.numbers.is_empty() {
             self.add_page(&mut free)?;
@@ -124,7 +124,7 @@ impl Slots {
     }
 
     /// Refuses new sources and shuts the present ones.
-    pub(super) fn shut(&self, wakes: &mut Wakes) {
+    pub(super) fn shut(&self, wakes: &mut WakeList) {
         self.free.lock().shut = true; // N2: from here on the sweep misses nobody
         for page in self.pages.iter().map_while(OnceLock::get) {
             page.iter().for_each(|slot| slot.shut(wakes));
@@ -196,7 +196,7 @@ mod tests {
         assert_ne!(first, second);
         let post = |token: Token| {
             let slot = slots.get(token).unwrap();
-            let mut wakes = Wakes::default();
+            let mut wakes = WakeList::default();
             slot.post(
                 |generation| token.is_of(generation),
                 Ready::READABLE,
@@ -234,9 +234,11 @@ mod tests {
     fn no_source_is_taken_in_after_the_end() {
         let slots = Slots::new();
         let (slot, token) = slots.open(Ready::EMPTY).unwrap();
-        slots.shut(&mut Wakes::default());
+        slots.shut(&mut WakeList::default());
         assert!(slot.now(Ready::ALL).is_shutdown());
-        assert!(crate::is_gone(&slots.open(Ready::EMPTY).unwrap_err()));
+        assert!(crate::is_shutdown_error(
+            &slots.open(Ready::EMPTY).unwrap_err()
+        ));
         slots.close(token);
         assert!(slots.open(Ready::EMPTY).is_err());
     }

@@ -20,7 +20,7 @@ use blitzen_util::shim::Mutex;
 use super::waiter::Waiters;
 use super::word::{ReadyEvent, Word};
 use crate::Ready;
-use crate::wakes::Wakes;
+use crate::wake_list::WakeList;
 
 /// Which of the two one-waker places is meant.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ impl Slot {
         &self,
         is_current: impl Fn(u32) -> bool,
         ready: Ready,
-        wakes: &mut Wakes,
+        wakes: &mut WakeList,
     ) -> bool {
         let Some(posted) = self.word.post(is_current, ready) else {
             return false;
@@ -102,7 +102,7 @@ impl Slot {
     }
 
     /// Ends all waits, present and future, with the news that the driver is gone.
-    pub(crate) fn shut(&self, wakes: &mut Wakes) {
+    pub(crate) fn shut(&self, wakes: &mut WakeList) {
         let shut = self.word.shut();
         self.waiters.lock().tell(Ready::ALL, shut, wakes);
     }
@@ -174,9 +174,9 @@ mod tests {
     }
 
     fn post(slot: &Slot, ready: Ready) {
-        let mut wakes = Wakes::default();
+        let mut wakes = WakeList::default();
         assert!(slot.post(|_| true, ready, &mut wakes));
-        wakes.fire();
+        wakes.wake_all();
     }
 
     #[test]
@@ -268,9 +268,9 @@ mod tests {
         let mut wait = pin!(Wait::new(&slot, Interest::ERROR));
         assert!(wait.as_mut().poll(&mut cx).is_pending());
         assert!(slot.poll(&cx, Direction::Write).is_pending());
-        let mut wakes = Wakes::default();
+        let mut wakes = WakeList::default();
         slot.shut(&mut wakes);
-        wakes.fire();
+        wakes.wake_all();
         assert_eq!(woken.get(), 2);
         let answer = wait.as_mut().poll(&mut cx);
         assert!(matches!(answer, Poll::Ready(event) if event.is_shutdown()));
@@ -318,9 +318,9 @@ mod model {
         }
 
         fn post(&self, ready: Ready) {
-            let mut wakes = Wakes::default();
+            let mut wakes = WakeList::default();
             self.slot.post(|_| true, ready, &mut wakes);
-            wakes.fire();
+            wakes.wake_all();
         }
 
         /// A read that takes one byte; clears the readiness if there is none.
@@ -422,11 +422,11 @@ mod model {
             let peer = thread::spawn({
                 let socket = socket.clone();
                 move || {
-                    let mut wakes = Wakes::default();
+                    let mut wakes = WakeList::default();
                     socket
                         .slot
                         .post(|g| g == generation, Ready::READABLE, &mut wakes);
-                    wakes.fire();
+                    wakes.wake_all();
                 }
             });
             socket.slot.retire();
@@ -461,10 +461,10 @@ mod model {
                 move || {
                     for _ in 0..2 {
                         socket.bytes.fetch_add(1, Relaxed);
-                        let mut wakes = Wakes::default();
+                        let mut wakes = WakeList::default();
                         let is_current = |g| g == generation;
                         socket.slot.post(is_current, Ready::READABLE, &mut wakes);
-                        wakes.fire();
+                        wakes.wake_all();
                     }
                 }
             });
@@ -501,9 +501,9 @@ mod model {
             let driver = thread::spawn({
                 let socket = socket.clone();
                 move || {
-                    let mut wakes = Wakes::default();
+                    let mut wakes = WakeList::default();
                     socket.slot.shut(&mut wakes);
-                    wakes.fire();
+                    wakes.wake_all();
                 }
             });
             let event = loom::future::block_on(Wait::new(&socket.slot, Interest::READABLE));

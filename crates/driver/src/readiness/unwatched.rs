@@ -16,7 +16,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use super::Slot;
 use super::word::ReadyEvent;
 use crate::Ready;
-use crate::wakes::Wakes;
+use crate::wake_list::WakeList;
 
 /// No descriptor: what there is to watch is watched.
 const NONE: i32 = -1;
@@ -63,9 +63,9 @@ impl Unwatched {
             // who sees the post below.
             self.0.swap(descriptor, Relaxed);
             // And who has cleared by now tries again: nobody watches for it.
-            let mut wakes = Wakes::default();
+            let mut wakes = WakeList::default();
             slot.post(|_| true, Ready::WRITABLE, &mut wakes);
-            wakes.fire();
+            wakes.wake_all();
         })
     }
 }
@@ -139,9 +139,9 @@ mod model {
                 kernel.is_watched && kernel.room > 0
             };
             if tells {
-                let mut wakes = Wakes::default();
+                let mut wakes = WakeList::default();
                 self.slot.post(|_| true, Ready::WRITABLE, &mut wakes);
-                wakes.fire();
+                wakes.wake_all();
             }
         }
 

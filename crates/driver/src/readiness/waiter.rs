@@ -26,7 +26,7 @@ use blitzen_util::shim::cell::UnsafeCell;
 
 use super::slot::{Direction, Slot};
 use super::word::{ReadyEvent, Snapshot};
-use crate::wakes::Wakes;
+use crate::wake_list::WakeList;
 use crate::{Interest, Ready};
 
 /// One waiter of [`Wait`].
@@ -90,7 +90,7 @@ impl Waiters {
     }
 
     /// Gathers those to whom `ready` matters; `now` is the word it made.
-    pub(super) fn tell(&mut self, ready: Ready, now: Snapshot, wakes: &mut Wakes) {
+    pub(super) fn tell(&mut self, ready: Ready, now: Snapshot, wakes: &mut WakeList) {
         for direction in [Direction::Read, Direction::Write] {
             if !(ready & direction.mask()).is_empty()
                 && let Some(waker) = self.of(direction).take()

@@ -18,7 +18,7 @@ use io_uring::{opcode, types};
 
 use super::memory::{Memory, Pieces};
 use super::op::Operation;
-use crate::is_gone;
+use crate::is_shutdown_error;
 use crate::nowait::{self, NoWait, readv_nowait, writev_nowait};
 
 /// The descriptor of an open file, as the ring wants it.
@@ -666,8 +666,9 @@ unsafe impl Operation for Close {
 
     fn finish(mut self, result: io::Result<u32>) -> io::Result<()> {
         // By the kernel, or by a ring that was shut before it was sent.
-        let was_cancelled =
-            |error: &io::Error| error.raw_os_error() == Some(libc::ECANCELED) || is_gone(error);
+        let was_cancelled = |error: &io::Error| {
+            error.raw_os_error() == Some(libc::ECANCELED) || is_shutdown_error(error)
+        };
         let cancelled = result.as_ref().is_err_and(was_cancelled);
         if !cancelled && let Some(file) = self.file.take() {
             // Closed, whatever the kernel said about it: the number may be

@@ -24,12 +24,14 @@
 //!     If that thread ends the kernel calls the operation off, with nothing
 //!     done: one that is [`REPEATABLE`](Operation::REPEATABLE) is asked again.
 
+mod completion;
 pub mod file;
 mod memory;
 mod op;
 mod setup;
 mod slab;
 pub mod socket;
+mod user_data;
 
 #[cfg(not(blitzen_loom))]
 mod port;
@@ -46,32 +48,35 @@ use std::{fmt, io};
 
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
-use blitzen_util::shim::{Condvar, Mutex, MutexGuard, hint};
+use blitzen_util::shim::{Mutex, MutexGuard, hint};
 use io_uring::squeue::Entry;
-use io_uring::{cqueue, opcode, types};
+use io_uring::{opcode, types};
 
 pub use memory::{Memory, Pieces};
 pub use op::{Op, Operation};
 pub use setup::{Flavour, Refusal, RingConfig};
 pub use socket::BufferConfig;
 
-use crate::poller::Doze;
-use crate::{Poller, gone};
-use op::Left;
-use port::{AT_ONCE, Port};
+use crate::poller::{BUSY_EVENTS, Doze};
+use crate::wake_list::contain_panic;
+use crate::{Poller, shutdown_error};
+use completion::Completion;
+use op::Abandoned;
+use port::{Port, REAPED_AT_ONCE};
 use setup::Features;
-use slab::{Abandonment, Completion, Orphan, Slab, Token};
-use socket::table::{self, Aftermath, Table};
+use slab::{AbandonedPayload, Ended, OnDrop, Slab, Token};
+use socket::{Deferred, Table, cancel_entry};
+use user_data::UserData;
 
-/// So many completions, or wakes, and a turn takes in no more. What is left is
+/// A turn that has taken in so many completions takes in no more. What is left is
 /// found by the next one, which then does not sleep.
 const COMPLETIONS_PER_TURN: usize = 512;
-/// See [`COMPLETIONS_PER_TURN`]. With those of the last [`AT_ONCE`] it is half of
-/// what a worker's queue holds.
-const WAKES_PER_TURN: usize = 128 - AT_ONCE;
+/// A turn that has gathered so many wakes takes in no more. With those of the last
+/// look at the queue there are no more than a busy turn of the poller has.
+const WAKES_PER_TURN: usize = BUSY_EVENTS - REAPED_AT_ONCE;
 
 /// How long a rescue looks for what it has set free: some 20 µs.
-const RESCUE_LOOKS: u32 = 2000;
+const RESCUE_SPINS: u32 = 2000;
 
 /// An io_uring and the operations in it.
 ///
@@ -108,12 +113,9 @@ pub struct Ring {
     /// `core.slab.live()`, for a look without the lock.
     in_flight: AtomicUsize,
     /// What `core.sockets` counts, for a look without the lock.
-    sockets: socket::Counts,
+    sockets: socket::SocketCounts,
     /// Who turns the ring.
-    owner: socket::Owner,
-    /// Completions were taken in, or the owner has left: for
-    /// [`onlookers`](Core::onlookers).
-    turned: Condvar,
+    owner: socket::OwnerThread,
     buffers: BufferConfig,
 }
 
@@ -124,13 +126,11 @@ struct Core {
     pending: VecDeque<Entry>,
     /// There are requests in the submission queue that the kernel answers at
     /// once: before a sleep the answers are taken in.
-    prompt: bool,
+    has_immediate: bool,
     /// The owner is in the kernel without the lock (R2).
     entered: bool,
     /// The kernel has been asked to say when the poller has events.
     watching: bool,
-    /// Threads that wait for the owner to get something done.
-    onlookers: usize,
     shut: bool,
 }
 
@@ -140,67 +140,68 @@ impl Core {
         !self.pending.is_empty() || self.sockets.queued() > 0
     }
 
-    /// A word from the kernel.
-    fn take_in(&mut self, word: &port::Word, harvest: &mut Harvest) {
-        let (result, flags) = (word.result(), word.flags());
-        let more = cqueue::more(flags);
-        match Token::from_bits(word.user_data()) {
-            Token::CANCEL => {}
-            Token::WATCH => {
-                self.watching = more;
-                harvest.poller_has_events = true;
+    /// Takes in a completion.
+    fn complete(&mut self, cqe: &port::Cqe, reaped: &mut Reaped) {
+        let completion = Completion {
+            result: cqe.result(),
+            flags: cqe.flags(),
+        };
+        match UserData::from_bits(cqe.user_data()) {
+            UserData::Cancel => {}
+            UserData::Poller => {
+                self.watching = completion.has_more();
+                reaped.poller_has_events = true;
             }
-            token => match table::Mark::from_bits(token.bits()) {
-                None => harvest.add(self.slab.complete(token, result, more)),
-                Some(mark) => {
-                    let word = table::Word {
-                        mark,
-                        result,
-                        flags,
-                    };
-                    let is_news = self.sockets.complete(&word, &mut harvest.aftermath);
-                    harvest.taken += usize::from(is_news);
-                }
-            },
+            UserData::Op(token) => {
+                let has_more = completion.has_more();
+                reaped.add(self.slab.complete(token, completion.result, has_more));
+            }
+            UserData::Socket(key, kind) => {
+                let deferred = &mut reaped.deferred;
+                let is_news = self.sockets.complete(key, kind, &completion, deferred);
+                reaped.taken += usize::from(is_news);
+            }
         }
     }
 }
 
-/// What is left to do after the lock (R4).
+/// What completions leave to be done after the lock (R4).
 #[derive(Default)]
-struct Harvest {
-    aftermath: Aftermath,
-    orphans: Vec<(Box<dyn Orphan>, i32)>,
+struct Reaped {
+    deferred: Deferred,
+    abandoned: Vec<(Box<dyn AbandonedPayload>, i32)>,
     taken: usize,
     poller_has_events: bool,
 }
 
-impl Harvest {
-    fn add(&mut self, completion: Completion) {
+impl Reaped {
+    fn add(&mut self, ended: Ended) {
         self.taken += 1;
-        match completion {
-            Completion::Wake(waker) => self.aftermath.wakes.push(waker),
-            Completion::Bury(payload, result) => self.orphans.push((payload, result)),
-            Completion::Nothing => {}
+        match ended {
+            Ended::Wake(waker) => self.deferred.wakes.push(waker),
+            Ended::Finish(payload, result) => self.abandoned.push((payload, result)),
+            Ended::Nothing => {}
         }
     }
 
     /// Whether nothing is to be done.
     fn is_empty(&self) -> bool {
         let Self {
-            aftermath,
-            orphans,
+            deferred,
+            abandoned,
             taken,
             poller_has_events,
         } = self;
-        aftermath.is_empty() && orphans.is_empty() && *taken == 0 && !poller_has_events
+        deferred.is_empty() && abandoned.is_empty() && *taken == 0 && !poller_has_events
     }
 
+    /// Does it. Foreign code that panics, a waker's or a buffer's, ends neither the
+    /// caller nor the rest.
     fn finish(self) -> usize {
-        for (payload, result) in self.orphans {
-            payload.finish(to_result(result));
+        for (payload, result) in self.abandoned {
+            contain_panic(|| payload.finish(to_result(result)));
         }
-        self.aftermath.finish();
+        self.deferred.finish();
         self.taken
     }
 }
@@ -233,10 +234,9 @@ impl Ring {
                 slab: Slab::default(),
                 sockets: Table::default(),
                 pending: VecDeque::new(),
-                prompt: false,
+                has_immediate: false,
                 entered: false,
                 watching: false,
-                onlookers: 0,
                 shut: false,
             }),
             doze: Doze::new(),
@@ -244,9 +244,8 @@ impl Ring {
             features,
             flavour: config.flavour,
             in_flight: AtomicUsize::new(0),
-            sockets: socket::Counts::default(),
-            owner: socket::Owner::default(),
-            turned: Condvar::new(),
+            sockets: socket::SocketCounts::default(),
+            owner: socket::OwnerThread::default(),
             buffers: config.buffers,
         })
     }
@@ -303,7 +302,7 @@ impl Ring {
             }
             true => core.slab.insert_ended(-libc::ECANCELED),
         };
-        self.count(&core);
+        self.update_counts(&core);
         drop(core);
         self.wake_sleeper();
         token
@@ -352,18 +351,18 @@ impl Ring {
     /// # Errors
     /// What the kernel says of the ring itself; a signal is no error.
     pub fn turn(&self, timeout: Option<Duration>) -> io::Result<usize> {
-        self.owner.is_here();
+        self.owner.set_current();
         let core = self.core.lock();
         let sleeps = timeout != Some(Duration::ZERO) && self.doze.begin();
-        let mut harvest = Harvest::default();
+        let mut reaped = Reaped::default();
         let (mut core, entered) = match sleeps {
-            true => self.sleep(core, timeout, &mut harvest),
-            false => self.flush(core),
+            true => self.sleep(core, timeout, &mut reaped),
+            false => self.submit_pending(core),
         };
-        self.reap(&mut core, &mut harvest);
+        self.reap_into(&mut core, &mut reaped);
         drop(core);
-        let poller_has_events = harvest.poller_has_events;
-        let taken = harvest.finish();
+        let poller_has_events = reaped.poller_has_events;
+        let taken = reaped.finish();
         entered?;
         match poller_has_events {
             true => Ok(taken + self.poller.turn(Some(Duration::ZERO))?),
@@ -377,7 +376,7 @@ impl Ring {
         &'a self,
         core: MutexGuard<'a, Core>,
         timeout: Option<Duration>,
-        harvest: &mut Harvest,
+        reaped: &mut Reaped,
     ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
         /// Whatever happens: a sleeper that is none would be rung for ever.
         struct Awake<'a>(&'a Doze);
@@ -388,19 +387,19 @@ impl Ring {
         }
         let _awake = Awake(&self.doze);
         // Everything pending has to be with the kernel before a sleep (R3).
-        let (mut core, sent) = self.send_pending(core);
+        let (mut core, sent) = self.fill_all(core);
         if !matches!(sent, Ok(Entered::Done)) {
             return (core, sent);
         }
-        if core.prompt {
+        if core.has_immediate {
             // An answer may be that something has to be asked again.
             let (back, entered) = self.enter(core, None);
             core = back;
             if !matches!(entered, Ok(Entered::Done)) {
                 return (core, entered);
             }
-            self.reap(&mut core, harvest);
-            if !harvest.is_empty() || core.has_requests() {
+            self.reap_into(&mut core, reaped);
+            if !reaped.is_empty() || core.has_requests() {
                 return (core, entered);
             }
         }
@@ -409,20 +408,20 @@ impl Ring {
     }
 
     /// Sends what is pending, and fetches what the kernel has in store.
-    fn flush<'a>(
+    fn submit_pending<'a>(
         &'a self,
         core: MutexGuard<'a, Core>,
     ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
-        let (core, sent) = self.send_pending(core);
+        let (core, sent) = self.fill_all(core);
         match sent {
-            Ok(Entered::Done) if self.has_business() => self.enter(core, None),
+            Ok(Entered::Done) if self.needs_enter() => self.enter(core, None),
             sent => (core, sent),
         }
     }
 
     /// Moves everything pending into the submission queue, entering the kernel
     /// as often as that is full.
-    fn send_pending<'a>(
+    fn fill_all<'a>(
         &'a self,
         mut core: MutexGuard<'a, Core>,
     ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
@@ -463,14 +462,13 @@ impl Ring {
             return Ok(0); // R2; and whoever sleeps here would miss its bell
         }
         if self.flavour == Flavour::Shared {
-            self.send_for_owner(&mut core)?;
+            self.submit_for_owner(&mut core)?;
             self.fetch_for_owner();
         }
-        let mut harvest = Harvest::default();
-        self.reap(&mut core, &mut harvest);
+        let reaped = self.reap(&mut core);
         drop(core);
-        let poller_has_events = harvest.poller_has_events;
-        let taken = harvest.finish();
+        let poller_has_events = reaped.poller_has_events;
+        let taken = reaped.finish();
         match poller_has_events {
             true => Ok(taken + self.poller.try_turn()?),
             false => Ok(taken),
@@ -478,10 +476,10 @@ impl Ring {
     }
 
     /// Sends what is pending, under the lock (R2).
-    fn send_for_owner(&self, core: &mut Core) -> io::Result<()> {
+    fn submit_for_owner(&self, core: &mut Core) -> io::Result<()> {
         while core.has_requests() {
             self.fill(core);
-            core.prompt = false;
+            core.has_immediate = false;
             if judge(self.port.enter(None))? == Entered::Refused {
                 break; // the owner's next turn will see to it
             }
@@ -498,7 +496,7 @@ impl Ring {
         }
         // Interrupting its processor makes it come by.
         self.port.interrupt_submitters();
-        for _ in 0..RESCUE_LOOKS {
+        for _ in 0..RESCUE_SPINS {
             // SAFETY: as above.
             if unsafe { self.port.has_completions() } {
                 break;
@@ -550,7 +548,7 @@ impl Ring {
     /// ring until none is [in flight](Self::in_flight) any more; only after
     /// that may its thread and the ring go.
     ///
-    /// Operations end with what they have done, or with the error [`gone`].
+    /// Operations end with what they have done, or with the error [`shutdown_error`].
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -562,21 +560,32 @@ impl Ring {
     /// # let ring = Arc::new(ring);
     /// ring.cancel_all();
     /// let late = ring.submit(Stat::path(c"/".into(), 0));
-    /// assert!(blitzen_driver::is_gone(&futures::executor::block_on(late).unwrap_err()));
+    /// assert!(blitzen_driver::is_shutdown_error(&futures::executor::block_on(late).unwrap_err()));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn cancel_all(&self) {
         let mut core = self.core.lock();
         core.shut = true;
-        let unsure: Vec<_> = core.slab.unsure().collect();
-        for token in unsure {
-            core.pending.push_back(cancel(token));
+        let attached: Vec<_> = core.slab.attached().collect();
+        for token in attached {
+            core.pending.push_back(cancel_entry(UserData::Op(token)));
         }
-        let mut aftermath = Aftermath::default();
-        core.sockets.shut(&mut aftermath);
-        self.count(&core);
+        let mut deferred = Deferred::default();
+        core.sockets.shut(&mut deferred);
+        self.update_counts(&core);
         drop(core);
-        aftermath.finish();
+        deferred.finish();
+        self.wake_sleeper();
+    }
+
+    /// Gives up sends of bytes that were taken over, for which a connection has no
+    /// room although it had when it was measured. After
+    /// [`cancel_all`](Self::cancel_all), and some time.
+    pub fn cancel_sends(&self) {
+        let mut core = self.core.lock();
+        core.sockets.cancel_sends();
+        self.update_counts(&core);
+        drop(core);
         self.wake_sleeper();
     }
 
@@ -588,29 +597,30 @@ impl Ring {
         let shut = core.shut;
         drop(core);
         match answer {
-            Ok(result) if shut && result == -libc::ECANCELED => Poll::Ready(Err(gone())),
+            Ok(result) if shut && result == -libc::ECANCELED => Poll::Ready(Err(shutdown_error())),
             Ok(result) => Poll::Ready(to_result(result)),
             Err(_before) => Poll::Pending,
         }
     }
 
-    /// The future of an operation is dropped; `sure` if it shall go on.
-    fn leave<T: Operation>(&self, token: Token, payload: T, sure: bool) {
+    /// The future of an operation is dropped; with `detached` the operation goes on
+    /// to its end.
+    fn abandon<T: Operation>(&self, token: Token, payload: T, detached: bool) {
         let mut payload = Some(payload);
         let mut core = self.core.lock();
-        let (fate, waker) = core.slab.abandon(token, sure, || {
-            Box::new(Left(payload.take().expect("called for once")))
+        let (state, waker) = core.slab.abandon(token, detached, || {
+            Box::new(Abandoned(payload.take().expect("called for once")))
         });
-        if matches!(fate, Abandonment::Running) && !sure {
-            core.pending.push_back(cancel(token));
+        if matches!(state, OnDrop::Running) && !detached {
+            core.pending.push_back(cancel_entry(UserData::Op(token)));
         }
-        self.count(&core);
+        self.update_counts(&core);
         drop(core);
         drop(waker); // R4
-        match fate {
-            Abandonment::Running => self.wake_sleeper(),
-            Abandonment::Withdrawn => drop(payload),
-            Abandonment::Ended(result) => {
+        match state {
+            OnDrop::Running => self.wake_sleeper(),
+            OnDrop::Withdrawn => drop(payload),
+            OnDrop::Ended(result) => {
                 let payload = payload.expect("not called for");
                 drop(payload.finish(to_result(result)));
             }
@@ -625,16 +635,17 @@ impl Ring {
         }
     }
 
-    fn count(&self, core: &Core) {
+    fn update_counts(&self, core: &Core) {
         self.in_flight.store(core.slab.live(), Relaxed);
-        self.sockets.note(&core.sockets);
+        self.sockets.update(&core.sockets);
     }
 
     /// Moves pending entries into the submission queue.
     fn fill(&self, core: &mut Core) -> Filled {
         while let Some(entry) = core.pending.front() {
-            let token = Token::from_bits(entry.get_user_data());
-            if token != Token::CANCEL && !core.slab.send(token) {
+            if let UserData::Op(token) = UserData::from_bits(entry.get_user_data())
+                && !core.slab.submit(token)
+            {
                 core.pending.pop_front(); // withdrawn
                 continue;
             }
@@ -648,10 +659,7 @@ impl Ring {
         // SAFETY: R1, R2, under the lock. The table keeps descriptors and memory
         // until the kernel's last word (S1).
         let push = |entry: &Entry| unsafe { self.port.push(entry) };
-        match core.sockets.fill(push, &mut core.prompt) {
-            table::Filled::Everything => Filled::Everything,
-            table::Filled::QueueIsFull => Filled::QueueIsFull,
-        }
+        core.sockets.fill(push, &mut core.has_immediate)
     }
 
     /// Asks to be told when the poller has events.
@@ -660,18 +668,18 @@ impl Ring {
             return;
         }
         let events = opcode::PollAdd::new(types::Fd(self.poller.as_raw_fd()), libc::POLLIN as u32);
-        let entry = events.build().user_data(Token::WATCH.bits());
-        // Not full: `fill` has just made room, or the kernel has taken nothing
-        // and will not let us sleep.
+        let entry = events.build().user_data(UserData::Poller.bits());
+        // There may be no room: `fill` may have left the queue full. Then the turn
+        // only enters, and does not wait (`enter`).
         // SAFETY: R1, R2. The entry points to nothing, and the poller's
         // descriptor lives as long as the ring.
         core.watching = unsafe { self.port.push(&entry) };
     }
 
     /// Whether entering the kernel without waiting would do anything.
-    fn has_business(&self) -> bool {
+    fn needs_enter(&self) -> bool {
         // SAFETY: R1, R2: the owner, under the lock.
-        unsafe { self.port.has_business() }
+        unsafe { self.port.needs_enter() }
     }
 
     /// Enters the kernel without the lock (R2), waiting if there is a limit
@@ -684,7 +692,7 @@ impl Ring {
         core.entered = true;
         // Without the poller's watch nobody could wake us.
         let may_wait = core.watching;
-        core.prompt = false;
+        core.has_immediate = false;
         drop(core);
         let entered = judge(self.port.enter(wait.filter(|_| may_wait)));
         let mut core = self.core.lock();
@@ -693,35 +701,34 @@ impl Ring {
     }
 
     /// Takes completions in.
-    fn reap(&self, core: &mut Core, harvest: &mut Harvest) {
+    fn reap(&self, core: &mut Core) -> Reaped {
+        let mut reaped = Reaped::default();
+        self.reap_into(core, &mut reaped);
+        reaped
+    }
+
+    fn reap_into(&self, core: &mut Core, reaped: &mut Reaped) {
         let mut taken = 0;
-        let take_in = |words: &[port::Word]| {
-            for word in words {
-                if let Some(mark) = table::Mark::from_bits(word.user_data()) {
-                    core.sockets.approach(mark);
+        let visit = |cqes: &[port::Cqe]| {
+            for cqe in cqes {
+                if let UserData::Socket(key, kind) = UserData::from_bits(cqe.user_data()) {
+                    core.sockets.prefetch(key, kind);
                 }
             }
-            for word in words {
-                core.take_in(word, harvest);
+            for cqe in cqes {
+                core.complete(cqe, reaped);
             }
-            taken += words.len();
-            taken < COMPLETIONS_PER_TURN && harvest.aftermath.wakes.len() < WAKES_PER_TURN
+            taken += cqes.len();
+            taken < COMPLETIONS_PER_TURN && reaped.deferred.wakes.len() < WAKES_PER_TURN
         };
         // SAFETY: R1, R2: under the lock, and the owner has not entered, or
         // is us.
-        let left = unsafe { self.port.reap(take_in) };
-        core.sockets.completed(left);
-        self.count(core);
-        self.tell_onlookers(core);
-    }
-
-    fn tell_onlookers(&self, core: &Core) {
-        if core.onlookers > 0 {
-            self.turned.notify_all();
-        }
+        unsafe { self.port.reap(visit) };
+        self.update_counts(core);
     }
 }
 
+/// Whether everything that was queued fitted into the submission queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Filled {
     Everything,
@@ -779,11 +786,6 @@ fn judge(entered: io::Result<()>) -> io::Result<Entered> {
 /// The kernel's number as a result.
 fn to_result(number: i32) -> io::Result<u32> {
     u32::try_from(number).map_err(|_| io::Error::from_raw_os_error(-number))
-}
-
-fn cancel(token: Token) -> Entry {
-    let request = opcode::AsyncCancel::new(token.bits());
-    request.build().user_data(Token::CANCEL.bits())
 }
 
 #[cfg(all(test, blitzen_loom))]

@@ -10,7 +10,7 @@ use blitzen_util::coop;
 use io_uring::squeue::Entry;
 
 use super::Ring;
-use super::slab::{Orphan, Token};
+use super::slab::{AbandonedPayload, Token};
 
 /// Something to be asked of the kernel, with all it needs.
 ///
@@ -111,12 +111,12 @@ impl<T: Operation> Op<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn detach(mut self) {
-        self.leave(true);
+        self.abandon(true);
     }
 
-    fn leave(&mut self, sure: bool) {
+    fn abandon(&mut self, detached: bool) {
         if let Some(payload) = self.payload.take() {
-            self.ring.leave(self.token, payload, sure);
+            self.ring.abandon(self.token, payload, detached);
         }
     }
 }
@@ -152,14 +152,14 @@ fn was_called_off(result: &io::Result<u32>) -> bool {
 
 impl<T: Operation> Drop for Op<T> {
     fn drop(&mut self) {
-        self.leave(false);
+        self.abandon(false);
     }
 }
 
 /// A payload in the ring's keeping.
-pub(super) struct Left<T>(pub(super) T);
+pub(super) struct Abandoned<T>(pub(super) T);
 
-impl<T: Operation> Orphan for Left<T> {
+impl<T: Operation> AbandonedPayload for Abandoned<T> {
     fn finish(self: Box<Self>, result: io::Result<u32>) {
         drop(self.0.finish(result));
     }

@@ -17,10 +17,10 @@ use super::setup::{self, Features, Flavour, Refusal, RingConfig};
 use crate::Poller;
 
 /// A completion: what was given to the kernel to keep, the result, and flags.
-pub(super) use io_uring::cqueue::Entry as Word;
+pub(super) use io_uring::cqueue::Entry as Cqe;
 
 /// Completions that are looked at together.
-pub(super) const AT_ONCE: usize = 16;
+pub(super) const REAPED_AT_ONCE: usize = 16;
 
 /// One end of an io_uring.
 ///
@@ -48,6 +48,11 @@ impl Port {
             Flavour::Pinned => NOBODY,
         });
         Ok((Self { uring, owner }, features))
+    }
+
+    /// Whether the kernel would let any thread enter.
+    pub(super) fn obeys_everybody(&self) -> bool {
+        self.owner.load(Relaxed) == EVERYBODY
     }
 
     /// Whether the kernel would let the calling thread enter.
@@ -85,7 +90,7 @@ impl Port {
     ///
     /// # Safety
     /// P1.
-    pub(super) unsafe fn has_business(&self) -> bool {
+    pub(super) unsafe fn needs_enter(&self) -> bool {
         // SAFETY: the caller's.
         let queue = unsafe { self.uring.submission_shared() };
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
@@ -110,22 +115,20 @@ impl Port {
         !unsafe { self.uring.completion_shared() }.is_empty()
     }
 
-    /// Takes completions in, some at a time, as long as `visit` wants more. How
-    /// many are left.
+    /// Takes completions in, some at a time, as long as `visit` wants more.
     ///
     /// # Safety
     /// P1.
-    pub(super) unsafe fn reap(&self, mut visit: impl FnMut(&[Word]) -> bool) -> usize {
+    pub(super) unsafe fn reap(&self, mut visit: impl FnMut(&[Cqe]) -> bool) {
         // SAFETY: the caller's.
         let mut queue = unsafe { self.uring.completion_shared() };
-        let mut room = [const { MaybeUninit::uninit() }; AT_ONCE];
+        let mut room = [const { MaybeUninit::uninit() }; REAPED_AT_ONCE];
         loop {
-            let words = queue.fill(&mut room);
-            if words.is_empty() || !visit(words) {
+            let cqes = queue.fill(&mut room);
+            if cqes.is_empty() || !visit(cqes) {
                 break;
             }
         }
-        queue.len()
     }
 
     /// Enters the kernel: it takes what the submission queue holds, and, if

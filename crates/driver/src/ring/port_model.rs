@@ -15,20 +15,19 @@ use io_uring::squeue::Entry;
 use io_uring::types::BufRingEntry;
 
 use super::setup::{Features, Refusal, RingConfig};
-use super::slab::Token;
-use super::socket::table::Mark;
+use super::user_data::UserData;
 use crate::Poller;
 
 /// Completions that are looked at together.
-pub(super) const AT_ONCE: usize = 1;
+pub(super) const REAPED_AT_ONCE: usize = 1;
 
 /// Entries that fit into the submission queue.
 const ENTRIES: usize = 2;
 
 /// A completion: what was given to the kernel to keep, the result, and flags.
-pub(super) struct Word((u64, i32, u32));
+pub(super) struct Cqe((u64, i32, u32));
 
-impl Word {
+impl Cqe {
     pub(super) fn user_data(&self) -> u64 {
         self.0.0
     }
@@ -131,23 +130,23 @@ impl Kernel {
     fn come_by(&mut self) {
         self.completed.extend(self.store.drain(..));
         if std::mem::take(&mut self.bell) {
-            self.completed.push_back((Token::WATCH.bits(), 0, 0));
+            self.completed.push_back((UserData::Poller.bits(), 0, 0));
         }
     }
 
     fn begin(&mut self, request: Request) {
-        if request.token == Token::CANCEL.bits() {
+        if request.token == UserData::Cancel.bits() {
             // An operation is done at once, and a cancellation comes too late.
             let is_meant = |armed: &Request| armed.token == request.address;
             if let Some(at) = self.armed.iter().position(is_meant) {
                 let request = self.armed.remove(at);
                 self.store.push((request.token, -libc::ECANCELED, 0));
             }
-        } else if request.token == Token::WATCH.bits() {
+        } else if request.token == UserData::Poller.bits() {
             // It ends with the bell.
         } else if request.code == opcode::Send::CODE {
             self.send(request);
-        } else if Mark::from_bits(request.token).is_some() {
+        } else if matches!(UserData::from_bits(request.token), UserData::Socket(..)) {
             self.armed.push(request);
             self.try_armed();
         } else {
@@ -265,6 +264,10 @@ impl Port {
         true
     }
 
+    pub(super) fn obeys_everybody(&self) -> bool {
+        true
+    }
+
     pub(super) unsafe fn provide(&self, address: u64, count: u16, _: u16) -> io::Result<()> {
         self.kernel.lock().buffers = Some(Buffers {
             entries: address as *const BufRingEntry,
@@ -316,7 +319,7 @@ impl Port {
         })
     }
 
-    pub(super) unsafe fn has_business(&self) -> bool {
+    pub(super) unsafe fn needs_enter(&self) -> bool {
         self.touch(|| {
             let kernel = self.kernel.lock();
             !kernel.submitted.is_empty() || !kernel.store.is_empty()
@@ -331,18 +334,17 @@ impl Port {
         self.touch(|| !self.kernel.lock().completed.is_empty())
     }
 
-    pub(super) unsafe fn reap(&self, mut visit: impl FnMut(&[Word]) -> bool) -> usize {
+    pub(super) unsafe fn reap(&self, mut visit: impl FnMut(&[Cqe]) -> bool) {
         self.touch(|| {
             loop {
                 let Some(word) = self.kernel.lock().completed.pop_front() else {
                     break;
                 };
-                if !visit(&[Word(word)]) {
+                if !visit(&[Cqe(word)]) {
                     break;
                 }
             }
-            self.kernel.lock().completed.len()
-        })
+        });
     }
 
     pub(super) fn enter(&self, wait: Option<Option<Duration>>) -> io::Result<()> {

@@ -19,7 +19,7 @@ use std::io;
 use std::task::Waker;
 
 /// The payload of an operation whose future is gone.
-pub(super) trait Orphan: Send {
+pub(super) trait AbandonedPayload: Send {
     /// The operation has ended with `result`.
     fn finish(self: Box<Self>, result: io::Result<u32>);
 }
@@ -29,11 +29,6 @@ pub(super) trait Orphan: Send {
 pub(super) struct Token(u64);
 
 impl Token {
-    /// Not an operation: the poller has events.
-    pub(super) const WATCH: Token = Token(u64::MAX);
-    /// Not an operation: the answer to a cancellation, which nobody awaits.
-    pub(super) const CANCEL: Token = Token(u64::MAX - 1);
-
     fn new(index: usize, generation: u32) -> Self {
         Self(index as u64 | u64::from(generation) << 32)
     }
@@ -64,10 +59,10 @@ enum State {
         early: Option<i32>,
     },
     Abandoned {
-        payload: Box<dyn Orphan>,
+        payload: Box<dyn AbandonedPayload>,
         early: Option<i32>,
         /// Shall go on to its end.
-        sure: bool,
+        detached: bool,
     },
     Done(i32),
 }
@@ -86,17 +81,17 @@ pub(super) struct Slab {
 }
 
 /// What is to be done, after the lock, about a word from the kernel.
-pub(super) enum Completion {
+pub(super) enum Ended {
     /// Somebody waits.
     Wake(Waker),
     /// Nobody is left: this is the end of the payload.
-    Bury(Box<dyn Orphan>, i32),
+    Finish(Box<dyn AbandonedPayload>, i32),
     /// Nothing.
     Nothing,
 }
 
 /// What became of an operation whose future was dropped.
-pub(super) enum Abandonment {
+pub(super) enum OnDrop {
     /// The kernel never saw it.
     Withdrawn,
     /// It had ended already.
@@ -135,7 +130,7 @@ impl Slab {
     }
 
     /// The operation goes to the kernel; false if it has been withdrawn.
-    pub(super) fn send(&mut self, token: Token) -> bool {
+    pub(super) fn submit(&mut self, token: Token) -> bool {
         let Some(slot) = self.get(token) else {
             return false;
         };
@@ -148,7 +143,7 @@ impl Slab {
     }
 
     /// A word from the kernel; `more` if it announces another.
-    pub(super) fn complete(&mut self, token: Token, result: i32, more: bool) -> Completion {
+    pub(super) fn complete(&mut self, token: Token, result: i32, more: bool) -> Ended {
         let slot = self
             .get(token)
             .expect("K2: the kernel names a live operation");
@@ -160,15 +155,15 @@ impl Slab {
         // is through with the memory.
         let result = *early.get_or_insert(result);
         if more {
-            return Completion::Nothing;
+            return Ended::Nothing;
         }
         let before = std::mem::replace(&mut slot.state, State::Done(result));
         self.live -= 1;
         match before {
-            State::Running { waker, .. } => waker.map_or(Completion::Nothing, Completion::Wake),
+            State::Running { waker, .. } => waker.map_or(Ended::Nothing, Ended::Wake),
             State::Abandoned { payload, .. } => {
                 self.release(token.index());
-                Completion::Bury(payload, result)
+                Ended::Finish(payload, result)
             }
             _ => unreachable!("one of the two, just now"),
         }
@@ -190,40 +185,40 @@ impl Slab {
     }
 
     /// The future is dropped. If the kernel has the operation, `payload` is
-    /// called for, and kept to the end (K1); with `sure`, so it is if the
+    /// called for, and kept to the end (K1); with `detached`, so it is if the
     /// operation only waits to be sent.
     pub(super) fn abandon(
         &mut self,
         token: Token,
-        sure: bool,
-        payload: impl FnOnce() -> Box<dyn Orphan>,
-    ) -> (Abandonment, Option<Waker>) {
+        detached: bool,
+        payload: impl FnOnce() -> Box<dyn AbandonedPayload>,
+    ) -> (OnDrop, Option<Waker>) {
         let slot = self.get(token).expect("a future names a live operation");
         match std::mem::replace(&mut slot.state, State::Free) {
-            State::Queued(waker) if !sure => {
+            State::Queued(waker) if !detached => {
                 self.live -= 1;
                 self.release(token.index());
-                (Abandonment::Withdrawn, waker)
+                (OnDrop::Withdrawn, waker)
             }
             State::Queued(waker) => {
                 slot.state = State::Abandoned {
                     payload: payload(),
                     early: None,
-                    sure,
+                    detached,
                 };
-                (Abandonment::Running, waker)
+                (OnDrop::Running, waker)
             }
             State::Running { waker, early } => {
                 slot.state = State::Abandoned {
                     payload: payload(),
                     early,
-                    sure,
+                    detached,
                 };
-                (Abandonment::Running, waker)
+                (OnDrop::Running, waker)
             }
             State::Done(result) => {
                 self.release(token.index());
-                (Abandonment::Ended(result), None)
+                (OnDrop::Ended(result), None)
             }
             State::Free | State::Abandoned { .. } => {
                 unreachable!("a future is dropped once")
@@ -232,16 +227,16 @@ impl Slab {
     }
 
     /// All operations that have not ended, and need not.
-    pub(super) fn unsure(&self) -> impl Iterator<Item = Token> + '_ {
-        let is_unsure = |state: &State| match state {
+    pub(super) fn attached(&self) -> impl Iterator<Item = Token> + '_ {
+        let is_attached = |state: &State| match state {
             State::Queued(_) | State::Running { .. } => true,
-            State::Abandoned { sure, .. } => !sure,
+            State::Abandoned { detached, .. } => !detached,
             State::Free | State::Done(_) => false,
         };
         self.slots
             .iter()
             .enumerate()
-            .filter(move |(_, slot)| is_unsure(&slot.state))
+            .filter(move |(_, slot)| is_attached(&slot.state))
             .map(|(index, slot)| Token::new(index, slot.generation))
     }
 
@@ -278,7 +273,7 @@ mod tests {
 
     struct Note(Arc<Mutex<Vec<i32>>>);
 
-    impl Orphan for Note {
+    impl AbandonedPayload for Note {
         fn finish(self: Box<Self>, result: io::Result<u32>) {
             let result = result.map_or(-1, |n| n as i32);
             self.0.lock().unwrap().push(result);
@@ -289,7 +284,7 @@ mod tests {
         Waker::noop().clone()
     }
 
-    fn none() -> Box<dyn Orphan> {
+    fn none() -> Box<dyn AbandonedPayload> {
         unreachable!("the payload is not called for")
     }
 
@@ -298,67 +293,61 @@ mod tests {
         let mut slab = Slab::default();
         let token = slab.insert();
         assert!(slab.poll(token, waker()).is_err());
-        assert!(slab.send(token));
-        assert!(matches!(
-            slab.complete(token, 7, false),
-            Completion::Wake(_)
-        ));
+        assert!(slab.submit(token));
+        assert!(matches!(slab.complete(token, 7, false), Ended::Wake(_)));
         assert_eq!(slab.live(), 0);
         assert!(matches!(slab.poll(token, waker()), Ok(7)));
         // The slot is used again, under another name.
         let next = slab.insert();
         assert_eq!(next.index(), token.index());
         assert_ne!(next, token);
-        assert!(!slab.send(token));
+        assert!(!slab.submit(token));
     }
 
     #[test]
     fn a_dropped_future_leaves_its_payload_until_the_last_word() {
         let mut slab = Slab::default();
         let token = slab.insert();
-        slab.send(token);
+        slab.submit(token);
         let heard = Arc::default();
         let payload = Box::new(Note(Arc::clone(&heard)));
         let (fate, _) = slab.abandon(token, false, || payload);
-        assert!(matches!(fate, Abandonment::Running));
-        assert_eq!(slab.unsure().collect::<Vec<_>>(), [token]);
-        assert!(matches!(slab.complete(token, 3, true), Completion::Nothing));
+        assert!(matches!(fate, OnDrop::Running));
+        assert_eq!(slab.attached().collect::<Vec<_>>(), [token]);
+        assert!(matches!(slab.complete(token, 3, true), Ended::Nothing));
         assert_eq!(slab.live(), 1);
         match slab.complete(token, 0, false) {
-            Completion::Bury(payload, result) => payload.finish(Ok(result as u32)),
+            Ended::Finish(payload, result) => payload.finish(Ok(result as u32)),
             _ => panic!("the payload has to be buried"),
         }
         assert_eq!(*heard.lock().unwrap(), [3], "the first word is the result");
-        assert_eq!((slab.live(), slab.unsure().count()), (0, 0));
+        assert_eq!((slab.live(), slab.attached().count()), (0, 0));
     }
 
     #[test]
-    fn an_operation_the_kernel_never_saw_is_withdrawn_unless_it_is_sure() {
+    fn an_operation_the_kernel_never_saw_is_withdrawn_unless_it_is_detached() {
         let mut slab = Slab::default();
         let token = slab.insert();
         let (fate, _) = slab.abandon(token, false, none);
-        assert!(matches!(fate, Abandonment::Withdrawn));
-        assert!(!slab.send(token));
+        assert!(matches!(fate, OnDrop::Withdrawn));
+        assert!(!slab.submit(token));
         assert_eq!(slab.live(), 0);
 
         let token = slab.insert();
         let (fate, _) = slab.abandon(token, true, || Box::new(Note(Arc::default())));
-        assert!(matches!(fate, Abandonment::Running));
-        assert!(slab.send(token));
-        assert!(matches!(
-            slab.complete(token, 0, false),
-            Completion::Bury(..)
-        ));
+        assert!(matches!(fate, OnDrop::Running));
+        assert!(slab.submit(token));
+        assert!(matches!(slab.complete(token, 0, false), Ended::Finish(..)));
     }
 
     #[test]
     fn a_future_dropped_after_the_end_is_told_how_it_ended() {
         let mut slab = Slab::default();
         let token = slab.insert();
-        slab.send(token);
+        slab.submit(token);
         slab.complete(token, 9, false);
         let (fate, _) = slab.abandon(token, false, none);
-        assert!(matches!(fate, Abandonment::Ended(9)));
+        assert!(matches!(fate, OnDrop::Ended(9)));
     }
 
     #[test]
@@ -366,7 +355,7 @@ mod tests {
         let heard: Arc<Mutex<Vec<i32>>> = Arc::default();
         let mut slab = Slab::default();
         let token = slab.insert();
-        slab.send(token);
+        slab.submit(token);
         let payload = Box::into_raw(Box::new(Note(heard.clone())));
         // SAFETY: just made from a box.
         slab.abandon(token, false, || unsafe { Box::from_raw(payload) });

@@ -100,7 +100,7 @@ trait FromRing {
 
 impl<R> FromRing for io::Result<R> {
     fn map_shutdown(self) -> Self {
-        self.map_err(|error| match blitzen_driver::is_gone(&error) {
+        self.map_err(|error| match blitzen_driver::is_shutdown_error(&error) {
             true => op::refused(),
             false => error,
         })

@@ -14,38 +14,47 @@ use crate::io::{Interest, ReadBuf, Ready};
 use crate::runtime::Inner;
 
 /// A socket that a ring could work on.
-pub(crate) trait Wired: Source + Send + Sync + 'static {}
+pub(crate) trait RingSocket: Source + Send + Sync + 'static {}
 
-impl<S: Source + Send + Sync + 'static> Wired for S {}
+impl<S: Source + Send + Sync + 'static> RingSocket for S {}
 
 /// A stream that cannot be.
-pub(crate) struct Line<S>(Infallible, PhantomData<S>);
+pub(crate) struct CompletionStream<S>(Infallible, PhantomData<S>);
+
+/// Proof that a runtime has a ring: none has.
+pub(crate) enum RingAvailable {}
 
 /// Refuses: there is no ring on this system.
-pub(crate) fn require_ring(_: &Inner) -> io::Result<()> {
+pub(crate) fn require_ring(_: &Inner) -> io::Result<RingAvailable> {
     let text = "sockets by completion were asked for, but this system has no io_uring \
                 (`SocketMode::PreferCompletion`, or BLITZEN_SOCKETS=prefer-completion, goes on \
                 by readiness)";
     Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 
-impl<S> Line<S> {
-    pub(crate) fn new(socket: S, _: Ready, runtime: &Arc<Inner>) -> Result<Self, (S, io::Error)> {
-        match require_ring(runtime) {
-            Ok(()) => unreachable!("refused everywhere"),
-            Err(error) => Err((socket, error)),
-        }
+impl<S> CompletionStream<S> {
+    pub(crate) fn new(_: S, _: Ready, _: &Arc<Inner>, available: RingAvailable) -> Self {
+        match available {}
     }
 
     pub(crate) fn socket(&self) -> &S {
         match self.0 {}
     }
 
-    pub(crate) fn detach(&mut self) -> io::Result<()> {
+    pub(crate) fn has_moved(&self) -> bool {
         match self.0 {}
     }
 
-    pub(crate) fn into_socket(self) -> io::Result<S> {
+    pub(crate) fn move_to_readiness(&self) -> io::Result<()> {
+        match self.0 {}
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn expose(&self) -> &S {
+        match self.0 {}
+    }
+
+    pub(crate) fn into_socket(self: Box<Self>) -> Result<S, (Option<Box<Self>>, io::Error)> {
         match self.0 {}
     }
 
@@ -53,6 +62,7 @@ impl<S> Line<S> {
         &self,
         _: &mut Context<'_>,
         _: &mut ReadBuf<'_>,
+        _: bool,
     ) -> Poll<io::Result<()>> {
         match self.0 {}
     }
@@ -62,6 +72,10 @@ impl<S> Line<S> {
         _: &mut Context<'_>,
         _: &mut B,
     ) -> Poll<io::Result<usize>> {
+        match self.0 {}
+    }
+
+    pub(crate) async fn peek(&self, _: &mut [u8]) -> io::Result<usize> {
         match self.0 {}
     }
 
@@ -85,7 +99,7 @@ impl<S> Line<S> {
         match self.0 {}
     }
 
-    pub(crate) fn flush(&self) -> io::Result<()> {
+    pub(crate) fn poll_flush(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.0 {}
     }
 
@@ -97,7 +111,7 @@ impl<S> Line<S> {
         match self.0 {}
     }
 
-    pub(crate) fn take_error(&self) -> Option<io::Error> {
+    pub(crate) fn take_send_error(&self) -> Option<io::Error> {
         match self.0 {}
     }
 

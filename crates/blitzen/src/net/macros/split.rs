@@ -363,9 +363,9 @@ macro_rules! half_traits {
 
             fn poll_flush(
                 self: std::pin::Pin<&mut Self>,
-                _: &mut std::task::Context<'_>,
+                cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                std::task::Poll::Ready(self.io().flush_shared())
+                self.io().poll_flush_shared(cx)
             }
 
             fn poll_shutdown(

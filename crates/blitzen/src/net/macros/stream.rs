@@ -1,6 +1,6 @@
 //! The methods and traits that TCP and Unix streams share.
 //!
-//! The socket is in the field `io`, a [`Link`](crate::net::link::Link). `$pair`
+//! The socket is in the field `io`, a [`StreamIo`](crate::net::stream_io::StreamIo). `$pair`
 //! is the macro of `examples.rs` that makes two connected streams.
 
 /// Readiness, reading and writing without waiting, and the caller's own
@@ -312,9 +312,9 @@ macro_rules! stream_traits {
 
             fn poll_flush(
                 self: std::pin::Pin<&mut Self>,
-                _: &mut std::task::Context<'_>,
+                cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                std::task::Poll::Ready(self.io.flush())
+                self.poll_flush_shared(cx)
             }
 
             fn poll_shutdown(
@@ -360,8 +360,11 @@ macro_rules! stream_traits {
                 result.map($crate::net::socket::ignore_not_connected)
             }
 
-            pub(crate) fn flush_shared(&self) -> std::io::Result<()> {
-                self.io.flush()
+            pub(crate) fn poll_flush_shared(
+                &self,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                self.io.poll_flush(cx)
             }
         }
 

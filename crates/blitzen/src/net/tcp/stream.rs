@@ -9,8 +9,8 @@ use socket2::SockRef;
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use crate::io::{ReadBuf, Ready};
 use crate::net::addr::{self, ToSocketAddrs};
-use crate::net::link::Link;
 use crate::net::mode::SocketMode;
+use crate::net::stream_io::StreamIo;
 use crate::runtime::io::current;
 
 /// A TCP connection.
@@ -47,7 +47,7 @@ use crate::runtime::io::current;
 /// `read_exact`, `write_all` and the other methods that loop may have moved
 /// some.
 pub struct TcpStream {
-    io: Link<mio::net::TcpStream>,
+    io: StreamIo<mio::net::TcpStream>,
 }
 
 impl TcpStream {
@@ -83,7 +83,7 @@ impl TcpStream {
     /// Waits for the end of an attempt to connect.
     pub(super) async fn connecting(stream: mio::net::TcpStream) -> io::Result<Self> {
         let runtime = current();
-        let io = Link::connecting(stream)?;
+        let io = StreamIo::connecting(stream)?;
         let mut stream = Self { io };
         // The socket becomes writable when the attempt has succeeded or failed.
         stream.writable().await?;
@@ -102,17 +102,17 @@ impl TcpStream {
     /// something by then, so both directions are tried before they are waited
     /// for.
     pub(super) fn accepted(stream: mio::net::TcpStream, mode: SocketMode) -> io::Result<Self> {
-        let io = Link::with_mode(stream, Ready::READABLE | Ready::WRITABLE, mode)?;
+        let io = StreamIo::with_mode(stream, Ready::READABLE | Ready::WRITABLE, mode)?;
         Ok(Self { io })
     }
 
     #[track_caller]
     fn new(stream: mio::net::TcpStream, initially: Ready) -> io::Result<Self> {
-        let io = Link::new(stream, initially)?;
+        let io = StreamIo::new(stream, initially)?;
         Ok(Self { io })
     }
 
-    fn io(&self) -> &Link<mio::net::TcpStream> {
+    fn io(&self) -> &StreamIo<mio::net::TcpStream> {
         &self.io
     }
 

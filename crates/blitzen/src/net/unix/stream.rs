@@ -8,7 +8,7 @@ use super::addr::{SocketAddr, addr_from_path};
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::ucred::UCred;
 use crate::io::{ReadBuf, Ready};
-use crate::net::link::Link;
+use crate::net::stream_io::StreamIo;
 use crate::runtime::io::current;
 
 /// A Unix domain connection.
@@ -43,7 +43,7 @@ use crate::runtime::io::current;
 /// `read_exact`, `write_all` and the other methods that loop may have moved
 /// some.
 pub struct UnixStream {
-    io: Link<mio::net::UnixStream>,
+    io: StreamIo<mio::net::UnixStream>,
 }
 
 impl UnixStream {
@@ -99,7 +99,7 @@ impl UnixStream {
     /// Waits for the end of an attempt to connect.
     pub(super) async fn connecting(stream: mio::net::UnixStream) -> io::Result<Self> {
         let runtime = current();
-        let io = Link::connecting(stream)?;
+        let io = StreamIo::connecting(stream)?;
         let mut stream = Self { io };
         // The socket becomes writable when the attempt has succeeded or failed.
         stream.writable().await?;
@@ -123,11 +123,11 @@ impl UnixStream {
 
     #[track_caller]
     fn new(stream: mio::net::UnixStream, initially: Ready) -> io::Result<Self> {
-        let io = Link::new(stream, initially)?;
+        let io = StreamIo::new(stream, initially)?;
         Ok(Self { io })
     }
 
-    fn io(&self) -> &Link<mio::net::UnixStream> {
+    fn io(&self) -> &StreamIo<mio::net::UnixStream> {
         &self.io
     }
 

@@ -71,7 +71,7 @@ impl ExitWait {
                 }
                 ExitSource::Sigchld(signal) => signal
                     .poll_recv(cx)
-                    .map(|received| received.ok_or_else(blitzen_driver::gone)),
+                    .map(|received| received.ok_or_else(blitzen_driver::shutdown_error)),
             };
             if let Some(status) = child.try_wait()? {
                 return Poll::Ready(Ok(status));

@@ -1,102 +1,116 @@
-//! Sockets whose bytes the kernel brings and takes by itself.
+//! Streams whose bytes the kernel brings and takes by itself.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `pool` | buffers from which the kernel picks |
-//! | `flood` | whether more comes than can be dealt with |
+//! | `stream` | a connection, as a task has it: the way of a read, a write, a leave |
+//! | `prefix` | bytes that were read ahead |
+//! | `owned` | sending from a buffer that the operation owns |
 //! | `table` | the sockets of a ring: pure bookkeeping, behind its lock |
-//! | `stream` | a connection, as a task has it |
-//! | `listener` | a socket that accepts, as a task has it |
-//! | `lend` | sending from a buffer that is owned by the operation |
+//! | `receive`, `send` | the two directions of one socket |
+//! | `request` | what waits to be submitted |
+//! | `waiters` | who waits for a direction |
+//! | `pool` | buffers from which the kernel picks |
+//! | `deferred` | what is left to do after the locks |
 //! | `model` | all of it, between threads, with a kernel of our own making |
 //!
-//! A socket has a home: the ring that it was opened in, where it stays. The
-//! task that uses it may run anywhere. Reading takes what the ring has brought;
-//! small writes of the ring's owner go out with everything else it submits;
-//! what is large, or comes from another thread, goes to the system directly.
+//! A stream is served by one ring, until it leaves that for good. The task that
+//! uses it may run anywhere. Reading takes what the ring has brought; small writes
+//! of the ring's owner go out with everything else it submits; what is large, or
+//! comes from another thread, goes to the kernel directly.
 
-mod flood;
-mod lend;
-mod listener;
+mod deferred;
 #[cfg(all(test, blitzen_loom))]
 mod model;
+mod owned;
 pub(super) mod pool;
+mod prefix;
+mod receive;
+mod request;
+mod send;
 mod stream;
-pub(super) mod table;
+mod table;
+mod waiters;
 
-pub use listener::Listener;
 pub use pool::BufferConfig;
-pub use stream::{Buffered, Refused, Stream};
+pub use stream::{Left, Leftover, OnRing, RingStream};
+
+pub(super) use deferred::Deferred;
+pub(super) use request::cancel_entry;
+pub(super) use table::Table;
 
 use std::io;
 use std::time::Duration;
 
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
-use blitzen_util::shim::{MutexGuard, thread};
 
-use super::{Core, Harvest, Ring};
-use pool::{GROUP, Pool};
-use table::{Aftermath, Key, Table};
+use super::{Core, Ring};
+use pool::{BUFFER_GROUP, BufferPool};
 
 /// What a ring's table counts, for looks without the lock.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct SocketCounts {
     open: AtomicUsize,
     busy: AtomicUsize,
     queued: AtomicUsize,
 }
 
-impl Counts {
-    pub(super) fn note(&self, table: &Table) {
+impl SocketCounts {
+    pub(super) fn update(&self, table: &Table) {
         self.open.store(table.open(), Relaxed);
         self.busy.store(table.busy(), Relaxed);
         self.queued.store(table.queued(), Relaxed);
     }
 }
 
-/// The thread that turns a ring, by a mark of its own; zero for none.
+/// The thread that turns a ring, by the address of a thread-local; zero for none.
 #[derive(Debug, Default)]
-pub(super) struct Owner(AtomicUsize);
+pub(super) struct OwnerThread(AtomicUsize);
 
-impl Owner {
-    fn mark() -> usize {
+impl OwnerThread {
+    fn current() -> usize {
         blitzen_util::thread_local_const!(
-            static MARK: u8 = 0;
+            static ADDRESS: u8 = 0;
         );
         // On a thread that is ending, nobody's.
-        MARK.try_with(|mark| &raw const *mark as usize).unwrap_or(0)
+        ADDRESS
+            .try_with(|byte| &raw const *byte as usize)
+            .unwrap_or(0)
     }
 
-    /// The calling thread is.
-    pub(super) fn is_here(&self) {
-        // Relaxed, here and below: a thread asks only whether it has written
-        // its own mark, or another one since.
-        let mark = Self::mark();
-        if self.0.load(Relaxed) != mark {
-            self.0.store(mark, Relaxed);
+    /// The calling thread turns the ring.
+    pub(super) fn set_current(&self) {
+        // Relaxed, here and below: a thread asks only whether it has written its
+        // own address, or another one since.
+        let current = Self::current();
+        if self.0.load(Relaxed) != current {
+            self.0.store(current, Relaxed);
         }
     }
-}
 
-/// Only the thread of the socket's runtime can do it, and it does not run that.
-fn not_run() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::ResourceBusy,
-        "the kernel works on this socket for a runtime that stays on its thread, and which is \
-         not running now: do this on that thread, or while it runs",
-    )
+    fn clear(&self) {
+        self.0.store(0, Relaxed);
+    }
+
+    fn is_none(&self) -> bool {
+        self.0.load(Relaxed) == 0
+    }
+
+    fn is_current(&self) -> bool {
+        let current = Self::current();
+        current != 0 && self.0.load(Relaxed) == current
+    }
 }
 
 impl Ring {
-    /// Sockets that somebody holds. A look without a lock.
+    /// Streams that are served here. A look without a lock.
     pub fn sockets(&self) -> usize {
         self.sockets.open.load(Relaxed)
     }
 
-    /// Buffers that hold something which has come and was not read.
+    /// Provided buffers that hold something unread.
     pub fn buffers_held(&self) -> usize {
-        self.core.lock().sockets.held_buffers()
+        self.core.lock().sockets.buffers_held()
     }
 
     /// Whether the owner should sleep in here: something can come.
@@ -111,45 +125,34 @@ impl Ring {
 
     /// Whether the caller is the thread that turns this ring, and will again.
     fn is_mine(&self) -> bool {
-        let mark = Owner::mark();
-        mark != 0 && self.owner.0.load(Relaxed) == mark
+        self.owner.is_current()
     }
 
     /// The owner goes, and may not come back: what is queued goes out now.
     ///
     /// # Errors
     /// What the kernel says of the ring itself.
-    pub fn leave_it(&self) -> io::Result<()> {
-        self.owner.0.store(0, Relaxed);
+    pub fn release_owner(&self) -> io::Result<()> {
+        self.owner.clear();
         while self.sockets.queued.load(Relaxed) > 0 {
             self.turn(Some(Duration::ZERO))?;
-            self.owner.0.store(0, Relaxed);
+            self.owner.clear();
         }
-        self.tell_onlookers(&self.core.lock());
         Ok(())
     }
 
-    /// Does something with the sockets, under the lock; an owner asleep is
-    /// woken if that has left something for the kernel (R3).
-    #[inline(always)]
-    fn with_sockets<R>(&self, visit: impl FnOnce(&mut Core, &mut Aftermath) -> R) -> R {
-        let mut after = Aftermath::default();
-        let result = self.visit_sockets(|core| visit(core, &mut after));
-        after.finish();
-        result
-    }
-
-    /// The same for one that holds another lock, and sees to the aftermath when
-    /// it has let go of it (R4).
+    /// Does something with the sockets, under the lock. An owner that sleeps is
+    /// woken if that has left something to submit (R3). What else is left to do,
+    /// the caller does after all its locks (R4).
     #[inline(always)]
     fn visit_sockets<R>(&self, visit: impl FnOnce(&mut Core) -> R) -> R {
         let mut core = self.core.lock();
         let before = core.sockets.queued();
         let result = visit(&mut core);
-        let more = core.sockets.queued() > before;
-        self.count(&core);
+        let has_more = core.sockets.queued() > before;
+        self.update_counts(&core);
         drop(core);
-        if more {
+        if has_more {
             self.wake_sleeper();
         }
         result
@@ -160,11 +163,11 @@ impl Ring {
         if core.sockets.has_pool() {
             return Ok(());
         }
-        let mut pool = Pool::new(self.buffers);
+        let mut pool = BufferPool::new(self.buffers);
         let (address, count) = pool.address();
         // SAFETY: the pool is kept until the ring goes, and if anything is
         // still being received then, for ever.
-        unsafe { self.port.provide(address, count, GROUP) }.map_err(|error| {
+        unsafe { self.port.provide(address, count, BUFFER_GROUP) }.map_err(|error| {
             let text = format!("this kernel's io_uring picks no buffers: {error}");
             io::Error::new(io::ErrorKind::Unsupported, text)
         })?;
@@ -173,87 +176,34 @@ impl Ring {
         Ok(())
     }
 
-    /// Does what is queued for the sockets right now, whoever asks, or wakes
-    /// the owner to do so, if it is in the kernel.
-    fn push_on(&self) {
+    /// Submits what is queued and takes completions in, whoever asks; or wakes the
+    /// owner to do so, if it is in the kernel. Returns false if the kernel obeys
+    /// only the owner, and that is another thread.
+    fn submit_now(&self) -> bool {
         let mut core = self.core.lock();
         if core.entered {
             drop(core);
             self.interrupt();
-        } else {
-            let harvest = self.push_on_locked(&mut core);
-            drop(core);
-            harvest.finish();
+            return self.port.obeys_everybody();
         }
-    }
-
-    fn push_on_locked(&self, core: &mut Core) -> Harvest {
-        // A ring that does not obey us obeys its owner, who will be here.
-        if self.port.obeys_us() && self.send_for_owner(core).is_ok() {
+        let obeys_us = self.port.obeys_us();
+        if obeys_us && self.submit_for_owner(&mut core).is_ok() {
             // SAFETY: R1, R2: under the lock, and nobody is in the kernel.
-            if unsafe { self.port.has_business() } {
+            if unsafe { self.port.needs_enter() } {
                 let _ = self.port.enter(None);
             }
             self.fetch_for_owner();
         }
-        let mut harvest = Harvest::default();
-        self.reap(core, &mut harvest);
-        harvest
-    }
-
-    /// Lets others at a socket: nothing is armed any more and everything is
-    /// sent, unless something is `left` that they would miss. Returns how much.
-    /// Blocks for the moment that this takes; what only the owner can do is waited
-    /// for.
-    ///
-    /// # Errors
-    /// [`not_run`] if only the owner can do it and does not turn the ring.
-    fn stand_aside(&self, key: Key, left: fn(&mut Table, Key) -> usize) -> io::Result<usize> {
-        let mut core = self.core.lock();
-        core.sockets.set_aside(key);
-        let found = loop {
-            let is_aside = core.sockets.disarm(key);
-            let left = left(&mut core.sockets, key);
-            self.count(&core);
-            if is_aside || left > 0 {
-                break Ok(left);
-            }
-            if core.entered {
-                self.interrupt(); // before we wait: it comes round, and tells us
-                core = self.look_on(core);
-            } else if self.port.obeys_us() {
-                let harvest = self.push_on_locked(&mut core);
-                drop(core);
-                harvest.finish();
-                thread::yield_now(); // to whoever else is at it
-                core = self.core.lock();
-            } else if self.owner.0.load(Relaxed) == 0 {
-                break Err(not_run());
-            } else {
-                // It turns the ring again before it sleeps, and says when it
-                // leaves instead.
-                core = self.look_on(core);
-            }
-        };
-        let mut after = Aftermath::default();
-        core.sockets.resume(key, &mut after);
+        let reaped = self.reap(&mut core);
         drop(core);
-        after.finish();
-        found
+        reaped.finish();
+        obeys_us
     }
 
-    /// Waits for the next time that completions are taken in.
-    fn look_on<'a>(&'a self, mut core: MutexGuard<'a, Core>) -> MutexGuard<'a, Core> {
-        core.onlookers += 1;
-        let mut core = self.turned.wait(core);
-        core.onlookers -= 1;
-        core
-    }
-
-    /// The same, for what cannot wait, if nobody turns the ring.
-    fn push_on_if_unowned(&self) {
-        if self.owner.0.load(Relaxed) == 0 && self.sockets.queued.load(Relaxed) > 0 {
-            self.push_on();
+    /// [Submits](Self::submit_now) what nobody else would.
+    fn submit_if_unowned(&self) {
+        if self.owner.is_none() && self.sockets.queued.load(Relaxed) > 0 {
+            self.submit_now();
         }
     }
 }

@@ -17,10 +17,11 @@ use blitzen_util::shim::atomic::Ordering::{Acquire, Release};
 use blitzen_util::shim::thread;
 use blitzen_util::shim::{Condvar, Mutex};
 
-use super::Stream;
+use super::{Leftover, RingStream};
 use crate::Poller;
 use crate::ring::{BufferConfig, Memory, Ring, RingConfig};
 
+const HERE: &str = "the stream is on its ring";
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
 /// The ring, and whether its owner may stop turning it.
@@ -35,8 +36,8 @@ impl Home {
     fn new(buffers: u16) -> Arc<Self> {
         let config = RingConfig {
             buffers: BufferConfig {
-                first: buffers,
-                most: buffers,
+                initial: buffers,
+                max: buffers,
                 size: 8,
             },
             ..RingConfig::default()
@@ -50,7 +51,7 @@ impl Home {
     }
 
     /// A connection: our side on the ring, theirs never waits.
-    fn open(&self) -> (Stream, Peer) {
+    fn open(&self) -> (RingStream, Peer) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         theirs.set_nonblocking(true).unwrap();
@@ -142,13 +143,14 @@ fn wait_for<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     }
 }
 
-fn read(stream: &Stream) -> Vec<u8> {
+fn read(stream: &RingStream) -> Vec<u8> {
     read_up_to::<16>(stream)
 }
 
-fn read_up_to<const MOST: usize>(stream: &Stream) -> Vec<u8> {
+fn read_up_to<const MOST: usize>(stream: &RingStream) -> Vec<u8> {
     let mut room = [MaybeUninit::uninit(); MOST];
-    let count = wait_for(|cx| stream.poll_read(cx, &mut room)).unwrap();
+    let count = wait_for(|cx| stream.poll_read(cx, &mut room));
+    let count = count.expect(HERE).unwrap();
     initialised(&room[..count])
 }
 
@@ -161,19 +163,26 @@ fn initialised(room: &[MaybeUninit<u8>]) -> Vec<u8> {
 }
 
 /// Asks the kernel for what comes, and does not wait.
-fn arm(stream: &Stream) {
+fn arm(stream: &RingStream) {
     let mut cx = Context::from_waker(Waker::noop());
     let read = stream.poll_read(&mut cx, &mut [MaybeUninit::uninit(); 16]);
     assert!(read.is_pending());
 }
 
+/// Writes a byte, unless that has to wait.
+fn write(stream: &RingStream, byte: u8) -> bool {
+    let mut cx = Context::from_waker(Waker::noop());
+    match stream.poll_write(&mut cx, &[IoSlice::new(&[byte])]) {
+        Poll::Ready(written) => written.expect(HERE).is_ok(),
+        Poll::Pending => false,
+    }
+}
+
 /// Writes so that the bytes wait for the owner's next turn. For the owner.
-fn write_behind(ring: &Ring, stream: &Stream, bytes: &[u8]) {
+fn write_behind(ring: &Ring, stream: &RingStream, bytes: &[u8]) {
     ring.turn(NOW).unwrap(); // whose ring it is
-    let (first, rest) = bytes.split_at(1);
-    assert_eq!(stream.try_write(&[IoSlice::new(first)]).unwrap(), 1);
-    for byte in rest {
-        assert_eq!(stream.try_write(&[IoSlice::new(&[*byte])]).unwrap(), 1);
+    for byte in bytes {
+        assert!(write(stream, *byte));
     }
     assert!(ring.sockets.queued.load(Acquire) > 0, "taken over");
 }
@@ -204,20 +213,19 @@ fn a_reader_on_another_thread_gets_what_comes() {
 
 /// A connection whose messages are large, so that they are read from the socket
 /// itself; some bytes of one are there.
-fn open_large(home: &Home) -> (Arc<Stream>, Peer) {
+fn open_large(home: &Home) -> (Arc<RingStream>, Peer) {
     let (stream, peer) = home.open();
     arm(&stream);
     peer.say(b"a bufferABCDEFGHIJ");
     home.ring.turn(NOW).unwrap();
     home.ring.turn(NOW).unwrap();
-    let mut room = [MaybeUninit::uninit(); 8];
-    assert_eq!(stream.try_read(&mut room).unwrap(), 8);
+    assert_eq!(read_up_to::<8>(&stream), b"a buffer");
     (Arc::new(stream), peer)
 }
 
 /// Two threads read two bytes, while the owner turns the ring. What they got.
-fn read_by_two(home: &Arc<Home>, stream: Arc<Stream>) -> [Vec<u8>; 2] {
-    let reader = |stream: Arc<Stream>, home: Arc<Home>| {
+fn read_by_two(home: &Arc<Home>, stream: Arc<RingStream>) -> [Vec<u8>; 2] {
+    let reader = |stream: Arc<RingStream>, home: Arc<Home>| {
         move || {
             let bytes = read_up_to::<2>(&stream);
             drop(stream);
@@ -306,7 +314,7 @@ fn what_was_taken_over_is_out_once_when_a_flush_has_ended() {
         let flusher = thread::spawn({
             let home = home.clone();
             move || {
-                wait_for(|cx| stream.poll_sent(cx)).unwrap();
+                wait_for(|cx| stream.poll_flush(cx)).unwrap();
                 assert_eq!(peer.hear().0, b"abc", "all of it, once, in order");
                 drop(stream);
                 home.stop();
@@ -346,7 +354,7 @@ fn an_owner_asleep_ends_what_is_ended_elsewhere() {
             let home = home.clone();
             move || {
                 stream.end().unwrap();
-                wait_for(|cx| stream.poll_sent(cx)).unwrap();
+                wait_for(|cx| stream.poll_flush(cx)).unwrap();
                 home.stop();
                 stream
             }
@@ -360,7 +368,7 @@ fn an_owner_asleep_ends_what_is_ended_elsewhere() {
 }
 
 #[test]
-fn a_stream_that_is_taken_out_leaves_no_byte_behind() {
+fn a_stream_that_leaves_leaves_no_byte_behind() {
     loom::model(|| {
         let home = Home::new(1);
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -371,20 +379,20 @@ fn a_stream_that_is_taken_out_leaves_no_byte_behind() {
         let peer = Peer { ring, theirs };
         arm(&stream);
         home.ring.turn(NOW).unwrap();
-        let taker = thread::spawn({
+        let leaver = thread::spawn({
             let home = home.clone();
             move || {
-                let taken = match stream.take_out() {
-                    Ok(()) => Vec::new(),
-                    Err((stream, error)) => {
-                        assert!(error.is_none(), "the ring obeys everybody");
-                        let bytes = read(&stream);
-                        drop(stream);
-                        bytes
-                    }
+                stream.leave();
+                stream.drain().unwrap();
+                let mut room = [MaybeUninit::uninit(); 16];
+                let bytes = match stream.read_leftover(&mut room) {
+                    Leftover::Bytes(count) => initialised(&room[..count]),
+                    Leftover::Nothing => Vec::new(),
+                    other => panic!("{other:?}"),
                 };
+                drop(stream);
                 home.stop();
-                taken
+                bytes
             }
         });
         let talker = thread::spawn(move || {
@@ -392,7 +400,7 @@ fn a_stream_that_is_taken_out_leaves_no_byte_behind() {
             peer
         });
         home.serve();
-        let mut bytes = taker.join().unwrap();
+        let mut bytes = leaver.join().unwrap();
         let _peer = talker.join().unwrap();
         home.settle();
         // The rest is where others find it.
@@ -403,30 +411,63 @@ fn a_stream_that_is_taken_out_leaves_no_byte_behind() {
 }
 
 #[test]
-fn a_reader_goes_on_after_others_have_had_the_socket() {
+fn a_reader_that_waits_is_sent_on_when_the_stream_leaves() {
     loom::model(|| {
         let home = Home::new(1);
         let (stream, peer) = home.open();
         let stream = Arc::new(stream);
-        let other = thread::spawn({
+        let leaver = thread::spawn({
             let stream = stream.clone();
-            move || {
-                // What has come is the reader's.
-                stream.stand_aside().unwrap();
-                peer.say(b"x");
-                peer
-            }
+            move || stream.leave()
         });
         let reader = thread::spawn({
             let home = home.clone();
             move || {
-                assert_eq!(read(&stream), b"x");
+                let mut room = [MaybeUninit::uninit(); 16];
+                let read = wait_for(|cx| stream.poll_read(cx, &mut room));
+                assert!(read.is_err(), "it has left");
+                // Nothing is in the way of readiness when that is over.
+                wait_for(|cx| stream.poll_recv_drained(cx));
+                assert!(matches!(stream.read_leftover(&mut room), Leftover::Nothing));
                 home.stop();
             }
         });
         home.serve();
         reader.join().unwrap();
-        drop(other.join().unwrap());
+        leaver.join().unwrap();
+        drop(peer);
+        home.settle();
+    });
+}
+
+#[test]
+fn a_waiter_that_gives_up_and_a_completion_do_not_meet() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (stream, peer) = home.open();
+        let giver_up = thread::spawn({
+            let home = home.clone();
+            move || {
+                let mut room = [MaybeUninit::uninit(); 16];
+                {
+                    let mut read = pin!(stream.read(&mut room));
+                    let mut cx = Context::from_waker(Waker::noop());
+                    if read.as_mut().poll(&mut cx).is_ready() {
+                        home.stop();
+                        return;
+                    }
+                }
+                assert_eq!(read(&stream), b"x", "it is for the next one");
+                home.stop();
+            }
+        });
+        let talker = thread::spawn(move || {
+            peer.say(b"x");
+            peer
+        });
+        home.serve();
+        giver_up.join().unwrap();
+        drop(talker.join().unwrap());
         home.settle();
     });
 }
@@ -468,18 +509,18 @@ impl Drop for Buffer {
 }
 
 #[test]
-fn a_lent_buffer_goes_out_whole_although_its_future_is_dropped() {
+fn an_owned_buffer_goes_out_whole_although_its_future_is_dropped() {
     loom::model(|| {
         let home = Home::new(1);
         let (stream, peer) = home.open();
         let freed = Arc::new(AtomicBool::new(false));
-        let mut buffer = Buffer(freed.clone(), b"lent".to_vec());
+        let mut buffer = Buffer(freed.clone(), b"whole".to_vec());
         let (start, len) = (buffer.1.as_mut_ptr(), buffer.1.len());
         // SAFETY: the buffer's own bytes, which stay where they are.
         let memory = unsafe { Memory::new(buffer, start, len, |_, _| {}) };
         let sender = thread::spawn(move || {
             {
-                let mut send = pin!(stream.send_owned(memory, false));
+                let mut send = pin!(stream.write_owned(memory, false));
                 let mut cx = Context::from_waker(Waker::noop());
                 let _ = send.as_mut().poll(&mut cx);
             }
@@ -489,12 +530,12 @@ fn a_lent_buffer_goes_out_whole_although_its_future_is_dropped() {
         sender.join().unwrap();
         home.settle();
         assert!(freed.load(Acquire));
-        assert_eq!(peer.hear(), (b"lent".to_vec(), true));
+        assert_eq!(peer.hear(), (b"whole".to_vec(), true));
     });
 }
 
 #[test]
-fn a_lent_buffer_is_not_mixed_with_what_the_owner_writes() {
+fn an_owned_buffer_is_not_mixed_with_what_the_owner_writes() {
     loom::model(|| {
         let home = Home::new(1);
         let (stream, peer) = home.open();
@@ -504,25 +545,25 @@ fn a_lent_buffer_is_not_mixed_with_what_the_owner_writes() {
         let sender = thread::spawn({
             let (home, stream) = (home.clone(), stream.clone());
             move || {
-                let memory = Memory::bytes(b"lent".to_vec());
-                let mut send = pin!(stream.send_owned(memory, false));
-                let (result, _) = wait_for(|cx| send.as_mut().poll(cx));
+                let memory = Memory::bytes(b"whole".to_vec());
+                let mut send = pin!(stream.write_owned(memory, false));
+                let (result, _) = wait_for(|cx| send.as_mut().poll(cx)).expect(HERE);
                 let sent = result.unwrap();
                 home.stop();
                 sent
             }
         });
-        // What is refused, since a buffer is lent just now, is not written.
+        // What is refused, since a buffer is on its way, is not written.
         let written: Vec<u8> = (*b"xab")
             .into_iter()
-            .filter(|byte| stream.try_write(&[IoSlice::new(&[*byte])]).is_ok())
+            .filter(|byte| write(&stream, *byte))
             .collect();
         home.serve();
         let sent = sender.join().unwrap();
         drop(stream);
         home.settle();
         let (heard, _) = peer.hear();
-        let is_whole = |at: &usize| heard[*at..].starts_with(&b"lent"[..sent]);
+        let is_whole = |at: &usize| heard[*at..].starts_with(&b"whole"[..sent]);
         let at = (0..heard.len()).find(is_whole).expect("in one piece");
         assert_eq!([&heard[..at], &heard[at + sent..]].concat(), written);
     });

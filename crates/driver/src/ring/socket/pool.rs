@@ -5,7 +5,7 @@
 //!             provide                  a completion names it
 //!    ours ─────────────► the kernel's ───────────────────────► a socket's
 //!      ▲                                                            │
-//!      └──────────── read, or spilled into memory of its own ───────┘
+//!      └──────────────────── read, or discarded ───────────────────┘
 //! ```
 //!
 //! P1. A buffer is the kernel's from when its entry is published until a
@@ -16,6 +16,7 @@
 //!     warm, and more when they have run out.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering::Release};
 
@@ -26,15 +27,15 @@ use io_uring::types::BufRingEntry;
 /// ```
 /// use blitzen_driver::ring::BufferConfig;
 ///
-/// let config = BufferConfig { most: 64, ..BufferConfig::default() };
-/// assert!(config.first <= config.most);
+/// let config = BufferConfig { max: 64, ..BufferConfig::default() };
+/// assert!(config.initial <= config.max);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct BufferConfig {
     /// Buffers at the beginning: a power of two, or the next one above.
-    pub first: u16,
+    pub initial: u16,
     /// Buffers at the most: a power of two, 32,768 at the largest.
-    pub most: u16,
+    pub max: u16,
     /// The bytes of each.
     pub size: u32,
 }
@@ -42,29 +43,29 @@ pub struct BufferConfig {
 impl Default for BufferConfig {
     fn default() -> Self {
         Self {
-            first: 64,
-            most: 4096,
+            initial: 64,
+            max: 4096,
             size: 2048,
         }
     }
 }
 
 /// The group under which the kernel knows the buffers.
-pub(super) const GROUP: u16 = 0;
+pub(super) const BUFFER_GROUP: u16 = 0;
 
 /// A line of the processor's cache.
 const LINE: usize = 64;
 
 /// Memory that the kernel writes to.
-struct Block {
+struct Allocation {
     start: NonNull<u8>,
     layout: Layout,
 }
 
 // SAFETY: memory that belongs to the block alone.
-unsafe impl Send for Block {}
+unsafe impl Send for Allocation {}
 
-impl Block {
+impl Allocation {
     fn new(layout: Layout, zeroed: bool) -> Self {
         assert!(layout.size() > 0, "buffers have a size");
         // SAFETY: the layout is not empty.
@@ -81,7 +82,7 @@ impl Block {
     }
 }
 
-impl Drop for Block {
+impl Drop for Allocation {
     fn drop(&mut self) {
         // SAFETY: made by `new` with this layout.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
@@ -90,7 +91,7 @@ impl Drop for Block {
 
 /// One socket's share of a buffer, in a list of those it has not read.
 #[derive(Clone, Copy)]
-struct Piece {
+struct Part {
     start: u32,
     len: u32,
     next: Option<u16>,
@@ -98,12 +99,12 @@ struct Piece {
 
 /// What a socket has of the pool's buffers, the oldest first.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pieces {
+pub(super) struct UnreadBuffers {
     ends: Option<(u16, u16)>,
     count: u16,
 }
 
-impl Pieces {
+impl UnreadBuffers {
     pub(super) fn count(&self) -> u16 {
         self.count
     }
@@ -114,35 +115,35 @@ impl Pieces {
 }
 
 /// The buffers of one ring; behind its lock.
-pub(super) struct Pool {
-    entries: Block,
+pub(super) struct BufferPool {
+    entries: Allocation,
     mask: u16,
     tail: u16,
-    blocks: Vec<Block>,
-    pieces: Vec<Piece>,
+    blocks: Vec<Allocation>,
+    parts: Vec<Part>,
     config: BufferConfig,
     held: usize,
 }
 
-impl Pool {
+impl BufferPool {
     /// A pool, which the kernel is to be told of with
     /// [`address`](Self::address) before anything else.
     pub(super) fn new(config: BufferConfig) -> Self {
-        let most = config.most.clamp(1, 1 << 15).next_power_of_two();
-        let first = config.first.clamp(1, most).next_power_of_two();
+        let max = config.max.clamp(1, 1 << 15).next_power_of_two();
+        let initial = config.initial.clamp(1, max).next_power_of_two();
         let config = BufferConfig {
-            first,
-            most,
+            initial,
+            max,
             ..config
         };
-        let bytes = size_of::<BufRingEntry>() * usize::from(most);
+        let bytes = size_of::<BufRingEntry>() * usize::from(max);
         let layout = Layout::from_size_align(bytes, 4096).expect("a size of some pages");
         Self {
-            entries: Block::new(layout, true),
-            mask: most - 1,
+            entries: Allocation::new(layout, true),
+            mask: max - 1,
             tail: 0,
             blocks: Vec::new(),
-            pieces: Vec::new(),
+            parts: Vec::new(),
             config,
             held: 0,
         }
@@ -150,10 +151,10 @@ impl Pool {
 
     /// Where the kernel finds the entries, and how many there may be.
     pub(super) fn address(&self) -> (u64, u16) {
-        (self.entries.start.as_ptr() as u64, self.config.most)
+        (self.entries.start.as_ptr() as u64, self.config.max)
     }
 
-    pub(super) fn size(&self) -> u32 {
+    pub(super) fn buffer_size(&self) -> u32 {
         self.config.size
     }
 
@@ -164,23 +165,23 @@ impl Pool {
 
     /// Makes more buffers; false if there are as many as there may be.
     pub(super) fn grow(&mut self) -> bool {
-        let before = self.pieces.len();
+        let before = self.parts.len();
         let more = match before {
-            0 => usize::from(self.config.first),
-            _ => before.min(usize::from(self.config.most) - before), // P2
+            0 => usize::from(self.config.initial),
+            _ => before.min(usize::from(self.config.max) - before), // P2
         };
         if more == 0 {
             return false;
         }
         // Blocks of the first one's size, so that each buffer is found easily.
-        let per_block = usize::from(self.config.first);
-        while self.pieces.len() < before + more {
+        let per_block = usize::from(self.config.initial);
+        while self.parts.len() < before + more {
             let bytes = per_block * self.stride();
             let layout = Layout::from_size_align(bytes, LINE).expect("a size below the limit");
-            self.blocks.push(Block::new(layout, false));
-            for _ in 0..per_block.min(before + more - self.pieces.len()) {
-                let id = self.pieces.len() as u16;
-                self.pieces.push(Piece {
+            self.blocks.push(Allocation::new(layout, false));
+            for _ in 0..per_block.min(before + more - self.parts.len()) {
+                let id = self.parts.len() as u16;
+                self.parts.push(Part {
                     start: 0,
                     len: 0,
                     next: None,
@@ -201,8 +202,8 @@ impl Pool {
 
     fn bytes(&self, id: u16) -> *mut u8 {
         let (block, place) = (
-            id >> self.config.first.ilog2(),
-            id & (self.config.first - 1),
+            id >> self.config.initial.ilog2(),
+            id & (self.config.initial - 1),
         );
         let offset = usize::from(place) * self.stride();
         // SAFETY: within the block, which has room for `per_block` buffers.
@@ -237,18 +238,18 @@ impl Pool {
     }
 
     /// The kernel has given a buffer back with `len` bytes in it, for a socket
-    /// with these pieces.
-    pub(super) fn hold(&mut self, pieces: &mut Pieces, id: u16, len: u32) {
+    /// with these unread buffers.
+    pub(super) fn hold(&mut self, unread: &mut UnreadBuffers, id: u16, len: u32) {
         let (start, next) = (0, None);
-        self.pieces[usize::from(id)] = Piece { start, len, next };
-        pieces.ends = match pieces.ends {
+        self.parts[usize::from(id)] = Part { start, len, next };
+        unread.ends = match unread.ends {
             None => Some((id, id)),
             Some((first, last)) => {
-                self.pieces[usize::from(last)].next = Some(id);
+                self.parts[usize::from(last)].next = Some(id);
                 Some((first, id))
             }
         };
-        pieces.count += 1;
+        unread.count += 1;
         self.held += 1;
     }
 
@@ -258,49 +259,66 @@ impl Pool {
         self.publish();
     }
 
-    /// Hands the oldest bytes to `take`, which says how many it took; false if
-    /// it took none.
-    #[inline(always)]
-    pub(super) fn read(&mut self, pieces: &mut Pieces, take: impl FnOnce(&[u8]) -> usize) -> bool {
-        let Some((first, last)) = pieces.ends else {
-            return false;
-        };
-        let Piece { start, len, next } = self.pieces[usize::from(first)];
-        // SAFETY: P1, a socket's; the kernel has written so many bytes.
-        let bytes = unsafe {
-            std::slice::from_raw_parts(self.bytes(first).add(start as usize), len as usize)
-        };
-        let taken = take(bytes).min(len as usize) as u32;
-        if taken < len {
-            let piece = &mut self.pieces[usize::from(first)];
-            (piece.start, piece.len) = (start + taken, len - taken);
-            return taken > 0;
+    /// Moves the oldest bytes into `room`, and gives emptied buffers back. Returns
+    /// how many bytes there were.
+    #[inline]
+    pub(super) fn read(
+        &mut self,
+        unread: &mut UnreadBuffers,
+        room: &mut [MaybeUninit<u8>],
+    ) -> usize {
+        let mut filled = 0;
+        while let Some((first, _)) = unread.ends
+            && filled < room.len()
+        {
+            let Part { start, len, .. } = self.parts[usize::from(first)];
+            // SAFETY: P1, a socket's; the kernel has written so many bytes.
+            let bytes = unsafe {
+                std::slice::from_raw_parts(self.bytes(first).add(start as usize), len as usize)
+            };
+            let count = bytes.len().min(room.len() - filled);
+            room[filled..][..count].write_copy_of_slice(&bytes[..count]);
+            filled += count;
+            match count == bytes.len() {
+                true => self.pop_front(unread),
+                false => {
+                    let part = &mut self.parts[usize::from(first)];
+                    part.start += count as u32;
+                    part.len -= count as u32;
+                }
+            }
         }
-        pieces.ends = next.map(|next| (next, last));
-        pieces.count -= 1;
-        self.held -= 1;
-        self.give_back(first);
-        true
+        filled
+    }
+
+    /// Gives the oldest buffer of a socket back.
+    fn pop_front(&mut self, unread: &mut UnreadBuffers) {
+        if let Some((first, last)) = unread.ends {
+            let next = self.parts[usize::from(first)].next;
+            unread.ends = next.map(|next| (next, last));
+            unread.count -= 1;
+            self.held -= 1;
+            self.give_back(first);
+        }
+    }
+
+    /// Gives all buffers of a socket back, unread.
+    pub(super) fn discard(&mut self, unread: &mut UnreadBuffers) {
+        while !unread.is_empty() {
+            self.pop_front(unread);
+        }
     }
 
     /// The sum of the unread bytes.
-    pub(super) fn unread(&self, pieces: &Pieces) -> usize {
-        let mut at = pieces.ends.map(|(first, _)| first);
+    pub(super) fn unread_bytes(&self, unread: &UnreadBuffers) -> usize {
+        let mut at = unread.ends.map(|(first, _)| first);
         let mut sum = 0;
         while let Some(id) = at {
-            let piece = &self.pieces[usize::from(id)];
-            sum += piece.len as usize;
-            at = piece.next;
+            let part = &self.parts[usize::from(id)];
+            sum += part.len as usize;
+            at = part.next;
         }
         sum
-    }
-
-    /// Hands everything to `keep`, in order.
-    pub(super) fn drain(&mut self, pieces: &mut Pieces, mut keep: impl FnMut(&[u8])) {
-        while self.read(pieces, |bytes| {
-            keep(bytes);
-            bytes.len()
-        }) {}
     }
 }
 
@@ -308,21 +326,21 @@ impl Pool {
 mod tests {
     use super::*;
 
-    fn pool(first: u16, most: u16) -> Pool {
+    fn pool(initial: u16, max: u16) -> BufferPool {
         let size = 8;
-        let mut pool = Pool::new(BufferConfig { first, most, size });
+        let mut pool = BufferPool::new(BufferConfig { initial, max, size });
         pool.grow();
         pool
     }
 
     /// The kernel's part: fills the buffer it has had for longest.
-    fn arrive(pool: &mut Pool, pieces: &mut Pieces, id: u16, bytes: &[u8]) {
+    fn arrive(pool: &mut BufferPool, unread: &mut UnreadBuffers, id: u16, bytes: &[u8]) {
         // SAFETY: the buffer is the kernel's, which is us.
         unsafe { std::ptr::copy(bytes.as_ptr(), pool.bytes(id), bytes.len()) };
-        pool.hold(pieces, id, bytes.len() as u32);
+        pool.hold(unread, id, bytes.len() as u32);
     }
 
-    fn published(pool: &Pool) -> Vec<u16> {
+    fn published(pool: &BufferPool) -> Vec<u16> {
         let entries: *const BufRingEntry = pool.entries.start.as_ptr().cast_const().cast();
         // SAFETY: within the entries.
         let bid = |at: u16| unsafe { (*entries.add(usize::from(at & pool.mask))).bid() };
@@ -333,22 +351,22 @@ mod tests {
     fn bytes_are_read_in_the_order_they_came_and_buffers_go_back() {
         let mut pool = pool(4, 4);
         assert_eq!(published(&pool), [0, 1, 2, 3]);
-        let (mut one, mut other) = (Pieces::default(), Pieces::default());
+        let (mut one, mut other) = (UnreadBuffers::default(), UnreadBuffers::default());
         arrive(&mut pool, &mut one, 0, b"abc");
         arrive(&mut pool, &mut other, 1, b"x");
         arrive(&mut pool, &mut one, 2, b"def");
-        assert_eq!((pool.held(), pool.unread(&one)), (3, 6));
+        assert_eq!((pool.held(), pool.unread_bytes(&one)), (3, 6));
         let mut read: Vec<u8> = Vec::new();
         // Two at a time.
-        while pool.read(&mut one, |bytes| {
-            let taken = bytes.len().min(2);
-            read.extend_from_slice(&bytes[..taken]);
-            taken
-        }) {}
+        let mut room = [MaybeUninit::uninit(); 2];
+        while pool.read(&mut one, &mut room) > 0 {
+            // SAFETY: filled, since there is an even number of bytes.
+            read.extend(room.map(|byte| unsafe { byte.assume_init() }));
+        }
         assert_eq!(read, b"abcdef");
         assert_eq!((pool.held(), one.count(), other.count()), (1, 0, 1));
         assert_eq!(pool.tail, 6);
-        pool.drain(&mut other, |bytes| assert_eq!(bytes, b"x"));
+        pool.discard(&mut other);
         assert_eq!((pool.held(), pool.tail), (0, 7));
     }
 

@@ -1,4 +1,15 @@
 //! A connection on a ring, as a task has it.
+//!
+//! ```text
+//!   poll_read ── read lock ──► prefix ──► what the ring has brought ──► recv(2)
+//!   poll_write ─ write lock ─► taken over, or ──► send(2), pending bytes first
+//! ```
+//!
+//! X1. Whoever holds the read lock is the only one to take bytes; whoever holds the
+//!     write lock is the only one to begin a send. So bytes keep their order. The
+//!     ring's lock comes after these two, and nothing foreign runs under any.
+//! X2. A stream is on its ring until it leaves, and never comes back: see
+//!     [`leave`](RingStream::leave).
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -9,34 +20,23 @@ use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker, ready};
 
 use blitzen_util::coop;
-use blitzen_util::shim::Mutex;
-use blitzen_util::shim::atomic::AtomicU32;
-use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::Ordering::Relaxed;
+use blitzen_util::shim::{Mutex, thread};
 
-use super::table::{Aftermath, Found, Key, Looked, Table, Told, Way};
-use crate::gone;
+use super::deferred::Deferred;
+use super::prefix::{Prefix, READ_AHEAD};
+use super::receive::InKernel;
+use super::send::{FlushStep, WriteStep};
+use super::table::{Direction, RecvStep, SendStep, Table};
+use super::waiters::{PollWithNode, Waiter};
 use crate::ring::Ring;
-
-/// So many bytes are read beyond what was asked for, if that was less.
-const BEYOND: usize = if cfg!(blitzen_loom) { 4 } else { 16 * 1024 };
-/// Room below this is not worth a system call for what may still be there.
-const WORTH_MORE: usize = 512;
-
-/// Whether something waits to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buffered {
-    /// Yes.
-    Yes,
-    /// Not yet; the task will be woken.
-    Coming,
-    /// Nothing has been asked of the kernel: look at the socket itself.
-    Unknown,
-}
+use crate::ring::user_data::SocketKey;
+use crate::shutdown_error;
 
 /// A connection whose bytes come and go by way of a [`Ring`].
 ///
-/// Made by [`Ring::open_stream`]. Dropping it closes the socket, once what was
-/// taken over to be sent is sent, unless others hold it too.
+/// Made by [`Ring::open_stream`]. Dropping it sends what was taken over, and closes
+/// the socket, unless others hold it too.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -57,79 +57,109 @@ pub enum Buffered {
 /// let mut cx = Context::from_waker(Waker::noop());
 /// let count = loop {
 ///     match stream.poll_read(&mut cx, &mut bytes) {
-///         Poll::Ready(count) => break count?,
+///         Poll::Ready(read) => break read.expect("it has not left its ring")?,
 ///         Poll::Pending => ring.turn(None)?, // the owner's part
 ///     };
 /// };
 /// assert_eq!(count, 5);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub struct Stream {
+pub struct RingStream {
     ring: Arc<Ring>,
-    key: Key,
+    key: SocketKey,
     fd: RawFd,
-    /// The last read has left nothing: the next one will have to wait. A guess,
-    /// that may be wrong.
-    is_drained: AtomicBool,
-    /// Held by whoever reads from the socket itself.
-    direct: Mutex<()>,
-    /// How often somebody has.
-    direct_reads: AtomicU32,
+    /// The read lock (X1).
+    reader: Mutex<Prefix>,
+    /// The write lock (X1).
+    writer: Mutex<()>,
+    /// Nothing is left to be read here: of a stream that has left.
+    is_read_out: AtomicBool,
+    /// Nothing is left to be sent here: of a stream that has left.
+    is_sent_out: AtomicBool,
 }
 
-/// How often the socket itself had been read from before a look at the table.
-#[derive(Clone, Copy)]
-struct Before(u32);
+/// The stream has left its ring, or is about to: go on by readiness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left;
+
+/// The answer of an operation that the stream may leave meanwhile.
+pub type OnRing<T> = Result<io::Result<T>, Left>;
+
+/// What a stream that has left its ring still has for a reader.
+#[derive(Debug)]
+pub enum Leftover {
+    /// So many bytes were copied.
+    Bytes(usize),
+    /// The ring was told of an error, which comes after the bytes.
+    Error(io::Error),
+    /// The kernel has not ended the last receive: it may bring more.
+    Draining,
+    /// Nothing: the socket has everything else.
+    Nothing,
+}
+
+/// What one look under the read lock came to.
+enum ReadStep {
+    Ready(OnRing<usize>),
+    NeedsWaker,
+    Pending,
+}
+
+/// What one try under the write lock came to.
+pub(super) enum SendWait<T> {
+    Ready(OnRing<T>),
+    /// Not before what the kernel works on is out or, with `for_room`, the socket
+    /// has room.
+    Wait {
+        for_room: bool,
+    },
+}
 
 impl Ring {
-    /// Takes a connected socket in, which has to be in non-blocking mode. From
-    /// now on it is read and written here only.
+    /// Takes a connected socket in, which has to be in non-blocking mode. Until it
+    /// [leaves](RingStream::leave) it is read and written here only.
     ///
     /// # Errors
-    /// [`gone`] after [`cancel_all`](Ring::cancel_all), and of kind
+    /// [`shutdown_error`] after [`cancel_all`](Ring::cancel_all), and of kind
     /// [`Unsupported`](io::ErrorKind::Unsupported) if the kernel cannot pick
     /// buffers, which it can since 5.19.
-    pub fn open_stream<S>(self: &Arc<Self>, socket: Arc<S>) -> io::Result<Stream>
+    pub fn open_stream<S>(self: &Arc<Self>, socket: Arc<S>) -> io::Result<RingStream>
     where
         S: AsFd + Send + Sync + 'static,
     {
         let fd = socket.as_fd().as_raw_fd();
-        let key = self.with_sockets(|core, _| {
+        let key = self.visit_sockets(|core| {
             if core.sockets.is_shut() {
-                return Err(gone());
+                return Err(shutdown_error());
             }
             self.provide_buffers(core)?;
-            Ok(core.sockets.add_stream(fd, socket))
+            Ok(core.sockets.insert(fd, socket))
         })?;
-        let ring = self.clone();
-        Ok(Stream {
-            ring,
+        Ok(RingStream {
+            ring: self.clone(),
             key,
             fd,
-            is_drained: AtomicBool::new(false),
-            direct: Mutex::new(()),
-            direct_reads: AtomicU32::new(0),
+            reader: Mutex::new(Prefix::default()),
+            writer: Mutex::new(()),
+            is_read_out: AtomicBool::new(false),
+            is_sent_out: AtomicBool::new(false),
         })
     }
 }
 
-impl Stream {
-    /// The socket's home.
-    pub fn ring(&self) -> &Arc<Ring> {
-        &self.ring
+/// Reading.
+impl RingStream {
+    /// Says that the socket may have something to read already, so that the first
+    /// read tries.
+    pub fn expect_bytes(&self) {
+        self.visit(|table| table.expect_bytes(self.key));
     }
 
-    /// Says that the socket may have something to read already, so that the
-    /// first read tries.
-    pub fn expect(&self) {
-        self.with_table(|table, _| table.expect(self.key));
-    }
-
-    /// Reads what has come; waits if there is nothing. Of several tasks that
-    /// wait here the one that called last is woken.
+    /// Reads what has come; waits if there is nothing. Of several tasks that wait
+    /// with a `poll` function the one that called last is woken.
     ///
     /// # Errors
-    /// What the system says, and [`gone`] if the ring was shut.
+    /// The error of `recv(2)`, and [`shutdown_error`] if the ring was shut.
     ///
     /// # Cancel safety
     /// Bytes that come when nobody waits are kept for the next call.
@@ -137,257 +167,33 @@ impl Stream {
         &self,
         cx: &mut Context<'_>,
         room: &mut [MaybeUninit<u8>],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_look(cx, room, false)
+    ) -> Poll<OnRing<usize>> {
+        self.poll_read_as(cx, Waiter::Latest, room)
     }
 
-    /// As [`poll_read`](Self::poll_read), but looks at the socket first, if the
-    /// system was not asked to bring anything.
+    /// Reads what has come; waits if there is nothing, beside all others who do.
     ///
     /// # Errors
     /// As for [`poll_read`](Self::poll_read).
-    pub fn poll_try_read(
+    pub async fn read(&self, room: &mut [MaybeUninit<u8>]) -> OnRing<usize> {
+        PollWithNode::new(self, Direction::Recv, |cx, waiter| {
+            self.poll_read_as(cx, waiter, room)
+        })
+        .await
+    }
+
+    fn poll_read_as(
         &self,
         cx: &mut Context<'_>,
+        waiter: Waiter<'_>,
         room: &mut [MaybeUninit<u8>],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_look(cx, room, true)
-    }
-
-    fn poll_look(
-        &self,
-        cx: &mut Context<'_>,
-        room: &mut [MaybeUninit<u8>],
-        eager: bool,
-    ) -> Poll<io::Result<usize>> {
-        let spent = ready!(coop::poll_proceed(cx));
-        let mut eager = eager;
-        let mut waker = None;
-        if self.is_drained.load(Relaxed) {
-            waker = Some(cx.waker().clone()); // foreign code: before the lock
-        }
-        let result = loop {
-            let before = self.before();
-            let found = match self.look_or_wait(room, &mut waker, eager) {
-                Looked::Waits => {
-                    self.is_drained.store(false, Relaxed);
-                    return Poll::Pending;
-                }
-                Looked::Shut => return Poll::Ready(Err(gone())),
-                Looked::Found(found) => found,
-            };
-            match self.take_found(found, room, before) {
-                None => continue,
-                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Some(result) => break result,
-            }
-            // What comes from now on is for the ring to bring.
-            eager = false;
-            waker.get_or_insert_with(|| cx.waker().clone()); // as above
-        };
-        spent.made_progress();
-        Poll::Ready(result)
-    }
-
-    /// Looks for something to read in one visit, and waits with the waker, if
-    /// there is one; not if the socket itself is to be looked at first.
-    #[inline(always)]
-    fn look_or_wait(
-        &self,
-        room: &mut [MaybeUninit<u8>],
-        waker: &mut Option<Waker>,
-        eager: bool,
-    ) -> Looked {
-        if room.is_empty() {
-            return Looked::Found(Found::Bytes(0, None));
-        }
-        match eager {
-            true => Looked::Found(self.look_everywhere(room)),
-            false => {
-                self.with_table(|table, after| table.read_or_wait(self.key, room, waker, after))
-            }
-        }
-    }
-
-    /// Looks for something to read in the table, and in the socket if nothing is
-    /// to be brought from there: in one visit, or what is armed meanwhile could
-    /// bring what comes first.
-    fn look_everywhere(&self, room: &mut [MaybeUninit<u8>]) -> Found {
-        self.with_table(|table, _| match table.read(self.key, room) {
-            Found::Unarmed => self.receive(room, 0).into(),
-            found => found,
+    ) -> Poll<OnRing<usize>> {
+        self.poll_reader(cx, |prefix, waker, deferred| {
+            self.read_locked(prefix, room, waiter, waker, deferred)
         })
     }
 
-    /// Reads what has come, or what the system has, if it was not asked to
-    /// bring it.
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing, and what
-    /// the system says.
-    pub fn try_read(&self, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-        if room.is_empty() {
-            return Ok(0);
-        }
-        loop {
-            let before = self.before();
-            let found = self.look_everywhere(room);
-            if let Some(read) = self.take_found(found, room, before) {
-                return read;
-            }
-        }
-    }
-
-    /// What a look has found, or what the system has; `None` if somebody else has
-    /// read from the socket since `before` that look, and it has to be repeated.
-    #[inline(always)]
-    fn take_found(
-        &self,
-        found: Found,
-        room: &mut [MaybeUninit<u8>],
-        before: Before,
-    ) -> Option<io::Result<usize>> {
-        Some(match found {
-            Found::Bytes(count, more) => {
-                let is_drained = count < room.len();
-                if self.is_drained.load(Relaxed) != is_drained {
-                    self.is_drained.store(is_drained, Relaxed);
-                }
-                let rest = &mut room[count..];
-                match more.filter(|_| rest.len() >= WORTH_MORE) {
-                    Some(told) => {
-                        let rest = |after: &mut _| self.read_rest(rest, count, told, after);
-                        Ok(count + self.alone(before, rest).unwrap_or(0))
-                    }
-                    None => Ok(count),
-                }
-            }
-            Found::End => Ok(0),
-            Found::Error(error) => Err(io::Error::from_raw_os_error(error)),
-            Found::Perhaps { told, much } => self.alone(before, |after| match much {
-                true => self.receive_told(room, 0, told, after),
-                false => {
-                    let read = self.receive(room, 0);
-                    self.learn(&read, room.len(), 0, told);
-                    read
-                }
-            })?,
-            Found::Unarmed | Found::Nothing => Err(io::ErrorKind::WouldBlock.into()),
-        })
-    }
-
-    /// Before a look at the table.
-    fn before(&self) -> Before {
-        // Acquire, met by the Release in `alone`: the look finds what that read has
-        // kept.
-        Before(self.direct_reads.load(Acquire))
-    }
-
-    /// Reads from the socket itself, one at a time: not if somebody has done so
-    /// since `before`, who may have kept something that comes first.
-    fn alone<R>(&self, before: Before, read: impl FnOnce(&mut Aftermath) -> R) -> Option<R> {
-        let mut after = Aftermath::default();
-        let alone = self.direct.lock();
-        // Relaxed: it changes under this lock only.
-        if self.direct_reads.load(Relaxed) != before.0 {
-            return None;
-        }
-        let result = read(&mut after);
-        // Release, met by the Acquire in `before`.
-        self.direct_reads.store(before.0.wrapping_add(1), Release);
-        drop(alone);
-        after.finish();
-        Some(result)
-    }
-
-    /// Reads what the system has beyond the `count` bytes that had come.
-    fn read_rest(
-        &self,
-        room: &mut [MaybeUninit<u8>],
-        count: usize,
-        told: Told,
-        after: &mut Aftermath,
-    ) -> usize {
-        match self.receive_told(room, count, told, after) {
-            Ok(count) => count,
-            Err(error) => {
-                if error.kind() != io::ErrorKind::WouldBlock
-                    && let Some(number) = error.raw_os_error()
-                {
-                    // The system says it once; it is for the next read.
-                    self.with_table(|table, _| table.note_error(self.key, number));
-                }
-                0
-            }
-        }
-    }
-
-    /// Reads from the socket itself what the system has, as it has said; what
-    /// does not fit into a small room is kept for the next reads.
-    fn receive_told(
-        &self,
-        room: &mut [MaybeUninit<u8>],
-        before: usize,
-        told: Told,
-        after: &mut Aftermath,
-    ) -> io::Result<usize> {
-        if room.len() >= BEYOND {
-            let read = self.receive(room, 0);
-            self.learn(&read, room.len(), before, told);
-            return read;
-        }
-        let mut beyond = [const { MaybeUninit::uninit() }; BEYOND];
-        let read = self.receive_parts([room, &mut beyond]);
-        if let Ok(count) = read
-            && let Some(kept) = count.checked_sub(room.len())
-            && kept > 0
-        {
-            // SAFETY: the system has filled so many of them, after the room.
-            let kept = unsafe { beyond[..kept].assume_init_ref() };
-            self.ring
-                .visit_sockets(|core| core.sockets.keep(self.key, kept, after));
-        }
-        self.learn(&read, room.len() + BEYOND, before, told);
-        read.map(|count| count.min(room.len()))
-    }
-
-    /// As [`receive`](Self::receive), into one room after the other.
-    fn receive_parts(&self, rooms: [&mut [MaybeUninit<u8>]; 2]) -> io::Result<usize> {
-        let mut parts = rooms.map(|room| libc::iovec {
-            iov_base: room.as_mut_ptr().cast(),
-            iov_len: room.len(),
-        });
-        // SAFETY: a structure of numbers and pointers, for which zero is a value.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        message.msg_iov = parts.as_mut_ptr();
-        message.msg_iovlen = parts.len() as _;
-        // SAFETY: the rooms are the caller's.
-        let read = unsafe { libc::recvmsg(self.fd, &mut message, libc::MSG_DONTWAIT) };
-        usize::try_from(read).map_err(|_| io::Error::last_os_error())
-    }
-
-    /// Tells the table what a read of the socket itself has shown.
-    fn learn(&self, read: &io::Result<usize>, room: usize, before: usize, told: Told) {
-        match read {
-            Ok(0) => {} // the end is there for everybody who asks
-            Ok(count) if *count == room => {}
-            Ok(count) => self.with_table(|table, _| table.calm(self.key, *count, before, told)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.with_table(|table, _| table.calm(self.key, 0, before, told));
-            }
-            Err(_) => {} // something follows an error: the end, at least
-        }
-    }
-
-    /// Reads from the socket itself. Nobody else does, so bytes come in order.
-    fn receive(&self, room: &mut [MaybeUninit<u8>], flags: i32) -> io::Result<usize> {
-        let flags = flags | libc::MSG_DONTWAIT;
-        // SAFETY: the room is the caller's.
-        let read = unsafe { libc::recv(self.fd, room.as_mut_ptr().cast(), room.len(), flags) };
-        usize::try_from(read).map_err(|_| io::Error::last_os_error())
-    }
-
-    /// Reads without taking anything; waits if there is nothing.
+    /// Copies what has come without taking it; waits if there is nothing.
     ///
     /// # Errors
     /// As for [`poll_read`](Self::poll_read).
@@ -395,170 +201,409 @@ impl Stream {
         &self,
         cx: &mut Context<'_>,
         room: &mut [MaybeUninit<u8>],
-    ) -> Poll<io::Result<usize>> {
+    ) -> Poll<OnRing<usize>> {
+        self.poll_peek_as(cx, Waiter::Latest, room)
+    }
+
+    /// Copies what has come without taking it; waits if there is nothing, beside
+    /// all others who do.
+    ///
+    /// # Errors
+    /// As for [`poll_read`](Self::poll_read).
+    pub async fn peek(&self, room: &mut [MaybeUninit<u8>]) -> OnRing<usize> {
+        PollWithNode::new(self, Direction::Recv, |cx, waiter| {
+            self.poll_peek_as(cx, waiter, room)
+        })
+        .await
+    }
+
+    fn poll_peek_as(
+        &self,
+        cx: &mut Context<'_>,
+        waiter: Waiter<'_>,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Poll<OnRing<usize>> {
+        self.poll_reader(cx, |prefix, waker, deferred| {
+            self.peek_locked(prefix, room, waiter, waker, deferred)
+        })
+    }
+
+    /// Takes `step` under the read lock, and does what it leaves after it.
+    #[inline]
+    fn poll_reader(
+        &self,
+        cx: &mut Context<'_>,
+        mut step: impl FnMut(&mut Prefix, &mut Option<Waker>, &mut Deferred) -> ReadStep,
+    ) -> Poll<OnRing<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
+        let mut waker = None;
         loop {
-            let before = self.before();
-            // In one visit, as above.
-            let found = self.with_table(|table, _| match table.peek(self.key, room) {
-                Found::Unarmed => self.receive(room, libc::MSG_PEEK).into(),
-                found => found,
-            });
-            let peeked = match found {
-                Found::Bytes(count, _) => Some(Ok(count)),
-                Found::End => Some(Ok(0)),
-                Found::Error(error) => Some(Err(io::Error::from_raw_os_error(error))),
-                Found::Perhaps { told, .. } => self.alone(before, |_| {
-                    let peeked = self.receive(room, libc::MSG_PEEK);
-                    if peeked.is_err() {
-                        self.learn(&peeked, room.len(), 0, told);
-                    }
-                    peeked
-                }),
-                Found::Unarmed | Found::Nothing => Some(Err(io::ErrorKind::WouldBlock.into())),
-            };
-            match peeked {
-                None => continue,
-                Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Some(result) => {
+            let mut deferred = Deferred::default();
+            let mut prefix = self.reader.lock();
+            let taken = step(&mut prefix, &mut waker, &mut deferred);
+            prefix.trim();
+            drop(prefix);
+            deferred.finish();
+            match taken {
+                ReadStep::Ready(result) => {
                     spent.made_progress();
                     return Poll::Ready(result);
                 }
-            }
-            let waker = cx.waker().clone(); // foreign code: before the lock
-            let waits = self.ring.with_sockets(|core, after| {
-                if core.sockets.is_shut() {
-                    return Err(gone());
-                }
-                Ok(core.sockets.wait_to_read(self.key, waker, after))
-            });
-            match waits {
-                Ok(true) => return Poll::Pending,
-                Ok(false) => {}
-                Err(error) => return Poll::Ready(Err(error)),
+                ReadStep::Pending => return Poll::Pending,
+                ReadStep::NeedsWaker => waker = Some(cx.waker().clone()),
             }
         }
     }
 
-    /// Whether something waits to be read, an end or an error included. Every
-    /// task that asks is woken.
-    pub fn poll_buffered(&self, cx: &mut Context<'_>) -> Buffered {
-        let waker = cx.waker().clone(); // foreign code: before the lock
-        match self.with_table(|table, after| table.watch(self.key, waker, after)) {
-            Some(true) => Buffered::Yes,
-            Some(false) => Buffered::Coming,
-            None => Buffered::Unknown,
+    fn read_locked(
+        &self,
+        prefix: &mut Prefix,
+        room: &mut [MaybeUninit<u8>],
+        waiter: Waiter<'_>,
+        waker: &mut Option<Waker>,
+        deferred: &mut Deferred,
+    ) -> ReadStep {
+        if room.is_empty() {
+            return ReadStep::Ready(Ok(Ok(0)));
         }
+        let count = prefix.read(room);
+        if count > 0 {
+            return ReadStep::Ready(Ok(Ok(count)));
+        }
+        loop {
+            let step = self.visit(|table| table.recv(self.key, room, waiter, waker, deferred));
+            let read = match step {
+                RecvStep::Bytes(count) => Ok(count),
+                RecvStep::Eof => Ok(0),
+                RecvStep::Error(error) => Err(io::Error::from_raw_os_error(error)),
+                RecvStep::Direct { announced, large } => {
+                    let ahead = large && room.len() < READ_AHEAD;
+                    match self.recv_direct(prefix, room, ahead, announced) {
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                        read => read,
+                    }
+                }
+                RecvStep::Nothing => return ReadStep::NeedsWaker,
+                RecvStep::Waits => return ReadStep::Pending,
+                RecvStep::Leaving => return ReadStep::Ready(Err(Left)),
+                RecvStep::Shut => Err(shutdown_error()),
+            };
+            return ReadStep::Ready(Ok(read));
+        }
+    }
+
+    /// Gathers in the prefix what has come, as far as there is room for it, and
+    /// copies it.
+    fn peek_locked(
+        &self,
+        prefix: &mut Prefix,
+        room: &mut [MaybeUninit<u8>],
+        waiter: Waiter<'_>,
+        waker: &mut Option<Waker>,
+        deferred: &mut Deferred,
+    ) -> ReadStep {
+        while prefix.len() < room.len() {
+            // What is there already is not worth a wait for more.
+            let mut no_waker = None;
+            let waker = match prefix.is_empty() {
+                true => &mut *waker,
+                false => &mut no_waker,
+            };
+            let spare = prefix.spare(READ_AHEAD);
+            let step = self.visit(|table| table.recv(self.key, spare, waiter, waker, deferred));
+            let gathered = match step {
+                RecvStep::Bytes(count) => {
+                    // SAFETY: the table has copied so many bytes.
+                    unsafe { prefix.advance(count) };
+                    continue;
+                }
+                RecvStep::Direct { announced, .. } => {
+                    match self.recv_direct(prefix, &mut [], true, announced) {
+                        Ok(0) => Ok(0),
+                        Ok(_) => continue,
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                        Err(error) => Err(error),
+                    }
+                }
+                RecvStep::Eof => Ok(0),
+                RecvStep::Error(error) => Err(io::Error::from_raw_os_error(error)),
+                _ if !prefix.is_empty() => break,
+                RecvStep::Nothing => return ReadStep::NeedsWaker,
+                RecvStep::Waits => return ReadStep::Pending,
+                RecvStep::Leaving => return ReadStep::Ready(Err(Left)),
+                RecvStep::Shut => Err(shutdown_error()),
+            };
+            match gathered {
+                result if prefix.is_empty() => return ReadStep::Ready(Ok(result)),
+                Ok(_) => {}
+                Err(error) => {
+                    let error = error.raw_os_error().unwrap_or(libc::EIO);
+                    self.visit(|table| table.keep_recv_error(self.key, error));
+                }
+            }
+            break;
+        }
+        ReadStep::Ready(Ok(Ok(prefix.peek(room))))
+    }
+
+    /// Reads from the socket itself into `room`, and `ahead` into the prefix, which
+    /// is empty or follows no room. Returns how much of it the caller has got: of
+    /// `room`, or of the prefix if there is no room.
+    fn recv_direct(
+        &self,
+        prefix: &mut Prefix,
+        room: &mut [MaybeUninit<u8>],
+        ahead: bool,
+        announced: InKernel,
+    ) -> io::Result<usize> {
+        let max_ahead = if ahead { READ_AHEAD } else { 0 };
+        let result = match ahead {
+            true => self.recv_parts([&mut *room, prefix.spare(READ_AHEAD)]),
+            false => self.recv_parts([&mut *room]),
+        };
+        let is_full = |count: usize| count == room.len() + max_ahead;
+        let (count, left) = match &result {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => (0, InKernel::Nothing),
+            // The end stays, and something follows an error: the end at least.
+            Err(_) | Ok(0) => (0, InKernel::HangUp),
+            Ok(count) if announced == InKernel::HangUp => (*count, InKernel::HangUp),
+            Ok(count) if is_full(*count) => (*count, InKernel::Bytes),
+            Ok(count) => (*count, InKernel::Nothing),
+        };
+        if ahead {
+            // SAFETY: the kernel has filled the room first, then so many of these.
+            unsafe { prefix.advance(count.saturating_sub(room.len())) };
+        }
+        if count > 0 || left != InKernel::Nothing {
+            self.visit(|table| table.note_direct(self.key, count, left));
+        }
+        match room.is_empty() {
+            true => result,
+            false => result.map(|count| count.min(room.len())),
+        }
+    }
+
+    /// Reads from the socket into one part after the other, without waiting.
+    fn recv_parts<const N: usize>(&self, parts: [&mut [MaybeUninit<u8>]; N]) -> io::Result<usize> {
+        let mut parts = parts.map(|part| libc::iovec {
+            iov_base: part.as_mut_ptr().cast(),
+            iov_len: part.len(),
+        });
+        let received = match &parts[..] {
+            // SAFETY: the part is the caller's.
+            [part] => unsafe {
+                libc::recv(self.fd, part.iov_base, part.iov_len, libc::MSG_DONTWAIT)
+            },
+            _ => {
+                // SAFETY: numbers and pointers, for which zero is a value.
+                let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+                message.msg_iov = parts.as_mut_ptr();
+                message.msg_iovlen = N as _;
+                // SAFETY: the parts are the caller's.
+                unsafe { libc::recvmsg(self.fd, &mut message, libc::MSG_DONTWAIT) }
+            }
+        };
+        usize::try_from(received).map_err(|_| io::Error::last_os_error())
     }
 
     /// How many bytes have come that nobody has read.
     pub fn unread(&self) -> usize {
-        self.with_table(|table, _| table.unread(self.key))
+        let prefix = self.reader.lock();
+        prefix.len() + self.visit(|table| table.unread(self.key))
     }
+}
 
-    /// Sends some bytes, of several parts; waits if there is no room. Of
-    /// several tasks that wait here the one that called last is woken.
+/// Writing.
+impl RingStream {
+    /// Sends some bytes, of several parts; waits if there is no room. Of several
+    /// tasks that wait with a `poll` function the one that called last is woken.
     ///
-    /// A few bytes, written by the thread that turns the ring, are taken over:
-    /// they go out with its next turn, and there is room for them. Should the
-    /// connection have failed by then, the next call says so.
+    /// A few bytes, written by the thread that turns the ring, are taken over: they
+    /// go out with its next turn, or a [flush](Self::poll_flush), and there is room
+    /// for them. Should the connection have failed by then, the next call says so.
     ///
     /// # Errors
-    /// What the system says, also of earlier bytes, and [`gone`] if the ring
-    /// was shut and there is no room.
+    /// The error of `send(2)`, also for earlier bytes, and [`shutdown_error`] if the
+    /// ring was shut and there is no room.
     ///
     /// # Cancel safety
     /// A call that has not answered has taken nothing.
-    pub fn poll_write(
+    pub fn poll_write(&self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<OnRing<usize>> {
+        let spent = ready!(coop::poll_proceed(cx));
+        let write = || self.write_locked(parts);
+        let written = ready!(self.poll_write_locked(cx, Waiter::Latest, write));
+        spent.made_progress();
+        Poll::Ready(written)
+    }
+
+    /// Hands everything that was taken over to the kernel.
+    ///
+    /// # Errors
+    /// The error of `send(2)`.
+    pub fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = self.poll_write_locked(cx, Waiter::Latest, || self.flush_locked());
+        // It is done here even if the stream leaves meanwhile.
+        flushed.map(|flushed| flushed.unwrap_or(Ok(())))
+    }
+
+    /// Ends the direction that is written, after a flush.
+    ///
+    /// # Errors
+    /// The error of `send(2)` or of `shutdown(2)`.
+    pub fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_flush(cx))?;
+        Poll::Ready(self.end())
+    }
+
+    /// Ends the direction that is written. If the kernel still works on something,
+    /// that goes out first, later.
+    ///
+    /// # Errors
+    /// As for [`poll_shutdown`](Self::poll_shutdown).
+    pub fn end(&self) -> io::Result<()> {
+        let _writer = self.writer.lock();
+        let flushed = match self.flush_locked() {
+            SendWait::Ready(Ok(flushed)) => flushed,
+            _ => Ok(()),
+        };
+        if !self.visit(|table| table.end(self.key)) {
+            return flushed;
+        }
+        // SAFETY: the socket is open.
+        match unsafe { libc::shutdown(self.fd, libc::SHUT_WR) } {
+            0 => flushed,
+            _ => flushed.and(Err(io::Error::last_os_error())),
+        }
+    }
+
+    /// Takes the error of earlier bytes, if they could not be sent.
+    pub fn take_error(&self) -> Option<io::Error> {
+        let error = self.visit(|table| table.take_send_error(self.key));
+        error.map(io::Error::from_raw_os_error)
+    }
+
+    /// Takes `step` under the write lock, and waits as it says.
+    pub(super) fn poll_write_locked<T>(
         &self,
         cx: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let spent = ready!(coop::poll_proceed(cx));
+        waiter: Waiter<'_>,
+        mut step: impl FnMut() -> SendWait<T>,
+    ) -> Poll<OnRing<T>> {
+        let mut waker = None;
         loop {
-            let room = match self.send(parts) {
-                Ok(count) => {
-                    spent.made_progress();
-                    return Poll::Ready(Ok(count));
+            let mut deferred = Deferred::default();
+            let writer = self.writer.lock();
+            let waits = match step() {
+                SendWait::Ready(result) => Some(Poll::Ready(result)),
+                SendWait::Wait { .. } if waker.is_none() => None,
+                SendWait::Wait { for_room } => {
+                    let waits = self.visit(|table| {
+                        let waker = &mut waker;
+                        table.wait_to_send(self.key, for_room, waiter, waker, &mut deferred)
+                    });
+                    match waits {
+                        SendStep::Waits => Some(Poll::Pending),
+                        SendStep::Retry => None,
+                        SendStep::Leaving => Some(Poll::Ready(Err(Left))),
+                        SendStep::Shut => Some(Poll::Ready(Ok(Err(shutdown_error())))),
+                    }
                 }
-                Err(Refused::Because(error)) => {
-                    spent.made_progress();
-                    return Poll::Ready(Err(error));
-                }
-                Err(Refused::NoRoom) => true,
-                Err(Refused::Busy) => false,
             };
-            let waker = cx.waker().clone(); // foreign code: before the lock
-            let waits = self.ring.with_sockets(|core, after| {
-                if core.sockets.is_shut() && room {
-                    return Err(gone());
-                }
-                Ok(core.sockets.wait_to_write(self.key, waker, room, after))
-            });
-            match waits {
-                Ok(true) => return Poll::Pending,
-                Ok(false) => {}
-                Err(error) => return Poll::Ready(Err(error)),
+            drop(writer);
+            deferred.finish();
+            if let Some(answer) = waits {
+                return answer;
             }
+            waker.get_or_insert_with(|| cx.waker().clone());
         }
     }
 
-    /// Sends some bytes, of several parts.
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, or
-    /// something is under way; and what the system says, also of earlier bytes.
-    pub fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.send(parts).map_err(Refused::into)
-    }
-
-    /// As [`try_write`](Self::try_write), telling one reason from another.
-    ///
-    /// # Errors
-    /// Why nothing was sent.
-    pub fn send(&self, parts: &[IoSlice<'_>]) -> Result<usize, Refused> {
+    fn write_locked(&self, parts: &[IoSlice<'_>]) -> SendWait<usize> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
-        let owner = self.ring.is_mine();
-        let (mut measured, mut pushed) = (false, false);
+        let mut by_owner = self.ring.is_mine();
         loop {
-            let may_measure = owner && !measured;
-            match self.with_table(|table, _| table.write(self.key, parts, may_measure)) {
-                Way::Taken => return Ok(len),
-                Way::Failed(error) => {
-                    return Err(Refused::Because(io::Error::from_raw_os_error(error)));
+            match self.visit(|table| table.write(self.key, parts, by_owner)) {
+                Err(Left) => return SendWait::Ready(Err(Left)),
+                Ok(WriteStep::Taken) => return SendWait::Ready(Ok(Ok(len))),
+                Ok(WriteStep::Failed(error)) => {
+                    return SendWait::Ready(Ok(Err(io::Error::from_raw_os_error(error))));
                 }
-                Way::Push if !pushed => {
-                    self.ring.push_on();
-                    pushed = true;
-                }
-                Way::Push | Way::Wait => return Err(Refused::Busy),
-                Way::Measure => {
+                Ok(WriteStep::Busy) => return SendWait::Wait { for_room: false },
+                Ok(WriteStep::Direct(pending)) => return self.send_direct(pending, parts),
+                Ok(WriteStep::Measure) => {
                     let room = self.room();
-                    measured = !self.with_table(|table, _| table.credit(self.key, room, len));
-                }
-                Way::Direct => {
-                    return match self.send_now(parts) {
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                            Err(Refused::NoRoom)
-                        }
-                        result => result.map_err(Refused::Because),
-                    };
+                    by_owner = self.visit(|table| table.set_credit(self.key, room, len));
                 }
             }
         }
     }
 
-    fn send_now(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        /// What the system takes at once.
-        const MOST_PARTS: usize = 1024;
+    pub(super) fn flush_locked(&self) -> SendWait<()> {
+        match self.visit(|table| table.flush(self.key)) {
+            FlushStep::Done => SendWait::Ready(Ok(Ok(()))),
+            FlushStep::Failed(error) => {
+                SendWait::Ready(Ok(Err(io::Error::from_raw_os_error(error))))
+            }
+            FlushStep::Busy => SendWait::Wait { for_room: false },
+            FlushStep::Direct(pending) => match self.send_direct(pending, &[]) {
+                SendWait::Ready(sent) => SendWait::Ready(sent.map(|sent| sent.map(drop))),
+                SendWait::Wait { for_room } => SendWait::Wait { for_room },
+            },
+        }
+    }
+
+    /// Sends bytes that were pending, then `parts`, without waiting.
+    fn send_direct(&self, pending: Vec<u8>, parts: &[IoSlice<'_>]) -> SendWait<usize> {
+        let sent = match pending.is_empty() {
+            true => self.send_parts(parts),
+            false => {
+                let mut all = Vec::with_capacity(1 + parts.len());
+                all.push(IoSlice::new(&pending));
+                all.extend(parts.iter().map(|part| IoSlice::new(part)));
+                self.send_parts(&all)
+            }
+        };
+        let sent = match sent {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return SendWait::Ready(Ok(Err(error))),
+            Ok(sent) => sent,
+        };
+        let has_more = parts.iter().any(|part| !part.is_empty());
+        match sent.checked_sub(pending.len()) {
+            // There should have been room: the kernel waits for it.
+            None => {
+                self.visit(|table| table.resume_pending(self.key, pending, sent));
+                SendWait::Wait { for_room: false }
+            }
+            Some(0) if has_more => {
+                self.recycle(pending);
+                SendWait::Wait { for_room: true }
+            }
+            Some(count) => {
+                self.recycle(pending);
+                SendWait::Ready(Ok(Ok(count)))
+            }
+        }
+    }
+
+    fn recycle(&self, pending: Vec<u8>) {
+        if pending.capacity() > 0 {
+            self.visit(|table| table.recycle(pending));
+        }
+    }
+
+    /// Sends without waiting.
+    fn send_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        /// What the kernel takes at once.
+        const MAX_PARTS: usize = 1024;
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         if let [part] = parts {
             // SAFETY: the part is the caller's, and is only read.
             let sent = unsafe { libc::send(self.fd, part.as_ptr().cast(), part.len(), flags) };
             return usize::try_from(sent).map_err(|_| io::Error::last_os_error());
         }
-        let parts = &parts[..parts.len().min(MOST_PARTS)];
-        // SAFETY: a structure of numbers and pointers, for which zero is a value.
+        let parts = &parts[..parts.len().min(MAX_PARTS)];
+        // SAFETY: numbers and pointers, for which zero is a value.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         // An `IoSlice` is an `iovec`, as std promises.
         message.msg_iov = parts.as_ptr().cast_mut().cast();
@@ -570,6 +615,7 @@ impl Stream {
 
     /// How much room the socket has for what is sent: half of it, to be sure.
     fn room(&self) -> u32 {
+        const SO_MEMINFO: libc::c_int = 55; // not in the `libc` crate for every target
         const SNDBUF: usize = 3;
         const WMEM_ALLOC: usize = 2;
         const WMEM_QUEUED: usize = 5;
@@ -585,158 +631,242 @@ impl Stream {
             _ => 0,
         }
     }
+}
 
-    /// Whether somebody waits for the system to have room.
-    pub fn lacks_room(&self) -> bool {
-        self.with_table(|table, _| table.lacks_room(self.key))
+/// Leaving the ring.
+impl RingStream {
+    /// Begins to leave the ring, for good: what was taken over is sent, what the
+    /// kernel has is cancelled, and whoever waits here is woken to go on by
+    /// readiness. Mostly that is all; otherwise the owner of the ring does the rest
+    /// with its next turn, see [`drained`](Self::drained).
+    pub fn leave(&self) {
+        let mut deferred = Deferred::default();
+        let writer = self.writer.lock();
+        if let SendWait::Ready(Ok(Err(error))) = self.flush_locked() {
+            let error = error.raw_os_error().unwrap_or(libc::EIO);
+            self.visit(|table| table.keep_send_error(self.key, error));
+        }
+        self.visit(|table| table.leave(self.key, &mut deferred));
+        drop(writer);
+        deferred.finish();
+        self.ring.submit_now();
     }
 
-    /// Waits until everything that was taken over is out.
+    /// Whether the kernel has ended what the ring began, in one direction.
+    fn is_drained(&self, direction: Direction) -> bool {
+        let is_known = match direction {
+            Direction::Recv => &self.is_read_out,
+            Direction::Send => &self.is_sent_out,
+        };
+        // Relaxed: once true it stays so, and there is nothing to be seen with it.
+        is_known.load(Relaxed) || self.visit(|table| table.is_drained(self.key, direction))
+    }
+
+    /// Blocks until the kernel has ended the receive of a stream that leaves.
     ///
     /// # Errors
-    /// What the system said of it.
-    pub fn poll_sent(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        loop {
-            if let Some(error) = self.with_table(|table, _| table.take_error(self.key)) {
-                return Poll::Ready(Err(io::Error::from_raw_os_error(error)));
+    /// Of kind [`ResourceBusy`](io::ErrorKind::ResourceBusy) if only another thread
+    /// can do it, or an owned buffer is still being sent.
+    pub fn drain(&self) -> io::Result<()> {
+        while !self.is_drained(Direction::Recv) {
+            if !self.ring.submit_now() {
+                return Err(busy(
+                    "the kernel works on this socket for a runtime that stays on another thread: \
+                     do this on that thread",
+                ));
             }
-            if self.with_table(|table, _| table.is_sent(self.key)) {
-                return Poll::Ready(Ok(()));
-            }
-            let waker = cx.waker().clone(); // foreign code: before the lock
-            if self.with_table(|table, after| table.wait_to_write(self.key, waker, false, after)) {
-                return Poll::Pending;
-            }
+            thread::yield_now(); // to whoever else is at it
+        }
+        match self.is_drained(Direction::Send) {
+            true => Ok(()),
+            false => Err(busy("the kernel is still sending from an owned buffer")),
         }
     }
 
-    /// Whether something is under way that holds up what follows, such as a
-    /// buffer of somebody's. Every task that asks is woken at its end.
-    pub fn watch_sent(&self, cx: &mut Context<'_>) -> bool {
+    /// Waits until nothing comes by way of the ring any more. The waker of the
+    /// latest call counts.
+    pub fn poll_recv_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_drained(cx, Waiter::Latest, Direction::Recv)
+    }
+
+    /// Waits until nothing goes out by way of the ring any more. The waker of the
+    /// latest call counts.
+    pub fn poll_send_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_drained(cx, Waiter::Latest, Direction::Send)
+    }
+
+    /// Waits until nothing comes by way of the ring any more, beside all others who
+    /// do.
+    pub async fn recv_drained(&self) {
+        self.drained(Direction::Recv).await;
+    }
+
+    /// Waits until nothing goes out by way of the ring any more, beside all others
+    /// who do.
+    pub async fn send_drained(&self) {
+        self.drained(Direction::Send).await;
+    }
+
+    async fn drained(&self, direction: Direction) {
+        PollWithNode::new(self, direction, |cx, waiter| {
+            self.poll_drained(cx, waiter, direction)
+        })
+        .await;
+    }
+
+    fn poll_drained(
+        &self,
+        cx: &mut Context<'_>,
+        waiter: Waiter<'_>,
+        direction: Direction,
+    ) -> Poll<()> {
+        if self.is_drained(direction) {
+            return Poll::Ready(());
+        }
         let waker = cx.waker().clone(); // foreign code: before the lock
-        self.with_table(|table, after| table.watch_sent(self.key, waker, after))
+        self.with_table(|table, deferred| {
+            if table.is_drained(self.key, direction) {
+                deferred.drop_waker(Some(waker));
+                return Poll::Ready(());
+            }
+            table
+                .waiters(self.key, direction)
+                .add(waiter, waker, deferred);
+            Poll::Pending
+        })
     }
 
-    /// The error of earlier bytes, if they could not be sent.
-    pub fn take_error(&self) -> Option<io::Error> {
-        let error = self.with_table(|table, _| table.take_error(self.key));
-        error.map(io::Error::from_raw_os_error)
+    /// Reads what the ring has received of a stream that has left.
+    pub fn read_leftover(&self, room: &mut [MaybeUninit<u8>]) -> Leftover {
+        self.take_leftover(|prefix| match room.is_empty() {
+            true => Some(0), // nothing is asked for
+            false => Some(prefix.read(room)).filter(|&count| count > 0),
+        })
     }
 
-    /// Ends the direction that is written, now or when everything that was
-    /// taken over is out.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn end(&self) -> io::Result<()> {
-        if !self.with_table(|table, _| table.end(self.key)) {
-            return Ok(());
+    /// As [`read_leftover`](Self::read_leftover), taking nothing.
+    pub fn peek_leftover(&self, room: &mut [MaybeUninit<u8>]) -> Leftover {
+        self.take_leftover(|prefix| Some(prefix.peek(room)).filter(|&count| count > 0))
+    }
+
+    fn take_leftover(&self, mut take: impl FnMut(&mut Prefix) -> Option<usize>) -> Leftover {
+        // Relaxed: as in `is_drained`.
+        if self.is_read_out.load(Relaxed) {
+            return Leftover::Nothing;
         }
-        // SAFETY: the socket is open.
-        match unsafe { libc::shutdown(self.fd, libc::SHUT_WR) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
+        let prefix = &mut *self.reader.lock();
+        loop {
+            if let Some(count) = take(prefix) {
+                return Leftover::Bytes(count);
+            }
+            let (mut waker, mut deferred) = (None, Deferred::default());
+            let room = prefix.spare(READ_AHEAD);
+            let step = self.visit(|table| {
+                table.recv(self.key, room, Waiter::Latest, &mut waker, &mut deferred)
+            });
+            debug_assert!(deferred.is_empty(), "without a waker nobody waits");
+            match step {
+                // SAFETY: the table has copied so many bytes.
+                RecvStep::Bytes(count) => unsafe { prefix.advance(count) },
+                RecvStep::Error(error) => {
+                    return Leftover::Error(io::Error::from_raw_os_error(error));
+                }
+                _ if !self.is_drained(Direction::Recv) => {
+                    prefix.trim();
+                    return Leftover::Draining;
+                }
+                // The socket knows its end.
+                _ => {
+                    prefix.trim();
+                    self.is_read_out.store(true, Relaxed);
+                    return Leftover::Nothing;
+                }
+            }
         }
     }
 
-    /// Takes the socket out of the ring again: nothing is armed any more, and
-    /// everything is sent. Blocks for the moment that this takes, which on
-    /// another thread than that of a [`Pinned`](crate::ring::Flavour::Pinned)
-    /// ring is until its owner looks up.
-    ///
-    /// # Errors
-    /// The stream back: if there is something that nobody has read, which would
-    /// be lost; and with an error, of kind
-    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy), if that owner does not
-    /// turn its ring.
-    pub fn take_out(self) -> Result<(), (Self, Option<io::Error>)> {
-        match self.stand_aside() {
-            Ok(0) => Ok(()),
-            Ok(_) => Err((self, None)),
-            Err(error) => Err((self, Some(error))),
+    /// Whether the next read finds something here, an error included; `None` while
+    /// the kernel may bring more.
+    pub fn has_leftover(&self) -> Option<bool> {
+        match self.peek_leftover(&mut [MaybeUninit::uninit(); 1]) {
+            Leftover::Bytes(_) => Some(true),
+            Leftover::Draining => None,
+            Leftover::Nothing => Some(false),
+            Leftover::Error(error) => {
+                // It is for a read.
+                let error = error.raw_os_error().unwrap_or(libc::EIO);
+                self.visit(|table| table.keep_recv_error(self.key, error));
+                Some(true)
+            }
         }
     }
 
-    /// Lets others at the socket: nothing is armed any more and everything is
-    /// sent, unless there is something that nobody has read. Returns how much.
-    /// Blocks as [`take_out`](Self::take_out) does.
-    ///
-    /// # Errors
-    /// As for [`take_out`](Self::take_out), if nobody turns the ring.
-    pub fn stand_aside(&self) -> io::Result<usize> {
-        self.ring.stand_aside(self.key, Table::unread)
-    }
-
-    /// Whether everything that was taken over is out, after a push.
-    pub fn is_sent(&self) -> bool {
-        let is_sent = || self.with_table(|table, _| table.is_sent(self.key));
-        is_sent() || {
-            self.ring.push_on();
-            is_sent()
+    /// What the ring still sends of a stream that has left: `Draining` while it
+    /// does, and the error of it, once.
+    pub fn send_leftover(&self) -> Leftover {
+        // Relaxed: as in `is_drained`.
+        if self.is_sent_out.load(Relaxed) {
+            return Leftover::Nothing;
+        }
+        let (is_drained, error) = self.visit(|table| {
+            let is_drained = table.is_drained(self.key, Direction::Send);
+            (is_drained, table.take_send_error(self.key))
+        });
+        match error {
+            Some(error) => Leftover::Error(io::Error::from_raw_os_error(error)),
+            None if !is_drained => Leftover::Draining,
+            None => {
+                self.is_sent_out.store(true, Relaxed);
+                Leftover::Nothing
+            }
         }
     }
 
-    /// Does something with the table that needs nothing of the kernel, or
-    /// tells the owner if it does.
-    #[inline(always)]
-    fn with_table<R>(&self, visit: impl FnOnce(&mut Table, &mut Aftermath) -> R) -> R {
-        self.ring
-            .with_sockets(|core, after| visit(&mut core.sockets, after))
+    /// Whether everything that was written before the stream left is out.
+    pub fn is_sent_out(&self) -> bool {
+        self.is_drained(Direction::Send)
+    }
+}
+
+fn busy(text: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, text)
+}
+
+impl RingStream {
+    /// The ring that serves the stream.
+    pub fn ring(&self) -> &Arc<Ring> {
+        &self.ring
     }
 
-    pub(super) fn key(&self) -> Key {
+    pub(super) fn key(&self) -> SocketKey {
         self.key
     }
 
-    pub(super) fn fd(&self) -> RawFd {
-        self.fd
+    /// Does something with the table, whose rest the caller does after its locks.
+    #[inline(always)]
+    pub(super) fn visit<R>(&self, act: impl FnOnce(&mut Table) -> R) -> R {
+        self.ring.visit_sockets(|core| act(&mut core.sockets))
+    }
+
+    /// Does something with the table, for a caller that holds no other lock.
+    pub(super) fn with_table<R>(&self, act: impl FnOnce(&mut Table, &mut Deferred) -> R) -> R {
+        let mut deferred = Deferred::default();
+        let result = self.visit(|table| act(table, &mut deferred));
+        deferred.finish();
+        result
     }
 }
 
-/// What a read of the socket itself found.
-impl From<io::Result<usize>> for Found {
-    fn from(read: io::Result<usize>) -> Self {
-        match read {
-            Ok(0) => Found::End,
-            Ok(count) => Found::Bytes(count, None),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Found::Nothing,
-            Err(error) => Found::Error(error.raw_os_error().unwrap_or(libc::EIO)),
-        }
-    }
-}
-
-/// Not in the `libc` crate for every target.
-const SO_MEMINFO: libc::c_int = 55;
-
-/// Why nothing was sent.
-#[derive(Debug)]
-pub enum Refused {
-    /// The system has no room.
-    NoRoom,
-    /// What was taken over before goes first.
-    Busy,
-    /// The system says so.
-    Because(io::Error),
-}
-
-impl From<Refused> for io::Error {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Because(error) => error,
-            Refused::NoRoom | Refused::Busy => io::ErrorKind::WouldBlock.into(),
-        }
-    }
-}
-
-impl Drop for Stream {
+impl Drop for RingStream {
     fn drop(&mut self) {
-        self.with_table(|table, after| table.close(self.key, after));
-        self.ring.push_on_if_unowned();
+        drop(self.flush_locked()); // nobody is left to hear of an error
+        self.with_table(|table, deferred| table.close(self.key, deferred));
+        self.ring.submit_if_unowned();
     }
 }
 
-impl fmt::Debug for Stream {
+impl fmt::Debug for RingStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream").field("fd", &self.fd).finish()
+        f.debug_struct("RingStream").field("fd", &self.fd).finish()
     }
 }

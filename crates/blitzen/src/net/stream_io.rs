@@ -1,8 +1,7 @@
 //! The socket of a stream, in either mode.
 //!
-//! Readiness is [`PollEvented`]; completion is a [`Line`], which exists only where
-//! there is an io_uring. Each has the same methods under the same
-//! names.
+//! Readiness is [`PollEvented`]; completion is a [`CompletionStream`], which exists
+//! only where there is an io_uring. Each has the same methods under the same names.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -14,11 +13,11 @@ use blitzen_io::owned::{IoBuf, IoBufMut};
 use bytes::BufMut;
 use mio::event::Source;
 
-use super::completion::{Line, Wired};
+use super::completion::{CompletionStream, RingSocket, require_ring};
 use super::into_std::Kept;
 use super::mode::SocketMode;
 use super::raw::MioSocket;
-use crate::io::{BOTH, Interest, PollEvented, ReadBuf, Ready};
+use crate::io::{Interest, PollEvented, ReadBuf, Ready};
 use crate::runtime::Inner;
 use crate::runtime::io::{current, socket_mode};
 
@@ -54,24 +53,23 @@ impl<S: Source> PollEvented<S> {
         self.registration().async_io(interest, operation).await
     }
 
-    /// An error of something that was taken over to be sent: nothing is.
+    /// The error of bytes that were taken over to be sent: none are.
     pub(crate) fn late_error(&self) -> Option<io::Error> {
         None
     }
 }
 
 /// What a stream is made of.
-pub(crate) enum Link<S: Source + Wired> {
-    Ready(PollEvented<S>),
-    Line(Box<Line<S>>),
-    /// On the way from one to the other.
-    Moving,
+pub(crate) enum StreamIo<S: Source + RingSocket> {
+    Readiness(PollEvented<S>),
+    /// By completion, or moved from there to readiness.
+    Completion(Box<CompletionStream<S>>),
 }
 
-impl<S: Source + Wired> std::panic::UnwindSafe for Link<S> {}
-impl<S: Source + Wired> std::panic::RefUnwindSafe for Link<S> {}
+impl<S: Source + RingSocket> std::panic::UnwindSafe for StreamIo<S> {}
+impl<S: Source + RingSocket> std::panic::RefUnwindSafe for StreamIo<S> {}
 
-impl<S: Source + Wired> Link<S> {
+impl<S: Source + RingSocket> StreamIo<S> {
     /// A connection, in the mode of the current runtime.
     ///
     /// # Panics
@@ -85,13 +83,19 @@ impl<S: Source + Wired> Link<S> {
     pub(crate) fn with_mode(socket: S, initially: Ready, mode: SocketMode) -> io::Result<Self> {
         let socket = match mode {
             SocketMode::Readiness => socket,
-            _ => match Line::new(socket, initially, &current()) {
-                Ok(line) => return Ok(Self::Line(Box::new(line))),
-                Err((socket, _)) if mode == SocketMode::PreferCompletion => socket,
-                Err((_, error)) => return Err(error),
-            },
+            _ => {
+                let runtime = current();
+                match require_ring(&runtime) {
+                    Ok(available) => {
+                        let stream = CompletionStream::new(socket, initially, &runtime, available);
+                        return Ok(Self::Completion(Box::new(stream)));
+                    }
+                    Err(_) if mode == SocketMode::PreferCompletion => socket,
+                    Err(error) => return Err(error),
+                }
+            }
         };
-        Ok(Self::Ready(PollEvented::stream(socket, initially)?))
+        Ok(Self::Readiness(PollEvented::stream(socket, initially)?))
     }
 
     /// A connection that is being made, which only readiness can tell.
@@ -102,76 +106,78 @@ impl<S: Source + Wired> Link<S> {
 
     pub(crate) fn mode(&self) -> SocketMode {
         match self {
-            Self::Line(_) => SocketMode::Completion,
+            Self::Completion(stream) if !stream.has_moved() => SocketMode::Completion,
             _ => SocketMode::Readiness,
         }
     }
 
-    /// Changes the mode; leaves everything as it was if that cannot be.
+    /// Changes the mode; leaves everything as it was if that fails.
     pub(crate) fn set_mode(&mut self, mode: SocketMode, runtime: &Arc<Inner>) -> io::Result<()> {
-        let has_line = matches!(self, Self::Line(_));
-        if has_line == (mode != SocketMode::Readiness) {
-            return Ok(());
-        }
-        if let Self::Line(line) = self {
-            line.detach()?; // refuses if bytes would be lost
-        }
-        match std::mem::replace(self, Self::Moving) {
-            Self::Ready(evented) => {
-                match Line::new(evented.into_inner()?, Ready::WRITABLE, runtime) {
-                    Ok(line) => *self = Self::Line(Box::new(line)),
-                    Err((socket, error)) => {
-                        *self =
-                            Self::Ready(PollEvented::new_in(socket, BOTH, Ready::EMPTY, runtime)?);
-                        if mode == SocketMode::Completion {
-                            return Err(error);
-                        }
-                    }
-                }
+        match self {
+            Self::Readiness(_) if mode == SocketMode::Readiness => Ok(()),
+            Self::Readiness(evented) => {
+                let available = match require_ring(runtime) {
+                    Err(_) if mode == SocketMode::PreferCompletion => return Ok(()),
+                    available => available?,
+                };
+                // From here on nothing fails.
+                let (socket, initially) = (evented.take(), Ready::WRITABLE);
+                let stream = CompletionStream::new(socket, initially, runtime, available);
+                *self = Self::Completion(Box::new(stream));
+                Ok(())
             }
-            Self::Line(line) => {
-                let socket = line.into_socket()?;
-                *self = Self::Ready(PollEvented::new_in(socket, BOTH, Ready::EMPTY, runtime)?);
-            }
-            Self::Moving => {}
+            Self::Completion(stream) => match mode {
+                SocketMode::Readiness => stream.move_to_readiness(),
+                SocketMode::Completion if stream.has_moved() => Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "the stream has moved to readiness, since its readiness or its descriptor was \
+                     asked for, and cannot go back to completion",
+                )),
+                _ => Ok(()),
+            },
         }
-        Ok(())
     }
 
     /// Gives the socket back; or itself, if something would be lost.
     pub(crate) fn into_inner(self) -> Result<S, Kept<Self>> {
-        let socket = match self {
-            Self::Ready(evented) => evented.into_inner(),
-            Self::Line(mut line) => match line.detach() {
-                Ok(()) => line.into_socket(),
-                Err(error) => return Err((Some(Self::Line(line)), error)),
-            },
-            Self::Moving => Err(moving()),
-        };
-        socket.map_err(|error| (None, error))
+        match self {
+            Self::Readiness(evented) => evented.into_inner().map_err(|error| (None, error)),
+            Self::Completion(stream) => stream
+                .into_socket()
+                .map_err(|(stream, error)| (stream.map(Self::Completion), error)),
+        }
+    }
+
+    /// The descriptor, which moves the stream to readiness.
+    #[cfg(unix)]
+    pub(crate) fn as_raw_fd(&self) -> std::os::fd::RawFd
+    where
+        S: std::os::fd::AsRawFd,
+    {
+        match self {
+            Self::Readiness(evented) => (**evented).as_raw_fd(),
+            Self::Completion(stream) => stream.expose().as_raw_fd(),
+        }
     }
 
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         match self {
-            Self::Ready(evented) => evented.ready(interest).await,
-            Self::Line(line) => line.ready(interest).await,
-            Self::Moving => Err(moving()),
+            Self::Readiness(evented) => evented.ready(interest).await,
+            Self::Completion(stream) => stream.ready(interest).await,
         }
     }
 
     pub(crate) fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Self::Ready(evented) => evented.poll_read_ready(cx),
-            Self::Line(line) => line.poll_read_ready(cx),
-            Self::Moving => Poll::Ready(Err(moving())),
+            Self::Readiness(evented) => evented.poll_read_ready(cx),
+            Self::Completion(stream) => stream.poll_read_ready(cx),
         }
     }
 
     pub(crate) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Self::Ready(evented) => evented.poll_write_ready(cx),
-            Self::Line(line) => line.poll_write_ready(cx),
-            Self::Moving => Poll::Ready(Err(moving())),
+            Self::Readiness(evented) => evented.poll_write_ready(cx),
+            Self::Completion(stream) => stream.poll_write_ready(cx),
         }
     }
 
@@ -181,9 +187,8 @@ impl<S: Source + Wired> Link<S> {
         operation: impl FnOnce() -> io::Result<R>,
     ) -> io::Result<R> {
         match self {
-            Self::Ready(evented) => evented.attempt(interest, operation),
-            Self::Line(line) => line.attempt(interest, operation),
-            Self::Moving => Err(moving()),
+            Self::Readiness(evented) => evented.attempt(interest, operation),
+            Self::Completion(stream) => stream.attempt(interest, operation),
         }
     }
 
@@ -193,33 +198,33 @@ impl<S: Source + Wired> Link<S> {
         operation: impl FnMut() -> io::Result<R>,
     ) -> io::Result<R> {
         match self {
-            Self::Ready(evented) => evented.attempts(interest, operation).await,
-            Self::Line(line) => line.attempts(interest, operation).await,
-            Self::Moving => Err(moving()),
+            Self::Readiness(evented) => evented.attempts(interest, operation).await,
+            Self::Completion(stream) => stream.attempts(interest, operation).await,
         }
     }
 
-    /// An error of something that was taken over to be sent.
+    /// The error of bytes that were taken over to be sent.
     pub(crate) fn late_error(&self) -> Option<io::Error> {
         match self {
-            Self::Line(line) => line.take_error(),
-            _ => None,
+            Self::Readiness(_) => None,
+            Self::Completion(stream) => stream.take_send_error(),
         }
     }
 
-    pub(crate) fn flush(&self) -> io::Result<()> {
+    /// Hands everything that was written to the kernel.
+    pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Self::Line(line) => line.flush(),
-            _ => Ok(()), // the kernel has it
+            Self::Readiness(_) => Poll::Ready(Ok(())), // the kernel has it
+            Self::Completion(stream) => stream.poll_flush(cx),
         }
     }
 
-    /// Ends the direction that is written, after what was taken over; `now`
-    /// does so if nothing was.
+    /// Ends the direction that is written, by readiness with `now`, otherwise after
+    /// what was taken over.
     pub(crate) fn end(&self, now: impl FnOnce(&S) -> io::Result<()>) -> io::Result<()> {
         match self {
-            Self::Line(line) => line.end(),
-            _ => now(self),
+            Self::Readiness(evented) => now(evented),
+            Self::Completion(stream) => stream.end(),
         }
     }
 
@@ -229,13 +234,13 @@ impl<S: Source + Wired> Link<S> {
         now: impl FnOnce(&S) -> io::Result<()>,
     ) -> Poll<io::Result<()>> {
         match self {
-            Self::Line(line) => line.poll_shutdown(cx),
-            _ => Poll::Ready(now(self)),
+            Self::Readiness(evented) => Poll::Ready(now(evented)),
+            Self::Completion(stream) => stream.poll_shutdown(cx),
         }
     }
 }
 
-impl<S: MioSocket + Wired> Link<S>
+impl<S: MioSocket + RingSocket> StreamIo<S>
 where
     for<'a> &'a S: Read + Write,
 {
@@ -249,15 +254,14 @@ where
         is_plain: bool,
     ) -> Poll<io::Result<()>> {
         let read = match self {
-            Self::Ready(evented) if is_plain => {
+            Self::Readiness(evented) if is_plain => {
                 let registration = evented.registration();
                 registration.poll_read_stream(cx, buf.remaining(), || evented.recv(buf))
             }
-            Self::Ready(evented) => evented
+            Self::Readiness(evented) => evented
                 .registration()
                 .poll_read_io(cx, || evented.recv(buf)),
-            Self::Line(line) => return line.poll_read(cx, buf),
-            Self::Moving => Poll::Ready(Err(moving())),
+            Self::Completion(stream) => return stream.poll_read(cx, buf, is_plain),
         };
         read.map(|read| read.map(drop))
     }
@@ -268,36 +272,31 @@ where
         buf: &mut B,
     ) -> Poll<io::Result<usize>> {
         match self {
-            Self::Ready(evented) => evented
+            Self::Readiness(evented) => evented
                 .registration()
                 .poll_read_io(cx, || evented.peek(buf)),
-            Self::Line(line) => line.poll_peek(cx, buf),
-            Self::Moving => Poll::Ready(Err(moving())),
+            Self::Completion(stream) => stream.poll_peek(cx, buf),
         }
     }
 
-    pub(crate) async fn peek(&self, mut buf: &mut [u8]) -> io::Result<usize> {
+    pub(crate) async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Ready(evented) => {
+            Self::Readiness(evented) => {
                 let peek = || evented.peek(&mut &mut *buf);
-                evented
-                    .registration()
-                    .async_io(Interest::READABLE, peek)
-                    .await
+                evented.attempts(Interest::READABLE, peek).await
             }
-            _ => std::future::poll_fn(|cx| self.poll_peek(cx, &mut buf)).await,
+            Self::Completion(stream) => stream.peek(buf).await,
         }
     }
 
     #[inline]
     pub(crate) fn poll_write(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self {
-            Self::Ready(evented) => {
+            Self::Readiness(evented) => {
                 let registration = evented.registration();
                 registration.poll_write_stream(cx, buf.len(), || (&**evented).write(buf))
             }
-            Self::Line(line) => line.poll_write(cx, &[IoSlice::new(buf)]),
-            Self::Moving => Poll::Ready(Err(moving())),
+            Self::Completion(stream) => stream.poll_write(cx, &[IoSlice::new(buf)]),
         }
     }
 
@@ -309,82 +308,77 @@ where
         match self {
             // Not as a stream's: more buffers than the system takes at once
             // make a short write that has not filled the socket.
-            Self::Ready(evented) => evented
+            Self::Readiness(evented) => evented
                 .registration()
                 .poll_write_io(cx, || (&**evented).write_vectored(bufs)),
-            Self::Line(line) => line.poll_write(cx, bufs),
-            Self::Moving => Poll::Ready(Err(moving())),
+            Self::Completion(stream) => stream.poll_write(cx, bufs),
         }
     }
 
     pub(crate) fn try_read(&self, mut buf: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Ready(evented) => evented.attempt(Interest::READABLE, || (&**evented).read(buf)),
-            Self::Line(line) => line.try_read(&mut buf),
-            Self::Moving => Err(moving()),
+            Self::Readiness(evented) => {
+                evented.attempt(Interest::READABLE, || (&**evented).read(buf))
+            }
+            Self::Completion(stream) => stream.try_read(&mut buf),
         }
     }
 
     pub(crate) fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match self {
-            Self::Ready(evented) => {
+            Self::Readiness(evented) => {
                 evented.attempt(Interest::READABLE, || (&**evented).read_vectored(bufs))
             }
-            Self::Line(line) => line.try_read_vectored(bufs),
-            Self::Moving => Err(moving()),
+            Self::Completion(stream) => stream.try_read_vectored(bufs),
         }
     }
 
     pub(crate) fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
         match self {
-            Self::Ready(evented) => evented.attempt(Interest::READABLE, || evented.recv(buf)),
-            Self::Line(line) => line.try_read(buf),
-            Self::Moving => Err(moving()),
+            Self::Readiness(evented) => evented.attempt(Interest::READABLE, || evented.recv(buf)),
+            Self::Completion(stream) => stream.try_read(buf),
         }
     }
 
     pub(crate) fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Ready(evented) => evented.attempt(Interest::WRITABLE, || (&**evented).write(buf)),
-            Self::Line(line) => line.try_write(&[IoSlice::new(buf)]),
-            Self::Moving => Err(moving()),
+            Self::Readiness(evented) => {
+                evented.attempt(Interest::WRITABLE, || (&**evented).write(buf))
+            }
+            Self::Completion(stream) => stream.try_write(&[IoSlice::new(buf)]),
         }
     }
 
     pub(crate) fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
-            Self::Ready(evented) => {
+            Self::Readiness(evented) => {
                 evented.attempt(Interest::WRITABLE, || (&**evented).write_vectored(bufs))
             }
-            Self::Line(line) => line.try_write(bufs),
-            Self::Moving => Err(moving()),
+            Self::Completion(stream) => stream.try_write(bufs),
         }
     }
 
     pub(crate) async fn read_owned<B: IoBufMut>(&self, mut buf: B) -> (io::Result<usize>, B) {
         match self {
-            Self::Line(line) => line.read_owned(buf).await,
-            _ => {
-                let read = std::future::poll_fn(|cx| {
+            Self::Readiness(evented) => {
+                let recv = || {
                     let total = buf.total_len();
-                    // SAFETY: the buffer's own bytes, borrowed for this call,
-                    // into which only initialised ones are written.
+                    // SAFETY: the buffer's own bytes, borrowed for this call, into
+                    // which only initialised ones are written.
                     let room = unsafe {
                         let start = buf.stable_mut_ptr().cast();
                         std::slice::from_raw_parts_mut(start, total)
                     };
-                    let mut room = ReadBuf::uninit(room);
-                    let read = self.poll_read(cx, &mut room, false);
-                    let count = room.filled().len();
-                    read.map(|read| read.map(|()| count))
-                });
-                let result = read.await;
+                    evented.recv(&mut ReadBuf::uninit(room))
+                };
+                let result = evented.attempts(Interest::READABLE, recv).await;
                 if let Ok(count) = result {
                     // SAFETY: so many have been filled.
                     unsafe { buf.set_init(count) };
                 }
                 (result, buf)
             }
+            Self::Completion(stream) => stream.read_owned(buf).await,
         }
     }
 
@@ -394,39 +388,30 @@ where
         zero_copy: bool,
     ) -> (io::Result<usize>, B) {
         match self {
-            Self::Line(line) => line.write_owned(buf, zero_copy).await,
-            _ => {
-                let write = std::future::poll_fn(|cx| self.poll_write(cx, buf.as_init()));
-                let result = write.await;
+            Self::Readiness(evented) => {
+                let send = || (&**evented).write(buf.as_init());
+                let result = evented.attempts(Interest::WRITABLE, send).await;
                 (result, buf)
             }
+            Self::Completion(stream) => stream.write_owned(buf, zero_copy).await,
         }
     }
 }
 
-impl<S: Source + Wired> Deref for Link<S> {
+impl<S: Source + RingSocket> Deref for StreamIo<S> {
     type Target = S;
 
     #[inline]
     fn deref(&self) -> &S {
         match self {
-            Self::Ready(evented) => evented,
-            Self::Line(line) => line.socket(),
-            Self::Moving => panic!("{}", moving()),
+            Self::Readiness(evented) => evented,
+            Self::Completion(stream) => stream.socket(),
         }
     }
 }
 
-impl<S: Source + Wired + fmt::Debug> fmt::Debug for Link<S> {
+impl<S: Source + RingSocket + fmt::Debug> fmt::Debug for StreamIo<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Moving => f.write_str("Moving"),
-            _ => (**self).fmt(f),
-        }
+        (**self).fmt(f)
     }
-}
-
-/// A socket whose change of mode was broken off by an error of the system.
-fn moving() -> io::Error {
-    io::Error::other("the socket was lost when its mode was changed")
 }

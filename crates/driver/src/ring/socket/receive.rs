@@ -1,0 +1,337 @@
+//! The receiving direction of a stream: what the kernel was asked for, and what
+//! has come.
+//!
+//! ```text
+//!            arm              submitted           its last completion
+//!   Idle ─────────► Queued ────────────► Armed ─────────────────────────► Idle
+//!                      │                   │ too much unread, another        ▲
+//!                      │ closed            ▼ mode, closed                    │
+//!                      ╰──► Idle       Cancelling ───────────────────────────╯
+//! ```
+//!
+//! There are two modes. [`Multishot`](RecvMode::Multishot) is for short messages:
+//! the kernel copies each into a provided buffer. [`Poll`](RecvMode::Poll) is for
+//! messages that exceed a buffer, and for when there is no buffer: the kernel only
+//! announces that there is something, and the reader calls `recv(2)`.
+//!
+//! V1. At most one request is with the kernel, so bytes come in order.
+//! V2. The reader calls `recv(2)` only while the kernel takes no bytes for the ring
+//!     ([`is_hands_off`](RecvOp::is_hands_off)), and nothing is armed meanwhile:
+//!     that takes a waiter, and whoever waits needs the stream's read lock.
+//! V3. Whoever waits is served: with a waiter there is always a request queued, or
+//!     with the kernel.
+
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+
+use io_uring::squeue::Entry;
+use io_uring::{opcode, types};
+
+use super::pool::{BUFFER_GROUP, BufferPool, UnreadBuffers};
+use super::request::Requests;
+use super::waiters::Waiters;
+use crate::ring::completion::Completion;
+use crate::ring::user_data::{OpKind, SocketKey};
+
+/// Unread buffers of one socket at which its multishot receive is cancelled.
+const MAX_UNREAD_BUFFERS: u16 = 8;
+/// Short messages in a row after which `Poll` gives way to `Multishot`.
+const SHORT_STREAK: u8 = 3;
+/// The peer has ended its side, the connection is broken, or its error queue is
+/// not empty.
+const HANG_UP: libc::c_short = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
+
+/// How the kernel receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecvMode {
+    /// Into provided buffers, one completion for each message.
+    Multishot,
+    /// Not at all: it announces what is there.
+    Poll,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecvOp {
+    Idle,
+    Queued(RecvMode),
+    Armed(RecvMode),
+    Cancelling,
+}
+
+impl RecvOp {
+    /// Whether the kernel has the request.
+    pub(super) fn is_submitted(self) -> bool {
+        matches!(self, RecvOp::Armed(_) | RecvOp::Cancelling)
+    }
+
+    /// Whether nobody but a reader takes bytes from the socket (V2).
+    fn is_hands_off(self) -> bool {
+        use RecvMode::Poll;
+        matches!(
+            self,
+            RecvOp::Idle | RecvOp::Queued(Poll) | RecvOp::Armed(Poll)
+        )
+    }
+}
+
+/// What a `recv(2)` would find, as far as the kernel has announced it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum InKernel {
+    Nothing,
+    Bytes,
+    /// The end or an error, after some bytes perhaps. It is not announced again.
+    HangUp,
+}
+
+/// What follows the last byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RecvEnd {
+    /// Nothing, for good.
+    Eof,
+    /// An error, once.
+    Error(i32),
+}
+
+/// What a look for bytes has found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Bytes(usize),
+    Eof,
+    Error(i32),
+    /// `recv(2)` is the reader's to call. What was announced counts as taken;
+    /// [`Receiver::note_direct`] puts back what is left.
+    Direct(InKernel),
+    Nothing,
+}
+
+/// One cache line: most messages touch no other of their stream.
+#[repr(align(64))]
+pub(super) struct Receiver {
+    op: RecvOp,
+    /// How the next request is armed.
+    mode: RecvMode,
+    in_kernel: InKernel,
+    end: Option<RecvEnd>,
+    short_messages: u8,
+    unread: UnreadBuffers,
+    pub(super) waiters: Waiters,
+}
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Receiver>() == 64);
+
+impl Receiver {
+    pub(super) fn new() -> Self {
+        Self {
+            op: RecvOp::Idle,
+            mode: RecvMode::Multishot,
+            in_kernel: InKernel::Nothing,
+            end: None,
+            short_messages: 0,
+            unread: UnreadBuffers::default(),
+            waiters: Waiters::default(),
+        }
+    }
+
+    pub(super) fn op(&self) -> RecvOp {
+        self.op
+    }
+
+    pub(super) fn mode(&self) -> RecvMode {
+        self.mode
+    }
+
+    /// There may be something to read already: the first read tries.
+    pub(super) fn expect_bytes(&mut self) {
+        self.in_kernel = self.in_kernel.max(InKernel::Bytes);
+    }
+
+    /// Takes what has come.
+    #[inline]
+    pub(super) fn take(&mut self, pool: &mut BufferPool, room: &mut [MaybeUninit<u8>]) -> Found {
+        let count = pool.read(&mut self.unread, room);
+        if count > 0 {
+            return Found::Bytes(count);
+        }
+        match self.end {
+            Some(RecvEnd::Eof) => return Found::Eof,
+            Some(RecvEnd::Error(error)) => {
+                self.end = None;
+                return Found::Error(error);
+            }
+            None => {}
+        }
+        match self.in_kernel {
+            announced @ (InKernel::Bytes | InKernel::HangUp) if self.op.is_hands_off() => {
+                self.in_kernel = InKernel::Nothing;
+                Found::Direct(announced)
+            }
+            _ => Found::Nothing,
+        }
+    }
+
+    /// A `recv(2)` has brought `count` bytes, and `left` is what is still there.
+    /// Something that was announced meanwhile counts, too.
+    pub(super) fn note_direct(&mut self, count: usize, left: InKernel, buffer_size: usize) {
+        self.in_kernel = self.in_kernel.max(left);
+        match count {
+            0 => {}
+            count if count < buffer_size => {
+                self.short_messages = self.short_messages.saturating_add(1);
+                if self.short_messages >= SHORT_STREAK {
+                    self.mode = RecvMode::Multishot;
+                }
+            }
+            _ => self.expect_large(),
+        }
+    }
+
+    fn expect_large(&mut self) {
+        self.mode = RecvMode::Poll;
+        self.short_messages = 0;
+    }
+
+    /// An error that `recv(2)` has returned after some bytes: it is for the next
+    /// read.
+    pub(super) fn keep_error(&mut self, error: i32) {
+        self.end = Some(RecvEnd::Error(error));
+    }
+
+    /// Makes sure that the kernel serves those who wait (V3). `supported` are the
+    /// modes that it knows.
+    pub(super) fn arm(&mut self, key: SocketKey, only_poll: bool, requests: &mut Requests) {
+        if only_poll {
+            self.mode = RecvMode::Poll;
+        }
+        match self.op {
+            RecvOp::Idle => {
+                self.op = RecvOp::Queued(self.mode);
+                requests.submit(key, OpKind::Recv);
+            }
+            // Messages have become short again.
+            RecvOp::Armed(RecvMode::Poll) if self.mode == RecvMode::Multishot => {
+                self.cancel(key, requests);
+            }
+            _ => {}
+        }
+    }
+
+    fn cancel(&mut self, key: SocketKey, requests: &mut Requests) {
+        self.op = RecvOp::Cancelling;
+        requests.cancel(key, OpKind::Recv);
+    }
+
+    /// Withdraws a queued request, or asks the kernel to end it.
+    pub(super) fn stop(&mut self, key: SocketKey, requests: &mut Requests) {
+        match self.op {
+            RecvOp::Queued(_) => self.op = RecvOp::Idle,
+            RecvOp::Armed(_) => self.cancel(key, requests),
+            RecvOp::Idle | RecvOp::Cancelling => {}
+        }
+    }
+
+    /// Gives the unread buffers back.
+    pub(super) fn discard(&mut self, pool: &mut BufferPool) {
+        pool.discard(&mut self.unread);
+    }
+
+    /// The sum of the unread bytes.
+    pub(super) fn unread(&self, pool: &BufferPool) -> usize {
+        pool.unread_bytes(&self.unread)
+    }
+
+    /// The request for the kernel, unless it was withdrawn.
+    pub(super) fn entry(&self, fd: RawFd) -> Option<Entry> {
+        let fd = types::Fd(fd);
+        match self.op {
+            RecvOp::Queued(RecvMode::Multishot) => {
+                Some(opcode::RecvMulti::new(fd, BUFFER_GROUP).build())
+            }
+            RecvOp::Queued(RecvMode::Poll) => {
+                let events = (libc::POLLIN | HANG_UP) as u32;
+                Some(opcode::PollAdd::new(fd, events).multi(true).build())
+            }
+            _ => None,
+        }
+    }
+
+    /// The kernel has the request.
+    pub(super) fn submitted(&mut self) {
+        if let RecvOp::Queued(mode) = self.op {
+            self.op = RecvOp::Armed(mode);
+        }
+    }
+
+    /// Takes in a completion. With `keeps` false nobody will read the bytes.
+    /// Returns false if the kernel does not know multishot receives.
+    #[must_use]
+    pub(super) fn complete(
+        &mut self,
+        completion: &Completion,
+        pool: &mut BufferPool,
+        keeps: bool,
+    ) -> bool {
+        let was = self.op;
+        if !completion.has_more() {
+            self.op = RecvOp::Idle;
+        }
+        let buffer = completion.buffer();
+        if let Some(id) = buffer {
+            match completion.result > 0 && keeps {
+                true => pool.hold(&mut self.unread, id, completion.result as u32),
+                false => pool.give_back(id),
+            }
+        }
+        match completion.result {
+            events @ 1.. if buffer.is_none() => {
+                let hung_up = events & i32::from(HANG_UP) != 0;
+                let announced = if hung_up {
+                    InKernel::HangUp
+                } else {
+                    InKernel::Bytes
+                };
+                self.in_kernel = self.in_kernel.max(announced);
+            }
+            len @ 1.. => {
+                if len as u32 == pool.buffer_size() {
+                    self.expect_large();
+                    self.in_kernel = InKernel::Bytes; // most likely
+                }
+            }
+            0 => self.end = Some(RecvEnd::Eof),
+            error => match -error {
+                // All buffers are unread: read this one directly, so that no
+                // reader depends on another.
+                libc::ENOBUFS => {
+                    if !pool.grow() {
+                        self.expect_large();
+                    }
+                }
+                libc::EINVAL if was == RecvOp::Armed(RecvMode::Multishot) => {
+                    self.expect_large();
+                    return false;
+                }
+                // Cancelled, or the thread that had submitted it has ended.
+                libc::ECANCELED | libc::EINTR | libc::EAGAIN => {}
+                error => self.end = Some(RecvEnd::Error(error)),
+            },
+        }
+        true
+    }
+
+    /// Whether a read would find something.
+    pub(super) fn has_news(&self) -> bool {
+        let is_announced = self.in_kernel != InKernel::Nothing && self.op.is_hands_off();
+        !self.unread.is_empty() || self.end.is_some() || is_announced
+    }
+
+    /// Cancels a multishot receive that brings more than is read, or larger
+    /// messages than it is for.
+    pub(super) fn limit(&mut self, key: SocketKey, requests: &mut Requests) {
+        let is_multishot = self.op == RecvOp::Armed(RecvMode::Multishot);
+        let is_enough = self.unread.count() >= MAX_UNREAD_BUFFERS || self.mode == RecvMode::Poll;
+        if is_multishot && is_enough {
+            self.cancel(key, requests);
+        }
+    }
+}

@@ -1,0 +1,579 @@
+//! The sending direction of a stream: bytes that were taken over, and buffers that
+//! operations own.
+//!
+//! ```text
+//!              a small write             submitted          its last completion
+//!   Idle ──────────────────────► Queued ──────────► InFlight ──────────────► Idle
+//!     │                            │ ▲                  │  ▲
+//!     │ an owned buffer            │ ╰──── more bytes ──┤  │ submitted
+//!     │                            │  were taken over   ▼  │
+//!     ╰────────────────────────────┼─────────────────► Resume    cut short
+//!                                  ╰──► Idle
+//!                            the writer sends them itself
+//! ```
+//!
+//! T1. At most one send is with the kernel, so bytes go out in order.
+//! T2. Bytes are taken over only within room that the socket was measured to have.
+//!     So the kernel takes them at once, and neither a flush nor a shutdown has to
+//!     wait for a peer.
+//! T3. A send that is cut short, also by the end of the thread that submitted it,
+//!     is resumed with the rest.
+
+use std::io::IoSlice;
+use std::mem::{replace, take};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use io_uring::squeue::Entry;
+use io_uring::{opcode, types};
+
+use super::owned::OwnedSend;
+use super::request::Requests;
+use super::waiters::Waiters;
+use crate::ring::completion::Completion;
+use crate::ring::user_data::{OpKind, SocketKey};
+
+/// The most bytes that wait for the next submission.
+const MAX_PENDING: usize = 16 * 1024;
+/// Writes up to here are taken over.
+const MAX_SMALL: usize = 2048;
+/// And up to here if several of the stream go out together, which saves more than
+/// the copy costs.
+const MAX_BATCHED: usize = 8192;
+/// What a send may cost of a socket's room beside its bytes.
+const SEND_OVERHEAD: u32 = 2048;
+
+/// The bytes of one send.
+enum Payload {
+    Copied(Vec<u8>),
+    Owned {
+        buffer: Arc<dyn OwnedSend>,
+        zero_copy: bool,
+    },
+}
+
+/// A send that the kernel has, or gets.
+pub(super) struct Outgoing {
+    payload: Payload,
+    sent: usize,
+    /// The kernel may wait for room: it had none before, or the buffer is owned.
+    may_wait: bool,
+    /// The result, when the kernel has announced another completion for the
+    /// moment at which it needs the memory no more.
+    early_result: Option<i32>,
+}
+
+impl Outgoing {
+    fn rest(&self) -> (*const u8, usize) {
+        let (start, len) = match &self.payload {
+            Payload::Copied(bytes) => (bytes.as_ptr(), bytes.len()),
+            Payload::Owned { buffer, .. } => buffer.bytes(),
+        };
+        (start.wrapping_add(self.sent), len - self.sent)
+    }
+
+    fn is_owned(&self) -> bool {
+        matches!(self.payload, Payload::Owned { .. })
+    }
+}
+
+#[derive(Default)]
+pub(super) enum SendOp {
+    #[default]
+    Idle,
+    /// `pending` goes out with the next submission.
+    Queued,
+    /// To be submitted, from where it was cut short.
+    Resume(Outgoing),
+    InFlight(Outgoing),
+}
+
+/// Whether the direction has been ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HalfClose {
+    Open,
+    /// `shutdown(2)` follows the last byte.
+    WhenSent,
+    Done,
+}
+
+/// Where a request to say when there is room stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WritableOp {
+    Idle,
+    Queued,
+    Armed,
+    Cancelling,
+}
+
+/// What to do with bytes that are to be sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum WriteStep {
+    /// They were taken over.
+    Taken,
+    /// An earlier send has failed with this.
+    Failed(i32),
+    /// The writer sends them itself, after these, which were pending.
+    Direct(Vec<u8>),
+    /// They could be taken over if it were known that there is room.
+    Measure,
+    /// Not before what the kernel works on.
+    Busy,
+}
+
+/// What a flush has to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FlushStep {
+    /// The kernel has everything.
+    Done,
+    Failed(i32),
+    /// The caller sends these.
+    Direct(Vec<u8>),
+    /// The kernel works on it.
+    Busy,
+}
+
+/// What the end of a send leaves to be done.
+pub(super) enum Sent {
+    /// There is more to send.
+    Continues,
+    /// Everything is out; `half_close` if `shutdown(2)` follows.
+    Idle { half_close: bool },
+}
+
+/// How often a stream writes between two submissions.
+#[derive(Default)]
+struct WriteRate {
+    turn: u32,
+    /// There was another write in `turn`.
+    is_repeated: bool,
+    /// There were several in the turn before that one.
+    is_batch: bool,
+}
+
+impl WriteRate {
+    fn note(&mut self, turn: u32) {
+        match self.turn == turn {
+            true => self.is_repeated = true,
+            false => {
+                self.is_batch = take(&mut self.is_repeated);
+                self.turn = turn;
+            }
+        }
+    }
+}
+
+/// Who writes, and when.
+#[derive(Clone, Copy)]
+pub(super) struct WriteContext {
+    /// The caller turns the ring, and so will submit soon.
+    pub(super) by_owner: bool,
+    /// The first write of all sockets since the last submission, which had none or
+    /// one: there may be no other, so nothing is gained by waiting.
+    pub(super) is_first: bool,
+    /// Counts submissions.
+    pub(super) turn: u32,
+}
+
+pub(super) struct Sender {
+    op: SendOp,
+    /// Bytes that were taken over, and follow what is in flight.
+    pending: Vec<u8>,
+    /// So much room is known to be there (T2).
+    credit: u32,
+    error: Option<i32>,
+    half_close: HalfClose,
+    writable: WritableOp,
+    rate: WriteRate,
+    pub(super) waiters: Waiters,
+}
+
+impl Sender {
+    pub(super) fn new() -> Self {
+        Self {
+            op: SendOp::Idle,
+            pending: Vec::new(),
+            credit: 0,
+            error: None,
+            half_close: HalfClose::Open,
+            writable: WritableOp::Idle,
+            rate: WriteRate::default(),
+            waiters: Waiters::default(),
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.op, SendOp::Idle)
+    }
+
+    /// Requests that are queued, or with the kernel.
+    pub(super) fn requests(&self) -> usize {
+        usize::from(!self.is_idle()) + usize::from(self.writable != WritableOp::Idle)
+    }
+
+    /// Whether the kernel has nothing of this direction.
+    pub(super) fn is_settled(&self) -> bool {
+        use WritableOp::{Armed, Cancelling};
+        self.is_idle() && !matches!(self.writable, Armed | Cancelling)
+    }
+
+    pub(super) fn take_error(&mut self) -> Option<i32> {
+        self.error.take()
+    }
+
+    /// Takes `parts` over, or says what else to do with them. The caller holds the
+    /// stream's write lock.
+    pub(super) fn write(
+        &mut self,
+        key: SocketKey,
+        parts: &[IoSlice<'_>],
+        context: WriteContext,
+        spare: &mut SpareBuffers,
+        requests: &mut Requests,
+    ) -> WriteStep {
+        if let Some(error) = self.error.take() {
+            return WriteStep::Failed(error);
+        }
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        self.rate.note(context.turn);
+        let is_queued = match &self.op {
+            SendOp::Idle => false,
+            SendOp::Queued => true,
+            SendOp::InFlight(outgoing) if !outgoing.may_wait => true,
+            SendOp::Resume(_) | SendOp::InFlight(_) => return WriteStep::Busy,
+        };
+        let max = match self.rate.is_batch || is_queued {
+            true => MAX_BATCHED,
+            false => MAX_SMALL,
+        };
+        let is_small = len <= max && self.pending.len() + len <= MAX_PENDING;
+        let goes_direct = context.is_first && self.is_idle();
+        let may_take =
+            context.by_owner && is_small && !goes_direct && self.half_close == HalfClose::Open;
+        if may_take && cost(len) <= self.credit {
+            self.credit -= cost(len);
+            if self.pending.capacity() == 0 {
+                self.pending = spare.take();
+            }
+            for part in parts {
+                self.pending.extend_from_slice(part);
+            }
+            if self.is_idle() {
+                self.op = SendOp::Queued;
+                requests.submit(key, OpKind::Send);
+            }
+            return WriteStep::Taken;
+        }
+        match self.op {
+            SendOp::Idle if may_take && self.writable == WritableOp::Idle => WriteStep::Measure,
+            SendOp::Idle | SendOp::Queued => {
+                self.credit = self.credit.saturating_sub(cost(len));
+                WriteStep::Direct(self.take_pending())
+            }
+            _ => WriteStep::Busy,
+        }
+    }
+
+    /// So much room was measured; whether it is enough for `len` bytes.
+    pub(super) fn set_credit(&mut self, room: u32, len: usize) -> bool {
+        self.credit = room;
+        cost(len) <= room
+    }
+
+    /// Bytes that are queued become the caller's, who holds the write lock.
+    fn take_pending(&mut self) -> Vec<u8> {
+        self.op = SendOp::Idle;
+        take(&mut self.pending)
+    }
+
+    /// Looks what is not with the kernel yet.
+    pub(super) fn flush(&mut self) -> FlushStep {
+        if let Some(error) = self.error.take() {
+            return FlushStep::Failed(error);
+        }
+        match self.op {
+            SendOp::Idle => FlushStep::Done,
+            SendOp::Queued => FlushStep::Direct(self.take_pending()),
+            SendOp::Resume(_) | SendOp::InFlight(_) => FlushStep::Busy,
+        }
+    }
+
+    /// The socket had no room for the rest of what was pending: the kernel sends
+    /// it when there is.
+    pub(super) fn resume_pending(
+        &mut self,
+        key: SocketKey,
+        bytes: Vec<u8>,
+        sent: usize,
+        requests: &mut Requests,
+    ) {
+        self.credit = 0;
+        self.op = SendOp::Resume(Outgoing {
+            payload: Payload::Copied(bytes),
+            sent,
+            may_wait: true,
+            early_result: None,
+        });
+        requests.submit(key, OpKind::Send);
+    }
+
+    /// Sends an owned buffer; the direction is idle.
+    pub(super) fn begin_owned(
+        &mut self,
+        key: SocketKey,
+        buffer: Arc<dyn OwnedSend>,
+        zero_copy: bool,
+        requests: &mut Requests,
+    ) {
+        self.credit = 0;
+        self.op = SendOp::Resume(Outgoing {
+            payload: Payload::Owned { buffer, zero_copy },
+            sent: 0,
+            may_wait: true,
+            early_result: None,
+        });
+        requests.submit(key, OpKind::Send);
+    }
+
+    /// An error that a direct send of pending bytes has returned: it is for the
+    /// next operation.
+    pub(super) fn keep_error(&mut self, error: i32) {
+        self.error = Some(error);
+    }
+
+    /// Nothing is written any more. Returns true if `shutdown(2)` may be called
+    /// now; otherwise it follows the last byte.
+    pub(super) fn end(&mut self) -> bool {
+        let is_idle = self.is_idle();
+        self.half_close = match is_idle {
+            true => HalfClose::Done,
+            false => HalfClose::WhenSent,
+        };
+        is_idle
+    }
+
+    /// Makes sure that those who wait hear of room.
+    pub(super) fn arm_writable(&mut self, key: SocketKey, requests: &mut Requests) {
+        if self.is_idle() && self.writable == WritableOp::Idle {
+            self.writable = WritableOp::Queued;
+            requests.submit(key, OpKind::Writable);
+        }
+    }
+
+    /// Withdraws or cancels the wait for room.
+    pub(super) fn stop_writable(&mut self, key: SocketKey, requests: &mut Requests) {
+        match self.writable {
+            WritableOp::Queued => self.writable = WritableOp::Idle,
+            WritableOp::Armed => {
+                self.writable = WritableOp::Cancelling;
+                requests.cancel(key, OpKind::Writable);
+            }
+            WritableOp::Idle | WritableOp::Cancelling => {}
+        }
+    }
+
+    pub(super) fn is_in_flight(&self) -> bool {
+        matches!(self.op, SendOp::InFlight(_))
+    }
+
+    /// Ends the send of an owned buffer, which may wait for the peer. Returns one
+    /// that the kernel never had.
+    pub(super) fn cancel_owned(
+        &mut self,
+        key: SocketKey,
+        requests: &mut Requests,
+    ) -> Option<Arc<dyn OwnedSend>> {
+        match take(&mut self.op) {
+            SendOp::Resume(outgoing) if outgoing.is_owned() => {
+                self.finish(outgoing, -libc::ECANCELED, &mut SpareBuffers::default())
+            }
+            op => {
+                if matches!(&op, SendOp::InFlight(outgoing) if outgoing.is_owned()) {
+                    requests.cancel(key, OpKind::Send);
+                }
+                self.op = op;
+                None
+            }
+        }
+    }
+
+    /// Ends a send for which the kernel waits.
+    pub(super) fn cancel_waiting(&mut self, key: SocketKey, requests: &mut Requests) {
+        if matches!(&self.op, SendOp::InFlight(outgoing) if outgoing.may_wait) {
+            requests.cancel(key, OpKind::Send);
+        }
+    }
+
+    /// The send for the kernel, unless it was withdrawn.
+    pub(super) fn entry(&mut self, fd: RawFd) -> Option<Entry> {
+        if let SendOp::Queued = self.op {
+            self.op = SendOp::Resume(Outgoing {
+                payload: Payload::Copied(take(&mut self.pending)),
+                sent: 0,
+                may_wait: false,
+                early_result: None,
+            });
+        }
+        let SendOp::Resume(outgoing) = &self.op else {
+            return None;
+        };
+        let (start, len) = outgoing.rest();
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        let wait = match outgoing.may_wait {
+            true => libc::MSG_WAITALL,
+            false => libc::MSG_WAITALL | libc::MSG_DONTWAIT,
+        };
+        let (fd, flags) = (types::Fd(fd), wait | libc::MSG_NOSIGNAL);
+        Some(match outgoing.payload {
+            Payload::Owned {
+                zero_copy: true, ..
+            } => opcode::SendZc::new(fd, start, len).flags(flags).build(),
+            _ => opcode::Send::new(fd, start, len).flags(flags).build(),
+        })
+    }
+
+    /// The kernel has the send. Returns true if it answers at once.
+    pub(super) fn submitted(&mut self) -> bool {
+        match take(&mut self.op) {
+            SendOp::Resume(outgoing) => {
+                let is_immediate = !outgoing.may_wait;
+                self.op = SendOp::InFlight(outgoing);
+                is_immediate
+            }
+            op => {
+                self.op = op;
+                false
+            }
+        }
+    }
+
+    /// Takes in a completion of the send. With `shut` a cancelled one is not
+    /// resumed.
+    pub(super) fn complete(
+        &mut self,
+        key: SocketKey,
+        completion: &Completion,
+        shut: bool,
+        spare: &mut SpareBuffers,
+        requests: &mut Requests,
+    ) -> (Sent, Option<Arc<dyn OwnedSend>>) {
+        let SendOp::InFlight(mut outgoing) = replace(&mut self.op, SendOp::Idle) else {
+            unreachable!("T1: a send was in flight");
+        };
+        // The first completion has the result. A later one only says that the
+        // kernel needs the memory no more.
+        let result = *outgoing.early_result.get_or_insert(completion.result);
+        if completion.has_more() {
+            self.op = SendOp::InFlight(outgoing);
+            return (Sent::Continues, None);
+        }
+        outgoing.early_result = None;
+        let is_cut_short = match result {
+            count @ 0.. => {
+                outgoing.sent += count as usize;
+                outgoing.rest().1 > 0 && !(shut && outgoing.is_owned())
+            }
+            error => match -error {
+                libc::EAGAIN | libc::EINTR => true,
+                libc::ECANCELED => !shut, // T3
+                _ => false,
+            },
+        };
+        if is_cut_short {
+            outgoing.may_wait = true;
+            self.op = SendOp::Resume(outgoing);
+            requests.submit(key, OpKind::Send);
+            return (Sent::Continues, None);
+        }
+        let owned = self.finish(outgoing, result.min(0), spare);
+        if !self.pending.is_empty() {
+            self.op = SendOp::Queued;
+            requests.submit(key, OpKind::Send);
+            return (Sent::Continues, owned);
+        }
+        let half_close = self.half_close == HalfClose::WhenSent;
+        if half_close {
+            self.half_close = HalfClose::Done;
+        }
+        (Sent::Idle { half_close }, owned)
+    }
+
+    /// A send has ended, with `error` or with zero.
+    fn finish(
+        &mut self,
+        outgoing: Outgoing,
+        error: i32,
+        spare: &mut SpareBuffers,
+    ) -> Option<Arc<dyn OwnedSend>> {
+        if error < 0 {
+            self.pending.clear(); // what was to follow fails with it
+        }
+        match outgoing.payload {
+            Payload::Copied(bytes) => {
+                if error < 0 {
+                    self.error = Some(-error);
+                }
+                spare.put(bytes);
+                None
+            }
+            Payload::Owned { buffer, .. } => {
+                let result = match error {
+                    0 => Ok(outgoing.sent),
+                    error if outgoing.sent == 0 => Err(-error),
+                    error => {
+                        self.error = Some(-error); // for the next operation
+                        Ok(outgoing.sent)
+                    }
+                };
+                buffer.finish(result);
+                Some(buffer)
+            }
+        }
+    }
+
+    /// The request for the kernel to say when there is room, unless withdrawn.
+    pub(super) fn writable_entry(&self, fd: RawFd) -> Option<Entry> {
+        let poll = opcode::PollAdd::new(types::Fd(fd), libc::POLLOUT as u32);
+        (self.writable == WritableOp::Queued).then(|| poll.build())
+    }
+
+    pub(super) fn writable_submitted(&mut self) {
+        if self.writable == WritableOp::Queued {
+            self.writable = WritableOp::Armed;
+        }
+    }
+
+    /// Whatever the completion says: the next try tells more.
+    pub(super) fn writable_completed(&mut self) {
+        self.writable = WritableOp::Idle;
+    }
+
+    pub(super) fn is_cancelling_writable(&self) -> bool {
+        self.writable == WritableOp::Cancelling
+    }
+}
+
+/// The most that a send of `len` bytes takes of a socket's room.
+fn cost(len: usize) -> u32 {
+    (len as u32).saturating_add(SEND_OVERHEAD)
+}
+
+/// Memory for pending bytes that is kept for the next ones.
+#[derive(Debug, Default)]
+pub(super) struct SpareBuffers(Vec<Vec<u8>>);
+
+impl SpareBuffers {
+    /// More than that is freed.
+    const MAX: usize = 256;
+
+    fn take(&mut self) -> Vec<u8> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    pub(super) fn put(&mut self, mut bytes: Vec<u8>) {
+        if self.0.len() < Self::MAX && (1..=MAX_PENDING).contains(&bytes.capacity()) {
+            bytes.clear();
+            self.0.push(bytes);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Wakers that are gathered under a lock and woken after it.
+
+use std::cell::Cell;
+use std::mem::{forget, take};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
+
+use blitzen_util::prefetch::prefetch;
+
+/// How many wakers ahead memory is brought near.
+const PREFETCH_DISTANCE: usize = 3;
+
+thread_local! {
+    /// Empty; its memory is for the next wakers this thread gathers.
+    static SPARE: Cell<Vec<Waker>> = const { Cell::new(Vec::new()) };
+}
+
+/// Runs foreign code, such as a waker's, whose panic ends here: it has been
+/// reported by the panic hook, and must neither end a worker nor keep others from
+/// their wake.
+pub(crate) fn contain_panic(foreign: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
+        forget(payload); // its drop may panic, too
+    }
+}
+
+/// Any number of wakers.
+///
+/// To gather a waker is to promise a wake: if one panics, the others are woken all
+/// the same.
+#[derive(Debug, Default)]
+pub(crate) struct WakeList(Vec<Waker>);
+
+impl WakeList {
+    pub(crate) fn push(&mut self, waker: Waker) {
+        if self.0.capacity() == 0 {
+            // A thread that is ending has none.
+            self.0 = SPARE.try_with(Cell::take).unwrap_or_default();
+        }
+        self.0.push(waker);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many there are: what a turn of a ring is bounded by.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Wakes all of them, in the order in which they came.
+    pub(crate) fn wake_all(&mut self) {
+        self.0.reverse();
+        while !self.0.is_empty() {
+            contain_panic(|| self.wake_until_panic());
+        }
+        if self.0.capacity() > 0 {
+            let _ = SPARE.try_with(|spare| spare.set(take(&mut self.0)));
+        }
+    }
+
+    fn wake_until_panic(&mut self) {
+        while let Some(waker) = self.0.pop() {
+            // What a waker names is likely to have gone cold.
+            if let Some(later) = self.0.len().checked_sub(PREFETCH_DISTANCE) {
+                prefetch(self.0[later].data());
+            }
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for WakeList {
+    /// Not empty here means that a panic unwinds.
+    fn drop(&mut self) {
+        self.wake_all();
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+    use std::task::Wake;
+
+    struct Recorder(u32, Arc<Mutex<Vec<u32>>>);
+
+    impl Wake for Recorder {
+        fn wake(self: Arc<Self>) {
+            assert_ne!(self.0, 13, "a waker that panics");
+            self.1.lock().unwrap().push(self.0);
+        }
+    }
+
+    fn wake(numbers: &[u32]) -> Vec<u32> {
+        let seen = Arc::default();
+        let mut wakes = WakeList::default();
+        for &number in numbers {
+            wakes.push(Arc::new(Recorder(number, Arc::clone(&seen))).into());
+        }
+        wakes.wake_all();
+        assert!(wakes.is_empty());
+        let seen = seen.lock().unwrap();
+        seen.clone()
+    }
+
+    #[test]
+    fn wakers_are_woken_in_the_order_they_came() {
+        assert_eq!(wake(&[0, 1, 2]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_waker_that_panics_does_not_cost_the_others_their_wake() {
+        assert_eq!(wake(&[1, 13, 2, 13, 3]), [1, 2, 3]);
+    }
+}
