@@ -15,7 +15,7 @@ struct Current {
     task: Cell<Option<NonNull<Header>>>,
     /// The task asked to be queued again at the end of its poll.
     yielding: Cell<bool>,
-    /// The names of tasks this thread may still give, `next..end`.
+    /// The ids that this thread has reserved, `next..end`.
     next_id: Cell<u64>,
     end_id: Cell<u64>,
 }
@@ -61,13 +61,13 @@ pub(crate) fn task() -> Option<NonNull<Header>> {
     CURRENT.with(|current| current.task.get())
 }
 
-/// The name of the current task.
+/// The id of the current task.
 pub fn id() -> Option<Id> {
     // SAFETY: a current task is alive.
     task().map(|task| unsafe { task.as_ref() }.id)
 }
 
-/// Shows the current task's name and where it was spawned.
+/// Shows the current task's id and where it was spawned.
 pub fn with_spawn_meta<R>(visit: impl FnOnce(Id, &SpawnMeta) -> R) -> Option<R> {
     // SAFETY: a current task is alive, and stays so while its poll shows it.
     let task = task().map(|task| unsafe { &*task.as_ptr() })?;
@@ -97,7 +97,7 @@ pub(crate) fn take_yielding() -> bool {
     CURRENT.with(|current| current.yielding.replace(false))
 }
 
-/// The next unused name of this thread's batch, or the first of a new one.
+/// The next unused id of this thread's batch, or the first of a new one.
 #[inline]
 pub(crate) fn next_id(new_batch: impl FnOnce() -> u64, batch: u64) -> u64 {
     CURRENT.with(|current| {

@@ -7,7 +7,22 @@ use std::sync::Mutex;
 
 use crate::id::Id;
 
-/// A task ended without an output: it panicked, or it was cancelled.
+/// The error of a task that ended without an output: it panicked, or it was cancelled.
+///
+/// Awaiting a [`JoinHandle`](crate::JoinHandle) returns it.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::task::{self, JoinError};
+///
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let handle = task::spawn(async { panic!("no luck") });
+/// let error: JoinError = handle.await.unwrap_err();
+/// assert!(error.to_string().ends_with(r#"panicked with message "no luck""#));
+/// # });
+/// ```
 pub struct JoinError {
     id: Id,
     reason: Reason,
@@ -40,27 +55,84 @@ impl JoinError {
         Self { id, reason }
     }
 
-    /// Whether the task was cancelled.
+    /// Returns whether the task was cancelled: by an abort, or because its runtime shut down.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let handle = task::spawn(std::future::pending::<()>());
+    /// handle.abort();
+    /// assert!(handle.await.unwrap_err().is_cancelled());
+    /// # });
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         matches!(self.reason, Reason::Cancelled)
     }
 
-    /// Whether the task panicked.
+    /// Returns whether the task panicked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let error = task::spawn(async { panic!("no") }).await.unwrap_err();
+    /// assert!(error.is_panic());
+    /// # });
+    /// ```
     pub fn is_panic(&self) -> bool {
         matches!(self.reason, Reason::Panicked(_))
     }
 
-    /// The value the task panicked with.
+    /// Returns the value the task panicked with.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let error = task::spawn(async { panic!("no") }).await.unwrap_err();
+    /// let payload = error.into_panic();
+    /// assert_eq!(*payload.downcast::<&str>().unwrap(), "no");
+    /// # });
+    /// ```
     ///
     /// # Panics
-    /// If the task did not panic; see [`try_into_panic`](Self::try_into_panic).
+    ///
+    /// Panics if the task did not panic; see [`try_into_panic`](Self::try_into_panic).
     #[track_caller]
     pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
         self.try_into_panic()
             .expect("`JoinError` reason is not a panic.")
     }
 
-    /// The value the task panicked with, or this error if it did not.
+    /// Returns the value the task panicked with.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let error = task::spawn(async { panic!("no") }).await.unwrap_err();
+    /// if let Ok(payload) = error.try_into_panic() {
+    ///     assert_eq!(*payload.downcast::<&str>().unwrap(), "no");
+    /// }
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error itself if the task did not panic.
     pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, JoinError> {
         match self.reason {
             Reason::Panicked(payload) => {
@@ -70,7 +142,20 @@ impl JoinError {
         }
     }
 
-    /// The name of the task.
+    /// Returns the id of the task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let handle = task::spawn(async { panic!("no") });
+    /// let id = handle.id();
+    /// assert_eq!(handle.await.unwrap_err().id(), id);
+    /// # });
+    /// ```
     pub fn id(&self) -> Id {
         self.id
     }

@@ -10,13 +10,13 @@ use crate::error::JoinError;
 use crate::id::Id;
 use crate::join::JoinHandle;
 
-/// A name that no task has yet.
+/// Returns an id that no task has yet.
 #[inline]
 pub fn next_id() -> Id {
     Id::next()
 }
 
-/// The number behind a name.
+/// Returns the number behind an id.
 #[inline]
 pub fn id_number(id: Id) -> u64 {
     id.as_u64()

@@ -46,7 +46,7 @@ unsafe impl Linked for Header {
 }
 
 impl Header {
-    /// The task's name.
+    /// The task's id.
     pub fn id(&self) -> Id {
         self.id
     }
@@ -56,7 +56,7 @@ impl Header {
         &self.meta
     }
 
-    /// What it is doing, in a word: idle, scheduled, running or complete.
+    /// The name of its lifecycle state: idle, scheduled, running or complete.
     pub fn state_name(&self) -> &'static str {
         self.state.load().name()
     }

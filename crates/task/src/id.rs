@@ -1,4 +1,4 @@
-//! Names for tasks.
+//! The ids of tasks.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -6,18 +6,34 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::current;
 
-/// An opaque name of a task, unlike that of any other task that is running.
+/// An opaque id of a task, unlike that of any other task in the process.
+///
+/// [`JoinHandle::id`](crate::JoinHandle::id), `task::id` and `task::try_id` return it.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::task;
+///
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let (one, other) = (task::spawn(async {}), task::spawn(async {}));
+/// assert_ne!(one.id(), other.id());
+/// # one.await.unwrap();
+/// # other.await.unwrap();
+/// # });
+/// ```
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Id(NonZeroU64);
 
-/// Names a thread takes at once, so that spawning shares no counter.
+/// How many ids a thread reserves at once, so that spawning shares no counter.
 const BATCH: u64 = 1024;
 
-/// The first name of the next batch. Names start at 1.
+/// The first id of the next batch. Ids start at 1.
 static NEXT_BATCH: AtomicU64 = AtomicU64::new(1);
 
 impl Id {
-    /// A name that no task has yet.
+    /// An id that no task has yet.
     #[inline]
     pub(crate) fn next() -> Self {
         let number = current::next_id(|| NEXT_BATCH.fetch_add(BATCH, Relaxed), BATCH);
@@ -28,7 +44,7 @@ impl Id {
         }
     }
 
-    /// The number behind the name.
+    /// The number behind the id.
     #[inline]
     pub(crate) fn as_u64(self) -> u64 {
         self.0.get()

@@ -17,13 +17,35 @@ use crate::raw;
 use crate::state::{JoinHandleDrop, Wake};
 use blitzen_util::quiet::quietly;
 
-/// Waits for a task to end, and gives its output.
+/// An owned permission to wait for a task and to take its output.
 ///
-/// Dropping the handle detaches the task: it goes on, and its output is lost.
+/// `task::spawn` and its relatives return one. Awaiting it gives the output of the task, or
+/// a [`JoinError`] if the task panicked or was cancelled. Dropping it detaches the task, which
+/// goes on running; its output is then dropped when it ends.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::task;
+///
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let handle = task::spawn(async { 6 * 7 });
+/// assert_eq!(handle.await.unwrap(), 42);
+///
+/// let panicking = task::spawn(async { panic!("no") });
+/// assert!(panicking.await.unwrap_err().is_panic());
+/// # });
+/// ```
 ///
 /// # Cancel safety
-/// The future may be dropped or left unpolled at any time; the output stays
-/// with the task until a poll returns it.
+///
+/// The handle is cancel safe: the output stays with the task until a poll returns it, so the
+/// handle can be polled in `select!` by reference and awaited again later.
+///
+/// # Panics
+///
+/// Polling the handle again after it has returned the output panics.
 pub struct JoinHandle<T> {
     task: NonNull<Header>,
     _output: PhantomData<T>,
@@ -54,27 +76,85 @@ impl<T> JoinHandle<T> {
         unsafe { self.task.as_ref() }
     }
 
-    /// Cancels the task: it ends at its next suspension point, or, if a shield
-    /// is up there, at the first one without. Awaiting the handle then gives an
-    /// error that [is cancelled](JoinError::is_cancelled), unless the task
-    /// ended first.
+    /// Cancels the task.
+    ///
+    /// The task ends where it next waits; its future is dropped by the runtime. Inside a
+    /// [`shield`](crate::shield()) it goes on until the shield ends. Awaiting the handle then
+    /// returns an error for which [`JoinError::is_cancelled`] is true, unless the task ended
+    /// before that. Code in `spawn_blocking` that has begun cannot be cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let handle = task::spawn(std::future::pending::<()>());
+    /// handle.abort();
+    /// assert!(handle.await.unwrap_err().is_cancelled());
+    /// # });
+    /// ```
     pub fn abort(&self) {
         abort(self.task);
     }
 
-    /// A handle that can cancel the task but not wait for it.
-    #[must_use = "the handle does nothing until `abort` is called"]
+    /// Returns a handle that can cancel the task but not wait for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let handle = task::spawn(std::future::pending::<()>());
+    /// let abort = handle.abort_handle();
+    /// abort.abort();
+    /// assert!(handle.await.unwrap_err().is_cancelled());
+    /// # });
+    /// ```
+    #[must_use = "an abort handle does nothing unless `abort` is called"]
     pub fn abort_handle(&self) -> AbortHandle {
         self.header().state.reference();
         AbortHandle(self.task)
     }
 
-    /// Whether the task has ended.
+    /// Returns whether the task has ended.
+    ///
+    /// A task that was aborted ends a moment later, when the runtime has dropped its future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let handle = task::spawn(async {});
+    /// while !handle.is_finished() {
+    ///     task::yield_now().await;
+    /// }
+    /// # });
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.header().state.load().is_complete()
     }
 
-    /// The task's name.
+    /// Returns the id of the task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let handle = task::spawn(async { task::id() });
+    /// let id = handle.id();
+    /// assert_eq!(handle.await.unwrap(), id);
+    /// # });
+    /// ```
     pub fn id(&self) -> Id {
         self.header().id
     }
@@ -213,9 +293,24 @@ where
     }
 }
 
-/// Cancels a task from afar.
+/// An owned permission to cancel a task, without the right to wait for it.
 ///
-/// Dropping it does nothing to the task.
+/// [`JoinHandle::abort_handle`] and the `spawn` methods of `JoinSet` return one. It can be
+/// cloned. Dropping it does nothing to the task.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::task::{AbortHandle, JoinSet};
+///
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let mut tasks = JoinSet::new();
+/// let abort: AbortHandle = tasks.spawn(std::future::pending::<()>());
+/// abort.abort();
+/// assert!(tasks.join_next().await.unwrap().is_err());
+/// # });
+/// ```
 pub struct AbortHandle(NonNull<Header>);
 
 // SAFETY: only the header is reached, which is made for any thread.
@@ -233,16 +328,56 @@ impl AbortHandle {
     }
 
     /// Cancels the task, as [`JoinHandle::abort`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let handle = task::spawn(std::future::pending::<()>());
+    /// handle.abort_handle().abort();
+    /// assert!(handle.await.unwrap_err().is_cancelled());
+    /// # });
+    /// ```
     pub fn abort(&self) {
         abort(self.0);
     }
 
-    /// Whether the task has ended.
+    /// Returns whether the task has ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let handle = task::spawn(async {});
+    /// let abort = handle.abort_handle();
+    /// handle.await.unwrap();
+    /// assert!(abort.is_finished());
+    /// # });
+    /// ```
     pub fn is_finished(&self) -> bool {
         self.header().state.load().is_complete()
     }
 
-    /// The task's name.
+    /// Returns the id of the task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let handle = task::spawn(async {});
+    /// assert_eq!(handle.abort_handle().id(), handle.id());
+    /// # handle.await.unwrap();
+    /// # });
+    /// ```
     pub fn id(&self) -> Id {
         self.header().id
     }

@@ -15,17 +15,44 @@ use crate::raw;
 use crate::state::Wake;
 use blitzen_util::quiet::catch;
 
-/// Runs `future` to its end even if the task is aborted meanwhile.
+/// Returns a future that runs `future` to its end even if the task is aborted meanwhile.
 ///
-/// The abort takes effect at the task's next suspension point after the
-/// outermost shield has ended. Outside a task there is nothing to shield from,
-/// and `future` runs as it is. The shutdown of a runtime waits for no shield.
+/// The abort takes effect where the task next waits after the outermost shield has ended.
+/// Outside a task the future runs as it is. A runtime that shuts down does not wait for
+/// shields.
 ///
-/// # Panics
-/// When polled at more than 255 levels of shields.
+/// # Examples
+///
+/// ```
+/// use blitzen::channel::oneshot;
+/// use blitzen::task;
+///
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let (started, starting) = oneshot::channel();
+/// let (finish, finishing) = oneshot::channel();
+/// let handle = task::spawn(async {
+///     task::shield(async {
+///         started.send(()).unwrap();
+///         finishing.await.unwrap(); // not cut in half
+///     })
+///     .await;
+///     std::future::pending::<()>().await
+/// });
+/// starting.await.unwrap();
+/// handle.abort();
+/// finish.send(()).unwrap(); // somebody still receives it
+/// assert!(handle.await.unwrap_err().is_cancelled());
+/// # });
+/// ```
 ///
 /// # Cancel safety
-/// Dropping the shield drops `future` and lets the abort through.
+///
+/// Dropping the returned future drops `future`, and lets a deferred abort through.
+///
+/// # Panics
+///
+/// The returned future panics when it is first polled under 255 other shields of its task.
 pub fn shield<F: Future>(future: F) -> Shield<F> {
     Shield {
         // The guard is declared before the future in the struct, yet dropped
@@ -35,7 +62,19 @@ pub fn shield<F: Future>(future: F) -> Shield<F> {
     }
 }
 
-/// The future of [`shield`].
+/// The future that [`shield`] returns.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::task::{Shield, shield};
+///
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let shielded: Shield<_> = shield(async { 5 });
+/// assert_eq!(shielded.await, 5);
+/// # });
+/// ```
 #[must_use = "futures do nothing unless polled"]
 pub struct Shield<F> {
     guard: ShieldGuard,

@@ -5,21 +5,26 @@ use blitzen_util::{coop, entered};
 
 use crate::runtime::Handle;
 
-/// Runs code that blocks on the current runtime's pool of threads for it.
+/// Runs `code`, which may block, on a thread of the runtime's blocking pool.
 ///
-/// Code that has begun cannot be aborted; a runtime that shuts down waits for
-/// it, and drops what has not begun.
+/// Returns a [`JoinHandle`] for its output. Code that has begun cannot be aborted. A runtime
+/// that shuts down waits for the code that has begun, and drops the code that has not.
+///
+/// # Examples
 ///
 /// ```
+/// use blitzen::task;
+///
 /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// let text = blitzen::task::spawn_blocking(|| std::fs::read_to_string("/dev/null"));
+/// let text = task::spawn_blocking(|| std::fs::read_to_string("/dev/null"));
 /// assert_eq!(text.await.unwrap().unwrap(), "");
 /// # });
 /// ```
 ///
 /// # Panics
-/// Outside a runtime, and if the pool has no thread and the system gives none.
+///
+/// Panics outside a runtime, and if the pool has no thread and the system refuses to start one.
 #[track_caller]
 pub fn spawn_blocking<F, R>(code: F) -> JoinHandle<R>
 where
@@ -32,22 +37,29 @@ where
         .spawn_blocking(code, false, SpawnMeta::caller())
 }
 
-/// Runs code that blocks right here. In a multi-thread runtime the worker's
-/// other tasks move to another thread first.
+/// Runs `code`, which may block, on the calling thread.
 ///
-/// The rest of the same task waits, also what `join!` runs beside this call;
-/// [`spawn_blocking`] has no such effect.
+/// In a multi-thread runtime the other tasks of this worker move to another thread first. The
+/// rest of the same task waits, including what `join!` runs beside this call;
+/// [`spawn_blocking`] has no such effect. On a thread that runs no tasks `code` is simply
+/// called.
+///
+/// # Examples
 ///
 /// ```
+/// use blitzen::task;
+///
 /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// let size = blitzen::task::block_in_place(|| std::fs::metadata("/dev/null").unwrap().len());
+/// let size = task::block_in_place(|| std::fs::metadata("/dev/null").unwrap().len());
 /// assert_eq!(size, 0);
 /// # });
 /// ```
 ///
 /// # Panics
-/// In a current-thread runtime, where there is no other thread.
+///
+/// Panics on a thread that runs the tasks of a current-thread runtime or of a
+/// [`LocalSet`](super::LocalSet): there is no other thread to move them to.
 #[track_caller]
 pub fn block_in_place<F, R>(code: F) -> R
 where

@@ -10,14 +10,20 @@ use super::local::{LocalSet, spawn_local_with};
 use super::spawn::spawn_with;
 use crate::runtime::Handle;
 
-/// Gives a task a name before it is spawned. The name is shown by whatever
-/// lists tasks: dumps, reports of stragglers.
+/// A factory of tasks with a name.
+///
+/// The name is shown wherever tasks are listed, for example in the report of a shutdown that
+/// found tasks still running.
+///
+/// # Examples
 ///
 /// ```
+/// use blitzen::task::Builder;
+///
 /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// let task = blitzen::task::Builder::new().name("answer").spawn(async { 42 }).unwrap();
-/// assert_eq!(task.await.unwrap(), 42);
+/// let handle = Builder::new().name("answer").spawn(async { 42 }).unwrap();
+/// assert_eq!(handle.await.unwrap(), 42);
 /// # });
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,21 +32,35 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// A task without a name.
+    /// Creates a builder of tasks without a name.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let builder = blitzen::task::Builder::new();
-    /// # drop(builder);
+    /// use blitzen::task::Builder;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let handle = Builder::new().spawn(async { 1 }).unwrap();
+    /// assert_eq!(handle.await.unwrap(), 1);
+    /// # });
     /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives the task a name.
+    /// Sets the name of the task to `name`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let builder = blitzen::task::Builder::new().name("reader");
-    /// # drop(builder);
+    /// use blitzen::task::Builder;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let reader = Builder::new().name("reader");
+    /// reader.spawn(async {}).unwrap().await.unwrap();
+    /// # });
     /// ```
     pub fn name(self, name: &'a str) -> Self {
         Self { name: Some(name) }
@@ -55,20 +75,27 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Like [`task::spawn`](crate::task::spawn).
+    /// Spawns `future` on the current runtime, as [`task::spawn`](crate::task::spawn) does.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::Builder;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// blitzen::task::Builder::new().name("tick").spawn(async {}).unwrap().await.unwrap();
+    /// let handle = Builder::new().name("tick").spawn(async { 1 }).unwrap();
+    /// assert_eq!(handle.await.unwrap(), 1);
     /// # });
     /// ```
     ///
     /// # Errors
-    /// None yet.
+    ///
+    /// Returns no error at present.
     ///
     /// # Panics
-    /// Outside a runtime.
+    ///
+    /// Panics outside a runtime.
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> io::Result<JoinHandle<F::Output>>
     where
@@ -78,16 +105,21 @@ impl<'a> Builder<'a> {
         Ok(spawn_with(future, self.meta()))
     }
 
-    /// Like [`Handle::spawn`].
+    /// Spawns `future` on the runtime of `handle`, as [`Handle::spawn`] does.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::Builder;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// let task = blitzen::task::Builder::new().spawn_on(async { 1 }, runtime.handle()).unwrap();
+    /// let task = Builder::new().spawn_on(async { 1 }, runtime.handle()).unwrap();
     /// assert_eq!(runtime.block_on(task).unwrap(), 1);
     /// ```
     ///
     /// # Errors
-    /// None yet.
+    ///
+    /// Returns no error at present.
     #[track_caller]
     pub fn spawn_on<F>(self, future: F, handle: &Handle) -> io::Result<JoinHandle<F::Output>>
     where
@@ -97,20 +129,28 @@ impl<'a> Builder<'a> {
         Ok(handle.inner.spawn(future, next_id(), self.meta()))
     }
 
-    /// Like [`task::spawn_local`](crate::task::spawn_local).
+    /// Spawns `future`, which need not be `Send`, as
+    /// [`task::spawn_local`](crate::task::spawn_local) does.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::Builder;
+    ///
     /// # let runtime = blitzen::runtime::LocalRuntime::new().unwrap();
     /// # runtime.block_on(async {
-    /// blitzen::task::Builder::new().spawn_local(async {}).unwrap().await.unwrap();
+    /// let handle = Builder::new().spawn_local(async { 1 }).unwrap();
+    /// assert_eq!(handle.await.unwrap(), 1);
     /// # });
     /// ```
     ///
     /// # Errors
-    /// None yet.
+    ///
+    /// Returns no error at present.
     ///
     /// # Panics
-    /// Outside a [`LocalSet`] and a local runtime.
+    ///
+    /// Panics outside a [`LocalSet`] and a [`LocalRuntime`](crate::runtime::LocalRuntime).
     #[track_caller]
     pub fn spawn_local<F>(self, future: F) -> io::Result<JoinHandle<F::Output>>
     where
@@ -120,17 +160,23 @@ impl<'a> Builder<'a> {
         Ok(spawn_local_with(future, self.meta()))
     }
 
-    /// Like [`LocalSet::spawn_local`].
+    /// Spawns `future`, which need not be `Send`, on `local`, as [`LocalSet::spawn_local`]
+    /// does.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::{Builder, LocalSet};
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// let local = blitzen::task::LocalSet::new();
-    /// let task = blitzen::task::Builder::new().spawn_local_on(async { 1 }, &local).unwrap();
+    /// let local = LocalSet::new();
+    /// let task = Builder::new().spawn_local_on(async { 1 }, &local).unwrap();
     /// assert_eq!(local.block_on(&runtime, task).unwrap(), 1);
     /// ```
     ///
     /// # Errors
-    /// None yet.
+    ///
+    /// Returns no error at present.
     #[track_caller]
     pub fn spawn_local_on<F>(self, future: F, local: &LocalSet) -> io::Result<JoinHandle<F::Output>>
     where
@@ -140,20 +186,29 @@ impl<'a> Builder<'a> {
         Ok(local.spawn_with(future, self.meta()))
     }
 
-    /// Like [`task::spawn_blocking`](crate::task::spawn_blocking).
+    /// Runs `code` on the blocking pool of the current runtime, as
+    /// [`task::spawn_blocking`](crate::task::spawn_blocking) does.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::Builder;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// blitzen::task::Builder::new().spawn_blocking(|| ()).unwrap().await.unwrap();
+    /// let handle = Builder::new().spawn_blocking(|| 1).unwrap();
+    /// assert_eq!(handle.await.unwrap(), 1);
     /// # });
     /// ```
     ///
     /// # Errors
-    /// None yet.
+    ///
+    /// Returns no error at present.
     ///
     /// # Panics
-    /// Outside a runtime.
+    ///
+    /// Panics outside a runtime, and if the pool has no thread and the system refuses to start
+    /// one.
     #[track_caller]
     pub fn spawn_blocking<F, R>(self, code: F) -> io::Result<JoinHandle<R>>
     where
@@ -163,17 +218,26 @@ impl<'a> Builder<'a> {
         self.spawn_blocking_on(code, &Handle::current())
     }
 
-    /// Like [`Handle::spawn_blocking`].
+    /// Runs `code` on the blocking pool of the runtime of `handle`, as
+    /// [`Handle::spawn_blocking`] does.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::Builder;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// let builder = blitzen::task::Builder::new();
-    /// let task = builder.spawn_blocking_on(|| 3, runtime.handle()).unwrap();
+    /// let task = Builder::new().spawn_blocking_on(|| 3, runtime.handle()).unwrap();
     /// assert_eq!(runtime.block_on(task).unwrap(), 3);
     /// ```
     ///
     /// # Errors
-    /// None yet.
+    ///
+    /// Returns no error at present.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the pool has no thread and the system refuses to start one.
     #[track_caller]
     pub fn spawn_blocking_on<F, R>(self, code: F, handle: &Handle) -> io::Result<JoinHandle<R>>
     where

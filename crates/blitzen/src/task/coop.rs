@@ -1,8 +1,24 @@
-//! Cooperation: a task that never waits still lets others run.
+//! Cooperative scheduling: a task that never waits still lets others run.
 //!
-//! Each poll of a task has a budget of 128 operations. Locks, channels, sockets
-//! and timers spend one each, and when none is left they make the task give way
-//! once. Code that loops without any of these calls [`consume_budget`].
+//! Each poll of a task has a budget of 128 operations. Locks, channels, sockets and timers spend
+//! one unit each; when none is left, they make the task yield once. Code that loops without any
+//! of these can call [`consume_budget`].
+//!
+//! # Examples
+//!
+//! ```
+//! use blitzen::task::coop;
+//!
+//! # let runtime = blitzen::runtime::Runtime::new().unwrap();
+//! # runtime.block_on(async {
+//! let mut sum = 0;
+//! for n in 0..1_000 {
+//!     sum += n;
+//!     coop::consume_budget().await; // others run now and then
+//! }
+//! assert_eq!(sum, 499_500);
+//! # });
+//! ```
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,29 +29,42 @@ use std::task::{Context, Poll};
 use blitzen_util::coop::{self, Spent};
 use pin_project_lite::pin_project;
 
-/// Whether the next operation of this task may go on without giving way.
+/// Returns whether the running task has budget left.
+///
+/// Outside a task it has.
+///
+/// # Examples
 ///
 /// ```
-/// assert!(blitzen::task::coop::has_budget_remaining());
+/// use blitzen::task::coop;
+///
+/// assert!(coop::has_budget_remaining());
 /// ```
 pub fn has_budget_remaining() -> bool {
     coop::has_budget_remaining()
 }
 
-/// Spends one unit of the budget, giving way if none is left.
+/// Spends one unit of the budget, and yields first if none is left.
+///
+/// It is meant for loops that do much work without any other operation of this crate.
+///
+/// # Examples
 ///
 /// ```
+/// use blitzen::task::coop;
+///
 /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
 /// for chunk in [1, 2, 3] {
 ///     // … work on the chunk …
-///     blitzen::task::coop::consume_budget().await;
+///     coop::consume_budget().await;
 /// }
 /// # });
 /// ```
 ///
 /// # Cancel safety
-/// Nothing is lost if it is dropped.
+///
+/// Dropping the future spends nothing.
 pub async fn consume_budget() {
     let mut spent = Poll::Pending;
     poll_fn(move |cx| {
@@ -49,8 +78,12 @@ pub async fn consume_budget() {
     .await;
 }
 
-/// One unit of the budget, which comes back if the operation it was for turns
-/// out not to make progress.
+/// A unit of the budget, which is given back when this is dropped, unless
+/// [`made_progress`](Self::made_progress) was called.
+///
+/// [`poll_proceed`] returns it.
+///
+/// # Examples
 ///
 /// ```
 /// use std::task::{Context, Poll, Waker};
@@ -64,12 +97,15 @@ pub async fn consume_budget() {
 pub struct RestoreOnPending(Cell<Option<Spent>>);
 
 impl RestoreOnPending {
-    /// The operation made progress: the unit stays spent.
+    /// Keeps the unit spent: the operation made progress.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use std::task::{Context, Poll, Waker};
-    /// # use blitzen::task::coop;
-    /// # let mut cx = Context::from_waker(Waker::noop());
+    /// use std::task::{Context, Poll, Waker};
+    /// use blitzen::task::coop;
+    ///
+    /// let mut cx = Context::from_waker(Waker::noop());
     /// if let Poll::Ready(unit) = coop::poll_proceed(&mut cx) {
     ///     unit.made_progress();
     /// }
@@ -87,24 +123,36 @@ impl fmt::Debug for RestoreOnPending {
     }
 }
 
-/// Spends one unit of the budget, or makes the task give way.
+/// Spends one unit of the budget.
+///
+/// Returns `Poll::Pending` if none is left; the task is then polled again after others have
+/// run.
+///
+/// # Examples
 ///
 /// ```
-/// use std::task::{Context, Poll, Waker};
+/// use std::task::{Context, Waker};
+/// use blitzen::task::coop;
 ///
 /// let mut cx = Context::from_waker(Waker::noop());
-/// assert!(blitzen::task::coop::poll_proceed(&mut cx).is_ready());
+/// assert!(coop::poll_proceed(&mut cx).is_ready());
 /// ```
 pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
     coop::poll_proceed(cx).map(|spent| RestoreOnPending(Cell::new(Some(spent))))
 }
 
-/// Runs a future without a budget: it may starve other tasks.
+/// Returns a future that runs `inner` without a budget.
+///
+/// Such a future never yields by itself, and may starve other tasks.
+///
+/// # Examples
 ///
 /// ```
+/// use blitzen::task::coop;
+///
 /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// blitzen::task::coop::unconstrained(async {}).await;
+/// assert_eq!(coop::unconstrained(async { 1 }).await, 1);
 /// # });
 /// ```
 pub fn unconstrained<F>(inner: F) -> Unconstrained<F> {
@@ -112,7 +160,19 @@ pub fn unconstrained<F>(inner: F) -> Unconstrained<F> {
 }
 
 pin_project! {
-    /// The future of [`unconstrained`].
+    /// The future that [`unconstrained`] returns.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task::coop;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let future: coop::Unconstrained<_> = coop::unconstrained(async { 1 });
+    /// assert_eq!(future.await, 1);
+    /// # });
+    /// ```
     #[must_use = "Unconstrained does nothing unless polled"]
     pub struct Unconstrained<F> {
         #[pin]
@@ -128,14 +188,18 @@ impl<F: Future> Future for Unconstrained<F> {
     }
 }
 
-/// Makes a future spend one unit of the budget for each poll that ends it, so
-/// that a loop over it cannot starve other tasks.
+/// Returns a future that runs `fut` and spends one unit of the budget when it ends.
+///
+/// A loop over such futures cannot starve other tasks.
+///
+/// # Examples
 ///
 /// ```
+/// use blitzen::task::coop;
+///
 /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// let value = blitzen::task::coop::cooperative(async { 1 }).await;
-/// assert_eq!(value, 1);
+/// assert_eq!(coop::cooperative(async { 1 }).await, 1);
 /// # });
 /// ```
 pub fn cooperative<F: Future>(fut: F) -> Coop<F> {
@@ -143,7 +207,19 @@ pub fn cooperative<F: Future>(fut: F) -> Coop<F> {
 }
 
 pin_project! {
-    /// The future of [`cooperative`].
+    /// The future that [`cooperative`] returns.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task::coop;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let future: coop::Coop<_> = coop::cooperative(async { 1 });
+    /// assert_eq!(future.await, 1);
+    /// # });
+    /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct Coop<F: Future> {

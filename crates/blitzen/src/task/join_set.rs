@@ -1,9 +1,20 @@
-//! Many tasks, joined in the order in which they end.
+//! A set of tasks that are joined in the order in which they end: [`JoinSet`].
 //!
-//! J1. A slot holds the handle of a task that was not joined yet. The task's
-//!     join waker carries the slot's number and generation, and puts them into
-//!     the list of the ended once.
-//! J2. A generation that is no longer the slot's is of a task that was let go.
+//! # Examples
+//!
+//! ```
+//! use blitzen::task::join_set::JoinSet;
+//!
+//! # let runtime = blitzen::runtime::Runtime::new().unwrap();
+//! # runtime.block_on(async {
+//! let tasks: JoinSet<_> = [1, 2, 3].map(|n| async move { n }).into_iter().collect();
+//! assert_eq!(tasks.join_all().await.into_iter().sum::<i32>(), 6);
+//! # });
+//! ```
+
+// J1. A slot holds the handle of a task that was not joined yet. The task's join waker carries
+//     the slot's number and generation, and pushes them to the finished queue once.
+// J2. A key whose generation is no longer the slot's is of a task that was let go.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -21,14 +32,19 @@ use super::panics::{self, unless_panicking};
 use super::spawn::spawn_with;
 use crate::runtime::Handle;
 
-/// A set of tasks with the same type of output.
+/// A set of tasks with outputs of the same type, which are joined in the order in which they
+/// end.
 ///
-/// Dropping it aborts them all.
+/// Dropping the set aborts its tasks.
+///
+/// # Examples
 ///
 /// ```
+/// use blitzen::task::JoinSet;
+///
 /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// let mut tasks = blitzen::task::JoinSet::new();
+/// let mut tasks = JoinSet::new();
 /// for n in 0..10 {
 ///     tasks.spawn(async move { n });
 /// }
@@ -82,10 +98,14 @@ impl Wake for JoinWaker {
 }
 
 impl<T> JoinSet<T> {
-    /// An empty set.
+    /// Creates an empty set.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let tasks = blitzen::task::JoinSet::<()>::new();
+    /// use blitzen::task::JoinSet;
+    ///
+    /// let tasks = JoinSet::<()>::new();
     /// assert!(tasks.is_empty());
     /// ```
     pub fn new() -> Self {
@@ -98,23 +118,33 @@ impl<T> JoinSet<T> {
         }
     }
 
-    /// How many tasks were not joined yet.
+    /// Returns the number of tasks that have not been joined.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::JoinSet;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// # let _inside = runtime.enter();
-    /// let mut tasks = blitzen::task::JoinSet::new();
+    /// # runtime.block_on(async {
+    /// let mut tasks = JoinSet::new();
     /// tasks.spawn(async {});
     /// assert_eq!(tasks.len(), 1);
+    /// # });
     /// ```
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether all tasks were joined.
+    /// Returns whether all tasks have been joined.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// assert!(blitzen::task::JoinSet::<()>::new().is_empty());
+    /// use blitzen::task::JoinSet;
+    ///
+    /// let tasks = JoinSet::<()>::new();
+    /// assert!(tasks.is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -150,7 +180,7 @@ impl<T> JoinSet<T> {
         Some(handle)
     }
 
-    /// The oldest task that has ended.
+    /// Takes out the task that ended first.
     fn pop_finished(&mut self) -> Option<JoinHandle<T>> {
         loop {
             if self.taken.is_empty() {
@@ -203,19 +233,26 @@ impl<T: 'static> JoinSet<T> {
         abort
     }
 
-    /// Starts a task on the current runtime.
+    /// Spawns a task on the current runtime and adds it to the set.
+    ///
+    /// Returns a handle that can abort it.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::JoinSet;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// let mut tasks = blitzen::task::JoinSet::new();
+    /// let mut tasks = JoinSet::new();
     /// tasks.spawn(async { 1 });
     /// assert_eq!(tasks.join_next().await.unwrap().unwrap(), 1);
     /// # });
     /// ```
     ///
     /// # Panics
-    /// Outside a runtime.
+    ///
+    /// Panics outside a runtime.
     #[track_caller]
     pub fn spawn<F>(&mut self, task: F) -> AbortHandle
     where
@@ -225,11 +262,17 @@ impl<T: 'static> JoinSet<T> {
         self.insert(spawn_with(task, SpawnMeta::caller()))
     }
 
-    /// Starts a task on a runtime.
+    /// Spawns a task on the runtime of `handle` and adds it to the set.
+    ///
+    /// Returns a handle that can abort it.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::JoinSet;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// let mut tasks = blitzen::task::JoinSet::new();
+    /// let mut tasks = JoinSet::new();
     /// tasks.spawn_on(async { 1 }, runtime.handle());
     /// assert_eq!(runtime.block_on(tasks.join_all()), [1]);
     /// ```
@@ -242,19 +285,27 @@ impl<T: 'static> JoinSet<T> {
         self.insert(handle.inner.spawn(task, next_id(), SpawnMeta::caller()))
     }
 
-    /// Starts a task on the current [`LocalSet`] or local runtime.
+    /// Spawns a task, which need not be `Send`, on the current [`LocalSet`] or
+    /// [`LocalRuntime`](crate::runtime::LocalRuntime), and adds it to the set.
+    ///
+    /// Returns a handle that can abort it.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::JoinSet;
+    ///
     /// # let runtime = blitzen::runtime::LocalRuntime::new().unwrap();
     /// # runtime.block_on(async {
-    /// let mut tasks = blitzen::task::JoinSet::new();
+    /// let mut tasks = JoinSet::new();
     /// tasks.spawn_local(async { std::rc::Rc::new(1) });
     /// assert_eq!(*tasks.join_next().await.unwrap().unwrap(), 1);
     /// # });
     /// ```
     ///
     /// # Panics
-    /// Outside a `LocalSet` and a local runtime.
+    ///
+    /// Panics outside a `LocalSet` and a `LocalRuntime`.
     #[track_caller]
     pub fn spawn_local<F>(&mut self, task: F) -> AbortHandle
     where
@@ -263,12 +314,18 @@ impl<T: 'static> JoinSet<T> {
         self.insert(spawn_local_with(task, SpawnMeta::caller()))
     }
 
-    /// Starts a task on a [`LocalSet`].
+    /// Spawns a task, which need not be `Send`, on `local_set`, and adds it to the set.
+    ///
+    /// Returns a handle that can abort it.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::{JoinSet, LocalSet};
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// let local = blitzen::task::LocalSet::new();
-    /// let mut tasks = blitzen::task::JoinSet::new();
+    /// let local = LocalSet::new();
+    /// let mut tasks = JoinSet::new();
     /// tasks.spawn_local_on(async { 1 }, &local);
     /// assert_eq!(local.block_on(&runtime, tasks.join_all()), [1]);
     /// ```
@@ -280,19 +337,28 @@ impl<T: 'static> JoinSet<T> {
         self.insert(local_set.spawn_with(task, SpawnMeta::caller()))
     }
 
-    /// Runs code that blocks on the current runtime's pool for it.
+    /// Runs `code`, which may block, on the blocking pool of the current runtime, and adds it
+    /// to the set.
+    ///
+    /// Returns a handle that can abort it. Code that has begun cannot be aborted.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::JoinSet;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// let mut tasks = blitzen::task::JoinSet::new();
+    /// let mut tasks = JoinSet::new();
     /// tasks.spawn_blocking(|| 1);
     /// assert_eq!(tasks.join_all().await, [1]);
     /// # });
     /// ```
     ///
     /// # Panics
-    /// Outside a runtime.
+    ///
+    /// Panics outside a runtime, and if the pool has no thread and the system refuses to start
+    /// one.
     #[track_caller]
     pub fn spawn_blocking<F>(&mut self, code: F) -> AbortHandle
     where
@@ -302,14 +368,25 @@ impl<T: 'static> JoinSet<T> {
         self.spawn_blocking_on(code, &Handle::current())
     }
 
-    /// Runs code that blocks on a runtime's pool for it.
+    /// Runs `code`, which may block, on the blocking pool of the runtime of `handle`, and adds
+    /// it to the set.
+    ///
+    /// Returns a handle that can abort it. Code that has begun cannot be aborted.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::JoinSet;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// let mut tasks = blitzen::task::JoinSet::new();
+    /// let mut tasks = JoinSet::new();
     /// tasks.spawn_blocking_on(|| 1, runtime.handle());
     /// assert_eq!(runtime.block_on(tasks.join_all()), [1]);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the pool has no thread and the system refuses to start one.
     #[track_caller]
     pub fn spawn_blocking_on<F>(&mut self, code: F, handle: &Handle) -> AbortHandle
     where
@@ -323,13 +400,18 @@ impl<T: 'static> JoinSet<T> {
         )
     }
 
-    /// Waits until a task ends, and gives its output; `None` if there is no
-    /// task.
+    /// Waits until a task of the set ends, and returns its output.
+    ///
+    /// Returns `None` if the set is empty.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::JoinSet;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// let mut tasks = blitzen::task::JoinSet::new();
+    /// let mut tasks = JoinSet::new();
     /// tasks.spawn(async { "one" });
     /// assert_eq!(tasks.join_next().await.unwrap().unwrap(), "one");
     /// assert!(tasks.join_next().await.is_none());
@@ -337,17 +419,25 @@ impl<T: 'static> JoinSet<T> {
     /// ```
     ///
     /// # Cancel safety
-    /// If it is dropped before it ends, no task was joined.
+    ///
+    /// If the future is dropped before it ends, no task has been joined.
     pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
         poll_fn(|cx| self.poll_join_next(cx)).await
     }
 
-    /// Like [`join_next`](Self::join_next), with the task's id.
+    /// Waits until a task of the set ends, and returns its id and output.
+    ///
+    /// Returns `None` if the set is empty. The id of a task without an output is in the
+    /// [`JoinError`].
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::JoinSet;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// let mut tasks = blitzen::task::JoinSet::new();
+    /// let mut tasks = JoinSet::new();
     /// let task = tasks.spawn(async { 1 });
     /// let (id, output) = tasks.join_next_with_id().await.unwrap().unwrap();
     /// assert_eq!((id, output), (task.id(), 1));
@@ -355,63 +445,99 @@ impl<T: 'static> JoinSet<T> {
     /// ```
     ///
     /// # Cancel safety
-    /// If it is dropped before it ends, no task was joined.
+    ///
+    /// If the future is dropped before it ends, no task has been joined.
     pub async fn join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
         poll_fn(|cx| self.poll_join_next_with_id(cx)).await
     }
 
-    /// The output of a task that has ended, if there is one.
+    /// Returns the output of a task that has ended, or `None` if none has.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let mut tasks = blitzen::task::JoinSet::<()>::new();
+    /// use blitzen::task::JoinSet;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut tasks = JoinSet::new();
+    /// tasks.spawn(std::future::pending::<()>());
     /// assert!(tasks.try_join_next().is_none());
+    /// # });
     /// ```
     pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
         self.try_join_next_with_id()
             .map(|ended| ended.map(|(_, output)| output))
     }
 
-    /// Like [`try_join_next`](Self::try_join_next), with the task's id.
+    /// Returns the id and output of a task that has ended, or `None` if none has.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let mut tasks = blitzen::task::JoinSet::<()>::new();
+    /// use blitzen::task::JoinSet;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut tasks = JoinSet::new();
+    /// tasks.spawn(std::future::pending::<()>());
     /// assert!(tasks.try_join_next_with_id().is_none());
+    /// # });
     /// ```
     pub fn try_join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
         self.pop_finished().map(output)
     }
 
-    /// Aborts all tasks and waits until they have ended.
+    /// Aborts all tasks, and waits until they have ended.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::JoinSet;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// let mut tasks = blitzen::task::JoinSet::new();
+    /// let mut tasks = JoinSet::new();
     /// tasks.spawn(std::future::pending::<()>());
     /// tasks.shutdown().await;
     /// assert!(tasks.is_empty());
     /// # });
     /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, all tasks have been aborted; those that have not ended stay in
+    /// the set.
     pub async fn shutdown(&mut self) {
         self.abort_all();
         while self.join_next().await.is_some() {}
     }
 
-    /// Waits for all tasks, and gives their outputs in the order in which they
+    /// Waits until all tasks have ended, and returns their outputs in the order in which they
     /// ended.
     ///
+    /// # Examples
+    ///
     /// ```
+    /// use blitzen::task::JoinSet;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// let tasks: blitzen::task::JoinSet<_> = (0..3).map(|n| async move { n }).collect();
+    /// let tasks: JoinSet<_> = (0..3).map(|n| async move { n }).collect();
     /// let mut outputs = tasks.join_all().await;
     /// outputs.sort();
     /// assert_eq!(outputs, [0, 1, 2]);
     /// # });
     /// ```
     ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, all tasks are aborted, and their outputs are lost.
+    ///
     /// # Panics
-    /// If a task panicked, with what it panicked with, or was cancelled.
+    ///
+    /// Panics if a task panicked, with the same value, and if one was cancelled. The tasks that
+    /// are left are aborted.
     pub async fn join_all(mut self) -> Vec<T> {
         let mut outputs = Vec::with_capacity(self.len);
         while let Some(ended) = self.join_next().await {
@@ -426,12 +552,18 @@ impl<T: 'static> JoinSet<T> {
         outputs
     }
 
-    /// Aborts all tasks; they still have to be joined.
+    /// Aborts all tasks.
+    ///
+    /// They stay in the set until they are joined.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::JoinSet;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// let mut tasks = blitzen::task::JoinSet::new();
+    /// let mut tasks = JoinSet::new();
     /// tasks.spawn(std::future::pending::<()>());
     /// tasks.abort_all();
     /// assert!(tasks.join_next().await.unwrap().unwrap_err().is_cancelled());
@@ -444,42 +576,71 @@ impl<T: 'static> JoinSet<T> {
         }));
     }
 
-    /// Lets all tasks go on by themselves.
+    /// Removes all tasks from the set without aborting them.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::channel::oneshot;
+    /// use blitzen::task::JoinSet;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// # let _inside = runtime.enter();
-    /// let mut tasks = blitzen::task::JoinSet::new();
-    /// tasks.spawn(async {});
+    /// # runtime.block_on(async {
+    /// let (send, receive) = oneshot::channel();
+    /// let mut tasks = JoinSet::new();
+    /// tasks.spawn(async { send.send(1).unwrap() });
     /// tasks.detach_all();
     /// assert!(tasks.is_empty());
+    /// assert_eq!(receive.await.unwrap(), 1);
+    /// # });
     /// ```
     pub fn detach_all(&mut self) {
         drop(self.take_all().collect::<Vec<_>>());
     }
 
-    /// Polls for a task that has ended; `Ready(None)` if there is no task.
+    /// Polls for a task of the set that has ended.
+    ///
+    /// Returns `Poll::Ready(Some(_))` with its output, `Poll::Ready(None)` if the set is empty,
+    /// and `Poll::Pending` otherwise; the waker of `cx` is then woken when a task ends. It may
+    /// also return `Poll::Pending` although a task has ended, if the budget of the running task
+    /// is spent. Only the waker of the last call is woken.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use std::task::{Context, Poll, Waker};
+    /// use std::future::poll_fn;
+    /// use blitzen::task::JoinSet;
     ///
-    /// let mut tasks = blitzen::task::JoinSet::<()>::new();
-    /// let mut cx = Context::from_waker(Waker::noop());
-    /// assert!(matches!(tasks.poll_join_next(&mut cx), Poll::Ready(None)));
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut tasks = JoinSet::new();
+    /// tasks.spawn(async { 1 });
+    /// let joined = poll_fn(|cx| tasks.poll_join_next(cx)).await;
+    /// assert_eq!(joined.unwrap().unwrap(), 1);
+    /// # });
     /// ```
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
         self.poll_join_next_with_id(cx)
             .map(|ended| ended.map(|ended| ended.map(|(_, output)| output)))
     }
 
-    /// Like [`poll_join_next`](Self::poll_join_next), with the task's id.
+    /// Polls for a task of the set that has ended, and returns its id and output.
+    ///
+    /// It works like [`poll_join_next`](Self::poll_join_next).
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use std::task::{Context, Poll, Waker};
+    /// use std::future::poll_fn;
+    /// use blitzen::task::JoinSet;
     ///
-    /// let mut tasks = blitzen::task::JoinSet::<()>::new();
-    /// let mut cx = Context::from_waker(Waker::noop());
-    /// assert!(matches!(tasks.poll_join_next_with_id(&mut cx), Poll::Ready(None)));
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut tasks = JoinSet::new();
+    /// let id = tasks.spawn(async { 1 }).id();
+    /// let joined = poll_fn(|cx| tasks.poll_join_next_with_id(cx)).await;
+    /// assert_eq!(joined.unwrap().unwrap(), (id, 1));
+    /// # });
     /// ```
     pub fn poll_join_next_with_id(
         &mut self,

@@ -35,17 +35,23 @@ const TASKS_PER_TURN: usize = 61;
 /// Tasks between two looks at the remote queue while the local one has some.
 const REMOTE_INTERVAL: u32 = 31;
 
-/// A set of tasks that all run on one thread.
+/// A set of tasks that all run on the thread that polls the set, and so need not be `Send`.
+///
+/// A set makes progress only while it is polled: by [`block_on`](Self::block_on),
+/// [`run_until`](Self::run_until), or as a future, which ends when all its tasks have. Dropping
+/// the set drops its tasks.
+///
+/// # Examples
 ///
 /// ```
 /// use std::rc::Rc;
-/// use blitzen::task::LocalSet;
+/// use blitzen::task::{LocalSet, spawn_local};
 ///
-/// let runtime = blitzen::runtime::Runtime::new().unwrap();
-/// let shared = Rc::new(5);
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
 /// let local = LocalSet::new();
+/// let shared = Rc::new(5);
 /// local.block_on(&runtime, async move {
-///     let task = blitzen::task::spawn_local(async move { *shared });
+///     let task = spawn_local(async move { *shared });
 ///     assert_eq!(task.await.unwrap(), 5);
 /// });
 /// ```
@@ -231,14 +237,20 @@ impl Schedule for LocalScheduler {
     }
 }
 
-/// Starts a task on the current [`LocalSet`] or
-/// [local runtime](crate::runtime::LocalRuntime). Its future need not be `Send`.
+/// Spawns a task, which need not be `Send`, on the current [`LocalSet`] or
+/// [`LocalRuntime`](crate::runtime::LocalRuntime).
+///
+/// # Examples
 ///
 /// ```
+/// use std::cell::Cell;
+/// use std::rc::Rc;
+/// use blitzen::task::spawn_local;
+///
 /// # let runtime = blitzen::runtime::LocalRuntime::new().unwrap();
 /// # runtime.block_on(async {
-/// let counter = std::rc::Rc::new(std::cell::Cell::new(0));
-/// let task = blitzen::task::spawn_local({
+/// let counter = Rc::new(Cell::new(0));
+/// let task = spawn_local({
 ///     let counter = counter.clone();
 ///     async move { counter.set(1) }
 /// });
@@ -248,7 +260,8 @@ impl Schedule for LocalScheduler {
 /// ```
 ///
 /// # Panics
-/// Outside a `LocalSet` and a local runtime.
+///
+/// Panics outside a `LocalSet` and a `LocalRuntime`.
 #[track_caller]
 pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
 where
@@ -258,7 +271,7 @@ where
     spawn_local_with(future, SpawnMeta::caller())
 }
 
-/// [`spawn_local`], with the task's name and place given.
+/// [`spawn_local`], with the metadata of the task given.
 #[track_caller]
 pub(super) fn spawn_local_with<F>(future: F, meta: SpawnMeta) -> JoinHandle<F::Output>
 where
@@ -286,11 +299,16 @@ where
 }
 
 impl LocalSet {
-    /// An empty set.
+    /// Creates an empty set, which belongs to the calling thread.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let local = blitzen::task::LocalSet::new();
-    /// # drop(local);
+    /// use blitzen::task::LocalSet;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// let local = LocalSet::new();
+    /// assert_eq!(local.block_on(&runtime, async { 1 }), 1);
     /// ```
     pub fn new() -> Self {
         Self {
@@ -307,14 +325,21 @@ impl LocalSet {
         }
     }
 
-    /// Makes this the set that [`spawn_local`] uses until the guard is dropped.
+    /// Makes this the set that [`spawn_local`] uses on this thread, until the returned guard is
+    /// dropped.
+    ///
+    /// It does not run the set.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::{LocalSet, spawn_local};
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// let local = blitzen::task::LocalSet::new();
+    /// let local = LocalSet::new();
     /// let task = {
-    ///     let _inside = local.enter();
-    ///     blitzen::task::spawn_local(async { 1 })
+    ///     let _entered = local.enter();
+    ///     spawn_local(async { 1 })
     /// };
     /// assert_eq!(local.block_on(&runtime, task).unwrap(), 1);
     /// ```
@@ -325,11 +350,17 @@ impl LocalSet {
         }
     }
 
-    /// Starts a task on the set. It runs when the set does.
+    /// Spawns a task on the set.
+    ///
+    /// It first runs when the set is polled.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::LocalSet;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// let local = blitzen::task::LocalSet::new();
+    /// let local = LocalSet::new();
     /// let task = local.spawn_local(async { std::rc::Rc::new(1) });
     /// assert_eq!(*local.block_on(&runtime, task).unwrap(), 1);
     /// ```
@@ -351,37 +382,50 @@ impl LocalSet {
         self.shared.spawn(future, meta)
     }
 
-    /// Runs a future, and the set's tasks beside it, until the future ends.
+    /// Runs `future` on `runtime`, and the tasks of the set beside it, until `future` ends.
+    ///
+    /// Returns its output.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::LocalSet;
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// let local = blitzen::task::LocalSet::new();
+    /// let local = LocalSet::new();
     /// assert_eq!(local.block_on(&runtime, async { 4 }), 4);
     /// ```
     ///
     /// # Panics
-    /// On a thread that is running tasks, and if the future panics.
+    ///
+    /// Panics on a thread that runs tasks, and if `future` panics.
     #[track_caller]
     pub fn block_on<F: Future>(&self, runtime: &Runtime, future: F) -> F::Output {
         runtime.block_on(self.run_until(future))
     }
 
-    /// Runs a future, and the set's tasks beside it, until the future ends.
+    /// Runs `future`, and the tasks of the set beside it, until `future` ends.
+    ///
+    /// Returns its output. A set may be run in several places of its thread at once; its tasks
+    /// make progress while any of them is polled.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::{LocalSet, spawn_local};
+    ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// let local = blitzen::task::LocalSet::new();
-    /// let value = local.run_until(async {
-    ///     blitzen::task::spawn_local(async { 2 }).await.unwrap()
-    /// });
+    /// let local = LocalSet::new();
+    /// let value = local.run_until(async { spawn_local(async { 2 }).await.unwrap() });
     /// assert_eq!(value.await, 2);
     /// # });
     /// ```
     ///
     /// # Cancel safety
-    /// Dropping it drops the future; the set's tasks stay, and go on when the
-    /// set is run again.
+    ///
+    /// Dropping the returned future drops `future`. The tasks of the set stay, and go on when
+    /// it is run again.
     pub async fn run_until<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         let poller = SetPoller::new(&self.shared.remote);
@@ -399,7 +443,9 @@ impl LocalSet {
         .await
     }
 
-    /// The set's opaque name.
+    /// Returns the id of the set.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use blitzen::task::LocalSet;
@@ -410,13 +456,27 @@ impl LocalSet {
         self.shared.id
     }
 
-    /// What happens when a task of the set panics.
+    /// Sets what happens when a task of the set panics.
+    ///
+    /// With [`UnhandledPanic::Ignore`], the default, only its [`JoinHandle`] is affected. With
+    /// [`UnhandledPanic::ShutdownRuntime`] the next poll of the set panics.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use std::future::pending;
+    /// use std::panic::{AssertUnwindSafe, catch_unwind};
     /// use blitzen::runtime::UnhandledPanic;
+    /// use blitzen::task::{LocalSet, spawn_local};
     ///
-    /// let mut local = blitzen::task::LocalSet::new();
-    /// local.unhandled_panic(UnhandledPanic::Ignore);
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// let mut local = LocalSet::new();
+    /// local.unhandled_panic(UnhandledPanic::ShutdownRuntime);
+    /// let run = local.run_until(async {
+    ///     spawn_local(async { panic!("no") });
+    ///     pending::<()>().await
+    /// });
+    /// assert!(catch_unwind(AssertUnwindSafe(|| runtime.block_on(run))).is_err());
     /// ```
     pub fn unhandled_panic(&mut self, behavior: UnhandledPanic) -> &mut Self {
         let shut_down = behavior == UnhandledPanic::ShutdownRuntime;
@@ -533,12 +593,19 @@ impl fmt::Debug for LocalSet {
     }
 }
 
-/// Keeps a set current; see [`LocalSet::enter`].
+/// Keeps a [`LocalSet`] current until it is dropped.
+///
+/// [`LocalSet::enter`] returns it.
+///
+/// # Examples
 ///
 /// ```
-/// let local = blitzen::task::LocalSet::new();
-/// let guard: blitzen::task::LocalEnterGuard = local.enter();
-/// drop(guard);
+/// use blitzen::task::{LocalEnterGuard, LocalSet, spawn_local};
+///
+/// let local = LocalSet::new();
+/// let entered: LocalEnterGuard = local.enter();
+/// spawn_local(async {});
+/// drop(entered);
 /// ```
 pub struct LocalEnterGuard {
     _current: CurrentSetGuard,

@@ -1,18 +1,24 @@
 //! Asynchronous tasks.
 //!
-//! A task is a future that runs by itself. [`spawn`] starts one and returns a
-//! [`JoinHandle`], which waits for its output or [aborts](JoinHandle::abort) it.
+//! A task is a future that a runtime runs by itself, beside others. [`spawn`] starts one and
+//! returns a [`JoinHandle`], which waits for its output or [aborts](JoinHandle::abort) it. A
+//! [`JoinSet`] does so for many tasks. Futures that are not `Send` are spawned by
+//! [`spawn_local`], and code that blocks by [`spawn_blocking`].
+//!
+//! An abort takes effect where the task next waits, except inside a [`shield`]: what must not
+//! be interrupted runs to its end there.
+//!
+//! # Examples
 //!
 //! ```
+//! use blitzen::task;
+//!
 //! # let runtime = blitzen::runtime::Runtime::new().unwrap();
 //! # runtime.block_on(async {
-//! let task = blitzen::spawn(async { 6 * 7 });
-//! assert_eq!(task.await.unwrap(), 42);
+//! let handle = task::spawn(async { 6 * 7 });
+//! assert_eq!(handle.await.unwrap(), 42);
 //! # });
 //! ```
-//!
-//! An abort takes effect where the task next waits, except under a
-//! [`shield`]: what must not be cut in half runs to its end there.
 
 mod blocking;
 mod builder;
@@ -35,7 +41,23 @@ pub use spawn::{id, spawn, try_id};
 pub use task_local::{AccessError, LocalKey};
 pub use yield_now::yield_now;
 
-/// Futures that the items of this module return.
+/// Futures that the items of [`task`](super) return.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::task::futures::TaskLocalFuture;
+///
+/// blitzen::task_local! {
+///     static NUMBER: u32;
+/// }
+///
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let future: TaskLocalFuture<u32, _> = NUMBER.scope(1, async { NUMBER.get() });
+/// assert_eq!(future.await, 1);
+/// # });
+/// ```
 pub mod futures {
     pub use super::task_local::TaskLocalFuture;
 }

@@ -7,25 +7,30 @@ use blitzen_task::{Id, JoinHandle, SpawnMeta, current};
 
 use crate::runtime::context;
 
-/// Starts a task on the current runtime.
+/// Spawns a task on the current runtime and returns a [`JoinHandle`] for its output.
 ///
-/// It runs even if the handle is dropped, until it ends, is aborted, or its
-/// runtime shuts down.
+/// The task starts at once, whether or not the handle is awaited. It runs until `future` ends,
+/// it is aborted, or its runtime shuts down; dropping the handle does not stop it.
+///
+/// # Examples
 ///
 /// ```
+/// use blitzen::task;
+///
 /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// let tasks: Vec<_> = (0..10).map(|n| blitzen::spawn(async move { n * n })).collect();
+/// let handles: Vec<_> = (0..10).map(|n| task::spawn(async move { n * n })).collect();
 /// let mut sum = 0;
-/// for task in tasks {
-///     sum += task.await.unwrap();
+/// for handle in handles {
+///     sum += handle.await.unwrap();
 /// }
 /// assert_eq!(sum, 285);
 /// # });
 /// ```
 ///
 /// # Panics
-/// Outside a runtime.
+///
+/// Panics outside a runtime.
 #[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
@@ -35,7 +40,7 @@ where
     spawn_with(future, SpawnMeta::caller())
 }
 
-/// [`spawn`], with the task's name and place given.
+/// [`spawn`], with the metadata of the task given.
 #[track_caller]
 pub(crate) fn spawn_with<F>(future: F, meta: SpawnMeta) -> JoinHandle<F::Output>
 where
@@ -57,19 +62,24 @@ where
     }
 }
 
-/// The name of the running task.
+/// Returns the id of the running task.
+///
+/// # Examples
 ///
 /// ```
+/// use blitzen::task;
+///
 /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// let task = blitzen::spawn(async { blitzen::task::id() });
-/// let id = task.id();
-/// assert_eq!(task.await.unwrap(), id);
+/// let handle = task::spawn(async { task::id() });
+/// let id = handle.id();
+/// assert_eq!(handle.await.unwrap(), id);
 /// # });
 /// ```
 ///
 /// # Panics
-/// Outside a task: also directly in `block_on`. See [`try_id`].
+///
+/// Panics outside a task, which includes the future given to `block_on`. See [`try_id`].
 #[track_caller]
 pub fn id() -> Id {
     match try_id() {
@@ -78,10 +88,14 @@ pub fn id() -> Id {
     }
 }
 
-/// The name of the running task, if there is one.
+/// Returns the id of the running task, or `None` outside a task.
+///
+/// # Examples
 ///
 /// ```
-/// assert_eq!(blitzen::task::try_id(), None);
+/// use blitzen::task;
+///
+/// assert_eq!(task::try_id(), None);
 /// ```
 pub fn try_id() -> Option<Id> {
     current::id()

@@ -26,7 +26,9 @@ use std::thread;
 
 use pin_project_lite::pin_project;
 
-/// Declares [`LocalKey`]s: statics whose value belongs to a task.
+/// Declares statics of type [`LocalKey`](crate::task::LocalKey), whose values belong to a task.
+///
+/// # Examples
 ///
 /// ```
 /// blitzen::task_local! {
@@ -35,13 +37,15 @@ use pin_project_lite::pin_project;
 ///
 ///     static DEPTH: u32;
 /// }
-/// # blitzen_util::block_on::block_on(async {
+///
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
 /// USER.scope("ada".to_string(), async {
 ///     assert_eq!(USER.get(), "ada");
 /// })
 /// .await;
 /// # DEPTH.sync_scope(1, || ());
-/// # })
+/// # });
 /// ```
 #[macro_export]
 macro_rules! task_local {
@@ -65,19 +69,21 @@ macro_rules! task_local {
     };
 }
 
-/// A key whose value belongs to a task, declared by
-/// [`task_local!`](crate::task_local!).
+/// A key whose value belongs to a task, declared by [`task_local!`](crate::task_local!).
 ///
-/// There is no value until [`scope`](Self::scope) or
-/// [`sync_scope`](Self::sync_scope) gives one to a future or a closure. It goes
-/// where that future goes, from worker to worker; tasks that the future spawns
-/// do not have it.
+/// It has no value until [`scope`](Self::scope) or [`sync_scope`](Self::sync_scope) gives one
+/// to a future or a closure. The value moves between threads with that future. Tasks that the
+/// future spawns do not have it.
+///
+/// # Examples
 ///
 /// ```
 /// blitzen::task_local! {
 ///     static NUMBER: u32;
 /// }
-/// # blitzen_util::block_on::block_on(async {
+///
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
 /// NUMBER
 ///     .scope(1, async {
 ///         assert_eq!(NUMBER.get(), 1);
@@ -86,7 +92,7 @@ macro_rules! task_local {
 ///     })
 ///     .await;
 /// assert!(NUMBER.try_get().is_err());
-/// # })
+/// # });
 /// ```
 pub struct LocalKey<T: 'static> {
     slot: thread::LocalKey<RefCell<Option<T>>>,
@@ -99,23 +105,27 @@ impl<T: 'static> LocalKey<T> {
         Self { slot }
     }
 
-    /// Runs a future with the value set.
+    /// Returns a future that runs `future` with `value` set.
     ///
-    /// The value is there whenever the future is polled, and while it is
-    /// dropped: because it has ended, or because the task was aborted.
+    /// The value is set whenever `future` is polled, and while it is dropped.
+    ///
+    /// # Examples
     ///
     /// ```
     /// blitzen::task_local! {
     ///     static NUMBER: u32;
     /// }
-    /// # blitzen_util::block_on::block_on(async {
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
     /// NUMBER.scope(1, async { assert_eq!(NUMBER.get(), 1) }).await;
-    /// # })
+    /// # });
     /// ```
     ///
     /// # Panics
-    /// The future panics if it is polled inside [`with`](Self::with) of the
-    /// same key, or while the thread's locals are being destroyed.
+    ///
+    /// The returned future panics if it is polled inside [`with`](Self::with) of the same key,
+    /// or while the locals of its thread are being destroyed.
     pub fn scope<F>(&'static self, value: T, future: F) -> TaskLocalFuture<T, F>
     where
         F: Future,
@@ -128,19 +138,23 @@ impl<T: 'static> LocalKey<T> {
         }
     }
 
-    /// Runs a closure with the value set.
+    /// Calls `run` with `value` set, and returns what it returns.
+    ///
+    /// # Examples
     ///
     /// ```
     /// blitzen::task_local! {
     ///     static NUMBER: u32;
     /// }
+    ///
     /// let doubled = NUMBER.sync_scope(21, || NUMBER.get() * 2);
     /// assert_eq!(doubled, 42);
     /// ```
     ///
     /// # Panics
-    /// If called inside [`with`](Self::with) of the same key, or while the
-    /// thread's locals are being destroyed.
+    ///
+    /// Panics inside [`with`](Self::with) of the same key, and while the locals of the thread
+    /// are being destroyed.
     #[track_caller]
     pub fn sync_scope<F, R>(&'static self, value: T, run: F) -> R
     where
@@ -153,18 +167,22 @@ impl<T: 'static> LocalKey<T> {
         }
     }
 
-    /// Lends the value to a closure.
+    /// Calls `read` with a reference to the value, and returns what it returns.
+    ///
+    /// # Examples
     ///
     /// ```
     /// blitzen::task_local! {
     ///     static NAME: String;
     /// }
+    ///
     /// let length = NAME.sync_scope("ada".to_string(), || NAME.with(|name| name.len()));
     /// assert_eq!(length, 3);
     /// ```
     ///
     /// # Panics
-    /// If no value is set.
+    ///
+    /// Panics if no value is set.
     #[track_caller]
     pub fn with<F, R>(&'static self, read: F) -> R
     where
@@ -176,17 +194,21 @@ impl<T: 'static> LocalKey<T> {
         }
     }
 
-    /// Lends the value to a closure, if there is one.
+    /// Calls `read` with a reference to the value, if one is set, and returns what it returns.
+    ///
+    /// # Examples
     ///
     /// ```
     /// blitzen::task_local! {
     ///     static NAME: String;
     /// }
+    ///
     /// assert!(NAME.try_with(|name| name.len()).is_err());
     /// ```
     ///
     /// # Errors
-    /// If no value is set.
+    ///
+    /// Returns [`AccessError`] if no value is set.
     pub fn try_with<F, R>(&'static self, read: F) -> Result<R, AccessError>
     where
         F: FnOnce(&T) -> R,
@@ -206,33 +228,41 @@ impl<T: 'static> LocalKey<T> {
 }
 
 impl<T: Clone + 'static> LocalKey<T> {
-    /// A copy of the value.
+    /// Returns a copy of the value.
+    ///
+    /// # Examples
     ///
     /// ```
     /// blitzen::task_local! {
     ///     static NUMBER: u32;
     /// }
+    ///
     /// assert_eq!(NUMBER.sync_scope(1, || NUMBER.get()), 1);
     /// ```
     ///
     /// # Panics
-    /// If no value is set.
+    ///
+    /// Panics if no value is set.
     #[track_caller]
     pub fn get(&'static self) -> T {
         self.with(T::clone)
     }
 
-    /// A copy of the value, if there is one.
+    /// Returns a copy of the value, if one is set.
+    ///
+    /// # Examples
     ///
     /// ```
     /// blitzen::task_local! {
     ///     static NUMBER: u32;
     /// }
+    ///
     /// assert!(NUMBER.try_get().is_err());
     /// ```
     ///
     /// # Errors
-    /// If no value is set.
+    ///
+    /// Returns [`AccessError`] if no value is set.
     pub fn try_get(&'static self) -> Result<T, AccessError> {
         self.try_with(T::clone)
     }
@@ -303,20 +333,27 @@ impl<T: 'static> Drop for ScopeGuard<'_, T> {
 }
 
 pin_project! {
-    /// A future with a task-local value, from [`LocalKey::scope`].
+    /// The future that [`LocalKey::scope`] returns.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use blitzen::task::futures::TaskLocalFuture;
+    ///
     /// blitzen::task_local! {
     ///     static NUMBER: u32;
     /// }
-    /// # blitzen_util::block_on::block_on(async {
-    /// let future = NUMBER.scope(1, async { NUMBER.get() });
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let future: TaskLocalFuture<u32, _> = NUMBER.scope(1, async { NUMBER.get() });
     /// assert_eq!(future.await, 1);
-    /// # })
+    /// # });
     /// ```
     ///
     /// # Cancel safety
-    /// As cancel safe as the future inside, which is dropped with the value set.
+    ///
+    /// It is as cancel safe as the future inside, which is dropped with the value set.
     pub struct TaskLocalFuture<T, F>
     where
         T: 'static,
@@ -345,9 +382,11 @@ pin_project! {
 }
 
 impl<T: 'static, F> TaskLocalFuture<T, F> {
-    /// Takes the value out.
+    /// Takes the value out, if it is still there.
     ///
-    /// The future can be polled on, but finds no value.
+    /// The future may be polled again, but finds no value.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use std::pin::pin;
@@ -355,12 +394,14 @@ impl<T: 'static, F> TaskLocalFuture<T, F> {
     /// blitzen::task_local! {
     ///     static NUMBER: u32;
     /// }
-    /// # blitzen_util::block_on::block_on(async {
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
     /// let mut future = pin!(NUMBER.scope(1, async {}));
     /// future.as_mut().await;
     /// assert_eq!(future.as_mut().take_value(), Some(1));
     /// assert_eq!(future.as_mut().take_value(), None);
-    /// # })
+    /// # });
     /// ```
     pub fn take_value(self: Pin<&mut Self>) -> Option<T> {
         self.project().value.take()
@@ -397,7 +438,20 @@ impl<T: fmt::Debug + 'static, F> fmt::Debug for TaskLocalFuture<T, F> {
     }
 }
 
-/// No value is set, from [`LocalKey::try_with`] and [`LocalKey::try_get`].
+/// The error of [`LocalKey::try_with`] and [`LocalKey::try_get`] when no value is set.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::task::AccessError;
+///
+/// blitzen::task_local! {
+///     static NUMBER: u32;
+/// }
+///
+/// let error: AccessError = NUMBER.try_get().unwrap_err();
+/// assert_eq!(error.to_string(), "task-local value not set");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccessError(());
 

@@ -5,18 +5,25 @@ use std::task::Poll;
 
 use crate::runtime::context;
 
-/// Gives way once: other tasks that are ready run before this one goes on, and
-/// timers and sockets get a look.
+/// Yields to the scheduler once.
+///
+/// Other tasks that are ready run before this one goes on, and the worker may look at its
+/// timers and sockets.
+///
+/// # Examples
 ///
 /// ```
+/// use blitzen::task;
+///
 /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// blitzen::task::yield_now().await;
+/// task::yield_now().await;
 /// # });
 /// ```
 ///
 /// # Cancel safety
-/// Nothing is lost if it is dropped.
+///
+/// Dropping the future has no effect on other tasks.
 pub async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {
