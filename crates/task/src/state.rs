@@ -564,6 +564,7 @@ mod tests {
 #[cfg(all(test, blitzen_loom))]
 mod model {
     use super::*;
+    use blitzen_util::shim::cell::UnsafeCell;
     use blitzen_util::shim::{Arc, thread};
 
     fn running() -> Arc<State> {
@@ -748,6 +749,25 @@ mod model {
             let (output_here, last_here) = worker.join().unwrap();
             assert!(output_here ^ output_there);
             assert!(last_here ^ last_there);
+        });
+    }
+
+    #[test]
+    fn whoever_frees_the_task_comes_after_every_other_use_of_it() {
+        loom::model(|| {
+            let task = Arc::new((State::new(), UnsafeCell::new(())));
+            let use_and_release = |task: &(State, UnsafeCell<()>)| {
+                task.1.with(|_| ()); // as long as the reference is held
+                if task.0.unreference() == RefCount::Zero {
+                    task.1.with_mut(|_| ()); // frees it
+                }
+            };
+            let other = thread::spawn({
+                let task = task.clone();
+                move || use_and_release(&task)
+            });
+            use_and_release(&task);
+            other.join().unwrap();
         });
     }
 
