@@ -141,6 +141,27 @@ fn dropping_the_handle_against_completion_drops_the_output_once() {
 }
 
 #[test]
+fn a_handle_that_looks_at_its_waker_and_goes_does_so_before_the_waker_is_dropped() {
+    loom::model(|| {
+        let queue = Queue::new();
+        let mut handle = queue.spawn(async {});
+        let (wakes, waker) = waker();
+        let mut cx = Context::from_waker(&waker);
+        assert!(Pin::new(&mut handle).poll(&mut cx).is_pending());
+        let worker = thread::spawn({
+            let queue = queue.clone();
+            move || queue.run()
+        });
+        // Compares the waker with the one in the slot.
+        let _ = Pin::new(&mut handle).poll(&mut cx);
+        drop(handle);
+        worker.join().unwrap();
+        drop(waker);
+        assert_eq!(Plain::strong_count(&wakes), 1, "the slot is empty");
+    });
+}
+
+#[test]
 fn an_abort_against_a_poll_that_waits_drops_the_future_once() {
     loom::model(|| {
         let queue = Queue::new();

@@ -27,6 +27,7 @@
 //! that was done to the task before.
 
 use blitzen_util::field::Field;
+use blitzen_util::shim::Peek;
 use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -193,21 +194,24 @@ impl State {
     /// what to tell the caller and, if it changes, the next word.
     #[inline(always)]
     fn update<R>(&self, mut step: impl FnMut(Snapshot) -> (R, Option<Snapshot>)) -> R {
-        let mut seen = self.0.load(Acquire);
+        // Relaxed, here and where the exchange fails: a step that changes nothing
+        // entitles its caller to nothing of the task but the answer.
+        let mut seen = self.0.peek(Relaxed);
         loop {
             let (answer, next) = step(Snapshot(seen));
             let Some(next) = next else { return answer };
-            match self.0.compare_exchange_weak(seen, next.0, AcqRel, Acquire) {
+            match self.0.compare_exchange_weak(seen, next.0, AcqRel, Relaxed) {
                 Ok(_) => return answer,
                 Err(newer) => seen = newer,
             }
         }
     }
 
-    /// The state as it is now. Acquire: who sees `COMPLETE` sees the output.
+    /// The state as it is now. Acquire, met by [`complete`](Self::complete): who sees
+    /// `COMPLETE` sees the output.
     #[inline]
     pub(crate) fn load(&self) -> Snapshot {
-        Snapshot(self.0.load(Acquire))
+        Snapshot(self.0.peek(Acquire))
     }
 
     /// A waker fired.
@@ -768,6 +772,32 @@ mod model {
             });
             use_and_release(&task);
             other.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn whoever_frees_a_task_that_was_detached_comes_after_its_handle() {
+        loom::model(|| {
+            let task = Arc::new((State::new(), UnsafeCell::new(())));
+            let worker = thread::spawn({
+                let task = task.clone();
+                move || {
+                    assert_eq!(task.0.start_poll(), StartPoll::Poll);
+                    let _ = task.0.complete();
+                    if task.0.unreference() == RefCount::Zero {
+                        task.1.with_mut(|_| ()); // frees it
+                    }
+                }
+            });
+            task.1.with(|_| ()); // the handle looks at the task
+            let detached = task.0.detach_new();
+            if !detached {
+                let _ = task.0.drop_join_handle();
+                if task.0.unreference() == RefCount::Zero {
+                    task.1.with_mut(|_| ());
+                }
+            }
+            worker.join().unwrap();
         });
     }
 
