@@ -22,7 +22,7 @@ use blitzen::task::{
 
 /// Far more than a program takes on the busiest machine: only one that hangs gets there.
 const DEADLINE: Duration = Duration::from_secs(120);
-const PROGRAMS: u64 = 150;
+const PROGRAMS: u64 = 1_000;
 const FUTURES_PER_PROGRAM: usize = 150;
 const MAX_DEPTH: u32 = 4;
 
@@ -70,7 +70,7 @@ impl Random {
     fn new(seed: u64) -> Self {
         // Neighbouring seeds should not begin alike.
         let mut random = Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        (0..4).for_each(|_| drop(random.next()));
+        (0..4).for_each(|_| _ = random.next());
         random
     }
 
@@ -208,13 +208,17 @@ impl Program {
         Box::pin(async move {
             let _tracked = tracked;
             let mut random = Random::new(seed);
-            let _bomb = random.one_in(15).then_some(Bomb);
-            for _ in 0..random.below(7) {
+            let bomb = random.one_in(15).then_some(Bomb);
+            let steps = if depth == 0 { 12 } else { 6 };
+            for _ in 0..random.below(steps + 1) {
                 if depth < MAX_DEPTH && program.has_room() {
                     program.spawn_something(&mut random, depth).await;
                 }
                 program.do_something(&mut random).await;
             }
+            // Before there is an output: the compiler forgets that of a function whose locals
+            // panic when they are dropped behind it.
+            drop(bomb);
             Output {
                 _bomb: random.one_in(15).then_some(Bomb),
                 _tracked: program.track(),

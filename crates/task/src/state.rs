@@ -718,6 +718,31 @@ mod model {
     }
 
     #[test]
+    fn whoever_drops_the_join_waker_comes_after_the_other_reader() {
+        loom::model(|| {
+            let task = Arc::new((State::new(), UnsafeCell::new(())));
+            assert_eq!(task.0.start_poll(), StartPoll::Poll);
+            assert!(task.0.publish_join_waker());
+            let handle = thread::spawn({
+                let task = task.clone();
+                move || {
+                    task.1.with(|_| ()); // compares it with another
+                    if task.0.drop_join_handle().drop_waker {
+                        task.1.with_mut(|_| ());
+                    }
+                }
+            });
+            if task.0.complete().has_join_waker() {
+                task.1.with(|_| ()); // wakes it
+                if task.0.return_join_waker() {
+                    task.1.with_mut(|_| ());
+                }
+            }
+            handle.join().unwrap();
+        });
+    }
+
+    #[test]
     fn completion_against_a_new_join_waker_is_seen_by_one_of_them() {
         loom::model(|| {
             let state = running();
