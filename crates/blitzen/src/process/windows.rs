@@ -15,6 +15,7 @@ use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use blitzen_util::quiet::quietly;
 use windows_sys::Win32::Foundation::{HANDLE, INVALID_HANDLE_VALUE};
 use windows_sys::Win32::System::Threading::{
     INFINITE, RegisterWaitForSingleObject, UnregisterWaitEx, WT_EXECUTEINWAITTHREAD,
@@ -129,7 +130,8 @@ unsafe extern "system" fn on_exit(context: *mut c_void, _timed_out: bool) {
     let waker = notice.1.take();
     drop(notice);
     if let Some(waker) = waker {
-        waker.wake();
+        // A panic must not leave a callback of the system: it would abort the process.
+        quietly(|| waker.wake());
     }
 }
 

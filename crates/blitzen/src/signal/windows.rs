@@ -74,7 +74,7 @@ fn listen(kind: &'static ConsoleEvent) -> io::Result<EventListener> {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     drop(Handle::current()); // panics outside a runtime, as on Unix
     if INSTALLED.get().is_none() {
-        // SAFETY: the handler is a function, there for ever.
+        // SAFETY: the handler is a function, which is never unloaded.
         if unsafe { SetConsoleCtrlHandler(Some(handler), 1) } == 0 {
             return Err(io::Error::last_os_error());
         }
