@@ -43,7 +43,7 @@
 //!
 //! # A paused clock
 //!
-//! Tests can [pause](pause) the clock. It then moves only when it is
+//! Tests can [`pause`] the clock. It then moves only when it is
 //! [advanced](advance), and by itself, to the next timer, when nothing else is left
 //! to do. A sleep of an hour takes no time at all, and ends after exactly an hour by
 //! the runtime's own clock, which [`Instant::now`] reads.
