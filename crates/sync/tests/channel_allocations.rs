@@ -1,6 +1,6 @@
 //! What channels allocate: nothing to wait, and nothing a message once they run.
 
-#![cfg(not(blitzen_loom))]
+#![cfg(not(any(blitzen_loom, blitzen_no_recycle)))]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
