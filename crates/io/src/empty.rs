@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use blitzen_util::coop;
 
 use crate::async_write::total_len;
+use crate::sink::discard_writes;
 use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 /// A reader that is always at its end, and a writer that discards everything. See
@@ -80,38 +81,7 @@ impl AsyncSeek for Empty {
     }
 }
 
-impl AsyncWrite for Empty {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        ready!(coop::poll_proceed(cx)).made_progress();
-        Poll::Ready(Ok(buf.len()))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        ready!(coop::poll_proceed(cx)).made_progress();
-        Poll::Ready(Ok(total_len(bufs)))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(coop::poll_proceed(cx)).made_progress();
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_flush(cx)
-    }
-}
+discard_writes!(Empty);
 
 impl fmt::Debug for Empty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

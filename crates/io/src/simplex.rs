@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
 
-use crate::pipe::{Pipe, slices};
+use crate::pipe::{DeferredWake, Pipe, slices};
 use crate::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf, split};
 
 /// A pipe in memory: bytes written to it can be read from it. See [`simplex`].
@@ -63,6 +63,22 @@ pub fn simplex(max_buf_size: usize) -> (ReadHalf<SimplexStream>, WriteHalf<Simpl
 }
 
 impl SimplexStream {
+    /// Calls `act` with the pipe, and wakes afterwards. Spends a unit of the task's
+    /// budget unless `act` returns `Pending`.
+    fn poll_with<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        act: impl FnOnce(&mut Pipe, &mut Context<'_>) -> (Poll<R>, DeferredWake),
+    ) -> Poll<R> {
+        let spent = ready!(coop::poll_proceed(cx));
+        let (result, deferred) = act(&mut self.pipe, cx);
+        if result.is_ready() {
+            spent.made_progress();
+        }
+        deferred.run();
+        result
+    }
+
     /// Creates a pipe in memory that holds at most `max_buf_size` bytes, as one
     /// stream.
     ///
@@ -97,13 +113,7 @@ impl AsyncRead for SimplexStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let spent = ready!(coop::poll_proceed(cx));
-        let (result, deferred) = self.pipe.poll_read(cx, buf);
-        if result.is_ready() {
-            spent.made_progress();
-        }
-        deferred.run();
-        result
+        self.poll_with(cx, |pipe, cx| pipe.poll_read(cx, buf))
     }
 }
 
@@ -113,13 +123,7 @@ impl AsyncWrite for SimplexStream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let spent = ready!(coop::poll_proceed(cx));
-        let (result, deferred) = self.pipe.poll_write(cx, iter::once(buf));
-        if result.is_ready() {
-            spent.made_progress();
-        }
-        deferred.run();
-        result
+        self.poll_with(cx, |pipe, cx| pipe.poll_write(cx, iter::once(buf)))
     }
 
     fn poll_write_vectored(
@@ -127,13 +131,7 @@ impl AsyncWrite for SimplexStream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let spent = ready!(coop::poll_proceed(cx));
-        let (result, deferred) = self.pipe.poll_write(cx, slices(bufs));
-        if result.is_ready() {
-            spent.made_progress();
-        }
-        deferred.run();
-        result
+        self.poll_with(cx, |pipe, cx| pipe.poll_write(cx, slices(bufs)))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -44,38 +44,47 @@ pub fn sink() -> Sink {
     Sink
 }
 
-impl AsyncWrite for Sink {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        ready!(coop::poll_proceed(cx)).made_progress();
-        Poll::Ready(Ok(buf.len()))
-    }
+/// Implements [`AsyncWrite`] for a type that discards everything.
+macro_rules! discard_writes {
+    ($sink:ty) => {
+        impl AsyncWrite for $sink {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                ready!(coop::poll_proceed(cx)).made_progress();
+                Poll::Ready(Ok(buf.len()))
+            }
 
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        ready!(coop::poll_proceed(cx)).made_progress();
-        Poll::Ready(Ok(total_len(bufs)))
-    }
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bufs: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                ready!(coop::poll_proceed(cx)).made_progress();
+                Poll::Ready(Ok(total_len(bufs)))
+            }
 
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(coop::poll_proceed(cx)).made_progress();
-        Poll::Ready(Ok(()))
-    }
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                ready!(coop::poll_proceed(cx)).made_progress();
+                Poll::Ready(Ok(()))
+            }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_flush(cx)
-    }
+            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_flush(cx)
+            }
+        }
+    };
 }
+
+pub(crate) use discard_writes;
+
+discard_writes!(Sink);
 
 impl fmt::Debug for Sink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
