@@ -1,4 +1,103 @@
 //! An async I/O runtime with the shape of Tokio.
+//!
+//! blitzen runs asynchronous programs: it schedules tasks over threads, waits for
+//! sockets, files, timers, processes and signals, and has the locks and channels
+//! that tasks need between them. Names, signatures and semantics are Tokio's, so what
+//! you know of Tokio applies here. Programs that depend on Tokio can also move
+//! without a change, through the drop-in package `tokio` in the same repository.
+//!
+//! # A first program
+//!
+//! ```
+//! use blitzen::io::{AsyncReadExt, AsyncWriteExt};
+//! use blitzen::net::{TcpListener, TcpStream};
+//!
+//! #[blitzen::main]
+//! async fn main() -> std::io::Result<()> {
+//!     let listener = TcpListener::bind("127.0.0.1:0").await?;
+//!     let address = listener.local_addr()?;
+//!     blitzen::spawn(async move {
+//!         let (mut peer, _) = listener.accept().await?;
+//!         peer.write_all(b"hello").await
+//!     });
+//!
+//!     let mut greeting = String::new();
+//!     let mut stream = TcpStream::connect(address).await?;
+//!     stream.read_to_string(&mut greeting).await?;
+//!     assert_eq!(greeting, "hello");
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Runtimes
+//!
+//! Tasks need a [runtime]. `#[blitzen::main]` and `#[blitzen::test]` build one;
+//! [`runtime::Builder`] builds one by hand.
+//!
+//! | flavour | tasks run on | for |
+//! |---|---|---|
+//! | [`Builder::new_multi_thread`](runtime::Builder::new_multi_thread) | worker threads that steal from each other | servers; the default |
+//! | [`Builder::new_current_thread`](runtime::Builder::new_current_thread) | the thread that calls `block_on` | small programs, tests |
+//! | [`LocalRuntime`](runtime::LocalRuntime) | the thread it was built on | futures that are not `Send` |
+//!
+//! # Modules
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`runtime`] | runtimes, their builder, handles, metrics |
+//! | [`task`] | spawning, joining, aborting, shields, blocking code, task-local values |
+//! | [`time`] | sleeps, intervals, timeouts, a clock that tests can pause |
+//! | [`net`] | TCP, UDP, Unix sockets, pipes |
+//! | [`fs`] | files and directories |
+//! | [`io`] | `AsyncRead`, `AsyncWrite` and what is built on them, owned buffers, standard streams |
+//! | [`process`] | child processes |
+//! | [`signal`] | signals of the operating system |
+//! | [`sync`] | locks, semaphores, notifications, barriers, cells, cancellation |
+//! | [`channel`] | mpsc, mpmc, oneshot, broadcast and watch channels |
+//! | [`future`] | combinators: join, race, select, over tuples and collections |
+//! | [`shutdown`] | ending a program in good order, within a deadline |
+//!
+//! The macros [`select!`], [`join!`], [`try_join!`], [`pin!`] and [`task_local!`] are at
+//! the root.
+//!
+//! # How I/O is done
+//!
+//! Sockets wait for readiness and then call `recv(2)` or `send(2)`, as in Tokio. TCP and
+//! Unix streams can be served by io_uring completions instead, on Linux, when asked
+//! for: see [`net::SocketMode`]. Files use io_uring where the kernel has it, and a pool
+//! of blocking threads elsewhere. Where io_uring is missing or forbidden everything
+//! works without it.
+//!
+//! # Environment variables
+//!
+//! | variable | values | meaning |
+//! |---|---|---|
+//! | `BLITZEN_IO` | `auto`, `epoll`, `uring` | which kernel interface runtimes use |
+//! | `BLITZEN_SOCKETS` | `readiness`, `completion`, `prefer-completion` | how new streams do I/O |
+//! | `BLITZEN_CHILD` | `sigchld` | wait for children by SIGCHLD instead of a pidfd |
+//!
+//! What the builder of a runtime says wins over these.
+//!
+//! # Crate features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `futures-io` | adapters to and from the traits of the `futures-io` crate |
+//! | `hyper` | an executor, a timer and an I/O adapter for hyper |
+//!
+//! Everything else is always there.
+//!
+//! # How it differs from Tokio
+//!
+//! * A task that blocks its worker holds up nothing but itself: other workers take over
+//!   its queue, its timers and its sockets.
+//! * Workers share nothing on their hot paths: each has its own queue, timers and
+//!   drivers. An idle runtime makes no system calls.
+//! * Timers are finer: tens of microseconds instead of a millisecond.
+//! * [`task::shield`] defers an abort until a critical section is over.
+//! * Counters of every worker are always on: [`runtime::RuntimeMetrics`].
+//! * Worker threads are named `blitzen-worker`; a monitor thread looks after workers
+//!   that are stuck.
 
 pub mod fs;
 pub mod future;

@@ -8,17 +8,14 @@
 
 use std::cell::Cell;
 
-/// At most this many spawns in a row go unannounced.
-const MAX_SKIPPED: u32 = 1023;
+use blitzen_util::backoff::Backoff;
 
-/// The memory of what became of children announced before.
+/// What became of children announced before.
 #[derive(Debug, Default)]
 pub(crate) struct SpawnBackoff {
-    /// Spawns still to pass over.
-    skip: Cell<u32>,
-    /// How many to pass over after the next announced one.
-    backoff: Cell<u32>,
-    /// A child was announced, and is in the slot as far as we know.
+    /// At most 1,024 spawns in a row go unannounced.
+    backoff: Backoff<1024>,
+    /// A child was announced, and is in the slot as far as is known.
     announced: Cell<bool>,
 }
 
@@ -26,29 +23,19 @@ impl SpawnBackoff {
     /// Counts a task that was spawned while the worker had no other; returns whether
     /// to announce it.
     pub(crate) fn announce_spawn(&self) -> bool {
-        match self.skip.get() {
-            0 => {
-                self.skip.set(self.backoff.get());
-                self.announced.set(true);
-                true
-            }
-            left => {
-                self.skip.set(left - 1);
-                false
-            }
-        }
+        let announces = self.backoff.begin_attempt();
+        self.announced.set(announces || self.announced.get());
+        announces
     }
 
     /// The worker took its newest task: `still_there`, or stolen.
     #[inline]
     pub(crate) fn newest_taken(&self, still_there: bool) {
         if self.announced.replace(false) {
-            let backoff = match still_there {
-                true => (2 * self.backoff.get() + 1).min(MAX_SKIPPED),
-                false => 0,
-            };
-            self.backoff.set(backoff);
-            self.skip.set(backoff);
+            match still_there {
+                true => self.backoff.fail(),
+                false => self.backoff.succeed(),
+            }
         }
     }
 }

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
 
 use crate::coop;
 use crate::park::Parker;
@@ -34,19 +33,7 @@ thread_local! {
 /// assert_eq!(blitzen_util::block_on::block_on(async { 1 + 1 }), 2);
 /// ```
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    match block_on_until(future, None) {
-        Some(output) => output,
-        None => unreachable!("without a deadline the wait ends with the future"),
-    }
-}
-
-/// Polls `future` until it ends or `timeout` has passed.
-pub fn block_on_timeout<F: Future>(future: F, timeout: Duration) -> Option<F::Output> {
-    block_on_until(future, Instant::now().checked_add(timeout))
-}
-
-fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::Output> {
-    // A thread that is going away has lost its parker: make one for this call.
+    // A thread that is being destroyed has lost its parker: make one for this call.
     let parker = PARKER
         .try_with(Arc::clone)
         .unwrap_or_else(|_| Arc::new(Parker::new()));
@@ -58,25 +45,16 @@ fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::
         // a budget that the caller used up would only make this spin.
         let poll = coop::with_unconstrained(|| future.as_mut().poll(&mut cx));
         if let Poll::Ready(output) = poll {
-            return Some(output);
+            return output;
         }
-        match deadline {
-            None => parker.park(),
-            Some(deadline) => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return None;
-                }
-                parker.park_timeout(left);
-            }
-        }
+        parker.park();
     }
 }
 
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
-    use std::future::{pending, poll_fn};
+    use std::future::poll_fn;
 
     #[test]
     fn a_future_woken_by_another_thread_ends() {
@@ -91,14 +69,6 @@ mod tests {
         }));
         assert_eq!(out, 5);
         thread.unwrap().join().unwrap();
-    }
-
-    #[test]
-    fn a_future_that_never_ends_runs_into_the_timeout() {
-        assert_eq!(
-            block_on_timeout(pending::<()>(), Duration::from_millis(1)),
-            None
-        );
     }
 
     #[test]

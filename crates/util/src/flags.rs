@@ -1,72 +1,72 @@
-//! Flags that a signal handler may raise, collected by whoever is told.
+//! Flags that a signal handler may raise, and a collector that is notified of them.
 //!
 //! ```text
-//!   raise:    set the flag        swap rung to true; tell if it was not
-//!   collect:  swap rung to false  take the flags
+//!   raise:    set the flag        swap notified to true; notify if it was not
+//!   collect:  swap notified to false  take the flags
 //! ```
 //!
-//! A raise that finds `rung` set comes before the collector's swap, which so
-//! sees its flag; one that comes after it tells again.
+//! A raise that finds `notified` set comes before the collector's swap, which so
+//! sees its flag; one that comes after it notifies again.
 //!
 //! F1. Raising takes no lock and no memory, and makes one atomic step a word.
-//! F2. Between two collections one raise at most has to tell, so that telling
-//!     through a pipe never fills it.
+//! F2. Between two collections at most one raise has to notify, so that a pipe used
+//!     for it never fills.
 
 use crate::shim::atomic::Ordering::{AcqRel, Relaxed};
 use crate::shim::atomic::{AtomicBool, AtomicU64};
 
 const PER_WORD: usize = u64::BITS as usize;
 
-/// A number of flags, all down at first.
+/// A number of flags, none raised at first.
 ///
 /// ```
 /// use blitzen_util::flags::Flags;
 ///
 /// let flags = Flags::new(100);
-/// assert!(flags.raise(70)); // somebody has to be told …
-/// assert!(!flags.raise(3)); // … which will do for this one too
+/// assert!(flags.raise(70)); // the collector has to be notified …
+/// assert!(!flags.raise(3)); // … which covers this one too
 /// let mut raised = Vec::new();
 /// flags.collect(|index| raised.push(index));
 /// assert_eq!(raised, [3, 70]);
 /// ```
 #[derive(Debug)]
 pub struct Flags {
-    /// Whether a collector was told, and has not begun since.
-    rung: AtomicBool,
+    /// Whether the collector was notified, and has not begun since.
+    notified: AtomicBool,
     words: Box<[AtomicU64]>,
 }
 
 impl Flags {
-    /// Flags `0..count`.
+    /// Creates the flags `0..count`.
     pub fn new(count: usize) -> Self {
         Self {
-            rung: AtomicBool::new(false),
+            notified: AtomicBool::new(false),
             words: (0..count.div_ceil(PER_WORD))
                 .map(|_| AtomicU64::new(0))
                 .collect(),
         }
     }
 
-    /// Raises a flag; true if the caller has to tell a collector.
+    /// Raises a flag; returns true if the caller has to notify the collector.
     ///
     /// # Panics
-    /// If there is no such flag.
+    /// Panics if there is no such flag.
     #[must_use = "nobody collects what nobody tells"]
     pub fn raise(&self, index: usize) -> bool {
         self.words[index / PER_WORD].fetch_or(1 << (index % PER_WORD), Relaxed);
-        // Release, met by the Acquire in `collect`: who finds the bell rung finds
-        // the flag raised. Acquire, met by its Release: what is told now comes
-        // after what the collector was told before, and may have thrown away.
+        // Release, met by the Acquire in `collect`: a collector that sees `notified` sees
+        // the flag. Acquire, met by its Release: this notification
+        // comes after one that the collector may have consumed.
         // (The model sees the first only: its pipe is a word that is added to,
         // which always meets the latest value, like the system's.)
-        !self.rung.swap(true, AcqRel)
+        !self.notified.swap(true, AcqRel)
     }
 
-    /// Takes all flags down, and shows each that was up.
+    /// Lowers all flags, and calls `visit` for each that was raised.
     pub fn collect(&self, mut visit: impl FnMut(usize)) {
         // Acquire and Release, met by those in `raise`. Before the flags are
-        // taken: one that is raised after it was looked at must tell again.
-        self.rung.swap(false, AcqRel);
+        // taken: one that is raised after it was read must notify again.
+        self.notified.swap(false, AcqRel);
         for (word, base) in self.words.iter().zip((0..).step_by(PER_WORD)) {
             if word.load(Relaxed) == 0 {
                 continue; // who raises one there from now on tells

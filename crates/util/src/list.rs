@@ -133,23 +133,6 @@ impl<T: Linked> List<T> {
         self.tail = Some(node);
     }
 
-    /// Adds a node before all others.
-    ///
-    /// # Safety
-    /// As for [`push_back`](Self::push_back).
-    pub unsafe fn push_front(&mut self, node: NonNull<T>) {
-        debug_assert!(!self.is_ends(node), "the node is in the list already");
-        // SAFETY: as in `push_back`, with `head` for `tail`.
-        unsafe {
-            set_ends(node, None, self.head);
-            match self.head {
-                Some(head) => set_prev(head, Some(node)),
-                None => self.tail = Some(node),
-            }
-        }
-        self.head = Some(node);
-    }
-
     /// Takes the first node out.
     pub fn pop_front(&mut self) -> Option<NonNull<T>> {
         let node = self.head?;
@@ -362,10 +345,10 @@ mod tests {
                 }
                 assert!(list.remove(nodes.0[leaving]));
                 assert!(!list.remove(nodes.0[leaving]));
-                list.push_front(nodes.0[leaving]);
+                list.push_back(nodes.0[leaving]);
             }
-            let mut expected = vec![leaving as u32];
-            expected.extend((0..3).filter(|&n| n != leaving as u32));
+            let mut expected: Vec<_> = (0..3).filter(|&n| n != leaving as u32).collect();
+            expected.push(leaving as u32);
             assert_eq!(drain(&mut list), expected);
         }
     }

@@ -24,23 +24,6 @@ pub mod atomic {
         AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
         fence,
     };
-
-    /// Orders an atomic read-modify-write that was just made before every later
-    /// load, as `fence(SeqCst)` does.
-    ///
-    /// On x86 the locked instruction has done so already, at half the cost of
-    /// the fence; only the compiler still has to be told.
-    #[inline(always)]
-    pub fn fence_after_rmw() {
-        if cfg!(all(
-            any(target_arch = "x86_64", target_arch = "x86"),
-            not(any(blitzen_loom, miri))
-        )) {
-            std::sync::atomic::compiler_fence(Ordering::SeqCst);
-        } else {
-            fence(Ordering::SeqCst);
-        }
-    }
 }
 
 /// Whether this build is a loom model, in which buffers have to be tiny.
