@@ -191,7 +191,9 @@ mod model {
             let relief = thread::spawn({
                 let model = model.clone();
                 move || {
-                    let count = || drop(model.present.fetch_add(1, Relaxed));
+                    let count = || {
+                        model.present.fetch_add(1, Relaxed);
+                    };
                     let has_it = model.handoff.claim(first, count).is_some();
                     assert!(!has_it || model.unclaimed_section(first.next()));
                     has_it

@@ -287,15 +287,15 @@ mod model {
     }
 
     impl Workers {
-        fn new(workers: usize, total: usize) -> Arc<Self> {
+        fn new(count: usize, total: usize) -> Arc<Self> {
             let workers = Self {
-                idle: Idle::new(workers),
-                parkers: (0..workers).map(|_| Parker::new()).collect(),
+                idle: Idle::new(count),
+                parkers: (0..count).map(|_| Parker::new()).collect(),
                 queued: AtomicUsize::new(0),
                 done: AtomicUsize::new(0),
                 total,
             };
-            for worker in 0..workers {
+            for worker in 0..count {
                 assert!(workers.idle.claim(worker));
             }
             Arc::new(workers)
@@ -396,7 +396,7 @@ mod model {
     fn a_producer_against_two_workers_strands_nothing() {
         loom::model(|| {
             let workers = Workers::new(2, 2);
-            let workers: Vec<_> = (0..2)
+            let threads: Vec<_> = (0..2)
                 .map(|index| {
                     let workers = workers.clone();
                     thread::spawn(move || workers.work(index))
@@ -404,8 +404,8 @@ mod model {
                 .collect();
             workers.produce();
             workers.produce();
-            for worker in workers {
-                worker.join().unwrap();
+            for thread in threads {
+                thread.join().unwrap();
             }
         });
     }

@@ -16,6 +16,7 @@ mod idle;
 mod inject;
 mod lifo;
 mod monitor;
+mod owner_count;
 mod pace;
 mod pool;
 mod quiescence;

@@ -154,7 +154,7 @@ impl Scheduler {
         }
         for task_shard in &scheduler.task_shards {
             // SAFETY: new, and once for each.
-            unsafe { task_shard.adopt(scheduler.clone()) };
+            unsafe { task_shard.set_scheduler(scheduler.clone()) };
         }
         scheduler
     }

@@ -38,6 +38,18 @@ impl Presence {
         }
     }
 
+    fn join(&self) {
+        // Relaxed: the caller is present itself.
+        self.count.fetch_add(1, Relaxed);
+    }
+
+    /// Returns whether the caller is the last to leave.
+    #[must_use]
+    fn leave(&self) -> bool {
+        // AcqRel, met by the others' own: the last sees every queue as they left it.
+        self.count.fetch_sub(1, AcqRel) == 1
+    }
+
     /// Takes back the last [`join`](Scheduler::join): the system gave no thread.
     pub(crate) fn undo_join(&self) {
         self.count.fetch_sub(1, Relaxed);
@@ -74,16 +86,13 @@ impl Scheduler {
 
     /// Counts one more thread that has to leave before the shutdown is over.
     pub(crate) fn join(&self) {
-        // Relaxed: the caller is present itself.
-        self.presence.count.fetch_add(1, Relaxed);
+        self.presence.join();
     }
 
     /// A worker, or the thread that closed the scheduler, leaves. The last one
     /// cancels whatever is still alive (X3).
     pub(crate) fn leave(&self) {
-        // AcqRel, met by the others' own: the last sees every queue as they
-        // left it.
-        if self.presence.count.fetch_sub(1, AcqRel) != 1 {
+        if !self.presence.leave() {
             return;
         }
         for task_shard in &self.task_shards {
@@ -102,7 +111,7 @@ impl Scheduler {
     /// Drops the futures of tasks that wait to be woken (X2).
     pub(crate) fn cancel_idle(&self) {
         for task_shard in &self.task_shards {
-            // SAFETY: all futures are `Send`.
+            // SAFETY: as in `leave`: a future that is not `Send` is on its own thread.
             unsafe { task_shard.owned.cancel_idle() };
         }
     }
@@ -136,7 +145,8 @@ impl Scheduler {
 mod model {
     use super::*;
     use crate::{Config, Worker, World};
-    use blitzen_task::{Id, SpawnMeta};
+    use blitzen_task::SpawnMeta;
+    use blitzen_task::glue::next_id;
     use blitzen_util::park::Parker;
     use blitzen_util::shim::thread;
     use std::future::Future;
@@ -219,7 +229,47 @@ mod model {
     }
 
     fn spawn(scheduler: &Arc<Scheduler>, future: impl Future<Output = ()> + Send + 'static) {
-        drop(scheduler.spawn(future, Id::next(), SpawnMeta::caller()));
+        drop(scheduler.spawn(future, next_id(), SpawnMeta::caller()));
+    }
+
+    #[test]
+    fn the_last_to_leave_sees_what_all_others_did() {
+        use blitzen_util::shim::cell::UnsafeCell;
+
+        struct Left {
+            presence: Presence,
+            queues: [UnsafeCell<u32>; 2],
+        }
+        // SAFETY: each thread touches its own queue until it leaves; loom checks it.
+        unsafe impl Send for Left {}
+        // SAFETY: as above.
+        unsafe impl Sync for Left {}
+
+        loom::model(|| {
+            let left = Arc::new(Left {
+                presence: Presence::new(),
+                queues: [UnsafeCell::new(1), UnsafeCell::new(1)],
+            });
+            left.presence.join();
+            let leave = |left: &Left, own: usize| {
+                // SAFETY: this thread's own.
+                left.queues[own].with_mut(|queue| unsafe { *queue = 0 });
+                let is_last = left.presence.leave();
+                if is_last {
+                    for queue in &left.queues {
+                        // SAFETY: everybody has left.
+                        assert_eq!(queue.with_mut(|queue| unsafe { *queue }), 0);
+                    }
+                }
+                is_last
+            };
+            let other = thread::spawn({
+                let left = left.clone();
+                move || leave(&left, 1)
+            });
+            let is_last = leave(&left, 0);
+            assert!(is_last ^ other.join().unwrap());
+        });
     }
 
     #[test]
