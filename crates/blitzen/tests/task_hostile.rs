@@ -1,7 +1,6 @@
 //! Programs that do to tasks what nobody should. None of them may harm the runtime, lose
 //! an outcome, or drop anything twice.
 
-use std::any::Any;
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::pin::Pin;
@@ -273,19 +272,28 @@ fn a_task_that_awaits_itself_can_be_aborted() {
 }
 
 #[test]
-fn an_output_that_holds_the_handle_of_its_own_task_is_merely_kept() {
-    type Anything = Box<dyn Any + Send>;
+fn an_output_that_holds_the_handle_of_its_own_task_lives_until_the_handle_goes() {
+    struct Own(
+        #[allow(dead_code)] Arc<Mutex<Option<JoinHandle<Own>>>>,
+        #[allow(dead_code)] CountDrops,
+    );
     let runtime = runtime();
-    let (send, receive) = oneshot::channel::<JoinHandle<Anything>>();
-    let task = runtime.spawn(async move { Box::new(receive.await.unwrap()) as Anything });
+    let dropped = drops();
+    let handle = Arc::new(Mutex::new(None));
+    let output = Own(handle.clone(), CountDrops(dropped.clone()));
+    let task = runtime.spawn(async { output });
     let abort = task.abort_handle();
-    send.send(task).unwrap();
+    *handle.lock().unwrap() = Some(task);
     while !abort.is_finished() {
         thread::yield_now();
     }
     assert_sound(&runtime);
-    // A cycle, which only somebody with the handle could break: leak it knowingly.
-    std::mem::forget(abort);
+    drop(runtime);
+    assert_eq!(dropped.load(SeqCst), 0);
+    let own = handle.lock().unwrap().take();
+    drop(own);
+    assert_eq!(dropped.load(SeqCst), 1);
+    assert_eq!(Arc::strong_count(&handle), 1);
 }
 
 #[test]

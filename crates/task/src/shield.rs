@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::Future;
-use std::mem::forget;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -13,7 +12,7 @@ use crate::current;
 use crate::header::Header;
 use crate::raw;
 use crate::state::Wake;
-use blitzen_util::quiet::catch;
+use blitzen_util::quiet::{catch, quietly};
 
 /// Returns a future that runs `future` to its end even if the task is aborted meanwhile.
 ///
@@ -127,7 +126,7 @@ impl ShieldGuard {
         match panic {
             // A set of local tasks has called its user's waker. A second panic
             // while the first unwinds would end the process.
-            Some(payload) if thread::panicking() => forget(payload),
+            Some(payload) if thread::panicking() => quietly(|| drop(payload)),
             Some(payload) => resume_unwind(payload),
             None => {}
         }

@@ -45,13 +45,20 @@ unsafe fn clone(data: *const ()) -> RawWaker {
 }
 
 unsafe fn wake(data: *const ()) {
-    // SAFETY: called on a live waker; its reference is given up last, since
-    // until the task is queued nothing else may hold it (T1: a runtime that
-    // closes at this moment completes it).
-    unsafe {
-        wake_by_ref(data);
-        drop_waker(data);
+    /// Gives up the reference even if the scheduler panics: a set of local
+    /// tasks calls the waker of whoever polls it.
+    struct Release(*const ());
+    impl Drop for Release {
+        fn drop(&mut self) {
+            // SAFETY: the waker's reference, used no more.
+            unsafe { drop_waker(self.0) };
+        }
     }
+    // Last, since until the task is queued nothing else may hold it (T1: a
+    // runtime that closes at this moment completes it).
+    let _release = Release(data);
+    // SAFETY: called on a live waker.
+    unsafe { wake_by_ref(data) };
 }
 
 unsafe fn wake_by_ref(data: *const ()) {

@@ -1,16 +1,16 @@
-//! Destructors that call foreign code, such as the waker of a user.
+//! Destructors and loops that call foreign code, such as the waker of a user.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::thread;
 
-/// Runs `code`. If it panics while the thread is panicking anyway, that second panic is
-/// dropped: it would end the process.
+use blitzen_util::quiet::{catch, quietly};
+
+/// Runs `code`. If it panics while the thread is panicking anyway, that second panic goes no
+/// further: it would end the process.
 pub(super) fn unless_panicking(code: impl FnOnce()) {
-    if !thread::panicking() {
-        return code();
-    }
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(code)) {
-        std::mem::forget(payload); // whose destructor may panic too
+    match thread::panicking() {
+        true => quietly(code),
+        false => code(),
     }
 }
 
@@ -19,11 +19,10 @@ pub(super) fn unless_panicking(code: impl FnOnce()) {
 pub(super) fn for_each<T>(items: impl Iterator<Item = T>, mut code: impl FnMut(T)) {
     let mut first = None;
     for item in items {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| code(item))) {
-            match first {
-                None => first = Some(payload),
-                Some(_) => std::mem::forget(payload),
-            }
+        match (catch(|| code(item)), &first) {
+            (None, _) => {}
+            (panic, None) => first = panic,
+            (panic, Some(_)) => quietly(|| drop(panic)),
         }
     }
     if let Some(payload) = first {
