@@ -3,6 +3,16 @@
 //! `blitzen` re-exports [`Id`] and [`JoinHandle`], so that their public methods
 //! are everybody's. What only `blitzen` and its crates need stands here, as
 //! functions, which it does not re-export. All are sound all the same.
+//!
+//! ```compile_fail,E0624
+//! # let runtime = blitzen::runtime::Runtime::new().unwrap();
+//! let mut handle = runtime.spawn(async {});
+//! handle.set_join_waker(std::task::Waker::noop());
+//! ```
+//!
+//! ```compile_fail,E0624
+//! let id = blitzen::task::Id::next();
+//! ```
 
 use std::task::Waker;
 

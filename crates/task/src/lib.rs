@@ -1,4 +1,8 @@
-//! One task of blitzen, never a queue: state word, cell, waker, join handle, shield.
+//! One task of blitzen, never a scheduler: state word, cell, waker, join handle, shield.
+//!
+//! Beside it stand the parts of sets of tasks that other threads reach: [`OwnedTasks`], the list
+//! of live ones, [`RemoteQueue`](remote_queue::RemoteQueue) of a `LocalSet`, and
+//! [`FinishedQueue`](finished_queue::FinishedQueue) of a `JoinSet`.
 //!
 //! A task is one allocation: a [`Header`] that every scheduler understands,
 //! then the future or its output. Three kinds of pointer lead to it:
