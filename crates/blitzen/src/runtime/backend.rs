@@ -7,8 +7,11 @@ use blitzen_driver::DriverConfig;
 /// What says it where the code does not.
 const VARIABLE: &str = "BLITZEN_IO";
 
-/// How a runtime talks to the system: see
-/// [`Builder::io_backend`](super::Builder::io_backend).
+/// The interface of the kernel that a runtime uses.
+///
+/// [`Builder::io_backend`](super::Builder::io_backend) takes it.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::runtime::{Builder, IoBackend};
@@ -19,14 +22,14 @@ const VARIABLE: &str = "BLITZEN_IO";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IoBackend {
-    /// With io_uring where there is one, and without where it is missing, too
-    /// old or forbidden.
+    /// io_uring where the system offers it, and [`Epoll`](Self::Epoll) where it is missing, too
+    /// old or forbidden. This is the default.
     #[default]
     Auto,
-    /// Without io_uring: sockets by readiness (epoll, or what the system has
-    /// instead), files on the blocking pool.
+    /// No io_uring: readiness for sockets (epoll, or its counterpart on other systems), and the
+    /// blocking pool for files.
     Epoll,
-    /// With io_uring; a runtime is not built where there is none.
+    /// io_uring. Building the runtime fails where the system does not offer it.
     Uring,
 }
 

@@ -38,7 +38,12 @@ const MAX_IO_EVENTS_PER_BUSY_TICK: usize = 64;
 /// Overrides the number of workers where the code does not say it.
 const WORKER_THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
 
-/// Builds a runtime.
+/// Builds a [`Runtime`] or a [`LocalRuntime`] with options of one's own.
+///
+/// Timers and sockets are switched off unless [`enable_all`](Self::enable_all),
+/// [`enable_time`](Self::enable_time) or [`enable_io`](Self::enable_io) is called.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::runtime::Builder;
@@ -49,7 +54,7 @@ const WORKER_THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
 ///     .enable_all()
 ///     .build()
 ///     .unwrap();
-/// # drop(runtime);
+/// assert_eq!(runtime.block_on(async { 1 }), 1);
 /// ```
 pub struct Builder {
     kind: Kind,
@@ -80,24 +85,30 @@ enum Kind {
     MultiThread,
 }
 
-/// What a runtime does when a task panics.
+/// What a runtime or a [`LocalSet`](crate::task::LocalSet) does when one of its tasks panics.
+///
+/// # Examples
 ///
 /// ```
+/// use std::panic::{AssertUnwindSafe, catch_unwind};
 /// use blitzen::runtime::{Builder, UnhandledPanic};
 ///
 /// let runtime = Builder::new_current_thread()
-///     .unhandled_panic(UnhandledPanic::Ignore)
+///     .unhandled_panic(UnhandledPanic::ShutdownRuntime)
 ///     .build()
 ///     .unwrap();
-/// # drop(runtime);
+/// let result = catch_unwind(AssertUnwindSafe(|| {
+///     runtime.block_on(async { blitzen::spawn(async { panic!("no") }).await })
+/// }));
+/// assert!(result.is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnhandledPanic {
-    /// The panic is the task's, and of whoever joins it.
+    /// Nothing: the panic is reported to whoever joins the task. This is the default.
     Ignore,
-    /// The runtime stops, and `block_on` panics. Only a current-thread runtime
-    /// can do this.
+    /// The runtime shuts down, and `block_on` panics. Only current-thread runtimes and
+    /// `LocalSet`s can do this.
     ShutdownRuntime,
 }
 
@@ -134,55 +145,76 @@ impl Builder {
         }
     }
 
-    /// A runtime whose tasks run on the thread that calls `block_on`.
+    /// Creates a builder of a runtime whose tasks run on the thread that calls `block_on`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let runtime = blitzen::runtime::Builder::new_current_thread().build().unwrap();
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread().build().unwrap();
     /// assert_eq!(runtime.block_on(async { 1 }), 1);
     /// ```
     pub fn new_current_thread() -> Self {
         Self::new(Kind::CurrentThread)
     }
 
-    /// A runtime with workers of its own.
+    /// Creates a builder of a runtime with worker threads of its own.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let runtime = blitzen::runtime::Builder::new_multi_thread().build().unwrap();
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().build().unwrap();
     /// assert_eq!(runtime.block_on(async { 1 }), 1);
     /// ```
     pub fn new_multi_thread() -> Self {
         Self::new(Kind::MultiThread)
     }
 
-    /// Enables every driver.
+    /// Enables I/O and time. Both are disabled by default.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use std::time::Duration;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
-    /// # drop(runtime);
+    /// runtime.block_on(async { blitzen::time::sleep(Duration::from_millis(1)).await });
     /// ```
     pub fn enable_all(&mut self) -> &mut Self {
         self.enable_io().enable_time()
     }
 
-    /// Enables sockets, pipes, processes and signals.
+    /// Enables I/O: sockets, pipes, child processes and signals. It is disabled by default.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread().enable_io().build().unwrap();
-    /// # drop(runtime);
+    /// let listener = runtime.block_on(blitzen::net::TcpListener::bind("127.0.0.1:0"));
+    /// assert!(listener.is_ok());
     /// ```
     pub fn enable_io(&mut self) -> &mut Self {
         self.enable_io = true;
         self
     }
 
-    /// How the runtime's sockets get their bytes: by readiness, if not said here
-    /// or in the environment (`BLITZEN_SOCKETS`). See [`SocketMode`].
+    /// Sets how the streams and listeners of the runtime transfer bytes.
+    ///
+    /// The default is the value of the environment variable `BLITZEN_SOCKETS`, or
+    /// [`SocketMode::Readiness`] if it is not set. See [`SocketMode`].
+    ///
+    /// # Examples
     ///
     /// ```
     /// use blitzen::net::SocketMode;
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread()
     ///     .enable_io()
     ///     .socket_mode(SocketMode::PreferCompletion)
@@ -195,14 +227,18 @@ impl Builder {
         self
     }
 
-    /// How the runtime talks to the system: with io_uring where there is one,
-    /// if not said here or in the environment (`BLITZEN_IO`, which may be
-    /// `auto`, `epoll` or `uring`).
+    /// Sets which interface of the kernel the runtime uses.
+    ///
+    /// The default is the value of the environment variable `BLITZEN_IO` (`auto`, `epoll` or
+    /// `uring`), or [`IoBackend::Auto`] if it is not set.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use blitzen::runtime::{Builder, IoBackend};
     ///
     /// let runtime = Builder::new_current_thread()
+    ///     .enable_io()
     ///     .io_backend(IoBackend::Epoll)
     ///     .build()
     ///     .unwrap();
@@ -213,46 +249,60 @@ impl Builder {
         self
     }
 
-    /// Enables timers.
+    /// Enables timers: `sleep`, `timeout` and `interval`. They are disabled by default.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use std::time::Duration;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread().enable_time().build().unwrap();
-    /// # drop(runtime);
+    /// runtime.block_on(async { blitzen::time::sleep(Duration::from_millis(1)).await });
     /// ```
     pub fn enable_time(&mut self) -> &mut Self {
         self.enable_time = true;
         self
     }
 
-    /// Starts with the clock stopped: time moves only by hand, or when nothing
+    /// Sets whether the clock of the runtime is paused when it starts, as by
+    /// [`time::pause`](crate::time::pause). The default is `false`.
+    ///
+    /// A paused clock moves when it is advanced, and by itself to the next timer when nothing
     /// else is left to do.
     ///
+    /// # Examples
+    ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use std::time::Duration;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_current_thread()
     ///     .enable_time()
     ///     .start_paused(true)
     ///     .build()
     ///     .unwrap();
-    /// # drop(runtime);
+    /// // Takes no time at all.
+    /// runtime.block_on(async { blitzen::time::sleep(Duration::from_secs(3600)).await });
     /// ```
     pub fn start_paused(&mut self, paused: bool) -> &mut Self {
         self.start_paused = paused;
         self
     }
 
-    /// How exact timers are where there are many: a worker that has woken for
-    /// timers does so again after this time at the earliest, and then fires
-    /// all that have become due. 250 µs if not given, and a microsecond at the
-    /// least.
+    /// Sets the shortest time between two wake-ups of a worker for its timers. The default is
+    /// 250 µs, the minimum a microsecond.
     ///
-    /// Each wake-up costs some processor time. See [`time`](crate::time) for how
-    /// exact a sleep can be.
+    /// A worker that has woken for timers wakes for others only after `resolution`, and then
+    /// fires all that are due. A shorter time makes timers more exact where there are many, and
+    /// costs processor time. See [`time`](crate::time) for how exact a sleep can be.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
-    /// # use std::time::Duration;
+    /// use std::time::Duration;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread()
     ///     .enable_time()
     ///     .timer_resolution(Duration::from_micros(10))
@@ -262,7 +312,8 @@ impl Builder {
     /// ```
     ///
     /// # Panics
-    /// If it is zero.
+    ///
+    /// Panics if `resolution` is zero.
     #[track_caller]
     pub fn timer_resolution(&mut self, resolution: Duration) -> &mut Self {
         assert!(!resolution.is_zero(), "timer_resolution must be non-zero");
@@ -270,16 +321,20 @@ impl Builder {
         self
     }
 
-    /// A name for the runtime, to tell several apart.
+    /// Sets the name of the runtime, which tells several apart. By default it has none.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_current_thread().name("db").build().unwrap();
     /// assert_eq!(runtime.handle().name(), Some("db"));
     /// ```
     ///
     /// # Panics
-    /// If the name is empty or only white space.
+    ///
+    /// Panics if `name` is empty or only white space.
     #[track_caller]
     pub fn name(&mut self, name: impl Into<String>) -> &mut Self {
         let name = name.into();
@@ -288,18 +343,23 @@ impl Builder {
         self
     }
 
-    /// How many workers run tasks; as many as the machine has cores if not
-    /// given, or what the variable `TOKIO_WORKER_THREADS` says. A
-    /// current-thread runtime has one, whatever is said here.
+    /// Sets the number of workers of a multi-thread runtime.
+    ///
+    /// The default is the value of the environment variable `TOKIO_WORKER_THREADS`, or the
+    /// number of processors if it is not set. A current-thread runtime always has one worker.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread().worker_threads(3).build().unwrap();
     /// assert_eq!(runtime.metrics().num_workers(), 3);
     /// ```
     ///
     /// # Panics
-    /// If it is zero.
+    ///
+    /// Panics if `count` is zero.
     #[track_caller]
     pub fn worker_threads(&mut self, count: usize) -> &mut Self {
         assert!(count > 0, "Worker threads cannot be set to 0");
@@ -307,17 +367,23 @@ impl Builder {
         self
     }
 
-    /// How many threads the pool for blocking work has at the most; 512 if not
-    /// given. They are started when they are needed.
+    /// Sets the maximum number of threads of the blocking pool. The default is 512.
+    ///
+    /// They are started when they are needed, and end after
+    /// [`thread_keep_alive`](Self::thread_keep_alive).
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread().max_blocking_threads(4).build().unwrap();
-    /// # drop(runtime);
+    /// assert_eq!(runtime.block_on(runtime.spawn_blocking(|| 1)).unwrap(), 1);
     /// ```
     ///
     /// # Panics
-    /// If it is zero.
+    ///
+    /// Panics if `count` is zero.
     #[track_caller]
     pub fn max_blocking_threads(&mut self, count: usize) -> &mut Self {
         assert!(count > 0, "Max blocking threads cannot be set to 0");
@@ -325,12 +391,15 @@ impl Builder {
         self
     }
 
-    /// How long a thread of that pool waits for work before it ends; 10 seconds
-    /// if not given.
+    /// Sets how long an idle thread of the blocking pool waits for work before it ends. The
+    /// default is 10 seconds.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
-    /// # use std::time::Duration;
+    /// use std::time::Duration;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread()
     ///     .thread_keep_alive(Duration::from_secs(1))
     ///     .build()
@@ -342,27 +411,34 @@ impl Builder {
         self
     }
 
-    /// What the runtime's threads are called.
+    /// Sets the name of the threads of the runtime. The default is `blitzen-worker`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
-    /// let runtime = Builder::new_multi_thread().thread_name("worker").build().unwrap();
-    /// # drop(runtime);
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().thread_name("api").build().unwrap();
+    /// let name = runtime.spawn(async { std::thread::current().name().map(String::from) });
+    /// assert_eq!(runtime.block_on(name).unwrap().as_deref(), Some("api"));
     /// ```
     pub fn thread_name(&mut self, name: impl Into<String>) -> &mut Self {
         let name = name.into();
         self.thread_name_fn(move || name.clone())
     }
 
-    /// Names each of the runtime's threads.
+    /// Sets the function that names each thread of the runtime. By default all are called
+    /// `blitzen-worker`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
-    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    /// use blitzen::runtime::Builder;
     ///
     /// let next = AtomicUsize::new(0);
     /// let runtime = Builder::new_multi_thread()
-    ///     .thread_name_fn(move || format!("worker-{}", next.fetch_add(1, Ordering::Relaxed)))
+    ///     .thread_name_fn(move || format!("worker-{}", next.fetch_add(1, Relaxed)))
     ///     .build()
     ///     .unwrap();
     /// # drop(runtime);
@@ -375,10 +451,14 @@ impl Builder {
         self
     }
 
-    /// The stack size of the runtime's threads, in bytes.
+    /// Sets the stack size of the threads of the runtime, in bytes. The default is that of
+    /// [`std::thread`].
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread().thread_stack_size(1 << 20).build().unwrap();
     /// # drop(runtime);
     /// ```
@@ -387,11 +467,16 @@ impl Builder {
         self
     }
 
-    /// Called on each thread of the runtime when it starts. With this the
-    /// workers start when the runtime is built, not with the first task.
+    /// Sets a function that each thread of the runtime calls when it starts. By default there
+    /// is none.
+    ///
+    /// With it, the workers start when the runtime is built, instead of with the first task.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread()
     ///     .on_thread_start(|| println!("a thread starts"))
     ///     .build()
@@ -406,10 +491,14 @@ impl Builder {
         self
     }
 
-    /// Called on each thread of the runtime before it ends.
+    /// Sets a function that each thread of the runtime calls before it ends. By default there
+    /// is none.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread()
     ///     .on_thread_stop(|| println!("a thread stops"))
     ///     .build()
@@ -424,12 +513,19 @@ impl Builder {
         self
     }
 
-    /// Called on a worker before it sleeps. It may wake or spawn tasks, and the
-    /// worker then runs them instead.
+    /// Sets a function that a worker calls before it parks. By default there is none.
+    ///
+    /// It may wake or spawn tasks; the worker then runs them instead of parking.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
-    /// let runtime = Builder::new_multi_thread().on_thread_park(|| ()).build().unwrap();
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread()
+    ///     .on_thread_park(|| println!("nothing to do"))
+    ///     .build()
+    ///     .unwrap();
     /// # drop(runtime);
     /// ```
     pub fn on_thread_park<F>(&mut self, call: F) -> &mut Self
@@ -440,11 +536,17 @@ impl Builder {
         self
     }
 
-    /// Called on a worker when it has woken.
+    /// Sets a function that a worker calls after it was parked. By default there is none.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
-    /// let runtime = Builder::new_multi_thread().on_thread_unpark(|| ()).build().unwrap();
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread()
+    ///     .on_thread_unpark(|| println!("something to do"))
+    ///     .build()
+    ///     .unwrap();
     /// # drop(runtime);
     /// ```
     pub fn on_thread_unpark<F>(&mut self, call: F) -> &mut Self
@@ -455,18 +557,24 @@ impl Builder {
         self
     }
 
-    /// How many polls a worker does between two looks at the tasks that come
-    /// from outside. If not given it adapts, so that such a task waits about a
-    /// millisecond at the most.
+    /// Sets how many polls a worker makes between two looks at the global queue, where tasks
+    /// from outside the workers wait.
+    ///
+    /// By default a multi-thread runtime adapts it to the length of the polls, so that such a
+    /// task waits about a millisecond at most; a current-thread runtime uses 31.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread().global_queue_interval(31).build().unwrap();
     /// # drop(runtime);
     /// ```
     ///
     /// # Panics
-    /// If it is zero.
+    ///
+    /// Panics if `polls` is zero.
     #[track_caller]
     pub fn global_queue_interval(&mut self, polls: u32) -> &mut Self {
         assert!(polls > 0, "global_queue_interval must be greater than 0");
@@ -474,17 +582,24 @@ impl Builder {
         self
     }
 
-    /// How many polls a worker does between two looks at timers and sockets. With
-    /// more than a hundred tasks in its queue it lets them run first.
+    /// Sets how many polls a worker makes between two looks at timers and sockets.
+    ///
+    /// By default a multi-thread runtime adapts it to the length of the polls, up to 128; a
+    /// current-thread runtime uses 61. A worker with more than a hundred tasks in its queue
+    /// lets them run first.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread().event_interval(61).build().unwrap();
     /// # drop(runtime);
     /// ```
     ///
     /// # Panics
-    /// If it is zero.
+    ///
+    /// Panics if `polls` is zero.
     #[track_caller]
     pub fn event_interval(&mut self, polls: u32) -> &mut Self {
         assert!(polls > 0, "event_interval must be greater than 0");
@@ -492,16 +607,20 @@ impl Builder {
         self
     }
 
-    /// How many events of sockets a worker takes at once: 128 if not given.
+    /// Sets how many socket events a worker takes from the kernel at once. The default is 128.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread().max_io_events_per_tick(256).build().unwrap();
     /// # drop(runtime);
     /// ```
     ///
     /// # Panics
-    /// If it is zero.
+    ///
+    /// Panics if `events` is zero.
     #[track_caller]
     pub fn max_io_events_per_tick(&mut self, events: usize) -> &mut Self {
         assert!(events > 0, "max_io_events_per_tick must be non-zero");
@@ -509,20 +628,27 @@ impl Builder {
         self
     }
 
-    /// How many events of sockets a worker takes at once while it has tasks to
-    /// run: 64 if not given.
+    /// Sets how many socket events a worker takes from the kernel at once while it has tasks to
+    /// run.
+    ///
+    /// The default is 64, or [`max_io_events_per_tick`](Self::max_io_events_per_tick) if that
+    /// is less.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread()
-    ///     .max_io_events_per_busy_tick(64)
+    ///     .max_io_events_per_busy_tick(32)
     ///     .build()
     ///     .unwrap();
     /// # drop(runtime);
     /// ```
     ///
     /// # Panics
-    /// If it is zero.
+    ///
+    /// Panics if `events` is zero.
     #[track_caller]
     pub fn max_io_events_per_busy_tick(&mut self, events: usize) -> &mut Self {
         assert!(events > 0, "max_io_events_per_busy_tick must be non-zero");
@@ -530,10 +656,15 @@ impl Builder {
         self
     }
 
-    /// Runs tasks in the order they were woken, rather than the newest first.
+    /// Makes workers run tasks in the order in which they were woken.
+    ///
+    /// By default a worker runs the task that was woken last first, up to three times in a row.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread().disable_lifo_slot().build().unwrap();
     /// # drop(runtime);
     /// ```
@@ -542,12 +673,17 @@ impl Builder {
         self
     }
 
-    /// The longest sleep of a worker that has nothing to do. There is no limit
-    /// if not given, and none is needed: an idle runtime makes no system calls.
+    /// Sets the longest time that an idle worker stays parked. By default there is no limit.
+    ///
+    /// None is needed: a worker that has something to do is unparked. An idle runtime without a
+    /// limit makes no system calls.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
-    /// # use std::time::Duration;
+    /// use std::time::Duration;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_multi_thread()
     ///     .park_timeout(Duration::from_millis(10))
     ///     .build()
@@ -559,11 +695,14 @@ impl Builder {
         self
     }
 
-    /// Where the runtime's random choices begin: whom to steal from, and which
-    /// branch of a `select!` comes first.
+    /// Sets the seed of the random choices of the runtime: which worker to steal from, and
+    /// which branch of `select!` to poll first. By default it is random.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::Builder;
+    /// use blitzen::runtime::Builder;
+    ///
     /// let runtime = Builder::new_current_thread().seed(42).build().unwrap();
     /// # drop(runtime);
     /// ```
@@ -572,20 +711,24 @@ impl Builder {
         self
     }
 
-    /// What happens when a task panics.
+    /// Sets what the runtime does when a task panics. The default is
+    /// [`UnhandledPanic::Ignore`].
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::{Builder, UnhandledPanic};
+    /// use blitzen::runtime::{Builder, UnhandledPanic};
+    ///
     /// let runtime = Builder::new_current_thread()
     ///     .unhandled_panic(UnhandledPanic::Ignore)
     ///     .build()
     ///     .unwrap();
-    /// # drop(runtime);
+    /// assert!(runtime.block_on(runtime.spawn(async { panic!("no") })).is_err());
     /// ```
     ///
     /// # Panics
-    /// In a multi-thread runtime, for anything but
-    /// [`Ignore`](UnhandledPanic::Ignore).
+    ///
+    /// Panics for a multi-thread runtime if `behavior` is not [`UnhandledPanic::Ignore`].
     #[track_caller]
     pub fn unhandled_panic(&mut self, behavior: UnhandledPanic) -> &mut Self {
         assert!(
@@ -596,26 +739,56 @@ impl Builder {
         self
     }
 
-    /// Builds the runtime. Its workers start with the first task.
+    /// Creates the runtime.
+    ///
+    /// Unless there is an [`on_thread_start`](Self::on_thread_start) hook, its workers start
+    /// with the first task.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let runtime = blitzen::runtime::Builder::new_multi_thread().build()?;
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().build()?;
+    /// assert_eq!(runtime.block_on(async { 1 }), 1);
     /// # Ok::<(), std::io::Error>(())
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns `InvalidInput` if `BLITZEN_IO` or `BLITZEN_SOCKETS` is needed and has an unknown
+    /// value. With [`IoBackend::Uring`], returns the error of `io_uring_setup(2)`, such as
+    /// `Unsupported` or `PermissionDenied`. With an [`on_thread_start`](Self::on_thread_start)
+    /// hook, returns the error of the system if a worker thread cannot be started.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `TOKIO_WORKER_THREADS` is needed and is not a positive number.
     pub fn build(&mut self) -> io::Result<Runtime> {
         Ok(Runtime::from_handle(self.build_handle(false)?))
     }
 
-    /// Builds a runtime that stays on this thread.
+    /// Creates a runtime that stays on the calling thread, and so can run futures that are not
+    /// `Send`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use blitzen::runtime::{Builder, LocalOptions};
+    /// use blitzen::runtime::{Builder, LocalOptions};
+    ///
     /// let runtime = Builder::new_current_thread().build_local(LocalOptions::default())?;
+    /// let task = runtime.spawn_local(async { std::rc::Rc::new(1) });
+    /// assert_eq!(*runtime.block_on(task).unwrap(), 1);
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`build`](Self::build).
+    ///
     /// # Panics
-    /// If the builder was made for a multi-thread runtime.
+    ///
+    /// Panics if the builder was created by [`new_multi_thread`](Self::new_multi_thread).
     #[track_caller]
     pub fn build_local(&mut self, _options: LocalOptions) -> io::Result<LocalRuntime> {
         assert!(

@@ -15,9 +15,12 @@ use super::inner::{Flavor, Inner};
 use super::metrics::RuntimeMetrics;
 use crate::task::JoinHandle;
 
-/// Spawns tasks on a runtime, and enters it, without owning it.
+/// A reference to a runtime, which spawns tasks on it and enters it without owning it.
 ///
-/// The runtime may be gone: then what is spawned is cancelled at once.
+/// It can be cloned and sent to other threads. It does not keep the runtime running: tasks that
+/// are spawned after a shutdown are cancelled at once.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::runtime::Runtime;
@@ -35,7 +38,11 @@ pub struct Handle {
 impl UnwindSafe for Handle {}
 impl RefUnwindSafe for Handle {}
 
-/// The flavour of a runtime.
+/// The flavor of a runtime.
+///
+/// [`Handle::runtime_flavor`] returns it.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::runtime::{Builder, RuntimeFlavor};
@@ -48,12 +55,14 @@ impl RefUnwindSafe for Handle {}
 pub enum RuntimeFlavor {
     /// The caller of `block_on` runs the tasks.
     CurrentThread,
-    /// Workers run the tasks.
+    /// Worker threads run the tasks.
     MultiThread,
 }
 
 impl Handle {
-    /// The runtime the calling code runs in.
+    /// Returns a handle to the runtime that the calling code runs in, or that was entered.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use blitzen::runtime::{Handle, Runtime};
@@ -65,7 +74,8 @@ impl Handle {
     /// ```
     ///
     /// # Panics
-    /// Outside a runtime; see [`try_current`](Self::try_current).
+    ///
+    /// Panics outside a runtime; see [`try_current`](Self::try_current).
     #[track_caller]
     pub fn current() -> Self {
         match Self::try_current() {
@@ -74,27 +84,41 @@ impl Handle {
         }
     }
 
-    /// The runtime the calling code runs in, if there is one.
+    /// Returns a handle to the runtime that the calling code runs in, or that was entered.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// assert!(blitzen::runtime::Handle::try_current().is_err());
+    /// use blitzen::runtime::Handle;
+    ///
+    /// assert!(Handle::try_current().is_err());
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TryCurrentError`] outside a runtime.
     pub fn try_current() -> Result<Self, TryCurrentError> {
         context::with_current(Handle::clone)
     }
 
-    /// Makes this the current runtime until the guard is dropped.
+    /// Makes this the current runtime of the thread until the returned guard is dropped.
+    ///
+    /// Functions such as [`spawn`](crate::spawn()) then use it. It does not run any task.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use blitzen::runtime::Runtime;
     ///
     /// let runtime = Runtime::new().unwrap();
-    /// let _inside = runtime.handle().enter();
-    /// blitzen::spawn(async {});
+    /// let _entered = runtime.handle().enter();
+    /// let task = blitzen::spawn(async { 1 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 1);
     /// ```
     ///
     /// # Panics
-    /// When guards are dropped in another order than the reverse of their making.
+    ///
+    /// Dropping guards in another order than the reverse of their creation panics.
     #[track_caller]
     pub fn enter(&self) -> EnterGuard<'_> {
         EnterGuard {
@@ -103,10 +127,16 @@ impl Handle {
         }
     }
 
-    /// Spawns a task.
+    /// Spawns a task on the runtime and returns a [`JoinHandle`] for its output.
+    ///
+    /// The task starts at once, whether or not the handle is awaited.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// let task = runtime.handle().spawn(async { 1 });
     /// assert_eq!(runtime.block_on(task).unwrap(), 1);
     /// ```
@@ -119,16 +149,21 @@ impl Handle {
         self.inner.spawn(future, next_id(), SpawnMeta::caller())
     }
 
-    /// Runs code that blocks on the pool of threads for it.
+    /// Runs `code`, which may block, on a thread of the blocking pool of the runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// let sum = runtime.handle().spawn_blocking(|| (1..=10).sum::<u32>());
     /// assert_eq!(runtime.block_on(sum).unwrap(), 55);
     /// ```
     ///
     /// # Panics
-    /// If the pool has no thread and the system gives none.
+    ///
+    /// Panics if the pool has no thread and the system refuses to start one.
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, code: F) -> JoinHandle<R>
     where
@@ -138,24 +173,31 @@ impl Handle {
         self.inner.spawn_blocking(code, false, SpawnMeta::caller())
     }
 
-    /// Runs a future on the calling thread, which sleeps while it waits.
+    /// Runs `future` on the calling thread until it ends, and returns its output.
     ///
-    /// Tasks of a current-thread runtime do not run here: only
-    /// [`Runtime::block_on`](super::Runtime::block_on) runs them.
+    /// The tasks of a current-thread runtime do not run meanwhile, unless another thread is in
+    /// [`Runtime::block_on`](super::Runtime::block_on).
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// assert_eq!(runtime.handle().block_on(async { 3 }), 3);
     /// ```
     ///
     /// # Panics
-    /// On a thread that is running tasks.
+    ///
+    /// Panics on a thread that runs tasks, and if `future` panics.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         super::block_on::block_on(self, future)
     }
 
-    /// The runtime's flavour.
+    /// Returns the flavor of the runtime.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use blitzen::runtime::{Builder, RuntimeFlavor};
@@ -170,33 +212,42 @@ impl Handle {
         }
     }
 
-    /// The runtime's opaque name.
+    /// Returns the id of the runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// assert_eq!(runtime.handle().id(), runtime.handle().clone().id());
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let (one, other) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    /// assert_ne!(one.handle().id(), other.handle().id());
     /// ```
     pub fn id(&self) -> Id {
         self.inner.id()
     }
 
-    /// The name given to [`Builder::name`](super::Builder::name).
+    /// Returns the name that was given to [`Builder::name`](super::Builder::name).
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let runtime = blitzen::runtime::Builder::new_current_thread()
-    ///     .name("crawler")
-    ///     .build()
-    ///     .unwrap();
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread().name("crawler").build().unwrap();
     /// assert_eq!(runtime.handle().name(), Some("crawler"));
     /// ```
     pub fn name(&self) -> Option<&str> {
         self.inner.name()
     }
 
-    /// What the runtime has done so far.
+    /// Returns a view of the metrics of the runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// assert!(runtime.handle().metrics().num_workers() >= 1);
     /// ```
     pub fn metrics(&self) -> RuntimeMetrics {
@@ -213,12 +264,19 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// Keeps a runtime current; see [`Handle::enter`].
+/// Keeps a runtime current until it is dropped.
+///
+/// [`Handle::enter`] and [`Runtime::enter`](super::Runtime::enter) return it.
+///
+/// # Examples
 ///
 /// ```
-/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-/// let guard: blitzen::runtime::EnterGuard<'_> = runtime.enter();
-/// drop(guard);
+/// use blitzen::runtime::{EnterGuard, Runtime};
+///
+/// let runtime = Runtime::new().unwrap();
+/// let entered: EnterGuard<'_> = runtime.enter();
+/// blitzen::spawn(async {});
+/// drop(entered);
 /// ```
 #[must_use = "the runtime is left when the guard is dropped"]
 pub struct EnterGuard<'a> {
@@ -232,10 +290,14 @@ impl fmt::Debug for EnterGuard<'_> {
     }
 }
 
-/// Why there is no current runtime.
+/// The error of [`Handle::try_current`] outside a runtime.
+///
+/// # Examples
 ///
 /// ```
-/// let error = blitzen::runtime::Handle::try_current().unwrap_err();
+/// use blitzen::runtime::{Handle, TryCurrentError};
+///
+/// let error: TryCurrentError = Handle::try_current().unwrap_err();
 /// assert!(error.is_missing_context());
 /// ```
 pub struct TryCurrentError {
@@ -261,20 +323,28 @@ impl TryCurrentError {
         }
     }
 
-    /// The code runs outside a runtime.
+    /// Returns whether the thread is in no runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let error = blitzen::runtime::Handle::try_current().unwrap_err();
+    /// use blitzen::runtime::Handle;
+    ///
+    /// let error = Handle::try_current().unwrap_err();
     /// assert!(error.is_missing_context());
     /// ```
     pub fn is_missing_context(&self) -> bool {
         self.kind == Missing::NoContext
     }
 
-    /// The thread is ending, and its thread-locals are gone.
+    /// Returns whether the thread is ending, and has lost its thread-local variables.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let error = blitzen::runtime::Handle::try_current().unwrap_err();
+    /// use blitzen::runtime::Handle;
+    ///
+    /// let error = Handle::try_current().unwrap_err();
     /// assert!(!error.is_thread_local_destroyed());
     /// ```
     pub fn is_thread_local_destroyed(&self) -> bool {

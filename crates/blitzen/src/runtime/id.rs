@@ -4,8 +4,10 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// An opaque name of a runtime, or of a [`LocalSet`](crate::task::LocalSet),
-/// unlike that of any other.
+/// An opaque id of a runtime or of a [`LocalSet`](crate::task::LocalSet), unlike that of any
+/// other in the process.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::runtime::Runtime;

@@ -14,13 +14,15 @@ use super::runtime::drop_runtime;
 use super::shutdown::{ShutdownWait, shut_down};
 use crate::task::JoinHandle;
 
-/// Options of a [`LocalRuntime`]. There are none yet.
+/// The options of a [`LocalRuntime`]. There are none at present.
+///
+/// # Examples
 ///
 /// ```
-/// let runtime = blitzen::runtime::Builder::new_current_thread()
-///     .build_local(blitzen::runtime::LocalOptions::default())
-///     .unwrap();
-/// # drop(runtime);
+/// use blitzen::runtime::{Builder, LocalOptions};
+///
+/// let runtime = Builder::new_current_thread().build_local(LocalOptions::default()).unwrap();
+/// assert_eq!(runtime.block_on(async { 1 }), 1);
 /// ```
 #[derive(Debug, Default)]
 #[non_exhaustive]
@@ -29,8 +31,12 @@ pub struct LocalOptions {
     _not_send: PhantomData<*const ()>,
 }
 
-/// A current-thread runtime that cannot leave its thread, so that the futures
-/// it runs need not be `Send`.
+/// A current-thread runtime that stays on the thread that created it, so that its futures need
+/// not be `Send`.
+///
+/// Dropping it shuts it down, as it does for a [`Runtime`](super::Runtime).
+///
+/// # Examples
 ///
 /// ```
 /// use std::rc::Rc;
@@ -54,12 +60,21 @@ impl UnwindSafe for LocalRuntime {}
 impl RefUnwindSafe for LocalRuntime {}
 
 impl LocalRuntime {
-    /// A local runtime with every driver.
+    /// Creates a local runtime with I/O and time enabled, and the defaults of [`Builder`].
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let runtime = blitzen::runtime::LocalRuntime::new()?;
+    /// use blitzen::runtime::LocalRuntime;
+    ///
+    /// let runtime = LocalRuntime::new()?;
+    /// assert_eq!(runtime.block_on(async { 1 }), 1);
     /// # Ok::<(), std::io::Error>(())
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`Builder::build`].
     pub fn new() -> io::Result<Self> {
         Builder::new_current_thread()
             .enable_all()
@@ -74,22 +89,31 @@ impl LocalRuntime {
         }
     }
 
-    /// A handle to the runtime, which may go to other threads, and spawns
-    /// futures that are `Send`.
+    /// Returns a handle to the runtime.
+    ///
+    /// It can be sent to other threads, and spawns futures that are `Send`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::LocalRuntime::new().unwrap();
+    /// use blitzen::runtime::LocalRuntime;
+    ///
+    /// let runtime = LocalRuntime::new().unwrap();
     /// let task = runtime.handle().spawn(async { 1 });
-    /// # runtime.block_on(task).unwrap();
+    /// assert_eq!(runtime.block_on(task).unwrap(), 1);
     /// ```
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Spawns a task whose future need not be `Send`.
+    /// Spawns a task, which need not be `Send`, and returns a [`JoinHandle`] for its output.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::LocalRuntime::new().unwrap();
+    /// use blitzen::runtime::LocalRuntime;
+    ///
+    /// let runtime = LocalRuntime::new().unwrap();
     /// let task = runtime.spawn_local(async { std::rc::Rc::new(1) });
     /// assert_eq!(*runtime.block_on(task).unwrap(), 1);
     /// ```
@@ -107,13 +131,21 @@ impl LocalRuntime {
         unsafe { self.handle.inner.spawn_local(future, id, meta) }
     }
 
-    /// Runs code that blocks on the pool of threads for it.
+    /// Runs `code`, which may block, on a thread of the blocking pool of the runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::LocalRuntime::new().unwrap();
+    /// use blitzen::runtime::LocalRuntime;
+    ///
+    /// let runtime = LocalRuntime::new().unwrap();
     /// let task = runtime.spawn_blocking(|| 2);
     /// assert_eq!(runtime.block_on(task).unwrap(), 2);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the pool has no thread and the system refuses to start one.
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, code: F) -> JoinHandle<R>
     where
@@ -123,47 +155,74 @@ impl LocalRuntime {
         self.handle.spawn_blocking(code)
     }
 
-    /// Runs a future, and the tasks beside it, until the future ends.
+    /// Runs `future`, and the tasks of the runtime beside it, until `future` ends.
+    ///
+    /// Returns its output.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::LocalRuntime::new().unwrap();
+    /// use blitzen::runtime::LocalRuntime;
+    ///
+    /// let runtime = LocalRuntime::new().unwrap();
     /// assert_eq!(runtime.block_on(async { 3 }), 3);
     /// ```
     ///
     /// # Panics
-    /// On a thread that is running tasks, and if the future panics.
+    ///
+    /// Panics on a thread that runs tasks, and if `future` panics.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         super::block_on::block_on_runtime(&self.handle, future)
     }
 
-    /// Makes this the current runtime until the guard is dropped.
+    /// Makes this the current runtime of the thread until the returned guard is dropped.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::LocalRuntime::new().unwrap();
-    /// let _inside = runtime.enter();
-    /// blitzen::task::spawn_local(async {});
+    /// use blitzen::runtime::LocalRuntime;
+    ///
+    /// let runtime = LocalRuntime::new().unwrap();
+    /// let _entered = runtime.enter();
+    /// let task = blitzen::task::spawn_local(async { 1 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 1);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Dropping guards in another order than the reverse of their creation panics.
     #[track_caller]
     pub fn enter(&self) -> EnterGuard<'_> {
         self.handle.enter()
     }
 
-    /// What the runtime has done so far.
+    /// Returns a view of the metrics of the runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::LocalRuntime::new().unwrap();
+    /// use blitzen::runtime::LocalRuntime;
+    ///
+    /// let runtime = LocalRuntime::new().unwrap();
     /// assert_eq!(runtime.metrics().num_workers(), 1);
     /// ```
     pub fn metrics(&self) -> RuntimeMetrics {
         self.handle.metrics()
     }
 
-    /// Shuts down, waiting at most `limit` for blocking work.
+    /// Shuts the runtime down, and waits at most `limit` for blocking code to end.
+    ///
+    /// Whatever has not ended by then goes on in the background.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::LocalRuntime::new().unwrap();
-    /// runtime.shutdown_timeout(std::time::Duration::from_millis(100));
+    /// use std::time::Duration;
+    /// use blitzen::runtime::LocalRuntime;
+    ///
+    /// let runtime = LocalRuntime::new().unwrap();
+    /// runtime.shutdown_timeout(Duration::from_millis(100));
     /// ```
     pub fn shutdown_timeout(mut self, limit: Duration) {
         self.is_shut_down = true;
@@ -171,10 +230,14 @@ impl LocalRuntime {
         let _ = shut_down(&self.handle, ShutdownWait::Within(limit));
     }
 
-    /// Shuts down without waiting for blocking work.
+    /// Shuts the runtime down without waiting for blocking code.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::LocalRuntime::new().unwrap();
+    /// use blitzen::runtime::LocalRuntime;
+    ///
+    /// let runtime = LocalRuntime::new().unwrap();
     /// runtime.shutdown_background();
     /// ```
     pub fn shutdown_background(mut self) {

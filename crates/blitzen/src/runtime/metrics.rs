@@ -7,10 +7,17 @@ pub use blitzen_observe::{Stats, WorkerStats};
 
 use super::handle::Handle;
 
-/// Counts of what a runtime does, readable at any time without stopping anything.
+/// A view of the metrics of a runtime, which can be read at any time without stopping anything.
+///
+/// [`Runtime::metrics`](super::Runtime::metrics) and [`Handle::metrics`] return it. Counts only grow.
+/// Each number is read by itself, so that two of them may belong to different moments.
+///
+/// # Examples
 ///
 /// ```
-/// let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// use blitzen::runtime::Runtime;
+///
+/// let runtime = Runtime::new().unwrap();
 /// let metrics = runtime.metrics();
 /// runtime.block_on(runtime.spawn(async {})).unwrap();
 /// assert_eq!(metrics.stats().total_spawned(), 1);
@@ -29,10 +36,14 @@ impl RuntimeMetrics {
         self.handle.inner.scheduler().counters(worker).read()
     }
 
-    /// Every count of the scheduler, by worker and in total.
+    /// Returns every count of the scheduler, for each worker and in total.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// let stats = runtime.metrics().stats();
     /// assert_eq!(stats.workers.len(), runtime.metrics().num_workers());
     /// ```
@@ -40,23 +51,30 @@ impl RuntimeMetrics {
         self.handle.inner.scheduler().stats()
     }
 
-    /// How many workers run tasks.
+    /// Returns the number of workers, whether or not their threads have started.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let runtime = blitzen::runtime::Builder::new_multi_thread()
-    ///     .worker_threads(2)
-    ///     .build()
-    ///     .unwrap();
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
     /// assert_eq!(runtime.metrics().num_workers(), 2);
     /// ```
     pub fn num_workers(&self) -> usize {
         self.handle.inner.scheduler().workers()
     }
 
-    /// How many tasks have not ended.
+    /// Returns the number of tasks that were spawned and have not ended.
+    ///
+    /// Blocking code and the futures of `block_on` are not counted.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// runtime.spawn(std::future::pending::<()>());
     /// assert_eq!(runtime.metrics().num_alive_tasks(), 1);
     /// ```
@@ -64,10 +82,15 @@ impl RuntimeMetrics {
         self.handle.inner.scheduler().alive_tasks()
     }
 
-    /// How many tasks wait in the queue for those that come from outside.
+    /// Returns the number of tasks in the global queue, where those wait that were spawned or
+    /// woken outside the workers.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// let runtime = blitzen::runtime::Builder::new_current_thread().build().unwrap();
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread().build().unwrap();
     /// runtime.spawn(async {});
     /// assert_eq!(runtime.metrics().global_queue_depth(), 1);
     /// ```
@@ -75,55 +98,99 @@ impl RuntimeMetrics {
         self.handle.inner.scheduler().global_queue_depth()
     }
 
-    /// How many tasks wait in a worker's own queue.
+    /// Returns the number of tasks in the local queue of the worker with the index `worker`.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().worker_local_queue_depth(0), 0);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no worker with the index `worker`.
     #[track_caller]
     pub fn worker_local_queue_depth(&self, worker: usize) -> usize {
         self.handle.inner.scheduler().local_queue_depth(worker)
     }
 
-    /// How often a worker went to sleep.
+    /// Returns how often the worker with the index `worker` has parked.
+    ///
+    /// A worker that has not started counts as parked once.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// assert!(runtime.metrics().worker_park_count(0) >= 1);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no worker with the index `worker`.
     #[track_caller]
     pub fn worker_park_count(&self, worker: usize) -> u64 {
         self.worker(worker).park_events
     }
 
-    /// How often a worker went to sleep or woke: odd while it sleeps.
+    /// Returns how often the worker with the index `worker` has parked or been unparked.
+    ///
+    /// The number is odd while it is parked.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().worker_park_unpark_count(0), 1);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no worker with the index `worker`.
     #[track_caller]
     pub fn worker_park_unpark_count(&self, worker: usize) -> u64 {
         let stats = self.worker(worker);
         stats.park_events + stats.unpark_events
     }
 
-    /// How long a worker was awake, not counting the time since it last woke.
+    /// Returns how long the worker with the index `worker` was not parked.
+    ///
+    /// The time since it was last unparked is not included.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// let _busy = runtime.metrics().worker_total_busy_duration(0);
+    /// use std::time::Duration;
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().worker_total_busy_duration(0), Duration::ZERO);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no worker with the index `worker`.
     #[track_caller]
     pub fn worker_total_busy_duration(&self, worker: usize) -> Duration {
         self.worker(worker).busy()
     }
 
-    /// How many tasks were put into the queue for those that come from outside.
+    /// Returns how many tasks were put into the global queue by threads that are not workers of
+    /// the runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// runtime.spawn(async {});
     /// assert_eq!(runtime.metrics().remote_schedule_count(), 1);
     /// ```
@@ -131,30 +198,43 @@ impl RuntimeMetrics {
         self.stats().remote_schedules
     }
 
-    /// How many threads the blocking pool has.
+    /// Returns the number of threads of the blocking pool.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().num_blocking_threads(), 0);
     /// ```
     pub fn num_blocking_threads(&self) -> usize {
         self.handle.inner.pool().threads()
     }
 
-    /// How many of them have nothing to do.
+    /// Returns the number of threads of the blocking pool that wait for work.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().num_idle_blocking_threads(), 0);
     /// ```
     pub fn num_idle_blocking_threads(&self) -> usize {
         self.handle.inner.pool().idle_threads()
     }
 
-    /// How many pieces of blocking work wait for a thread.
+    /// Returns the number of calls of `spawn_blocking` that wait for a thread of the blocking
+    /// pool.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().blocking_queue_depth(), 0);
     /// ```
     pub fn blocking_queue_depth(&self) -> usize {

@@ -12,17 +12,26 @@ use super::metrics::RuntimeMetrics;
 use super::shutdown::{ShutdownWait, Stragglers, shut_down};
 use crate::task::JoinHandle;
 
-/// Runs tasks.
+/// Runs tasks, and owns the threads that do so.
 ///
-/// Dropping it cancels its tasks at their next suspension point and waits for
-/// them, and for blocking work that has begun;
+/// Dropping it shuts it down: it cancels its tasks where they next wait, and waits for them and
+/// for blocking code that has begun. [`shutdown_timeout`](Self::shutdown_timeout),
 /// [`shutdown_within`](Self::shutdown_within) and
 /// [`shutdown_background`](Self::shutdown_background) wait less.
 ///
+/// # Examples
+///
 /// ```
-/// let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// use blitzen::runtime::Runtime;
+///
+/// let runtime = Runtime::new().unwrap();
 /// assert_eq!(runtime.block_on(async { 1 + 1 }), 2);
 /// ```
+///
+/// # Panics
+///
+/// Dropping it on a thread that runs tasks panics; use
+/// [`shutdown_background`](Self::shutdown_background) there.
 pub struct Runtime {
     handle: Handle,
     /// Nothing is left to do on drop.
@@ -33,13 +42,22 @@ impl UnwindSafe for Runtime {}
 impl RefUnwindSafe for Runtime {}
 
 impl Runtime {
-    /// A multi-thread runtime with every driver and the defaults of
+    /// Creates a multi-thread runtime with I/O and time enabled, and the defaults of
     /// [`Builder`].
     ///
+    /// # Examples
+    ///
     /// ```
-    /// let runtime = blitzen::runtime::Runtime::new()?;
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new()?;
+    /// assert_eq!(runtime.block_on(async { 1 }), 1);
     /// # Ok::<(), std::io::Error>(())
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`Builder::build`].
     pub fn new() -> io::Result<Self> {
         Builder::new_multi_thread().enable_all().build()
     }
@@ -51,21 +69,32 @@ impl Runtime {
         }
     }
 
-    /// A handle to the runtime, which can be cloned and sent anywhere.
+    /// Returns a handle to the runtime, which can be cloned and sent to other threads.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// let handle = runtime.handle().clone();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// let task = runtime.handle().spawn(async { 1 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 1);
     /// ```
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Spawns a task. In a current-thread runtime it runs when somebody calls
-    /// [`block_on`](Self::block_on).
+    /// Spawns a task on the runtime and returns a [`JoinHandle`] for its output.
+    ///
+    /// The task starts at once, whether or not the handle is awaited. In a current-thread
+    /// runtime it runs while somebody is in [`block_on`](Self::block_on).
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// let task = runtime.spawn(async { "done" });
     /// assert_eq!(runtime.block_on(task).unwrap(), "done");
     /// ```
@@ -78,13 +107,21 @@ impl Runtime {
         self.handle.spawn(future)
     }
 
-    /// Runs code that blocks on the pool of threads for it.
+    /// Runs `code`, which may block, on a thread of the blocking pool of the runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// let task = runtime.spawn_blocking(|| std::fs::metadata("/").is_ok());
     /// assert!(runtime.block_on(task).unwrap());
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the pool has no thread and the system refuses to start one.
     #[track_caller]
     pub fn spawn_blocking<F, R>(&self, code: F) -> JoinHandle<R>
     where
@@ -94,63 +131,98 @@ impl Runtime {
         self.handle.spawn_blocking(code)
     }
 
-    /// Runs a future on the calling thread until it ends.
+    /// Runs `future` on the calling thread until it ends, and returns its output.
+    ///
+    /// In a current-thread runtime the tasks run on this thread meanwhile.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// assert_eq!(runtime.block_on(async { 5 }), 5);
     /// ```
     ///
     /// # Panics
-    /// On a thread that is running tasks, and if the future panics.
+    ///
+    /// Panics on a thread that runs tasks, and if `future` panics.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         super::block_on::block_on_runtime(&self.handle, future)
     }
 
-    /// Makes this the current runtime until the guard is dropped.
+    /// Makes this the current runtime of the thread until the returned guard is dropped.
+    ///
+    /// Functions such as [`spawn`](crate::spawn()) then use it. It does not run any task.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// let _inside = runtime.enter();
-    /// blitzen::spawn(async {});
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// let _entered = runtime.enter();
+    /// let task = blitzen::spawn(async { 1 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 1);
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Dropping guards in another order than the reverse of their creation panics.
     #[track_caller]
     pub fn enter(&self) -> EnterGuard<'_> {
         self.handle.enter()
     }
 
-    /// What the runtime has done so far.
+    /// Returns a view of the metrics of the runtime.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
     /// assert_eq!(runtime.metrics().num_alive_tasks(), 0);
     /// ```
     pub fn metrics(&self) -> RuntimeMetrics {
         self.handle.metrics()
     }
 
-    /// Shuts down, waiting at most `limit` for what runs to stop. What has not
-    /// stopped goes on by itself; [`shutdown_within`](Self::shutdown_within)
-    /// tells what that is.
+    /// Shuts the runtime down, and waits at most `limit` for running tasks and blocking code to
+    /// stop.
+    ///
+    /// Whatever has not stopped by then goes on in the background.
+    /// [`shutdown_within`](Self::shutdown_within) reports it.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// runtime.shutdown_timeout(std::time::Duration::from_millis(100));
+    /// use std::time::Duration;
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// runtime.spawn(std::future::pending::<()>());
+    /// runtime.shutdown_timeout(Duration::from_millis(100));
     /// ```
     pub fn shutdown_timeout(self, limit: Duration) {
         // Whoever wants to know what is left calls `shutdown_within`.
         let _ = self.shutdown_within(limit);
     }
 
-    /// Shuts down, waiting at most `limit`, and tells what did not stop.
+    /// Shuts the runtime down, and waits at most `limit` for running tasks and blocking code to
+    /// stop.
+    ///
+    /// # Examples
     ///
     /// ```
+    /// use std::sync::mpsc;
     /// use std::time::Duration;
+    /// use blitzen::runtime::Runtime;
     ///
-    /// let runtime = blitzen::runtime::Runtime::new().unwrap();
-    /// let (release, wait) = std::sync::mpsc::channel::<()>();
-    /// let (begun, beginning) = std::sync::mpsc::channel();
+    /// let runtime = Runtime::new().unwrap();
+    /// let (release, wait) = mpsc::channel::<()>();
+    /// let (begun, beginning) = mpsc::channel();
     /// runtime.spawn(async move {
     ///     begun.send(()).unwrap();
     ///     let _ = wait.recv(); // blocks its worker
@@ -160,15 +232,28 @@ impl Runtime {
     /// assert_eq!(stragglers.tasks.len(), 1);
     /// drop(release);
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Stragglers`] if something had not stopped after `limit`. It goes on in the
+    /// background.
     pub fn shutdown_within(mut self, limit: Duration) -> Result<(), Stragglers> {
         self.is_shut_down = true;
         shut_down(&self.handle, ShutdownWait::Within(limit))
     }
 
-    /// Shuts down without waiting for anything. May be called in async code.
+    /// Shuts the runtime down without waiting for anything.
+    ///
+    /// Unlike a drop, this is allowed on a thread that runs tasks.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// use std::time::Duration;
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// runtime.spawn_blocking(|| std::thread::sleep(Duration::from_millis(10)));
     /// runtime.shutdown_background();
     /// ```
     pub fn shutdown_background(mut self) {

@@ -14,33 +14,69 @@ use crate::task::Id as TaskId;
 
 /// What had not stopped when the time for a shutdown ran out.
 ///
-/// ```
-/// use std::time::Duration;
+/// [`Runtime::shutdown_within`](super::Runtime::shutdown_within) returns it.
 ///
-/// let runtime = blitzen::runtime::Runtime::new().unwrap();
-/// runtime.spawn(std::future::pending::<()>());
-/// assert!(runtime.shutdown_within(Duration::from_secs(5)).is_ok());
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use blitzen::runtime::Builder;
+///
+/// let runtime = Builder::new_multi_thread().build().unwrap();
+/// let (release, wait) = mpsc::channel::<()>();
+/// let (begun, beginning) = mpsc::channel();
+/// runtime.spawn(async move {
+///     begun.send(()).unwrap();
+///     let _ = wait.recv(); // blocks its worker
+/// });
+/// beginning.recv().unwrap();
+/// let stragglers = runtime.shutdown_within(Duration::ZERO).unwrap_err();
+/// assert_eq!(stragglers.tasks.len(), 1);
+/// assert_eq!(stragglers.blocking_threads, 0);
+/// drop(release);
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Stragglers {
-    /// Tasks in the middle of a poll.
+    /// The tasks that were in the middle of a poll, or queued behind one.
     pub tasks: Vec<StragglingTask>,
-    /// Threads of the blocking pool that are at work.
+    /// The number of threads of the blocking pool that were running code.
     pub blocking_threads: usize,
 }
 
-/// A task that had not stopped.
+/// A task that had not stopped when the time for a shutdown ran out.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use blitzen::runtime::Builder;
+///
+/// let runtime = Builder::new_multi_thread().build().unwrap();
+/// let (release, wait) = mpsc::channel::<()>();
+/// let (begun, beginning) = mpsc::channel();
+/// runtime.spawn(async move {
+///     begun.send(()).unwrap();
+///     let _ = wait.recv(); // blocks its worker
+/// });
+/// beginning.recv().unwrap();
+/// let stragglers = runtime.shutdown_within(Duration::ZERO).unwrap_err();
+/// assert_eq!(stragglers.tasks[0].name, None);
+/// assert_eq!(stragglers.tasks[0].state, "running");
+/// drop(release);
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StragglingTask {
-    /// Its id.
+    /// The id of the task.
     pub id: TaskId,
-    /// Its name, if it was given one.
+    /// The name of the task, if it was given one.
     pub name: Option<String>,
-    /// Where it was spawned.
+    /// The line that spawned the task.
     pub spawned_at: &'static Location<'static>,
-    /// What it was doing: running, or scheduled behind one that was.
+    /// The state of the task: `"running"`, or `"scheduled"` if it waits behind one that is.
     pub state: &'static str,
 }
 
@@ -123,11 +159,16 @@ pub(crate) fn shut_down(handle: &Handle, wait: ShutdownWait) -> Result<(), Strag
     })
 }
 
-/// Whether an operation failed because its runtime was shut down.
+/// Returns whether `error` says that an operation failed because its runtime was shut down.
+///
+/// # Examples
 ///
 /// ```
-/// let other = std::io::Error::other("disk on fire");
-/// assert!(!blitzen::runtime::is_rt_shutdown_err(&other));
+/// use std::io;
+/// use blitzen::runtime::is_rt_shutdown_err;
+///
+/// let error = io::Error::other("disk on fire");
+/// assert!(!is_rt_shutdown_err(&error));
 /// ```
 pub fn is_rt_shutdown_err(error: &io::Error) -> bool {
     blitzen_driver::is_shutdown_error(error)
