@@ -528,14 +528,14 @@ impl Writing {
 /// Reads and writes with both halves, at the same time: for so many steps, or to
 /// the end of both directions.
 async fn both_halves<S: Stream>(
-    (reader, mut reading): (&mut (impl AsyncRead + AsRef<S> + Unpin), &mut Reading),
-    (writer, mut writing): (&mut (impl AsyncWrite + AsRef<S> + Unpin), &mut Writing),
+    (reader, reading): (&mut (impl AsyncRead + AsRef<S> + Unpin), &mut Reading),
+    (writer, writing): (&mut (impl AsyncWrite + AsRef<S> + Unpin), &mut Writing),
     dice: &mut Dice,
     steps: Option<usize>,
 ) -> io::Result<()> {
     let (mut reader_dice, mut writer_dice) = (dice.split(), dice.split());
-    let read = read_for::<S>(reader, &mut reading, &mut reader_dice, steps);
-    let write = write_for::<S>(writer, &mut writing, &mut writer_dice, steps);
+    let read = read_for::<S>(reader, reading, &mut reader_dice, steps);
+    let write = write_for::<S>(writer, writing, &mut writer_dice, steps);
     let (read, write) = blitzen::join!(read, write);
     read.and(write)
 }
