@@ -25,7 +25,7 @@ use blitzen_util::rng::Rng;
 use net_common::{pattern, poll_a_few, poll_once};
 
 /// The modes that are tested, where the system has them.
-const MODES: &[SocketMode] = &[SocketMode::Readiness];
+const MODES: &[SocketMode] = &[SocketMode::Readiness, SocketMode::Completion];
 
 /// How many seeds each kind of runtime gets, unless the environment says.
 const SEEDS: u64 = 12;

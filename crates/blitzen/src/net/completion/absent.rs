@@ -8,15 +8,14 @@ use std::task::{Context, Poll};
 
 use blitzen_io::owned::{IoBuf, IoBufMut};
 use bytes::BufMut;
-use mio::event::Source;
 
 use crate::io::{Interest, ReadBuf, Ready};
 use crate::runtime::Inner;
 
 /// A socket that a ring could work on.
-pub(crate) trait RingSocket: Source + Send + Sync + 'static {}
+pub(crate) trait RingSocket: blitzen_driver::Stream + Send + Sync + 'static {}
 
-impl<S: Source + Send + Sync + 'static> RingSocket for S {}
+impl<S: blitzen_driver::Stream + Send + Sync + 'static> RingSocket for S {}
 
 /// A stream that cannot be.
 pub(crate) struct CompletionStream<S>(Infallible, PhantomData<S>);

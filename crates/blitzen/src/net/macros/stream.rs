@@ -135,11 +135,15 @@ macro_rules! split_methods {
     };
 }
 
-/// The mode of the socket, and operations on owned buffers.
+/// The mode of the socket, and operations on owned buffers. `$zero_copy` says
+/// whether the kernel can send such a socket's bytes without a copy.
 macro_rules! mode_methods {
-    ($pair:ident) => {
+    ($pair:ident, zero_copy: $zero_copy:literal) => {
         /// Sets how the stream does its I/O; see
         /// [`SocketMode`](crate::net::SocketMode).
+        ///
+        /// A stream moves from completion to readiness by itself, and for good,
+        /// when its readiness or its descriptor is asked for.
         ///
         /// # Examples
         ///
@@ -154,8 +158,9 @@ macro_rules! mode_methods {
         ///
         /// # Errors
         /// Returns [`Unsupported`](std::io::ErrorKind::Unsupported) if `mode` is
-        /// `Completion` and the system has no io_uring, an error if bytes were
-        /// received in completion mode that nobody has read, and otherwise the
+        /// `Completion` and the system has no io_uring,
+        /// [`InvalidInput`](std::io::ErrorKind::InvalidInput) if it is
+        /// `Completion` and the stream has moved to readiness, and otherwise the
         /// error of registering the socket. The mode stays as it was.
         ///
         /// # Panics
@@ -244,7 +249,7 @@ macro_rules! mode_methods {
         /// kernel sends from `buf` without a copy where it can.
         ///
         /// `buf` comes back when the network no longer needs it. This pays from
-        /// some tens of kilobytes on.
+        /// some tens of kilobytes on. Unix domain sockets always copy.
         ///
         /// # Examples
         ///
@@ -268,7 +273,7 @@ macro_rules! mode_methods {
         where
             B: $crate::io::owned::IoBuf + Send,
         {
-            self.io.write_owned(buf, true).await
+            self.io.write_owned(buf, $zero_copy).await
         }
     };
 }

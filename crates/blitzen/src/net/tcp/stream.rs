@@ -159,7 +159,7 @@ impl TcpStream {
     }
 
     stream_methods!(tcp_pair);
-    mode_methods!(tcp_pair);
+    mode_methods!(tcp_pair, zero_copy: true);
 
     /// Receives into `buf` without removing the bytes from the stream, and
     /// returns their number.

@@ -215,7 +215,7 @@ impl UnixStream {
     }
 
     stream_methods!(unix_pair);
-    mode_methods!(unix_pair);
+    mode_methods!(unix_pair, zero_copy: false);
 
     pub(super) fn poll_read_shared(
         &self,
