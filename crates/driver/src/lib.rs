@@ -19,6 +19,7 @@ mod interest;
 pub mod local_fs;
 #[cfg(target_os = "linux")]
 pub mod nowait;
+mod park;
 mod poller;
 mod readiness;
 mod ready;

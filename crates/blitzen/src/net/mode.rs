@@ -1,32 +1,41 @@
-//! How sockets wait: for readiness, or for completions.
+//! How streams exchange bytes with the kernel.
 
 use std::io;
 
-/// Says it where the builder does not.
+/// The environment variable for what the builder leaves open.
 const VARIABLE: &str = "BLITZEN_SOCKETS";
 
-/// How a stream or a listener gets its bytes and connections.
+/// How streams exchange bytes with the kernel: by readiness or by completion.
 ///
-/// For a whole runtime the builder says it
-/// ([`socket_mode`](crate::runtime::Builder::socket_mode)) or, if that does not,
-/// the environment: `BLITZEN_SOCKETS=completion`, `prefer-completion` or
-/// `readiness`. For one socket, [`TcpStream::set_mode`] and
-/// [`TcpListener::set_mode`] do.
+/// The mode of a runtime's new streams is set with
+/// [`Builder::socket_mode`](crate::runtime::Builder::socket_mode) or, without that, by
+/// the environment variable `BLITZEN_SOCKETS` (`readiness`, `completion` or
+/// `prefer-completion`). [`TcpStream::set_mode`] sets the mode of one stream,
+/// [`TcpListener::set_mode`] that of the streams a listener accepts. Listeners, UDP
+/// sockets, datagrams and pipes always wait for readiness.
 ///
-/// By completion, on Linux, the kernel brings what is received by itself, and
-/// what a worker sends goes out in batches: fewer system calls, for many
-/// connections with small messages. What was received and not yet read is then
-/// in the runtime's hands, so a stream that has some is not handed out:
-/// `into_std` answers with an error that [gives it back](super::IntoStdError), and
-/// `try_io` for reading with one that says how much there is to read first. Who
-/// reads from the descriptor itself (`AsFd`) misses those bytes. UDP sockets,
-/// datagrams and pipes always go by readiness.
+/// By completion, on Linux, the kernel receives into buffers of the runtime before a
+/// task reads, and a worker's small writes are sent in batches. That saves system
+/// calls for many connections with small messages.
 ///
-/// A small write that has answered goes to the kernel when its worker next
-/// looks up, which it does before it sleeps; also when the stream is dropped or
-/// the runtime is shut down right after. A task that blocks its thread holds it
-/// up, unless the runtime has another worker. An error is told with the next
-/// write, flush or shutdown.
+/// # Moving to readiness
+///
+/// A stream by completion moves to readiness, for good, when its readiness is asked
+/// for or its descriptor is let out: `readable`, `writable`, `ready`, the `try_`
+/// methods, `async_io`, `as_fd`, `as_raw_fd`, `into_std` and
+/// `set_mode(SocketMode::Readiness)`. Bytes that were received before are read first.
+/// Until they are, `try_io` and `async_io` for reading fail, and `into_std` returns an
+/// [`IntoStdError`](super::IntoStdError) that gives the stream back.
+///
+/// # Writes
+///
+/// By completion, a small write returns before the kernel has the bytes. They are sent
+/// when the worker next turns its driver, or by `flush`, `shutdown`, the drop of the
+/// stream or of the runtime, whichever is first. A task that blocks its thread
+/// delays them, so call `flush` before blocking. The error of such a write is returned by
+/// the next write, flush or shutdown.
+///
+/// # Examples
 ///
 /// ```
 /// use blitzen::net::{SocketMode, TcpListener};
@@ -34,7 +43,7 @@ const VARIABLE: &str = "BLITZEN_SOCKETS";
 /// # #[blitzen::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
 /// let mut listener = TcpListener::bind("127.0.0.1:0").await?;
-/// listener.set_mode(SocketMode::PreferCompletion)?; // for its connections, too
+/// listener.set_mode(SocketMode::PreferCompletion)?; // for its connections
 /// # Ok(())
 /// # }
 /// ```
@@ -44,19 +53,20 @@ const VARIABLE: &str = "BLITZEN_SOCKETS";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SocketMode {
-    /// The socket is tried when the system says that it is ready. Everywhere,
-    /// and the default.
+    /// An operation is tried when the kernel reports that the socket is ready. This is
+    /// the default, and available on every system.
     #[default]
     Readiness,
-    /// The system does the work, by io_uring; an error of kind
+    /// The kernel carries out the operations, through io_uring. Fails with
     /// [`Unsupported`](io::ErrorKind::Unsupported) where there is none.
     Completion,
-    /// By completion where there is an io_uring, otherwise by readiness.
+    /// [`Completion`](Self::Completion) where there is an io_uring, otherwise
+    /// [`Readiness`](Self::Readiness).
     PreferCompletion,
 }
 
 impl SocketMode {
-    /// What the environment says.
+    /// Reads the mode from the environment.
     pub(crate) fn from_environment() -> io::Result<Self> {
         match std::env::var(VARIABLE) {
             Err(std::env::VarError::NotPresent) => Ok(Self::default()),

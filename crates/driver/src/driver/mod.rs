@@ -10,8 +10,6 @@
 //! operation, by whoever brings them. An owner that sleeps in the wrong place
 //! at that moment is woken, so that it turns in again in the right one.
 
-mod berth;
-
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,10 +17,11 @@ use std::time::Duration;
 use blitzen_util::shim::Mutex;
 use mio::event::Source;
 
-use berth::{Berth, Place};
 use blitzen_util::spin::Spin;
 pub use blitzen_util::spin::SpinPermit;
 
+use crate::park::{ParkState, ParkedIn};
+use crate::poller::BUSY_EVENTS;
 use crate::{Interest, Poller, Ready, Registration, Stream, shutdown_error};
 
 #[cfg(target_os = "linux")]
@@ -83,7 +82,7 @@ impl Default for DriverConfig {
 /// ```
 #[derive(Debug)]
 pub struct Driver {
-    berth: Berth,
+    park: Arc<ParkState>,
     poller: OnceLock<Arc<Poller>>,
     #[cfg(target_os = "linux")]
     ring: OnceLock<Result<Arc<Ring>, Refusal>>,
@@ -104,7 +103,7 @@ impl Driver {
     /// ```
     pub fn new(config: DriverConfig) -> Self {
         Self {
-            berth: Berth::new(),
+            park: Arc::new(ParkState::new()),
             poller: OnceLock::new(),
             #[cfg(target_os = "linux")]
             ring: OnceLock::new(),
@@ -166,7 +165,7 @@ impl Driver {
 
     /// Interrupts an owner that sleeps where no source reaches it: it has to move.
     fn interrupt_outside_poller(&self) {
-        if self.berth.place_after_change() == Some(Place::Word) {
+        if self.park.place_after_change() == Some(ParkedIn::Futex) {
             self.interrupt();
         }
     }
@@ -192,10 +191,11 @@ impl Driver {
             return Err(shutdown_error());
         }
         if self.poller.get().is_none() {
-            let poller = match self.config.max_busy_events {
-                None => Poller::new(self.config.max_events)?,
-                Some(busy) => Poller::with_limits(self.config.max_events, busy)?,
+            let busy = match self.config.max_busy_events {
+                None => self.config.max_events.min(BUSY_EVENTS),
+                Some(busy) => busy,
             };
+            let poller = Poller::with_park_state(self.config.max_events, busy, self.park.clone())?;
             let _first = self.poller.set(Arc::new(poller));
         }
         drop(shut);
@@ -257,7 +257,7 @@ impl Driver {
         };
         if let Some(found) = self
             .spin
-            .spin(&mut begun, max_wait, || self.glance(is_over))
+            .spin(&mut begun, max_wait, || self.look_while_spinning(is_over))
         {
             learn(begun, &found);
             return found;
@@ -304,14 +304,11 @@ impl Driver {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn interrupt(&self) {
-        match self.berth.interrupt() {
-            None | Some(Place::Word) => {}
-            Some(Place::Poller) => {
-                if let Some(poller) = self.poller.get() {
-                    poller.interrupt();
-                }
-            }
-            Some(Place::Ring) => self.interrupt_ring(),
+        // In the poller or the ring it hears the poller's bell.
+        if self.park.unpark().is_some()
+            && let Some(poller) = self.poller.get()
+        {
+            poller.ring_bell();
         }
     }
 
@@ -364,23 +361,23 @@ impl Driver {
     /// assert!(!driver.is_busy());
     /// ```
     pub fn is_busy(&self) -> bool {
-        self.place() != Place::Word
+        self.place() != ParkedIn::Futex
     }
 
     /// The place for what there is to wait for now.
-    fn place(&self) -> Place {
+    fn place(&self) -> ParkedIn {
         if self.is_ring_needed() {
-            return Place::Ring;
+            return ParkedIn::Ring;
         }
         match self.poller.get() {
-            Some(poller) if poller.has_sources() => Place::Poller,
-            _ => Place::Word,
+            Some(poller) if poller.has_sources() => ParkedIn::Poller,
+            _ => ParkedIn::Futex,
         }
     }
 
     /// Fires what has come.
     fn look(&self) -> io::Result<usize> {
-        let mut found = self.turn_ring(Some(Duration::ZERO))?;
+        let mut found = self.look_at_ring()?;
         if let Some(poller) = self.poller.get()
             && poller.has_sources()
         {
@@ -390,12 +387,9 @@ impl Driver {
     }
 
     /// One look of a search: the result of a turn that found something.
-    fn glance(&self, is_over: &dyn Fn() -> bool) -> Option<io::Result<usize>> {
-        let has_token = self.berth.has_token();
-        if has_token {
-            self.berth.get_up();
-        }
-        if has_token || is_over() {
+    fn look_while_spinning(&self, is_over: &dyn Fn() -> bool) -> Option<io::Result<usize>> {
+        let is_notified = self.park.is_notified() && self.park.end();
+        if is_notified || is_over() {
             return Some(Ok(0));
         }
         match self.look() {
@@ -410,30 +404,23 @@ impl Driver {
         max_wait: Option<Duration>,
         came: impl FnOnce(&io::Result<usize>),
     ) -> io::Result<usize> {
-        /// Whatever happens: an owner that is up must not be woken.
-        struct Up<'a>(&'a Berth);
-        impl Drop for Up<'_> {
-            fn drop(&mut self) {
-                self.0.get_up();
-            }
-        }
-        let Some(place) = self.berth.turn_in(|| self.place()) else {
+        let Some(place) = self.park.begin_in(|| self.place()) else {
             return self.look();
         };
-        let _up = Up(&self.berth);
-        let found = match place {
-            Place::Word => {
-                self.berth.sleep_here(max_wait);
-                Ok(0)
+        let (was_notified, found) = match place {
+            ParkedIn::Futex => {
+                let parked = self.park.end_on_drop();
+                self.park.wait(max_wait);
+                (parked.end(), Ok(0))
             }
-            Place::Poller => match self.poller.get() {
-                Some(poller) => poller.turn(max_wait),
+            ParkedIn::Poller => match self.poller.get() {
+                Some(poller) => poller.turn_parked(max_wait),
                 None => unreachable!("sources are in a poller"),
             },
-            Place::Ring => self.turn_ring(max_wait),
+            ParkedIn::Ring => self.turn_ring_parked(max_wait),
         };
         // A wait that ended with its time says nothing about what comes next.
-        if !matches!(found, Ok(0)) || self.berth.has_token() {
+        if !matches!(found, Ok(0)) || was_notified {
             came(&found);
         }
         found
@@ -538,12 +525,17 @@ impl Driver {
         self.made_ring().is_some_and(|ring| ring.in_flight() > 0)
     }
 
-    fn turn_ring(&self, max_wait: Option<Duration>) -> io::Result<usize> {
+    fn look_at_ring(&self) -> io::Result<usize> {
         match self.made_ring() {
-            Some(ring) if max_wait.is_none_or(|wait| !wait.is_zero()) || ring.is_needed() => {
-                ring.turn(max_wait)
-            }
+            Some(ring) if ring.is_needed() => ring.turn(Some(Duration::ZERO)),
             _ => Ok(0),
+        }
+    }
+
+    fn turn_ring_parked(&self, max_wait: Option<Duration>) -> (bool, io::Result<usize>) {
+        match self.made_ring() {
+            Some(ring) => ring.turn_parked(max_wait),
+            None => unreachable!("operations are in a ring"),
         }
     }
 
@@ -587,8 +579,8 @@ impl Driver {
 
     /// Interrupts an owner that sleeps outside the ring: it has to move there.
     fn interrupt_outside_ring(&self) {
-        let place = self.berth.place_after_change();
-        if matches!(place, Some(Place::Word | Place::Poller)) {
+        let place = self.park.place_after_change();
+        if matches!(place, Some(ParkedIn::Futex | ParkedIn::Poller)) {
             self.interrupt();
         }
     }
@@ -609,12 +601,6 @@ impl Driver {
         match self.made_ring() {
             Some(ring) if ring.is_needed() => ring.release_owner(),
             _ => Ok(()),
-        }
-    }
-
-    fn interrupt_ring(&self) {
-        if let Some(ring) = self.made_ring() {
-            ring.interrupt();
         }
     }
 
@@ -679,15 +665,17 @@ impl Driver {
         false
     }
 
-    fn turn_ring(&self, _max_wait: Option<Duration>) -> io::Result<usize> {
+    fn look_at_ring(&self) -> io::Result<usize> {
         Ok(0)
+    }
+
+    fn turn_ring_parked(&self, _max_wait: Option<Duration>) -> (bool, io::Result<usize>) {
+        unreachable!("nobody parks where there is no ring")
     }
 
     fn rescue_ring(&self) -> io::Result<usize> {
         Ok(0)
     }
-
-    fn interrupt_ring(&self) {}
 
     fn shut_ring(&self, _max_wait: Duration) -> io::Result<usize> {
         Ok(0)

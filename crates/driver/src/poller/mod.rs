@@ -11,14 +11,13 @@
 //! [`try_turn`](Poller::try_turn). Events are level facts by the time they are
 //! in a slot's word, so it does not matter who carries them there.
 //!
-//! P1. Whoever waits in the kernel holds the turn's lock, and marks the doze
-//!     asleep only while holding it: nobody but the sleeper hears its bell.
+//! P1. Whoever asks the kernel for events holds the turn's lock. A thread that does
+//!     so for the owner, and hears a bell, rings it again (`park.rs`, B3).
 //! P2. Wakers are fired after the lock: they run foreign code, which may drop
 //!     sources, register new ones, or turn this poller.
 //! P3. A turn takes in a bounded number of events. What is left stays in the
 //!     kernel's queue, in front of what was taken, so that nothing starves.
 
-mod doze;
 mod slots;
 mod wait;
 
@@ -31,11 +30,11 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::{Mutex, MutexGuard};
 use mio::event::Source;
 
-pub(crate) use doze::Doze;
 use slots::{Slots, Token};
 pub use wait::Stream;
 use wait::{Events, Selector};
 
+use crate::park::{ParkState, ParkedIn};
 use crate::wake_list::WakeList;
 use crate::{Interest, Ready, Registration};
 
@@ -74,11 +73,11 @@ pub(crate) const BUSY_EVENTS: usize = 128;
 pub struct Poller {
     selector: Selector,
     turn: Mutex<Turn>,
-    doze: Doze,
+    park: Arc<ParkState>,
     bell: mio::Waker,
     slots: Slots,
     limits: Limits,
-    tally: Tally,
+    counters: Counters,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +96,7 @@ struct Turn {
 
 /// Written under the turn's lock, read by anybody.
 #[derive(Debug)]
-struct Tally {
+struct Counters {
     turns: AtomicU64,
     events: AtomicU64,
     spurious: AtomicU64,
@@ -128,7 +127,7 @@ pub struct PollerCounts {
 
 /// Who turns the poller.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+enum TurnedBy {
     Owner,
     Other,
 }
@@ -169,6 +168,16 @@ impl Poller {
     /// If a limit is 0.
     #[track_caller]
     pub fn with_limits(idle: usize, busy: usize) -> io::Result<Self> {
+        Self::with_park_state(idle, busy, Arc::new(ParkState::new()))
+    }
+
+    /// The same for an owner that is also parked elsewhere.
+    #[track_caller]
+    pub(crate) fn with_park_state(
+        idle: usize,
+        busy: usize,
+        park: Arc<ParkState>,
+    ) -> io::Result<Self> {
         assert!(
             idle > 0 && busy > 0,
             "a turn must take in at least one event"
@@ -180,11 +189,11 @@ impl Poller {
                 events: Events::with_limits(busy, idle),
                 wakes: WakeList::default(),
             }),
-            doze: Doze::new(),
+            park,
             bell,
             slots: Slots::new(),
             limits: Limits { idle, busy },
-            tally: Tally {
+            counters: Counters {
                 turns: AtomicU64::new(0),
                 events: AtomicU64::new(0),
                 spurious: AtomicU64::new(0),
@@ -310,24 +319,22 @@ impl Poller {
     /// # Errors
     /// Only what the selector itself fails with; a signal is no error.
     pub fn turn(&self, timeout: Option<Duration>) -> io::Result<usize> {
-        let turn = self.turn.lock();
-        if timeout == Some(Duration::ZERO) || !self.doze.begin() {
-            return self.run(turn, self.limits.busy, Some(Duration::ZERO), By::Owner);
+        if timeout == Some(Duration::ZERO) || !self.park.begin(ParkedIn::Poller) {
+            let turn = self.turn.lock();
+            return self.run(turn, TurnedBy::Owner);
         }
-        /// The doze ends before the lock is released, whatever happens (P1).
-        struct Awake<'a>(&'a Doze);
-        impl Drop for Awake<'_> {
-            fn drop(&mut self) {
-                self.0.end();
-            }
-        }
-        let mut turn = turn;
-        let waited = {
-            let _awake = Awake(&self.doze);
-            self.wait(&mut turn, self.limits.idle, timeout)
-        };
-        waited?;
-        Ok(self.deliver(turn, By::Owner))
+        self.turn_parked(timeout).1
+    }
+
+    /// A turn of an owner that has parked here. Ends the park; true if there was a
+    /// token.
+    pub(crate) fn turn_parked(&self, timeout: Option<Duration>) -> (bool, io::Result<usize>) {
+        let parked = self.park.end_on_drop();
+        let mut turn = self.turn.lock();
+        let waited = self.wait(&mut turn, self.limits.idle, timeout);
+        let was_notified = parked.end();
+        let found = waited.map(|()| self.deliver(turn, TurnedBy::Owner));
+        (was_notified, found)
     }
 
     /// Turns the poller for an owner that is stuck, without waiting. Does
@@ -343,7 +350,7 @@ impl Poller {
     /// As for [`turn`](Self::turn).
     pub fn try_turn(&self) -> io::Result<usize> {
         match self.turn.try_lock() {
-            Some(turn) => self.run(turn, self.limits.busy, Some(Duration::ZERO), By::Other),
+            Some(turn) => self.run(turn, TurnedBy::Other),
             None => Ok(0),
         }
     }
@@ -360,8 +367,8 @@ impl Poller {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn interrupt(&self) {
-        if self.doze.give() {
-            self.ring();
+        if self.park.unpark().is_some() {
+            self.ring_bell();
         }
     }
 
@@ -373,7 +380,7 @@ impl Poller {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn is_asleep(&self) -> bool {
-        self.doze.is_asleep()
+        self.park.is_parked_in(ParkedIn::Poller)
     }
 
     /// Ends all waits for this poller's sources, and refuses new sources.
@@ -415,15 +422,19 @@ impl Poller {
     /// ```
     pub fn counts(&self) -> PollerCounts {
         PollerCounts {
-            turns: self.tally.turns.load(Relaxed),
-            events: self.tally.events.load(Relaxed),
-            spurious: self.tally.spurious.load(Relaxed),
-            served: self.tally.served.load(Relaxed),
+            turns: self.counters.turns.load(Relaxed),
+            events: self.counters.events.load(Relaxed),
+            spurious: self.counters.spurious.load(Relaxed),
+            served: self.counters.served.load(Relaxed),
         }
     }
 
+    pub(crate) fn park_state(&self) -> &Arc<ParkState> {
+        &self.park
+    }
+
     /// Wakes whoever waits for the selector, wherever that is.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn ring_bell(&self) {
         // The bell has one way to fail, a full counter, which mio empties.
         // Should there be another, the sleeper would sleep on: say so loudly.
         self.bell.wake().expect("the poller's bell must ring");
@@ -441,19 +452,14 @@ impl Poller {
         self.slots.close(Token(token));
     }
 
-    fn run(
-        &self,
-        mut turn: MutexGuard<'_, Turn>,
-        limit: usize,
-        timeout: Option<Duration>,
-        by: By,
-    ) -> io::Result<usize> {
-        self.wait(&mut turn, limit, timeout)?;
+    /// A turn that does not wait.
+    fn run(&self, mut turn: MutexGuard<'_, Turn>, by: TurnedBy) -> io::Result<usize> {
+        self.wait(&mut turn, self.limits.busy, Some(Duration::ZERO))?;
         Ok(self.deliver(turn, by))
     }
 
     fn wait(&self, turn: &mut Turn, limit: usize, timeout: Option<Duration>) -> io::Result<()> {
-        add(&self.tally.turns, 1);
+        add(&self.counters.turns, 1);
         match self.selector.wait(&mut turn.events, limit, timeout) {
             // A signal came: a turn may end early, with no events.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
@@ -462,10 +468,12 @@ impl Poller {
     }
 
     /// Tells the sources, then wakes those who wait (P2).
-    fn deliver(&self, mut turn: MutexGuard<'_, Turn>, by: By) -> usize {
+    fn deliver(&self, mut turn: MutexGuard<'_, Turn>, by: TurnedBy) -> usize {
         let Turn { events, wakes } = &mut *turn;
         let (mut reached, mut spurious) = (0, 0);
+        let mut bell_rang = false;
         for (token, ready) in events.iter() {
+            bell_rang |= token == BELL;
             let token = Token(token);
             let hit = self
                 .slots
@@ -477,12 +485,15 @@ impl Poller {
         if reached + spurious == 0 {
             return 0;
         }
-        add(&self.tally.events, reached);
-        add(&self.tally.spurious, spurious);
+        add(&self.counters.events, reached);
+        add(&self.counters.spurious, spurious);
         add(
-            &self.tally.served,
-            u64::from(by == By::Other && reached > 0),
+            &self.counters.served,
+            u64::from(by == TurnedBy::Other && reached > 0),
         );
+        if bell_rang && by == TurnedBy::Other && self.park.may_wait_for_bell() {
+            self.ring_bell(); // P1
+        }
         if wakes.is_empty() {
             return reached as usize;
         }

@@ -23,7 +23,7 @@ use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use crate::readiness::Slot;
-use crate::wake_list::WakeList;
+use crate::wake_list::{WakeList, contain_panic};
 use crate::{Ready, shutdown_error};
 
 /// Sources of the first page; each page is twice the one before.
@@ -112,10 +112,13 @@ impl Slots {
     pub(super) fn close(&self, token: Token) {
         let number = token.number();
         let slot = self.slot(number).expect("a token comes from `open`");
-        slot.retire();
+        let wakers = slot.retire();
         // There is room: `add_page` saw to it. So closing never allocates.
         self.free.lock().numbers.push(number);
         self.live.fetch_sub(1, Relaxed);
+        for waker in wakers {
+            contain_panic(|| drop(waker)); // foreign code: after everything else
+        }
     }
 
     /// The slot a token names; `None` only if it comes from elsewhere.

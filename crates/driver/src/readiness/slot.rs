@@ -13,7 +13,7 @@
 //! S2. A slot is retired by the owner of its source, when nobody borrows the
 //!     source any more; it then belongs to whoever keeps the free slots.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use blitzen_util::shim::Mutex;
 
@@ -72,12 +72,12 @@ impl Slot {
         self.word.open(initially).generation()
     }
 
-    /// Ends the source (S2).
-    pub(crate) fn retire(&self) {
+    /// Ends the source (S2). The wakers are the caller's to drop (S1).
+    #[must_use]
+    pub(crate) fn retire(&self) -> Vec<Waker> {
         self.word.retire();
         // After the word: an event that gets the lock later sees that it is late.
-        let wakers = self.waiters.lock().forget();
-        drop(wakers); // S1
+        self.waiters.lock().forget()
     }
 
     /// An event: adds to the readiness and gathers whom it concerns. False if
@@ -151,7 +151,7 @@ mod tests {
     use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-    use std::task::{Wake, Waker};
+    use std::task::Wake;
 
     #[derive(Default)]
     struct Count(AtomicUsize);
@@ -278,7 +278,7 @@ mod tests {
         let slot = Slot::new();
         slot.open(Ready::EMPTY);
         assert!(slot.poll(&cx, Direction::Write).is_pending());
-        slot.retire();
+        drop(slot.retire());
         drop(waker);
         assert_eq!(Arc::strong_count(&woken), 1);
     }
@@ -429,7 +429,7 @@ mod model {
                     wakes.wake_all();
                 }
             });
-            socket.slot.retire();
+            drop(socket.slot.retire());
             socket.slot.open(Ready::EMPTY);
             // The later source waits, and is not told of the earlier one's event.
             let mut wait = pin!(Wait::new(&socket.slot, Interest::READABLE));
@@ -476,7 +476,7 @@ mod model {
             let _either = socket
                 .slot
                 .poll(&Context::from_waker(&waker), Direction::Read);
-            socket.slot.retire();
+            drop(socket.slot.retire());
             drop(waker);
 
             // Whoever waits for the next source in the same place is left alone.

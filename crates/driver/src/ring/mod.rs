@@ -17,8 +17,8 @@
 //! R2. The owner enters the kernel without the lock, `entered` being set;
 //!     nobody else touches the queues while it is. A rescuer enters with the
 //!     lock, and never waits there.
-//! R3. The owner marks the doze asleep under the lock and after its last look
-//!     at the pending entries: whoever adds one later sees it asleep.
+//! R3. The owner is marked as parked here before its last look at the pending
+//!     entries, under the lock: whoever adds one later sees it parked.
 //! R4. Wakers and payloads are fired and dropped after the lock.
 //! R5. For the kernel an operation belongs to the thread that entered with it.
 //!     If that thread ends the kernel calls the operation off, with nothing
@@ -57,7 +57,8 @@ pub use op::{Op, Operation};
 pub use setup::{Flavour, Refusal, RingConfig};
 pub use socket::BufferConfig;
 
-use crate::poller::{BUSY_EVENTS, Doze};
+use crate::park::{ParkState, ParkedIn};
+use crate::poller::BUSY_EVENTS;
 use crate::wake_list::contain_panic;
 use crate::{Poller, shutdown_error};
 use completion::Completion;
@@ -106,7 +107,8 @@ const RESCUE_SPINS: u32 = 2000;
 pub struct Ring {
     port: Port,
     core: Mutex<Core>,
-    doze: Doze,
+    /// The poller's: an owner is parked in one place at a time.
+    park: Arc<ParkState>,
     poller: Arc<Poller>,
     features: Features,
     flavour: Flavour,
@@ -239,7 +241,7 @@ impl Ring {
                 watching: false,
                 shut: false,
             }),
-            doze: Doze::new(),
+            park: poller.park_state().clone(),
             poller,
             features,
             flavour: config.flavour,
@@ -351,14 +353,32 @@ impl Ring {
     /// # Errors
     /// What the kernel says of the ring itself; a signal is no error.
     pub fn turn(&self, timeout: Option<Duration>) -> io::Result<usize> {
+        if timeout == Some(Duration::ZERO) || !self.park.begin(ParkedIn::Ring) {
+            self.owner.set_current();
+            let (core, entered) = self.submit_pending(self.core.lock());
+            return self.finish_turn(core, Reaped::default(), entered);
+        }
+        self.turn_parked(timeout).1
+    }
+
+    /// A turn of an owner that has parked here. Ends the park; true if there was a
+    /// token.
+    pub(crate) fn turn_parked(&self, timeout: Option<Duration>) -> (bool, io::Result<usize>) {
+        let parked = self.park.end_on_drop();
         self.owner.set_current();
-        let core = self.core.lock();
-        let sleeps = timeout != Some(Duration::ZERO) && self.doze.begin();
         let mut reaped = Reaped::default();
-        let (mut core, entered) = match sleeps {
-            true => self.sleep(core, timeout, &mut reaped),
-            false => self.submit_pending(core),
-        };
+        let (core, entered) = self.sleep(self.core.lock(), timeout, &mut reaped);
+        let was_notified = parked.end();
+        (was_notified, self.finish_turn(core, reaped, entered))
+    }
+
+    /// Takes completions in, and does what they leave.
+    fn finish_turn(
+        &self,
+        mut core: MutexGuard<'_, Core>,
+        mut reaped: Reaped,
+        entered: io::Result<Entered>,
+    ) -> io::Result<usize> {
         self.reap_into(&mut core, &mut reaped);
         drop(core);
         let poller_has_events = reaped.poller_has_events;
@@ -370,22 +390,13 @@ impl Ring {
         }
     }
 
-    /// Sends what is pending and waits. The doze has begun, and has ended on
-    /// return.
+    /// Submits what is pending and waits.
     fn sleep<'a>(
         &'a self,
         core: MutexGuard<'a, Core>,
         timeout: Option<Duration>,
         reaped: &mut Reaped,
     ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
-        /// Whatever happens: a sleeper that is none would be rung for ever.
-        struct Awake<'a>(&'a Doze);
-        impl Drop for Awake<'_> {
-            fn drop(&mut self) {
-                self.0.end();
-            }
-        }
-        let _awake = Awake(&self.doze);
         // Everything pending has to be with the kernel before a sleep (R3).
         let (mut core, sent) = self.fill_all(core);
         if !matches!(sent, Ok(Entered::Done)) {
@@ -521,7 +532,7 @@ impl Ring {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn interrupt(&self) {
-        if self.doze.give() {
+        if self.park.unpark().is_some() {
             self.port.wake(&self.poller);
         }
     }
@@ -540,7 +551,7 @@ impl Ring {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn is_asleep(&self) -> bool {
-        self.doze.is_asleep()
+        self.park.is_parked_in(ParkedIn::Ring)
     }
 
     /// Refuses new operations, and asks the kernel to end those it has, except
@@ -629,8 +640,8 @@ impl Ring {
 
     /// An owner asleep in the kernel has to come round for what is pending.
     fn wake_sleeper(&self) {
-        // R3: asleep now, or it will see what was added under the lock.
-        if self.doze.is_asleep() {
+        // R3: parked now, or it will see what was added under the lock.
+        if self.is_asleep() {
             self.interrupt();
         }
     }

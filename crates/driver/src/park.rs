@@ -1,0 +1,349 @@
+//! Where a worker is parked, and the token that unparks it: one word, whether it
+//! sleeps on the word itself, in its poller or in its ring.
+//!
+//! ```text
+//!             unpark                        unpark: wake it there
+//!   AWAKE ─────────────► NOTIFIED ◄────────────────────────────── parked in …
+//!     ▲                     │                                          ▲
+//!     └─────────────────────┘                    AWAKE ─── begin ──────┘
+//!           begin, end
+//! ```
+//!
+//! B1. Only the owner writes where it is parked, and only over `AWAKE`. It leaves
+//!     that state again as soon as it is out of the kernel, before it wakes anybody:
+//!     whoever unparks it then makes no system call.
+//! B2. A token stays until the owner takes it, when it parks or would. Whoever gives
+//!     one to an owner that is parked wakes it. In the poller or the ring that is a
+//!     ring of the poller's bell, which the kernel keeps until it is heard: so it
+//!     does not matter whether the owner has reached the kernel yet. It may ring once
+//!     more than needed, if the owner woke by itself; never once less.
+//! B3. A thread that serves a poller for its owner may hear a bell that is not for
+//!     it: it rings again, unless the owner is awake.
+//! B4. The right place depends on what there is to wait for, which others change.
+//!     Both sides write one word and read the other's:
+//!
+//! ```text
+//!   owner:   word = place          fence   is the place still right?
+//!   others:  there is a source     fence   where is the owner parked?
+//! ```
+//!
+//! One fence is first. If the owner's, the others find it in the wrong place and
+//! unpark it; if theirs, the owner finds the source and moves.
+
+use std::time::Duration;
+
+use blitzen_util::futex::Futex;
+use blitzen_util::pad::Padded;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use blitzen_util::shim::atomic::fence;
+
+/// Where an owner is parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum ParkedIn {
+    /// On the word: nothing but a token can come.
+    Futex = 2,
+    /// In the poller: events of sources can come.
+    Poller = 3,
+    /// In the ring, which watches the poller: everything can come.
+    Ring = 4,
+}
+
+const AWAKE: u32 = 0;
+const NOTIFIED: u32 = 1;
+
+impl ParkedIn {
+    fn from_word(word: u32) -> Option<Self> {
+        [Self::Futex, Self::Poller, Self::Ring]
+            .into_iter()
+            .find(|&place| place as u32 == word)
+    }
+}
+
+/// The word between an owner and those who unpark it.
+#[derive(Debug)]
+pub(crate) struct ParkState(Padded<Futex>);
+
+impl ParkState {
+    pub(crate) fn new() -> Self {
+        Self(Padded(Futex::new(AWAKE)))
+    }
+
+    /// The owner parks: false, and the token taken, if there is one.
+    pub(crate) fn begin(&self, place: ParkedIn) -> bool {
+        let word = self.0.word();
+        let begun = word.compare_exchange(AWAKE, place as u32, Relaxed, Relaxed);
+        if begun.is_err() {
+            self.end();
+        }
+        begun.is_ok()
+    }
+
+    /// The owner parks in the place that `choose` names, which is returned once it
+    /// is settled (B4); `None`, and the token taken, if there is one.
+    pub(crate) fn begin_in(&self, choose: impl Fn() -> ParkedIn) -> Option<ParkedIn> {
+        loop {
+            let place = choose();
+            if !self.begin(place) {
+                return None;
+            }
+            fence(SeqCst); // B4
+            if choose() == place {
+                return Some(place);
+            }
+            if self.end() {
+                return None;
+            }
+        }
+    }
+
+    /// The owner is awake; true if it takes a token with it.
+    pub(crate) fn end(&self) -> bool {
+        // A swap, never a store (B2). Acquire, met by the Release in `unpark`.
+        self.0.word().swap(AWAKE, Acquire) == NOTIFIED
+    }
+
+    /// Ends the park when dropped, whatever happens: an owner that is awake must not
+    /// be woken.
+    pub(crate) fn end_on_drop(&self) -> EndPark<'_> {
+        EndPark(self)
+    }
+
+    /// Whether there is a token.
+    pub(crate) fn is_notified(&self) -> bool {
+        self.0.word().load(Relaxed) == NOTIFIED
+    }
+
+    /// Whether the owner is parked there, or just about to be.
+    pub(crate) fn is_parked_in(&self, place: ParkedIn) -> bool {
+        self.0.word().load(Relaxed) == place as u32
+    }
+
+    /// Whether the owner may be waiting for a bell, which somebody else has heard
+    /// (B3).
+    pub(crate) fn may_wait_for_bell(&self) -> bool {
+        // Relaxed: the bell was rung after the token was given, and what one hears
+        // through the kernel one has seen.
+        self.0.word().load(Relaxed) != AWAKE
+    }
+
+    /// Sleeps on the word, if the owner is parked there.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) {
+        self.0.wait(ParkedIn::Futex as u32, timeout);
+    }
+
+    /// Gives the token. Returns where the owner has to be woken, unless that was
+    /// done here.
+    #[must_use = "an owner in the kernel hears only the bell"]
+    pub(crate) fn unpark(&self) -> Option<ParkedIn> {
+        // Release, met by the Acquire in `end`: what was written before is seen
+        // after. Acquire only to keep the chain through earlier tokens.
+        let place = ParkedIn::from_word(self.0.word().swap(NOTIFIED, AcqRel))?;
+        match place {
+            ParkedIn::Futex => {
+                self.0.wake_one();
+                None
+            }
+            place => Some(place),
+        }
+    }
+
+    /// Where the owner is parked, for one that has changed what there is to wait for
+    /// (B4).
+    pub(crate) fn place_after_change(&self) -> Option<ParkedIn> {
+        fence(SeqCst); // B4
+        ParkedIn::from_word(self.0.word().load(Relaxed))
+    }
+}
+
+/// See [`ParkState::end_on_drop`].
+pub(crate) struct EndPark<'a>(&'a ParkState);
+
+impl EndPark<'_> {
+    /// Ends the park now; true if the owner takes a token with it.
+    pub(crate) fn end(self) -> bool {
+        let state = self.0;
+        std::mem::forget(self);
+        state.end()
+    }
+}
+
+impl Drop for EndPark<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::shim::atomic::AtomicUsize;
+    use blitzen_util::shim::{Arc, Condvar, Mutex, thread};
+
+    /// The kernel's part: sleeps until the bell has rung since the last time.
+    #[derive(Default)]
+    struct Bell {
+        rung: Mutex<bool>,
+        heard: Condvar,
+    }
+
+    impl Bell {
+        fn ring(&self) {
+            *self.rung.lock() = true;
+            self.heard.notify_one();
+        }
+
+        fn wait(&self) {
+            let mut rung = self.rung.lock();
+            while !*rung {
+                rung = self.heard.wait(rung);
+            }
+            *rung = false;
+        }
+
+        /// Hears the bell in passing.
+        fn take(&self) -> bool {
+            std::mem::take(&mut *self.rung.lock())
+        }
+    }
+
+    struct Worker {
+        park: ParkState,
+        bell: Bell,
+        sources: AtomicUsize,
+        queue: AtomicUsize,
+    }
+
+    impl Worker {
+        fn new(sources: usize) -> Arc<Self> {
+            Arc::new(Self {
+                park: ParkState::new(),
+                bell: Bell::default(),
+                sources: AtomicUsize::new(sources),
+                queue: AtomicUsize::new(0),
+            })
+        }
+
+        fn place(&self) -> ParkedIn {
+            match self.sources.load(Relaxed) {
+                0 => ParkedIn::Futex,
+                _ => ParkedIn::Poller,
+            }
+        }
+
+        fn unpark(&self) {
+            if self.park.unpark().is_some() {
+                self.bell.ring();
+            }
+        }
+
+        fn push(&self) {
+            self.queue.fetch_add(1, Relaxed);
+            self.unpark();
+        }
+
+        /// Parks once, until something comes; the place.
+        fn park(&self) -> Option<ParkedIn> {
+            let place = self.park.begin_in(|| self.place())?;
+            match place {
+                ParkedIn::Futex => self.park.wait(None),
+                _ => self.bell.wait(),
+            }
+            self.park.end();
+            Some(place)
+        }
+    }
+
+    #[test]
+    fn a_source_that_comes_while_the_owner_parks_gets_it_into_the_poller() {
+        loom::model(|| {
+            let worker = Worker::new(0);
+            let other = thread::spawn({
+                let worker = worker.clone();
+                move || {
+                    worker.sources.fetch_add(1, Relaxed);
+                    if worker.park.place_after_change() == Some(ParkedIn::Futex) {
+                        worker.unpark();
+                    }
+                }
+            });
+            // If the change is missed, the owner sleeps on the word for ever.
+            loop {
+                let place = worker.park.begin_in(|| worker.place());
+                if place == Some(ParkedIn::Poller) {
+                    break;
+                }
+                if place.is_some() {
+                    worker.park.wait(None);
+                    worker.park.end();
+                }
+            }
+            other.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_token_is_never_lost_wherever_the_owner_is_parked() {
+        for sources in [0, 1] {
+            loom::model(move || {
+                let worker = Worker::new(sources);
+                let other = thread::spawn({
+                    let worker = worker.clone();
+                    move || worker.push()
+                });
+                // Parks at most once for nothing: the token is for it alone.
+                while worker.queue.load(Relaxed) == 0 {
+                    worker.park();
+                }
+                other.join().unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn two_tokens_and_an_owner_that_wakes_by_itself() {
+        loom::model(|| {
+            let worker = Worker::new(1);
+            let others: Vec<_> = (0..2)
+                .map(|_| {
+                    let worker = worker.clone();
+                    thread::spawn(move || worker.push())
+                })
+                .collect();
+            // A park that ends without the bell, as one by a timeout does.
+            if worker.park.begin(ParkedIn::Poller) {
+                worker.park.end();
+            }
+            while worker.queue.load(Relaxed) < 2 {
+                worker.park();
+            }
+            for other in others {
+                other.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn a_bell_that_another_thread_hears_still_reaches_the_owner() {
+        loom::model(|| {
+            let worker = Worker::new(1);
+            let pusher = thread::spawn({
+                let worker = worker.clone();
+                move || worker.push()
+            });
+            let server = thread::spawn({
+                let worker = worker.clone();
+                move || {
+                    if worker.bell.take() && worker.park.may_wait_for_bell() {
+                        worker.bell.ring(); // B3
+                    }
+                }
+            });
+            while worker.queue.load(Relaxed) == 0 {
+                worker.park();
+            }
+            pusher.join().unwrap();
+            server.join().unwrap();
+        });
+    }
+}
