@@ -176,7 +176,7 @@ fn every_operation_may_be_dropped_at_every_point() {
             for polls in 0..4 {
                 runtime.block_on(async {
                     let (mut ours, theirs) = half_pair().await;
-                    poll_a_few(operation(&mut ours), polls).await;
+                    poll_a_few(polls, operation(&mut ours)).await;
                     // The stream is still good for reading.
                     std::io::Write::write_all(&mut &theirs, b"hello").unwrap();
                     let mut bytes = [0; 5];

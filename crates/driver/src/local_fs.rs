@@ -278,7 +278,7 @@ fn open(path: &CStr, flags: i32, mode: libc::mode_t) -> io::Result<OwnedFd> {
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
-    use crate::scratch::Place;
+    use crate::scratch::TempPath;
 
     #[test]
     fn the_directory_of_a_path() {
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_file_is_created_or_opened_and_nothing_is_opened_that_is_no_file() {
-        let place = Place::new("regular");
+        let place = TempPath::new("regular");
         let creating = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
         let missing = done(open_regular(&place.c(), libc::O_WRONLY, 0)).unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_named_pipe_is_left_alone_whatever_is_asked() {
-        let place = Place::new("soon-fifo");
+        let place = TempPath::new("soon-fifo");
         // SAFETY: a path that ends with a zero.
         assert_eq!(unsafe { libc::mkfifo(place.c().as_ptr(), 0o600) }, 0);
         for flags in [

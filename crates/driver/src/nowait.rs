@@ -304,12 +304,12 @@ pub(crate) fn statx(dir: i32, path: &CStr, flags: i32) -> io::Result<libc::statx
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
-    use crate::scratch::Place;
+    use crate::scratch::TempPath;
     use std::io::{Read, Seek, Write};
 
     #[test]
     fn a_cached_file_is_opened_as_asked() {
-        let place = Place::new("open");
+        let place = TempPath::new("open");
         std::fs::write(&place.0, b"hello").unwrap();
         let flags = libc::O_WRONLY | libc::O_APPEND;
         let NoWait::Done(opened) = open_cached(&place.c(), flags) else {
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_path_that_names_nothing_is_told_so() {
-        let place = Place::new("missing");
+        let place = TempPath::new("missing");
         assert!(std::fs::metadata(&place.0).is_err()); // now it is known
         if let NoWait::Done(opened) = open_cached(&place.c(), libc::O_RDONLY) {
             assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::NotFound);
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_named_pipe_is_never_opened_here() {
-        let place = Place::new("fifo");
+        let place = TempPath::new("fifo");
         // SAFETY: a path that ends with a zero.
         assert_eq!(unsafe { libc::mkfifo(place.c().as_ptr(), 0o600) }, 0);
         // It would wait for a writer, and this test with it.
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_read_without_an_offset_moves_the_file_and_one_with_does_not() {
-        let place = Place::new("moves");
+        let place = TempPath::new("moves");
         std::fs::write(&place.0, b"hello").unwrap();
         let mut file = std::fs::File::open(&place.0).unwrap();
         let mut room = [MaybeUninit::uninit(); 2];

@@ -13,12 +13,12 @@
 //!     that state again as soon as it is out of the kernel, before it wakes anybody:
 //!     whoever unparks it then makes no system call.
 //! B2. A token stays until the owner takes it, when it parks or would. Whoever gives
-//!     one to an owner that is parked wakes it. In the poller or the ring that is a
-//!     ring of the poller's bell, which the kernel keeps until it is heard: so it
-//!     does not matter whether the owner has reached the kernel yet. It may ring once
-//!     more than needed, if the owner woke by itself; never once less.
-//! B3. A thread that serves a poller for its owner may hear a bell that is not for
-//!     it: it rings again, unless the owner is awake.
+//!     one to an owner that is parked wakes it. In the poller or the ring that is an
+//!     event of the poller's waker, which the kernel keeps until somebody takes it: so
+//!     it does not matter whether the owner has reached the kernel yet. There may be
+//!     one event too many, if the owner woke by itself; never one too few.
+//! B3. A thread that serves a poller for its owner may take an event of the waker that
+//!     is not for it: it wakes again, unless the owner is awake.
 //! B4. The right place depends on what there is to wait for, which others change.
 //!     Both sides write one word and read the other's:
 //!
@@ -119,10 +119,10 @@ impl ParkState {
         self.0.word().load(Relaxed) == place as u32
     }
 
-    /// Whether the owner may be waiting for a bell, which somebody else has heard
-    /// (B3).
-    pub(crate) fn may_wait_for_bell(&self) -> bool {
-        // Relaxed: the bell was rung after the token was given, and what one hears
+    /// Whether the owner may be waiting for an event of the waker, which somebody else
+    /// has taken (B3).
+    pub(crate) fn may_wait_for_waker(&self) -> bool {
+        // Relaxed: the event was made after the token was given, and what one learns
         // through the kernel one has seen.
         self.0.word().load(Relaxed) != AWAKE
     }
@@ -134,7 +134,7 @@ impl ParkState {
 
     /// Gives the token. Returns where the owner has to be woken, unless that was
     /// done here.
-    #[must_use = "an owner in the kernel hears only the bell"]
+    #[must_use = "an owner in the kernel waits for the poller's waker"]
     pub(crate) fn unpark(&self) -> Option<ParkedIn> {
         // Release, met by the Acquire in `end`: what was written before is seen
         // after. Acquire only to keep the chain through earlier tokens.
@@ -180,14 +180,14 @@ mod model {
     use blitzen_util::shim::atomic::AtomicUsize;
     use blitzen_util::shim::{Arc, Condvar, Mutex, thread};
 
-    /// The kernel's part: sleeps until the bell has rung since the last time.
+    /// The kernel's part: sleeps until there was an event since the last time.
     #[derive(Default)]
-    struct Bell {
+    struct Wakeup {
         rung: Mutex<bool>,
         heard: Condvar,
     }
 
-    impl Bell {
+    impl Wakeup {
         fn ring(&self) {
             *self.rung.lock() = true;
             self.heard.notify_one();
@@ -201,7 +201,7 @@ mod model {
             *rung = false;
         }
 
-        /// Hears the bell in passing.
+        /// Takes the event in passing.
         fn take(&self) -> bool {
             std::mem::take(&mut *self.rung.lock())
         }
@@ -209,7 +209,7 @@ mod model {
 
     struct Worker {
         park: ParkState,
-        bell: Bell,
+        wakeup: Wakeup,
         sources: AtomicUsize,
         queue: AtomicUsize,
     }
@@ -218,7 +218,7 @@ mod model {
         fn new(sources: usize) -> Arc<Self> {
             Arc::new(Self {
                 park: ParkState::new(),
-                bell: Bell::default(),
+                wakeup: Wakeup::default(),
                 sources: AtomicUsize::new(sources),
                 queue: AtomicUsize::new(0),
             })
@@ -233,7 +233,7 @@ mod model {
 
         fn unpark(&self) {
             if self.park.unpark().is_some() {
-                self.bell.ring();
+                self.waker.ring();
             }
         }
 
@@ -247,7 +247,7 @@ mod model {
             let place = self.park.begin_in(|| self.place())?;
             match place {
                 ParkedIn::Futex => self.park.wait(None),
-                _ => self.bell.wait(),
+                _ => self.waker.wait(),
             }
             self.park.end();
             Some(place)
@@ -310,7 +310,7 @@ mod model {
                     thread::spawn(move || worker.push())
                 })
                 .collect();
-            // A park that ends without the bell, as one by a timeout does.
+            // A park that ends without an event, as one by a timeout does.
             if worker.park.begin(ParkedIn::Poller) {
                 worker.park.end();
             }
@@ -324,7 +324,7 @@ mod model {
     }
 
     #[test]
-    fn a_bell_that_another_thread_hears_still_reaches_the_owner() {
+    fn an_event_that_another_thread_takes_still_reaches_the_owner() {
         loom::model(|| {
             let worker = Worker::new(1);
             let pusher = thread::spawn({
@@ -334,8 +334,8 @@ mod model {
             let server = thread::spawn({
                 let worker = worker.clone();
                 move || {
-                    if worker.bell.take() && worker.park.may_wait_for_bell() {
-                        worker.bell.ring(); // B3
+                    if worker.wakeup.take() && worker.park.may_wait_for_waker() {
+                        worker.wakeup.ring(); // B3
                     }
                 }
             });

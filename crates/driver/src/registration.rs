@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use blitzen_util::coop;
 use mio::event::Source;
 
-use crate::readiness::{Direction, ReadyEvent, Slot, Unwatched, Wait};
+use crate::readiness::{Direction, ReadyEvent, SourceSlot, Unwatched, Wait};
 use crate::{Interest, Poller, Ready, shutdown_error};
 
 /// Whether the selector reports a change once. Then a transfer that is shorter
@@ -71,7 +71,7 @@ const REPORTS_CHANGES: bool = cfg!(any(
 #[derive(Debug)]
 pub struct Registration {
     poller: Arc<Poller>,
-    slot: NonNull<Slot>,
+    slot: NonNull<SourceSlot>,
     token: usize,
     unwatched: Unwatched,
 }
@@ -83,7 +83,7 @@ unsafe impl Send for Registration {}
 unsafe impl Sync for Registration {}
 
 impl Registration {
-    pub(crate) fn new(poller: Arc<Poller>, slot: NonNull<Slot>, token: usize) -> Self {
+    pub(crate) fn new(poller: Arc<Poller>, slot: NonNull<SourceSlot>, token: usize) -> Self {
         Self {
             poller,
             slot,
@@ -99,7 +99,7 @@ impl Registration {
     }
 
     #[inline(always)]
-    fn slot(&self) -> &Slot {
+    fn slot(&self) -> &SourceSlot {
         // SAFETY: G1.
         unsafe { self.slot.as_ref() }
     }

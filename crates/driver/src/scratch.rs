@@ -4,9 +4,9 @@ use std::ffi::CString;
 use std::path::PathBuf;
 
 /// A path where there is nothing yet, and nothing any more afterwards.
-pub(crate) struct Place(pub(crate) PathBuf);
+pub(crate) struct TempPath(pub(crate) PathBuf);
 
-impl Place {
+impl TempPath {
     pub(crate) fn new(name: &str) -> Self {
         let name = format!("blitzen-driver-{}-{name}", std::process::id());
         Self(std::env::temp_dir().join(name))
@@ -17,7 +17,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TempPath {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use blitzen_driver::ring::socket::{Left, Leftover, OnRing, RingStream};
+use blitzen_driver::ring::socket::{DrainStep, LeftRing, OnRing, RingStream};
 use blitzen_driver::ring::{BufferConfig, Memory, Ring, RingConfig};
 use blitzen_driver::{Poller, is_shutdown_error};
 use blitzen_util::rng::Rng;
@@ -731,23 +731,23 @@ fn a_stream_that_leaves_its_ring_leaves_no_byte_behind() {
         // What was brought is here, and everything else where others find it.
         let mut bytes = Vec::new();
         if is_brought {
-            assert_eq!(stream.has_leftover(), Some(true));
+            assert_eq!(stream.has_undrained(), Some(true));
             assert!(matches!(
-                stream.peek_leftover(&mut room[..2]),
-                Leftover::Bytes(2)
+                stream.drain_peek(&mut room[..2]),
+                DrainStep::Bytes(2)
             ));
-            while let Leftover::Bytes(count) = stream.read_leftover(&mut room[..2]) {
+            while let DrainStep::Bytes(count) = stream.drain_read(&mut room[..2]) {
                 bytes.extend(initialised(&room[..count]));
             }
         }
-        assert_eq!(stream.has_leftover(), Some(false));
+        assert_eq!(stream.has_undrained(), Some(false));
         assert!(matches!(
             stream.poll_read(&mut cx, &mut room),
-            Poll::Ready(Err(Left))
+            Poll::Ready(Err(LeftRing))
         ));
         assert!(matches!(
             stream.poll_write(&mut cx, &[]),
-            Poll::Ready(Err(Left))
+            Poll::Ready(Err(LeftRing))
         ));
         let mut rest = [0; 8];
         let count = (&*ours).read(&mut rest).unwrap();
@@ -772,7 +772,7 @@ fn whoever_waits_is_woken_when_the_stream_leaves() {
     assert!(woken.0.load(SeqCst));
     assert!(matches!(
         ours.poll_read(&mut cx, &mut room),
-        Poll::Ready(Err(Left))
+        Poll::Ready(Err(LeftRing))
     ));
     settle(&ring);
 }
@@ -788,7 +788,7 @@ fn what_was_taken_over_is_out_when_the_stream_has_left() {
     let mut bytes = [0; 9];
     theirs.read_exact(&mut bytes).unwrap();
     assert_eq!(&bytes, b"all of it");
-    assert!(matches!(ours.send_leftover(), Leftover::Nothing));
+    assert!(matches!(ours.drain_send(), DrainStep::Done));
 }
 
 #[test]

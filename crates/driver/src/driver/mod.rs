@@ -304,11 +304,11 @@ impl Driver {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn interrupt(&self) {
-        // In the poller or the ring it hears the poller's bell.
+        // In the poller or the ring it waits for the poller's waker.
         if self.park.unpark().is_some()
             && let Some(poller) = self.poller.get()
         {
-            poller.ring_bell();
+            poller.wake_selector();
         }
     }
 

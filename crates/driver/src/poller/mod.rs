@@ -12,7 +12,7 @@
 //! in a slot's word, so it does not matter who carries them there.
 //!
 //! P1. Whoever asks the kernel for events holds the turn's lock. A thread that does
-//!     so for the owner, and hears a bell, rings it again (`park.rs`, B3).
+//!     so for the owner, and finds the waker's event, wakes again (`park.rs`, B3).
 //! P2. Wakers are fired after the lock: they run foreign code, which may drop
 //!     sources, register new ones, or turn this poller.
 //! P3. A turn takes in a bounded number of events. What is left stays in the
@@ -30,7 +30,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::{Mutex, MutexGuard};
 use mio::event::Source;
 
-use slots::{Slots, Token};
+use slots::{SourceSlots, SourceToken};
 pub use wait::Stream;
 use wait::{Events, Selector};
 
@@ -38,8 +38,8 @@ use crate::park::{ParkState, ParkedIn};
 use crate::wake_list::WakeList;
 use crate::{Interest, Ready, Registration};
 
-/// The bell's token. No slot has it: see [`slots`].
-const BELL: usize = usize::MAX;
+/// The waker's token. No slot has it: see [`slots`].
+const WAKER_TOKEN: usize = usize::MAX;
 
 /// The most events a turn takes in when its worker has other work, unless the
 /// limit for idle turns is lower: about 10 µs' worth.
@@ -74,8 +74,8 @@ pub struct Poller {
     selector: Selector,
     turn: Mutex<Turn>,
     park: Arc<ParkState>,
-    bell: mio::Waker,
-    slots: Slots,
+    waker: mio::Waker,
+    slots: SourceSlots,
     limits: Limits,
     counters: Counters,
 }
@@ -118,7 +118,7 @@ pub struct PollerCounts {
     pub turns: u64,
     /// Events that reached a source.
     pub events: u64,
-    /// Events that reached nobody: the source was gone, or the bell rang for
+    /// Events that reached nobody: the source was gone, or the waker was used for
     /// an owner that had woken by itself.
     pub spurious: u64,
     /// Turns made by somebody else than the owner that brought events.
@@ -183,15 +183,15 @@ impl Poller {
             "a turn must take in at least one event"
         );
         let selector = Selector::new()?;
-        let bell = mio::Waker::new(selector.registry(), mio::Token(BELL))?;
+        let waker = mio::Waker::new(selector.registry(), mio::Token(WAKER_TOKEN))?;
         Ok(Self {
             turn: Mutex::new(Turn {
                 events: Events::with_limits(busy, idle),
                 wakes: WakeList::default(),
             }),
             park,
-            bell,
-            slots: Slots::new(),
+            waker,
+            slots: SourceSlots::new(),
             limits: Limits { idle, busy },
             counters: Counters {
                 turns: AtomicU64::new(0),
@@ -368,7 +368,7 @@ impl Poller {
     /// ```
     pub fn interrupt(&self) {
         if self.park.unpark().is_some() {
-            self.ring_bell();
+            self.wake_selector();
         }
     }
 
@@ -434,10 +434,10 @@ impl Poller {
     }
 
     /// Wakes whoever waits for the selector, wherever that is.
-    pub(crate) fn ring_bell(&self) {
-        // The bell has one way to fail, a full counter, which mio empties.
+    pub(crate) fn wake_selector(&self) {
+        // The waker has one way to fail, a full counter, which mio empties.
         // Should there be another, the sleeper would sleep on: say so loudly.
-        self.bell.wake().expect("the poller's bell must ring");
+        self.waker.wake().expect("the poller's waker must work");
     }
 
     pub(crate) fn deregister(&self, source: &mut impl Source) -> io::Result<()> {
@@ -449,7 +449,7 @@ impl Poller {
     }
 
     pub(crate) fn close(&self, token: usize) {
-        self.slots.close(Token(token));
+        self.slots.close(SourceToken(token));
     }
 
     /// A turn that does not wait.
@@ -471,10 +471,10 @@ impl Poller {
     fn deliver(&self, mut turn: MutexGuard<'_, Turn>, by: TurnedBy) -> usize {
         let Turn { events, wakes } = &mut *turn;
         let (mut reached, mut spurious) = (0, 0);
-        let mut bell_rang = false;
+        let mut was_woken = false;
         for (token, ready) in events.iter() {
-            bell_rang |= token == BELL;
-            let token = Token(token);
+            was_woken |= token == WAKER_TOKEN;
+            let token = SourceToken(token);
             let hit = self
                 .slots
                 .get(token)
@@ -491,8 +491,8 @@ impl Poller {
             &self.counters.served,
             u64::from(by == TurnedBy::Other && reached > 0),
         );
-        if bell_rang && by == TurnedBy::Other && self.park.may_wait_for_bell() {
-            self.ring_bell(); // P1
+        if was_woken && by == TurnedBy::Other && self.park.may_wait_for_waker() {
+            self.wake_selector(); // P1
         }
         if wakes.is_empty() {
             return reached as usize;

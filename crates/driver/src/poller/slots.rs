@@ -22,7 +22,7 @@ use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
-use crate::readiness::Slot;
+use crate::readiness::SourceSlot;
 use crate::wake_list::{WakeList, contain_panic};
 use crate::{Ready, shutdown_error};
 
@@ -43,9 +43,9 @@ const MOST: usize = (1 << NUMBER_BITS) - 1;
 
 /// What the kernel gets to keep of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Token(pub(super) usize);
+pub(super) struct SourceToken(pub(super) usize);
 
-impl Token {
+impl SourceToken {
     fn new(number: usize, generation: u32) -> Self {
         Self(number | (generation as usize) << NUMBER_BITS)
     }
@@ -62,8 +62,8 @@ impl Token {
 
 /// All slots of one poller.
 #[derive(Debug)]
-pub(super) struct Slots {
-    pages: [OnceLock<Box<[Slot]>>; PAGES],
+pub(super) struct SourceSlots {
+    pages: [OnceLock<Box<[SourceSlot]>>; PAGES],
     free: Mutex<Free>,
     live: AtomicUsize,
 }
@@ -76,7 +76,7 @@ struct Free {
     shut: bool,
 }
 
-impl Slots {
+impl SourceSlots {
     pub(super) fn new() -> Self {
         Self {
             pages: [const { OnceLock::new() }; PAGES],
@@ -92,7 +92,7 @@ impl Slots {
     }
 
     /// Opens a slot for a new source.
-    pub(super) fn open(&self, initially: Ready) -> io::Result<(&Slot, Token)> {
+    pub(super) fn open(&self, initially: Ready) -> io::Result<(&SourceSlot, SourceToken)> {
         let mut free = self.free.lock();
         if free.shut {
             return Err(shutdown_error()); // N2
@@ -105,11 +105,11 @@ impl Slots {
         // Under the lock: `shut` comes before, and was seen, or sweeps later.
         let generation = slot.open(initially);
         self.live.fetch_add(1, Relaxed);
-        Ok((slot, Token::new(number, generation)))
+        Ok((slot, SourceToken::new(number, generation)))
     }
 
     /// Takes back a slot whose source is gone.
-    pub(super) fn close(&self, token: Token) {
+    pub(super) fn close(&self, token: SourceToken) {
         let number = token.number();
         let slot = self.slot(number).expect("a token comes from `open`");
         let wakers = slot.retire();
@@ -122,7 +122,7 @@ impl Slots {
     }
 
     /// The slot a token names; `None` only if it comes from elsewhere.
-    pub(super) fn get(&self, token: Token) -> Option<&Slot> {
+    pub(super) fn get(&self, token: SourceToken) -> Option<&SourceSlot> {
         self.slot(token.number())
     }
 
@@ -146,7 +146,7 @@ impl Slots {
         if start >= end || page >= PAGES {
             return Err(io::Error::other("too many sources on one poller"));
         }
-        let make = |numbers: Range<usize>| numbers.map(|_| Slot::new()).collect();
+        let make = |numbers: Range<usize>| numbers.map(|_| SourceSlot::new()).collect();
         self.pages[page].get_or_init(|| make(start..end));
         // Room for every number there is, so that `close` never allocates.
         free.numbers.reserve(end);
@@ -155,7 +155,7 @@ impl Slots {
         Ok(())
     }
 
-    fn slot(&self, number: usize) -> Option<&Slot> {
+    fn slot(&self, number: usize) -> Option<&SourceSlot> {
         let (page, within) = place(number);
         self.pages.get(page)?.get()?.get(within)
     }
@@ -191,13 +191,13 @@ mod tests {
 
     #[test]
     fn a_token_names_one_source_of_its_slot() {
-        let slots = Slots::new();
+        let slots = SourceSlots::new();
         let (_, first) = slots.open(Ready::EMPTY).unwrap();
         slots.close(first);
         let (_, second) = slots.open(Ready::EMPTY).unwrap();
         assert_eq!(first.number(), second.number());
         assert_ne!(first, second);
-        let post = |token: Token| {
+        let post = |token: SourceToken| {
             let slot = slots.get(token).unwrap();
             let mut wakes = WakeList::default();
             slot.post(
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn slots_are_used_again_and_counted() {
-        let slots = Slots::new();
+        let slots = SourceSlots::new();
         for _ in 0..3 {
             let tokens: Vec<_> = (0..1000)
                 .map(|_| slots.open(Ready::EMPTY).unwrap().1)
@@ -228,14 +228,14 @@ mod tests {
 
     #[test]
     fn a_number_from_nowhere_finds_nothing() {
-        let slots = Slots::new();
-        assert!(slots.get(Token(5)).is_none());
-        assert!(slots.get(Token(usize::MAX)).is_none());
+        let slots = SourceSlots::new();
+        assert!(slots.get(SourceToken(5)).is_none());
+        assert!(slots.get(SourceToken(usize::MAX)).is_none());
     }
 
     #[test]
     fn no_source_is_taken_in_after_the_end() {
-        let slots = Slots::new();
+        let slots = SourceSlots::new();
         let (slot, token) = slots.open(Ready::EMPTY).unwrap();
         slots.shut(&mut WakeList::default());
         assert!(slot.now(Ready::ALL).is_shutdown());

@@ -12,7 +12,7 @@ mod unwatched;
 mod waiter;
 mod word;
 
-pub(crate) use slot::{Direction, Slot};
+pub(crate) use slot::{Direction, SourceSlot};
 pub(crate) use unwatched::Unwatched;
 pub(crate) use waiter::Wait;
 pub use word::ReadyEvent;

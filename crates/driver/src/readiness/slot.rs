@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 use blitzen_util::shim::Mutex;
 
 use super::waiter::Waiters;
-use super::word::{ReadyEvent, Word};
+use super::word::{ReadinessWord, ReadyEvent};
 use crate::Ready;
 use crate::wake_list::WakeList;
 
@@ -43,23 +43,23 @@ impl Direction {
 /// tasks.
 #[derive(Debug)]
 #[cfg_attr(not(blitzen_loom), repr(align(64)))]
-pub(crate) struct Slot {
-    word: Word,
+pub(crate) struct SourceSlot {
+    word: ReadinessWord,
     waiters: Mutex<Waiters>,
 }
 
 #[cfg(all(not(blitzen_loom), target_os = "linux", target_pointer_width = "64"))]
-const _: () = assert!(size_of::<Slot>() == 64);
+const _: () = assert!(size_of::<SourceSlot>() == 64);
 
-impl Slot {
+impl SourceSlot {
     pub(crate) fn new() -> Self {
         Self {
-            word: Word::new(),
+            word: ReadinessWord::new(),
             waiters: Mutex::new(Waiters::default()),
         }
     }
 
-    pub(super) fn word(&self) -> &Word {
+    pub(super) fn word(&self) -> &ReadinessWord {
         &self.word
     }
 
@@ -97,14 +97,14 @@ impl Slot {
         if self.word.load().generation() != posted.generation() {
             return false;
         }
-        waiters.tell(ready, posted, wakes);
+        waiters.notify(ready, posted, wakes);
         true
     }
 
     /// Ends all waits, present and future, with the news that the driver is gone.
     pub(crate) fn shut(&self, wakes: &mut WakeList) {
         let shut = self.word.shut();
-        self.waiters.lock().tell(Ready::ALL, shut, wakes);
+        self.waiters.lock().notify(Ready::ALL, shut, wakes);
     }
 
     /// What is known now.
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    fn post(slot: &Slot, ready: Ready) {
+    fn post(slot: &SourceSlot, ready: Ready) {
         let mut wakes = WakeList::default();
         assert!(slot.post(|_| true, ready, &mut wakes));
         wakes.wake_all();
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn an_event_wakes_those_it_concerns_and_nobody_else() {
-        let slot = Slot::new();
+        let slot = SourceSlot::new();
         slot.open(Ready::EMPTY);
         let (reads, reader) = Count::new();
         let (writes, writer) = Count::new();
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn only_the_last_waker_of_a_direction_counts() {
-        let slot = Slot::new();
+        let slot = SourceSlot::new();
         slot.open(Ready::EMPTY);
         let (first, first_waker) = Count::new();
         let (last, last_waker) = Count::new();
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn every_future_is_told_even_if_another_clears_first() {
-        let slot = Slot::new();
+        let slot = SourceSlot::new();
         slot.open(Ready::EMPTY);
         let (woken, waker) = Count::new();
         let mut cx = Context::from_waker(&waker);
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_future_that_was_dropped_is_not_woken() {
-        let slot = Slot::new();
+        let slot = SourceSlot::new();
         slot.open(Ready::EMPTY);
         let (woken, waker) = Count::new();
         let mut cx = Context::from_waker(&waker);
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn shutting_ends_every_wait_and_retiring_drops_every_waker() {
-        let slot = Slot::new();
+        let slot = SourceSlot::new();
         slot.open(Ready::EMPTY);
         let (woken, waker) = Count::new();
         let mut cx = Context::from_waker(&waker);
@@ -275,7 +275,7 @@ mod tests {
         let answer = wait.as_mut().poll(&mut cx);
         assert!(matches!(answer, Poll::Ready(event) if event.is_shutdown()));
 
-        let slot = Slot::new();
+        let slot = SourceSlot::new();
         slot.open(Ready::EMPTY);
         assert!(slot.poll(&cx, Direction::Write).is_pending());
         drop(slot.retire());
@@ -297,14 +297,14 @@ mod model {
 
     /// A slot and the kernel's side of it: bytes that wait to be read.
     struct Socket {
-        slot: Slot,
+        slot: SourceSlot,
         bytes: AtomicUsize,
     }
 
     impl Socket {
         fn new() -> Arc<Self> {
             let socket = Self {
-                slot: Slot::new(),
+                slot: SourceSlot::new(),
                 bytes: AtomicUsize::new(0),
             };
             socket.slot.open(Ready::EMPTY);
@@ -515,7 +515,7 @@ mod model {
         });
     }
 
-    impl Slot {
+    impl SourceSlot {
         fn now_generation(&self) -> u32 {
             self.word.load().generation()
         }

@@ -13,7 +13,7 @@ use std::io;
 use blitzen_util::shim::atomic::AtomicI32;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
-use super::Slot;
+use super::SourceSlot;
 use super::word::ReadyEvent;
 use crate::Ready;
 use crate::wake_list::WakeList;
@@ -35,7 +35,7 @@ impl Unwatched {
     #[inline]
     pub(crate) fn clear(
         &self,
-        slot: &Slot,
+        slot: &SourceSlot,
         event: ReadyEvent,
         watch: impl FnOnce(i32) -> io::Result<()>,
     ) -> io::Result<()> {
@@ -49,7 +49,7 @@ impl Unwatched {
     #[cold]
     fn settle_writes(
         &self,
-        slot: &Slot,
+        slot: &SourceSlot,
         watch: impl FnOnce(i32) -> io::Result<()>,
     ) -> io::Result<()> {
         // Relaxed: who finds it taken may clear and wait at once. The event that
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn writes_are_watched_once_and_for_writes_only() {
-        let slot = Slot::new();
+        let slot = SourceSlot::new();
         slot.open(Ready::READABLE | Ready::WRITABLE);
         let unwatched = Unwatched::new(Some(7));
         let mut watched = Vec::new();
@@ -114,7 +114,7 @@ mod model {
     }
 
     struct Stream {
-        slot: Slot,
+        slot: SourceSlot,
         unwatched: Unwatched,
         kernel: Mutex<Kernel>,
     }
@@ -122,7 +122,7 @@ mod model {
     impl Stream {
         /// A stream that counts as writable, and is full.
         fn new() -> Arc<Self> {
-            let slot = Slot::new();
+            let slot = SourceSlot::new();
             slot.open(Ready::WRITABLE);
             Arc::new(Self {
                 slot,

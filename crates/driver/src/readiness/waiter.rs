@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            queue                    an event that matters
-//!   Idle ───────────► Queued(waker) ────────────────────────► Told(event)
+//!   Idle ───────────► Queued(waker) ────────────────────────► Notified(event)
 //!    ▲                     │                                      │
 //!    └─────────────────────┴──────────────────────────────────────┘
 //!              the future is dropped, or has its answer
@@ -24,7 +24,7 @@ use std::task::{Context, Poll, Waker};
 use blitzen_util::list::{Linked, Links, List};
 use blitzen_util::shim::cell::UnsafeCell;
 
-use super::slot::{Direction, Slot};
+use super::slot::{Direction, SourceSlot};
 use super::word::{ReadyEvent, Snapshot};
 use crate::wake_list::WakeList;
 use crate::{Interest, Ready};
@@ -41,7 +41,7 @@ pub(super) struct Waiter {
 enum State {
     Idle,
     Queued(Waker),
-    Told(ReadyEvent),
+    Notified(ReadyEvent),
 }
 
 // SAFETY: the links and the state are touched under the slot's lock (Q1), and
@@ -90,7 +90,7 @@ impl Waiters {
     }
 
     /// Gathers those to whom `ready` matters; `now` is the word it made.
-    pub(super) fn tell(&mut self, ready: Ready, now: Snapshot, wakes: &mut WakeList) {
+    pub(super) fn notify(&mut self, ready: Ready, now: Snapshot, wakes: &mut WakeList) {
         for direction in [Direction::Read, Direction::Write] {
             if !(ready & direction.mask()).is_empty()
                 && let Some(waker) = self.of(direction).take()
@@ -111,7 +111,7 @@ impl Waiters {
             }
             let event = now.event(waiter.mask).with_ready(news);
             // SAFETY: Q1, the caller holds the lock.
-            if let State::Queued(waker) = unsafe { waiter.become_(State::Told(event)) } {
+            if let State::Queued(waker) = unsafe { waiter.become_(State::Notified(event)) } {
                 wakes.push(waker);
             }
         }
@@ -141,7 +141,7 @@ impl Waiters {
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub(crate) struct Wait<'a> {
-    slot: &'a Slot,
+    slot: &'a SourceSlot,
     waiter: Waiter,
     /// Whether the waiter is not `Idle`; the future's own.
     shared: Cell<bool>,
@@ -152,7 +152,7 @@ pub(crate) struct Wait<'a> {
 unsafe impl Sync for Wait<'_> {}
 
 impl<'a> Wait<'a> {
-    pub(crate) fn new(slot: &'a Slot, interest: Interest) -> Self {
+    pub(crate) fn new(slot: &'a SourceSlot, interest: Interest) -> Self {
         Self {
             slot,
             waiter: Waiter {
@@ -190,7 +190,7 @@ impl<'a> Wait<'a> {
         // SAFETY: Q1, we hold the lock.
         let before = unsafe { self.waiter.become_(State::Idle) };
         let answer = match &before {
-            State::Told(event) => {
+            State::Notified(event) => {
                 self.shared.set(false);
                 Poll::Ready(*event)
             }

@@ -129,9 +129,9 @@ impl Snapshot {
 
 /// The atomic word.
 #[derive(Debug)]
-pub(crate) struct Word(AtomicU64);
+pub(crate) struct ReadinessWord(AtomicU64);
 
-impl Word {
+impl ReadinessWord {
     pub(crate) fn new() -> Self {
         Self(AtomicU64::new(0))
     }
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_clear_leaves_what_came_after_the_look() {
-        let word = Word::new();
+        let word = ReadinessWord::new();
         word.open(Ready::EMPTY);
         word.post(any, Ready::READABLE);
         let seen = word.load().event(Ready::READABLE);
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_clear_takes_only_what_it_names() {
-        let word = Word::new();
+        let word = ReadinessWord::new();
         word.open(Ready::READABLE | Ready::WRITABLE);
         word.clear(word.load().event(Ready::READABLE));
         assert_eq!(word.load().ready(), Ready::WRITABLE);
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn the_tick_wraps_without_touching_its_neighbours() {
         let last_tick = TICK.set(0, TICK.max());
-        let word = Word(AtomicU64::new(GENERATION.set(last_tick, 7)));
+        let word = ReadinessWord(AtomicU64::new(GENERATION.set(last_tick, 7)));
         let generation = word.open(Ready::EMPTY).generation();
         word.post(any, Ready::WRITABLE);
         let now = word.load();
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn an_event_of_an_earlier_generation_changes_nothing() {
-        let word = Word::new();
+        let word = ReadinessWord::new();
         let old = word.open(Ready::EMPTY).generation();
         word.retire();
         let new = word.open(Ready::EMPTY).generation();
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn nothing_but_retiring_changes_a_word_that_is_shut() {
-        let word = Word::new();
+        let word = ReadinessWord::new();
         word.open(Ready::EMPTY);
         word.shut();
         let seen = word.load().event(Ready::ALL);

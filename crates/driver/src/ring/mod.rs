@@ -9,7 +9,7 @@
 //! Any thread may submit, drop or poll an operation. The owner turns the ring:
 //! it moves what is pending into the submission queue, enters the kernel, and
 //! takes in what came back. While it sleeps in here the ring watches its poller
-//! as well, whose bell wakes it. If the owner is stuck elsewhere, any thread
+//! as well, whose waker wakes it. If the owner is stuck elsewhere, any thread
 //! can do all that for it, except to sleep.
 //!
 //! R1. The lock guards the slab, the sockets, the pending entries and both
@@ -65,7 +65,7 @@ use completion::Completion;
 use op::Abandoned;
 use port::{Port, REAPED_AT_ONCE};
 use setup::Features;
-use slab::{AbandonedPayload, Ended, OnDrop, Slab, Token};
+use slab::{AbandonedPayload, Ended, OnDrop, OpToken, Slab};
 use socket::{Deferred, Table, cancel_entry};
 use user_data::UserData;
 
@@ -294,7 +294,7 @@ impl Ring {
     }
 
     /// Queues a request for the owner's next turn.
-    fn ask(&self, entry: Entry) -> Token {
+    fn ask(&self, entry: Entry) -> OpToken {
         let mut core = self.core.lock();
         let token = match core.shut {
             false => {
@@ -470,7 +470,7 @@ impl Ring {
             return Ok(0);
         };
         if core.entered {
-            return Ok(0); // R2; and whoever sleeps here would miss its bell
+            return Ok(0); // R2
         }
         if self.flavour == Flavour::Shared {
             self.submit_for_owner(&mut core)?;
@@ -601,7 +601,7 @@ impl Ring {
     }
 
     /// The result of an operation, or a wake when there is one.
-    fn poll_op(&self, token: Token, cx: &Context<'_>) -> Poll<io::Result<u32>> {
+    fn poll_op(&self, token: OpToken, cx: &Context<'_>) -> Poll<io::Result<u32>> {
         let waker = cx.waker().clone(); // R4: foreign code
         let mut core = self.core.lock();
         let answer = core.slab.poll(token, waker);
@@ -616,7 +616,7 @@ impl Ring {
 
     /// The future of an operation is dropped; with `detached` the operation goes on
     /// to its end.
-    fn abandon<T: Operation>(&self, token: Token, payload: T, detached: bool) {
+    fn abandon<T: Operation>(&self, token: OpToken, payload: T, detached: bool) {
         let mut payload = Some(payload);
         let mut core = self.core.lock();
         let (state, waker) = core.slab.abandon(token, detached, || {

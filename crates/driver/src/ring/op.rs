@@ -10,7 +10,7 @@ use blitzen_util::coop;
 use io_uring::squeue::Entry;
 
 use super::Ring;
-use super::slab::{AbandonedPayload, Token};
+use super::slab::{AbandonedPayload, OpToken};
 
 /// Something to be asked of the kernel, with all it needs.
 ///
@@ -77,7 +77,7 @@ pub unsafe trait Operation: Send + 'static {
 #[derive(Debug)]
 pub struct Op<T: Operation> {
     ring: Arc<Ring>,
-    token: Token,
+    token: OpToken,
     /// `None` once the future has ended.
     payload: Option<T>,
 }
@@ -86,7 +86,7 @@ pub struct Op<T: Operation> {
 impl<T: Operation> Unpin for Op<T> {}
 
 impl<T: Operation> Op<T> {
-    pub(super) fn new(ring: Arc<Ring>, token: Token, payload: T) -> Self {
+    pub(super) fn new(ring: Arc<Ring>, token: OpToken, payload: T) -> Self {
         Self {
             ring,
             token,

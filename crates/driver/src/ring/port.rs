@@ -159,7 +159,7 @@ impl Port {
 
     /// Wakes an owner that waits in [`enter`](Self::enter).
     pub(super) fn wake(&self, poller: &Poller) {
-        poller.ring_bell();
+        poller.wake_selector();
     }
 }
 

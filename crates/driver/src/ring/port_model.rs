@@ -119,7 +119,7 @@ struct Kernel {
     armed: Vec<Request>,
     store: Vec<Answer>,
     completed: VecDeque<Answer>,
-    bell: bool,
+    is_woken: bool,
     work: Option<Work>,
     buffers: Option<Buffers>,
     /// So many sends take one byte only.
@@ -129,7 +129,7 @@ struct Kernel {
 impl Kernel {
     fn come_by(&mut self) {
         self.completed.extend(self.store.drain(..));
-        if std::mem::take(&mut self.bell) {
+        if std::mem::take(&mut self.is_woken) {
             self.completed.push_back((UserData::Poller.bits(), 0, 0));
         }
     }
@@ -143,7 +143,7 @@ impl Kernel {
                 self.store.push((request.token, -libc::ECANCELED, 0));
             }
         } else if request.token == UserData::Poller.bits() {
-            // It ends with the bell.
+            // It ends with the next wakeup.
         } else if request.code == opcode::Send::CODE {
             self.send(request);
         } else if matches!(UserData::from_bits(request.token), UserData::Socket(..)) {
@@ -372,7 +372,7 @@ impl Port {
     }
 
     pub(super) fn wake(&self, _: &Poller) {
-        self.kernel.lock().bell = true;
+        self.kernel.lock().is_woken = true;
         self.heard.notify_one();
     }
 }

@@ -26,9 +26,9 @@ pub(super) trait AbandonedPayload: Send {
 
 /// Names an operation; what the kernel gets to keep of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Token(u64);
+pub(super) struct OpToken(u64);
 
-impl Token {
+impl OpToken {
     fn new(index: usize, generation: u32) -> Self {
         Self(index as u64 | u64::from(generation) << 32)
     }
@@ -106,7 +106,7 @@ impl Slab {
         self.live
     }
 
-    pub(super) fn insert(&mut self) -> Token {
+    pub(super) fn insert(&mut self) -> OpToken {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = self.slots.len();
             assert!(index < 1 << 31, "two thousand million operations in flight");
@@ -118,11 +118,11 @@ impl Slab {
         self.live += 1;
         let slot = &mut self.slots[index];
         slot.state = State::Queued(None);
-        Token::new(index, slot.generation)
+        OpToken::new(index, slot.generation)
     }
 
     /// An operation that ends before it begins.
-    pub(super) fn insert_ended(&mut self, result: i32) -> Token {
+    pub(super) fn insert_ended(&mut self, result: i32) -> OpToken {
         let token = self.insert();
         self.live -= 1;
         self.slots[token.index()].state = State::Done(result);
@@ -130,7 +130,7 @@ impl Slab {
     }
 
     /// The operation goes to the kernel; false if it has been withdrawn.
-    pub(super) fn submit(&mut self, token: Token) -> bool {
+    pub(super) fn submit(&mut self, token: OpToken) -> bool {
         let Some(slot) = self.get(token) else {
             return false;
         };
@@ -143,7 +143,7 @@ impl Slab {
     }
 
     /// A word from the kernel; `more` if it announces another.
-    pub(super) fn complete(&mut self, token: Token, result: i32, more: bool) -> Ended {
+    pub(super) fn complete(&mut self, token: OpToken, result: i32, more: bool) -> Ended {
         let slot = self
             .get(token)
             .expect("K2: the kernel names a live operation");
@@ -171,7 +171,7 @@ impl Slab {
 
     /// The result, if there is one, which frees the slot; otherwise `waker` is
     /// kept, and the one before handed back to be dropped after the lock.
-    pub(super) fn poll(&mut self, token: Token, waker: Waker) -> Result<i32, Option<Waker>> {
+    pub(super) fn poll(&mut self, token: OpToken, waker: Waker) -> Result<i32, Option<Waker>> {
         let slot = self.get(token).expect("a future names a live operation");
         match &mut slot.state {
             State::Queued(place) | State::Running { waker: place, .. } => Err(place.replace(waker)),
@@ -189,7 +189,7 @@ impl Slab {
     /// operation only waits to be sent.
     pub(super) fn abandon(
         &mut self,
-        token: Token,
+        token: OpToken,
         detached: bool,
         payload: impl FnOnce() -> Box<dyn AbandonedPayload>,
     ) -> (OnDrop, Option<Waker>) {
@@ -227,7 +227,7 @@ impl Slab {
     }
 
     /// All operations that have not ended, and need not.
-    pub(super) fn attached(&self) -> impl Iterator<Item = Token> + '_ {
+    pub(super) fn attached(&self) -> impl Iterator<Item = OpToken> + '_ {
         let is_attached = |state: &State| match state {
             State::Queued(_) | State::Running { .. } => true,
             State::Abandoned { detached, .. } => !detached,
@@ -237,10 +237,10 @@ impl Slab {
             .iter()
             .enumerate()
             .filter(move |(_, slot)| is_attached(&slot.state))
-            .map(|(index, slot)| Token::new(index, slot.generation))
+            .map(|(index, slot)| OpToken::new(index, slot.generation))
     }
 
-    fn get(&mut self, token: Token) -> Option<&mut Slot> {
+    fn get(&mut self, token: OpToken) -> Option<&mut Slot> {
         let slot = self.slots.get_mut(token.index())?;
         let is_live = !matches!(slot.state, State::Free);
         (is_live && slot.generation == token.generation()).then_some(slot)

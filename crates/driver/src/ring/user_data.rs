@@ -9,7 +9,7 @@
 //!
 //! A kind is never 3, so no socket's request looks like one of the others.
 
-use super::slab::Token;
+use super::slab::OpToken;
 
 /// Bits of a socket's generation.
 const GENERATION_MASK: u32 = (1 << 30) - 1;
@@ -47,7 +47,7 @@ pub(super) enum OpKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UserData {
     /// An operation in the slab.
-    Op(Token),
+    Op(OpToken),
     Socket(SocketKey, OpKind),
     /// The owner: its poller has events.
     Poller,
@@ -60,7 +60,7 @@ impl UserData {
         match bits {
             POLLER => Self::Poller,
             CANCEL => Self::Cancel,
-            bits if bits & IS_SOCKET == 0 => Self::Op(Token::from_bits(bits)),
+            bits if bits & IS_SOCKET == 0 => Self::Op(OpToken::from_bits(bits)),
             bits => {
                 let kind = match bits >> 62 {
                     0 => OpKind::Recv,

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 
 use blitzen_driver::ring::Memory;
-use blitzen_driver::ring::socket::{Leftover, OnRing, RingStream};
+use blitzen_driver::ring::socket::{DrainStep, OnRing, RingStream};
 use blitzen_driver::{Registration, is_shutdown_error, shutdown_error};
 use blitzen_io::owned::{IoBuf, IoBufMut};
 use bytes::BufMut;
@@ -257,39 +257,39 @@ impl<S: RingSocket> CompletionStream<S> {
     }
 
     /// What the ring has left for a reader (C3).
-    fn leftover(&self, room: &mut [MaybeUninit<u8>]) -> Leftover {
+    fn drain_read(&self, room: &mut [MaybeUninit<u8>]) -> DrainStep {
         match self.ring.get() {
-            Some(ring) => ring.read_leftover(room),
-            None => Leftover::Nothing,
+            Some(ring) => ring.drain_read(room),
+            None => DrainStep::Done,
         }
     }
 
     /// Reads what the ring has left; `None` if the socket has everything else.
-    fn try_leftover(&self, room: &mut [MaybeUninit<u8>]) -> Option<io::Result<usize>> {
-        match self.leftover(room) {
-            Leftover::Bytes(count) => Some(Ok(count)),
-            Leftover::Error(error) => Some(Err(error)),
-            Leftover::Draining => Some(Err(io::ErrorKind::WouldBlock.into())),
-            Leftover::Nothing => None,
+    fn try_drain_read(&self, room: &mut [MaybeUninit<u8>]) -> Option<io::Result<usize>> {
+        match self.drain_read(room) {
+            DrainStep::Bytes(count) => Some(Ok(count)),
+            DrainStep::Error(error) => Some(Err(error)),
+            DrainStep::Pending => Some(Err(io::ErrorKind::WouldBlock.into())),
+            DrainStep::Done => None,
         }
     }
 
     /// Waits until a read of the socket itself is in order; what the ring has left
     /// is the answer if there is some.
-    fn poll_leftover(
+    fn poll_drain_read(
         &self,
         cx: &mut Context<'_>,
-        mut take: impl FnMut(&RingStream) -> Leftover,
+        mut take: impl FnMut(&RingStream) -> DrainStep,
     ) -> Poll<Option<io::Result<usize>>> {
         let Some(ring) = self.ring.get() else {
             return Poll::Ready(None);
         };
         loop {
             match take(ring) {
-                Leftover::Bytes(count) => return Poll::Ready(Some(Ok(count))),
-                Leftover::Error(error) => return Poll::Ready(Some(Err(error))),
-                Leftover::Nothing => return Poll::Ready(None),
-                Leftover::Draining => ready!(ring.poll_recv_drained(cx)),
+                DrainStep::Bytes(count) => return Poll::Ready(Some(Ok(count))),
+                DrainStep::Error(error) => return Poll::Ready(Some(Err(error))),
+                DrainStep::Done => return Poll::Ready(None),
+                DrainStep::Pending => ready!(ring.poll_recv_drained(cx)),
             }
         }
     }
@@ -300,9 +300,9 @@ impl<S: RingSocket> CompletionStream<S> {
             return Poll::Ready(Ok(()));
         };
         loop {
-            match ring.send_leftover() {
-                Leftover::Error(error) => return Poll::Ready(Err(error)),
-                Leftover::Draining => ready!(ring.poll_send_drained(cx)),
+            match ring.drain_send() {
+                DrainStep::Error(error) => return Poll::Ready(Err(error)),
+                DrainStep::Pending => ready!(ring.poll_send_drained(cx)),
                 _ => return Poll::Ready(Ok(())),
             }
         }
@@ -318,14 +318,14 @@ impl<S: RingSocket> CompletionStream<S> {
             return Ok(());
         };
         if interest.is_writable() {
-            match ring.send_leftover() {
-                Leftover::Error(error) => return Err(error),
-                Leftover::Draining => return Err(io::ErrorKind::WouldBlock.into()),
+            match ring.drain_send() {
+                DrainStep::Error(error) => return Err(error),
+                DrainStep::Pending => return Err(io::ErrorKind::WouldBlock.into()),
                 _ => {}
             }
         }
         if interest.is_readable() {
-            match ring.has_leftover() {
+            match ring.has_undrained() {
                 None => return Err(io::ErrorKind::WouldBlock.into()),
                 Some(true) => match ring.unread() {
                     0 => {} // an error, which the next read tells
@@ -369,7 +369,7 @@ impl<S: RingSocket> CompletionStream<S> {
         is_plain: bool,
     ) -> Poll<io::Result<usize>> {
         let moved = self.moved()?;
-        if let Some(read) = ready!(self.poll_leftover(cx, |ring| ring.read_leftover(room))) {
+        if let Some(read) = ready!(self.poll_drain_read(cx, |ring| ring.drain_read(room))) {
             return Poll::Ready(read);
         }
         let registration = moved.registration()?;
@@ -388,7 +388,7 @@ impl<S: RingSocket> CompletionStream<S> {
         }
         let moved = self.moved()?;
         self.recv_drained().await;
-        if let Some(read) = self.try_leftover(room) {
+        if let Some(read) = self.try_drain_read(room) {
             return read;
         }
         let registration = moved.registration()?;
@@ -425,7 +425,7 @@ impl<S: RingSocket> CompletionStream<S> {
         room: &mut [MaybeUninit<u8>],
     ) -> Poll<io::Result<usize>> {
         let moved = self.moved()?;
-        if let Some(peeked) = ready!(self.poll_leftover(cx, |ring| ring.peek_leftover(room))) {
+        if let Some(peeked) = ready!(self.poll_drain_read(cx, |ring| ring.drain_peek(room))) {
             return Poll::Ready(peeked);
         }
         moved.registration()?.poll_read_io(cx, || moved.peek(room))
@@ -441,10 +441,10 @@ impl<S: RingSocket> CompletionStream<S> {
         }
         let moved = self.moved()?;
         self.recv_drained().await;
-        let leftover = self.ring.get().map(|ring| ring.peek_leftover(room));
-        match leftover {
-            Some(Leftover::Bytes(count)) => return Ok(count),
-            Some(Leftover::Error(error)) => return Err(error),
+        let drained = self.ring.get().map(|ring| ring.drain_peek(room));
+        match drained {
+            Some(DrainStep::Bytes(count)) => return Ok(count),
+            Some(DrainStep::Error(error)) => return Err(error),
             _ => {}
         }
         let registration = moved.registration()?;
@@ -456,7 +456,7 @@ impl<S: RingSocket> CompletionStream<S> {
         // SAFETY: only initialised bytes are written into it.
         let room = unsafe { buf.chunk_mut().as_uninit_slice_mut() };
         let moved = self.moved()?;
-        let count = match self.try_leftover(room) {
+        let count = match self.try_drain_read(room) {
             Some(read) => read?,
             None => moved.try_io(Interest::READABLE, || moved.recv(room))?,
         };
@@ -610,7 +610,7 @@ impl<S: RingSocket> CompletionStream<S> {
         };
         if interest.is_readable() {
             ring.recv_drained().await;
-            if ring.has_leftover() == Some(true) {
+            if ring.has_undrained() == Some(true) {
                 return Ok(Ready::READABLE);
             }
         }
@@ -638,7 +638,7 @@ impl<S: RingSocket> CompletionStream<S> {
         let registration = self.moved()?.registration()?;
         if let Some(ring) = self.ring.get() {
             ready!(ring.poll_recv_drained(cx));
-            if ring.has_leftover() == Some(true) {
+            if ring.has_undrained() == Some(true) {
                 return Poll::Ready(Ok(()));
             }
         }

@@ -32,7 +32,7 @@ mod table;
 mod waiters;
 
 pub use pool::BufferConfig;
-pub use stream::{Left, Leftover, OnRing, RingStream};
+pub use stream::{DrainStep, LeftRing, OnRing, RingStream};
 
 pub(super) use deferred::Deferred;
 pub(super) use request::cancel_entry;

@@ -17,7 +17,7 @@ use blitzen_util::shim::atomic::Ordering::{Acquire, Release};
 use blitzen_util::shim::thread;
 use blitzen_util::shim::{Condvar, Mutex};
 
-use super::{Leftover, RingStream};
+use super::{DrainStep, RingStream};
 use crate::Poller;
 use crate::ring::{BufferConfig, Memory, Ring, RingConfig};
 
@@ -385,9 +385,9 @@ fn a_stream_that_leaves_leaves_no_byte_behind() {
                 stream.leave();
                 stream.drain().unwrap();
                 let mut room = [MaybeUninit::uninit(); 16];
-                let bytes = match stream.read_leftover(&mut room) {
-                    Leftover::Bytes(count) => initialised(&room[..count]),
-                    Leftover::Nothing => Vec::new(),
+                let bytes = match stream.drain_read(&mut room) {
+                    DrainStep::Bytes(count) => initialised(&room[..count]),
+                    DrainStep::Done => Vec::new(),
                     other => panic!("{other:?}"),
                 };
                 drop(stream);
@@ -428,7 +428,7 @@ fn a_reader_that_waits_is_sent_on_when_the_stream_leaves() {
                 assert!(read.is_err(), "it has left");
                 // Nothing is in the way of readiness when that is over.
                 wait_for(|cx| stream.poll_recv_drained(cx));
-                assert!(matches!(stream.read_leftover(&mut room), Leftover::Nothing));
+                assert!(matches!(stream.drain_read(&mut room), DrainStep::Done));
                 home.stop();
             }
         });

@@ -16,9 +16,9 @@ use blitzen_util::coop;
 use blitzen_util::shim::Mutex;
 use io_uring::opcode;
 
-use super::stream::{Left, RingStream, SendWait};
-use super::table::Direction;
-use super::waiters::{PollWithNode, Waiter};
+use super::stream::{LeftRing, RingStream, SendWait};
+use super::table::StreamDirection;
+use super::waiters::{PollWithNode, WaitAs};
 use crate::ring::Memory;
 use crate::shutdown_error;
 
@@ -107,15 +107,15 @@ impl RingStream {
     ) -> Result<(io::Result<usize>, K), K> {
         let zero_copy = zero_copy && self.ring().supports(opcode::SendZc::CODE);
         let buffer = Arc::new(OwnedBuffer::new(memory));
-        let begun = PollWithNode::new(self, Direction::Send, |cx, waiter| {
+        let begun = PollWithNode::new(self, StreamDirection::Send, |cx, waiter| {
             self.poll_begin_owned(cx, waiter, &buffer, zero_copy)
         });
         match begun.await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Ok((Err(error), buffer.take().1)),
-            Err(Left) => return Err(buffer.take().1),
+            Err(LeftRing) => return Err(buffer.take().1),
         }
-        let done = PollWithNode::new(self, Direction::Send, |cx, waiter| {
+        let done = PollWithNode::new(self, StreamDirection::Send, |cx, waiter| {
             self.poll_owned_done(cx, waiter, &buffer)
         });
         done.await;
@@ -131,10 +131,10 @@ impl RingStream {
     fn poll_begin_owned<K: Send + 'static>(
         &self,
         cx: &mut Context<'_>,
-        waiter: Waiter<'_>,
+        waiter: WaitAs<'_>,
         buffer: &Arc<OwnedBuffer<K>>,
         zero_copy: bool,
-    ) -> Poll<Result<io::Result<()>, Left>> {
+    ) -> Poll<Result<io::Result<()>, LeftRing>> {
         let spent = ready!(coop::poll_proceed(cx));
         let begun = ready!(self.poll_write_locked(cx, waiter, || {
             match self.flush_locked() {
@@ -152,7 +152,7 @@ impl RingStream {
     fn poll_owned_done<K: Send + 'static>(
         &self,
         cx: &mut Context<'_>,
-        waiter: Waiter<'_>,
+        waiter: WaitAs<'_>,
         buffer: &Arc<OwnedBuffer<K>>,
     ) -> Poll<()> {
         let waker = cx.waker().clone(); // foreign code: before the lock
@@ -162,7 +162,7 @@ impl RingStream {
                 deferred.drop_waker(Some(waker));
                 return Poll::Ready(());
             }
-            let waiters = table.waiters(self.key(), Direction::Send);
+            let waiters = table.waiters(self.key(), StreamDirection::Send);
             waiters.add(waiter, waker, deferred);
             Poll::Pending
         })

@@ -29,7 +29,7 @@ use io_uring::{opcode, types};
 
 use super::pool::{BUFFER_GROUP, BufferPool, UnreadBuffers};
 use super::request::Requests;
-use super::waiters::Waiters;
+use super::waiters::StreamWaiters;
 use crate::ring::completion::Completion;
 use crate::ring::user_data::{OpKind, SocketKey};
 
@@ -94,7 +94,7 @@ enum RecvEnd {
 
 /// What a look for bytes has found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum TakeResult {
     Bytes(usize),
     Eof,
     Error(i32),
@@ -114,7 +114,7 @@ pub(super) struct Receiver {
     end: Option<RecvEnd>,
     short_messages: u8,
     unread: UnreadBuffers,
-    pub(super) waiters: Waiters,
+    pub(super) waiters: StreamWaiters,
 }
 
 #[cfg(target_pointer_width = "64")]
@@ -129,7 +129,7 @@ impl Receiver {
             end: None,
             short_messages: 0,
             unread: UnreadBuffers::default(),
-            waiters: Waiters::default(),
+            waiters: StreamWaiters::default(),
         }
     }
 
@@ -148,25 +148,29 @@ impl Receiver {
 
     /// Takes what has come.
     #[inline]
-    pub(super) fn take(&mut self, pool: &mut BufferPool, room: &mut [MaybeUninit<u8>]) -> Found {
+    pub(super) fn take(
+        &mut self,
+        pool: &mut BufferPool,
+        room: &mut [MaybeUninit<u8>],
+    ) -> TakeResult {
         let count = pool.read(&mut self.unread, room);
         if count > 0 {
-            return Found::Bytes(count);
+            return TakeResult::Bytes(count);
         }
         match self.end {
-            Some(RecvEnd::Eof) => return Found::Eof,
+            Some(RecvEnd::Eof) => return TakeResult::Eof,
             Some(RecvEnd::Error(error)) => {
                 self.end = None;
-                return Found::Error(error);
+                return TakeResult::Error(error);
             }
             None => {}
         }
         match self.in_kernel {
             announced @ (InKernel::Bytes | InKernel::HangUp) if self.op.is_hands_off() => {
                 self.in_kernel = InKernel::Nothing;
-                Found::Direct(announced)
+                TakeResult::Direct(announced)
             }
-            _ => Found::Nothing,
+            _ => TakeResult::Nothing,
         }
     }
 

@@ -29,7 +29,7 @@ use io_uring::{opcode, types};
 
 use super::owned::OwnedSend;
 use super::request::Requests;
-use super::waiters::Waiters;
+use super::waiters::StreamWaiters;
 use crate::ring::completion::Completion;
 use crate::ring::user_data::{OpKind, SocketKey};
 
@@ -185,7 +185,7 @@ pub(super) struct Sender {
     half_close: HalfClose,
     writable: WritableOp,
     rate: WriteRate,
-    pub(super) waiters: Waiters,
+    pub(super) waiters: StreamWaiters,
 }
 
 impl Sender {
@@ -198,7 +198,7 @@ impl Sender {
             half_close: HalfClose::Open,
             writable: WritableOp::Idle,
             rate: WriteRate::default(),
-            waiters: Waiters::default(),
+            waiters: StreamWaiters::default(),
         }
     }
 

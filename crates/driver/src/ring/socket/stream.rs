@@ -27,8 +27,8 @@ use super::deferred::Deferred;
 use super::prefix::{Prefix, READ_AHEAD};
 use super::receive::InKernel;
 use super::send::{FlushStep, WriteStep};
-use super::table::{Direction, RecvStep, SendStep, Table};
-use super::waiters::{PollWithNode, Waiter};
+use super::table::{RecvStep, SendStep, StreamDirection, Table};
+use super::waiters::{PollWithNode, WaitAs};
 use crate::ring::Ring;
 use crate::ring::user_data::SocketKey;
 use crate::shutdown_error;
@@ -80,22 +80,22 @@ pub struct RingStream {
 
 /// The stream has left its ring, or is about to: go on by readiness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left;
+pub struct LeftRing;
 
 /// The answer of an operation that the stream may leave meanwhile.
-pub type OnRing<T> = Result<io::Result<T>, Left>;
+pub type OnRing<T> = Result<io::Result<T>, LeftRing>;
 
 /// What a stream that has left its ring still has for a reader.
 #[derive(Debug)]
-pub enum Leftover {
+pub enum DrainStep {
     /// So many bytes were copied.
     Bytes(usize),
     /// The ring was told of an error, which comes after the bytes.
     Error(io::Error),
     /// The kernel has not ended the last receive: it may bring more.
-    Draining,
+    Pending,
     /// Nothing: the socket has everything else.
-    Nothing,
+    Done,
 }
 
 /// What one look under the read lock came to.
@@ -168,7 +168,7 @@ impl RingStream {
         cx: &mut Context<'_>,
         room: &mut [MaybeUninit<u8>],
     ) -> Poll<OnRing<usize>> {
-        self.poll_read_as(cx, Waiter::Latest, room)
+        self.poll_read_as(cx, WaitAs::Latest, room)
     }
 
     /// Reads what has come; waits if there is nothing, beside all others who do.
@@ -176,7 +176,7 @@ impl RingStream {
     /// # Errors
     /// As for [`poll_read`](Self::poll_read).
     pub async fn read(&self, room: &mut [MaybeUninit<u8>]) -> OnRing<usize> {
-        PollWithNode::new(self, Direction::Recv, |cx, waiter| {
+        PollWithNode::new(self, StreamDirection::Recv, |cx, waiter| {
             self.poll_read_as(cx, waiter, room)
         })
         .await
@@ -185,7 +185,7 @@ impl RingStream {
     fn poll_read_as(
         &self,
         cx: &mut Context<'_>,
-        waiter: Waiter<'_>,
+        waiter: WaitAs<'_>,
         room: &mut [MaybeUninit<u8>],
     ) -> Poll<OnRing<usize>> {
         self.poll_reader(cx, |prefix, waker, deferred| {
@@ -202,7 +202,7 @@ impl RingStream {
         cx: &mut Context<'_>,
         room: &mut [MaybeUninit<u8>],
     ) -> Poll<OnRing<usize>> {
-        self.poll_peek_as(cx, Waiter::Latest, room)
+        self.poll_peek_as(cx, WaitAs::Latest, room)
     }
 
     /// Copies what has come without taking it; waits if there is nothing, beside
@@ -211,7 +211,7 @@ impl RingStream {
     /// # Errors
     /// As for [`poll_read`](Self::poll_read).
     pub async fn peek(&self, room: &mut [MaybeUninit<u8>]) -> OnRing<usize> {
-        PollWithNode::new(self, Direction::Recv, |cx, waiter| {
+        PollWithNode::new(self, StreamDirection::Recv, |cx, waiter| {
             self.poll_peek_as(cx, waiter, room)
         })
         .await
@@ -220,7 +220,7 @@ impl RingStream {
     fn poll_peek_as(
         &self,
         cx: &mut Context<'_>,
-        waiter: Waiter<'_>,
+        waiter: WaitAs<'_>,
         room: &mut [MaybeUninit<u8>],
     ) -> Poll<OnRing<usize>> {
         self.poll_reader(cx, |prefix, waker, deferred| {
@@ -259,7 +259,7 @@ impl RingStream {
         &self,
         prefix: &mut Prefix,
         room: &mut [MaybeUninit<u8>],
-        waiter: Waiter<'_>,
+        waiter: WaitAs<'_>,
         waker: &mut Option<Waker>,
         deferred: &mut Deferred,
     ) -> ReadStep {
@@ -285,7 +285,7 @@ impl RingStream {
                 }
                 RecvStep::Nothing => return ReadStep::NeedsWaker,
                 RecvStep::Waits => return ReadStep::Pending,
-                RecvStep::Leaving => return ReadStep::Ready(Err(Left)),
+                RecvStep::Leaving => return ReadStep::Ready(Err(LeftRing)),
                 RecvStep::Shut => Err(shutdown_error()),
             };
             return ReadStep::Ready(Ok(read));
@@ -298,7 +298,7 @@ impl RingStream {
         &self,
         prefix: &mut Prefix,
         room: &mut [MaybeUninit<u8>],
-        waiter: Waiter<'_>,
+        waiter: WaitAs<'_>,
         waker: &mut Option<Waker>,
         deferred: &mut Deferred,
     ) -> ReadStep {
@@ -330,7 +330,7 @@ impl RingStream {
                 _ if !prefix.is_empty() => break,
                 RecvStep::Nothing => return ReadStep::NeedsWaker,
                 RecvStep::Waits => return ReadStep::Pending,
-                RecvStep::Leaving => return ReadStep::Ready(Err(Left)),
+                RecvStep::Leaving => return ReadStep::Ready(Err(LeftRing)),
                 RecvStep::Shut => Err(shutdown_error()),
             };
             match gathered {
@@ -431,7 +431,7 @@ impl RingStream {
     pub fn poll_write(&self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<OnRing<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
         let write = || self.write_locked(parts);
-        let written = ready!(self.poll_write_locked(cx, Waiter::Latest, write));
+        let written = ready!(self.poll_write_locked(cx, WaitAs::Latest, write));
         spent.made_progress();
         Poll::Ready(written)
     }
@@ -441,7 +441,7 @@ impl RingStream {
     /// # Errors
     /// The error of `send(2)`.
     pub fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = self.poll_write_locked(cx, Waiter::Latest, || self.flush_locked());
+        let flushed = self.poll_write_locked(cx, WaitAs::Latest, || self.flush_locked());
         // It is done here even if the stream leaves meanwhile.
         flushed.map(|flushed| flushed.unwrap_or(Ok(())))
     }
@@ -486,7 +486,7 @@ impl RingStream {
     pub(super) fn poll_write_locked<T>(
         &self,
         cx: &mut Context<'_>,
-        waiter: Waiter<'_>,
+        waiter: WaitAs<'_>,
         mut step: impl FnMut() -> SendWait<T>,
     ) -> Poll<OnRing<T>> {
         let mut waker = None;
@@ -504,7 +504,7 @@ impl RingStream {
                     match waits {
                         SendStep::Waits => Some(Poll::Pending),
                         SendStep::Retry => None,
-                        SendStep::Leaving => Some(Poll::Ready(Err(Left))),
+                        SendStep::Leaving => Some(Poll::Ready(Err(LeftRing))),
                         SendStep::Shut => Some(Poll::Ready(Ok(Err(shutdown_error())))),
                     }
                 }
@@ -523,7 +523,7 @@ impl RingStream {
         let mut by_owner = self.ring.is_mine();
         loop {
             match self.visit(|table| table.write(self.key, parts, by_owner)) {
-                Err(Left) => return SendWait::Ready(Err(Left)),
+                Err(LeftRing) => return SendWait::Ready(Err(LeftRing)),
                 Ok(WriteStep::Taken) => return SendWait::Ready(Ok(Ok(len))),
                 Ok(WriteStep::Failed(error)) => {
                     return SendWait::Ready(Ok(Err(io::Error::from_raw_os_error(error))));
@@ -653,10 +653,10 @@ impl RingStream {
     }
 
     /// Whether the kernel has ended what the ring began, in one direction.
-    fn is_drained(&self, direction: Direction) -> bool {
+    fn is_drained(&self, direction: StreamDirection) -> bool {
         let is_known = match direction {
-            Direction::Recv => &self.is_read_out,
-            Direction::Send => &self.is_sent_out,
+            StreamDirection::Recv => &self.is_read_out,
+            StreamDirection::Send => &self.is_sent_out,
         };
         // Relaxed: once true it stays so, and there is nothing to be seen with it.
         is_known.load(Relaxed) || self.visit(|table| table.is_drained(self.key, direction))
@@ -668,7 +668,7 @@ impl RingStream {
     /// Of kind [`ResourceBusy`](io::ErrorKind::ResourceBusy) if only another thread
     /// can do it, or an owned buffer is still being sent.
     pub fn drain(&self) -> io::Result<()> {
-        while !self.is_drained(Direction::Recv) {
+        while !self.is_drained(StreamDirection::Recv) {
             if !self.ring.submit_now() {
                 return Err(busy(
                     "the kernel works on this socket for a runtime that stays on another thread: \
@@ -677,7 +677,7 @@ impl RingStream {
             }
             thread::yield_now(); // to whoever else is at it
         }
-        match self.is_drained(Direction::Send) {
+        match self.is_drained(StreamDirection::Send) {
             true => Ok(()),
             false => Err(busy("the kernel is still sending from an owned buffer")),
         }
@@ -686,28 +686,28 @@ impl RingStream {
     /// Waits until nothing comes by way of the ring any more. The waker of the
     /// latest call counts.
     pub fn poll_recv_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_drained(cx, Waiter::Latest, Direction::Recv)
+        self.poll_drained(cx, WaitAs::Latest, StreamDirection::Recv)
     }
 
     /// Waits until nothing goes out by way of the ring any more. The waker of the
     /// latest call counts.
     pub fn poll_send_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_drained(cx, Waiter::Latest, Direction::Send)
+        self.poll_drained(cx, WaitAs::Latest, StreamDirection::Send)
     }
 
     /// Waits until nothing comes by way of the ring any more, beside all others who
     /// do.
     pub async fn recv_drained(&self) {
-        self.drained(Direction::Recv).await;
+        self.drained(StreamDirection::Recv).await;
     }
 
     /// Waits until nothing goes out by way of the ring any more, beside all others
     /// who do.
     pub async fn send_drained(&self) {
-        self.drained(Direction::Send).await;
+        self.drained(StreamDirection::Send).await;
     }
 
-    async fn drained(&self, direction: Direction) {
+    async fn drained(&self, direction: StreamDirection) {
         PollWithNode::new(self, direction, |cx, waiter| {
             self.poll_drained(cx, waiter, direction)
         })
@@ -717,8 +717,8 @@ impl RingStream {
     fn poll_drained(
         &self,
         cx: &mut Context<'_>,
-        waiter: Waiter<'_>,
-        direction: Direction,
+        waiter: WaitAs<'_>,
+        direction: StreamDirection,
     ) -> Poll<()> {
         if self.is_drained(direction) {
             return Poll::Ready(());
@@ -737,49 +737,49 @@ impl RingStream {
     }
 
     /// Reads what the ring has received of a stream that has left.
-    pub fn read_leftover(&self, room: &mut [MaybeUninit<u8>]) -> Leftover {
-        self.take_leftover(|prefix| match room.is_empty() {
+    pub fn drain_read(&self, room: &mut [MaybeUninit<u8>]) -> DrainStep {
+        self.drain_with(|prefix| match room.is_empty() {
             true => Some(0), // nothing is asked for
             false => Some(prefix.read(room)).filter(|&count| count > 0),
         })
     }
 
-    /// As [`read_leftover`](Self::read_leftover), taking nothing.
-    pub fn peek_leftover(&self, room: &mut [MaybeUninit<u8>]) -> Leftover {
-        self.take_leftover(|prefix| Some(prefix.peek(room)).filter(|&count| count > 0))
+    /// As [`drain_read`](Self::drain_read), taking nothing.
+    pub fn drain_peek(&self, room: &mut [MaybeUninit<u8>]) -> DrainStep {
+        self.drain_with(|prefix| Some(prefix.peek(room)).filter(|&count| count > 0))
     }
 
-    fn take_leftover(&self, mut take: impl FnMut(&mut Prefix) -> Option<usize>) -> Leftover {
+    fn drain_with(&self, mut take: impl FnMut(&mut Prefix) -> Option<usize>) -> DrainStep {
         // Relaxed: as in `is_drained`.
         if self.is_read_out.load(Relaxed) {
-            return Leftover::Nothing;
+            return DrainStep::Done;
         }
         let prefix = &mut *self.reader.lock();
         loop {
             if let Some(count) = take(prefix) {
-                return Leftover::Bytes(count);
+                return DrainStep::Bytes(count);
             }
             let (mut waker, mut deferred) = (None, Deferred::default());
             let room = prefix.spare(READ_AHEAD);
             let step = self.visit(|table| {
-                table.recv(self.key, room, Waiter::Latest, &mut waker, &mut deferred)
+                table.recv(self.key, room, WaitAs::Latest, &mut waker, &mut deferred)
             });
             debug_assert!(deferred.is_empty(), "without a waker nobody waits");
             match step {
                 // SAFETY: the table has copied so many bytes.
                 RecvStep::Bytes(count) => unsafe { prefix.advance(count) },
                 RecvStep::Error(error) => {
-                    return Leftover::Error(io::Error::from_raw_os_error(error));
+                    return DrainStep::Error(io::Error::from_raw_os_error(error));
                 }
-                _ if !self.is_drained(Direction::Recv) => {
+                _ if !self.is_drained(StreamDirection::Recv) => {
                     prefix.trim();
-                    return Leftover::Draining;
+                    return DrainStep::Pending;
                 }
                 // The socket knows its end.
                 _ => {
                     prefix.trim();
                     self.is_read_out.store(true, Relaxed);
-                    return Leftover::Nothing;
+                    return DrainStep::Done;
                 }
             }
         }
@@ -787,12 +787,12 @@ impl RingStream {
 
     /// Whether the next read finds something here, an error included; `None` while
     /// the kernel may bring more.
-    pub fn has_leftover(&self) -> Option<bool> {
-        match self.peek_leftover(&mut [MaybeUninit::uninit(); 1]) {
-            Leftover::Bytes(_) => Some(true),
-            Leftover::Draining => None,
-            Leftover::Nothing => Some(false),
-            Leftover::Error(error) => {
+    pub fn has_undrained(&self) -> Option<bool> {
+        match self.drain_peek(&mut [MaybeUninit::uninit(); 1]) {
+            DrainStep::Bytes(_) => Some(true),
+            DrainStep::Pending => None,
+            DrainStep::Done => Some(false),
+            DrainStep::Error(error) => {
                 // It is for a read.
                 let error = error.raw_os_error().unwrap_or(libc::EIO);
                 self.visit(|table| table.keep_recv_error(self.key, error));
@@ -801,30 +801,30 @@ impl RingStream {
         }
     }
 
-    /// What the ring still sends of a stream that has left: `Draining` while it
+    /// What the ring still sends of a stream that has left: `Pending` while it
     /// does, and the error of it, once.
-    pub fn send_leftover(&self) -> Leftover {
+    pub fn drain_send(&self) -> DrainStep {
         // Relaxed: as in `is_drained`.
         if self.is_sent_out.load(Relaxed) {
-            return Leftover::Nothing;
+            return DrainStep::Done;
         }
         let (is_drained, error) = self.visit(|table| {
-            let is_drained = table.is_drained(self.key, Direction::Send);
+            let is_drained = table.is_drained(self.key, StreamDirection::Send);
             (is_drained, table.take_send_error(self.key))
         });
         match error {
-            Some(error) => Leftover::Error(io::Error::from_raw_os_error(error)),
-            None if !is_drained => Leftover::Draining,
+            Some(error) => DrainStep::Error(io::Error::from_raw_os_error(error)),
+            None if !is_drained => DrainStep::Pending,
             None => {
                 self.is_sent_out.store(true, Relaxed);
-                Leftover::Nothing
+                DrainStep::Done
             }
         }
     }
 
     /// Whether everything that was written before the stream left is out.
     pub fn is_sent_out(&self) -> bool {
-        self.is_drained(Direction::Send)
+        self.is_drained(StreamDirection::Send)
     }
 }
 

@@ -21,10 +21,10 @@ use io_uring::squeue::Entry;
 use super::deferred::Deferred;
 use super::owned::OwnedSend;
 use super::pool::BufferPool;
-use super::receive::{Found, InKernel, Receiver, RecvMode, RecvOp};
+use super::receive::{InKernel, Receiver, RecvMode, RecvOp, TakeResult};
 use super::request::{Request, Requests, cancel_entry};
 use super::send::{FlushStep, Sender, Sent, SpareBuffers, WriteContext, WriteStep};
-use super::waiters::{Waiter, Waiters};
+use super::waiters::{StreamWaiters, WaitAs};
 use crate::ring::Filled;
 use crate::ring::completion::Completion;
 use crate::ring::user_data::{MAX_INDEX, OpKind, SocketKey, UserData};
@@ -35,7 +35,7 @@ pub(super) type KeepOpen = Arc<dyn Send + Sync>;
 
 /// One of a stream's two directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum StreamDirection {
     Recv,
     Send,
 }
@@ -201,7 +201,7 @@ impl Table {
     fn update<R>(
         &mut self,
         key: SocketKey,
-        act: impl FnOnce(&mut Socket, &mut Parts<'_>) -> R,
+        act: impl FnOnce(&mut Socket, &mut TableParts<'_>) -> R,
     ) -> R {
         let slot = &mut self.slots[key.index as usize];
         let (true, Some(socket)) = (slot.generation == key.generation, &mut slot.socket) else {
@@ -210,7 +210,7 @@ impl Table {
         let (Some(pool), before) = (&mut self.pool, socket.requests()) else {
             unreachable!("a socket comes after the pool");
         };
-        let mut parts = Parts {
+        let mut parts = TableParts {
             pool,
             requests: &mut self.requests,
             spare: &mut self.spare,
@@ -222,11 +222,15 @@ impl Table {
         result
     }
 
-    pub(super) fn waiters(&mut self, key: SocketKey, direction: Direction) -> &mut Waiters {
+    pub(super) fn waiters(
+        &mut self,
+        key: SocketKey,
+        direction: StreamDirection,
+    ) -> &mut StreamWaiters {
         let socket = self.socket(key);
         match direction {
-            Direction::Recv => &mut socket.receiver.waiters,
-            Direction::Send => &mut socket.sender.waiters,
+            StreamDirection::Recv => &mut socket.receiver.waiters,
+            StreamDirection::Send => &mut socket.sender.waiters,
         }
     }
 
@@ -244,21 +248,21 @@ impl Table {
         &mut self,
         key: SocketKey,
         room: &mut [MaybeUninit<u8>],
-        waiter: Waiter<'_>,
+        waiter: WaitAs<'_>,
         waker: &mut Option<Waker>,
         deferred: &mut Deferred,
     ) -> RecvStep {
         self.update(key, |socket, parts| {
             let receiver = &mut socket.receiver;
             match receiver.take(parts.pool, room) {
-                Found::Bytes(count) => return RecvStep::Bytes(count),
-                Found::Eof => return RecvStep::Eof,
-                Found::Error(error) => return RecvStep::Error(error),
-                Found::Direct(announced) if socket.phase == Phase::OnRing => {
+                TakeResult::Bytes(count) => return RecvStep::Bytes(count),
+                TakeResult::Eof => return RecvStep::Eof,
+                TakeResult::Error(error) => return RecvStep::Error(error),
+                TakeResult::Direct(announced) if socket.phase == Phase::OnRing => {
                     let large = receiver.mode() == RecvMode::Poll;
                     return RecvStep::Direct { announced, large };
                 }
-                Found::Direct(_) | Found::Nothing => {}
+                TakeResult::Direct(_) | TakeResult::Nothing => {}
             }
             if socket.phase == Phase::Leaving {
                 return RecvStep::Leaving;
@@ -300,7 +304,7 @@ impl Table {
         key: SocketKey,
         parts: &[IoSlice<'_>],
         by_owner: bool,
-    ) -> Result<WriteStep, super::stream::Left> {
+    ) -> Result<WriteStep, super::stream::LeftRing> {
         self.writes += 1;
         let context = WriteContext {
             by_owner: by_owner && !self.shut,
@@ -308,7 +312,7 @@ impl Table {
             turn: self.turn,
         };
         self.update(key, |socket, table| match socket.phase {
-            Phase::Leaving => Err(super::stream::Left),
+            Phase::Leaving => Err(super::stream::LeftRing),
             _ => {
                 let (spare, requests) = (&mut *table.spare, &mut *table.requests);
                 Ok(socket.sender.write(key, parts, context, spare, requests))
@@ -367,7 +371,7 @@ impl Table {
         &mut self,
         key: SocketKey,
         for_room: bool,
-        waiter: Waiter<'_>,
+        waiter: WaitAs<'_>,
         waker: &mut Option<Waker>,
         deferred: &mut Deferred,
     ) -> SendStep {
@@ -400,11 +404,11 @@ impl Table {
     // Leaving.
 
     /// Whether the kernel has no request of a direction.
-    pub(super) fn is_drained(&mut self, key: SocketKey, direction: Direction) -> bool {
+    pub(super) fn is_drained(&mut self, key: SocketKey, direction: StreamDirection) -> bool {
         let socket = self.socket(key);
         match direction {
-            Direction::Recv => socket.receiver.op() == RecvOp::Idle,
-            Direction::Send => socket.sender.is_idle(),
+            StreamDirection::Recv => socket.receiver.op() == RecvOp::Idle,
+            StreamDirection::Send => socket.sender.is_idle(),
         }
     }
 
@@ -597,7 +601,7 @@ impl Table {
 }
 
 /// What of a table is there beside its sockets.
-struct Parts<'a> {
+struct TableParts<'a> {
     pool: &'a mut BufferPool,
     requests: &'a mut Requests,
     spare: &'a mut SpareBuffers,
@@ -609,7 +613,7 @@ fn received(
     key: SocketKey,
     socket: &mut Socket,
     completion: &Completion,
-    table: &mut Parts<'_>,
+    table: &mut TableParts<'_>,
     deferred: &mut Deferred,
 ) {
     let receiver = &mut socket.receiver;
@@ -636,7 +640,7 @@ fn sent(
     key: SocketKey,
     socket: &mut Socket,
     completion: &Completion,
-    table: &mut Parts<'_>,
+    table: &mut TableParts<'_>,
     deferred: &mut Deferred,
 ) {
     let sender = &mut socket.sender;

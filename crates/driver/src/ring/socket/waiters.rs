@@ -18,7 +18,7 @@ use blitzen_util::shim::cell::UnsafeCell;
 
 use super::deferred::Deferred;
 use super::stream::RingStream;
-use super::table::Direction;
+use super::table::StreamDirection;
 
 /// A waiter's place in a list; part of its future.
 pub(super) struct WaitNode {
@@ -61,7 +61,7 @@ impl WaitNode {
 
 /// How a caller waits.
 #[derive(Clone, Copy)]
-pub(super) enum Waiter<'a> {
+pub(super) enum WaitAs<'a> {
     /// In place of whoever waited like this before.
     Latest,
     /// Beside all others.
@@ -70,20 +70,20 @@ pub(super) enum Waiter<'a> {
 
 /// Everybody who waits for one direction; behind the ring's lock.
 #[derive(Default)]
-pub(super) struct Waiters {
+pub(super) struct StreamWaiters {
     latest: Option<Waker>,
     list: List<WaitNode>,
 }
 
-impl Waiters {
+impl StreamWaiters {
     pub(super) fn is_empty(&self) -> bool {
         self.latest.is_none() && self.list.is_empty()
     }
 
-    pub(super) fn add(&mut self, waiter: Waiter<'_>, waker: Waker, deferred: &mut Deferred) {
+    pub(super) fn add(&mut self, waiter: WaitAs<'_>, waker: Waker, deferred: &mut Deferred) {
         let replaced = match waiter {
-            Waiter::Latest => self.latest.replace(waker),
-            Waiter::Node(node) => {
+            WaitAs::Latest => self.latest.replace(waker),
+            WaitAs::Node(node) => {
                 let pointer = NonNull::from(node.get_ref());
                 // SAFETY: pinned, so it stays there until its future takes it
                 // out; it is in this list or in none.
@@ -135,7 +135,7 @@ impl Waiters {
 /// A future that calls `poll` with a wait node of its own.
 pub(super) struct PollWithNode<'a, F> {
     stream: &'a RingStream,
-    direction: Direction,
+    direction: StreamDirection,
     node: WaitNode,
     /// Whether the node may be in a list.
     is_shared: bool,
@@ -143,9 +143,9 @@ pub(super) struct PollWithNode<'a, F> {
 }
 
 impl<'a, F> PollWithNode<'a, F> {
-    pub(super) fn new<T>(stream: &'a RingStream, direction: Direction, poll: F) -> Self
+    pub(super) fn new<T>(stream: &'a RingStream, direction: StreamDirection, poll: F) -> Self
     where
-        F: FnMut(&mut Context<'_>, Waiter<'_>) -> Poll<T>,
+        F: FnMut(&mut Context<'_>, WaitAs<'_>) -> Poll<T>,
     {
         Self {
             stream,
@@ -159,7 +159,7 @@ impl<'a, F> PollWithNode<'a, F> {
 
 impl<T, F> Future for PollWithNode<'_, F>
 where
-    F: FnMut(&mut Context<'_>, Waiter<'_>) -> Poll<T>,
+    F: FnMut(&mut Context<'_>, WaitAs<'_>) -> Poll<T>,
 {
     type Output = T;
 
@@ -170,7 +170,7 @@ where
         this.is_shared = true;
         // SAFETY: part of `self`, which is pinned.
         let node = unsafe { Pin::new_unchecked(&this.node) };
-        (this.poll)(cx, Waiter::Node(node))
+        (this.poll)(cx, WaitAs::Node(node))
     }
 }
 
