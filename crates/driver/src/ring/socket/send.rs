@@ -75,6 +75,19 @@ impl Outgoing {
     fn is_owned(&self) -> bool {
         matches!(self.payload, Payload::Owned { .. })
     }
+
+    /// Whether the rest has to be submitted again after this `result` (T3). When the
+    /// ring is `shut`, sends that were cancelled are not.
+    fn is_cut_short(&self, result: i32, shut: bool) -> bool {
+        match result {
+            count @ 0.. => self.rest().1 > count as usize && !(shut && self.is_owned()),
+            error => match -error {
+                libc::EAGAIN | libc::EINTR => true,
+                libc::ECANCELED => !shut,
+                _ => false,
+            },
+        }
+    }
 }
 
 #[derive(Default)]
@@ -215,6 +228,17 @@ impl Sender {
     pub(super) fn is_settled(&self) -> bool {
         use WritableOp::{Armed, Cancelling};
         self.is_idle() && !matches!(self.writable, Armed | Cancelling)
+    }
+
+    /// Whether the kernel needs the descriptor no more: it has nothing, or only the
+    /// memory of a buffer that the network is not through with.
+    pub(super) fn is_through_with_fd(&self, shut: bool) -> bool {
+        match &self.op {
+            SendOp::InFlight(outgoing) => outgoing
+                .early_result
+                .is_some_and(|result| !outgoing.is_cut_short(result, shut)),
+            _ => self.is_settled(),
+        }
     }
 
     pub(super) fn take_error(&mut self) -> Option<i32> {
@@ -468,17 +492,8 @@ impl Sender {
             return (Sent::Continues, None);
         }
         outgoing.early_result = None;
-        let is_cut_short = match result {
-            count @ 0.. => {
-                outgoing.sent += count as usize;
-                outgoing.rest().1 > 0 && !(shut && outgoing.is_owned())
-            }
-            error => match -error {
-                libc::EAGAIN | libc::EINTR => true,
-                libc::ECANCELED => !shut, // T3
-                _ => false,
-            },
-        };
+        let is_cut_short = outgoing.is_cut_short(result, shut);
+        outgoing.sent += result.max(0) as usize;
         if is_cut_short {
             outgoing.may_wait = true;
             self.op = SendOp::Resume(outgoing);

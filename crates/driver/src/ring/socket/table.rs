@@ -1,10 +1,10 @@
 //! The sockets of one ring: bookkeeping behind the ring's lock, which turns wishes
 //! into requests and completions into bytes, wakes and closed descriptors.
 //!
-//! S1. A socket's slot, its descriptor and the bytes on their way out live until
-//!     the last completion of everything the kernel was asked for that socket,
-//!     whether or not it has been closed by then. So a completion always names a
-//!     live slot.
+//! S1. A socket's slot, and the bytes on their way out, live until the last completion
+//!     of everything the kernel was asked for that socket, whether or not it has been
+//!     closed by then; its descriptor as long as the kernel uses it. So a completion
+//!     always names a live slot.
 //! S2. What has been received is never given up while the socket is open.
 //! S3. Bytes that were taken over are sent, unless the connection fails.
 //! S4. `busy` counts the requests that are queued, or with the kernel.
@@ -56,18 +56,14 @@ struct Socket {
     sender: Sender,
     phase: Phase,
     fd: RawFd,
-    keep_open: KeepOpen,
+    /// `None` once it is closed.
+    keep_open: Option<KeepOpen>,
 }
 
 impl Socket {
     /// Requests that are queued, or with the kernel.
     fn requests(&self) -> usize {
         usize::from(self.receiver.op() != RecvOp::Idle) + self.sender.requests()
-    }
-
-    /// Whether the kernel has nothing of it.
-    fn is_settled(&self) -> bool {
-        !self.receiver.op().is_submitted() && self.sender.is_settled()
     }
 }
 
@@ -178,7 +174,7 @@ impl Table {
             sender: Sender::new(),
             phase: Phase::OnRing,
             fd,
-            keep_open,
+            keep_open: Some(keep_open),
         }));
         SocketKey {
             index,
@@ -444,17 +440,25 @@ impl Table {
         self.release_if_settled(key, deferred);
     }
 
-    /// S1: a closed socket of which the kernel has nothing any more goes.
+    /// S1: a closed socket goes when the kernel has nothing of it any more; its
+    /// descriptor goes before that, when the kernel only uses memory.
     fn release_if_settled(&mut self, key: SocketKey, deferred: &mut Deferred) {
         let slot = &mut self.slots[key.index as usize];
-        if let Some(socket) = &slot.socket
-            && socket.phase == Phase::Closed
-            && socket.is_settled()
-            && let Some(socket) = slot.socket.take()
+        let Some(socket) = &mut slot.socket else {
+            return;
+        };
+        if socket.phase != Phase::Closed || socket.receiver.op().is_submitted() {
+            return;
+        }
+        if socket.sender.is_through_with_fd(self.shut)
+            && let Some(keep_open) = socket.keep_open.take()
         {
+            deferred.drop_socket(keep_open);
+        }
+        if socket.sender.is_settled() {
+            slot.socket = None;
             slot.generation = key.next_generation();
             self.free.push(key.index);
-            deferred.drop_socket(socket.keep_open);
         }
     }
 
@@ -651,8 +655,8 @@ fn sent(
     }
     if let Sent::Idle { half_close } = sent {
         sender.waiters.wake_all(deferred);
-        if half_close {
-            deferred.half_close(socket.keep_open.clone(), socket.fd);
+        if half_close && let Some(keep_open) = &socket.keep_open {
+            deferred.half_close(keep_open.clone(), socket.fd);
         }
     }
 }
