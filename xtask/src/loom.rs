@@ -246,12 +246,16 @@ impl Bounds {
     fn read(models: &[Model]) -> Outcome<Self> {
         let file = sh::root().join("xtask/loom-bounds.txt");
         let bounds = Self::parse(&fs::read_to_string(&file).context(file.display())?)?;
-        for path in bounds.0.keys() {
-            if !models.iter().any(|model| model.path() == *path) {
-                return Err(format!("xtask/loom-bounds.txt: there is no model {path}").into());
-            }
+        match bounds.without_model(models) {
+            Some(path) => Err(format!("xtask/loom-bounds.txt: there is no model {path}").into()),
+            None => Ok(bounds),
         }
-        Ok(bounds)
+    }
+
+    /// A listed path that none of the models has.
+    fn without_model(&self, models: &[Model]) -> Option<&str> {
+        let exists = |path: &str| models.iter().any(|model| model.path() == path);
+        self.0.keys().map(String::as_str).find(|path| !exists(path))
     }
 
     /// Reads lines of `path preemptions reason`.
@@ -300,6 +304,14 @@ mod tests {
         let bounds = Bounds::parse(text).unwrap();
         assert_eq!(bounds.of(&model("notify::model::a")), 1);
         assert_eq!(bounds.of(&model("notify::model::b")), PREEMPTIONS);
+    }
+
+    #[test]
+    fn a_line_whose_model_is_gone_is_found() {
+        let bounds = Bounds::parse("blitzen_sync::notify::model::a 1 three threads\n").unwrap();
+        assert_eq!(bounds.without_model(&[model("notify::model::a")]), None);
+        let listed = Some("blitzen_sync::notify::model::a");
+        assert_eq!(bounds.without_model(&[model("notify::model::b")]), listed);
     }
 
     #[test]
