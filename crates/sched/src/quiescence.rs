@@ -7,7 +7,8 @@
 //!
 //! L1. One is idle while its `idle_at` equals its `changes`. Whoever wakes it adds
 //!     to `changes` first, and so does it itself when it goes on: as long as neither
-//!     changes it has been idle all the time.
+//!     changes it has been idle all the time. One that has been woken since it went on
+//!     is not idle, although it is about to sleep: it wakes again at once.
 //! L2. Who wakes another does so before it becomes idle itself; blocking work counts
 //!     from before it is queued until after it has woken its waiter. Threads that
 //!     the runtime does not know may do something at any moment.
@@ -63,17 +64,30 @@ impl Activity {
 
     /// It goes on. Also called for it by whoever makes it go on.
     pub fn set_active(&self) {
-        let before = self.changes.fetch_add(1, Relaxed);
+        // Acquire, met by the Release in `wake`: it sees what it was woken for, since
+        // it will not be woken for that again.
+        let before = self.changes.fetch_add(1, Acquire);
         self.active_at.store(before + 1, Relaxed);
     }
 
-    /// It is about to sleep; returns false if it has been woken since it went on.
+    /// It is about to sleep. Returns false if it has been woken since it went on, and
+    /// so is not idle.
     pub fn set_idle(&self) -> bool {
         let changes = self.changes.load(Relaxed);
+        if changes != self.active_at.load(Relaxed) {
+            return false; // L1
+        }
         // Release, met by the Acquire in `idle_mark`: L2.
         self.idle_at.store(changes, Release);
         fence(SeqCst); // L3
-        changes == self.active_at.load(Relaxed)
+        true
+    }
+
+    /// No thread runs it any more: it is idle, whatever it has been woken for.
+    pub fn set_undriven(&self) {
+        // Release, met by the Acquire in `idle_mark`: L2.
+        self.idle_at.store(self.changes.load(Relaxed), Release);
+        fence(SeqCst); // L3
     }
 
     /// The same number as before if it has been idle all the time; `None` if it is

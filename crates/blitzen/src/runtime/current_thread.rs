@@ -149,7 +149,7 @@ impl Drop for TakenCore<'_> {
             let core = guard.leave();
             let drivers = self.thread.world.drivers(0);
             drivers.leave();
-            drivers.activity().set_idle();
+            drivers.activity().set_undriven();
             self.slot.put_back(core);
         }
     }
