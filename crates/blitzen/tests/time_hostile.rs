@@ -97,7 +97,7 @@ fn a_waker_that_cannot_be_cloned_leaves_the_timer_usable() {
     // SAFETY: the functions touch nothing.
     let stubborn = unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VTABLE)) };
     one_thread().block_on(async {
-        let mut armed = Box::pin(sleep(ms(500)));
+        let mut armed = Box::pin(sleep(MINUTE));
         let poll = |sleep: &mut Pin<Box<Sleep>>| {
             catch_unwind(AssertUnwindSafe(|| poll_with(sleep, &stubborn)))
         };
@@ -107,6 +107,7 @@ fn a_waker_that_cannot_be_cloned_leaves_the_timer_usable() {
             poll(&mut armed).is_err(),
             "when the waker would be replaced"
         );
+        armed.as_mut().reset(Instant::now() + ms(1));
         timeout(MINUTE, armed).await.expect("it fires");
     });
 }
