@@ -6,6 +6,7 @@ use std::future::Future;
 use std::io::{self, IoSlice, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Mutex;
 use std::task::{Context, Poll};
 
 use blitzen_io::owned::{AsyncReadOwned, AsyncWriteOwned, IoBuf, IoBufMut, Outcome, Polled, Slice};
@@ -93,7 +94,11 @@ impl AsyncRead for Swaps {
         _cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut other = ReadBuf::new(Box::leak(vec![7; 3 * buf.capacity() + 1].into()));
+        // Remembered, so that a leak checker finds it.
+        static LEAKED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+        let storage: &'static mut [u8] = Box::leak(vec![7; 3 * buf.capacity() + 1].into());
+        LEAKED.lock().unwrap().push(storage.as_ptr().addr());
+        let mut other = ReadBuf::new(storage);
         other.set_filled(other.capacity());
         *buf = other;
         Poll::Ready(Ok(()))
