@@ -382,7 +382,7 @@ async fn file_step(files: &mut Files, rng: &mut Rng) {
         }
         13 => drop(files.pairs.swap_remove(index)),
         14 => {
-            ours.set_max_buf_size(rng.len() + 1);
+            ours.set_max_buf_size(rng.len() + 1000); // each is a trip to the pool
             // Nothing of it is in memory for the next reads, where there is a disk.
             ours.sync_all().await.unwrap();
             // SAFETY: an open descriptor, and numbers.
