@@ -215,7 +215,13 @@ pub fn open_regular(path: &CStr, flags: i32, mode: libc::mode_t) -> NoWait<Opene
     if flags & libc::O_CREAT != 0 {
         // A new file waits for nobody.
         match open(path, flags | libc::O_EXCL, mode) {
-            Ok(file) => return NoWait::Done(Ok(Opened { file, len: 0 })),
+            Ok(file) => {
+                return NoWait::Done(Ok(Opened {
+                    file,
+                    len: 0,
+                    is_nonblocking: false,
+                }));
+            }
             Err(error) if flags & libc::O_EXCL != 0 => return from_error(error),
             Err(error) if error.raw_os_error() != Some(libc::EEXIST) => return from_error(error),
             Err(_) => {}
@@ -238,12 +244,15 @@ pub fn open_regular(path: &CStr, flags: i32, mode: libc::mode_t) -> NoWait<Opene
         Ok(file) => file,
         Err(error) => return from_error(error),
     };
-    clear_nonblock(&file, flags);
     let len = match flags & libc::O_TRUNC {
         0 => stat.stx_size,
         _ => 0,
     };
-    NoWait::Done(Ok(Opened { file, len }))
+    NoWait::Done(Ok(Opened {
+        file,
+        len,
+        is_nonblocking: true,
+    }))
 }
 
 /// An error that the file is to blame for, or one of the way it was opened here.
@@ -252,16 +261,6 @@ fn from_error(error: io::Error) -> NoWait<Opened> {
         // No reader of a pipe, or no device; nobody home to open it for.
         Some(libc::ENXIO | libc::ENODEV) => NoWait::Unsupported,
         _ => NoWait::from_error(error),
-    }
-}
-
-/// Takes back the flag with which a file was opened here: it means nothing to a
-/// regular file, but can be seen.
-fn clear_nonblock(file: &OwnedFd, flags: i32) {
-    if flags & libc::O_NONBLOCK == 0 {
-        // SAFETY: a flag of a descriptor that is ours. It cannot fail for one
-        // that takes no lock.
-        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) };
     }
 }
 
@@ -336,8 +335,9 @@ mod tests {
         let again = done(open_regular(&place.c(), creating, 0o600)).unwrap();
         assert_eq!(again.len, 0);
         assert_eq!(std::fs::read(&place.0).unwrap(), b"");
+        let again = again.into_file(creating);
         // SAFETY: asks for a number.
-        let flags = unsafe { libc::fcntl(again.file.as_raw_fd(), libc::F_GETFL) };
+        let flags = unsafe { libc::fcntl(again.as_raw_fd(), libc::F_GETFL) };
         assert_eq!(flags & libc::O_NONBLOCK, 0);
         assert!(is_unsupported(open_regular(c"/", libc::O_RDONLY, 0)));
     }

@@ -175,13 +175,38 @@ pub fn write_nowait(file: impl AsFd, pieces: &[IoSlice<'_>], offset: Option<u64>
     unsafe { writev_nowait(file.as_fd(), list, offset) }
 }
 
-/// A file that was opened at once.
+/// A file that was opened without waiting for another program.
 #[derive(Debug)]
 pub struct Opened {
     /// The file.
     pub file: OwnedFd,
     /// How long it was a moment ago.
     pub len: u64,
+    /// Whether `O_NONBLOCK` was added, which means nothing to a regular file, but
+    /// can be seen.
+    pub(crate) is_nonblocking: bool,
+}
+
+impl Opened {
+    /// Returns the file with the `flags` that it was to be opened with.
+    ///
+    /// ```
+    /// use blitzen_driver::nowait::{NoWait, open_cached};
+    ///
+    /// if let NoWait::Done(opened) = open_cached(c"/etc/passwd", libc::O_RDONLY) {
+    ///     let file: std::os::fd::OwnedFd = opened?.into_file(libc::O_RDONLY);
+    ///     # drop(file);
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn into_file(self, flags: i32) -> OwnedFd {
+        if self.is_nonblocking && flags & libc::O_NONBLOCK == 0 {
+            // SAFETY: a flag of a descriptor that is ours. It cannot fail for one
+            // that takes no lock.
+            unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETFL, flags) };
+        }
+        self.file
+    }
 }
 
 /// Opens a regular file or a directory with the flags of `open(2)`, if every
@@ -222,12 +247,11 @@ pub fn open_cached(path: &CStr, flags: i32) -> NoWait<Opened> {
         Ok(file) => file,
         Err(error) => return NoWait::from_error(error),
     };
-    if flags & libc::O_NONBLOCK == 0 {
-        // SAFETY: a flag of a descriptor that is ours. It cannot fail for one
-        // that takes no lock; the flag has no meaning for a regular file.
-        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) };
-    }
-    NoWait::Done(Ok(Opened { file, len }))
+    NoWait::Done(Ok(Opened {
+        file,
+        len,
+        is_nonblocking: true,
+    }))
 }
 
 /// Finds what a path names, if every part of it is in memory: a descriptor that
@@ -317,10 +341,11 @@ mod tests {
         };
         let opened = opened.unwrap();
         assert_eq!(opened.len, 5);
+        let file = opened.into_file(flags);
         // SAFETY: asks for a number.
-        let flags = unsafe { libc::fcntl(opened.file.as_raw_fd(), libc::F_GETFL) };
+        let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
         assert_eq!(flags & (libc::O_NONBLOCK | libc::O_APPEND), libc::O_APPEND);
-        std::fs::File::from(opened.file).write_all(b"!").unwrap();
+        std::fs::File::from(file).write_all(b"!").unwrap();
         assert_eq!(std::fs::read(&place.0).unwrap(), b"hello!");
     }
 

@@ -232,8 +232,9 @@ pub(crate) fn read_ahead(file: &Arc<OpenFile>, len: usize) -> Option<ReadAhead> 
 
 /// Opens a file if that need not wait, or is likely not to.
 pub(crate) fn open_here(path: &Path, flags: &Flags) -> Option<io::Result<StdFile>> {
-    let opened = open(path, flags.for_open()?, flags.mode())?;
-    Some(opened.map(|opened| opened.file.into()))
+    let (mode, flags) = (flags.mode(), flags.for_open()?);
+    let opened = open(path, flags, mode)?;
+    Some(opened.map(|opened| opened.into_file(flags).into()))
 }
 
 fn open(path: &Path, flags: i32, mode: libc::mode_t) -> Option<io::Result<Opened>> {
@@ -279,7 +280,7 @@ pub(crate) fn exists_cached(path: &Path) -> Option<io::Result<bool>> {
 /// Reads a whole file; `None` if opening it may have to wait.
 pub(crate) async fn read_whole(path: &Path) -> Option<io::Result<Vec<u8>>> {
     match open(path, libc::O_RDONLY, 0)? {
-        Ok(Opened { file, len }) => {
+        Ok(Opened { file, len, .. }) => {
             let file = Arc::new(OpenFile::new(file.into()));
             let len = usize::try_from(len).unwrap_or(0);
             Some(read_to_end(&file, len).await)
