@@ -8,7 +8,7 @@ use std::task::Waker;
 use blitzen_util::coop;
 
 use super::handle::{Handle, TryCurrentError};
-use super::timers::{self, Place};
+use super::timers::{self, TimerPlace};
 
 thread_local! {
     static CURRENT: RefCell<Option<Handle>> = const { RefCell::new(None) };
@@ -30,7 +30,7 @@ pub(crate) fn with_current<R>(visit: impl FnOnce(&Handle) -> R) -> Result<R, Try
 #[must_use]
 pub(crate) struct Entered {
     before: Option<Handle>,
-    timers_before: Option<Place>,
+    timers_before: Option<TimerPlace>,
     depth: usize,
     /// The runtime is this thread's: as a lock's guard, it cannot leave it.
     not_send: PhantomData<MutexGuard<'static, ()>>,

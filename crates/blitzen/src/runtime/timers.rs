@@ -20,8 +20,8 @@ use super::context;
 use super::handle::Handle;
 use super::world::RealWorld;
 
-/// How long a worker that has woken for timers sleeps at the least, unless the
-/// builder was told otherwise. A wake-up costs some 20 µs of processor time: so
+/// The shortest sleep of a worker that has just woken for timers, unless the builder
+/// sets another. A wake-up costs some 20 µs of processor time: so
 /// however many timers there are, waking for them takes less than a tenth of a
 /// processor, and they are late by half of this on average.
 const RESOLUTION: Duration = Duration::from_micros(250);
@@ -35,7 +35,7 @@ const SHORTEST_TICK: Duration = Duration::from_micros(1);
 /// Shards of runtimes that have ended.
 static FREE: Mutex<Vec<&'static TimerShard>> = Mutex::new(Vec::new());
 
-/// What the builder was told about time.
+/// What the builder says about time.
 pub(crate) struct TimeOptions {
     pub(crate) enabled: bool,
     pub(crate) start_paused: bool,
@@ -51,14 +51,14 @@ pub(crate) struct Timers {
     resolution: Duration,
 }
 
-/// Who looks for what is due on a worker's shard.
+/// Who fires the timers that are due on a worker's shard.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FiredBy {
     /// The worker, between two tasks.
-    Awake,
-    /// The worker, which has slept.
-    Risen,
-    /// Somebody else, on its behalf.
+    Running,
+    /// The worker, which was just unparked.
+    Unparked,
+    /// Another thread, on its behalf.
     Other,
 }
 
@@ -88,8 +88,8 @@ impl Timers {
         }
     }
 
-    fn place(&self, worker: usize) -> Place {
-        Place {
+    fn place(&self, worker: usize) -> TimerPlace {
+        TimerPlace {
             shard: self.shards[worker],
             runtime_id: self.runtime_id,
         }
@@ -99,20 +99,20 @@ impl Timers {
         self.shards.iter().copied()
     }
 
-    /// How long a worker that has woken for timers sleeps at the least.
+    /// The shortest sleep of a worker that has just woken for timers.
     pub(crate) fn resolution(&self) -> Duration {
         self.resolution
     }
 
-    /// A worker is about to sleep: until when, if it has to wake for timers.
-    pub(crate) fn lie_down(&self, worker: usize) -> Option<u64> {
+    /// A worker parks; returns when it has to wake for timers, if it does.
+    pub(crate) fn begin_park(&self, worker: usize) -> Option<u64> {
         self.shards[worker].begin_park();
         self.migration
             .begin_park(worker, |worker| self.shards[worker].next_ns())
     }
 
-    /// A worker is awake.
-    pub(crate) fn get_up(&self, worker: usize) {
+    /// A worker is unparked.
+    pub(crate) fn end_park(&self, worker: usize) {
         self.migration.end_park(worker);
         self.shards[worker].end_park();
     }
@@ -124,9 +124,9 @@ impl Timers {
         // Who looks on behalf of a migrator that is stuck has all of its duties.
         match self
             .migration
-            .must_fire_for_parked(worker, fired_by == FiredBy::Risen)
+            .must_fire_for_parked(worker, fired_by == FiredBy::Unparked)
         {
-            true => self.fire_for_sleepers(worker, clock),
+            true => self.fire_for_parked(worker, clock),
             false => {
                 let shard = self.shards[worker];
                 shard.next_ns() != u64::MAX && shard.fire(clock.now_ns())
@@ -134,10 +134,10 @@ impl Timers {
         }
     }
 
-    fn fire_for_sleepers(&self, worker: usize, clock: &Clock) -> bool {
+    fn fire_for_parked(&self, worker: usize, clock: &Clock) -> bool {
         let next_ns = |worker: usize| self.shards[worker].next_ns();
-        let sleepers = self.migration.parked_workers();
-        let first_ns = sleepers.map(next_ns).fold(next_ns(worker), u64::min);
+        let parked = self.migration.parked_workers();
+        let first_ns = parked.map(next_ns).fold(next_ns(worker), u64::min);
         if first_ns == u64::MAX {
             return false;
         }
@@ -146,8 +146,8 @@ impl Timers {
             && self
                 .migration
                 .parked_workers()
-                .fold(self.shards[worker].fire(now_ns), |fired, sleeper| {
-                    self.shards[sleeper].fire(now_ns) | fired
+                .fold(self.shards[worker].fire(now_ns), |fired, parked| {
+                    self.shards[parked].fire(now_ns) | fired
                 })
     }
 
@@ -173,24 +173,24 @@ fn new_shard() -> &'static TimerShard {
 
 /// Where a new timer belongs: to a runtime, and on a shard of it.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct TimerPlace {
     pub(crate) shard: &'static TimerShard,
     pub(crate) runtime_id: u64,
 }
 
 thread_local! {
     /// Where timers of the calling thread's runtime belong.
-    static HERE: Cell<Option<Place>> = const { Cell::new(None) };
+    static HERE: Cell<Option<TimerPlace>> = const { Cell::new(None) };
 }
 
 /// The thread is in a runtime with timers, or in none; answers where it was.
-pub(crate) fn enter(place: Option<Place>) -> Option<Place> {
+pub(crate) fn enter(place: Option<TimerPlace>) -> Option<TimerPlace> {
     HERE.replace(place)
 }
 
 /// Where timers of a thread that enters a runtime belong: on its own shard if it
 /// is a worker, and else on any.
-pub(crate) fn place_in(handle: &Handle) -> Option<Place> {
+pub(crate) fn place_in(handle: &Handle) -> Option<TimerPlace> {
     let world = handle.inner.world();
     let timers = world.timers()?;
     let worker = handle.inner.scheduler().current_worker();
@@ -208,7 +208,7 @@ pub(crate) fn enter_worker(world: &RealWorld, worker: usize) {
 /// Outside a runtime, and in one without timers.
 #[inline]
 #[track_caller]
-pub(crate) fn here() -> Place {
+pub(crate) fn here() -> TimerPlace {
     match HERE.get() {
         Some(place) => place,
         None => nowhere(),

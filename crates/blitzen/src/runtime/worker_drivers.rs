@@ -1,4 +1,4 @@
-//! Where a worker sleeps, and what it serves there.
+//! The drivers of one worker: where it parks, and what it serves there.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +11,7 @@ use super::io::IoOptions;
 use super::timers::{FiredBy, Timers};
 use super::world::RealWorld;
 
-/// How long a worker that leaves waits for operations it has cancelled.
+/// How long a worker that leaves waits for the operations that it has cancelled.
 const CANCEL_WAIT: Duration = Duration::from_secs(1);
 
 /// The drivers of one worker.
@@ -48,32 +48,32 @@ impl WorkerDrivers {
         self.turn_until(world, max_wait, &|| false);
     }
 
-    /// Like [`turn`](Self::turn), but what `is_over` tells of keeps the owner from
-    /// sleep.
+    /// Like [`turn`](Self::turn); if the driver spins before it sleeps, `end_spin` can
+    /// end that, and the turn.
     pub(crate) fn turn_until(
         &self,
         world: &RealWorld,
         max_wait: Option<Duration>,
-        is_over: &dyn Fn() -> bool,
+        end_spin: &dyn Fn() -> bool,
     ) {
-        // What has just been woken may be the owner's, who then must not sleep.
-        if self.fire_as(world, FiredBy::Awake) || max_wait == Some(Duration::ZERO) {
+        // What has just been woken may be the owner's, which then must not sleep.
+        if self.fire_as(world, FiredBy::Running) || max_wait == Some(Duration::ZERO) {
             must(self.driver.turn(Some(Duration::ZERO)));
             return;
         }
         let wakes_ns = world
             .timers()
-            .and_then(|timers| timers.lie_down(self.worker));
-        let is_undisturbed = self.activity.set_idle();
+            .and_then(|timers| timers.begin_park(self.worker));
+        let is_idle = self.activity.set_idle();
         match world.clock().is_frozen() {
-            true => self.wait_frozen(world, max_wait, is_undisturbed),
-            false => self.wait(world, max_wait, wakes_ns, is_over),
+            true => self.wait_frozen(world, max_wait, is_idle),
+            false => self.wait(world, max_wait, wakes_ns, end_spin),
         }
         self.activity.set_active();
         if let Some(timers) = world.timers() {
-            timers.get_up(self.worker);
+            timers.end_park(self.worker);
         }
-        if self.fire_as(world, FiredBy::Risen) {
+        if self.fire_as(world, FiredBy::Unparked) {
             self.woken_ns.store(world.clock().now_ns(), Relaxed);
         }
     }
@@ -84,14 +84,14 @@ impl WorkerDrivers {
         world: &RealWorld,
         max_wait: Option<Duration>,
         wakes_ns: Option<u64>,
-        is_over: &dyn Fn() -> bool,
+        end_spin: &dyn Fn() -> bool,
     ) {
         let until_next = wakes_ns.map(|wakes_ns| self.until(world, wakes_ns));
         let limit = match (max_wait, until_next) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        must(self.driver.turn_until(limit, is_over));
+        must(self.driver.turn_until(limit, end_spin));
     }
 
     /// The time until a timer: or longer, if the owner has just woken for others.
@@ -105,8 +105,8 @@ impl WorkerDrivers {
 
     /// Waits for anything but timers; if there is nothing, moves the clock.
     #[cold]
-    fn wait_frozen(&self, world: &RealWorld, max_wait: Option<Duration>, is_undisturbed: bool) {
-        if !(is_undisturbed && advance_if_quiescent(world, Some(&self.activity))) {
+    fn wait_frozen(&self, world: &RealWorld, max_wait: Option<Duration>, is_idle: bool) {
+        if !(is_idle && advance_if_quiescent(world, Some(&self.activity))) {
             must(self.driver.turn(max_wait));
         }
     }
