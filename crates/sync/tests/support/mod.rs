@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub)] // each test file uses a part of it
 
+pub mod random_program;
 pub mod scripted_waker;
 
 use std::future::Future;
