@@ -385,8 +385,8 @@ mod tests {
                 }
                 match fate {
                     WaiterStatus::Idle => {}
-                    // SAFETY: as above.
                     WaiterStatus::Removed => {
+                        // SAFETY: as above.
                         assert_eq!(unsafe { queue.lock().remove(waiter) }, Some(7))
                     }
                     WaiterStatus::Granted => {

@@ -138,20 +138,19 @@ pub fn run<S>(
     actors: impl Fn(&mut Rng, &mut dyn FnMut(&mut Rng) -> Choices) -> (Vec<Actor>, S),
     check: impl Fn(S, Chances),
 ) {
-    let seeds = match std::env::var("BLITZEN_SEED") {
-        Ok(seed) => {
-            let seed = seed.parse().expect("BLITZEN_SEED is a number");
-            seed..seed + 1
-        }
-        Err(_) => 0..programs,
+    let mut seeds: Vec<u64> = match std::env::var("BLITZEN_SEED") {
+        Ok(seed) => vec![seed.parse().expect("BLITZEN_SEED is a number")],
+        Err(_) => (0..programs).collect(),
     };
+    // Threads come last: an actor that is stranded there hangs.
+    seeds.sort_by_key(|seed| uses_threads(*seed));
     for seed in seeds {
         let mut rng = Rng::new(seed);
         let chances = Chances {
             cancel: [0, 1, 5][rng.below(3) as usize],
             panic: [0, 0, 4][rng.below(3) as usize],
         };
-        let threads = seed % 4 == 3;
+        let threads = uses_threads(seed);
         let program = || {
             let mut choices = |rng: &mut Rng| Choices {
                 rng: Rng::new(u64::from(rng.next_u32())),
@@ -169,6 +168,10 @@ pub fn run<S>(
             resume_unwind(panic);
         }
     }
+}
+
+fn uses_threads(seed: u64) -> bool {
+    seed % 4 == 3
 }
 
 struct Woken(AtomicUsize);
