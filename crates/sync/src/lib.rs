@@ -67,6 +67,7 @@ mod rwlock;
 mod semaphore;
 mod set_once;
 mod wait_queue;
+mod write_once;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use cancel::CancelToken;

@@ -1,17 +1,11 @@
-//! A value written once, by whoever needs it first.
-//!
-//! O1. The value is there exactly when the single permit's counter is closed. It
-//!     is written by the holder of the permit, who closes the counter instead of
-//!     giving the permit back.
+//! A cell that is initialized by the first task that needs its value.
 
-use std::cell::UnsafeCell;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-use std::mem::{ManuallyDrop, MaybeUninit};
 
-use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};
-use crate::semaphore::{AcquireError, TryAcquireError};
+use crate::semaphore::TryAcquireError;
+use crate::write_once::{Begun, WriteOnce};
 
 /// A cell that is initialized once, also by an asynchronous function.
 ///
@@ -31,16 +25,7 @@ use crate::semaphore::{AcquireError, TryAcquireError};
 /// assert_eq!(CONFIG.get().unwrap(), "loaded");
 /// # });
 /// ```
-pub struct OnceCell<T> {
-    semaphore: BatchSemaphore,
-    value: UnsafeCell<MaybeUninit<T>>,
-}
-
-// SAFETY: the value moves with the cell.
-unsafe impl<T: Send> Send for OnceCell<T> {}
-// SAFETY: any thread may read the value (`Sync`), and one may write what another
-// drops (`Send`); O1 orders the write before the reads.
-unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
+pub struct OnceCell<T>(WriteOnce<T, 1>);
 
 impl<T> OnceCell<T> {
     /// Creates an empty cell.
@@ -52,10 +37,7 @@ impl<T> OnceCell<T> {
     /// assert_eq!(OnceCell::<i32>::new().get(), None);
     /// ```
     pub fn new() -> Self {
-        Self {
-            semaphore: BatchSemaphore::new(1),
-            value: UnsafeCell::new(MaybeUninit::uninit()),
-        }
+        Self(WriteOnce::new())
     }
 
     const_unless_loom! {
@@ -69,10 +51,7 @@ impl<T> OnceCell<T> {
         /// assert!(!PORT.initialized());
         /// ```
         pub fn const_new() -> Self {
-            Self {
-                semaphore: BatchSemaphore::new(1),
-                value: UnsafeCell::new(MaybeUninit::uninit()),
-            }
+            Self(WriteOnce::new())
         }
     }
 
@@ -102,10 +81,7 @@ impl<T> OnceCell<T> {
         /// assert_eq!(PORT.get(), Some(&80));
         /// ```
         pub fn const_new_with(value: T) -> Self {
-            Self {
-                semaphore: BatchSemaphore::new_closed(),
-                value: UnsafeCell::new(MaybeUninit::new(value)),
-            }
+            Self(WriteOnce::new_set(value))
         }
     }
 
@@ -119,7 +95,7 @@ impl<T> OnceCell<T> {
     /// ```
     #[inline]
     pub fn initialized(&self) -> bool {
-        self.semaphore.is_closed()
+        self.0.is_set()
     }
 
     /// Returns the value, or `None` if the cell is empty.
@@ -135,9 +111,7 @@ impl<T> OnceCell<T> {
     /// ```
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // SAFETY: O1, and nobody writes it again.
-        self.initialized()
-            .then(|| unsafe { (*self.value.get()).assume_init_ref() })
+        self.0.get()
     }
 
     /// Returns a mutable reference to the value, or `None` if the cell is empty.
@@ -151,9 +125,7 @@ impl<T> OnceCell<T> {
     /// assert_eq!(cell.get(), Some(&2));
     /// ```
     pub fn get_mut(&mut self) -> Option<&mut T> {
-        // SAFETY: O1, and `&mut self` excludes all others.
-        self.initialized()
-            .then(|| unsafe { self.value.get_mut().assume_init_mut() })
+        self.0.get_mut()
     }
 
     /// Initializes the cell with `value`, if it is empty and no task is
@@ -173,9 +145,9 @@ impl<T> OnceCell<T> {
     /// Returns `value` in the error if the cell is initialized or being
     /// initialized.
     pub fn set(&self, value: T) -> Result<(), SetError<T>> {
-        match self.semaphore.try_acquire(1) {
-            Ok(()) => {
-                InitPermit(self).init(value);
+        match self.0.try_begin() {
+            Ok(permit) => {
+                permit.write(value);
                 Ok(())
             }
             Err(TryAcquireError::Closed) => Err(SetError::AlreadyInitializedError(value)),
@@ -212,12 +184,12 @@ impl<T> OnceCell<T> {
         if let Some(value) = self.get() {
             return value;
         }
-        match AcquireFuture::new(InitTarget(self)).await {
-            InitTurn::Init(permit) => {
+        match self.0.begin().await {
+            Begun::Permit(permit) => {
                 let value = f().await;
-                permit.init(value)
+                permit.write(value)
             }
-            InitTurn::Done(value) => value,
+            Begun::Value(value) => value,
         }
     }
 
@@ -252,12 +224,12 @@ impl<T> OnceCell<T> {
         if let Some(value) = self.get() {
             return Ok(value);
         }
-        match AcquireFuture::new(InitTarget(self)).await {
-            InitTurn::Init(permit) => {
+        match self.0.begin().await {
+            Begun::Permit(permit) => {
                 let value = f().await?;
-                Ok(permit.init(value))
+                Ok(permit.write(value))
             }
-            InitTurn::Done(value) => Ok(value),
+            Begun::Value(value) => Ok(value),
         }
     }
 
@@ -270,10 +242,7 @@ impl<T> OnceCell<T> {
     /// assert_eq!(OnceCell::from(1).into_inner(), Some(1));
     /// ```
     pub fn into_inner(self) -> Option<T> {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: O1; read once, since `this` is not dropped.
-        this.initialized()
-            .then(|| unsafe { (*this.value.get()).assume_init_read() })
+        self.0.into_inner()
     }
 
     /// Takes the value out, and leaves the cell empty.
@@ -293,21 +262,9 @@ impl<T> OnceCell<T> {
     }
 }
 
-impl<T> Drop for OnceCell<T> {
-    fn drop(&mut self) {
-        if self.initialized() {
-            // SAFETY: O1, and this is the last use.
-            unsafe { self.value.get_mut().assume_init_drop() };
-        }
-    }
-}
-
 impl<T> From<T> for OnceCell<T> {
     fn from(value: T) -> Self {
-        Self {
-            semaphore: BatchSemaphore::new_closed(),
-            value: UnsafeCell::new(MaybeUninit::new(value)),
-        }
+        Self(WriteOnce::new_set(value))
     }
 }
 
@@ -336,60 +293,6 @@ impl<T: fmt::Debug> fmt::Debug for OnceCell<T> {
         f.debug_struct("OnceCell")
             .field("value", &self.get())
             .finish()
-    }
-}
-
-/// Proof that the caller holds the permit; spending it fills the cell.
-struct InitPermit<'a, T>(&'a OnceCell<T>);
-
-impl<'a, T> InitPermit<'a, T> {
-    fn init(self, value: T) -> &'a T {
-        let cell = ManuallyDrop::new(self).0; // O1: the permit is not given back
-        // SAFETY: O1, the holder of the permit is alone with the empty cell.
-        unsafe { (*cell.value.get()).write(value) };
-        cell.semaphore.close();
-        // SAFETY: written above, and nobody writes it again.
-        unsafe { (*cell.value.get()).assume_init_ref() }
-    }
-}
-
-impl<T> Drop for InitPermit<'_, T> {
-    /// The value was not made: the next one tries.
-    fn drop(&mut self) {
-        self.0.semaphore.release(1);
-    }
-}
-
-struct InitTarget<'a, T>(&'a OnceCell<T>);
-
-enum InitTurn<'a, T> {
-    Init(InitPermit<'a, T>),
-    Done(&'a T),
-}
-
-// SAFETY: both are fixed when the target is made.
-unsafe impl<'a, T> AcquireTarget for InitTarget<'a, T> {
-    type Output = InitTurn<'a, T>;
-
-    fn semaphore(&self) -> &BatchSemaphore {
-        &self.0.semaphore
-    }
-
-    fn count(&self) -> usize {
-        1
-    }
-
-    #[inline(always)]
-    fn expected_permits(&self) -> usize {
-        1
-    }
-
-    fn settle(self, outcome: Result<(), AcquireError>) -> Self::Output {
-        match outcome {
-            Ok(()) => InitTurn::Init(InitPermit(self.0)),
-            // SAFETY: closed, so by O1 it is there.
-            Err(_) => InitTurn::Done(unsafe { (*self.0.value.get()).assume_init_ref() }),
-        }
     }
 }
 

@@ -1,16 +1,10 @@
-//! A value that is set once, and waited for.
-//!
-//! S1. The value is there exactly when the semaphore, which has no permits, is
-//!     closed. It is written under the semaphore's lock, before the close.
+//! A cell that is set once, and waited for.
 
-use std::cell::UnsafeCell;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-use std::mem::{ManuallyDrop, MaybeUninit};
 
-use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};
-use crate::semaphore::AcquireError;
+use crate::write_once::WriteOnce;
 
 /// A cell that is set once, and whose value tasks can wait for.
 ///
@@ -29,16 +23,7 @@ use crate::semaphore::AcquireError;
 /// assert_eq!(*address.wait().await, "127.0.0.1:80");
 /// # });
 /// ```
-pub struct SetOnce<T> {
-    semaphore: BatchSemaphore,
-    value: UnsafeCell<MaybeUninit<T>>,
-}
-
-// SAFETY: the value moves with the cell.
-unsafe impl<T: Send> Send for SetOnce<T> {}
-// SAFETY: any thread may read the value (`Sync`), and one may write what another
-// drops (`Send`); S1 orders the write before the reads.
-unsafe impl<T: Send + Sync> Sync for SetOnce<T> {}
+pub struct SetOnce<T>(WriteOnce<T, 0>);
 
 impl<T> SetOnce<T> {
     /// Creates an empty cell.
@@ -50,10 +35,7 @@ impl<T> SetOnce<T> {
     /// assert_eq!(SetOnce::<i32>::new().get(), None);
     /// ```
     pub fn new() -> Self {
-        Self {
-            semaphore: BatchSemaphore::new(0),
-            value: UnsafeCell::new(MaybeUninit::uninit()),
-        }
+        Self(WriteOnce::new())
     }
 
     const_unless_loom! {
@@ -67,10 +49,7 @@ impl<T> SetOnce<T> {
         /// assert!(!PORT.initialized());
         /// ```
         pub fn const_new() -> Self {
-            Self {
-                semaphore: BatchSemaphore::new(0),
-                value: UnsafeCell::new(MaybeUninit::uninit()),
-            }
+            Self(WriteOnce::new())
         }
     }
 
@@ -100,10 +79,7 @@ impl<T> SetOnce<T> {
         /// assert_eq!(PORT.get(), Some(&80));
         /// ```
         pub fn const_new_with(value: T) -> Self {
-            Self {
-                semaphore: BatchSemaphore::new_closed(),
-                value: UnsafeCell::new(MaybeUninit::new(value)),
-            }
+            Self(WriteOnce::new_set(value))
         }
     }
 
@@ -117,7 +93,7 @@ impl<T> SetOnce<T> {
     /// ```
     #[inline]
     pub fn initialized(&self) -> bool {
-        self.semaphore.is_closed()
+        self.0.is_set()
     }
 
     /// Returns the value, or `None` if the cell is empty.
@@ -133,9 +109,7 @@ impl<T> SetOnce<T> {
     /// ```
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // SAFETY: S1, and nobody writes it again.
-        self.initialized()
-            .then(|| unsafe { (*self.value.get()).assume_init_ref() })
+        self.0.get()
     }
 
     /// Sets the cell to `value` if it is empty, and wakes all tasks that wait.
@@ -153,20 +127,7 @@ impl<T> SetOnce<T> {
     ///
     /// Returns `value` in the error if the cell is set already.
     pub fn set(&self, value: T) -> Result<(), SetOnceError<T>> {
-        if self.initialized() {
-            return Err(SetOnceError(value));
-        }
-        let mut value = Some(value);
-        self.semaphore.close_once(|| {
-            if let Some(value) = value.take() {
-                // SAFETY: S1, the lock is held and the semaphore open: nobody reads.
-                unsafe { (*self.value.get()).write(value) };
-            }
-        });
-        match value {
-            None => Ok(()),
-            Some(value) => Err(SetOnceError(value)),
-        }
+        self.0.set(value).map_err(SetOnceError)
     }
 
     /// Waits until the cell is set, and returns the value.
@@ -186,7 +147,7 @@ impl<T> SetOnce<T> {
     /// This method is cancel safe.
     #[inline]
     pub fn wait(&self) -> impl Future<Output = &T> {
-        AcquireFuture::new(SetOnceTarget(self))
+        self.0.wait()
     }
 
     /// Returns the value, or `None` if the cell is empty.
@@ -198,28 +159,13 @@ impl<T> SetOnce<T> {
     /// assert_eq!(SetOnce::from(1).into_inner(), Some(1));
     /// ```
     pub fn into_inner(self) -> Option<T> {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: S1; read once, since `this` is not dropped.
-        this.initialized()
-            .then(|| unsafe { (*this.value.get()).assume_init_read() })
-    }
-}
-
-impl<T> Drop for SetOnce<T> {
-    fn drop(&mut self) {
-        if self.initialized() {
-            // SAFETY: S1, and this is the last use.
-            unsafe { self.value.get_mut().assume_init_drop() };
-        }
+        self.0.into_inner()
     }
 }
 
 impl<T> From<T> for SetOnce<T> {
     fn from(value: T) -> Self {
-        Self {
-            semaphore: BatchSemaphore::new_closed(),
-            value: UnsafeCell::new(MaybeUninit::new(value)),
-        }
+        Self(WriteOnce::new_set(value))
     }
 }
 
@@ -248,35 +194,6 @@ impl<T: fmt::Debug> fmt::Debug for SetOnce<T> {
         f.debug_struct("SetOnce")
             .field("value", &self.get())
             .finish()
-    }
-}
-
-struct SetOnceTarget<'a, T>(&'a SetOnce<T>);
-
-// SAFETY: both are fixed when the target is made.
-unsafe impl<'a, T> AcquireTarget for SetOnceTarget<'a, T> {
-    type Output = &'a T;
-
-    #[inline(always)]
-    fn semaphore(&self) -> &BatchSemaphore {
-        &self.0.semaphore
-    }
-
-    #[inline(always)]
-    fn count(&self) -> usize {
-        1
-    }
-
-    #[inline(always)]
-    fn expected_permits(&self) -> usize {
-        0
-    }
-
-    #[inline(always)]
-    fn settle(self, outcome: Result<(), AcquireError>) -> &'a T {
-        debug_assert!(outcome.is_err(), "the semaphore has no permits");
-        // SAFETY: closed, so by S1 it is there.
-        unsafe { (*self.0.value.get()).assume_init_ref() }
     }
 }
 

@@ -43,13 +43,14 @@ use std::task::{Poll, ready};
 use blitzen_util::block_on::block_on;
 use blitzen_util::coop;
 use blitzen_util::entered::assert_may_block;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicU64, AtomicUsize};
 use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::{Arc, hint, thread};
 use blitzen_util::wake_batch;
 
 use self::error::{RecvError, SendError, TryRecvError};
+use super::handle_count::HandleCount;
 use super::wait_until::{QueueEntry, wait_until, wake_all_waiters};
 use crate::wait_queue::{Outcome, WaitQueue};
 
@@ -239,7 +240,7 @@ struct BroadcastShared<T> {
     ring: Box<[BroadcastSlot<T>]>,
     /// With those who wait for the next value, tagged with its position.
     tail: WaitQueue<BroadcastTail>,
-    senders: AtomicUsize,
+    senders: HandleCount,
     weak_senders: AtomicUsize,
     /// Those who wait for the last receiver to go.
     closing: WaitQueue,
@@ -423,8 +424,7 @@ impl<T> BroadcastShared<T> {
     }
 
     fn senders(&self) -> usize {
-        // Acquire, met by the Release in `Sender::drop`: what was sent is seen.
-        self.senders.load(Acquire)
+        self.senders.get() // acquires: what they sent is visible
     }
 
     fn downgrade(shared: &Arc<Self>) -> WeakSender<T> {
@@ -483,7 +483,7 @@ impl<T> Sender<T> {
             shared: Arc::new(BroadcastShared {
                 ring: (0..len).map(slot).collect(),
                 tail: WaitQueue::new(tail),
-                senders: AtomicUsize::new(1),
+                senders: HandleCount::new(1),
                 weak_senders: AtomicUsize::new(0),
                 closing: WaitQueue::new(()),
             }),
@@ -699,7 +699,7 @@ impl<T> Sender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        self.shared.senders.fetch_add(1, Relaxed);
+        self.shared.senders.add();
         Self {
             shared: self.shared.clone(),
         }
@@ -708,8 +708,7 @@ impl<T> Clone for Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // AcqRel: Release, met by the Acquire in `senders`.
-        if self.shared.senders.fetch_sub(1, AcqRel) != 1 {
+        if !self.shared.senders.remove() {
             return;
         }
         let mut locked = self.shared.tail.lock();
@@ -745,21 +744,9 @@ impl<T> WeakSender<T> {
     /// ```
     #[must_use = "a sender that is dropped at once does nothing"]
     pub fn upgrade(&self) -> Option<Sender<T>> {
-        let mut count = self.shared.senders.load(Relaxed);
-        while count != 0 {
-            // Never from zero, which closes. Relaxed: the sender that is counted
-            // keeps the channel alive.
-            let senders = &self.shared.senders;
-            match senders.compare_exchange_weak(count, count + 1, Relaxed, Relaxed) {
-                Ok(_) => {
-                    return Some(Sender {
-                        shared: self.shared.clone(),
-                    });
-                }
-                Err(changed) => count = changed,
-            }
-        }
-        None
+        (self.shared.senders.add_unless_zero()).then(|| Sender {
+            shared: self.shared.clone(),
+        })
     }
 
     /// Returns the number of senders that keep the channel open.

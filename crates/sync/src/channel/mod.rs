@@ -31,6 +31,7 @@ pub mod oneshot;
 pub mod watch;
 
 mod block_list;
+mod handle_count;
 mod mpmc;
 mod wait_until;
 

@@ -45,6 +45,7 @@ use blitzen_util::shim::{Arc, RwLock, RwLockReadGuard};
 use blitzen_util::wake_batch;
 
 use self::error::{RecvError, SendError};
+use super::handle_count::HandleCount;
 use super::wait_until::{QueueEntry, wait_until, wake_all_waiters};
 use crate::wait_queue::{Outcome, WaitQueue};
 
@@ -192,8 +193,8 @@ pub struct Ref<'a, T> {
 struct WatchShared<T> {
     value: RwLock<T>,
     state: AtomicUsize,
-    senders: AtomicUsize,
-    receivers: AtomicUsize,
+    senders: HandleCount,
+    receivers: HandleCount,
     /// Those who wait for a change, tagged with the version they have seen.
     changing: WaitQueue,
     /// Those who wait for the last receiver to go.
@@ -279,13 +280,8 @@ impl<T> WatchShared<T> {
         }
     }
 
-    fn receivers(&self) -> usize {
-        // Acquire, met by the Release in `Receiver::drop`.
-        self.receivers.load(Acquire)
-    }
-
     fn subscribe(shared: &Arc<Self>, seen: usize) -> Receiver<T> {
-        shared.receivers.fetch_add(1, Relaxed);
+        shared.receivers.add();
         Receiver {
             shared: shared.clone(),
             seen,
@@ -310,8 +306,8 @@ impl<T> Sender<T> {
             shared: Arc::new(WatchShared {
                 value: RwLock::new(init),
                 state: AtomicUsize::new(0),
-                senders: AtomicUsize::new(1),
-                receivers: AtomicUsize::new(0),
+                senders: HandleCount::new(1),
+                receivers: HandleCount::new(0),
                 changing: WaitQueue::new(()),
                 closing: WaitQueue::new(()),
             }),
@@ -506,7 +502,7 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.receiver_count(), 1);
     /// ```
     pub fn receiver_count(&self) -> usize {
-        self.shared.receivers()
+        self.shared.receivers.get()
     }
 
     /// Returns the number of senders.
@@ -521,7 +517,7 @@ impl<T> Sender<T> {
     /// assert_eq!(tx.sender_count(), 2);
     /// ```
     pub fn sender_count(&self) -> usize {
-        self.shared.senders.load(Relaxed)
+        self.shared.senders.get()
     }
 
     /// Returns `true` if `self` and `other` send into the same channel.
@@ -543,7 +539,7 @@ impl<T> Sender<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        self.shared.senders.fetch_add(1, Relaxed);
+        self.shared.senders.add();
         Self {
             shared: self.shared.clone(),
         }
@@ -558,8 +554,7 @@ impl<T: Default> Default for Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // AcqRel: each sender's changes come before the last one's close.
-        if self.shared.senders.fetch_sub(1, AcqRel) == 1 {
+        if self.shared.senders.remove() {
             // AcqRel: Release, met by the Acquire in `state`.
             let state = self.shared.state.fetch_or(CLOSED, AcqRel);
             self.shared.wake_receivers(state, version(state) + 1);
@@ -832,8 +827,7 @@ impl<T> Clone for Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        // AcqRel: Release, met by the Acquire in `receivers`.
-        if self.shared.receivers.fetch_sub(1, AcqRel) == 1 {
+        if self.shared.receivers.remove() {
             wake_all_waiters(&self.shared.closing);
         }
     }

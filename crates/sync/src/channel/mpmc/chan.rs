@@ -17,14 +17,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
-use blitzen_util::shim::atomic::AtomicUsize;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use blitzen_util::shim::{MODEL, hint, thread};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use super::bounded_ring::BoundedRing;
 use super::linked_queue::LinkedQueue;
 use super::{PopError, PushError, WaitSide};
+use crate::channel::handle_count::HandleCount;
 use crate::channel::wait_until::release_round;
 use crate::wait_queue::{Outcome, WaitQueue, Waiter, WaiterStatus};
 
@@ -72,8 +71,8 @@ impl<T> Chan<T> {
             buffer,
             receive_waiters: WaitQueue::new(()),
             send_waiters: WaitQueue::new(()),
-            senders: HandleCount::new(),
-            receivers: HandleCount::new(),
+            senders: HandleCount::new(1),
+            receivers: HandleCount::new(1),
         }
     }
 
@@ -364,42 +363,6 @@ impl<T> Drop for AttemptWaiter<'_, T> {
         if self.waiter.status() == WaiterStatus::Granted {
             self.chan.wake_one(self.side); // M3
         }
-    }
-}
-
-/// The number of handles of one side that keep the channel open.
-pub(super) struct HandleCount(AtomicUsize);
-
-impl HandleCount {
-    fn new() -> Self {
-        Self(AtomicUsize::new(1))
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.0.load(Acquire)
-    }
-
-    pub(super) fn add(&self) {
-        self.0.fetch_add(1, Relaxed);
-    }
-
-    /// Does nothing at zero, which has closed the channel.
-    pub(super) fn add_unless_zero(&self) -> bool {
-        let mut count = self.0.load(Relaxed);
-        while count != 0 {
-            match (self.0).compare_exchange_weak(count, count + 1, Relaxed, Relaxed) {
-                Ok(_) => return true,
-                Err(changed) => count = changed,
-            }
-        }
-        false
-    }
-
-    /// Returns true if that was the last one.
-    #[must_use]
-    pub(super) fn remove(&self) -> bool {
-        // AcqRel: what each handle did happens before the close by the last one.
-        self.0.fetch_sub(1, AcqRel) == 1
     }
 }
 

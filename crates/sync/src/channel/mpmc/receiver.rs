@@ -340,7 +340,7 @@ impl<T> Receiver<T> {
     /// # drop((tx, rx));
     /// ```
     pub fn sender_count(&self) -> usize {
-        self.chan.senders.count()
+        self.chan.senders.get()
     }
 
     /// Returns the number of receivers.
@@ -355,7 +355,7 @@ impl<T> Receiver<T> {
     /// # drop((tx, rx));
     /// ```
     pub fn receiver_count(&self) -> usize {
-        self.chan.receivers.count()
+        self.chan.receivers.get()
     }
 
     /// Returns `true` if `self` and `other` belong to the same channel.

@@ -288,7 +288,7 @@ impl<T> Sender<T> {
     /// # drop((tx, rx));
     /// ```
     pub fn sender_count(&self) -> usize {
-        self.chan.senders.count()
+        self.chan.senders.get()
     }
 
     /// Returns the number of receivers.
@@ -303,7 +303,7 @@ impl<T> Sender<T> {
     /// # drop((tx, rx));
     /// ```
     pub fn receiver_count(&self) -> usize {
-        self.chan.receivers.count()
+        self.chan.receivers.get()
     }
 
     /// Returns `true` if `self` and `other` belong to the same channel.

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
 use blitzen_util::shim::atomic::AtomicUsize;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::{Arc, MODEL, hint, thread};
 use blitzen_util::wake_batch::{self, WakeBatch};
@@ -21,6 +21,7 @@ use blitzen_util::wake_batch::{self, WakeBatch};
 use super::error::TryRecvError;
 use super::waker_cell::{Registration, WakerCell};
 use crate::channel::block_list::{BlockHead, BlockList, PositionCounter};
+use crate::channel::handle_count::HandleCount;
 use crate::channel::wait_until::{release_round, wait_until};
 use crate::wait_queue::WaitQueue;
 
@@ -84,7 +85,7 @@ pub(super) struct Chan<T, F: FlowControl> {
     pub(super) flow: F,
     blocks: BlockList<T>,
     head: UnsafeCell<BlockHead<T>>,
-    senders: AtomicUsize,
+    senders: HandleCount,
     weak_senders: AtomicUsize,
     /// The tasks that wait for the close.
     closing: WaitQueue,
@@ -101,7 +102,7 @@ pub(super) fn channel<T, F: FlowControl>(flow: F) -> (Tx<T, F>, Rx<T, F>) {
         flow,
         blocks,
         head: UnsafeCell::new(head),
-        senders: AtomicUsize::new(1),
+        senders: HandleCount::new(1),
         weak_senders: AtomicUsize::new(0),
         closing: WaitQueue::new(()),
     });
@@ -130,8 +131,7 @@ impl<T, F: FlowControl> Chan<T, F> {
     }
 
     pub(super) fn strong_count(&self) -> usize {
-        // Acquire, met by the Release in `Tx::drop`: C3.
-        self.senders.load(Acquire)
+        self.senders.get() // acquires: C3
     }
 
     pub(super) fn weak_count(&self) -> usize {
@@ -196,15 +196,14 @@ impl<T, F: FlowControl> Tx<T, F> {
 
 impl<T, F: FlowControl> Clone for Tx<T, F> {
     fn clone(&self) -> Self {
-        self.0.senders.fetch_add(1, Relaxed);
+        self.0.senders.add();
         Self(self.0.clone())
     }
 }
 
 impl<T, F: FlowControl> Drop for Tx<T, F> {
     fn drop(&mut self) {
-        // AcqRel: Release, met by the Acquire in `strong_count`: C3.
-        if self.0.senders.fetch_sub(1, AcqRel) == 1 {
+        if self.0.senders.remove() {
             self.0.flow.wake_receiver();
         }
     }
@@ -219,15 +218,7 @@ impl<T, F: FlowControl> WeakTx<T, F> {
     }
 
     pub(super) fn upgrade(&self) -> Option<Tx<T, F>> {
-        let mut count = self.0.senders.load(Relaxed);
-        while count != 0 {
-            // C2. Relaxed: the sender that is counted keeps the channel alive.
-            match (self.0.senders).compare_exchange_weak(count, count + 1, Relaxed, Relaxed) {
-                Ok(_) => return Some(Tx(self.0.clone())),
-                Err(changed) => count = changed,
-            }
-        }
-        None
+        (self.0.senders.add_unless_zero()).then(|| Tx(self.0.clone())) // C2
     }
 }
 
