@@ -47,6 +47,9 @@ fn read_in_a_thread(
 #[test]
 fn a_write_goes_on_when_the_thread_that_submitted_it_ends() {
     let _alone = alone();
+    if runtime(0).is_none() {
+        return;
+    }
     for zero_copy in [false, true] {
         // Threads end soon after they have nothing to do.
         let mut builder = blitzen::runtime::Builder::new_multi_thread();
@@ -54,7 +57,7 @@ fn a_write_goes_on_when_the_thread_that_submitted_it_ends() {
             .worker_threads(1)
             .thread_keep_alive(Duration::from_millis(1))
             .enable_all()
-            .socket_mode(blitzen::net::SocketMode::PreferCompletion);
+            .socket_mode(blitzen::net::SocketMode::Completion);
         let runtime = builder.build().unwrap();
         runtime.block_on(async {
             let (ours, theirs) = blitzen::spawn(half_pair()).await.unwrap();

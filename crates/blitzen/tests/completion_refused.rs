@@ -63,6 +63,7 @@ fn whoever_is_refused_is_told_or_goes_on_by_readiness() {
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["child", "--exact", "--nocapture"])
             .env(CHILD, errno.to_string())
+            .env_remove("BLITZEN_IO")
             .output()
             .unwrap();
         assert!(output.status.success(), "{output:?}");

@@ -480,7 +480,7 @@ impl Driver {
     ///
     /// # Errors
     /// Of kind [`Unsupported`](io::ErrorKind::Unsupported) where there is none
-    /// to be had, the same every time; what the system says of a poller; or
+    /// to be had, mostly the same every time; what the system says of a poller; or
     /// [`shutdown_error`] after [`shutdown`](Self::shutdown).
     pub fn ring(&self) -> io::Result<&Arc<Ring>> {
         let made = match self.ring.get() {
@@ -504,6 +504,10 @@ impl Driver {
                 None => Err(Refusal::Forbidden(io::Error::other(
                     "the runtime was built without",
                 ))),
+            };
+            let ring = match ring {
+                Err(refusal) if refusal.is_temporary() => return Err(refusal.into()),
+                ring => ring,
             };
             let _first = self.ring.set(ring);
         }

@@ -98,6 +98,11 @@ impl Refusal {
         }
     }
 
+    /// Whether there may be a ring later: there was no descriptor for it, most likely.
+    pub(crate) fn is_temporary(&self) -> bool {
+        matches!(self, Self::Other(_))
+    }
+
     fn cause(&self) -> &io::Error {
         match self {
             Self::Missing(error)

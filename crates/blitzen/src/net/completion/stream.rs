@@ -143,14 +143,26 @@ impl<S: RingSocket> CompletionStream<S> {
         }
         if self.ring.get().is_none() {
             let runtime = self.runtime.upgrade().ok_or_else(shutdown_error)?;
-            let driver = drivers_for_new_source(&runtime).driver();
-            let ring = driver.open_stream(self.socket.clone())?;
+            let ring = self.open_in(&runtime)?;
             if self.initially.is_readable() {
                 ring.expect_bytes();
             }
             let _first = self.ring.set(ring);
         }
         Ok(self.ring.get())
+    }
+
+    /// Opens the stream on the ring of this worker or, if there is no descriptor for
+    /// that just now, on another one.
+    fn open_in(&self, runtime: &Inner) -> io::Result<RingStream> {
+        let driver = drivers_for_new_source(runtime).driver();
+        driver.open_stream(self.socket.clone()).or_else(|error| {
+            let others = runtime.world().all_drivers();
+            others
+                .filter_map(|other| other.driver().open_stream(self.socket.clone()).ok())
+                .next()
+                .ok_or(error)
+        })
     }
 
     /// Polls the stream on its ring; `None` if it has moved to readiness.
@@ -227,10 +239,12 @@ impl<S: RingSocket> CompletionStream<S> {
     /// runs its runtime alone has to let go of it, and is another one, that happens
     /// later.
     pub(crate) fn expose(&self) -> &S {
-        // Without a place in a poller the descriptor is of use all the same.
-        let _ = self.moved();
+        let moved = self.moved();
+        drop(self.lock_change()); // another thread may be about to leave the ring
         if let Some(ring) = self.ring.get() {
-            ring.leave();
+            if moved.is_err() {
+                ring.leave(); // without a place in a poller, but for good
+            }
             let _ = ring.drain();
         }
         &self.socket

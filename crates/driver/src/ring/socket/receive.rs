@@ -339,3 +339,174 @@ impl Receiver {
         }
     }
 }
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::ring::BufferConfig;
+
+    const KEY: SocketKey = SocketKey {
+        index: 0,
+        generation: 0,
+    };
+    const MORE: u32 = 1 << 1;
+    const BUFFER: u32 = 1 << 0;
+
+    /// A receiver, and everything around it.
+    struct World {
+        receiver: Receiver,
+        pool: BufferPool,
+        requests: Requests,
+    }
+
+    impl World {
+        /// With as many buffers, of eight bytes; and a receive armed.
+        fn new(buffers: u16) -> Self {
+            let mut pool = BufferPool::new(BufferConfig {
+                initial: buffers,
+                max: buffers,
+                size: 8,
+            });
+            pool.grow();
+            let mut world = Self {
+                receiver: Receiver::new(),
+                pool,
+                requests: Requests::default(),
+            };
+            world.arm();
+            world
+        }
+
+        fn arm(&mut self) {
+            self.receiver.arm(KEY, false, &mut self.requests);
+            self.receiver.submitted();
+        }
+
+        fn complete(&mut self, result: i32, flags: u32) {
+            let completion = Completion { result, flags };
+            assert!(self.receiver.complete(&completion, &mut self.pool, true));
+            self.receiver.limit(KEY, &mut self.requests);
+        }
+
+        /// A message of `len` bytes comes in the buffer `id`.
+        fn message(&mut self, id: u16, len: i32) {
+            self.complete(len, BUFFER | MORE | u32::from(id) << 16);
+        }
+
+        fn announce(&mut self, events: libc::c_short) {
+            self.complete(i32::from(events), MORE);
+        }
+
+        fn take(&mut self, room: usize) -> TakeResult {
+            let mut room = vec![MaybeUninit::uninit(); room];
+            self.receiver.take(&mut self.pool, &mut room)
+        }
+
+        /// The receive is cancelled, and armed again.
+        fn rearm(&mut self) {
+            assert_eq!(self.receiver.op(), RecvOp::Cancelling);
+            self.complete(-libc::ECANCELED, 0);
+            self.arm();
+        }
+
+        /// One whose messages are large, so that they are announced.
+        fn polling() -> Self {
+            let mut world = Self::new(4);
+            world.message(0, 8);
+            assert_eq!(world.take(8), TakeResult::Bytes(8));
+            world.rearm();
+            assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Poll));
+            assert_eq!(world.take(8), TakeResult::Direct(InKernel::Bytes));
+            assert_eq!(world.take(8), TakeResult::Nothing);
+            world
+        }
+    }
+
+    #[test]
+    fn short_messages_come_in_buffers_and_are_bounded() {
+        let mut world = World::new(16);
+        for id in 0..MAX_UNREAD_BUFFERS {
+            assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
+            world.message(id, 3);
+        }
+        assert_eq!(world.receiver.op(), RecvOp::Cancelling);
+        assert_eq!(world.receiver.unread(&world.pool), 24);
+        assert_eq!(world.take(100), TakeResult::Bytes(24));
+        world.rearm();
+        assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
+    }
+
+    #[test]
+    fn what_is_announced_while_a_reader_finds_nothing_is_not_missed() {
+        let mut world = World::polling();
+        world.announce(libc::POLLIN);
+        assert_eq!(world.take(8), TakeResult::Direct(InKernel::Bytes));
+        // It finds the socket empty; before it says so, something is announced.
+        world.announce(libc::POLLIN);
+        world.receiver.note_direct(0, InKernel::Nothing, 8);
+        assert!(world.receiver.has_news());
+        assert_eq!(world.take(8), TakeResult::Direct(InKernel::Bytes));
+        assert_eq!(world.take(8), TakeResult::Nothing);
+    }
+
+    #[test]
+    fn the_end_is_announced_once_and_known_until_a_read_has_found_nothing() {
+        let mut world = World::polling();
+        world.announce(libc::POLLIN | libc::POLLRDHUP);
+        for _ in 0..3 {
+            assert_eq!(world.take(8), TakeResult::Direct(InKernel::HangUp));
+            world.receiver.note_direct(4, InKernel::HangUp, 8);
+        }
+        // An error queue, which `recv(2)` does not empty, is no end.
+        assert_eq!(world.take(8), TakeResult::Direct(InKernel::HangUp));
+        assert_eq!(world.take(8), TakeResult::Nothing);
+    }
+
+    #[test]
+    fn after_some_short_messages_they_come_in_buffers_again() {
+        let mut world = World::polling();
+        for _ in 0..SHORT_STREAK {
+            assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Poll));
+            world.announce(libc::POLLIN);
+            assert_eq!(world.take(8), TakeResult::Direct(InKernel::Bytes));
+            world.receiver.note_direct(4, InKernel::Nothing, 8);
+            world.arm();
+        }
+        world.rearm();
+        assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
+    }
+
+    #[test]
+    fn without_a_buffer_a_socket_is_polled() {
+        let mut world = World::new(1);
+        world.complete(-libc::ENOBUFS, 0);
+        world.arm();
+        assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Poll));
+    }
+
+    #[test]
+    fn an_error_comes_once_and_the_end_for_ever_after_the_bytes() {
+        let mut world = World::new(4);
+        world.message(0, 2);
+        world.complete(-libc::ECONNRESET, 0);
+        assert_eq!(world.take(8), TakeResult::Bytes(2));
+        assert_eq!(world.take(8), TakeResult::Error(libc::ECONNRESET));
+        assert_eq!(world.take(8), TakeResult::Nothing);
+        world.arm();
+        world.complete(0, 0);
+        for _ in 0..3 {
+            assert_eq!(world.take(8), TakeResult::Eof);
+        }
+    }
+
+    #[test]
+    fn a_request_that_was_not_submitted_is_withdrawn() {
+        let mut receiver = Receiver::new();
+        let mut requests = Requests::default();
+        receiver.arm(KEY, true, &mut requests);
+        assert_eq!(receiver.op(), RecvOp::Queued(RecvMode::Poll));
+        receiver.stop(KEY, &mut requests);
+        assert_eq!(receiver.op(), RecvOp::Idle);
+        assert!(receiver.entry(-1).is_none());
+    }
+}

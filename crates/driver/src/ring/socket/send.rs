@@ -592,3 +592,230 @@ impl SpareBuffers {
         }
     }
 }
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    const KEY: SocketKey = SocketKey {
+        index: 0,
+        generation: 0,
+    };
+    const ROOM: u32 = 1 << 20;
+
+    /// A sender, and everything around it.
+    #[derive(Default)]
+    struct World {
+        sender: Option<Sender>,
+        spare: SpareBuffers,
+        requests: Requests,
+        turn: u32,
+    }
+
+    impl World {
+        /// One that has room.
+        fn new() -> Self {
+            let mut sender = Sender::new();
+            assert!(sender.set_credit(ROOM, 1));
+            Self {
+                sender: Some(sender),
+                ..Self::default()
+            }
+        }
+
+        fn sender(&mut self) -> &mut Sender {
+            self.sender.as_mut().expect("made with one")
+        }
+
+        fn write(&mut self, bytes: &[u8], is_first: bool) -> WriteStep {
+            let context = WriteContext {
+                by_owner: true,
+                is_first,
+                turn: self.turn,
+            };
+            let Self {
+                sender,
+                spare,
+                requests,
+                ..
+            } = self;
+            let sender = sender.as_mut().expect("made with one");
+            sender.write(KEY, &[IoSlice::new(bytes)], context, spare, requests)
+        }
+
+        /// Submits; how many bytes go out, if any do.
+        fn submit(&mut self) -> Option<usize> {
+            self.turn += 1;
+            self.sender().entry(-1)?;
+            self.sender().submitted();
+            match &self.sender().op {
+                SendOp::InFlight(outgoing) => Some(outgoing.rest().1),
+                _ => None,
+            }
+        }
+
+        fn complete(&mut self, result: i32, flags: u32, shut: bool) -> Sent {
+            let completion = Completion { result, flags };
+            let Self {
+                sender,
+                spare,
+                requests,
+                ..
+            } = self;
+            let sender = sender.as_mut().expect("made with one");
+            sender.complete(KEY, &completion, shut, spare, requests).0
+        }
+    }
+
+    fn is_idle(sent: &Sent) -> bool {
+        matches!(sent, Sent::Idle { half_close: false })
+    }
+
+    #[test]
+    fn the_first_write_goes_directly_and_others_are_gathered() {
+        let mut world = World::new();
+        assert_eq!(world.write(b"first", true), WriteStep::Direct(Vec::new()));
+        assert_eq!(world.write(b"se", false), WriteStep::Taken);
+        assert_eq!(world.write(b"cond", false), WriteStep::Taken);
+        assert_eq!(world.submit(), Some(6));
+        // More follows what is in flight.
+        assert_eq!(world.write(b"third", false), WriteStep::Taken);
+        assert!(matches!(world.complete(6, 0, false), Sent::Continues));
+        assert_eq!(world.submit(), Some(5));
+        assert!(is_idle(&world.complete(5, 0, false)));
+        assert_eq!(world.submit(), None);
+    }
+
+    #[test]
+    fn larger_writes_are_gathered_where_there_were_several_in_a_turn() {
+        let mut world = World::new();
+        let bytes = [0; MAX_SMALL + 1];
+        let mut write_turn = |times: usize| {
+            let steps: Vec<_> = (0..times)
+                .map(|_| {
+                    world.sender().set_credit(ROOM, 1);
+                    world.write(&bytes, false) == WriteStep::Taken
+                })
+                .collect();
+            if let Some(len) = world.submit() {
+                assert!(is_idle(&world.complete(len as i32, 0, false)));
+            }
+            steps
+        };
+        assert_eq!(write_turn(2), [false, false]);
+        assert_eq!(write_turn(3), [true, true, true]);
+        assert_eq!(write_turn(1), [true]);
+        assert_eq!(write_turn(1), [false]);
+    }
+
+    #[test]
+    fn nothing_is_taken_over_without_room() {
+        let mut world = World::new();
+        world.sender().set_credit(0, 1);
+        assert_eq!(world.write(b"x", false), WriteStep::Measure);
+        world.sender().set_credit(ROOM, 1);
+        assert_eq!(world.write(b"x", false), WriteStep::Taken);
+        world.sender().set_credit(0, 1);
+        // What is pending goes first.
+        let pending = b"x".to_vec();
+        assert_eq!(world.write(b"y", false), WriteStep::Direct(pending));
+        assert_eq!(world.submit(), None, "the writer has it");
+    }
+
+    #[test]
+    fn a_flush_takes_what_is_pending_and_waits_for_what_is_in_flight() {
+        let mut world = World::new();
+        assert_eq!(world.sender().flush(), FlushStep::Done);
+        world.write(b"abc", false);
+        assert_eq!(world.sender().flush(), FlushStep::Direct(b"abc".to_vec()));
+        assert_eq!(world.sender().flush(), FlushStep::Done);
+        world.write(b"abc", false);
+        world.submit();
+        assert_eq!(world.sender().flush(), FlushStep::Busy);
+        world.complete(-libc::ECONNRESET, 0, false);
+        assert_eq!(world.sender().flush(), FlushStep::Failed(libc::ECONNRESET));
+        assert_eq!(world.sender().flush(), FlushStep::Done);
+    }
+
+    #[test]
+    fn a_send_that_is_cut_short_is_resumed_with_the_rest() {
+        for result in [2, -libc::EAGAIN, -libc::ECANCELED] {
+            let mut world = World::new();
+            world.write(b"abcdef", false);
+            world.submit();
+            assert!(matches!(world.complete(result, 0, false), Sent::Continues));
+            assert_eq!(world.write(b"x", false), WriteStep::Busy);
+            assert_eq!(world.submit(), Some(6 - result.max(0) as usize));
+        }
+    }
+
+    #[test]
+    fn the_end_follows_the_last_byte() {
+        let mut world = World::new();
+        world.write(b"abc", false);
+        world.submit();
+        assert!(!world.sender().end());
+        let sent = world.complete(3, 0, false);
+        assert!(matches!(sent, Sent::Idle { half_close: true }));
+        assert!(world.sender().end(), "nothing is in the way");
+    }
+
+    /// An owned buffer, and how its send ended.
+    struct Owned(Vec<u8>, Mutex<Option<Result<usize, i32>>>);
+
+    impl OwnedSend for Owned {
+        fn bytes(&self) -> (*const u8, usize) {
+            (self.0.as_ptr(), self.0.len())
+        }
+
+        fn finish(&self, result: Result<usize, i32>) {
+            let before = self.1.lock().unwrap().replace(result);
+            assert!(before.is_none(), "finished once");
+        }
+    }
+
+    fn owned(world: &mut World, zero_copy: bool) -> Arc<Owned> {
+        let buffer = Arc::new(Owned(b"owned".to_vec(), Mutex::new(None)));
+        let World {
+            sender, requests, ..
+        } = world;
+        let sender = sender.as_mut().expect("made with one");
+        sender.begin_owned(KEY, buffer.clone(), zero_copy, requests);
+        buffer
+    }
+
+    #[test]
+    fn an_owned_buffer_is_the_kernels_until_its_last_completion() {
+        let mut world = World::new();
+        let buffer = owned(&mut world, true);
+        assert_eq!(world.write(b"x", false), WriteStep::Busy);
+        assert_eq!(world.submit(), Some(5));
+        assert!(!world.sender().is_through_with_fd(false));
+        assert!(matches!(world.complete(5, 1 << 1, false), Sent::Continues));
+        assert!(
+            world.sender().is_through_with_fd(false),
+            "but not with the memory"
+        );
+        assert!(buffer.1.lock().unwrap().is_none());
+        assert!(is_idle(&world.complete(0, 1 << 3, false)));
+        assert_eq!(*buffer.1.lock().unwrap(), Some(Ok(5)));
+    }
+
+    #[test]
+    fn an_owned_buffer_is_resumed_unless_the_ring_is_shut() {
+        let mut world = World::new();
+        let buffer = owned(&mut world, false);
+        world.submit();
+        assert!(matches!(
+            world.complete(-libc::ECANCELED, 0, false),
+            Sent::Continues
+        ));
+        assert_eq!(world.submit(), Some(5));
+        assert!(matches!(world.complete(2, 0, false), Sent::Continues));
+        assert_eq!(world.submit(), Some(3));
+        assert!(is_idle(&world.complete(-libc::ECANCELED, 0, true)));
+        assert_eq!(*buffer.1.lock().unwrap(), Some(Ok(2)));
+        assert_eq!(world.sender().take_error(), Some(libc::ECANCELED));
+    }
+}

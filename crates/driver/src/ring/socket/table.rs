@@ -399,13 +399,15 @@ impl Table {
 
     // Leaving.
 
-    /// Whether the kernel has no request of a direction.
+    /// Whether a socket that leaves has nothing of a direction with the kernel.
     pub(super) fn is_drained(&mut self, key: SocketKey, direction: StreamDirection) -> bool {
         let socket = self.socket(key);
-        match direction {
+        let is_idle = match direction {
             StreamDirection::Recv => socket.receiver.op() == RecvOp::Idle,
             StreamDirection::Send => socket.sender.is_idle(),
-        }
+        };
+        // Before that, something may still be begun.
+        is_idle && socket.phase != Phase::OnRing
     }
 
     /// From now on the ring begins nothing for the socket; those who wait go on by
