@@ -233,7 +233,7 @@ mod model {
 
         fn unpark(&self) {
             if self.park.unpark().is_some() {
-                self.waker.ring();
+                self.wakeup.ring();
             }
         }
 
@@ -247,7 +247,7 @@ mod model {
             let place = self.park.begin_in(|| self.place())?;
             match place {
                 ParkedIn::Futex => self.park.wait(None),
-                _ => self.waker.wait(),
+                _ => self.wakeup.wait(),
             }
             self.park.end();
             Some(place)

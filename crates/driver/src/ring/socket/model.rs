@@ -411,6 +411,46 @@ fn a_stream_that_leaves_leaves_no_byte_behind() {
 }
 
 #[test]
+fn what_comes_while_a_stream_leaves_is_found_by_its_reader() {
+    loom::model(|| {
+        let home = Home::new(1);
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let socket = Arc::new(ours);
+        let stream = home.ring.open_stream(socket.clone()).unwrap();
+        arm(&stream);
+        home.ring.turn(NOW).unwrap();
+        let ring = home.ring.clone();
+        Peer { ring, theirs }.say(b"x"); // armed, so the ring brings it
+        let reader = thread::spawn({
+            let home = home.clone();
+            move || {
+                stream.leave();
+                let mut room = [MaybeUninit::uninit(); 16];
+                let bytes = wait_for(|cx| {
+                    loop {
+                        match stream.drain_read(&mut room) {
+                            DrainStep::Bytes(count) => return Poll::Ready(count),
+                            DrainStep::Pending => {
+                                std::task::ready!(stream.poll_recv_drained(cx));
+                            }
+                            other => panic!("{other:?}"),
+                        }
+                    }
+                });
+                assert_eq!(initialised(&room[..bytes]), b"x");
+                drop(stream);
+                home.stop();
+            }
+        });
+        home.serve();
+        reader.join().unwrap();
+        home.settle();
+        drop(socket);
+    });
+}
+
+#[test]
 fn a_reader_that_waits_is_sent_on_when_the_stream_leaves() {
     loom::model(|| {
         let home = Home::new(1);

@@ -761,8 +761,10 @@ impl RingStream {
             }
             let (mut waker, mut deferred) = (None, Deferred::default());
             let room = prefix.spare(READ_AHEAD);
-            let step = self.visit(|table| {
-                table.recv(self.key, room, WaitAs::Latest, &mut waker, &mut deferred)
+            // In one visit: what is drained later may bring bytes first.
+            let (step, is_drained) = self.visit(|table| {
+                let step = table.recv(self.key, room, WaitAs::Latest, &mut waker, &mut deferred);
+                (step, table.is_drained(self.key, StreamDirection::Recv))
             });
             debug_assert!(deferred.is_empty(), "without a waker nobody waits");
             match step {
@@ -771,7 +773,7 @@ impl RingStream {
                 RecvStep::Error(error) => {
                     return DrainStep::Error(io::Error::from_raw_os_error(error));
                 }
-                _ if !self.is_drained(StreamDirection::Recv) => {
+                _ if !is_drained => {
                     prefix.trim();
                     return DrainStep::Pending;
                 }
