@@ -1,4 +1,4 @@
-//! When to try again what has failed lately.
+//! Exponential backoff, counted in attempts: how many to skip after failures.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 /// failure in a row, then two, four, and so on up to `LIMIT`. A success ends the
 /// row.
 ///
-/// Threads may share one. They then spoil each other's count at times, which
-/// costs an attempt too many or too few and nothing else: so every access is
-/// `Relaxed`, and no model needs to see it.
+/// Threads may share one. Their updates may overwrite each other, which costs an
+/// attempt too many or too few and nothing else: so every access is `Relaxed`, and
+/// no model needs to see it.
 ///
 /// ```
 /// use blitzen_util::backoff::Backoff;
@@ -59,7 +59,7 @@ impl<const LIMIT: u32> Backoff<LIMIT> {
 
     /// Notes that an attempt has succeeded: nothing is skipped any more.
     pub fn succeed(&self) {
-        // Loaded first: nearly always there is nothing to store, and the line
+        // Loaded first: nearly always there is nothing to store, and the cache line
         // stays shared.
         if self.last_skips.load(Relaxed) != 0 {
             self.last_skips.store(0, Relaxed);

@@ -1,4 +1,4 @@
-//! Runs one future on the calling thread, which sleeps while it waits.
+//! Running one future on the calling thread, which sleeps while the future waits.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,15 +19,15 @@ impl Wake for Parker {
 }
 
 thread_local! {
-    /// One parker a thread. A future that is still held by a waker of an
-    /// earlier call at worst causes a poll too many.
+    /// One parker for each thread. A waker of an earlier call that fires late causes
+    /// one spurious poll.
     static PARKER: Arc<Parker> = Arc::new(Parker::new());
 }
 
 /// Polls `future` to its end.
 ///
-/// The blocking forms of locks and channels are this around the asynchronous
-/// form; they first call [`assert_may_block`](crate::entered::assert_may_block).
+/// The blocking forms of locks and channels call this with the asynchronous form,
+/// after [`assert_may_block`](crate::entered::assert_may_block).
 ///
 /// ```
 /// assert_eq!(blitzen_util::block_on::block_on(async { 1 + 1 }), 2);
@@ -41,8 +41,8 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
-        // Nothing else runs on this thread meanwhile, so there is nobody to yield to:
-        // a budget that the caller used up would only make this spin.
+        // Nothing else runs on this thread meanwhile, so yielding would help no
+        // task: a budget that the caller used up would only make this spin.
         let poll = coop::with_unconstrained(|| future.as_mut().poll(&mut cx));
         if let Poll::Ready(output) = poll {
             return output;

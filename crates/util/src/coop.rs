@@ -2,8 +2,9 @@
 //!
 //! Each poll of a task starts with [`BUDGET`] units. Every operation that
 //! could go on for ever without waiting (a lock, a channel, a socket) spends
-//! one, and when none are left it answers `Pending` once, so that one busy
-//! task cannot keep its worker from the others.
+//! one. When none are left, the operation returns `Pending` and arranges for the
+//! task to be polled again later, so that one busy task cannot keep its worker from
+//! the others.
 //!
 //! ```
 //! use std::task::{Context, Poll, Waker};
@@ -11,7 +12,7 @@
 //!
 //! fn poll_recv(cx: &mut Context<'_>, queue: &mut Vec<u32>) -> Poll<u32> {
 //!     let Poll::Ready(spent) = coop::poll_proceed(cx) else {
-//!         return Poll::Pending; // the task has been told to come back
+//!         return Poll::Pending; // the task will be woken
 //!     };
 //!     match queue.pop() {
 //!         Some(value) => {
@@ -44,7 +45,7 @@ thread_local! {
     static DEFER: Cell<Option<fn(&Waker)>> = const { Cell::new(None) };
 }
 
-/// Gives back on drop the budget that was there before.
+/// Restores the previous budget on drop.
 struct Restore(u8);
 
 impl Drop for Restore {
@@ -73,14 +74,14 @@ pub fn with_unconstrained<R>(poll: impl FnOnce() -> R) -> R {
 }
 
 /// Sets a full budget for the polls that follow on this thread, until
-/// [`stop`]. What a worker does around a poll, where a guard would cost more
+/// [`stop`]. A worker does this around each poll, where a guard would cost more
 /// than the poll.
 #[inline]
 pub fn start() {
     LEFT.with(|left| left.set(BUDGET));
 }
 
-/// Lifts the limit.
+/// Removes the limit.
 #[inline]
 pub fn stop() {
     LEFT.with(|left| left.set(UNLIMITED));
@@ -92,7 +93,7 @@ pub fn has_budget_remaining() -> bool {
     LEFT.try_with(|left| left.get() != 0).unwrap_or(true)
 }
 
-/// One unit, spent; it comes back unless the operation
+/// A unit that was spent. It is given back on drop, unless the operation
 /// [made progress](Spent::made_progress).
 #[derive(Debug)]
 #[must_use = "a unit that is dropped at once was not spent"]
@@ -103,7 +104,7 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// The operation did something: the unit stays spent.
+    /// Keeps the unit spent, since the operation made progress.
     #[inline(always)]
     pub fn made_progress(self) {
         std::mem::forget(self);
@@ -119,12 +120,13 @@ impl Drop for Spent {
     }
 }
 
-/// Spends a unit, or tells the task to come back later and answers `Pending`.
+/// Spends a unit. If none is left, arranges for the task to be woken later and
+/// returns `Pending`.
 #[inline]
 pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Spent> {
     let before = LEFT.try_with(Cell::get).unwrap_or(UNLIMITED);
     if before == 0 {
-        return come_back_later(cx);
+        return defer_task(cx);
     }
     if before != UNLIMITED {
         LEFT.with(|left| left.set(before - 1));
@@ -135,9 +137,8 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Spent> {
     })
 }
 
-/// Spends a unit on an operation that is known to make progress; false, and
-/// nothing spent, if none is left. What a try-operation inside an async one
-/// uses, when it can still fall back to [`poll_proceed`].
+/// Spends a unit on an operation that is known to make progress; returns false if
+/// none is left. For a fast path that can still fall back to [`poll_proceed`].
 #[inline]
 pub fn try_spend() -> bool {
     LEFT.try_with(|left| match left.get() {
@@ -151,23 +152,24 @@ pub fn try_spend() -> bool {
     .unwrap_or(true)
 }
 
-/// `Pending`, with the task told to come back, if no unit is left.
+/// Returns `Pending` if no unit is left, and arranges for the task to be woken
+/// later. Spends nothing.
 #[inline]
 pub fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
     match has_budget_remaining() {
         true => Poll::Ready(()),
-        false => come_back_later(cx),
+        false => defer_task(cx),
     }
 }
 
 #[cold]
-fn come_back_later<T>(cx: &mut Context<'_>) -> Poll<T> {
+fn defer_task<T>(cx: &mut Context<'_>) -> Poll<T> {
     defer(cx.waker());
     Poll::Pending
 }
 
-/// Wakes `waker` after others have had their turn: at once where no runtime
-/// has said how to do better.
+/// Wakes `waker` after other tasks have run, as the runtime of this thread does it
+/// ([`set_defer`]); at once if there is none.
 pub fn defer(waker: &Waker) {
     match DEFER.try_with(Cell::get) {
         Ok(Some(later)) => later(waker),
@@ -175,7 +177,7 @@ pub fn defer(waker: &Waker) {
     }
 }
 
-/// Says how [`defer`] works on this thread; returns what was said before.
+/// Sets the function that [`defer`] calls on this thread; returns the previous one.
 pub fn set_defer(later: Option<fn(&Waker)>) -> Option<fn(&Waker)> {
     DEFER.with(|slot| slot.replace(later))
 }

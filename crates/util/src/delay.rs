@@ -1,41 +1,43 @@
-//! Waiting for some time, for crates that know no clock.
+//! Sleeping, for crates that know no clock.
 //!
-//! A runtime says once how it is done; operations with a timeout ask here.
+//! The runtime installs its timers here; operations with a timeout use them.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A future that ends when some time has passed.
+/// A future that completes after a given time.
 pub type Delay = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
-/// How a runtime waits.
+/// The timers of a runtime, as functions.
 #[derive(Clone, Copy, Debug)]
-pub struct Timers {
+pub struct TimerFns {
     /// Panics where there is no runtime, or one without a clock.
     pub check: fn(),
-    /// Makes a delay on the runtime of the calling thread.
+    /// Creates a delay on the runtime of the calling thread.
     pub delay: fn(Duration) -> Delay,
 }
 
-static TIMERS: OnceLock<Timers> = OnceLock::new();
+static TIMERS: OnceLock<TimerFns> = OnceLock::new();
 
-/// Says how to wait. The first word counts; false if it has been said.
-pub fn install(timers: Timers) -> bool {
+/// Installs the timers for the whole process; returns false, and changes nothing, if
+/// there are some already.
+pub fn install(timers: TimerFns) -> bool {
     TIMERS.set(timers).is_ok()
 }
 
-/// How to wait, on a thread where that is possible.
+/// Returns the installed timers.
 ///
 /// # Panics
-/// Where it is not.
+/// Panics if none are installed, or if the calling thread is in no runtime that has a
+/// clock.
 ///
 /// ```should_panic
-/// blitzen_util::delay::timers(); // no runtime has said how
+/// blitzen_util::delay::timers(); // none are installed
 /// ```
 #[track_caller]
-pub fn timers() -> Timers {
+pub fn timers() -> TimerFns {
     let Some(timers) = TIMERS.get() else {
         panic!(
             "there is no reactor running, must be called from the context of a Tokio 1.x runtime"
@@ -51,7 +53,7 @@ mod tests {
 
     #[test]
     fn what_is_installed_first_is_used() {
-        let timers_ = Timers {
+        let timers_ = TimerFns {
             check: || (),
             delay: |_| Box::pin(std::future::ready(())),
         };

@@ -13,9 +13,9 @@ thread_local! {
     static ENTERED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Restores on drop what the thread was before.
+/// Restores the thread's previous mark on drop.
 #[derive(Debug)]
-#[must_use = "the thread goes back to what it was when this is dropped"]
+#[must_use = "dropping this restores the previous mark"]
 pub struct Guard {
     before: bool,
     /// The flag belongs to this thread.
@@ -35,7 +35,7 @@ fn set(now: bool) -> Guard {
     }
 }
 
-/// Marks the thread as driving tasks; `None` if it is already.
+/// Marks the thread as driving tasks; returns `None` if it does already.
 pub fn enter() -> Option<Guard> {
     (!is_entered()).then(|| set(true))
 }

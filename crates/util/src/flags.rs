@@ -5,8 +5,8 @@
 //!   collect:  swap notified to false  take the flags
 //! ```
 //!
-//! A raise that finds `notified` set comes before the collector's swap, which so
-//! sees its flag; one that comes after it notifies again.
+//! If a raise finds `notified` set, it comes before the collector's swap, and the
+//! collector sees its flag. If it comes after the swap, it notifies again.
 //!
 //! F1. Raising takes no lock and no memory, and makes one atomic step a word.
 //! F2. Between two collections at most one raise has to notify, so that a pipe used
@@ -51,14 +51,14 @@ impl Flags {
     ///
     /// # Panics
     /// Panics if there is no such flag.
-    #[must_use = "nobody collects what nobody tells"]
+    #[must_use = "without a notification the flag is not collected"]
     pub fn raise(&self, index: usize) -> bool {
         self.words[index / PER_WORD].fetch_or(1 << (index % PER_WORD), Relaxed);
         // Release, met by the Acquire in `collect`: a collector that sees `notified` sees
         // the flag. Acquire, met by its Release: this notification
         // comes after one that the collector may have consumed.
-        // (The model sees the first only: its pipe is a word that is added to,
-        // which always meets the latest value, like the system's.)
+        // (The model checks only the first: its pipe is a counter, and adding to it
+        // reads the latest value anyway, as writing to a pipe does.)
         !self.notified.swap(true, AcqRel)
     }
 
@@ -69,7 +69,7 @@ impl Flags {
         self.notified.swap(false, AcqRel);
         for (word, base) in self.words.iter().zip((0..).step_by(PER_WORD)) {
             if word.load(Relaxed) == 0 {
-                continue; // who raises one there from now on tells
+                continue; // a raise that comes now notifies again
             }
             let mut raised = word.swap(0, Relaxed);
             while raised != 0 {
@@ -97,7 +97,7 @@ mod tests {
         };
         assert_eq!(collected(), [0, 128]);
         assert_eq!(collected(), []);
-        assert!(flags.raise(64), "the bell is silent again");
+        assert!(flags.raise(64), "collecting has reset `notified`");
         assert_eq!(collected(), [64]);
     }
 }
@@ -109,17 +109,17 @@ mod model {
     use crate::shim::{Arc, thread};
 
     #[test]
-    fn who_collects_when_told_misses_nothing() {
+    fn a_collector_that_collects_when_notified_misses_nothing() {
         loom::model(|| {
-            // In two words: one that has been seen shows whatever it has got since.
+            // Two words: in one word both flags would always be seen together.
             let flags = Arc::new(Flags::new(PER_WORD + 1));
             // The bytes in the pipe.
-            let told = Arc::new(AtomicU64::new(0));
+            let pipe = Arc::new(AtomicU64::new(0));
             let raise = {
-                let (flags, told) = (flags.clone(), told.clone());
+                let (flags, pipe) = (flags.clone(), pipe.clone());
                 move |index| {
                     if flags.raise(index) {
-                        told.fetch_add(1, Release);
+                        pipe.fetch_add(1, Release);
                     }
                 }
             };
@@ -129,14 +129,14 @@ mod model {
             });
             raise(0);
             let mut seen = [0; 2];
-            let mut collect_if_told = || {
-                if told.swap(0, Acquire) > 0 {
+            let mut collect_if_notified = || {
+                if pipe.swap(0, Acquire) > 0 {
                     flags.collect(|index| seen[index / PER_WORD] += 1);
                 }
             };
-            collect_if_told();
+            collect_if_notified();
             other.join().unwrap();
-            collect_if_told();
+            collect_if_notified();
             assert_eq!(seen, [1, 1]);
         });
     }

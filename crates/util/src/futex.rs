@@ -1,5 +1,5 @@
 //! Waiting on a word: a thread sleeps while the word has a given value, and
-//! whoever changes the word wakes it.
+//! the thread that changes the word wakes it.
 //!
 //! Linux has this as a system call; elsewhere, and under loom, a lock and a
 //! condition stand in for the kernel's queue.
@@ -108,8 +108,8 @@ mod chosen {
         /// return for no reason: look at the word and the clock again.
         pub fn wait(&self, expected: u32, timeout: Option<Duration>) {
             let guard = self.queue.lock();
-            // Relaxed: whoever changes the word and then wakes passes through
-            // the lock, so the value read under it is not older than that.
+            // Relaxed: a thread that changes the word then takes the lock to wake
+            // (`wake_one`), so the value read under the lock is not older than that.
             if self.word.load(Relaxed) != expected {
                 return;
             }
@@ -121,8 +121,8 @@ mod chosen {
 
         /// Wakes one sleeper, if there is one.
         pub fn wake_one(&self) {
-            // Passing through the lock: a sleeper that has checked the word is
-            // on the condition before this returns.
+            // Taking the lock: a sleeper that has checked the word waits on the
+            // condition by the time this returns.
             drop(self.queue.lock());
             self.changed.notify_one();
         }

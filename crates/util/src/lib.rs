@@ -1,25 +1,26 @@
-//! What every layer of blitzen stands on: no tasks, descriptors or clocks.
+//! Basic building blocks of every layer of blitzen: no tasks, descriptors or clocks.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`backoff`] | when to try again what has failed lately |
+//! | [`backoff`] | how many attempts to skip after failures |
 //! | [`shim`] | std or loom: atomics, cells, locks, threads |
 //! | [`field`] | named bit ranges of a packed word |
 //! | [`pad`] | cache-line padding |
 //! | [`thread_shard`] | a number for every thread, to choose among shards by |
 //! | [`list`] | intrusive doubly linked list |
-//! | [`lock`] | a lock of one word, for short stretches of work |
+//! | [`lock`] | a lock of one word, for short critical sections |
 //! | [`wake_batch`] | wakers gathered under a lock, fired after it |
 //! | [`wake_set`] | which of many members were woken |
-//! | [`prefetch`] | having memory near before it is used |
+//! | [`prefetch`] | the processor's prefetch hint |
+//! | [`quiet`] | running foreign code whose panics must not spread |
 //! | [`rng`] | xorshift, unbiased range |
 //! | [`flags`] | flags that a signal handler may raise |
 //! | [`futex`] | wait and wake on a word |
 //! | [`park`] | one-token thread parker |
-//! | [`spin`] | a short look around before going to sleep |
+//! | [`spin`] | spinning for a short time before going to sleep |
 //! | [`block_on`] | run one future on the calling thread |
 //! | [`coop`] | the cooperative budget of the task being polled |
-//! | [`delay`] | waiting for some time, as a runtime has said how |
+//! | [`delay`] | sleeping, with the timers that a runtime has installed |
 //! | [`entered`] | whether this thread is driving tasks, and so must not block |
 //!
 //! The crate is an implementation detail: its interface may change with any release.

@@ -5,8 +5,8 @@
 //!   head ──► node ⇄ node ⇄ node ◄── tail
 //! ```
 //!
-//! L1. A node is in at most one list, and that list is the only one that reads
-//!     or writes its links; whoever may touch the list may touch them.
+//! L1. A node is in at most one list, and only that list reads or writes its links;
+//!     code that may access the list may access them.
 //! L2. A node in a list stays where it is in memory, and alive.
 //! L3. The first node has no `prev` and is `head`, the last has no `next` and
 //!     is `tail`; a node outside any list has neither.
@@ -73,8 +73,8 @@ pub struct List<T: Linked> {
     _nodes: PhantomData<*const T>,
 }
 
-// SAFETY: the list is two pointers; what they point to is touched through
-// `&mut List`, or handed out as a pointer whose use is the caller's affair.
+// SAFETY: the list is two pointers. It accesses nodes only through `&mut List`; a
+// caller that dereferences a pointer it returns upholds the contract for that.
 unsafe impl<T: Linked + Send> Send for List<T> {}
 // SAFETY: as above; `&List` reads only the two pointers.
 unsafe impl<T: Linked + Send> Sync for List<T> {}
@@ -104,8 +104,8 @@ impl<T: Linked> List<T> {
         self.tail
     }
 
-    /// The node behind this one: with [`front`](Self::front), a walk through
-    /// the list. Ask before the node at hand leaves it.
+    /// Returns the node after this one. With [`front`](Self::front) it walks through
+    /// the list; to remove `node` on the way, call this first.
     ///
     /// # Safety
     /// `node` is in this list.
@@ -114,13 +114,13 @@ impl<T: Linked> List<T> {
         unsafe { with_ends(node, |ends| ends.next) }
     }
 
-    /// Adds a node behind all others.
+    /// Adds a node at the end.
     ///
     /// # Safety
     /// `node` is alive and in no list, and until it has left this one it
-    /// neither moves nor dies (L1, L2).
+    /// neither moves nor is freed (L1, L2).
     pub unsafe fn push_back(&mut self, node: NonNull<T>) {
-        debug_assert!(!self.is_ends(node), "the node is in the list already");
+        debug_assert!(!self.is_at_an_end(node), "the node is in the list already");
         // SAFETY: the caller's `node` and, by L2, `tail` are alive; by L1 their
         // links are ours.
         unsafe {
@@ -149,7 +149,7 @@ impl<T: Linked> List<T> {
         Some(node)
     }
 
-    /// Takes a node out from wherever it stands; false if it is in no list.
+    /// Takes a node out from any position; returns false if it is in no list.
     ///
     /// # Safety
     /// `node` is alive, and in this list or in none.
@@ -158,7 +158,7 @@ impl<T: Linked> List<T> {
         if !unsafe { self.contains(node) } {
             return false;
         }
-        // SAFETY: in no other list by the caller's word, so in this one.
+        // SAFETY: by the caller's word it is in this list or in none, so in this one.
         unsafe { self.unlink(node) };
         true
     }
@@ -174,7 +174,7 @@ impl<T: Linked> List<T> {
         linked || self.head == Some(node) // L3
     }
 
-    /// Shows every node, first to last. `visit` must not change the list.
+    /// Calls `visit` with every node, first to last. `visit` must not change the list.
     pub fn for_each(&self, mut visit: impl FnMut(NonNull<T>)) {
         let mut at = self.head;
         while let Some(node) = at {
@@ -184,12 +184,12 @@ impl<T: Linked> List<T> {
         }
     }
 
-    /// All nodes, leaving the list empty.
+    /// Returns a list with all nodes, and leaves this one empty.
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
     }
 
-    /// Adds another list's nodes behind all others.
+    /// Moves all nodes of `other` to the end of this list.
     pub fn append(&mut self, other: &mut Self) {
         let (Some(head), Some(tail)) = (other.head.take(), other.tail.take()) else {
             return;
@@ -223,7 +223,7 @@ impl<T: Linked> List<T> {
         }
     }
 
-    fn is_ends(&self, node: NonNull<T>) -> bool {
+    fn is_at_an_end(&self, node: NonNull<T>) -> bool {
         self.head == Some(node) || self.tail == Some(node)
     }
 }

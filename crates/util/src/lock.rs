@@ -1,18 +1,17 @@
-//! A lock of one word, for a few instructions that nobody else is likely to
-//! want at the same moment.
+//! A lock of one word, for short critical sections with little contention.
 //!
 //! ```text
-//!   FREE ──lock──► HELD ──somebody waits──► AWAITED
+//!   FREE ──lock──► HELD ──a thread waits──► CONTENDED
 //!    ▲               │                         │
 //!    └────unlock─────┴──────unlock, wake one───┘
 //! ```
 //!
-//! K1. Who finds it held writes `AWAITED` before it sleeps, and again when it
-//!     wakes, as there may be others: so whoever lets go of an awaited lock
-//!     wakes somebody.
+//! K1. A thread that finds the lock held writes `CONTENDED` before it sleeps, and
+//!     again when it wakes, since others may wait too. So unlocking a lock that
+//!     threads wait for always wakes one of them.
 //!
-//! Against std's it saves the bookkeeping of poison, which is as much work as
-//! the lock itself. Like [`shim::Mutex`](crate::shim::Mutex) it has none.
+//! Unlike std's it has no poison, whose bookkeeping takes as long as the lock itself.
+//! [`shim::Mutex`](crate::shim::Mutex) has none either.
 
 use crate::futex::Futex;
 use crate::shim::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -22,11 +21,11 @@ pub use chosen::{Lock, LockGuard};
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
-const AWAITED: u32 = 2;
+const CONTENDED: u32 = 2;
 
-/// Looks before a sleep: what is done under such a lock takes less time than
-/// going to sleep.
-const LOOKS: u32 = if crate::shim::MODEL { 0 } else { 100 };
+/// How often to spin before sleeping: a critical section takes less time than going
+/// to sleep.
+const SPINS: u32 = if crate::shim::MODEL { 0 } else { 100 };
 
 /// The word of a lock.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ impl Word {
     #[cold]
     fn wait(&self) {
         let word = self.0.word();
-        for _ in 0..LOOKS {
+        for _ in 0..SPINS {
             if word.load(Relaxed) == FREE
                 && word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok()
             {
@@ -58,15 +57,15 @@ impl Word {
             hint::spin_loop();
         }
         // Acquire, met by the Release in `unlock`. K1.
-        while word.swap(AWAITED, Acquire) != FREE {
-            self.0.wait(AWAITED, None);
+        while word.swap(CONTENDED, Acquire) != FREE {
+            self.0.wait(CONTENDED, None);
         }
     }
 
     #[inline]
     fn unlock(&self) {
         // Release, met by the Acquires above.
-        if self.0.word().swap(FREE, Release) == AWAITED {
+        if self.0.word().swap(FREE, Release) == CONTENDED {
             self.0.wake_one();
         }
     }
@@ -80,7 +79,7 @@ mod chosen {
     use std::marker::PhantomData;
     use std::ops::{Deref, DerefMut};
 
-    /// A lock for short stretches of work, without poison.
+    /// A lock for short critical sections, without poison.
     ///
     /// ```
     /// use blitzen_util::lock::Lock;
@@ -100,7 +99,7 @@ mod chosen {
     unsafe impl<T: Send> Send for Lock<T> {}
 
     impl<T> Lock<T> {
-        /// An unlocked lock.
+        /// Creates an unlocked lock.
         pub fn new(value: T) -> Self {
             Self {
                 word: Word(Futex::new(FREE)),
@@ -121,16 +120,16 @@ mod chosen {
 
     #[cfg(test)]
     impl<T> Lock<T> {
-        pub(super) fn is_awaited(&self) -> bool {
-            self.word.0.word().load(Relaxed) == AWAITED
+        pub(super) fn is_contended(&self) -> bool {
+            self.word.0.word().load(Relaxed) == CONTENDED
         }
     }
 
     /// The guard of a [`Lock`].
-    #[must_use = "the lock is let go of when this is dropped"]
+    #[must_use = "dropping this releases the lock"]
     pub struct LockGuard<'a, T> {
         lock: &'a Lock<T>,
-        /// Let go of where it was taken.
+        /// Released on the thread that acquired it.
         not_send: PhantomData<*const ()>,
     }
 
@@ -189,7 +188,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn one_at_a_time() {
+    fn one_thread_holds_it_at_a_time() {
         let count = Arc::new(Lock::new(0_u64));
         let rounds = if cfg!(miri) { 50 } else { 50_000 };
         let add = |count: Arc<Lock<u64>>| {
@@ -207,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_gets_it() {
+    fn a_thread_that_waits_gets_it() {
         let lock = Arc::new(Lock::new(false));
         let held = lock.lock();
         let other = thread::spawn({
             let lock = lock.clone();
             move || *lock.lock() = true
         });
-        while !lock.is_awaited() {
+        while !lock.is_contended() {
             thread::yield_now();
         }
         assert!(!*held);
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_lets_go_of_it() {
+    fn a_panic_releases_it() {
         let lock = Arc::new(Lock::new(1));
         let other = lock.clone();
         let panicked = thread::spawn(move || {
@@ -274,12 +273,12 @@ mod model {
     }
 
     #[test]
-    fn two_take_turns() {
+    fn two_threads_take_turns() {
         check(2);
     }
 
     #[test]
-    fn of_two_that_wait_both_get_it() {
+    fn two_threads_that_wait_both_get_it() {
         check(3);
     }
 }

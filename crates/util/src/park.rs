@@ -1,4 +1,4 @@
-//! A thread that sleeps until it is given a token.
+//! A one-token thread parker: `park` sleeps until `unpark` has given a token.
 //!
 //! ```text
 //!            unpark                       unpark: wake it
@@ -30,7 +30,7 @@ pub enum Wakeup {
     TimedOut,
 }
 
-/// The sleeping place of one thread.
+/// Parks one thread until another unparks it.
 ///
 /// ```
 /// use blitzen_util::park::Parker;
@@ -65,7 +65,7 @@ impl Parker {
     ///
     /// Only one thread at a time may park here.
     pub fn park(&self) {
-        if !self.go_to_sleep() {
+        if !self.begin_park() {
             return;
         }
         loop {
@@ -86,13 +86,13 @@ impl Parker {
         }
         // `None` where the end lies beyond what the clock can express: no limit.
         let deadline = Instant::now().checked_add(timeout);
-        if !self.go_to_sleep() {
+        if !self.begin_park() {
             return Wakeup::Notified;
         }
         loop {
             let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
-                return self.wake_up();
+                return self.end_park();
             }
             self.state.wait(PARKED, left);
             if self.take_token() {
@@ -104,9 +104,10 @@ impl Parker {
     /// Gives the token, waking the owner if it sleeps.
     #[inline]
     pub fn unpark(&self) {
-        // Release, met by the Acquire of whoever takes the token: what was
-        // written before `unpark` is seen after `park`. Acquire only so that
-        // the chain through an earlier token is kept.
+        // Release, met by the Acquire in `begin_park`, `take_token` and `end_park`:
+        // what was written before `unpark` is seen after `park`. Acquire, met by the
+        // Release of an earlier `unpark` whose token this one replaces: so `park`
+        // also sees what was written before that one.
         if self.state.word().swap(NOTIFIED, AcqRel) == PARKED {
             self.state.wake_one();
         }
@@ -130,7 +131,7 @@ impl Parker {
     }
 
     /// `EMPTY` to `PARKED`; false if a token was there, which is then taken.
-    fn go_to_sleep(&self) -> bool {
+    fn begin_park(&self) -> bool {
         let word = self.state.word();
         match word.compare_exchange(EMPTY, PARKED, Relaxed, Relaxed) {
             Ok(_) => true,
@@ -153,7 +154,7 @@ impl Parker {
     }
 
     /// Leaves `PARKED` because the time ran out (P2).
-    fn wake_up(&self) -> Wakeup {
+    fn end_park(&self) -> Wakeup {
         // Acquire, met by the Release in `unpark`: a token may have come after
         // the last look.
         match self.state.word().swap(EMPTY, Acquire) {
@@ -175,7 +176,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_token_is_given_once_however_often_it_is_offered() {
+    fn any_number_of_unparks_leave_one_token() {
         let parker = Parker::new();
         parker.unpark();
         parker.unpark();
@@ -263,7 +264,7 @@ mod model {
                 let parker = parker.clone();
                 move || parker.unpark()
             });
-            if parker.go_to_sleep() && parker.wake_up() == Wakeup::TimedOut {
+            if parker.begin_park() && parker.end_park() == Wakeup::TimedOut {
                 parker.park(); // the token still comes
             }
             waker.join().unwrap();

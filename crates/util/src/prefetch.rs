@@ -1,7 +1,7 @@
-//! Having memory near before it is used.
+//! The processor's prefetch hint.
 
-/// Says that what is at `place` will be used soon: a processor that can brings
-/// it near meanwhile. Any address will do, nothing is read.
+/// Starts to load the memory at `address` into the cache, on processors that have a
+/// hint for it. Any address is allowed; nothing is read.
 ///
 /// ```
 /// let many = [1_u64; 1024];
@@ -13,12 +13,12 @@
 /// assert_eq!(sum, 1024);
 /// ```
 #[inline(always)]
-pub fn prefetch<T>(place: *const T) {
+pub fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a hint, which takes any address and does nothing else.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
-    let _ = place;
+    let _ = address;
 }

@@ -1,5 +1,5 @@
-//! Foreign code that may panic where a panic must not travel: a waker, or the
-//! destructor of a user's value.
+//! Running foreign code where a panic must not spread: a waker, or the destructor of
+//! a user's value.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

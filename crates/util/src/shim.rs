@@ -33,9 +33,9 @@ pub const MODEL: bool = cfg!(blitzen_loom);
 ///
 /// loom 0.7 remembers one last access per atomic. Where one thread loads and
 /// another loads and then swaps, the second load hides the first, and the order
-/// in which the swap comes first is never tried. A failing swap before the load
-/// is not forgotten so. Loads that race with load-and-swap loops should be
-/// peeks; outside loom there is no difference.
+/// in which the swap comes first is never tried. loom does remember a failing
+/// compare-exchange, so under loom a peek makes one before it loads. Loads that race
+/// with load-and-swap loops should be peeks; outside loom there is no difference.
 pub trait Peek {
     /// What is loaded.
     type Value;
@@ -66,7 +66,7 @@ macro_rules! peek {
 
 peek!(AtomicU8: u8, AtomicU32: u32, AtomicU64: u64, AtomicUsize: usize);
 
-/// Interior mutability whose accesses loom can watch.
+/// Interior mutability whose accesses loom can check.
 pub mod cell {
     #[cfg(blitzen_loom)]
     pub use loom::cell::UnsafeCell;
@@ -141,7 +141,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Takes the lock if nobody holds it.
+    /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         use std::sync::TryLockError::{Poisoned, WouldBlock};
@@ -152,7 +152,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Reaches the value without locking: `&mut` proves that nobody else can.
+    /// Returns the value without locking: `&mut` excludes any other access.
     pub fn get_mut(&mut self) -> &mut T {
         match self.0.get_mut() {
             Ok(value) => value,
@@ -209,7 +209,7 @@ impl<T> RwLock<T> {
 pub struct Condvar(chosen::Condvar);
 
 impl Condvar {
-    /// A condition nobody waits for.
+    /// Creates a condition variable.
     pub fn new() -> Self {
         Self(chosen::Condvar::new())
     }
@@ -222,7 +222,7 @@ impl Condvar {
         }
     }
 
-    /// Like [`wait`](Self::wait), for `timeout` at the most; true if that ran out.
+    /// Like [`wait`](Self::wait), for at most `timeout`; returns true if that ran out.
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,

@@ -1,13 +1,12 @@
-//! A short look around before going to sleep.
+//! Spinning for a short time before going to sleep.
 //!
-//! Waking a thread that sleeps costs its waker ten microseconds and the
-//! sleeper twice as many. So a thread whose last waits were short does not
-//! sleep at once: for some fifty microseconds it looks itself for what it waits
-//! for.
+//! Waking a sleeping thread costs its waker ten microseconds and the sleeper twice
+//! as many. So a thread whose last waits were short does not sleep at once: it polls
+//! for about fifty microseconds for the event that it waits for.
 //!
-//! Of those that share a permit one at most does so at a time, and only if the
-//! machine has another processor for whoever is to produce the event. Whether it
-//! pays, past waits say.
+//! Of the threads that share a [permit](SpinPermit) at most one spins at a time, and
+//! only if the machine has another processor, on which the event can be produced.
+//! The policy learns from past waits whether spinning pays (`spin_policy.rs`).
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -16,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use crate::spin_policy::{Clocks, SpinPolicy, Wait};
 
-/// The leave to look around, shared by the workers of a runtime.
+/// The permit to spin, shared by the workers of a runtime: one of them spins at a
+/// time.
 ///
 /// ```
 /// use blitzen_util::spin::{Spin, SpinPermit};
@@ -33,7 +33,7 @@ pub struct SpinPermit {
 }
 
 impl SpinPermit {
-    /// A permit that nobody has.
+    /// Creates a permit that no thread has taken.
     pub fn new() -> Self {
         Self {
             taken: Arc::default(),
@@ -54,8 +54,8 @@ impl Default for SpinPermit {
     }
 }
 
-/// How many processors the machine has. Not those this process may use: whoever
-/// is to produce an event is often another one.
+/// How many processors the machine has. Not those that this process may use: often
+/// another process produces the event.
 fn processors() -> usize {
     #[cfg(unix)]
     {
@@ -78,14 +78,19 @@ impl Drop for Taken<'_> {
 
 /// A wait that has begun: see [`Spin::begin`].
 #[derive(Clone, Copy, Debug)]
-pub struct Begun {
+pub struct BegunWait {
     at: Instant,
-    has_looked: bool,
+    has_spun: bool,
     has_found: bool,
 }
 
-impl Begun {
-    /// How long it has taken.
+impl BegunWait {
+    /// Returns whether it began with a spin that found nothing.
+    fn has_missed(&self) -> bool {
+        self.has_spun && !self.has_found
+    }
+
+    /// Returns how long the wait has taken so far.
     ///
     /// ```
     /// # use blitzen_util::spin::{Spin, SpinPermit};
@@ -97,7 +102,7 @@ impl Begun {
     }
 }
 
-/// One thread's looking around. Only its owner uses it.
+/// The spinning of one thread. No other thread uses it.
 ///
 /// ```
 /// use blitzen_util::spin::{Spin, SpinPermit};
@@ -105,9 +110,9 @@ impl Begun {
 /// let spin = Spin::new(Some(SpinPermit::new()));
 /// let mut begun = spin.begin();
 /// let found = spin.spin(&mut begun, None, || Some("an event"));
-/// // Otherwise: sleep, until there is one.
+/// // If nothing was found: sleep until there is an event.
 /// spin.end(begun, 1);
-/// # assert!(found.is_none(), "nothing is known of how long waits are");
+/// # assert!(found.is_none(), "the first wait never spins");
 /// ```
 #[derive(Debug)]
 pub struct Spin {
@@ -116,8 +121,8 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// For a thread that has had no waits yet. Without a permit it never looks
-    /// around.
+    /// Creates the state of a thread that has had no waits yet. Without a permit it
+    /// never spins.
     ///
     /// ```
     /// # use blitzen_util::spin::Spin;
@@ -130,22 +135,23 @@ impl Spin {
         }
     }
 
-    /// A wait begins; `None` if nobody wants to know.
+    /// Begins a wait; returns `None` if there is no permit, and so nothing to
+    /// measure.
     ///
     /// ```
     /// # use blitzen_util::spin::{Spin, SpinPermit};
     /// assert!(Spin::new(Some(SpinPermit::new())).begin().is_some());
     /// ```
-    pub fn begin(&self) -> Option<Begun> {
-        self.permit.as_ref().map(|_| Begun {
+    pub fn begin(&self) -> Option<BegunWait> {
+        self.permit.as_ref().map(|_| BegunWait {
             at: Instant::now(),
-            has_looked: false,
+            has_spun: false,
             has_found: false,
         })
     }
 
-    /// Looks around, if that is worth it, until `look` has found something or
-    /// it has been long enough, `max_wait` at the most.
+    /// Spins, if that is worth it, until `look` finds something, for at most
+    /// `max_wait`. Returns what it found.
     ///
     /// ```
     /// # use blitzen_util::spin::{Spin, SpinPermit};
@@ -155,16 +161,16 @@ impl Spin {
     /// ```
     pub fn spin<T>(
         &self,
-        begun: &mut Option<Begun>,
+        begun: &mut Option<BegunWait>,
         max_wait: Option<Duration>,
         mut look: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         let (permit, begun) = (self.permit.as_ref()?, begun.as_mut()?);
-        if !self.policy.wants_to_look() {
+        if !self.policy.decide_to_spin() {
             return None;
         }
         let _taken = permit.take()?;
-        begun.has_looked = true;
+        begun.has_spun = true;
         let limit = Duration::from_nanos(self.policy.limit_ns());
         let limit = max_wait.map_or(limit, |wait| wait.min(limit));
         loop {
@@ -179,33 +185,33 @@ impl Spin {
         }
     }
 
-    /// The wait is over, but who ended it was in no hurry: it does not count, unless
-    /// it was looked for in vain.
+    /// Ends a wait that was ended by something that is not urgent. The wait does not
+    /// count, unless it began with a spin that found nothing.
     ///
     /// ```
     /// # use blitzen_util::spin::{Spin, SpinPermit};
     /// let spin = Spin::new(Some(SpinPermit::new()));
-    /// spin.end_at_leisure(spin.begin());
+    /// spin.end_not_urgent(spin.begin());
     /// ```
-    pub fn end_at_leisure(&self, begun: Option<Begun>) {
-        if begun.is_some_and(|begun| begun.has_looked && !begun.has_found) {
-            self.policy.learn_leisure();
+    pub fn end_not_urgent(&self, begun: Option<BegunWait>) {
+        if begun.is_some_and(|begun| begun.has_missed()) {
+            self.policy.learn_not_urgent();
         }
     }
 
-    /// The wait is over, and so much has come.
+    /// Ends a wait that brought `events` events.
     ///
     /// ```
     /// # use blitzen_util::spin::{Spin, SpinPermit};
     /// let spin = Spin::new(Some(SpinPermit::new()));
     /// spin.end(spin.begin(), 1); // a short one
     /// ```
-    pub fn end(&self, begun: Option<Begun>, events: usize) {
+    pub fn end(&self, begun: Option<BegunWait>, events: usize) {
         if let Some(begun) = begun {
             let wait = Wait {
                 ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
-                has_looked: begun.has_looked,
-                in_vain: begun.has_looked && !begun.has_found,
+                has_spun: begun.has_spun,
+                has_missed: begun.has_missed(),
                 events: events as u64,
             };
             self.policy.learn(wait, clocks);
@@ -218,7 +224,7 @@ fn clocks() -> Clocks {
     let ns = START.get_or_init(Instant::now).elapsed().as_nanos() as u64;
     Clocks {
         ns,
-        // Without such a clock, time that passes is as good as spent.
+        // Without a clock of processor time, take the thread to be always busy.
         cpu_ns: cpu_ns().unwrap_or(ns),
     }
 }
@@ -253,10 +259,10 @@ mod tests {
         }
     }
 
-    /// One that looks around.
+    /// A thread that spins in its next wait.
     fn busy(permit: &SpinPermit) -> Spin {
         Spin {
-            policy: SpinPolicy::of_looking(),
+            policy: SpinPolicy::of_spinning(),
             ..Spin::new(Some(permit.clone()))
         }
     }
@@ -266,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_looks_around_only_after_short_waits() {
+    fn a_worker_spins_only_after_short_waits() {
         assert!(look_for(&Spin::new(Some(permit())), || Some(())).is_none());
         let spin = busy(&permit());
         assert!(look_for(&spin, || Some(())).is_some());
@@ -275,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn one_worker_at_a_time() {
+    fn one_worker_spins_at_a_time() {
         let permit = permit();
         let (first, second) = (busy(&permit), busy(&permit));
         let both = look_for(&first, || Some(look_for(&second, || Some(())).is_some()));
@@ -284,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_ends_when_it_has_been_long_enough() {
+    fn spinning_ends_at_the_limit() {
         let spin = busy(&permit());
         let start = Instant::now();
         assert!(look_for(&spin, || None::<()>).is_none());

@@ -1,99 +1,106 @@
-//! Whether looking around before sleeping pays: arithmetic on past waits.
+//! Whether to spin before sleeping: arithmetic on past waits.
 //!
-//! It takes processor time, and so does falling asleep and being woken; which is
-//! more, nobody can say beforehand. Where the next event answers what was done about
-//! the last one, by a peer with a processor of its own, it comes soon, and a sleeper
-//! would have to be woken across processors each time: looking makes everything go
-//! faster. Where events come of themselves, they come hardly faster, and a sleeper,
-//! who is busy for most of the time, finds several at once. And where both share a
-//! processor, the peer runs only when this thread sleeps. So both ways are
-//! tried, some waits in a row, and what counts is what an event took. And looks in
-//! vain make for ever longer breaks between them.
+//! Spinning takes processor time; so does falling asleep and being woken. Which costs
+//! more depends on the event:
 //!
-//! H1. Only the owner uses it; the atomics are there to share it, not to agree.
+//! * If a peer on another processor answers what this thread has just done, the event
+//!   comes soon. A sleeper would have to be woken across processors each time, and
+//!   spinning makes everything go faster.
+//! * If events come by themselves, spinning hardly makes them come faster. A sleeper
+//!   finds several at once.
+//! * If the peer shares this thread's processor, it runs only while this thread sleeps.
+//!
+//! This cannot be known beforehand. So both ways are tried, a batch of waits each, and
+//! their costs for an event are compared. In addition, every spin that finds nothing
+//! makes the policy skip more of the following ones.
+//!
+//! H1. Only one thread uses a policy. Its fields are atomic so that it can be part of a
+//!     shared value.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// How long to look around at the most: twice what a wake costs.
+/// The longest spin: twice what a wake costs.
 pub(crate) const LIMIT_NS: u64 = 50_000;
 
-/// Waits that end within this are short: what looking around takes at the most,
-/// and the time a wake would have taken.
+/// Waits that end within this are short: the longest spin, and the time that a wake
+/// would have taken.
 const SHORT_NS: u64 = LIMIT_NS * 2;
 
-/// What a long wait counts for, so that one long night does not outweigh many
-/// short naps.
+/// What a long wait counts as, so that one long wait does not outweigh many short
+/// ones.
 const LONG_NS: u64 = SHORT_NS * 8;
 
-/// So many waits in a row are spent in one way.
-const ROW: u32 = 16;
+/// The number of waits of a batch.
+const BATCH: u32 = 16;
 
-/// One row in so many is spent the other way, to see how that would be.
-const TRY_EVERY: u32 = 64;
+/// One batch in this many is spent the other way, to measure what that costs.
+const TRIAL_EVERY: u32 = 64;
 
-/// At the most this many waits go by without a look after looks in vain.
-const LONGEST_BREAK: u32 = 1023;
+/// The most spins that are skipped in a batch after spins that found nothing.
+const MAX_SKIPS: u32 = 1023;
 
-/// A worker's past waits.
+/// What a thread has learnt from its past waits.
 #[derive(Debug)]
 pub(crate) struct SpinPolicy {
-    /// How long the last waits took.
+    /// The average duration of the last waits.
     recent_ns: AtomicU64,
-    /// What an event took when waits were spent asleep at once, and when they
-    /// began with a look around.
-    asleep: Price,
-    looking: Price,
-    row: Row,
-    breaks: Breaks,
+    /// What an event cost in waits that slept at once.
+    sleeping: EventCost,
+    /// What an event cost in waits that began with a spin.
+    spinning: EventCost,
+    batch: Batch,
+    skips: Skips,
 }
 
-/// Waits that go by without a look although looking is the way to spend them.
+/// Spins that are skipped because the last ones found nothing.
 #[derive(Debug)]
-struct Breaks {
+struct Skips {
     left: AtomicU32,
-    /// How many there are after the next look in vain.
+    /// How many to skip after the next spin that finds nothing.
     next: AtomicU32,
-    /// The current wait is one of them.
-    is_on: AtomicBool,
+    /// Whether the spin of the current wait was skipped.
+    is_current: AtomicBool,
 }
 
-/// What an event took: time, and the thread's processor time. 0 if that is not
+/// What an event cost: elapsed time, and the thread's processor time. 0 if not yet
 /// known.
 #[derive(Debug, Default)]
-struct Price {
+struct EventCost {
     ns: AtomicU64,
     cpu_ns: AtomicU64,
 }
 
-/// Waits that are spent in one way.
+/// Waits in a batch that are all meant to be spent in the same way.
 #[derive(Debug)]
-struct Row {
-    looks: AtomicBool,
-    /// After the wait before the first.
+struct Batch {
+    /// Whether they begin with a spin.
+    spins: AtomicBool,
+    /// The clocks at the end of the wait before the first one.
     began_ns: AtomicU64,
     began_cpu_ns: AtomicU64,
-    /// How many there were, and the one before the first.
+    /// How many waits there were, including the one before the first; 0 if that one
+    /// is still to come.
     waits: AtomicU32,
     events: AtomicU64,
-    /// How many rows there were before.
+    /// How many batches there were before.
     number: AtomicU32,
 }
 
-/// A wait that is over, and something has come.
+/// A wait that has ended with an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) ns: u64,
-    pub(crate) has_looked: bool,
-    /// It has, and did not find what has come.
-    pub(crate) in_vain: bool,
+    pub(crate) has_spun: bool,
+    /// Whether it began with a spin that found nothing.
+    pub(crate) has_missed: bool,
     pub(crate) events: u64,
 }
 
-/// What two clocks say, from some moment on.
+/// Readings of two clocks, or the difference of two such readings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clocks {
     pub(crate) ns: u64,
-    /// Of the calling thread.
+    /// The processor time of the calling thread.
     pub(crate) cpu_ns: u64,
 }
 
@@ -101,124 +108,126 @@ impl SpinPolicy {
     pub(crate) fn new() -> Self {
         Self {
             recent_ns: AtomicU64::new(LONG_NS),
-            asleep: Price::default(),
-            looking: Price::default(),
-            row: Row {
-                looks: AtomicBool::new(false),
+            sleeping: EventCost::default(),
+            spinning: EventCost::default(),
+            batch: Batch {
+                spins: AtomicBool::new(false),
                 began_ns: AtomicU64::new(0),
                 began_cpu_ns: AtomicU64::new(0),
                 waits: AtomicU32::new(0),
                 events: AtomicU64::new(0),
                 number: AtomicU32::new(0),
             },
-            breaks: Breaks {
+            skips: Skips {
                 left: AtomicU32::new(0),
                 next: AtomicU32::new(1),
-                is_on: AtomicBool::new(false),
+                is_current: AtomicBool::new(false),
             },
         }
     }
 
-    /// Whether the next wait should begin with a look around.
-    pub(crate) fn wants_to_look(&self) -> bool {
-        let would_look = self.recent_ns.load(Relaxed) <= SHORT_NS && self.row.looks.load(Relaxed);
-        would_look && !self.breaks.goes_on()
+    /// Begins a wait; returns whether to spin first.
+    pub(crate) fn decide_to_spin(&self) -> bool {
+        let would_spin = self.recent_ns.load(Relaxed) <= SHORT_NS && self.batch.spins.load(Relaxed);
+        would_spin && !self.skips.skip_spin()
     }
 
-    /// How long to look around, at the most. What comes later than to a sleeper makes
-    /// looking no better, and only holds up a peer on the same processor.
+    /// The longest spin. Not much longer than the wait of a sleeper: if the event has
+    /// not come by then, spinning only holds up a peer on the same processor.
     pub(crate) fn limit_ns(&self) -> u64 {
-        match self.asleep.get().ns {
+        match self.sleeping.get().ns {
             0 => LIMIT_NS,
             ns => (ns + ns / 2).min(LIMIT_NS),
         }
     }
 
-    /// A wait is over that nobody was in a hurry to end, after a look in vain.
-    pub(crate) fn learn_leisure(&self) {
+    /// Learns from a wait that began with a spin that found nothing, and was ended by
+    /// something that was not urgent.
+    pub(crate) fn learn_not_urgent(&self) {
         average(&self.recent_ns, LONG_NS, 4);
-        self.breaks.learn(true);
-        self.row.break_off();
+        self.skips.learn(true);
+        self.batch.discard();
     }
 
-    /// A wait is over, and something has come. The clocks are looked at now and
-    /// then: one of them takes a system call.
+    /// Learns from a wait that has ended with an event. Reads `clocks` only once in a
+    /// batch: one of them takes a system call.
     pub(crate) fn learn(&self, wait: Wait, clocks: impl Fn() -> Clocks) {
         average(&self.recent_ns, wait.ns.min(LONG_NS), 4);
-        if wait.has_looked {
-            self.breaks.learn(wait.in_vain);
+        if wait.has_spun {
+            self.skips.learn(wait.has_missed);
         }
-        let is_on_break = self.breaks.is_on.swap(false, Relaxed);
-        let row = &self.row;
-        // A long one says nothing about which is the better way to spend short
-        // ones, nor does one that was spent another way than intended.
-        let is_as_meant = wait.has_looked == row.looks.load(Relaxed) || is_on_break;
-        if wait.ns > SHORT_NS * 2 || !is_as_meant {
-            return row.break_off();
+        let was_skipped = self.skips.is_current.swap(false, Relaxed);
+        let batch = &self.batch;
+        // A long wait says nothing about the better way to spend short ones, nor does
+        // one that was spent in another way than intended.
+        let is_as_intended = wait.has_spun == batch.spins.load(Relaxed) || was_skipped;
+        if wait.ns > SHORT_NS * 2 || !is_as_intended {
+            return batch.discard();
         }
-        match row.add(wait.events) {
-            0 => row.begin(clocks()),
-            ROW => {
+        match batch.add(wait.events) {
+            0 => batch.begin(clocks()),
+            BATCH => {
                 let now = clocks();
-                self.learn_row(row.price(now));
-                row.begin(now);
+                self.learn_batch(batch.cost(now));
+                batch.begin(now);
             }
             _ => {}
         }
     }
 
-    /// A row is over: how the next one is spent.
-    fn learn_row(&self, price: Clocks) {
-        match self.row.looks.load(Relaxed) {
-            true => self.looking.learn(price),
-            false => self.asleep.learn(price),
+    /// Learns what an event of the batch cost, and decides how to spend the next one.
+    fn learn_batch(&self, cost: Clocks) {
+        match self.batch.spins.load(Relaxed) {
+            true => self.spinning.learn(cost),
+            false => self.sleeping.learn(cost),
         }
-        let number = self.row.number.load(Relaxed).wrapping_add(1);
-        self.row.number.store(number, Relaxed);
-        let is_trial = number.is_multiple_of(TRY_EVERY);
-        let looks = self.is_better() != is_trial;
-        let looked = self.row.looks.swap(looks, Relaxed);
-        if looks && !looked {
-            self.breaks.left.store(0, Relaxed); // a new chance
+        let number = self.batch.number.load(Relaxed).wrapping_add(1);
+        self.batch.number.store(number, Relaxed);
+        let is_trial = number.is_multiple_of(TRIAL_EVERY);
+        let spins = self.is_spinning_better() != is_trial;
+        let spun = self.batch.spins.swap(spins, Relaxed);
+        if spins && !spun {
+            self.skips.left.store(0, Relaxed); // a new chance
         }
     }
 
-    /// Whether looking is the better way, as far as is known: it goes faster and
-    /// takes less processor time; or it goes twice as fast, where a sleeper does
-    /// sleep for a good part of the time, and takes little more.
-    fn is_better(&self) -> bool {
-        let (looking, asleep) = (self.looking.get(), self.asleep.get());
-        let saves = looking.cpu_ns * 8 <= asleep.cpu_ns * 7 && looking.ns * 3 <= asleep.ns * 2;
-        let quickens = looking.ns * 2 <= asleep.ns
-            && asleep.cpu_ns * 5 <= asleep.ns * 3
-            && looking.cpu_ns * 2 <= asleep.cpu_ns * 3;
+    /// Whether spinning is the better way, as far as is known. Either it is faster and
+    /// takes less processor time; or it is twice as fast and takes little more
+    /// processor time, on a thread that is not busy most of the time.
+    fn is_spinning_better(&self) -> bool {
+        let (spinning, sleeping) = (self.spinning.get(), self.sleeping.get());
+        let saves =
+            spinning.cpu_ns * 8 <= sleeping.cpu_ns * 7 && spinning.ns * 3 <= sleeping.ns * 2;
+        let quickens = spinning.ns * 2 <= sleeping.ns
+            && sleeping.cpu_ns * 5 <= sleeping.ns * 3
+            && spinning.cpu_ns * 2 <= sleeping.cpu_ns * 3;
         saves || quickens
     }
 }
 
-impl Breaks {
-    /// Whether the wait that begins goes by without a look.
-    fn goes_on(&self) -> bool {
+impl Skips {
+    /// Counts a spin that is due; returns true if it is to be skipped.
+    fn skip_spin(&self) -> bool {
         let left = self.left.load(Relaxed);
         self.left.store(left.saturating_sub(1), Relaxed);
-        self.is_on.store(left > 0, Relaxed);
+        self.is_current.store(left > 0, Relaxed);
         left > 0
     }
 
-    fn learn(&self, in_vain: bool) {
+    fn learn(&self, has_missed: bool) {
         let next = self.next.load(Relaxed);
-        let longer = match in_vain {
-            true => (next * 2 + 1).min(LONGEST_BREAK),
+        let longer = match has_missed {
+            true => (next * 2 + 1).min(MAX_SKIPS),
             false => 1,
         };
         self.next.store(longer, Relaxed);
-        if in_vain {
+        if has_missed {
             self.left.store(next, Relaxed);
         }
     }
 }
 
-impl Price {
+impl EventCost {
     fn get(&self) -> Clocks {
         Clocks {
             ns: self.ns.load(Relaxed),
@@ -226,8 +235,8 @@ impl Price {
         }
     }
 
-    fn learn(&self, price: Clocks) {
-        for (known_ns, new_ns) in [(&self.ns, price.ns), (&self.cpu_ns, price.cpu_ns)] {
+    fn learn(&self, cost: Clocks) {
+        for (known_ns, new_ns) in [(&self.ns, cost.ns), (&self.cpu_ns, cost.cpu_ns)] {
             match known_ns.load(Relaxed) {
                 0 => known_ns.store(new_ns, Relaxed),
                 _ => average(known_ns, new_ns, 4),
@@ -236,7 +245,7 @@ impl Price {
     }
 }
 
-impl Row {
+impl Batch {
     fn begin(&self, now: Clocks) {
         self.began_ns.store(now.ns, Relaxed);
         self.began_cpu_ns.store(now.cpu_ns, Relaxed);
@@ -244,12 +253,12 @@ impl Row {
         self.events.store(0, Relaxed);
     }
 
-    /// Forgets what there was: the next wait that counts comes before the first.
-    fn break_off(&self) {
+    /// Forgets the waits so far: the next one is the one before the first.
+    fn discard(&self) {
         self.waits.store(0, Relaxed);
     }
 
-    /// One more wait; how many of the row there were before.
+    /// Adds a wait; returns how many there were before.
     fn add(&self, events: u64) -> u32 {
         let waits = self.waits.load(Relaxed);
         self.waits.store(waits + 1, Relaxed);
@@ -258,8 +267,8 @@ impl Row {
         waits
     }
 
-    /// What an event of the row took.
-    fn price(&self, now: Clocks) -> Clocks {
+    /// What an event of the batch has cost.
+    fn cost(&self, now: Clocks) -> Clocks {
         let events = self.events.load(Relaxed).max(1);
         let since = |now_ns: u64, began_ns: &AtomicU64| {
             now_ns.saturating_sub(began_ns.load(Relaxed)) / events
@@ -271,7 +280,7 @@ impl Row {
     }
 }
 
-/// Moves an average by its share towards a new value.
+/// Moves an average by a `share`-th of the difference towards a new value.
 fn average(average_ns: &AtomicU64, new_ns: u64, share: u64) {
     let before = average_ns.load(Relaxed);
     average_ns.store((before * (share - 1) + new_ns) / share, Relaxed);
@@ -281,7 +290,7 @@ fn average(average_ns: &AtomicU64, new_ns: u64, share: u64) {
 mod tests {
     use super::*;
 
-    /// What a wait comes to, spent in one way.
+    /// What a wait costs and brings if it is spent in one way.
     #[derive(Clone, Copy)]
     struct Way {
         wait_ns: u64,
@@ -289,8 +298,8 @@ mod tests {
         events: u64,
     }
 
-    /// One that is looked through.
-    const fn looking(wait_ns: u64, events: u64) -> Way {
+    /// A wait that is spent spinning.
+    const fn spinning(wait_ns: u64, events: u64) -> Way {
         Way {
             wait_ns,
             cpu_ns: wait_ns,
@@ -298,8 +307,8 @@ mod tests {
         }
     }
 
-    /// One that is slept through, for so much processor time.
-    const fn asleep(wait_ns: u64, cpu_ns: u64, events: u64) -> Way {
+    /// A wait that is spent asleep; falling asleep and waking up take `cpu_ns`.
+    const fn sleeping(wait_ns: u64, cpu_ns: u64, events: u64) -> Way {
         Way {
             wait_ns,
             cpu_ns,
@@ -320,26 +329,26 @@ mod tests {
             }
         }
 
-        fn wait_once(&mut self, has_looked: bool, way: Way) {
+        fn wait_once(&mut self, has_spun: bool, way: Way) {
             let work_ns = 5_000 * way.events;
             self.clocks.ns += work_ns + way.wait_ns;
             self.clocks.cpu_ns += work_ns + way.cpu_ns;
             let wait = Wait {
                 ns: way.wait_ns,
-                has_looked,
-                in_vain: has_looked && way.wait_ns > LIMIT_NS,
+                has_spun,
+                has_missed: has_spun && way.wait_ns > LIMIT_NS,
                 events: way.events,
             };
             self.policy.learn(wait, || self.clocks);
         }
 
-        /// Waits that come to something else according to how they are spent; how
-        /// many of them began with a look around.
-        fn wait(&mut self, waits: usize, looking: Way, asleep: Way) -> usize {
+        /// Waits `waits` times, each as the policy decides; returns how many waits
+        /// began with a spin.
+        fn wait(&mut self, waits: usize, spinning: Way, sleeping: Way) -> usize {
             let spend = |_: &usize| {
-                let looks = self.policy.wants_to_look();
-                self.wait_once(looks, if looks { looking } else { asleep });
-                looks
+                let spins = self.policy.decide_to_spin();
+                self.wait_once(spins, if spins { spinning } else { sleeping });
+                spins
             };
             (0..waits).filter(spend).count()
         }
@@ -348,121 +357,121 @@ mod tests {
     #[test]
     fn long_waits_are_slept_through() {
         let mut worker = Worker::new();
-        let (looking, asleep) = (looking(1_000_000, 1), asleep(1_000_000, 2_000_000, 1));
-        assert_eq!(worker.wait(1000, looking, asleep), 0);
+        let (spinning, sleeping) = (spinning(1_000_000, 1), sleeping(1_000_000, 2_000_000, 1));
+        assert_eq!(worker.wait(1000, spinning, sleeping), 0);
     }
 
     #[test]
-    fn short_ones_are_looked_through_where_that_costs_less() {
+    fn short_waits_are_spent_spinning_where_that_costs_less() {
         let mut worker = Worker::new();
-        let (quick, dear) = (looking(15_000, 1), asleep(60_000, 20_000, 1));
-        let looks = worker.wait(1000, quick, dear);
-        assert!(looks > 950, "{looks}");
-        // A peer that is slow now and then does not end the policy.
+        let (quick, dear) = (spinning(15_000, 1), sleeping(60_000, 20_000, 1));
+        let spins = worker.wait(1000, quick, dear);
+        assert!(spins > 950, "{spins}");
+        // A peer that is slow now and then does not end the spinning.
         for _ in 0..10 {
-            worker.wait_once(true, looking(50_000, 1));
+            worker.wait_once(true, spinning(50_000, 1));
             assert!(worker.wait(100, quick, dear) > 70);
         }
         // One long wait interrupts it for a moment.
-        worker.wait_once(true, asleep(1_000_000_000, 70_000, 1));
-        assert!(!worker.policy.wants_to_look());
+        worker.wait_once(true, sleeping(1_000_000_000, 70_000, 1));
+        assert!(!worker.policy.decide_to_spin());
         assert!(worker.wait(100, quick, dear) > 70);
     }
 
     #[test]
-    fn events_that_come_of_themselves_are_slept_for() {
+    fn a_worker_sleeps_while_it_waits_for_events_that_come_by_themselves() {
         let mut worker = Worker::new();
-        // One every 12 µs: a sleeper comes late, to several of them.
-        let (single, several) = (looking(7_000, 1), asleep(23_000, 4_000, 4));
+        // One every 12 µs: a sleeper wakes late, and finds several of them.
+        let (single, several) = (spinning(7_000, 1), sleeping(23_000, 4_000, 4));
         worker.wait(2000, single, several);
-        let looks = worker.wait(6400, single, several);
-        assert!(looks <= 200, "{looks}");
+        let spins = worker.wait(6400, single, several);
+        assert!(spins <= 200, "{spins}");
     }
 
     #[test]
-    fn a_worker_that_is_busy_does_not_look_around() {
+    fn a_worker_that_is_busy_does_not_spin() {
         let mut worker = Worker::new();
-        let (single, busy) = (looking(0, 1), asleep(3_000, 500, 1));
+        let (single, busy) = (spinning(0, 1), sleeping(3_000, 500, 1));
         worker.wait(2000, single, busy);
         assert!(worker.wait(6400, single, busy) <= 200);
     }
 
     #[test]
-    fn what_goes_faster_and_costs_less_is_done_by_a_busy_worker_too() {
+    fn a_busy_worker_spins_if_that_is_faster_and_costs_less() {
         let mut worker = Worker::new();
-        let (quick, dear) = (looking(30_000, 1), asleep(52_000, 38_000, 1));
+        let (quick, dear) = (spinning(30_000, 1), sleeping(52_000, 38_000, 1));
         assert!(worker.wait(1000, quick, dear) > 900);
     }
 
     #[test]
-    fn what_goes_faster_and_costs_more_is_not_done() {
+    fn a_worker_does_not_spin_if_that_is_faster_but_costs_more() {
         let mut worker = Worker::new();
-        let (quick, cheap) = (looking(15_000, 1), asleep(60_000, 3_000, 1));
+        let (quick, cheap) = (spinning(15_000, 1), sleeping(60_000, 3_000, 1));
         worker.wait(2000, quick, cheap);
         assert!(worker.wait(6400, quick, cheap) <= 200);
     }
 
     #[test]
-    fn where_looking_holds_up_what_is_looked_for_it_is_given_up() {
+    fn a_worker_does_not_spin_where_that_delays_the_event() {
         let mut worker = Worker::new();
         let (slow, slower, cheap) = (
-            looking(8_000, 1),
-            looking(54_000, 1),
-            asleep(5_000, 3_000, 1),
+            spinning(8_000, 1),
+            spinning(54_000, 1),
+            sleeping(5_000, 3_000, 1),
         );
         worker.wait(2000, slow, cheap);
         assert!(worker.wait(6400, slow, cheap) <= 200);
         assert!(worker.wait(6400, slower, cheap) <= 200);
-        // What looks there still are, are short.
+        // The spins of trial batches are short.
         assert!(worker.policy.limit_ns() < 20_000);
-        // And taken up again when things are otherwise.
-        let (quick, dear) = (looking(15_000, 1), asleep(60_000, 20_000, 1));
+        // It spins again when that pays.
+        let (quick, dear) = (spinning(15_000, 1), sleeping(60_000, 20_000, 1));
         worker.wait(12_800, quick, dear);
         assert!(worker.wait(1000, quick, dear) > 950);
     }
 
     #[test]
-    fn looks_in_vain_become_ever_fewer_even_if_no_row_comes_to_its_end() {
+    fn spins_that_find_nothing_become_ever_fewer_even_if_no_batch_comes_to_its_end() {
         let mut worker = Worker::new();
-        worker.wait(25, looking(15_000, 1), asleep(60_000, 20_000, 1));
-        assert!(worker.policy.wants_to_look());
-        let mut looks = 0;
+        worker.wait(25, spinning(15_000, 1), sleeping(60_000, 20_000, 1));
+        assert!(worker.policy.decide_to_spin());
+        let mut spins = 0;
         for _ in 0..2000 {
-            looks += worker.wait(5, looking(60_000, 1), asleep(60_000, 20_000, 1));
-            worker.wait_once(false, asleep(250_000, 20_000, 1));
+            spins += worker.wait(5, spinning(60_000, 1), sleeping(60_000, 20_000, 1));
+            worker.wait_once(false, sleeping(250_000, 20_000, 1));
         }
-        assert!((5..50).contains(&looks), "{looks}");
-        // And are taken up again when they find something.
-        worker.wait(12_800, looking(15_000, 1), asleep(60_000, 20_000, 1));
-        assert!(worker.wait(1000, looking(15_000, 1), asleep(60_000, 20_000, 1)) > 950);
+        assert!((5..50).contains(&spins), "{spins}");
+        // It spins again when that finds something.
+        worker.wait(12_800, spinning(15_000, 1), sleeping(60_000, 20_000, 1));
+        assert!(worker.wait(1000, spinning(15_000, 1), sleeping(60_000, 20_000, 1)) > 950);
     }
 
     #[test]
-    fn a_row_that_could_not_be_spent_as_intended_is_not_counted() {
+    fn a_batch_that_could_not_be_spent_as_intended_is_not_counted() {
         let mut worker = Worker::new();
-        worker.wait(100, looking(15_000, 1), asleep(60_000, 20_000, 1));
-        assert!(worker.policy.wants_to_look());
-        let before = worker.policy.looking.get().ns;
+        worker.wait(100, spinning(15_000, 1), sleeping(60_000, 20_000, 1));
+        assert!(worker.policy.decide_to_spin());
+        let before = worker.policy.spinning.get().ns;
         for _ in 0..100 {
-            worker.wait_once(false, asleep(90_000, 50_000, 1)); // another one looks around
+            worker.wait_once(false, sleeping(90_000, 50_000, 1)); // another worker has the permit
         }
-        assert_eq!(worker.policy.looking.get().ns, before);
+        assert_eq!(worker.policy.spinning.get().ns, before);
     }
 
     impl SpinPolicy {
-        /// One that looks around next.
-        pub(crate) fn of_looking() -> Self {
+        /// A policy that spins in the next wait.
+        pub(crate) fn of_spinning() -> Self {
             let mut worker = Worker::new();
-            worker.wait(100, looking(15_000, 1), asleep(60_000, 20_000, 1));
-            assert!(worker.policy.wants_to_look());
+            worker.wait(100, spinning(15_000, 1), sleeping(60_000, 20_000, 1));
+            assert!(worker.policy.decide_to_spin());
             worker.policy
         }
 
         pub(crate) fn learn_long(&self) {
             let wait = Wait {
                 ns: 1_000_000_000,
-                has_looked: true,
-                in_vain: true,
+                has_spun: true,
+                has_missed: true,
                 events: 1,
             };
             self.learn(wait, Clocks::default);

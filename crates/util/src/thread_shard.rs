@@ -9,8 +9,9 @@ thread_local! {
     static SHARD: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// The number of the calling thread, always the same one: the first thread that asks
-/// gets 0, the next 1, so that they spread evenly over any number of shards.
+/// Returns the number of the calling thread, always the same one. The first thread
+/// that calls this gets 0, the next one 1, so that threads spread evenly over any
+/// number of shards.
 ///
 /// ```
 /// use blitzen_util::thread_shard::thread_shard;

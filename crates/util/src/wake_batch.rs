@@ -73,8 +73,9 @@ impl WakeBatch {
     }
 }
 
-/// Wakes more than one batch holds: calls `gather` (which takes the lock, fills
-/// the batch and says whether more are left) and fires, until none are left.
+/// Wakes more wakers than one batch holds: calls `gather`, which takes the lock,
+/// fills the batch and returns whether more wakers are left; then fires the batch;
+/// and so on until none are left.
 ///
 /// A waker that panics ends neither its batch nor the rounds after it.
 ///
@@ -143,8 +144,9 @@ impl Drop for WakeBatch {
 }
 
 impl WakeBatch {
-    /// A batch that is not empty when dropped is being unwound: a waker gathered
-    /// is a promise to wake, whatever went wrong in between.
+    /// Fires the wakers that are left when the batch is dropped, which happens only
+    /// while a panic unwinds. Their tasks are no longer in a queue, and would never be
+    /// woken otherwise.
     #[cold]
     #[inline(never)]
     fn fire_unwinding(&mut self) {
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_batch_wakes_everybody() {
+    fn a_full_batch_wakes_every_waker() {
         let count = Arc::new(Count(AtomicUsize::new(0)));
         let mut batch = WakeBatch::new();
         while !batch.is_full() {

@@ -1,17 +1,17 @@
 //! Which of many members were woken: a bit for each, one waker for them all.
 //!
-//! A future that waits for many others gives each a waker of its own, from
-//! [`WakeSet::waker`], and on its next poll looks only at those that were
-//! woken, instead of at all.
+//! A future that waits for many others, the parent, gives each of them, its members,
+//! a waker from [`WakeSet::waker`]. Its next poll polls only the members that were
+//! woken, instead of all.
 //!
 //! ```text
-//!   member:  set bit     lock, take the waker, wake it
-//!   whole:   lock, store the waker     take the bits, poll those members
+//!   member:  set bit                   lock, take the parent's waker, wake it
+//!   parent:  lock, store the waker     take the bits, poll those members
 //! ```
 //!
-//! W1. Of the two locked steps one is first. If it is the member's, the whole
-//!     sees the bit; if it is the whole's, the member finds the waker.
-//! W2. Only the waking that sets a bit needs to wake the whole: until the bit
+//! W1. Of the two locked steps one is first. If it is the member's, the parent
+//!     sees the bit; if it is the parent's, the member finds the waker.
+//! W2. Only the wake that sets a bit needs to wake the parent: until the bit
 //!     is taken, that wake is on its way.
 
 use std::fmt;
@@ -21,10 +21,10 @@ use std::task::{Wake, Waker};
 use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicU64, Ordering::AcqRel};
 
-/// Members of one word.
+/// How many members a word holds.
 pub const WORD: usize = u64::BITS as usize;
 
-/// The woken members of a whole.
+/// The members of a parent future that were woken.
 ///
 /// ```
 /// use std::task::Waker;
@@ -41,11 +41,11 @@ pub const WORD: usize = u64::BITS as usize;
 /// ```
 pub struct WakeSet {
     words: Box<[AtomicU64]>,
-    whole: Mutex<Option<Waker>>,
+    parent: Mutex<Option<Waker>>,
 }
 
 impl WakeSet {
-    /// A set of this many members, all of them woken.
+    /// Creates a set of `members` members, all of them woken.
     pub fn new(members: usize) -> Arc<Self> {
         let words = (0..members.div_ceil(WORD)).map(|word| {
             let surplus = ((word + 1) * WORD).saturating_sub(members);
@@ -53,7 +53,7 @@ impl WakeSet {
         });
         Arc::new(Self {
             words: words.collect(),
-            whole: Mutex::new(None),
+            parent: Mutex::new(None),
         })
     }
 
@@ -62,10 +62,11 @@ impl WakeSet {
         self.words.len()
     }
 
-    /// Says whom to wake when a member is. Before [`take`](Self::take) (W1).
+    /// Sets the waker of the parent, to be woken with any member. Must be called
+    /// before [`take`](Self::take) (W1).
     pub fn register(&self, waker: &Waker) {
-        let mut whole = self.whole.lock();
-        match &mut *whole {
+        let mut parent = self.parent.lock();
+        match &mut *parent {
             Some(known) => known.clone_from(waker),
             none => *none = Some(waker.clone()),
         }
@@ -77,13 +78,13 @@ impl WakeSet {
         self.words[word].swap(0, AcqRel)
     }
 
-    /// Gives back bits that were taken and not looked at. The caller sees to
-    /// it that the whole is polled again.
+    /// Gives back bits of members that were taken but not polled. The caller sees to
+    /// it that the parent is polled again.
     pub fn put_back(&self, word: usize, bits: u64) {
         self.words[word].fetch_or(bits, AcqRel);
     }
 
-    /// Marks a member as woken, and wakes the whole.
+    /// Marks a member as woken, and wakes the parent.
     pub fn wake(&self, member: usize) {
         let bit = 1 << (member % WORD);
         // Releases, to the acquire in `take`, what was done before the wake.
@@ -91,9 +92,9 @@ impl WakeSet {
         if before & bit != 0 {
             return; // W2
         }
-        // Out of the lock: a waker may run anything.
-        let whole = self.whole.lock().take();
-        if let Some(waker) = whole {
+        // Outside the lock: a waker is foreign code.
+        let parent = self.parent.lock().take();
+        if let Some(waker) = parent {
             waker.wake();
         }
     }
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_is_woken_once_for_many_wakes() {
+    fn the_parent_is_woken_once_for_many_wakes() {
         let count = Arc::new(Count::default());
         let set = WakeSet::new(3);
         set.take(0);
@@ -193,9 +194,9 @@ mod model {
         }
     }
 
-    /// Two members are woken, one twice, while the whole polls.
+    /// Two members are woken, one twice, while the parent polls.
     #[test]
-    fn a_wake_is_seen_or_wakes_the_whole() {
+    fn a_wake_is_seen_or_wakes_the_parent() {
         loom::model(|| {
             let set = WakeSet::new(2);
             set.take(0);

@@ -84,7 +84,7 @@ pub use timeout::{Timeout, timeout, timeout_at};
 /// Gives the crates that know no clock a way to wait.
 pub(crate) fn install_delay() {
     // It may be installed already, with the same functions.
-    let _ = blitzen_util::delay::install(blitzen_util::delay::Timers {
+    let _ = blitzen_util::delay::install(blitzen_util::delay::TimerFns {
         check: || {
             let _checked = crate::runtime::timers::here();
         },

@@ -252,8 +252,8 @@ impl Driver {
         let mut begun = self.spin.begin();
         let learn = |begun, found: &_| match had_sources || is_over() {
             true => self.spin.end(begun, events_of(found)),
-            // Woken by somebody who could do without, or who comes late.
-            false => self.spin.end_at_leisure(begun),
+            // Interrupted for something that is not urgent, or that comes late.
+            false => self.spin.end_not_urgent(begun),
         };
         if let Some(found) = self
             .spin
