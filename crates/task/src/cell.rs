@@ -9,17 +9,20 @@ use blitzen_util::shim::cell::UnsafeCell;
 use crate::error::Outcome;
 use crate::header::Header;
 
-/// `repr(C)`: a pointer to the header is a pointer to the cell.
+/// The memory of one task. `repr(C)`: a pointer to the header is a pointer to the
+/// cell.
 #[repr(C)]
 pub(crate) struct Cell<F: Future, S> {
     pub(crate) header: Header,
     pub(crate) scheduler: S,
-    /// T5.
+    /// The waker of the task that awaits the join handle. T5 says who may access it.
     pub(crate) join_waker: UnsafeCell<Option<Waker>>,
-    /// T2 while the task runs, T4 when it has ended.
+    /// The future, then the output. T2 says who may access it while the task runs, T4
+    /// when it has ended.
     pub(crate) stage: UnsafeCell<Stage<F>>,
 }
 
+/// What is left of a task's future.
 pub(crate) enum Stage<F: Future> {
     Running(F),
     Finished(Outcome<F::Output>),

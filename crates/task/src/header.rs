@@ -11,27 +11,28 @@ use crate::raw::{Runnable, Vtable};
 use crate::spawn_meta::SpawnMeta;
 use crate::state::State;
 
-/// What a task asks of the scheduler it belongs to. The task keeps it, so it
-/// is usually a counted pointer.
+/// The scheduler of a task, as the task sees it. Each task owns one, so it is usually
+/// a counted pointer.
 pub trait Schedule: Send + Sync + 'static {
     /// Queues a task that was woken or cancelled.
     fn schedule(&self, task: Runnable);
 
-    /// The task is complete: takes it out of the list of live ones.
+    /// Takes a task that is complete out of the list of live tasks.
     fn release(&self, task: &Header);
 
-    /// The task's future panicked.
+    /// Called when the task's future has panicked.
     fn panicked(&self) {}
 }
 
-/// What every task begins with.
+/// The first part of every task's memory, the same for all futures.
 pub struct Header {
     pub(crate) state: State,
     pub(crate) vtable: &'static Vtable,
-    /// The next task of the queue this one is in. Whoever may touch that queue
-    /// may touch this.
+    /// The next task of the queue this one is in. Code that may access that queue
+    /// may access this.
     pub(crate) queue_next: UnsafeCell<Option<NonNull<Header>>>,
-    /// Among the live tasks of its scheduler; guarded by that list's lock.
+    /// The links of the list of live tasks of its scheduler; guarded by that list's
+    /// lock.
     pub(crate) owned: Links<Header>,
     pub(crate) id: Id,
     pub(crate) meta: SpawnMeta,

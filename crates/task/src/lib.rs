@@ -14,11 +14,12 @@
 //! | `Waker`, [`AbortHandle`] | to have it polled or cancelled | its own |
 //!
 //! T1. The scheduler holds one reference from the spawn until the task is
-//!     complete. While the task is not complete its memory is therefore there,
+//!     complete. While the task is not complete its memory is therefore valid,
 //!     and a queue needs no reference of its own.
-//! T2. Only who moved the task to `RUNNING` touches the future, and only they
-//!     complete it. At most one [`Runnable`] exists at a time.
-//! T3. Whoever takes the count to zero frees the memory: nobody else points to it.
+//! T2. Only the thread that moved the task to `RUNNING` accesses the future, and only
+//!     that thread completes it. At most one [`Runnable`] exists at a time.
+//! T3. The thread that takes the count to zero frees the memory: no other pointer to
+//!     it is left.
 //! T4. The output belongs to the join handle if there is one when the task
 //!     completes, otherwise to whoever completed it.
 //! T5. The join waker's slot is written by the join handle while the

@@ -34,7 +34,7 @@ pub(crate) struct Vtable {
     free: unsafe fn(NonNull<Header>),
 }
 
-/// What became of a task that was run.
+/// The result of polling a task.
 #[must_use]
 #[derive(Debug)]
 pub enum RunOutcome {
@@ -44,7 +44,7 @@ pub enum RunOutcome {
     Idle,
     /// It was woken while it ran, and must be queued again.
     Woken(Runnable),
-    /// It gave way to others, and must be queued behind them.
+    /// It yielded, and must be queued behind the other tasks.
     Yielded(Runnable),
 }
 
@@ -72,17 +72,17 @@ impl Runnable {
     /// Hands the task to its scheduler, to be queued as if just woken.
     pub fn schedule(self) {
         let task = self.into_raw();
-        // SAFETY: T1; the right passes to the queue.
+        // SAFETY: T1; the right to poll passes to the queue.
         unsafe { schedule(task) };
     }
 
-    /// The pointer, for queues.
+    /// Returns the pointer, for queues.
     #[inline]
     pub fn into_raw(self) -> NonNull<Header> {
         ManuallyDrop::new(self).0
     }
 
-    /// The runnable back from its pointer.
+    /// Turns a pointer back into the runnable.
     ///
     /// # Safety
     /// `task` came from [`into_raw`](Self::into_raw), and comes back once.
@@ -104,7 +104,8 @@ impl Runnable {
     /// Gives access to the link to the next task of a queue.
     ///
     /// # Safety
-    /// The caller may touch the queue the task is in or going into.
+    /// The caller has exclusive access to the queue that the task is in or going
+    /// into.
     pub unsafe fn with_queue_next<R>(
         &self,
         visit: impl FnOnce(&mut Option<NonNull<Header>>) -> R,
@@ -115,8 +116,8 @@ impl Runnable {
             .with_mut(|next| visit(unsafe { &mut *next }))
     }
 
-    /// Gives up the right without running or cancelling the task, which its
-    /// scheduler has closed or is about to close.
+    /// Gives up the right to poll without running or cancelling the task. The
+    /// scheduler has closed the task, or is about to.
     pub fn forget(self) {
         let _ = self.into_raw();
     }
@@ -160,9 +161,10 @@ where
 ///
 /// # Safety
 /// Unless the future is `Send`, every [`Runnable`] of the task is run or
-/// dropped on the thread that calls this, the list of live tasks it is in is
-/// closed there, and `scheduler` keeps to that. Unless the output is `Send`, it
-/// never leaves that thread (a `JoinHandle` of such a type does not).
+/// dropped on the thread that calls this, and the list of live tasks it is in is
+/// closed there; `scheduler` must not pass a runnable to another thread. Unless the
+/// output is `Send`, it never leaves that thread (a `JoinHandle` of such a type does
+/// not).
 pub unsafe fn spawn_unchecked<F, S>(
     future: F,
     scheduler: S,
@@ -192,7 +194,8 @@ where
         });
     }
     let task = cell.cast::<Header>();
-    // The state starts with the references and rights that these two stand for.
+    // The new state counts the references of these two, and is `SCHEDULED` for the
+    // runnable.
     (Runnable(task), JoinHandle::new(task))
 }
 
@@ -325,7 +328,7 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     let yielded = current::take_yielding();
     let outcome = match polled {
         Ok(Poll::Pending) => match state.end_pending(yielded) {
-            // The task may be gone by now: not a word of it is read any more.
+            // The task may have been freed by now: it must not be accessed any more.
             EndPoll::Idle => return RunOutcome::Idle,
             EndPoll::Reschedule if yielded => return RunOutcome::Yielded(Runnable(task)),
             EndPoll::Reschedule => return RunOutcome::Woken(Runnable(task)),
@@ -421,7 +424,7 @@ unsafe fn complete<F: Future + 'static, S: Schedule>(
             }
         }
     }
-    // What frees the task may run foreign code, which must not find it current.
+    // Freeing the task may run foreign code, which must not see it as the current task.
     drop(entered);
     // SAFETY: the scheduler's reference (T1).
     unsafe { release(task) };

@@ -1,5 +1,5 @@
-//! The packed state word of a task and its transitions. Safe code: what a
-//! transition answers says who may touch what.
+//! The packed state word of a task and its transitions. Safe code: the result of a
+//! transition says what the caller may access, and must do.
 //!
 //! ```text
 //!  63        40 39      32 31     24 23       16 15         0
@@ -17,14 +17,14 @@
 //! S1. Entering `SCHEDULED` makes one [`Runnable`](crate::Runnable); leaving it
 //!     spends it.
 //! S2. `notified` is set by wakes that find the task `SCHEDULED` or `RUNNING`
-//!     and cleared when a poll starts: what a wake published before that, the
-//!     poll sees; what came later asks for one more poll.
+//!     and cleared when a poll starts. The poll sees what a wake published before
+//!     that; a wake that comes later causes one more poll.
 //! S3. A cancellation takes effect where the shield depth is zero, or whenever
 //!     the runtime closes.
 //!
 //! Every transition is one read-modify-write with `AcqRel`. Its partner is the
-//! next transition of the same task, so that who wins a transition sees all
-//! that was done to the task before.
+//! next transition of the same task, so that a thread that makes a transition sees
+//! all that was done to the task before.
 
 use blitzen_util::field::Field;
 use blitzen_util::shim::Peek;
@@ -39,13 +39,13 @@ const NOTIFIED: u64 = 1 << 24;
 const CANCELLED: u64 = 1 << 25;
 const JOIN_INTEREST: u64 = 1 << 26;
 const DETACHED: u64 = 1 << 27;
-/// The join waker's slot is full, and the completing side's to read (T5).
+/// The join waker's slot is full, and belongs to the completing side (T5).
 const JOIN_WAKER: u64 = 1 << 28;
-/// The runtime is going away: cancellation waits for no shield.
+/// The runtime is shutting down: cancellation waits for no shield.
 const CLOSING: u64 = 1 << 29;
 
-/// Far below the point where the count would wrap, so that the threads that
-/// count at the same time cannot get there, yet beyond any honest use.
+/// Far below the point where the count would wrap, so that threads that increment it
+/// at the same time cannot get there, yet beyond any real use.
 const MAX_REFERENCES: u64 = REFERENCES.max() / 2;
 
 const IDLE: u64 = 0;
@@ -59,7 +59,7 @@ const COMPLETE: u64 = 3;
 pub(crate) enum Wake {
     /// Put the task into a queue: it is in none.
     Enqueue,
-    /// Somebody will look at the task, or it is past that.
+    /// Nothing: the task will be polled anyway, or is complete.
     Nothing,
 }
 
@@ -77,7 +77,7 @@ pub(crate) enum StartPoll {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndPoll {
-    /// Let go: the task may run elsewhere already.
+    /// Leave it alone: the task may run elsewhere already.
     Idle,
     /// Queue it again: it was woken, or yielded.
     Reschedule,
@@ -89,11 +89,11 @@ pub(crate) enum EndPoll {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shutdown {
-    /// Drop the future: it is this thread's now.
+    /// Drop the future: it belongs to this thread now.
     Cancel,
-    /// Nothing: who runs it will drop it.
+    /// Nothing: the thread that runs it will drop it.
     Running,
-    /// Nothing: it is over.
+    /// Nothing: it is complete.
     Complete,
 }
 
@@ -105,13 +105,13 @@ pub(crate) enum RefCount {
     Zero,
 }
 
-/// What a join handle that goes away leaves behind.
+/// What a join handle must drop when it is dropped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JoinHandleDrop {
-    /// The task completed: the output is the handle's to drop.
+    /// The output: the task has completed.
     pub(crate) drop_output: bool,
-    /// The slot of the join waker is the handle's to clear.
+    /// The join waker in its slot.
     pub(crate) drop_waker: bool,
 }
 
@@ -170,7 +170,7 @@ impl Snapshot {
         }
     }
 
-    /// S3.
+    /// Whether a cancellation takes effect now (S3).
     fn must_cancel(self) -> bool {
         self.has(CLOSING) || self.has(CANCELLED) && self.shield_depth() == 0
     }
@@ -190,12 +190,12 @@ impl State {
         REFERENCES.set(LIFECYCLE.set(0, SCHEDULED), 2) | JOIN_INTEREST
     }
 
-    /// The one compare-exchange loop: `step` sees the word and answers with
-    /// what to tell the caller and, if it changes, the next word.
+    /// The one compare-exchange loop: `step` gets the word, and returns the answer
+    /// for the caller and, if the word is to change, the next word.
     #[inline(always)]
     fn update<R>(&self, mut step: impl FnMut(Snapshot) -> (R, Option<Snapshot>)) -> R {
-        // Relaxed, here and where the exchange fails: a step that changes nothing
-        // entitles its caller to nothing of the task but the answer.
+        // Relaxed, here and where the exchange fails: after a step that changes
+        // nothing the caller accesses nothing of the task.
         let mut seen = self.0.peek(Relaxed);
         loop {
             let (answer, next) = step(Snapshot(seen));
@@ -207,14 +207,14 @@ impl State {
         }
     }
 
-    /// The state as it is now. Acquire, met by [`complete`](Self::complete): who sees
-    /// `COMPLETE` sees the output.
+    /// The state as it is now. Acquire, met by [`complete`](Self::complete): a thread
+    /// that sees `COMPLETE` sees the output.
     #[inline]
     pub(crate) fn load(&self) -> Snapshot {
         Snapshot(self.0.peek(Acquire))
     }
 
-    /// A waker fired.
+    /// Notes that a waker has fired.
     #[inline]
     pub(crate) fn wake(&self) -> Wake {
         self.update(|snapshot| match snapshot.lifecycle() {
@@ -224,7 +224,7 @@ impl State {
         })
     }
 
-    /// Cancellation was asked for.
+    /// Requests cancellation.
     pub(crate) fn cancel(&self) -> Wake {
         self.update(|snapshot| match snapshot.lifecycle() {
             COMPLETE => (Wake::Nothing, None),
@@ -236,7 +236,7 @@ impl State {
         })
     }
 
-    /// A worker took the task from a queue.
+    /// Starts a poll of a task that was taken from a queue.
     #[inline]
     pub(crate) fn start_poll(&self) -> StartPoll {
         self.update(|snapshot| {
@@ -249,7 +249,8 @@ impl State {
         })
     }
 
-    /// A poll was pending. With `yielded` the task wants to go on at once.
+    /// Ends a poll that was pending. If `yielded`, the task is queued again without a
+    /// wake.
     #[inline]
     pub(crate) fn end_pending(&self, yielded: bool) -> EndPoll {
         self.update(|snapshot| {
@@ -264,7 +265,7 @@ impl State {
         })
     }
 
-    /// The output is in place: the word as it is from here on.
+    /// Completes the task, whose output is in place; returns the new state.
     #[inline]
     pub(crate) fn complete(&self) -> Snapshot {
         self.update(|snapshot| {
@@ -274,7 +275,7 @@ impl State {
         })
     }
 
-    /// The runtime goes away.
+    /// Closes the task, since the runtime shuts down.
     pub(crate) fn close(&self) -> Shutdown {
         self.update(|snapshot| match snapshot.lifecycle() {
             IDLE | SCHEDULED => (Shutdown::Cancel, Some(snapshot.with(CLOSING).now(RUNNING))),
@@ -283,7 +284,7 @@ impl State {
         })
     }
 
-    /// The runtime goes away, and queues may still hold the task: it is taken
+    /// Like [`close`](Self::close) while queues may still hold the task: takes it
     /// over only if it is in none.
     pub(crate) fn close_idle(&self) -> Shutdown {
         self.update(|snapshot| match snapshot.lifecycle() {
@@ -293,7 +294,7 @@ impl State {
         })
     }
 
-    /// One more level of shield.
+    /// Adds a level of shield.
     ///
     /// # Panics
     /// At the 256th level.
@@ -310,7 +311,8 @@ impl State {
         );
     }
 
-    /// One level of shield less; the last lets a deferred cancellation through.
+    /// Removes a level of shield; without the last one a deferred cancellation takes
+    /// effect.
     pub(crate) fn lower_shield(&self) -> Wake {
         self.update(|snapshot| {
             debug_assert_ne!(snapshot.shield_depth(), 0);
@@ -322,8 +324,9 @@ impl State {
         })
     }
 
-    /// The join handle filled the slot; false if the task is complete, and the
-    /// slot still the handle's.
+    /// Gives the slot, which the join handle has filled, to the completing side;
+    /// returns false if the task is complete, and the slot still belongs to the
+    /// handle.
     #[inline]
     pub(crate) fn publish_join_waker(&self) -> bool {
         self.update(|snapshot| {
@@ -335,8 +338,8 @@ impl State {
         })
     }
 
-    /// The join handle wants its slot back; false if the task is complete, and
-    /// the slot may be being read.
+    /// Gives the slot back to the join handle; returns false if the task is complete,
+    /// and the completing side may be reading the slot.
     pub(crate) fn retract_join_waker(&self) -> bool {
         self.update(|snapshot| match snapshot.is_complete() {
             true => (false, None),
@@ -344,8 +347,8 @@ impl State {
         })
     }
 
-    /// The completing side has read the slot; true if the join handle is gone,
-    /// and the slot this side's to clear.
+    /// Gives the slot back after the completing side has read it; returns true if the
+    /// join handle was dropped, and the completing side must clear the slot.
     #[inline]
     pub(crate) fn return_join_waker(&self) -> bool {
         // AcqRel, met by `drop_join_handle`: whichever of the two comes second
@@ -355,7 +358,7 @@ impl State {
         !before.is_join_interested()
     }
 
-    /// The join handle goes away.
+    /// Notes that the join handle is dropped.
     #[inline]
     pub(crate) fn drop_join_handle(&self) -> JoinHandleDrop {
         self.update(|snapshot| {
@@ -380,8 +383,8 @@ impl State {
         })
     }
 
-    /// The join handle of a task that nothing has happened to goes away, and
-    /// its reference with it, in one step; false if something has.
+    /// Drops the join handle of a task that is still new, and its reference with it,
+    /// in one step; returns false if the task is not new any more.
     #[inline]
     pub(crate) fn detach_new(&self) -> bool {
         let new = Self::new_word();
@@ -392,21 +395,20 @@ impl State {
             .is_ok()
     }
 
-    /// One more reference.
+    /// Adds a reference.
     #[inline]
     pub(crate) fn reference(&self) {
-        // Relaxed: the caller has a reference, through which it may hand on
-        // the new one however it likes.
+        // Relaxed: the caller has a reference, so the task cannot be freed meanwhile.
         let before = Snapshot(self.0.fetch_add(REFERENCES.one(), Relaxed));
         if before.references() >= MAX_REFERENCES {
             abort_on_too_many_references();
         }
     }
 
-    /// One reference less.
+    /// Removes a reference.
     #[inline]
     pub(crate) fn unreference(&self) -> RefCount {
-        // AcqRel, met by itself: who frees the task sees what every other
+        // AcqRel, met by itself: the thread that frees the task sees what every other
         // holder did with it.
         let before = Snapshot(self.0.fetch_sub(REFERENCES.one(), AcqRel));
         debug_assert_ne!(before.references(), 0, "T3");
@@ -465,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_during_the_poll_does() {
+    fn a_wake_during_the_poll_asks_for_another() {
         let state = running();
         assert_eq!(state.wake(), Wake::Nothing);
         assert_eq!(state.end_pending(false), EndPoll::Reschedule);
@@ -527,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_reference_is_told() {
+    fn only_the_last_reference_leaves_zero() {
         let state = State::new();
         state.reference();
         assert_eq!(state.unreference(), RefCount::Positive);
@@ -827,7 +829,7 @@ mod model {
     }
 
     #[test]
-    fn the_last_of_three_references_is_told_once() {
+    fn exactly_one_of_three_references_is_the_last() {
         loom::model(|| {
             let state = Arc::new(State::new());
             let other = thread::spawn({
