@@ -43,7 +43,7 @@ impl BlockingSection {
         let worker = current::take_polling(|worker| {
             let leaves = may_leave(worker) && worker.can_move();
             if leaves {
-                epoch = worker.next_epoch();
+                epoch = worker.advance_epoch();
             }
             leaves
         })?;

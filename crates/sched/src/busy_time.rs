@@ -1,5 +1,4 @@
-//! When a worker began to be busy, and how long its polls take: the one place
-//! that accounts for a worker's time.
+//! How long a worker is busy, and how long its polls take.
 
 use std::cell::Cell;
 
@@ -21,7 +20,7 @@ pub(crate) struct Sample {
 }
 
 impl BusyTime {
-    /// The worker is unparked, before its first poll.
+    /// Begins to count, when the worker was unparked and before its first poll.
     pub(crate) fn start(&self, now_ns: u64, tick: u32) {
         self.since_ns.set(now_ns);
         self.sample_ns.set(now_ns);
@@ -44,7 +43,7 @@ impl BusyTime {
         sample
     }
 
-    /// The worker parks, or leaves.
+    /// Adds the busy time to the counters, when the worker parks or leaves.
     pub(crate) fn stop(&self, counters: &WorkerCounters, now_ns: u64) {
         // At least one, so that a worker which did something was busy.
         let busy_ns = now_ns.saturating_sub(self.since_ns.get()).max(1);

@@ -8,10 +8,11 @@ use std::sync::atomic::Ordering::SeqCst;
 /// Which workers are parked, and how many search for work.
 pub(crate) struct Idle {
     searching: Padded<AtomicU32>,
-    /// The worker that spun last before it slept, and may still do so: of the parked
-    /// workers the one that is quickest to wake. A guess.
+    /// The worker that was the last to spin before sleeping. It may still be
+    /// spinning, and is then the quickest to wake. A guess.
     last_spinning: AtomicU32,
-    /// A bit per worker: set while it is parked and nobody has come to unpark it.
+    /// A bit for each worker: set while it is parked and no thread has claimed it to
+    /// unpark it.
     parked: Box<[AtomicU64]>,
     workers: u32,
 }
@@ -25,7 +26,7 @@ pub(crate) struct Searching(());
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retired {
-    /// It was the last: it must check whether there is work that nobody comes for.
+    /// It was the last: it must check whether there is work left.
     Last,
     /// Another worker still searches.
     NotLast,
@@ -49,11 +50,11 @@ impl Idle {
         }
     }
 
-    /// There is new work: picks a parked worker to unpark, unless one already
-    /// searches. The worker is counted as searching, and gets its proof from
+    /// Picks a parked worker to unpark for new work, unless one already searches.
+    /// Counts that worker as searching; it gets its proof from
     /// [`searching_on_wake`](Self::searching_on_wake).
-    pub(crate) fn worker_to_notify(&self) -> Option<usize> {
-        // D1: after the work was published, before looking who searches.
+    pub(crate) fn claim_to_notify(&self) -> Option<usize> {
+        // D1: after the work was published, before checking who searches.
         fence(SeqCst);
         loop {
             if self.searching.load(Relaxed) != 0 || !self.any_parked() {
@@ -71,28 +72,29 @@ impl Idle {
             if let Some(worker) = self.claim_parked() {
                 return Some(worker);
             }
-            // Nobody was parked after all. A worker may have parked trusting in
-            // the searcher that this pretended to be: retire as one.
+            // No worker was parked after all. One may have parked since, because it
+            // saw a searcher, which was only the count above: retire as one.
             if self.retire(Searching(())) == Retired::NotLast {
                 return None;
             }
         }
     }
 
-    /// Like [`worker_to_notify`](Self::worker_to_notify) for a worker that adds
-    /// to its own queue: it runs the work itself if nobody comes, so a stale look
-    /// loses no work, only some parallelism.
+    /// Like [`claim_to_notify`](Self::claim_to_notify), for a worker that has added
+    /// to its own queue. It runs the work itself if no other comes, so a stale
+    /// first check loses no work, only some parallelism.
     #[inline]
-    pub(crate) fn worker_to_share_with(&self) -> Option<usize> {
-        match self.may_have_company() {
-            true => self.worker_to_notify(),
+    pub(crate) fn claim_to_share(&self) -> Option<usize> {
+        match self.could_unpark() {
+            true => self.claim_to_notify(),
             false => None,
         }
     }
 
-    /// Whether a worker is parked and none searches; a guess, as above.
+    /// Whether a worker is parked and none searches, so that one could be unparked;
+    /// may be stale.
     #[inline]
-    pub(crate) fn may_have_company(&self) -> bool {
+    pub(crate) fn could_unpark(&self) -> bool {
         self.searching.load(Relaxed) == 0 && self.any_parked()
     }
 
@@ -101,23 +103,23 @@ impl Idle {
         self.parked.iter().any(|word| word.load(Relaxed) != 0)
     }
 
-    /// How many workers are parked; a guess, since they come and go.
+    /// How many workers are parked; may be stale.
     pub(crate) fn parked(&self) -> usize {
         let ones = |word: &AtomicU64| word.load(Relaxed).count_ones() as usize;
         self.parked.iter().map(ones).sum()
     }
 
-    /// Whether a worker is parked; a guess, as above.
+    /// Whether a worker is parked; may be stale.
     pub(crate) fn is_parked(&self, worker: usize) -> bool {
         self.parked[worker / 64].load(Relaxed) & bit(worker) != 0
     }
 
-    /// Whether some workers are parked and others are not; a guess, as above.
+    /// Whether some workers are parked and others are not; may be stale.
     pub(crate) fn is_mixed(&self) -> bool {
         (1..self.workers as usize).contains(&self.parked())
     }
 
-    /// A parked worker spins before it sleeps.
+    /// Notes that a parked worker spins before it sleeps.
     pub(crate) fn note_spinning(&self, worker: usize) {
         let worker = worker as u32;
         if self.last_spinning.load(Relaxed) != worker {
@@ -125,12 +127,12 @@ impl Idle {
         }
     }
 
-    /// Clears the bit of a parked worker, which is to be unparked: of the one that
-    /// may still be spinning, or else of the lowest.
+    /// Claims a parked worker, to be unparked: the one that may still be spinning,
+    /// or else the lowest.
     fn claim_parked(&self) -> Option<usize> {
-        let awake = self.last_spinning.load(Relaxed) as usize;
-        if self.is_parked(awake) && self.claim(awake) {
-            return Some(awake);
+        let spinning = self.last_spinning.load(Relaxed) as usize;
+        if self.is_parked(spinning) && self.claim(spinning) {
+            return Some(spinning);
         }
         for (index, word) in self.parked.iter().enumerate() {
             let mut seen = word.load(Relaxed);
@@ -145,8 +147,8 @@ impl Idle {
         None
     }
 
-    /// Clears a worker's bit; true if it was set, and the caller now unparks it,
-    /// or is the worker itself and does not sleep.
+    /// Clears a worker's bit; returns true if it was set. Then the caller unparks
+    /// the worker, or is the worker itself and does not sleep.
     pub(crate) fn claim(&self, worker: usize) -> bool {
         // AcqRel, met by `park`: the two agree on who is parked.
         self.parked[worker / 64].fetch_and(!bit(worker), AcqRel) & bit(worker) != 0
@@ -158,14 +160,15 @@ impl Idle {
         if 2 * self.searching.load(Relaxed) >= self.workers {
             return None;
         }
-        // D2: before looking through the queues.
+        // D2: before searching the queues.
         self.searching.fetch_add(1, AcqRel);
         fence(SeqCst);
         Some(Searching(()))
     }
 
-    /// What [`worker_to_notify`](Self::worker_to_notify) counted for the worker
-    /// it picked. Only that worker calls this, once, after it was unparked.
+    /// Returns the proof that [`claim_to_notify`](Self::claim_to_notify) counted the
+    /// calling worker. Only the worker that it picked calls this, once, after it
+    /// was unparked.
     pub(crate) fn searching_on_wake(&self) -> Searching {
         fence(SeqCst); // D2
         Searching(())
@@ -176,7 +179,7 @@ impl Idle {
         let Searching(()) = searching;
         let before = self.searching.fetch_sub(1, AcqRel);
         debug_assert_ne!(before, 0);
-        // D3: before looking whether work is left.
+        // D3: before checking whether work is left.
         fence(SeqCst);
         match before {
             1 => Retired::Last,
@@ -184,9 +187,9 @@ impl Idle {
         }
     }
 
-    /// Marks a worker as parked, and uncounts it. When this answers `Last` it
-    /// must look through the queues once more and, if there is work and
-    /// [`claim`](Self::claim) returns true, go on.
+    /// Marks a worker as parked, and uncounts it. If this returns `Last`, the worker
+    /// must check the queues once more. If there is work, and
+    /// [`claim`](Self::claim) returns true, it must not sleep.
     pub(crate) fn park(&self, worker: usize, searching: Option<Searching>) -> Retired {
         self.parked[worker / 64].fetch_or(bit(worker), AcqRel);
         match searching {
@@ -232,10 +235,10 @@ mod tests {
         let _ = idle.park(129, None);
         let _ = idle.park(70, None);
         assert!(idle.is_mixed());
-        assert_eq!(idle.worker_to_notify(), Some(70));
-        assert_eq!(idle.worker_to_notify(), None, "70 searches");
+        assert_eq!(idle.claim_to_notify(), Some(70));
+        assert_eq!(idle.claim_to_notify(), None, "70 searches");
         assert_eq!(idle.retire(idle.searching_on_wake()), Retired::Last);
-        assert_eq!(idle.worker_to_share_with(), Some(129));
+        assert_eq!(idle.claim_to_share(), Some(129));
     }
 
     #[test]
@@ -245,9 +248,9 @@ mod tests {
             let _ = idle.park(worker, None);
         }
         idle.note_spinning(70);
-        assert_eq!(idle.worker_to_notify(), Some(70));
+        assert_eq!(idle.claim_to_notify(), Some(70));
         let _ = idle.retire(idle.searching_on_wake());
-        assert_eq!(idle.worker_to_notify(), Some(3), "70 is up");
+        assert_eq!(idle.claim_to_notify(), Some(3), "70 is unparked");
     }
 
     #[test]
@@ -277,7 +280,7 @@ mod model {
     use blitzen_util::shim::{Arc, thread};
 
     /// Workers that take units of work from one counter and sleep when there
-    /// is none; they end when `done` says that all of it was done.
+    /// is none. They end when `done` has reached `total`.
     struct Workers {
         idle: Idle,
         parkers: Vec<Parker>,
@@ -307,7 +310,7 @@ mod model {
         }
 
         fn notify(&self) {
-            if let Some(worker) = self.idle.worker_to_notify() {
+            if let Some(worker) = self.idle.claim_to_notify() {
                 self.parkers[worker].unpark();
             }
         }
@@ -326,8 +329,8 @@ mod model {
             false
         }
 
-        /// One worker, until everything is done. Whoever does the last unit
-        /// unparks the others to end.
+        /// Runs one worker until everything is done. The worker that does the last
+        /// unit unparks the others, which then end.
         fn work(&self, worker: usize) {
             let mut searching = self.idle.try_search();
             loop {

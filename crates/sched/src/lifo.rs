@@ -1,5 +1,5 @@
-//! The slot of a worker's newest task, which is the likeliest to find its data
-//! still in the cache.
+//! The slot of a worker's newest task, which runs next because its data is likely
+//! to be in the cache still.
 //!
 //! F1. Only the owner fills the slot; anyone may empty it.
 
@@ -28,7 +28,7 @@ impl Lifo {
         let task = task.into_raw().as_ptr();
         // By F1 an empty slot stays empty, so a plain store will do.
         if self.task.load(Relaxed).is_null() {
-            // Release, met by the Acquire of whoever empties the slot.
+            // Release, met by the Acquire in `take` and `take_if`.
             self.task.store(task, Release);
             return None;
         }
@@ -47,16 +47,16 @@ impl Lifo {
         runnable(self.task.swap(null_mut(), Acquire))
     }
 
-    /// What is in the slot, to compare with a later look.
+    /// Returns the address of the task in the slot, to compare with a later one.
     #[inline]
-    pub(crate) fn peek(&self) -> Option<Resident> {
-        NonNull::new(self.task.load(Relaxed)).map(Resident)
+    pub(crate) fn peek(&self) -> Option<PeekedTask> {
+        NonNull::new(self.task.load(Relaxed)).map(PeekedTask)
     }
 
-    /// Empties the slot if what is in it is what was there at an earlier look.
-    pub(crate) fn take_if(&self, seen: Resident) -> Option<Runnable> {
+    /// Empties the slot if the task in it is the one that an earlier `peek` saw.
+    pub(crate) fn take_if(&self, seen: PeekedTask) -> Option<Runnable> {
         // Acquire, met by the Release in `replace`. Another task at the same
-        // address is as good a catch.
+        // address is just as good to steal.
         let taken = self
             .task
             .compare_exchange(seen.0.as_ptr(), null_mut(), Acquire, Relaxed);
@@ -64,14 +64,15 @@ impl Lifo {
     }
 }
 
-/// What a look into the slot saw: good for comparing, not for touching.
+/// The address of a task that was in the slot. It is only compared: the task may
+/// have been freed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Resident(NonNull<Header>);
+pub(crate) struct PeekedTask(NonNull<Header>);
 
-/// The task a pointer that was in the slot stands for.
+/// Turns a pointer that was taken out of the slot back into the task.
 fn runnable(task: *mut Header) -> Option<Runnable> {
-    // SAFETY: the slot was filled from `into_raw`, and who takes the pointer
-    // out of it is the only one to do so.
+    // SAFETY: the slot was filled from `into_raw`, and only one thread takes the
+    // pointer out of it.
     NonNull::new(task).map(|task| unsafe { Runnable::from_raw(task) })
 }
 

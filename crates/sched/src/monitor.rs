@@ -3,11 +3,12 @@
 //!
 //! A task that blocks must not hold up what waits behind it: the tasks in its
 //! worker's queue, and that worker's timers and sockets. So about once a
-//! millisecond somebody looks whether a worker's tick stands still, and serves
-//! what is due there. Workers that run do it in passing. While some run and others
-//! are parked, so does the monitor. Parked workers need no timeout for it; to wake
-//! a thread whose sleep has a timeout takes the kernel several times as long,
-//! since it has a timer to cancel first.
+//! millisecond there is a *look*: it compares the tick of every running worker with
+//! that of the last look. A worker whose tick stands still is stuck, and what is due
+//! there is served. Running workers look as part of their maintenance. While some
+//! workers run and others are parked, the monitor looks too. So parked workers need
+//! no timeout: to wake a thread that sleeps with a timeout takes the kernel several
+//! times as long, since it has a timer to cancel first.
 //!
 //! A worker whose thread is in a [blocking section](crate::blocking_section), and
 //! was in the same one at the last look, is given a relief thread.
@@ -16,10 +17,11 @@
 //!
 //! Where the system refuses a thread for the monitor, or for one of the workers,
 //! no worker sleeps without a timeout. They wake every few milliseconds and look
-//! after those that are stuck, or never had a thread.
+//! for workers that are stuck, or never had a thread.
 //!
 //! M1. While one worker runs and another is parked, or one is in a blocking
-//!     section, the monitor is not parked: whoever brings that about unparks it.
+//!     section, the monitor is not parked: the worker that parks, is unparked or
+//!     enters the section unparks it.
 //!
 //! ```text
 //!   monitor:  set parked                        fence   look at the workers
@@ -40,14 +42,14 @@ use std::sync::atomic::Ordering::SeqCst;
 use crate::handoff::Epoch;
 use crate::scheduler::Scheduler;
 
-/// The time between two looks: a task waits for one or two of them behind a poll
-/// that does not end.
+/// The time between two looks. A task waits one or two periods behind a poll that
+/// does not end.
 const PERIOD: Duration = Duration::from_millis(1);
 const PERIOD_NS: u64 = PERIOD.as_nanos() as u64;
 
-/// Looks that find nothing to look after before the monitor parks. One: a worker
-/// that wakes up every few milliseconds has to unpark it each time, and that costs
-/// less than sleeping and looking all the while.
+/// How many looks in a row may find nothing to do before the monitor parks. One: a
+/// worker that wakes up every few milliseconds then unparks the monitor each time,
+/// and that costs less than a look every millisecond.
 const IDLE_LOOKS: u32 = 1;
 
 /// How long a parked worker sleeps at most where there is no monitor.
@@ -56,21 +58,22 @@ const MAX_SLEEP_WITHOUT_MONITOR: Duration = PERIOD.saturating_mul(5);
 /// What the monitor shares with the workers.
 pub(crate) struct MonitorState {
     is_parked: AtomicBool,
-    /// There is a monitor; and somebody has tried to start one.
+    /// Whether the monitor's thread runs.
     is_running: AtomicBool,
+    /// Whether a worker has tried to start the monitor.
     was_started: AtomicBool,
     parker: Parker,
-    /// There will be no monitor, although there is something to look after.
+    /// Whether the system has refused a thread for the monitor or for a worker.
     is_missing: AtomicBool,
     /// When the next look is due.
     next_look_ns: AtomicU64,
-    /// What the last look saw.
+    /// The progress of each worker at the last look; `None` if it was parked.
     seen: Mutex<Vec<Option<Progress>>>,
     /// Stuck workers that the monitor has served.
     pub(crate) rescues: Counter,
 }
 
-/// Where a worker that runs has got to.
+/// The progress of a running worker, to be compared with a later look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// Changes with every poll.
@@ -93,8 +96,8 @@ impl MonitorState {
         }
     }
 
-    /// A worker has parked, been unparked, or entered a blocking section: unparks
-    /// the monitor if there is now something to look after (M1).
+    /// Notes that a worker has parked, was unparked, or has entered a blocking
+    /// section: unparks the monitor if there is now something to do for it (M1).
     #[inline]
     pub(crate) fn state_changed(&self, needs_monitor: impl FnOnce() -> bool) {
         fence(SeqCst); // M1
@@ -109,12 +112,12 @@ impl MonitorState {
         self.is_running.load(Relaxed)
     }
 
-    /// Returns true to the first caller, who starts a monitor.
+    /// Returns true to the first caller, which then starts the monitor.
     pub(crate) fn claim_start(&self) -> bool {
         !self.was_started.swap(true, Relaxed)
     }
 
-    /// There will be no monitor.
+    /// Notes that a thread is missing, the monitor's or a worker's.
     pub(crate) fn set_missing(&self) {
         // Relaxed: the workers that have to know are interrupted after it.
         self.is_missing.store(true, Relaxed);
@@ -126,7 +129,8 @@ impl MonitorState {
         self.is_missing.load(Relaxed)
     }
 
-    /// How long a worker may sleep that wants to for `max_wait`.
+    /// Returns `max_wait`, the longest sleep of a worker, or a shorter one where
+    /// there is no monitor.
     pub(crate) fn limit_wait(&self, max_wait: Option<Duration>) -> Option<Duration> {
         let limit = MAX_SLEEP_WITHOUT_MONITOR;
         match self.is_missing() {
@@ -141,8 +145,8 @@ impl MonitorState {
         self.parker.unpark();
     }
 
-    /// Parks the monitor until it is unparked, unless there is something to look
-    /// after.
+    /// Parks the monitor until it is unparked, unless there is something to do for
+    /// it.
     fn park(&self, needs_monitor: impl FnOnce() -> bool) {
         self.is_parked.store(true, Relaxed);
         fence(SeqCst); // M1
@@ -152,7 +156,8 @@ impl MonitorState {
         }
     }
 
-    /// Returns true if a look is due, to one caller: nobody else looks for a while.
+    /// Returns true if a look is due. Only one caller in a period gets true, and
+    /// then looks.
     #[inline]
     pub(crate) fn claim_look(&self, now_ns: u64) -> bool {
         let due = self.next_look_ns.load(Relaxed);
@@ -163,16 +168,17 @@ impl MonitorState {
                 .is_ok()
     }
 
-    /// Calls `stuck` for every worker that runs and whose tick is the same as
-    /// at the last look, with its blocking section if that is the same too; and
-    /// `moved` for those that have polled tasks, with about how long a poll took.
+    /// Calls `stuck` for every running worker whose tick is the same as at the last
+    /// look, with its blocking section if that is the same too; and `moved` for
+    /// every running worker that has polled tasks since, with about the
+    /// nanoseconds that a poll took.
     pub(crate) fn look(
         &self,
         progress_of_running: impl Fn(usize) -> Option<Progress>,
         mut stuck: impl FnMut(usize, Option<Epoch>),
         mut moved: impl FnMut(usize, u64),
     ) {
-        // Somebody else is looking: that will do.
+        // Another thread is looking already.
         let Some(mut seen) = self.seen.try_lock() else {
             return;
         };
@@ -225,7 +231,8 @@ impl Monitor {
         }
     }
 
-    /// Serves the workers that are stuck; false if there is nothing to look after.
+    /// Serves the workers that are stuck; returns false if there is nothing to do
+    /// for the monitor.
     fn look(&self) -> bool {
         let scheduler = &self.scheduler;
         if !scheduler.needs_monitor() {

@@ -1,26 +1,25 @@
-//! How often a worker looks up from its own queue, and how much it takes when
-//! it does: pure arithmetic.
+//! How often a worker looks at the injection queue and at its drivers, and how many
+//! injected tasks it takes at once: pure arithmetic.
 
-/// Polls before a worker looks at its drivers, at the most: about an eighth of
-/// a millisecond at 1 µs a poll.
+/// The most polls between two driver turns: about an eighth of a millisecond at
+/// 1 µs a poll.
 pub(crate) const BUDGET_PER_TICK: u32 = 128;
 
-/// Runs of the newest-task slot in a row before the ring gets its turn.
+/// The most tasks from the newest-task slot in a row before one from the ring.
 pub(crate) const MAX_LIFO_POLLS: u32 = 3;
 
-/// Batches from the injection queue: the least, the most for a worker that has
-/// work of its own, and the most for one that has none.
+/// The smallest batch from the injection queue.
 pub(crate) const MIN_BATCH: usize = 4;
-/// See [`MIN_BATCH`].
+/// The largest batch for a worker that has work of its own.
 pub(crate) const BUSY_BATCH: usize = 32;
-/// See [`MIN_BATCH`].
+/// The largest batch for a worker that has none.
 pub(crate) const MAX_BATCH: usize = 64;
 
 /// How long a task may wait in the injection queue of a busy scheduler.
 const TARGET_LATENCY_NS: u64 = 1_000_000;
 const MIN_INTERVAL: u32 = 8;
 const MAX_INTERVAL: u32 = 255;
-/// What a poll takes, until something is known.
+/// The assumed duration of a poll before the first sample.
 const INITIAL_RUN_NS: u64 = 50_000;
 /// The weight of a new sample, in tenths.
 const EWMA_TENTHS: u64 = 1;
@@ -30,13 +29,13 @@ pub(crate) fn share_of(len: usize, workers: usize) -> usize {
     (len / workers.max(1)).clamp(MIN_BATCH, MAX_BATCH)
 }
 
-/// The average run of a task and what follows from it.
+/// The average duration of a poll and the intervals that follow from it.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     average_run_ns: u64,
     /// Polls between two looks at the injection queue.
     inject_interval: u32,
-    /// Set by hand: nothing adapts.
+    /// Given by the builder: does not adapt.
     fixed_inject_interval: Option<u32>,
     /// Polls between two looks at the drivers.
     event_interval: u32,
@@ -57,7 +56,7 @@ impl Pace {
         pace
     }
 
-    /// A stretch of `polls` took `elapsed_ns`.
+    /// Records that `polls` polls took `elapsed_ns` together.
     pub(crate) fn sample(&mut self, elapsed_ns: u64, polls: u32) {
         if polls == 0 {
             return;
@@ -77,7 +76,7 @@ impl Pace {
             .unwrap_or(fitting.min(BUDGET_PER_TICK));
     }
 
-    /// How long so many tasks are likely to take.
+    /// How long `tasks` polls are likely to take.
     pub(crate) fn expected_ns(&self, tasks: u32) -> u64 {
         self.average_run_ns.saturating_mul(tasks.into())
     }

@@ -14,7 +14,7 @@
 //!
 //! Positions are counted modulo 2³² and packed into one word, so that claiming
 //! and releasing are one compare-exchange each. A slot is an atomic pointer, so
-//! reading one that was just lost to somebody else is harmless.
+//! reading one that another thread has just claimed is harmless.
 
 use std::ptr::{NonNull, null_mut};
 
@@ -31,7 +31,7 @@ pub(crate) const CAPACITY: u32 = 256;
 #[cfg(blitzen_loom)]
 pub(crate) const CAPACITY: u32 = 4;
 
-/// What a full ring gives up at once, and the most a thief takes.
+/// How many tasks a full ring overflows at once, and the most that a thief takes.
 pub(crate) const HALF: u32 = CAPACITY / 2;
 
 const _: () = assert!(CAPACITY.is_power_of_two()); // slots are found by masking
@@ -99,8 +99,8 @@ impl Ring {
     /// # Safety
     /// The caller moved a head over `position`: R4 makes the task its own.
     unsafe fn take(&self, position: u32) -> Runnable {
-        // Relaxed: the Acquire on `head` or `tail` that told of the slot also
-        // made its content visible.
+        // Relaxed: the Acquire on `head` or `tail` that showed the slot to be ready
+        // also made its content visible.
         let task = self.slot(position).load(Relaxed);
         // SAFETY: a ready slot was filled from `into_raw`, and is taken once.
         unsafe { Runnable::from_raw(NonNull::new_unchecked(task)) }
@@ -110,7 +110,8 @@ impl Ring {
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         let real = Heads::unpack(self.head.load(Relaxed)).real;
-        // Behind `real` a stale tail would wrap: that is an empty ring.
+        // A stale tail may lie behind `real`, and the difference wraps: count the
+        // ring as empty.
         let len = self.tail.load(Relaxed).wrapping_sub(real);
         if len > CAPACITY { 0 } else { len }
     }
@@ -156,8 +157,8 @@ impl Ring {
         };
         if !heads.is_claimed() {
             let moved = heads.taken(HALF);
-            // AcqRel as in `pop`. If it fails a thief has just come, and makes
-            // room itself.
+            // AcqRel as in `pop`. If it fails, a thief has just claimed tasks: it
+            // makes room, and only the new task overflows.
             let claimed = self
                 .head
                 .compare_exchange(heads.pack(), moved.pack(), AcqRel, Relaxed)
@@ -420,7 +421,7 @@ mod model {
     }
 
     #[test]
-    fn pushing_into_a_ring_that_is_being_robbed_overwrites_nothing() {
+    fn pushing_into_a_ring_while_a_thief_steals_overwrites_nothing() {
         loom::model(|| {
             let tasks = Tasks::new();
             let ring = Arc::new(Ring::new());
@@ -449,8 +450,8 @@ mod model {
         });
     }
 
-    /// The owner empties its ring, or does what it likes with it, and everything
-    /// is counted at the end.
+    /// Runs `owner` against `thieves` thieves, and checks that every task came out
+    /// once.
     fn check(thieves: usize, filled: u32, owner: impl Fn(&Ring, &Tasks, &mut Vec<u64>)) {
         let tasks = Tasks::new();
         let ring = Arc::new(Ring::new());

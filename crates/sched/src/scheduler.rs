@@ -1,4 +1,5 @@
-//! Many workers, their queues, and the tasks that belong to them.
+//! The scheduler: what its workers share, how tasks are spawned and queued, and how
+//! the workers get their threads.
 
 use std::future::Future;
 use std::io;
@@ -26,20 +27,21 @@ use crate::task_shard::TaskShard;
 use crate::worker::{UNPARK_NS, Worker};
 use crate::world::World;
 
-/// How many task shards each worker has, and each shard of the injection queue; and
-/// how many tasks in a row are spawned into the same one: about as many as a thief
-/// steals.
+/// How many task shards each worker has, and each shard of the injection queue.
 #[cfg(not(blitzen_loom))]
 const SHARDS_PER_WORKER: usize = 8;
 #[cfg(blitzen_loom)]
 const SHARDS_PER_WORKER: usize = 1;
+
+/// How many tasks in a row are spawned into the same task shard: about as many as a
+/// thief steals.
 const SPAWNS_PER_SHARD: usize = 64;
 
-/// How a scheduler is to work.
+/// The settings of a scheduler.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// Workers, at least one.
+    /// The number of workers, at least one.
     pub workers: usize,
     /// Polls between two looks at the injection queue; adapts if not given.
     pub inject_interval: Option<u32>,
@@ -73,7 +75,7 @@ pub(crate) struct WorkerShared {
     pub(crate) counters: WorkerCounters,
     /// The worker itself, while its thread is in a blocking section.
     pub(crate) handoff: Handoff<Worker>,
-    /// The monitor has sent a relief thread that has not come yet.
+    /// Whether the monitor has sent a relief thread that has not arrived yet.
     pub(crate) has_relief: AtomicBool,
 }
 
@@ -85,9 +87,10 @@ pub struct Scheduler {
     pub(crate) inject: Inject,
     pub(crate) idle: Idle,
     pub(crate) monitor: MonitorState,
-    /// Some for each worker, then some for each shard of the injection queue.
+    /// `SHARDS_PER_WORKER` for each worker, then as many for each shard of the
+    /// injection queue.
     pub(crate) task_shards: Box<[Padded<TaskShard>]>,
-    /// The caller of `block_on` runs the only worker, which cannot move.
+    /// Whether the caller of `block_on` runs the only worker, which cannot move.
     is_current_thread: bool,
     /// Whether the workers have threads, or need none.
     started: AtomicBool,
@@ -149,7 +152,7 @@ impl Scheduler {
             config,
         });
         for shared in &scheduler.shared {
-            // It starts parked: unparking it the first time is giving it a thread.
+            // It starts parked: giving it a thread unparks it for the first time.
             shared.counters.park_events.bump();
         }
         for task_shard in &scheduler.task_shards {
@@ -180,8 +183,8 @@ impl Scheduler {
         current::with_worker_of(self, |worker| worker.map(Worker::index))
     }
 
-    /// Makes a task of a future and queues it. After the shutdown the second
-    /// half is a runnable that was refused: dropping it drops the future.
+    /// Makes a task of a future and queues it. After the shutdown the task is
+    /// returned instead of queued: dropping it drops the future.
     pub fn spawn<F>(self: &Arc<Self>, future: F, id: Id, meta: SpawnMeta) -> Spawned<F::Output>
     where
         F: Future + Send + 'static,
@@ -235,9 +238,9 @@ impl Scheduler {
     }
 
     /// The task shard for a task spawned by a worker, or through a shard of the
-    /// injection queue. Tasks spawned in a row share one; those spawned long before
-    /// have another, so that a worker that spawns and the thieves that run what it
-    /// spawned before do not share a lock.
+    /// injection queue. Tasks spawned in a row share one. Those spawned long before
+    /// have another, so that a worker that spawns does not share a lock with the
+    /// thieves that run its earlier tasks.
     #[inline]
     fn task_shard_of(&self, index: usize, id: Id) -> &TaskShard {
         let turn = id_number(id) as usize / SPAWNS_PER_SHARD;
@@ -266,13 +269,13 @@ impl Scheduler {
 
     /// Unparks a worker for work that any of them can find.
     pub(crate) fn notify(&self) {
-        if let Some(worker) = self.idle.worker_to_notify() {
+        if let Some(worker) = self.idle.claim_to_notify() {
             self.world.interrupt(worker);
         }
     }
 
-    /// Unparks a worker for what waits in another worker's queue, if that takes
-    /// longer than the unparked one takes to come, at `run_ns` a task.
+    /// Unparks a worker for the tasks in another worker's queue, if these take
+    /// longer, at `run_ns` a task, than the unparked one needs to wake up.
     pub(crate) fn share_queue_of(&self, worker: usize, run_ns: u64) {
         let waiting = self.shared[worker].ring.len();
         if run_ns.saturating_mul(waiting.into()) > UNPARK_NS {
@@ -295,7 +298,8 @@ impl Scheduler {
                 .any(|shared| shared.handoff.epoch().is_some())
     }
 
-    /// Changes with every poll of a worker; `None` while it is parked.
+    /// Returns the progress of a worker, which changes with every poll; `None` while
+    /// it is parked.
     pub(crate) fn progress_of_running(&self, worker: usize) -> Option<Progress> {
         let runs = !self.idle.is_parked(worker);
         let shared = &self.shared[worker];
@@ -310,7 +314,7 @@ impl Scheduler {
     #[cold]
     pub(crate) fn start_monitor_once(self: &Arc<Self>) {
         if self.workers() == 1 && self.has_threads() && self.monitor.claim_start() {
-            // Without one there are no blocking sections.
+            // Without a monitor there are no blocking sections.
             let _ = self.world.start_monitor(Monitor::new(self.clone()));
         }
     }
@@ -332,8 +336,8 @@ impl Scheduler {
         }
     }
 
-    /// Gives the workers threads, unless they have them. It is enough that the
-    /// system grants one.
+    /// Gives the workers threads, unless they have them. Fails only if the system
+    /// refuses even the first one.
     pub fn start(self: &Arc<Self>) -> io::Result<()> {
         let guard = self.start.lock();
         if self.started.load(Relaxed) || self.is_closed() {
@@ -346,7 +350,7 @@ impl Scheduler {
                 threads += 1;
                 continue;
             };
-            // Those that have none are not there to be unparked.
+            // A worker without a thread must never be picked to be unparked.
             self.presence.undo_join();
             if index == 0 {
                 return Err(error);
@@ -358,7 +362,7 @@ impl Scheduler {
         }
         if !(threads == self.workers() && self.start_monitor()) {
             self.monitor.set_missing();
-            // Those that are parked already sleep without a timeout.
+            // Workers that have parked already sleep without a timeout.
             (0..threads).for_each(|worker| self.world.interrupt(worker));
         }
         // Release, met by the Acquire in `ensure_started`.
@@ -367,7 +371,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Starts the monitor, unless there is nobody to look after; false if the
+    /// Starts the monitor, unless there is only one worker; returns false if the
     /// system refuses a thread for it.
     fn start_monitor(self: &Arc<Self>) -> bool {
         self.workers() == 1 || {
@@ -407,7 +411,7 @@ impl Scheduler {
         &self.shared[worker].counters
     }
 
-    /// What has happened so far.
+    /// Returns the counters of all workers and of the scheduler.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
         stats.workers = self
@@ -432,10 +436,10 @@ impl Scheduler {
     }
 }
 
-/// Of a task that is spawned after the shutdown, and belongs to no task shard.
-struct Refused;
+/// The scheduler of a task that is spawned after the shutdown: it queues nothing.
+struct ClosedScheduler;
 
-impl Schedule for Refused {
+impl Schedule for ClosedScheduler {
     fn schedule(&self, task: Runnable) {
         drop(task);
     }
@@ -446,16 +450,17 @@ impl Schedule for Refused {
 /// A new task's handle and, if the scheduler has closed, the task itself.
 pub type Spawned<T> = (JoinHandle<T>, Option<Runnable>);
 
-/// A task that never begins.
+/// Makes a task that never runs.
 #[cold]
 fn refuse<F>(future: F, id: Id, meta: SpawnMeta) -> Spawned<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,
 {
-    // SAFETY: the caller drops the runnable where it called from, and no other
+    // SAFETY: the caller drops the runnable on the calling thread, and no other
     // is ever made.
-    let (task, handle) = unsafe { blitzen_task::spawn_unchecked(future, Refused, id, meta) };
+    let (task, handle) =
+        unsafe { blitzen_task::spawn_unchecked(future, ClosedScheduler, id, meta) };
     (handle, Some(task))
 }
 
@@ -491,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_unparked_for_a_queue_that_takes_longer_than_it_takes_to_come() {
+    fn a_worker_is_unparked_only_for_a_queue_that_takes_longer_than_waking_up() {
         let woken = Arc::new(AtomicUsize::new(0));
         let scheduler = Scheduler::new(Config::new(2), Box::new(CountInterrupts(woken.clone())));
         assert!(scheduler.idle.claim(0), "it runs");

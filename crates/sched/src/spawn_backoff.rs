@@ -1,10 +1,10 @@
-//! Whether to unpark another worker for a task that is spawned while its parent's
-//! worker has no other.
+//! Whether to unpark another worker for a task that is spawned on a worker whose
+//! queue is otherwise empty.
 //!
 //! A parent that goes on computing should see its child start elsewhere within
 //! microseconds; a parent that awaits its child at once would only pay for the
-//! unpark. The worker finds out which kind it has: as long as it runs such children
-//! itself, it announces ever fewer of them.
+//! unpark. The worker learns which kind of parent it runs: while no thief takes such
+//! children, it announces (unparks another worker for) ever fewer of them.
 
 use std::cell::Cell;
 
@@ -15,20 +15,22 @@ use blitzen_util::backoff::Backoff;
 pub(crate) struct SpawnBackoff {
     /// At most 1,024 spawns in a row go unannounced.
     backoff: Backoff<1024>,
-    /// A child was announced, and is in the slot as far as is known.
+    /// Whether a child was announced that has not been taken from the slot, as far
+    /// as this worker knows.
     announced: Cell<bool>,
 }
 
 impl SpawnBackoff {
-    /// Counts a task that was spawned while the worker had no other; returns whether
-    /// to announce it.
+    /// Counts a task that was spawned on a worker with an empty queue; returns
+    /// whether to announce it.
     pub(crate) fn announce_spawn(&self) -> bool {
         let announces = self.backoff.begin_attempt();
         self.announced.set(announces || self.announced.get());
         announces
     }
 
-    /// The worker took its newest task: `still_there`, or stolen.
+    /// Notes that the worker looked into its newest-task slot: the task was
+    /// `still_there`, or stolen.
     #[inline]
     pub(crate) fn newest_taken(&self, still_there: bool) {
         if self.announced.replace(false) {
@@ -54,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_never_is_gets_announced_ever_less_but_not_never() {
+    fn children_that_are_never_stolen_are_announced_ever_less_but_not_never() {
         let backoff = SpawnBackoff::default();
         let mut announced = 0;
         for _ in 0..10_000 {

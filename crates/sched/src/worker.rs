@@ -27,15 +27,15 @@ use crate::spawn_backoff::SpawnBackoff;
 use crate::world::World;
 use crate::yields::Yields;
 
-/// How often a thief looks at a newest task that does not move before it takes
-/// it: up to a microsecond (a processor pauses for 5 to 50 ns), in which a worker
-/// that is not stuck would have run it.
+/// How many times a thief spins before it takes another worker's newest task: up
+/// to a microsecond in all (a pause instruction takes 5 to 50 ns). A worker that is
+/// not stuck runs the task within that time.
 const SPINS_BEFORE_STEALING_NEWEST: u32 = 16;
 
-/// What unparking a worker costs, and about the time until it runs.
+/// About how long a worker takes from being unparked until it runs.
 pub(crate) const UNPARK_NS: u64 = 20_000;
 
-/// What a worker keeps for itself. It belongs to one thread at a time.
+/// The part of a worker that others do not see. It belongs to one thread at a time.
 pub struct Worker {
     scheduler: Arc<Scheduler>,
     index: usize,
@@ -43,13 +43,14 @@ pub struct Worker {
     pace: RefCell<Pace>,
     /// Counts polls.
     tick: Cell<u32>,
-    /// The ticks of the next look at the injection queue, of the next
-    /// maintenance, and of the last driver turn.
+    /// The tick at which to fetch from the injection queue next.
     next_fetch: Cell<u32>,
+    /// The tick of the next maintenance.
     next_maintenance: Cell<u32>,
+    /// The tick of the last driver turn.
     last_turn: Cell<u32>,
     busy_time: BusyTime,
-    /// Runs of the newest-task slot in a row.
+    /// How many tasks in a row came from the newest-task slot.
     lifo_streak: Cell<u32>,
     /// The injection shard to look at first.
     next_inject_shard: Cell<usize>,
@@ -60,35 +61,37 @@ pub struct Worker {
     /// The number of its last blocking section.
     epoch: Cell<Epoch>,
     life: Cell<Life>,
-    /// A task is being polled: only then may the worker leave its thread.
+    /// Whether a task is being polled: only then may the worker leave its thread.
     is_polling: Cell<bool>,
 }
 
-/// What a driver turn has woken.
+/// Whether a driver turn goes on, and whether it has woken several tasks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DriverTurn {
-    /// No turn goes on, and nothing is left of the last one.
+    /// No turn goes on, and the last one has woken at most one task, or has been
+    /// dealt with.
     None,
     /// A turn goes on, and has woken at most one task.
     Turning,
     /// A turn goes on, and has woken several tasks.
     TurningManyWoken,
-    /// The last turn has woken several tasks.
+    /// The last turn has woken several tasks, and it is not yet decided whether to
+    /// unpark another worker for them.
     ManyWoken,
 }
 
-/// How far a worker has come.
+/// The stages of a worker's life.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Life {
     /// It has had no thread, or is a current-thread worker that nobody drives.
     Parked,
     Running,
-    /// It cancels its tasks. What is woken now is cancelled by the last worker
-    /// that leaves.
+    /// It cancels its tasks. The last worker that leaves cancels those that are
+    /// woken from now on.
     Closing,
 }
 
-/// What one step of a worker came to.
+/// The result of one step of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It ran a task.
@@ -144,13 +147,13 @@ impl Worker {
         self.is_polling.get()
     }
 
-    /// Whether another thread could go on with it.
+    /// Whether another thread could take over the worker.
     pub(crate) fn can_move(&self) -> bool {
         self.scheduler.has_threads() && self.life.get() == Life::Running
     }
 
-    /// The number of the blocking section that begins.
-    pub(crate) fn next_epoch(&self) -> Epoch {
+    /// Counts a blocking section that begins; returns its number.
+    pub(crate) fn advance_epoch(&self) -> Epoch {
         let epoch = self.epoch.get().next();
         self.epoch.set(epoch);
         epoch
@@ -190,8 +193,8 @@ impl Worker {
         scheduler.leave();
     }
 
-    /// Runs one task, or tells that there is none: for a scheduler whose workers
-    /// take turns on one thread. Returns the worker unless it left.
+    /// Runs one task, if there is one: for a scheduler whose workers take turns on
+    /// one thread. Returns the worker unless it left.
     pub fn step(self: Box<Self>) -> (Option<Box<Self>>, Step) {
         let scheduler = self.scheduler.clone();
         let previous = current::install(self);
@@ -227,8 +230,8 @@ impl Worker {
         }
     }
 
-    /// A thread begins to run it: for the first time, or after it was handed off
-    /// or parked without one.
+    /// Prepares the worker to run on the calling thread: for the first time, or
+    /// after it was handed off or parked without a thread.
     pub(crate) fn start(&self) {
         self.recover();
         if self.life.get() == Life::Parked {
@@ -301,7 +304,7 @@ impl Worker {
         Some(task)
     }
 
-    /// Takes the newest task, unless it had its turn too often, then the oldest.
+    /// Takes the newest task or, if too many newest tasks ran in a row, the oldest.
     #[inline]
     fn pop_local(&self) -> Option<Runnable> {
         let shared = self.shared();
@@ -318,14 +321,14 @@ impl Worker {
             self.push_ring(newest);
         }
         self.lifo_streak.set(0);
-        if !self.yields.count_one() {
+        if !self.yields.count_task() {
             self.turn_drivers();
         }
         shared.ring.pop()
     }
 
-    /// Lets the drivers have their turn if everything queued before a yield has
-    /// run; returns whether it was so.
+    /// Turns the drivers if everything queued before a yield has run; returns
+    /// whether it has.
     #[inline]
     pub(crate) fn end_yield_round(&self) -> bool {
         let is_over = self.yields.is_round_over();
@@ -335,7 +338,8 @@ impl Worker {
         is_over
     }
 
-    /// With nothing else to do, those that yielded go on, after a driver turn.
+    /// Turns the drivers and resumes the futures that yielded: for a worker that has
+    /// nothing else to do.
     fn finish_yields(&self) -> Option<Runnable> {
         if !self.yields.has_deferred() {
             return None;
@@ -359,9 +363,9 @@ impl Worker {
         self.next_fetch.set(self.tick.get().wrapping_add(interval));
     }
 
-    /// Takes a share of the injection queue: returns one task, and puts the others
-    /// into the ring, where thieves find them. Shards have their turn one after
-    /// the other, so that none starves.
+    /// Takes a share of the injection queue, at most `most` tasks: returns one, and
+    /// puts the others into the ring, where thieves find them. Shards are served
+    /// in rotation, so that none starves.
     fn fetch(&self, most: usize) -> Option<Runnable> {
         let inject = &self.scheduler.inject;
         if inject.is_empty() {
@@ -388,8 +392,8 @@ impl Worker {
         first
     }
 
-    /// Steals half of a ring; on the last pass also a newest task that its worker
-    /// does not come to.
+    /// Steals half of a ring. If all rings are empty, steals the newest task of a
+    /// worker that is stuck.
     fn steal(&self) -> Option<Runnable> {
         let scheduler = &*self.scheduler;
         let workers = scheduler.workers();
@@ -421,8 +425,9 @@ impl Worker {
         Some(stolen.first)
     }
 
-    /// Steals the newest task of a worker that has not moved for about a
-    /// microsecond. If it has been pushed into the ring meanwhile, from there.
+    /// Steals the newest task of a worker that makes no progress for about a
+    /// microsecond. If it does make progress, steals from its ring instead: the task
+    /// may have been moved there.
     fn steal_stuck_newest(&self, victim: usize) -> Option<Runnable> {
         let shared = &self.scheduler.shared[victim];
         let seen = shared.lifo.peek()?;
@@ -450,8 +455,8 @@ impl Worker {
         found
     }
 
-    /// Work was found. The last searcher checks whether there is more of it than
-    /// one worker needs.
+    /// Stops searching, since work was found. The last searcher unparks another
+    /// worker if there is more.
     #[inline]
     fn stop_searching(&self) {
         if let Some(searching) = self.searching.take()
@@ -465,17 +470,17 @@ impl Worker {
     /// Unparks a worker for what is in this worker's queue.
     #[inline]
     fn share(&self) {
-        if let Some(worker) = self.scheduler.idle.worker_to_share_with() {
+        if let Some(worker) = self.scheduler.idle.claim_to_share() {
             self.scheduler.world().interrupt(worker);
         }
     }
 
-    /// Unparks a worker for what is in this worker's queue if that takes longer
-    /// than the other takes to come. If polls have become longer since they were
-    /// sampled, the monitor notices.
+    /// Unparks a worker for what is in this worker's queue, if running it alone
+    /// takes longer than the other needs to wake up. If polls have become longer
+    /// since they were sampled, the monitor notices.
     #[inline]
     fn share_if_long(&self) {
-        if self.scheduler.idle.may_have_company()
+        if self.scheduler.idle.could_unpark()
             && self.pace.borrow().expected_ns(self.shared().ring.len()) > UNPARK_NS
         {
             self.share();
@@ -501,7 +506,8 @@ impl Worker {
         }
     }
 
-    /// Queues a task to run next; true if there are now others that wait.
+    /// Queues a task to run next; returns true if another task had to make room for
+    /// it, and the caller should consider unparking a worker.
     #[inline]
     fn push_newest(&self, task: Runnable) -> bool {
         if self.is_closing() {
@@ -540,7 +546,8 @@ impl Worker {
         self.scheduler.notify();
     }
 
-    /// A task has been polled, and may want to run again.
+    /// Accounts for a poll that is over, and queues the task again if it wants to
+    /// run again.
     fn end_poll(&self, ran: RunOutcome) {
         self.is_polling.set(false);
         match ran {
@@ -570,7 +577,8 @@ impl Worker {
         self.next_maintenance.set(next);
     }
 
-    /// What happens every so many polls: drivers, pace, stuck siblings.
+    /// Does what is due every [`event_interval`](Pace::event_interval) polls: turns
+    /// the drivers, samples the pace, serves siblings that are stuck.
     pub(crate) fn maintain(&self) {
         let scheduler = &*self.scheduler;
         let now_ns = scheduler.world().now_ns();
@@ -598,23 +606,24 @@ impl Worker {
         }
     }
 
-    /// A driver turn fills up to half of the ring, and what does not fit would wait
-    /// behind everything that comes later. So there is none before there is room
-    /// for it, or all that was queued at the last one has run.
+    /// Whether the ring has room for the tasks that a driver turn wakes: up to half
+    /// of its slots. Tasks that do not fit go to the injection queue, behind
+    /// everything that comes later. Also true when all that was queued at the last
+    /// turn has run.
     fn has_room_for_events(&self) -> bool {
         let polls = self.tick.get().wrapping_sub(self.last_turn.get());
         self.shared().ring.room() >= HALF || polls >= CAPACITY
     }
 
-    /// Turns the drivers without waiting. Whether they have woken more than this
-    /// worker wants to run alone, [`share_woken`](Self::share_woken) decides.
+    /// Turns the drivers without waiting. [`share_woken`](Self::share_woken) decides
+    /// later whether to unpark another worker for the tasks that they wake.
     fn turn_drivers(&self) {
         self.turn(|world| world.turn(self.index, Some(Duration::ZERO)));
     }
 
-    /// Waits in the drivers. While they spin before they sleep, they look into
-    /// the injection queue too: whoever filled it may have relied on a worker that
-    /// has yet to wake.
+    /// Waits in the drivers. While they spin before they sleep, they check the
+    /// injection queue too: a thread that pushed there may have unparked a worker
+    /// that takes longer to wake up.
     fn wait_in_drivers(&self, max_wait: Option<Duration>) {
         let scheduler = &*self.scheduler;
         let end_spin = || {
@@ -637,7 +646,8 @@ impl Worker {
         });
     }
 
-    /// Unparks another worker for what a driver turn has woken, if that is much.
+    /// Unparks another worker for the tasks that a driver turn has woken, if they
+    /// take long.
     fn share_woken(&self) {
         if self.driver_turn.replace(DriverTurn::None) == DriverTurn::ManyWoken {
             self.share_if_long();
@@ -717,14 +727,14 @@ impl Worker {
         let _ = self.scheduler.idle.park(self.index, self.searching.take());
     }
 
-    /// Goes on after a park that ended: by its own drivers, or by another thread,
-    /// which counted the worker as searching.
+    /// Resumes after a park. Either the worker's own drivers ended it, or another
+    /// thread did, which then has counted the worker as searching.
     fn unparked(&self) {
         let scheduler = &*self.scheduler;
         let world = scheduler.world();
         if !scheduler.idle.claim(self.index) {
             let searching = match scheduler.is_closed() {
-                true => None, // unparked to leave, and counted by nobody
+                true => None, // unparked to leave, and not counted
                 false => Some(scheduler.idle.searching_on_wake()),
             };
             self.searching.set(searching);
@@ -780,7 +790,8 @@ pub(crate) fn run_task(task: Runnable) {
     });
 }
 
-/// Lends the worker that the calling thread runs, unless it was handed off.
+/// Calls `visit` with the worker that the calling thread runs; returns `None` if
+/// the worker was handed off.
 fn with_current<R>(visit: impl FnOnce(&Worker) -> R) -> Option<R> {
     current::with_worker(|worker| worker.map(visit))
 }

@@ -1,4 +1,4 @@
-//! What a scheduler needs of the outside world, said once.
+//! What a scheduler needs of the outside world, in one trait.
 
 use std::io;
 use std::time::Duration;
@@ -52,22 +52,22 @@ pub trait World: Send + Sync + 'static {
     /// for its own thread.
     fn relieve(&self, _relief: Relief) {}
 
-    /// The calling thread has lost its worker to a relief thread, and will end.
+    /// Called by a thread that has lost its worker to a relief thread, and will end.
     fn handed_off(&self) {}
 
-    /// The worker is about to park, and may still be given work by this call.
+    /// Called when the worker is about to park. May still queue work for it.
     fn before_park(&self, _worker: usize) {}
 
-    /// The worker is unparked.
+    /// Called when the worker was unparked.
     fn after_unpark(&self, _worker: usize) {}
 
-    /// The worker leaves for good. Called by its thread, after its last task.
+    /// Called by the worker's thread after its last task, when the worker leaves.
     fn left(&self, _worker: usize) {}
 
-    /// A task panicked.
+    /// Called when a task has panicked.
     fn task_panicked(&self) {}
 
-    /// The worker of a current-thread scheduler is between two polls: the place to
-    /// panic if that is what the runtime does when a task has.
+    /// Called by the worker of a current-thread scheduler between two polls. A
+    /// runtime that is to panic when a task has panicked does so here.
     fn between_polls(&self) {}
 }

@@ -1,5 +1,5 @@
-//! Tasks that have yielded: they go on after everything queued before them has
-//! run and the drivers had a look.
+//! Tasks that have yielded: they resume after everything queued before them has run
+//! and the drivers were turned.
 
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
@@ -9,23 +9,23 @@ use blitzen_util::quiet::quietly;
 /// What a worker knows of the yields since its last driver turn.
 #[derive(Debug, Default)]
 pub(crate) struct Yields {
-    /// Whether there was one, and how many of the tasks queued before the first
-    /// are still to run.
+    /// Whether a task has yielded.
     has_yielded: Cell<bool>,
+    /// How many of the tasks queued before the first yield are still to run.
     queued_before: Cell<u32>,
     /// Wakers of futures that are no tasks, called after the next driver turn.
     deferred: RefCell<Vec<Waker>>,
 }
 
 impl Yields {
-    /// A task yields, behind `queued` others.
+    /// Notes that a task yields, behind `queued` others.
     pub(crate) fn note(&self, queued: u32) {
         if !self.has_yielded.replace(true) {
             self.queued_before.set(queued);
         }
     }
 
-    /// The drivers have their turn: a new round begins.
+    /// Begins a new round, with a driver turn.
     pub(crate) fn start_round(&self) {
         self.has_yielded.set(false);
     }
@@ -35,9 +35,10 @@ impl Yields {
         self.has_yielded.get() && self.queued_before.get() == 0
     }
 
-    /// One more of the queued tasks is about to run; false if all of those queued
-    /// before the first yield have, and the drivers should get their turn first.
-    pub(crate) fn count_one(&self) -> bool {
+    /// Counts a task that is about to be taken from the queue; returns false if all
+    /// tasks queued before the first yield have run, and the drivers should be
+    /// turned first.
+    pub(crate) fn count_task(&self) -> bool {
         if !self.has_yielded.get() {
             return true;
         }
@@ -83,12 +84,12 @@ mod tests {
     #[test]
     fn the_drivers_get_their_turn_after_what_was_queued_before_the_first_yield() {
         let yields = Yields::default();
-        assert!(yields.count_one() && !yields.is_round_over());
+        assert!(yields.count_task() && !yields.is_round_over());
         yields.note(2);
         yields.note(9);
-        assert!(yields.count_one() && yields.count_one());
-        assert!(yields.is_round_over() && !yields.count_one());
+        assert!(yields.count_task() && yields.count_task());
+        assert!(yields.is_round_over() && !yields.count_task());
         yields.start_round();
-        assert!(yields.count_one());
+        assert!(yields.count_task());
     }
 }
