@@ -19,8 +19,11 @@ thread_local! {
 /// reported by the panic hook, and must neither end a worker nor keep others from
 /// their wake.
 pub(crate) fn contain_panic(foreign: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
-        forget(payload); // its drop may panic, too
+    let drop_payload = |payload| catch_unwind(AssertUnwindSafe(|| drop(payload)));
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign))
+        && let Err(second) = drop_payload(payload)
+    {
+        forget(second); // there may be no end to it
     }
 }
 

@@ -478,12 +478,22 @@ impl Ring {
         }
         let reaped = self.reap(&mut core);
         drop(core);
+        match self.finish_for_owner(reaped) {
+            (taken, true) => Ok(taken + self.poller.try_turn()?),
+            (taken, false) => Ok(taken),
+        }
+    }
+
+    /// Does what is left of completions that were taken in for the owner. Returns how
+    /// many there were, and whether the poller has events. Those may be the owner's
+    /// wakeup, which waits for it if it has parked since: it is woken again.
+    fn finish_for_owner(&self, reaped: Reaped) -> (usize, bool) {
         let poller_has_events = reaped.poller_has_events;
         let taken = reaped.finish();
-        match poller_has_events {
-            true => Ok(taken + self.poller.try_turn()?),
-            false => Ok(taken),
+        if poller_has_events && self.park.may_wait_for_waker() {
+            self.port.wake(&self.poller);
         }
+        (taken, poller_has_events)
     }
 
     /// Sends what is pending, under the lock (R2).

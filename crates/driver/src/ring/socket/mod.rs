@@ -196,7 +196,7 @@ impl Ring {
         }
         let reaped = self.reap(&mut core);
         drop(core);
-        reaped.finish();
+        self.finish_for_owner(reaped);
         obeys_us
     }
 
