@@ -113,7 +113,7 @@ impl CancelToken {
         let tree = self.node.lock();
         if self.is_cancelled() {
             drop(tree);
-            child.semaphore.close(); // C3; it is nobody's yet
+            child.semaphore.close(); // C3; no other thread has it yet
         } else {
             // SAFETY: C4, `child` leaves when it is dropped.
             unsafe { tree.attach(NonNull::from(&*self.node), NonNull::from(&*child)) };
@@ -579,7 +579,8 @@ impl TokenNode {
     }
 
     fn cancel(&self) {
-        // Also if it is cancelled already: whoever is at it may not be done.
+        // Also if it is cancelled already: another thread may still be waking its
+        // waiters, and all of them are woken when this returns.
         wake_batch::in_rounds(|batch| self.lock().cancel(self, batch));
     }
 }
@@ -600,8 +601,8 @@ struct LockedTree<'a> {
 
 impl LockedTree<'_> {
     /// # Safety
-    /// `node` belongs to this tree and is alive. `visit` does not come back for
-    /// the links of the same node.
+    /// `node` belongs to this tree and is alive. `visit` does not access the
+    /// links of the same node in another way.
     unsafe fn with_links<R>(
         &self,
         node: NonNull<TokenNode>,

@@ -810,6 +810,26 @@ mod model {
     }
 
     #[test]
+    fn notify_waiters_publishes_to_a_future_that_was_not_queued() {
+        loom::model(|| {
+            let shared = Arc::new((Notify::new(), Watched::new(0)));
+            let notified = shared.0.notified();
+            let notifier = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    // SAFETY: read only after the notification.
+                    shared.1.with_mut(|slot| unsafe { *slot = 1 });
+                    shared.0.notify_waiters();
+                }
+            });
+            block_on(notified); // or loom reports a deadlock
+            // SAFETY: written before the notification.
+            assert_eq!(shared.1.with(|slot| unsafe { *slot }), 1);
+            notifier.join().unwrap();
+        });
+    }
+
+    #[test]
     fn one_and_all_at_once_wake_both_and_leave_nothing_behind() {
         loom::model(|| {
             let notify = Arc::new(Notify::new());

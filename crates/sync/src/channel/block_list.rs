@@ -134,8 +134,8 @@ impl<T> Block<T> {
     /// Whether all slots have been published (B2).
     fn is_full(&self) -> bool {
         let marked = |(index, slot): (usize, &BlockSlot<T>)| {
-            // Acquire, met by the Release in `push`: whoever is later told that
-            // the tail has left sees that the slots were published.
+            // Acquire, met by the Release in `push`: a thread that learns
+            // later that the tail has left sees that the slots were published.
             slot.mark.load(Acquire) == mark(self.start().wrapping_add(index))
         };
         // From the end: what is missing is most likely there.

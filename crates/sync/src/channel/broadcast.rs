@@ -238,11 +238,11 @@ pub struct Receiver<T> {
 struct BroadcastShared<T> {
     /// A power of two of them.
     ring: Box<[BroadcastSlot<T>]>,
-    /// With those who wait for the next value, tagged with its position.
+    /// With the receivers that wait for the next value, tagged with its position.
     tail: WaitQueue<BroadcastTail>,
     senders: HandleCount,
     weak_senders: AtomicUsize,
-    /// Those who wait for the last receiver to go.
+    /// The tasks that wait until there is no receiver.
     closing: WaitQueue,
 }
 
@@ -280,7 +280,7 @@ impl<T> UnwindSafe for Receiver<T> {}
 impl<T> RefUnwindSafe for Receiver<T> {}
 
 impl<T> BroadcastSlot<T> {
-    /// Locks the slot if somebody has yet to read it.
+    /// Locks the slot if a receiver has not read it.
     #[inline(always)]
     fn lock(&self) -> Option<LockedSlot<'_, T>> {
         let state = self.state.load(Relaxed);
@@ -295,7 +295,7 @@ impl<T> BroadcastSlot<T> {
         self.lock_contended()
     }
 
-    /// Somebody is cloning, and will soon be done.
+    /// Waits for another thread that is cloning the value.
     #[cold]
     #[inline(never)]
     fn lock_contended(&self) -> Option<LockedSlot<'_, T>> {
@@ -341,7 +341,7 @@ impl<T> BroadcastSlot<T> {
             );
             mem::forget(locked); // unlocked below
         }
-        // SAFETY: R3, locked or unread by nobody.
+        // SAFETY: R3, locked, or read by all receivers.
         self.value.with_mut(|slot| unsafe { (*slot).write(value) });
         // Release, met by the Acquire in `try_next`; R4.
         self.position.store(position, Release);
@@ -404,13 +404,13 @@ impl<T> BroadcastShared<T> {
         }
     }
 
-    /// Wakes those who wait for a value before `end`.
+    /// Wakes the receivers that wait for a value before `end`.
     #[cold]
     #[inline(never)]
     fn wake_before(&self, end: u64) {
         wake_batch::in_rounds(|batch| {
             let mut locked = self.tail.lock();
-            // Later ones have come while we were waking.
+            // Later waiters have joined while we were waking.
             while let Some(tag) = locked.front()
                 && (end as usize).wrapping_sub(tag) as isize > 0
             {
@@ -469,7 +469,7 @@ impl<T> Sender<T> {
         );
         let len = capacity.next_power_of_two();
         let slot = |index: usize| BroadcastSlot {
-            // One lap behind: nobody looks for that.
+            // One lap behind: no receiver looks for that.
             position: AtomicU64::new((index as u64).wrapping_sub(len as u64)),
             state: AtomicUsize::new(0),
             value: UnsafeCell::new(MaybeUninit::uninit()),
@@ -583,7 +583,7 @@ impl<T> Sender<T> {
         let mut locked = shared.tail.lock();
         let next = locked.state().next;
         let len = shared.ring.len() as u64;
-        // Whoever has not read a value has not read the later ones either.
+        // A receiver that has not read a value has not read the later ones either.
         let (mut read, mut unread) = (next.saturating_sub(len), next);
         while read < unread {
             let middle = read + (unread - read) / 2;
@@ -609,7 +609,7 @@ impl<T> Sender<T> {
     /// ```
     pub fn is_empty(&self) -> bool {
         let mut locked = self.shared.tail.lock();
-        // The last value is the one that everybody reads last.
+        // Every receiver reads the last value last.
         let last = locked.state().next.wrapping_sub(1);
         self.shared.slot(last).state.load(Relaxed) < ONE
     }
@@ -713,7 +713,7 @@ impl<T> Drop for Sender<T> {
         }
         let mut locked = self.shared.tail.lock();
         locked.state().closed = true;
-        // Everybody who waits does so for the next, and nobody comes any more.
+        // All waiters wait for the next position, and no receiver joins any more.
         let end = locked.state().next + 1;
         let has_waiters = !locked.is_empty();
         drop(locked);

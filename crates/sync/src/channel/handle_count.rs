@@ -13,7 +13,7 @@ impl HandleCount {
     }
 
     pub(super) fn get(&self) -> usize {
-        // Acquire, met by the Release in `remove`: what a handle that is gone did is
+        // Acquire, met by the Release in `remove`: what a dropped handle did is
         // visible.
         self.0.load(Acquire)
     }

@@ -20,17 +20,17 @@
 //             ├──────────send────────────┘
 //             └──close, drop──► CLOSED
 //
-// The four states are bits of one byte. Other bits say that a handle is gone, and
-// that the sender waits for the close.
+// The four states are bits of one byte. Other bits say that a handle was dropped,
+// and that the sender waits for the close.
 //
 // O1. `value` belongs to the sender until `SENT` is set, and to the receiver then.
 // O2. A waker cell belongs to its side while the `…_WAITING` bit is clear. While the
 //     bit is set, nobody writes the cell. Its side gets the waker back by clearing the
 //     bit. The other side gets it by setting `…_TAKEN`, which stays set: from then on
 //     the owner does not access the cell.
-// O3. Setting `TX_GONE` or `RX_GONE` is a handle's last access to the cell. A handle
-//     that finds the other one gone frees the cell, without another atomic operation.
-// O4. `SENT` is set together with `TX_GONE`, and never after `CLOSED`.
+// O3. Setting `TX_DROPPED` or `RX_DROPPED` is a handle's last access to the cell. A handle
+//     that finds the other one dropped frees the cell, without another atomic operation.
+// O4. `SENT` is set together with `TX_DROPPED`, and never after `CLOSED`.
 //
 // So a value costs one allocation and one compare-and-swap, and another one if the
 // receiver has to be woken.
@@ -56,14 +56,14 @@ use self::error::{RecvError, TryRecvError};
 /// The value is there.
 const SENT: u8 = 1;
 /// The sender has sent or was dropped.
-const TX_GONE: u8 = 1 << 1;
+const TX_DROPPED: u8 = 1 << 1;
 /// The receiver wants no value any more.
 const CLOSED: u8 = 1 << 2;
 /// The receiver was dropped, or is finished.
-const RX_GONE: u8 = 1 << 3;
+const RX_DROPPED: u8 = 1 << 3;
 /// `rx_waker` is set.
 const RX_WAITING: u8 = 1 << 4;
-/// The sender has `rx_waker`, and is about to be gone.
+/// The sender has taken `rx_waker`, and is about to send or to be dropped.
 const RX_TAKEN: u8 = 1 << 5;
 /// `tx_waker` is set.
 const TX_WAITING: u8 = 1 << 6;
@@ -227,7 +227,7 @@ impl<T> OneshotCell<T> {
 
     #[inline(always)]
     fn state(&self) -> u8 {
-        // Acquire, met by every change of the state: whoever sees a bit sees
+        // Acquire, met by every change of the state: a thread that sees a bit sees
         // what was written before it was set.
         self.state.load(Acquire)
     }
@@ -251,7 +251,7 @@ impl<T> OneshotCell<T> {
     /// this returns, and a reference promises that it is there until then.
     ///
     /// # Safety
-    /// O3: the caller is not gone.
+    /// O3: the caller has not set its `…_DROPPED` bit.
     #[inline(always)]
     unsafe fn settle(
         cell: NonNull<Self>,
@@ -318,9 +318,9 @@ impl<T> OneshotCell<T> {
         }
     }
 
-    /// Leaves the caller's waker for the other side to fire, unless one of
-    /// `unless` is set: then false. True also if the task will come back for
-    /// another reason.
+    /// Stores the caller's waker for the other side to wake. Returns false if one of
+    /// `unless` is set, and true if the task will be woken, by the other side or by
+    /// itself.
     #[inline]
     fn wait(&self, ours: &WakerBits, unless: u8, cx: &Context<'_>) -> bool {
         let place = ours.waker_cell(self);
@@ -367,7 +367,7 @@ impl<T> OneshotCell<T> {
     }
 
     /// # Safety
-    /// O3: the other handle is gone, and the caller does not come back.
+    /// O3: the other handle was dropped, and the caller does not use the cell again.
     #[inline(always)]
     unsafe fn free(cell: NonNull<Self>, state: u8) {
         // SAFETY: made by `channel`, and by O3 nobody else frees it.
@@ -447,7 +447,7 @@ unsafe fn take(place: &UnsafeCell<MaybeUninit<Waker>>) -> Waker {
 impl<T> Sender<T> {
     #[inline(always)]
     fn cell(&self) -> &OneshotCell<T> {
-        // SAFETY: O3, we are not gone, so nobody has freed it.
+        // SAFETY: O3, our bit is not set, so the cell has not been freed.
         unsafe { self.cell.as_ref() }
     }
 
@@ -474,8 +474,8 @@ impl<T> Sender<T> {
         // SAFETY: O1, nothing has been sent.
         cell.value.with_mut(|slot| unsafe { (*slot).write(value) });
         let mut taken = TakenWakers::default();
-        let bits = SENT | TX_GONE;
-        // SAFETY: we are not gone.
+        let bits = SENT | TX_DROPPED;
+        // SAFETY: our `…_DROPPED` bit is not set.
         match unsafe { OneshotCell::settle(sender.cell, bits, CLOSED, &TX, &RX, &mut taken) } {
             Ok(()) => {
                 taken.wake();
@@ -562,8 +562,10 @@ impl<T> Sender<T> {
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         let mut taken = TakenWakers::default();
-        // SAFETY: we are not gone.
-        match unsafe { OneshotCell::settle(self.cell, TX_GONE, RX_GONE, &TX, &RX, &mut taken) } {
+        // SAFETY: our `…_DROPPED` bit is not set.
+        match unsafe {
+            OneshotCell::settle(self.cell, TX_DROPPED, RX_DROPPED, &TX, &RX, &mut taken)
+        } {
             Ok(()) => taken.wake(),
             // SAFETY: O3.
             Err(state) => unsafe { OneshotCell::free(self.cell, state) },
@@ -573,7 +575,7 @@ impl<T> Drop for Sender<T> {
 
 impl<T> Receiver<T> {
     fn cell(&self) -> Option<&OneshotCell<T>> {
-        // SAFETY: O3, we are not gone, so nobody has freed it.
+        // SAFETY: O3, our bit is not set, so the cell has not been freed.
         self.cell.as_ref().map(|cell| unsafe { cell.as_ref() })
     }
 
@@ -593,8 +595,8 @@ impl<T> Receiver<T> {
     pub fn close(&mut self) {
         let Some(cell) = self.cell else { return };
         let mut taken = TakenWakers::default();
-        let unless = TX_GONE | CLOSED;
-        // SAFETY: we are not gone.
+        let unless = TX_DROPPED | CLOSED;
+        // SAFETY: our `…_DROPPED` bit is not set.
         let settled = unsafe { OneshotCell::settle(cell, CLOSED, unless, &RX, &TX, &mut taken) };
         // An error says that there is nothing to close any more.
         if settled.is_ok() {
@@ -686,7 +688,7 @@ impl<T> Receiver<T> {
     /// What `state` has to say; if it is final, the receiver is finished.
     #[inline(always)]
     fn take_result(&mut self, state: u8) -> Option<Result<T, RecvError>> {
-        if state & (SENT | TX_GONE | CLOSED) == 0 {
+        if state & (SENT | TX_DROPPED | CLOSED) == 0 {
             return None;
         }
         let cell = self.cell.take()?;
@@ -696,7 +698,7 @@ impl<T> Receiver<T> {
         }
         // SAFETY: O1; the bit is not shown to `free`, so it is read once.
         let value = unsafe { (cell.as_ref().value).with(|value| (*value).assume_init_read()) };
-        // SAFETY: O4, so O3: the sender is gone.
+        // SAFETY: O4, so O3: the sender has set its bit.
         unsafe { OneshotCell::free(cell, state & !SENT) };
         Some(Ok(value))
     }
@@ -706,9 +708,9 @@ impl<T> Receiver<T> {
 #[inline]
 fn drop_receiver<T>(cell: NonNull<OneshotCell<T>>) {
     let mut taken = TakenWakers::default();
-    let bits = CLOSED | RX_GONE;
-    // SAFETY: O3, we are not gone until `RX_GONE` is set.
-    match unsafe { OneshotCell::settle(cell, bits, TX_GONE, &RX, &TX, &mut taken) } {
+    let bits = CLOSED | RX_DROPPED;
+    // SAFETY: O3, `RX_DROPPED` is set here first.
+    match unsafe { OneshotCell::settle(cell, bits, TX_DROPPED, &RX, &TX, &mut taken) } {
         Ok(()) => taken.wake(),
         // SAFETY: O3.
         Err(state) => unsafe { OneshotCell::free(cell, state) },
@@ -743,7 +745,7 @@ impl<T> Future for Receiver<T> {
             let Some(cell) = self.cell() else {
                 unreachable!("no answer yet")
             };
-            if cell.wait(&RX, TX_GONE, cx) {
+            if cell.wait(&RX, TX_DROPPED, cx) {
                 return Poll::Pending;
             }
         }

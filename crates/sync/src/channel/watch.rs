@@ -195,9 +195,9 @@ struct WatchShared<T> {
     state: AtomicUsize,
     senders: HandleCount,
     receivers: HandleCount,
-    /// Those who wait for a change, tagged with the version they have seen.
+    /// The receivers that wait for a change, tagged with the version they have seen.
     changing: WaitQueue,
-    /// Those who wait for the last receiver to go.
+    /// The tasks that wait until there is no receiver.
     closing: WaitQueue,
 }
 
@@ -232,8 +232,8 @@ impl<T> WatchShared<T> {
         (value, version)
     }
 
-    /// Tells those who wait, if `state` says that somebody does, of everything
-    /// before the version `end`.
+    /// Wakes the receivers that have seen an older version than `end`, if `state`
+    /// says that any wait.
     #[inline(always)]
     fn wake_receivers(&self, state: usize, end: usize) {
         if state & WAITING != 0 {
@@ -246,7 +246,7 @@ impl<T> WatchShared<T> {
     fn wake_before(&self, end: usize) {
         wake_batch::in_rounds(|batch| {
             let mut waiters = self.changing.lock();
-            // Later ones have come while we were waking.
+            // Later waiters have joined while we were waking.
             while let Some(seen) = waiters.front()
                 && (end.wrapping_sub(seen).wrapping_mul(VERSION)) as isize > 0
             {

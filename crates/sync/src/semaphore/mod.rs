@@ -39,7 +39,8 @@ pub use permit::{OwnedSemaphorePermit, SemaphorePermit};
 /// ```
 pub struct Semaphore {
     permits: BatchSemaphore,
-    /// How many there were at first, and so often are while nobody has any.
+    /// The initial number of permits: a good guess of how many there are while nobody
+    /// holds any.
     initial: usize,
 }
 

@@ -136,7 +136,8 @@ impl<T> BoundedRing<T> {
                 }
                 continue;
             }
-            // If nobody has moved on, what was put there a lap ago still is.
+            // If no thread has advanced the tail, the value of the last lap is still
+            // there.
             match self.tail.load(Relaxed) {
                 same if same == tail => return Err((self.full_or_emptying(position), value)),
                 changed => tail = changed,
@@ -200,7 +201,7 @@ impl<T> BoundedRing<T> {
         }
     }
 
-    /// Says that somebody waits on `side`, or that nobody does.
+    /// Sets or clears the bit that says that tasks wait on `side`.
     pub(super) fn set_waiting(&self, side: WaitSide, waits: bool) {
         let (word, bit) = match side {
             WaitSide::Receivers => (&self.tail, RECEIVERS_WAIT),

@@ -184,7 +184,7 @@ unsafe impl FlowControl for BoundedFlow {
 
     #[inline(always)]
     fn release_received(&self, count: usize) {
-        // AcqRel: Release, met by the Acquire of whoever gets the permits.
+        // AcqRel: Release, met by the Acquire of the sender that gets the permits.
         let state = FlowState(self.state.fetch_add(permits(count), AcqRel));
         if state.is_queued() {
             self.grant_queued();
@@ -233,7 +233,7 @@ impl BoundedFlow {
         FlowState(self.state.load(Relaxed))
     }
 
-    /// Acquire, met by the Release of every permit given back: whoever sees
+    /// Acquire, met by the Release of every returned permit: a thread that sees
     /// capacity, or the close, sees what led to it.
     #[inline(always)]
     fn state_acquire(&self) -> FlowState {

@@ -32,10 +32,10 @@ const SPINS: u32 = if MODEL { 1 } else { 100 };
 ///
 /// # Safety
 /// `rx_waker` returns the same cell each time. The waiting bit is set by
-/// `set_waiting` only; whoever clears it learns so, once, from `clear_waiting` or
-/// from a [`SlotClaim`].
+/// `set_waiting` only; the thread that clears it learns so, once, from
+/// `clear_waiting` or from a [`SlotClaim`].
 pub(super) unsafe trait FlowControl: PositionCounter {
-    /// The waker of whoever receives.
+    /// The waker of the receiver.
     fn rx_waker(&self) -> &WakerCell;
 
     /// Sets the bit after the receiver has stored its waker. Returns the tail:
