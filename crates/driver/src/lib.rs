@@ -2,7 +2,8 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `driver` | everything one worker waits for, and the place where it does |
+//! | `driver` | everything one worker waits for |
+//! | `park` | where it is parked meanwhile, and the token that unparks it |
 //! | `poller` | one worker's sockets: waits for events and hands them out |
 //! | `readiness` | what is known of one source, and who waits to know more |
 //! | `nowait` | what the kernel can do without waiting (Linux) |
@@ -10,6 +11,7 @@
 //! | `registration` | what a socket keeps: readiness, waits, tries |
 //! | `ring` | one worker's io_uring (Linux): operations that own their buffers |
 //! | `ready`, `interest` | the sets of what can happen and what is wanted |
+//! | `wake_list` | wakers that are woken after a lock |
 //!
 //! The crate is an implementation detail: its interface may change with any release.
 
@@ -32,7 +34,6 @@ mod shutdown_error;
 mod wake_list;
 
 pub use driver::{Driver, DriverConfig, SpinPermit};
-
 pub use interest::Interest;
 pub use poller::{Poller, PollerCounts, Stream};
 pub use readiness::ReadyEvent;

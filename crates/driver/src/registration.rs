@@ -195,7 +195,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// [`shutdown_error`] if the poller has been shut down.
+    /// [`shutdown_error()`] if the poller has been shut down.
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<ReadyEvent>> {
         self.poll_ready(cx, Direction::Read)
     }
@@ -220,7 +220,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// [`shutdown_error`] if the poller has been shut down.
+    /// [`shutdown_error()`] if the poller has been shut down.
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<ReadyEvent>> {
         self.poll_ready(cx, Direction::Write)
     }
@@ -261,7 +261,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// [`shutdown_error`] if the poller has been shut down.
+    /// [`shutdown_error()`] if the poller has been shut down.
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait and takes nothing away.
@@ -399,7 +399,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`shutdown_error`] if the poller has been shut down.
+    /// Those of the operation, and [`shutdown_error()`] if the poller has been shut down.
     ///
     /// # Cancel safety
     /// The operation is tried to its end or not at all: dropping the future
@@ -448,7 +448,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`shutdown_error`] if the poller has been shut down.
+    /// Those of the operation, and [`shutdown_error()`] if the poller has been shut down.
     #[inline]
     pub fn poll_read_io<R>(
         &self,
@@ -480,7 +480,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`shutdown_error`] if the poller has been shut down.
+    /// Those of the operation, and [`shutdown_error()`] if the poller has been shut down.
     #[inline]
     pub fn poll_write_io<R>(
         &self,
@@ -514,7 +514,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`shutdown_error`] if the poller has been shut down.
+    /// Those of the operation, and [`shutdown_error()`] if the poller has been shut down.
     #[inline]
     pub fn poll_read_stream(
         &self,
@@ -546,7 +546,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`shutdown_error`] if the poller has been shut down.
+    /// Those of the operation, and [`shutdown_error()`] if the poller has been shut down.
     #[inline]
     pub fn poll_write_stream(
         &self,

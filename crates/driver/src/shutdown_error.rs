@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::{fmt, io};
 
-/// What [`shutdown_error`] wraps; recognised by its type, whatever the text of other
+/// What [`shutdown_error()`] wraps; recognised by its type, whatever the text of other
 /// errors.
 #[derive(Debug)]
 struct ShutDown;

@@ -127,7 +127,7 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// What the system says, or [`shutdown_error`] after [`shutdown`](Self::shutdown).
+    /// What the system says, or [`shutdown_error()`] after [`shutdown`](Self::shutdown).
     pub fn register(
         &self,
         source: &mut impl Source,
@@ -181,7 +181,7 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// What the system says, or [`shutdown_error`] after [`shutdown`](Self::shutdown).
+    /// What the system says, or [`shutdown_error()`] after [`shutdown`](Self::shutdown).
     pub fn poller(&self) -> io::Result<&Arc<Poller>> {
         if let Some(poller) = self.poller.get() {
             return Ok(poller);
@@ -481,7 +481,7 @@ impl Driver {
     /// # Errors
     /// Of kind [`Unsupported`](io::ErrorKind::Unsupported) where there is none
     /// to be had, mostly the same every time; what the system says of a poller; or
-    /// [`shutdown_error`] after [`shutdown`](Self::shutdown).
+    /// [`shutdown_error()`] after [`shutdown`](Self::shutdown).
     pub fn ring(&self) -> io::Result<&Arc<Ring>> {
         let made = match self.ring.get() {
             Some(made) => made,

@@ -224,7 +224,7 @@ impl Poller {
     /// ```
     ///
     /// # Errors
-    /// What the system says of the descriptor, or [`shutdown_error`](crate::shutdown_error) after
+    /// What the system says of the descriptor, or [`shutdown_error`](crate::shutdown_error()) after
     /// [`shutdown`](Self::shutdown).
     pub fn register(
         self: &Arc<Self>,

@@ -569,7 +569,7 @@ impl Ring {
     /// ring until none is [in flight](Self::in_flight) any more; only after
     /// that may its thread and the ring go.
     ///
-    /// Operations end with what they have done, or with the error [`shutdown_error`].
+    /// Operations end with what they have done, or with the error [`shutdown_error()`].
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -95,7 +95,7 @@ impl RingStream {
     ///
     /// # Errors
     /// The inner result has the error of `send(2)`, and
-    /// [`shutdown_error`](crate::shutdown_error) if the ring was shut.
+    /// [`shutdown_error()`] if the ring was shut.
     ///
     /// # Cancel safety
     /// A future that is dropped before its send has begun has sent nothing. Later,

@@ -120,7 +120,7 @@ impl Ring {
     /// [leaves](RingStream::leave) it is read and written here only.
     ///
     /// # Errors
-    /// [`shutdown_error`] after [`cancel_all`](Ring::cancel_all), and of kind
+    /// [`shutdown_error()`] after [`cancel_all`](Ring::cancel_all), and of kind
     /// [`Unsupported`](io::ErrorKind::Unsupported) if the kernel cannot pick
     /// buffers, which it can since 5.19.
     pub fn open_stream<S>(self: &Arc<Self>, socket: Arc<S>) -> io::Result<RingStream>
@@ -159,7 +159,7 @@ impl RingStream {
     /// with a `poll` function the one that called last is woken.
     ///
     /// # Errors
-    /// The error of `recv(2)`, and [`shutdown_error`] if the ring was shut.
+    /// The error of `recv(2)`, and [`shutdown_error()`] if the ring was shut.
     ///
     /// # Cancel safety
     /// Bytes that come when nobody waits are kept for the next call.
@@ -423,7 +423,7 @@ impl RingStream {
     /// for them. Should the connection have failed by then, the next call says so.
     ///
     /// # Errors
-    /// The error of `send(2)`, also for earlier bytes, and [`shutdown_error`] if the
+    /// The error of `send(2)`, also for earlier bytes, and [`shutdown_error()`] if the
     /// ring was shut and there is no room.
     ///
     /// # Cancel safety
@@ -638,7 +638,7 @@ impl RingStream {
     /// Begins to leave the ring, for good: what was taken over is sent, what the
     /// kernel has is cancelled, and whoever waits here is woken to go on by
     /// readiness. Mostly that is all; otherwise the owner of the ring does the rest
-    /// with its next turn, see [`drained`](Self::drained).
+    /// with its next turn, see [`recv_drained`](Self::recv_drained).
     pub fn leave(&self) {
         let mut deferred = Deferred::default();
         let writer = self.writer.lock();
