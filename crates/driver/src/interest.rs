@@ -1,4 +1,4 @@
-//! What somebody waits for.
+//! Which readiness an operation waits for.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
@@ -8,10 +8,12 @@ const WRITABLE: u8 = 1 << 1;
 const PRIORITY: u8 = 1 << 2;
 const ERROR: u8 = 1 << 3;
 
-/// The readiness somebody waits for; never empty.
+/// The readiness that an operation waits for. It is never empty.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_driver::Interest;
+/// use blitzen::io::Interest;
 ///
 /// let both = Interest::READABLE | Interest::WRITABLE;
 /// assert!(both.is_readable() && both.is_writable());
@@ -20,24 +22,58 @@ const ERROR: u8 = 1 << 3;
 pub struct Interest(u8);
 
 impl Interest {
-    /// Data to read, or the end of it.
+    /// Interest in reading: data, or the end of the stream.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::Interest;
+    ///
+    /// assert!(Interest::READABLE.is_readable());
+    /// ```
     pub const READABLE: Interest = Interest(READABLE);
 
-    /// Room to write, or the end of it.
+    /// Interest in writing: free space, or the end of the stream.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::Interest;
+    ///
+    /// assert!(Interest::WRITABLE.is_writable());
+    /// ```
     pub const WRITABLE: Interest = Interest(WRITABLE);
 
-    /// Errors, as the system reports them: what that means differs from one
-    /// system to the next.
+    /// Interest in errors that the system reports. Which those are differs between
+    /// systems.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::Interest;
+    ///
+    /// assert!(Interest::ERROR.is_error());
+    /// ```
     pub const ERROR: Interest = Interest(ERROR);
 
-    /// Urgent data.
+    /// Interest in urgent data.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::Interest;
+    ///
+    /// assert!(Interest::PRIORITY.is_priority());
+    /// ```
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub const PRIORITY: Interest = Interest(PRIORITY);
 
-    /// Whether reading is among the interests.
+    /// Returns true if reading is among the interests.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_driver::Interest;
+    /// use blitzen::io::Interest;
     ///
     /// assert!(Interest::READABLE.is_readable());
     /// assert!(!Interest::WRITABLE.is_readable());
@@ -46,10 +82,12 @@ impl Interest {
         self.0 & READABLE != 0
     }
 
-    /// Whether writing is among the interests.
+    /// Returns true if writing is among the interests.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_driver::Interest;
+    /// use blitzen::io::Interest;
     ///
     /// assert!(Interest::WRITABLE.is_writable());
     /// assert!(!Interest::READABLE.is_writable());
@@ -58,10 +96,12 @@ impl Interest {
         self.0 & WRITABLE != 0
     }
 
-    /// Whether errors are among the interests.
+    /// Returns true if errors are among the interests.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_driver::Interest;
+    /// use blitzen::io::Interest;
     ///
     /// assert!((Interest::READABLE | Interest::ERROR).is_error());
     /// assert!(!Interest::READABLE.is_error());
@@ -70,10 +110,12 @@ impl Interest {
         self.0 & ERROR != 0
     }
 
-    /// Whether urgent data is among the interests.
+    /// Returns true if urgent data is among the interests.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_driver::Interest;
+    /// use blitzen::io::Interest;
     ///
     /// assert!((Interest::READABLE | Interest::PRIORITY).is_priority());
     /// assert!(!Interest::READABLE.is_priority());
@@ -87,10 +129,12 @@ impl Interest {
         self.0 & PRIORITY != 0
     }
 
-    /// The interests of both, also in constants.
+    /// Returns the interests of both `self` and `other`. Works in constants.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_driver::Interest;
+    /// use blitzen::io::Interest;
     ///
     /// const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
     /// assert!(BOTH.is_readable() && BOTH.is_writable());
@@ -101,10 +145,13 @@ impl Interest {
         Interest(self.0 | other.0)
     }
 
-    /// The interests of `self` that are not in `other`; `None` if none is left.
+    /// Returns the interests of `self` that are not in `other`, or `None` if none is
+    /// left.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_driver::Interest;
+    /// use blitzen::io::Interest;
     ///
     /// let both = Interest::READABLE | Interest::WRITABLE;
     /// assert_eq!(both.remove(Interest::READABLE), Some(Interest::WRITABLE));
@@ -118,7 +165,7 @@ impl Interest {
         }
     }
 
-    /// What the selector is to be asked for.
+    /// What mio is asked for.
     pub(crate) fn to_mio(self) -> mio::Interest {
         let wanted = [
             (READABLE, Some(mio::Interest::READABLE)),

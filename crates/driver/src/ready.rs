@@ -12,10 +12,12 @@ const WRITE_CLOSED: u8 = 1 << 3;
 const PRIORITY: u8 = 1 << 4;
 const ERROR: u8 = 1 << 5;
 
-/// A set of things a descriptor is ready for.
+/// What a descriptor is ready for.
+///
+/// # Examples
 ///
 /// ```
-/// use blitzen_driver::Ready;
+/// use blitzen::io::Ready;
 ///
 /// let ready = Ready::READABLE | Ready::WRITE_CLOSED;
 /// assert!(ready.is_readable() && ready.is_writable());
@@ -26,28 +28,92 @@ pub struct Ready(u8);
 
 impl Ready {
     /// Ready for nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::Ready;
+    ///
+    /// assert!(Ready::EMPTY.is_empty());
+    /// ```
     pub const EMPTY: Ready = Ready(0);
 
-    /// There may be something to read.
+    /// Ready to be read from.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::Ready;
+    ///
+    /// assert!(Ready::READABLE.is_readable());
+    /// ```
     pub const READABLE: Ready = Ready(READABLE);
 
-    /// There may be room to write.
+    /// Ready to be written to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::Ready;
+    ///
+    /// assert!(Ready::WRITABLE.is_writable());
+    /// ```
     pub const WRITABLE: Ready = Ready(WRITABLE);
 
-    /// Nothing more will come to be read.
+    /// The read half is closed: a read returns the end of the stream.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::Ready;
+    ///
+    /// assert!(Ready::READ_CLOSED.is_read_closed());
+    /// ```
     pub const READ_CLOSED: Ready = Ready(READ_CLOSED);
 
-    /// Nothing more can be written.
+    /// The write half is closed: a write fails.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::Ready;
+    ///
+    /// assert!(Ready::WRITE_CLOSED.is_write_closed());
+    /// ```
     pub const WRITE_CLOSED: Ready = Ready(WRITE_CLOSED);
 
-    /// There is urgent data.
+    /// Urgent data is there to be read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::Ready;
+    ///
+    /// assert!(Ready::PRIORITY.is_priority());
+    /// ```
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub const PRIORITY: Ready = Ready(PRIORITY);
 
-    /// There is an error to fetch.
+    /// An error is pending.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::Ready;
+    ///
+    /// assert!(Ready::ERROR.is_error());
+    /// ```
     pub const ERROR: Ready = Ready(ERROR);
 
     /// Ready for everything.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::io::Ready;
+    ///
+    /// assert!(Ready::ALL.is_readable() && Ready::ALL.is_writable());
+    /// ```
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub const ALL: Ready =
         Ready(READABLE | WRITABLE | READ_CLOSED | WRITE_CLOSED | PRIORITY | ERROR);
@@ -102,10 +168,12 @@ impl Ready {
         Ready(bits & (READABLE | WRITABLE | READ_CLOSED | WRITE_CLOSED | PRIORITY | ERROR))
     }
 
-    /// Whether the set is empty.
+    /// Returns true if it is ready for nothing.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_driver::Ready;
+    /// use blitzen::io::Ready;
     ///
     /// assert!(Ready::EMPTY.is_empty());
     /// assert!(!Ready::READABLE.is_empty());
@@ -114,10 +182,13 @@ impl Ready {
         self.0 == 0
     }
 
-    /// Whether a read would not wait: there is data, or the end.
+    /// Returns true if a read would not wait: there is data, or the read half is
+    /// closed.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_driver::Ready;
+    /// use blitzen::io::Ready;
     ///
     /// assert!(Ready::READABLE.is_readable());
     /// assert!(Ready::READ_CLOSED.is_readable());
@@ -127,10 +198,13 @@ impl Ready {
         self.has(READABLE | READ_CLOSED)
     }
 
-    /// Whether a write would not wait: there is room, or it would fail.
+    /// Returns true if a write would not wait: there is free space, or the write half
+    /// is closed.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_driver::Ready;
+    /// use blitzen::io::Ready;
     ///
     /// assert!(Ready::WRITABLE.is_writable());
     /// assert!(Ready::WRITE_CLOSED.is_writable());
@@ -140,10 +214,12 @@ impl Ready {
         self.has(WRITABLE | WRITE_CLOSED)
     }
 
-    /// Whether nothing more will come to be read.
+    /// Returns true if the read half is closed.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_driver::Ready;
+    /// use blitzen::io::Ready;
     ///
     /// assert!(Ready::READ_CLOSED.is_read_closed());
     /// assert!(!Ready::READABLE.is_read_closed());
@@ -152,10 +228,12 @@ impl Ready {
         self.has(READ_CLOSED)
     }
 
-    /// Whether nothing more can be written.
+    /// Returns true if the write half is closed.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_driver::Ready;
+    /// use blitzen::io::Ready;
     ///
     /// assert!(Ready::WRITE_CLOSED.is_write_closed());
     /// assert!(!Ready::WRITABLE.is_write_closed());
@@ -164,10 +242,12 @@ impl Ready {
         self.has(WRITE_CLOSED)
     }
 
-    /// Whether there is urgent data.
+    /// Returns true if urgent data is there to be read.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_driver::Ready;
+    /// use blitzen::io::Ready;
     ///
     /// assert!(Ready::PRIORITY.is_priority());
     /// assert!(!Ready::READABLE.is_priority());
@@ -177,10 +257,12 @@ impl Ready {
         self.has(PRIORITY)
     }
 
-    /// Whether there is an error to fetch.
+    /// Returns true if an error is pending.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// use blitzen_driver::Ready;
+    /// use blitzen::io::Ready;
     ///
     /// assert!(Ready::ERROR.is_error());
     /// assert!(!Ready::WRITABLE.is_error());
