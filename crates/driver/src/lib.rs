@@ -5,7 +5,7 @@
 //! | `driver` | everything one worker waits for |
 //! | `park` | where it is parked meanwhile, and the token that unparks it |
 //! | `poller` | one worker's sockets: waits for events and hands them out |
-//! | `readiness` | what is known of one source, and who waits to know more |
+//! | `readiness` | the readiness of one source, and the tasks that wait for it |
 //! | `nowait` | what the kernel can do without waiting (Linux) |
 //! | `local_fs` | which paths are on a local file system (Linux) |
 //! | `registration` | what a socket keeps: readiness, waits, tries |

@@ -10,15 +10,15 @@
 //! ```
 //!
 //! B1. Only the owner writes where it is parked, and only over `AWAKE`. It leaves
-//!     that state again as soon as it is out of the kernel, before it wakes anybody:
-//!     whoever unparks it then makes no system call.
-//! B2. A token stays until the owner takes it, when it parks or would. Whoever gives
-//!     one to an owner that is parked wakes it. In the poller or the ring that is an
-//!     event of the poller's waker, which the kernel keeps until somebody takes it: so
-//!     it does not matter whether the owner has reached the kernel yet. There may be
+//!     that state as soon as it has returned from the kernel, before it wakes any task:
+//!     from then on a thread that unparks it makes no system call.
+//! B2. A token stays until the owner takes it, when it parks or would park. A thread
+//!     that gives a token to a parked owner wakes it. In the poller or the ring that is
+//!     an event of the poller's waker, which the kernel keeps until a thread takes it:
+//!     so it does not matter whether the owner has reached the kernel yet. There may be
 //!     one event too many, if the owner woke by itself; never one too few.
 //! B3. A thread that serves a poller for its owner may take an event of the waker that
-//!     is not for it: it wakes again, unless the owner is awake.
+//!     was meant for the owner: it wakes the owner again, unless that is awake.
 //! B4. The right place depends on what there is to wait for, which others change.
 //!     Both sides write one word and read the other's:
 //!
@@ -119,7 +119,7 @@ impl ParkState {
         self.0.word().load(Relaxed) == place as u32
     }
 
-    /// Whether the owner may be waiting for an event of the waker, which somebody else
+    /// Whether the owner may be waiting for an event of the waker that another thread
     /// has taken (B3).
     pub(crate) fn may_wait_for_waker(&self) -> bool {
         // Relaxed: the event was made after the token was given, and what one learns
@@ -201,7 +201,7 @@ mod model {
             *rung = false;
         }
 
-        /// Takes the event in passing.
+        /// Takes the event, if there is one, without waiting.
         fn take(&self) -> bool {
             std::mem::take(&mut *self.rung.lock())
         }

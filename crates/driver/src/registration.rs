@@ -37,12 +37,11 @@ const REPORTS_CHANGES: bool = cfg!(any(
     target_os = "openbsd",
 ));
 
-/// A source's place in a [`Poller`].
+/// The registration of a source with a [`Poller`].
 ///
-/// Made by [`Poller::register`]. Dropping it ends the registration on this
-/// side; a descriptor that stays open should be taken from the system's
-/// selector before, with [`deregister`](Self::deregister). Events that come
-/// late reach nobody.
+/// Created by [`Poller::register`]. Dropping it ends the registration with the poller,
+/// but not with the system's selector; if the descriptor stays open, call
+/// [`deregister`](Self::deregister) first. Events that arrive later are ignored.
 ///
 /// ```
 /// use std::io::Read;
@@ -104,7 +103,7 @@ impl Registration {
         unsafe { self.slot.as_ref() }
     }
 
-    /// The source's home.
+    /// Returns the poller that the source belongs to.
     ///
     /// ```
     /// # use std::io::{Read, Write};
@@ -241,7 +240,7 @@ impl Registration {
     }
 
     /// Waits until the source is ready for any of `interest`. Any number of
-    /// tasks may wait; every one of them is told.
+    /// tasks may wait; all of them are woken.
     ///
     /// ```
     /// # use std::io::{Read, Write};
@@ -266,9 +265,9 @@ impl Registration {
     /// # Cancel safety
     /// Dropping the future ends the wait and takes nothing away.
     pub async fn readiness(&self, interest: Interest) -> io::Result<ReadyEvent> {
-        // A wait spends nothing, but who has nothing left to spend must yield
-        // here too: operations that answer `Pending` for that reason alone are
-        // often followed by a wait.
+        // A wait spends no budget, but a task without budget must yield here too:
+        // an operation that returned `Pending` for lack of budget is often followed
+        // by a wait.
         poll_fn(|cx| coop::poll_proceed(cx).map(drop)).await;
         let event = Wait::new(self.slot(), interest).await;
         match event.is_shutdown() {
@@ -277,7 +276,7 @@ impl Registration {
         }
     }
 
-    /// Takes back what `event` said, unless something has happened since. A
+    /// Clears the readiness of `event`, unless another event has come since. A
     /// closed direction stays closed.
     ///
     /// ```
@@ -297,7 +296,8 @@ impl Registration {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn clear_readiness(&self, event: ReadyEvent) {
-        // If it cannot be watched for, it stays known, and the next try tells.
+        // If writability cannot be watched, it is not cleared, and the next write
+        // tries again.
         let _ = self.clear(event.with_ready(event.ready() - Ready::CLOSED));
     }
 

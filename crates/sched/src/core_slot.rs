@@ -3,8 +3,8 @@
 //! One of them takes the core, that is, the runtime's only worker. The others wait
 //! for their own futures, and for the core to become free.
 //!
-//! S1. A thread that waits is in the queue, or has been told that the core is free
-//!     since it was. Who is told and does not take the core tells the next one.
+//! S1. A thread that waits is in the queue, or was taken out of it and notified that
+//!     the core is free. If it does not take the core then, it notifies the next one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub trait CoreWaiter: Send + Sync {
     fn core_is_free(&self);
 }
 
-/// The core of a current-thread runtime, and who waits for it.
+/// The core of a current-thread runtime, and the threads that wait for it.
 pub struct CoreSlot<C> {
     state: Mutex<CoreState<C>>,
 }
@@ -29,7 +29,7 @@ struct CoreState<C> {
 }
 
 impl<C> CoreState<C> {
-    fn tell_next(&mut self) {
+    fn notify_next(&mut self) {
         if self.core.is_some()
             && let Some(next) = self.waiting.pop_front()
         {
@@ -39,7 +39,7 @@ impl<C> CoreState<C> {
 }
 
 impl<C> CoreSlot<C> {
-    /// Creates a slot with a core that nobody has taken.
+    /// Creates a slot with a core that is free.
     pub fn new(core: C) -> Self {
         Self {
             state: Mutex::new(CoreState {
@@ -54,21 +54,21 @@ impl<C> CoreSlot<C> {
         self.state.lock().core.take()
     }
 
-    /// Gives the core back, and tells the first thread that waits for it.
+    /// Gives the core back, and notifies the first thread that waits for it.
     pub fn put_back(&self, core: C) {
         let mut state = self.state.lock();
         state.core = Some(core);
-        state.tell_next();
+        state.notify_next();
     }
 
-    /// Has `waiter` wait for the core until the guard is dropped.
+    /// Returns a guard with which `waiter` can wait for the core.
     pub fn wait(&self, waiter: Arc<dyn CoreWaiter>) -> CoreWait<'_, C> {
         CoreWait { slot: self, waiter }
     }
 }
 
-/// A thread's place among those that wait for the core. Dropping it, also because
-/// the thread's own future panics, leaves the queue.
+/// The guard of a thread that waits for the core. Dropping it, also because the
+/// thread's own future panics, takes the thread out of the queue.
 #[must_use]
 pub struct CoreWait<'a, C> {
     slot: &'a CoreSlot<C>,
@@ -77,7 +77,7 @@ pub struct CoreWait<'a, C> {
 
 impl<C> CoreWait<'_, C> {
     /// Enters the queue, unless the core is free; returns whether it is.
-    pub fn is_free_or_enqueue(&self) -> bool {
+    pub fn enqueue_unless_free(&self) -> bool {
         let mut state = self.slot.state.lock();
         let is_free = state.core.is_some();
         if !is_free && !state.waiting.iter().any(|other| self.is_own(other)) {
@@ -95,7 +95,7 @@ impl<C> Drop for CoreWait<'_, C> {
     fn drop(&mut self) {
         let mut state = self.slot.state.lock();
         state.waiting.retain(|other| !self.is_own(other));
-        state.tell_next(); // S1
+        state.notify_next(); // S1
     }
 }
 
@@ -111,7 +111,7 @@ mod model {
         }
     }
 
-    /// Waits for the core as `block_on` does; hangs if nobody tells of it.
+    /// Waits for the core as `block_on` does; hangs if no thread notifies it.
     fn take(slot: &CoreSlot<()>) {
         let parker = Arc::new(Parker::new());
         let wait = slot.wait(parker.clone());
@@ -120,7 +120,7 @@ mod model {
                 drop(wait);
                 return slot.put_back(());
             }
-            if !wait.is_free_or_enqueue() {
+            if !wait.enqueue_unless_free() {
                 parker.park();
             }
         }
@@ -162,7 +162,7 @@ mod model {
                 thread::spawn(move || {
                     // Its future ends, or panics, while it is in the queue.
                     let wait = other.wait(Arc::new(Parker::new()));
-                    let _ = wait.is_free_or_enqueue();
+                    let _ = wait.enqueue_unless_free();
                 }),
             ]
         });

@@ -1,9 +1,9 @@
-//! A worker whose thread is in a blocking section, and who may take it over:
-//! what Go does with the P of a thread in a system call.
+//! Handing a worker to another thread while its own is in a blocking section, as Go
+//! hands off the P of a thread in a system call.
 //!
-//! The thread leaves its worker in this slot. If it comes back soon it takes
-//! the worker back, which costs next to nothing. Otherwise a relief thread
-//! claims the worker and goes on with it.
+//! The thread leaves its worker in this slot. If the section is short the thread takes
+//! the worker back, which costs next to nothing. Otherwise a relief thread claims
+//! the worker and runs it.
 //!
 //! ```text
 //!             leave                       take_back
@@ -16,9 +16,10 @@
 //! H1. Every blocking section has an epoch of its own, by which the worker is
 //!     taken back or claimed. A relief thread that comes late, for a section
 //!     that has ended, finds another epoch or none.
-//! H2. Whoever ends the state `left` owns the worker.
-//! H3. A thread whose worker was claimed goes on only after the claim is settled:
-//!     by then it is counted on its own, and must not leave before that.
+//! H2. The thread that ends the state `left` owns the worker.
+//! H3. A thread whose worker was claimed continues only after the claim is settled:
+//!     the claim counts that thread apart from its worker (`shutdown.rs`), and it must
+//!     not leave before it is counted.
 
 use std::ptr::null_mut;
 
@@ -31,10 +32,10 @@ use blitzen_util::shim::thread;
 pub(crate) struct Epoch(u64);
 
 impl Epoch {
-    /// Before the first.
+    /// The epoch before the first section.
     pub(crate) const NONE: Self = Self(OWNED);
 
-    /// The one after this.
+    /// Returns the epoch of the next section.
     pub(crate) fn next(self) -> Self {
         Self(self.0 + 2) // wraps after three hundred years of a section each nanosecond
     }
@@ -45,7 +46,7 @@ const OWNED: u64 = 0;
 /// Added to the epoch while a relief thread takes the worker.
 const CLAIMED: u64 = 1;
 
-/// Where a worker is left during a blocking section.
+/// The slot in which a thread leaves its worker during a blocking section.
 pub(crate) struct Handoff<T> {
     state: AtomicU64,
     left: AtomicPtr<T>,
@@ -62,8 +63,8 @@ impl<T> Handoff<T> {
     /// Leaves the worker here. Called by its owner, which keeps the pointer.
     pub(crate) fn leave(&self, worker: *mut T, epoch: Epoch) {
         self.left.store(worker, Relaxed);
-        // Release, met by the Acquire in `claim`: who takes the worker sees it
-        // as its thread left it.
+        // Release, met by the Acquire in `claim`: a thread that claims the worker sees
+        // it as its thread left it.
         self.state.store(epoch.0, Release);
     }
 
@@ -73,10 +74,10 @@ impl<T> Handoff<T> {
         (state != OWNED && state & CLAIMED == 0).then_some(Epoch(state))
     }
 
-    /// Takes the worker back; false if somebody else has it by now.
+    /// Takes the worker back; returns false if a relief thread has claimed it.
     #[must_use]
     pub(crate) fn take_back(&self, epoch: Epoch) -> bool {
-        // Relaxed: nobody has touched what this thread left.
+        // Relaxed: no other thread has accessed the worker since this one left it.
         if self
             .state
             .compare_exchange(epoch.0, OWNED, Relaxed, Relaxed)
@@ -91,8 +92,8 @@ impl<T> Handoff<T> {
         false
     }
 
-    /// Takes the worker of a thread that is in the section `epoch`; `settle`
-    /// does what has to be done before that thread may go on.
+    /// Takes the worker of a thread that is in the section `epoch`. Calls `settle`
+    /// before that thread may continue (H3).
     pub(crate) fn claim(&self, epoch: Epoch, settle: impl FnOnce()) -> Option<*mut T> {
         // Acquire, met by the Release in `leave`.
         self.state
@@ -125,7 +126,7 @@ mod tests {
         assert!(handoff.claim(first, || unreachable!()).is_none());
         assert_eq!(handoff.claim(second, || ()), Some(worker));
         assert!(!handoff.take_back(second));
-        // The thread that has it now leaves it in its turn.
+        // The thread that has the worker now leaves it too.
         handoff.leave(worker, second.next());
         assert!(!handoff.take_back(second));
         assert!(handoff.take_back(second.next()));

@@ -1,5 +1,5 @@
-//! A reference count inside the object that it keeps alive, beside the object's own:
-//! an object can have many of them, so that threads need not share one.
+//! A reference count inside the object that it keeps alive, in addition to that of its
+//! `Arc`. An object can have many of them, so that threads need not share one.
 //!
 //! O1. While the count is not zero it holds one strong reference to the owner, of
 //!     which it is a part.
@@ -14,8 +14,8 @@ use blitzen_util::shim::cell::UnsafeCell;
 /// The count, and the strong reference of O1.
 pub(crate) struct OwnerCount<T> {
     count: AtomicUsize,
-    /// Written before the owner is shared, and taken by whoever lowers the count to
-    /// zero.
+    /// Written before the owner is shared, and taken by the thread that lowers the
+    /// count to zero.
     owner: UnsafeCell<Option<Arc<T>>>,
 }
 
@@ -26,7 +26,7 @@ unsafe impl<T: Send + Sync> Send for OwnerCount<T> {}
 unsafe impl<T: Send + Sync> Sync for OwnerCount<T> {}
 
 impl<T> OwnerCount<T> {
-    /// A count of one, for an owner that is still to be made.
+    /// Creates a count of one, whose owner is still to be set.
     pub(crate) fn new() -> Self {
         Self {
             count: AtomicUsize::new(1),
@@ -37,10 +37,10 @@ impl<T> OwnerCount<T> {
     /// Sets the owner, which this count is a part of.
     ///
     /// # Safety
-    /// Called once, before the count is used by anybody.
+    /// Called once, before any thread uses the count.
     pub(crate) unsafe fn set_owner(&self, owner: Arc<T>) {
         self.owner
-            // SAFETY: nobody else looks yet, by the caller's word.
+            // SAFETY: no other thread uses it yet, by the caller's word.
             .with_mut(|slot| unsafe { *slot = Some(owner) });
     }
 
@@ -69,7 +69,7 @@ impl<T> OwnerCount<T> {
     pub(crate) unsafe fn owner(&self) -> &Arc<T> {
         self.owner.with(|slot| {
             // SAFETY: written before any reference was given, and taken after the
-            // last is gone.
+            // last was released.
             match unsafe { &*slot } {
                 Some(owner) => owner,
                 None => unreachable!("O1"),
@@ -77,17 +77,17 @@ impl<T> OwnerCount<T> {
         })
     }
 
-    /// Gives up a reference. With the last one goes the owner's, and so perhaps the
-    /// count itself.
+    /// Gives up a reference. The last one drops the reference to the owner, which may
+    /// free the owner and this count with it.
     ///
     /// # Safety
     /// The caller has a reference that is counted here, and does not use it again.
     #[inline]
     pub(crate) unsafe fn release(&self) {
-        // AcqRel, met by itself: who drops the owner sees all that others did with
-        // it.
+        // AcqRel, met by itself: the thread that drops the owner sees all that others
+        // did with it.
         if self.count.fetch_sub(1, AcqRel) == 1 {
-            // SAFETY: O2: nobody looks any more.
+            // SAFETY: O2: no other thread uses it any more.
             let owner = self.owner.with_mut(|slot| unsafe { (*slot).take() });
             drop(owner);
         }

@@ -1,22 +1,23 @@
 //! Whether everything in a runtime waits: only then does a paused clock advance by
 //! itself, to the next timer.
 //!
-//! Those who can do something are the workers, the threads that block on the
-//! runtime, and blocking work. The last of them to become idle finds all others
-//! idle, and advances the clock.
+//! The *participants* are the workers, the threads that block on the runtime, and
+//! blocking work. The last participant to become idle finds all others idle, and
+//! advances the clock.
 //!
-//! L1. One is idle while its `idle_at` equals its `changes`. Whoever wakes it adds
-//!     to `changes` first, and so does it itself when it goes on: as long as neither
-//!     changes it has been idle all the time. One that has been woken since it went on
-//!     is not idle, although it is about to sleep: it wakes again at once.
-//! L2. Who wakes another does so before it becomes idle itself; blocking work counts
-//!     from before it is queued until after it has woken its waiter. Threads that
-//!     the runtime does not know may do something at any moment.
-//! L3. Who becomes idle, or ends blocking work, says so, passes a fence, and then
-//!     judges. One fence is last: that one sees everybody idle.
-//! L4. All are idle if each is at one look, and none has changed at the next:
-//!     between the two, all were idle at once. What was woken before the first look
-//!     is seen by the second, by L2.
+//! L1. A participant is idle while its `idle_at` equals its `changes`. A thread that
+//!     wakes it adds to `changes` first, and it does so itself when it resumes: while
+//!     neither number changes, it has been idle all the time. If it was woken after it
+//!     resumed, it is not idle, although it is about to sleep: it wakes at once.
+//! L2. A participant wakes others only before it becomes idle itself; blocking work
+//!     counts from before it is queued until after it has woken its waiter. Threads
+//!     outside the runtime are not counted, and may wake a participant at any time.
+//! L3. A participant that becomes idle, or a thread that ends blocking work, stores
+//!     that, passes a fence, and then checks the others. One of the fences is the
+//!     last: its thread sees all others idle.
+//! L4. The marks of all participants are read twice. If all are idle the first time,
+//!     and none has changed the second time, all were idle at once in between. A wake
+//!     before the first reading is seen by the second, by L2.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -25,11 +26,11 @@ use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicU64, AtomicUsize, fence};
 
-/// Whether one of those who can do something is idle.
+/// Whether a participant is idle.
 pub struct Activity {
     changes: AtomicU64,
     idle_at: AtomicU64,
-    /// The `changes` with which it last went on. Its own.
+    /// The `changes` when it last resumed. Only the participant uses this.
     active_at: AtomicU64,
 }
 
@@ -54,7 +55,7 @@ impl Activity {
         }
     }
 
-    /// Another thread wakes it.
+    /// Notes that another thread wakes the participant.
     #[inline]
     pub fn wake(&self) {
         // Release, met by the Acquire in `idle_mark`: what is to be done is
@@ -62,7 +63,8 @@ impl Activity {
         self.changes.fetch_add(1, Release);
     }
 
-    /// It goes on. Also called for it by whoever makes it go on.
+    /// Notes that the participant resumes. The thread that gives a worker a thread may
+    /// call this for it.
     pub fn set_active(&self) {
         // Acquire, met by the Release in `wake`: it sees what it was woken for, since
         // it will not be woken for that again.
@@ -70,8 +72,8 @@ impl Activity {
         self.active_at.store(before + 1, Relaxed);
     }
 
-    /// It is about to sleep. Returns false if it has been woken since it went on, and
-    /// so is not idle.
+    /// Marks the participant as idle, before it sleeps. Returns false, and does not
+    /// mark it, if it was woken since it resumed.
     pub fn set_idle(&self) -> bool {
         let changes = self.changes.load(Relaxed);
         if changes != self.active_at.load(Relaxed) {
@@ -83,15 +85,15 @@ impl Activity {
         true
     }
 
-    /// No thread runs it any more: it is idle, whatever it has been woken for.
+    /// Marks a participant that no thread runs any more as idle, even if it was woken.
     pub fn set_undriven(&self) {
         // Release, met by the Acquire in `idle_mark`: L2.
         self.idle_at.store(self.changes.load(Relaxed), Release);
         fence(SeqCst); // L3
     }
 
-    /// The same number as before if it has been idle all the time; `None` if it is
-    /// not idle.
+    /// Returns a number that stays the same while the participant is idle; `None` if
+    /// it is not idle.
     fn idle_mark(&self) -> Option<u64> {
         // Acquire, met by the Releases of `wake` and `set_idle`.
         let idle_at = self.idle_at.load(Acquire);
@@ -107,23 +109,23 @@ impl Default for Activity {
 
 /// A thread that blocks on a runtime without being its worker.
 pub trait BlockedThread: Send + Sync {
-    /// Whether it is idle.
+    /// Returns whether the thread is idle.
     fn activity(&self) -> &Activity;
 }
 
-/// Everybody in a runtime but its workers.
+/// The participants of a runtime except its workers.
 #[derive(Default)]
 pub struct Quiescence {
     blocked: Mutex<Vec<Arc<dyn BlockedThread>>>,
     /// Blocking work that is queued or runs.
     blocking_work: AtomicUsize,
-    /// Held by whoever judges.
-    judging: Mutex<()>,
+    /// Held by the thread that checks whether all are idle.
+    check: Mutex<()>,
 }
 
 /// The runtime that may be quiescent.
 pub trait PausedWorld {
-    /// Who can do something, besides the workers.
+    /// Returns the participants except the workers.
     fn quiescence(&self) -> &Quiescence;
 
     /// Calls `visit` for every worker.
@@ -132,7 +134,7 @@ pub trait PausedWorld {
     /// Whether the clock is paused.
     fn is_paused(&self) -> bool;
 
-    /// Whether the system is at work for somebody.
+    /// Whether the kernel works on operations of the runtime.
     fn has_operations(&self) -> bool;
 
     /// Fires whatever is due; returns whether there was anything.
@@ -165,11 +167,11 @@ impl Quiescence {
 
     /// Counts blocking work that is about to be queued.
     pub fn begin_blocking(&self) {
-        // Relaxed: whoever does so becomes idle later, and that is a Release.
+        // Relaxed: the caller becomes idle later, which is a Release.
         self.blocking_work.fetch_add(1, Relaxed);
     }
 
-    /// The marks of all; `None` if one is not idle.
+    /// Returns the marks of all participants; `None` if one is not idle.
     fn idle_marks(&self, world: &dyn PausedWorld) -> Option<Vec<u64>> {
         let mut marks = Some(Vec::new());
         let mut add = |activity: &Activity| match (activity.idle_mark(), &mut marks) {
@@ -184,7 +186,7 @@ impl Quiescence {
     }
 }
 
-/// A thread that is counted.
+/// The guard of [`Quiescence::count_thread`].
 #[must_use]
 pub struct CountedThread<'a> {
     quiescence: &'a Quiescence,
@@ -199,21 +201,22 @@ impl Drop for CountedThread<'_> {
     }
 }
 
-/// Blocking work has ended, and whoever waited for it is woken.
+/// Uncounts blocking work that has ended and woken its waiter; advances the clock if
+/// all are idle now.
 pub fn end_blocking(world: &dyn PausedWorld) {
-    // Release, met by the Acquire in `advance_if_quiescent`: L2. Acquire to keep
-    // the chain.
+    // Release, met by the Acquire in `advance_if_quiescent`: L2. Acquire, met by the
+    // Release of earlier calls: the one that reads the last value sees all of them.
     world.quiescence().blocking_work.fetch_sub(1, AcqRel);
     fence(SeqCst); // L3
     while world.is_paused() && advance_if_quiescent(world, None) {}
 }
 
-/// If all are idle, advances the clock to the next timer and fires what is due;
-/// returns whether it did. Called by one that has become idle, and is active again
-/// if the answer is true; or by a thread that is none of them.
+/// If all participants are idle, advances the clock to the next timer and fires what
+/// is due; returns whether it did. Called by a participant that has become idle, which
+/// is active again if this returns true; or, without `caller`, by any other thread.
 pub fn advance_if_quiescent(world: &dyn PausedWorld, caller: Option<&Activity>) -> bool {
     let quiescence = world.quiescence();
-    let judging = quiescence.judging.lock();
+    let check = quiescence.check.lock();
     let before = quiescence.idle_marks(world);
     // Acquire, met by the Release in `end_blocking`.
     let is_blocking = quiescence.blocking_work.load(Acquire) > 0;
@@ -222,7 +225,7 @@ pub fn advance_if_quiescent(world: &dyn PausedWorld, caller: Option<&Activity>) 
     }
     let found = world.serve_all();
     if !found {
-        // L4. Sockets that were ready have woken somebody, or `found` is true.
+        // L4. Sockets that were ready have woken a participant, or `found` is true.
         let next_ns = world
             .next_timer_ns()
             .filter(|_| quiescence.idle_marks(world) == before);
@@ -231,19 +234,19 @@ pub fn advance_if_quiescent(world: &dyn PausedWorld, caller: Option<&Activity>) 
         };
         world.advance_to(next_ns);
     }
-    // Nobody else finds all idle until the timers have fired.
+    // No other thread finds all idle until the timers have fired.
     match caller {
         Some(activity) => activity.set_active(),
         None => quiescence.begin_blocking(),
     }
-    drop(judging); // wakers are foreign code
+    drop(check); // wakers are foreign code
     let _end = caller.is_none().then(|| EndOnDrop(quiescence));
     world.fire_timers();
     true
 }
 
-/// Ends what `begin_blocking` began, also if a waker panics; whoever called looks
-/// again whether all are idle.
+/// Ends what `begin_blocking` began, also if a waker panics. The caller of
+/// `advance_if_quiescent` checks again whether all are idle.
 struct EndOnDrop<'a>(&'a Quiescence);
 
 impl Drop for EndOnDrop<'_> {

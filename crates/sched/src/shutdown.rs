@@ -1,11 +1,11 @@
-//! The end of a scheduler.
+//! The shutdown of a scheduler.
 //!
 //! X1. The injection queue and the lists of live tasks close: what was queued is
 //!     cancelled, what is woken from now on is forgotten, what is spawned refused.
 //! X2. Each worker, when it notices, cancels what is in its own queue and every
 //!     task that waits to be woken, and leaves.
-//! X3. The last one to leave finds nobody running and every queue empty, so that no
-//!     runnable is left: it cancels whatever is still alive.
+//! X3. When the last one leaves, no task runs and every queue is empty, so that no
+//!     runnable is left: it cancels every task that is still alive.
 //!
 //! A worker that is stuck in a poll delays only the tasks in its own queue, and
 //! those woken after X1. With a deadline, the caller does not wait for it, and X3
@@ -19,10 +19,11 @@ use blitzen_util::shim::{Condvar, Mutex};
 
 use crate::scheduler::Scheduler;
 
-/// Who has not left yet.
+/// How many threads have not left yet.
 pub(crate) struct Presence {
     closed: AtomicBool,
-    /// Workers and threads that lost theirs, and whoever starts or closes them.
+    /// Workers, threads whose worker was handed off, and one for the thread that closes
+    /// the scheduler.
     count: AtomicUsize,
     stopped: Mutex<bool>,
     on_stopped: Condvar,
@@ -65,7 +66,7 @@ impl Scheduler {
     /// Starts the shutdown; [`wait_stopped`](Self::wait_stopped) waits for its end.
     /// Futures are dropped here and on the workers.
     pub fn close(&self) {
-        let guard = self.start.lock(); // whoever starts workers does so before
+        let guard = self.start.lock(); // workers start before this, or never
         // Release, met by the Acquire in `is_closed`.
         if self.presence.closed.swap(true, AcqRel) {
             return;
@@ -89,14 +90,14 @@ impl Scheduler {
         self.presence.join();
     }
 
-    /// A worker, or the thread that closed the scheduler, leaves. The last one
-    /// cancels whatever is still alive (X3).
+    /// Uncounts a worker, or the thread that closed the scheduler. The last one
+    /// cancels every task that is still alive (X3).
     pub(crate) fn leave(&self) {
         if !self.presence.leave() {
             return;
         }
         for task_shard in &self.task_shards {
-            // SAFETY: queues are closed or empty and nobody runs a task (X3).
+            // SAFETY: queues are closed or empty and no thread runs a task (X3).
             // Futures that are not `Send` belong to a current-thread scheduler,
             // which their own thread closes, and leaves last.
             unsafe { task_shard.owned.cancel_all() };

@@ -106,7 +106,7 @@ fn wait_for_core<F: Future>(
         {
             return Some(output);
         }
-        if wait.is_free_or_enqueue() {
+        if wait.enqueue_unless_free() {
             return None;
         }
         thread.parker.park(&thread.world);

@@ -1,18 +1,18 @@
-//! One worker's view of its sockets: waits for events, tells the sources, wakes
-//! whoever waits for them.
+//! The poller of one worker: takes events from the kernel, posts them to the sources,
+//! wakes the tasks that wait for them.
 //!
 //! ```text
 //!   kernel ──► turn ──► slot.word ──► wakers, gathered ──► fired
 //!              └──────── the turn's lock ────────┘
 //! ```
 //!
-//! A source has a home poller; the task that uses it may run anywhere. The
-//! poller's owner turns it; if the owner is stuck, anybody may with
-//! [`try_turn`](Poller::try_turn). Events are level facts by the time they are
-//! in a slot's word, so it does not matter who carries them there.
+//! A source belongs to one poller; the task that uses it may run anywhere. The
+//! poller's owner turns it; if the owner is stuck, any thread may with
+//! [`try_turn`](Poller::try_turn). Posting an event only sets bits in a slot's word, so
+//! it does not matter which thread does it.
 //!
-//! P1. Whoever asks the kernel for events holds the turn's lock. A thread that does
-//!     so for the owner, and finds the waker's event, wakes again (`park.rs`, B3).
+//! P1. A thread that asks the kernel for events holds the turn's lock. If it does so
+//!     for the owner, and finds the waker's event, it wakes again (`park.rs`, B3).
 //! P2. Wakers are fired after the lock: they run foreign code, which may drop
 //!     sources, register new ones, or turn this poller.
 //! P3. A turn takes in a bounded number of events. What is left stays in the
@@ -47,11 +47,10 @@ pub(crate) const BUSY_EVENTS: usize = 128;
 
 /// Waits for events and hands them to the sources.
 ///
-/// One per worker, made when the worker's first source is registered; until
-/// then the worker sleeps elsewhere. Whoever makes one for a worker that may
-/// be asleep at that moment has to wake it, so that from then on it sleeps in
-/// here: an event reaches only those who wait in the kernel.
-/// [`Driver`](crate::Driver) sees to that.
+/// Each worker has one, created with the worker's first source. Before that the worker
+/// sleeps on a futex. A thread that creates a poller for a worker that may be asleep
+/// has to wake it, so that from then on it sleeps in the poller: otherwise events do
+/// not wake it. [`Driver`](crate::Driver) does that.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -86,7 +85,7 @@ struct Limits {
     busy: usize,
 }
 
-/// What the one who turns needs.
+/// The state of a turn, behind its lock.
 #[derive(Debug)]
 struct Turn {
     events: Events,
@@ -94,7 +93,7 @@ struct Turn {
     wakes: WakeList,
 }
 
-/// Written under the turn's lock, read by anybody.
+/// Written under the turn's lock, read without it.
 #[derive(Debug)]
 struct Counters {
     turns: AtomicU64,
@@ -103,7 +102,7 @@ struct Counters {
     served: AtomicU64,
 }
 
-/// How often what has happened in a [`Poller`].
+/// The counters of a [`Poller`].
 ///
 /// ```
 /// let poller = blitzen_driver::Poller::new(16)?;
@@ -118,14 +117,14 @@ pub struct PollerCounts {
     pub turns: u64,
     /// Events that reached a source.
     pub events: u64,
-    /// Events that reached nobody: the source was gone, or the waker was used for
-    /// an owner that had woken by itself.
+    /// Events without effect: the source had ended, or the waker was used for an owner
+    /// that had woken by itself.
     pub spurious: u64,
-    /// Turns made by somebody else than the owner that brought events.
+    /// Turns that brought events, made by another thread than the owner's.
     pub served: u64,
 }
 
-/// Who turns the poller.
+/// Which thread turns the poller.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TurnedBy {
     Owner,
@@ -338,7 +337,7 @@ impl Poller {
     }
 
     /// Turns the poller for an owner that is stuck, without waiting. Does
-    /// nothing if somebody turns it already.
+    /// nothing if another thread is turning it.
     ///
     /// ```
     /// let poller = blitzen_driver::Poller::new(16)?;
@@ -433,10 +432,10 @@ impl Poller {
         &self.park
     }
 
-    /// Wakes whoever waits for the selector, wherever that is.
+    /// Wakes the thread that waits for the selector, in the selector or in the ring.
     pub(crate) fn wake_selector(&self) {
         // The waker has one way to fail, a full counter, which mio empties.
-        // Should there be another, the sleeper would sleep on: say so loudly.
+        // Any other failure would leave the thread asleep: panic.
         self.waker.wake().expect("the poller's waker must work");
     }
 
@@ -500,7 +499,7 @@ impl Poller {
         let mut taken = std::mem::take(wakes);
         drop(turn);
         taken.wake_all();
-        // Its memory goes back, unless somebody turns by now.
+        // Gives the memory back, unless another thread is turning by now.
         if let Some(mut turn) = self.turn.try_lock() {
             turn.wakes = taken;
         }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A token that the kernel hands back is a slot's number and the generation
-//! of the source that was in it. However late an event comes, its slot is
-//! there, and the generation tells whether it is meant.
+//! of the source that was in it. However late an event comes, its slot still
+//! exists, and the generation shows whether the event is for the current source.
 //!
 //! N1. A slot is in the free list, or belongs to one registration.
 //! N2. After `shut` no slot leaves the free list.
@@ -108,7 +108,7 @@ impl SourceSlots {
         Ok((slot, SourceToken::new(number, generation)))
     }
 
-    /// Takes back a slot whose source is gone.
+    /// Frees the slot of a source that has ended.
     pub(super) fn close(&self, token: SourceToken) {
         let number = token.number();
         let slot = self.slot(number).expect("a token comes from `open`");
@@ -128,7 +128,7 @@ impl SourceSlots {
 
     /// Refuses new sources and shuts the present ones.
     pub(super) fn shut(&self, wakes: &mut WakeList) {
-        self.free.lock().shut = true; // N2: from here on the sweep misses nobody
+        self.free.lock().shut = true; // N2: so the loop below reaches every source
         for page in self.pages.iter().map_while(OnceLock::get) {
             page.iter().for_each(|slot| slot.shut(wakes));
         }

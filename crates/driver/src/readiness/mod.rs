@@ -1,11 +1,11 @@
-//! What is known of one source, and who waits to know more.
+//! The readiness of one source, and the tasks that wait for it.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `word` | the readiness, in one atomic word |
-//! | `waiter` | those who wait, and the future that does |
+//! | `waiter` | the tasks that wait, and the future in which they do |
 //! | `slot` | the two together: post, wait, clear, retire |
-//! | `unwatched` | a stream that is written to without being watched for it |
+//! | `unwatched` | a stream whose writability is not watched yet |
 
 mod slot;
 mod unwatched;

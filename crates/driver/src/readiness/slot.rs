@@ -1,4 +1,4 @@
-//! One source's readiness and waiters, in a place that outlives the source.
+//! One source's readiness and waiters, in memory that outlives the source.
 //!
 //! ```text
 //!   post:  change the word      lock   gather the waiters   unlock
@@ -10,8 +10,8 @@
 //!
 //! S1. Nothing foreign (a waker's clone, drop or wake) runs under the lock: it
 //!     could come back to this very slot.
-//! S2. A slot is retired by the owner of its source, when nobody borrows the
-//!     source any more; it then belongs to whoever keeps the free slots.
+//! S2. A slot is retired by the owner of its source, when nothing borrows the
+//!     source any more; it then belongs to the list of free slots.
 
 use std::task::{Context, Poll, Waker};
 
@@ -22,7 +22,7 @@ use super::word::{ReadinessWord, ReadyEvent};
 use crate::Ready;
 use crate::wake_list::WakeList;
 
-/// Which of the two one-waker places is meant.
+/// The direction of a wait. Each has room for one waker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Direction {
     Read,
@@ -39,7 +39,7 @@ impl Direction {
     }
 }
 
-/// A place for one source. On a line of its own: neighbours belong to other
+/// The memory of one source. On a cache line of its own: neighbours belong to other
 /// tasks.
 #[derive(Debug)]
 #[cfg_attr(not(blitzen_loom), repr(align(64)))]
@@ -67,21 +67,21 @@ impl SourceSlot {
         &self.waiters
     }
 
-    /// Starts a source off in a slot that is the caller's; its generation.
+    /// Begins a source in a free slot that the caller owns; returns its generation.
     pub(crate) fn open(&self, initially: Ready) -> u32 {
         self.word.open(initially).generation()
     }
 
-    /// Ends the source (S2). The wakers are the caller's to drop (S1).
+    /// Ends the source (S2). Returns the wakers, for the caller to drop (S1).
     #[must_use]
     pub(crate) fn retire(&self) -> Vec<Waker> {
         self.word.retire();
         // After the word: an event that gets the lock later sees that it is late.
-        self.waiters.lock().forget()
+        self.waiters.lock().remove_all()
     }
 
-    /// An event: adds to the readiness and gathers whom it concerns. False if
-    /// the event is for an earlier source.
+    /// Adds an event to the readiness, and gathers the wakers of those that wait for
+    /// it; returns false if the event is for an earlier source.
     pub(crate) fn post(
         &self,
         is_current: impl Fn(u32) -> bool,
@@ -101,28 +101,29 @@ impl SourceSlot {
         true
     }
 
-    /// Ends all waits, present and future, with the news that the driver is gone.
+    /// Ends all waits, present and future, because the driver shuts down.
     pub(crate) fn shut(&self, wakes: &mut WakeList) {
         let shut = self.word.shut();
         self.waiters.lock().notify(Ready::ALL, shut, wakes);
     }
 
-    /// What is known now.
+    /// Returns the current readiness.
     #[inline]
     pub(crate) fn now(&self, mask: Ready) -> ReadyEvent {
         self.word.load().event(mask)
     }
 
-    /// Takes back what `event` said, unless something has happened since.
+    /// Clears the readiness of `event`, unless another event has come since.
     #[inline]
     pub(crate) fn clear(&self, event: ReadyEvent) {
         self.word.clear(event);
     }
 
-    /// News for a direction, or a wake when there are some.
+    /// Returns the readiness for a direction; `Pending`, with a wake to come, if there
+    /// is none.
     #[inline]
     pub(crate) fn poll(&self, cx: &Context<'_>, direction: Direction) -> Poll<ReadyEvent> {
-        match self.word.load().news(direction.mask()) {
+        match self.word.load().wait_event(direction.mask()) {
             Some(event) => Poll::Ready(event),
             None => self.wait(cx, direction),
         }
@@ -131,7 +132,7 @@ impl SourceSlot {
     fn wait(&self, cx: &Context<'_>, direction: Direction) -> Poll<ReadyEvent> {
         let waker = cx.waker().clone(); // S1
         let mut waiters = self.waiters.lock();
-        if let Some(event) = self.word.load().news(direction.mask()) {
+        if let Some(event) = self.word.load().wait_event(direction.mask()) {
             drop(waiters);
             return Poll::Ready(event);
         }
@@ -431,7 +432,7 @@ mod model {
             });
             drop(socket.slot.retire());
             socket.slot.open(Ready::EMPTY);
-            // The later source waits, and is not told of the earlier one's event.
+            // The later source waits, and does not get the earlier one's event.
             let mut wait = pin!(Wait::new(&socket.slot, Interest::READABLE));
             let cx = &mut Context::from_waker(Waker::noop());
             assert!(wait.as_mut().poll(cx).is_pending());
@@ -479,7 +480,7 @@ mod model {
             drop(socket.slot.retire());
             drop(waker);
 
-            // Whoever waits for the next source in the same place is left alone.
+            // A task that waits for the next source in the same slot is not woken.
             socket.slot.open(Ready::EMPTY);
             let second = std::sync::Arc::new(Count::default());
             let waker = Waker::from(second.clone());
@@ -489,7 +490,7 @@ mod model {
             assert!(polled.is_pending());
             poller.join().unwrap();
             assert_eq!(second.0.load(std::sync::atomic::Ordering::Relaxed), 0);
-            // And nobody keeps the waker of the one that is gone.
+            // And the waker of the retired source has been dropped.
             assert_eq!(std::sync::Arc::strong_count(&first), 1);
         });
     }

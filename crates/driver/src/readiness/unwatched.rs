@@ -1,12 +1,13 @@
-//! A stream that is written to without being watched for it.
+//! A stream whose writability is not watched yet.
 //!
-//! A selector that is asked whether a new stream can be written to says so at
-//! once: an event for every connection, and mostly for nobody. So that is asked
-//! when a write has found no room, which most streams never see.
+//! A new stream can nearly always be written to. A selector that watches for it reports
+//! that at once: an event for every connection, which mostly no task waits for. So
+//! writability is watched only after a write has found no room, which most streams
+//! never see.
 //!
-//! U1. While the word says that the stream can be written to, nobody need watch
-//!     that. It is watched from before the word takes it back; and the selector,
-//!     asked so late, says at once what it would have said before.
+//! U1. While the word has `WRITABLE`, it need not be watched for. Watching begins
+//!     before the word loses it; if the stream is writable then, the selector reports
+//!     that at once, so that no event is lost.
 
 use std::io;
 
@@ -18,10 +19,10 @@ use super::word::ReadyEvent;
 use crate::Ready;
 use crate::wake_list::WakeList;
 
-/// No descriptor: what there is to watch is watched.
+/// No descriptor: writability is watched, or the source is not a stream.
 const NONE: i32 = -1;
 
-/// The descriptor of which nobody watches whether it can be written to, if any.
+/// The descriptor of a stream whose writability is not watched yet, if it is one.
 #[derive(Debug)]
 pub(crate) struct Unwatched(AtomicI32);
 
@@ -30,8 +31,9 @@ impl Unwatched {
         Self(AtomicI32::new(descriptor.unwrap_or(NONE)))
     }
 
-    /// Takes `event` back from the word of `slot`, and before that (U1) has `watch`
-    /// watch for writes, once. If that fails the word stays as it is.
+    /// Clears `event` from the word of `slot`. Before that, if `event` has writability
+    /// and it is not watched yet, calls `watch` (U1); if that fails, the word stays as
+    /// it is.
     #[inline]
     pub(crate) fn clear(
         &self,
@@ -40,29 +42,29 @@ impl Unwatched {
         watch: impl FnOnce(i32) -> io::Result<()>,
     ) -> io::Result<()> {
         if event.ready().is_writable() && self.0.load(Relaxed) != NONE {
-            self.settle_writes(slot, watch)?;
+            self.watch_once(slot, watch)?;
         }
         slot.clear(event);
         Ok(())
     }
 
     #[cold]
-    fn settle_writes(
+    fn watch_once(
         &self,
         slot: &SourceSlot,
         watch: impl FnOnce(i32) -> io::Result<()>,
     ) -> io::Result<()> {
-        // Relaxed: who finds it taken may clear and wait at once. The event that
-        // comes of the watching, if there is room, comes after this swap.
+        // Relaxed: a thread that finds `NONE` may clear and wait at once. If there is
+        // room, the event that `watch` causes comes after this swap.
         let descriptor = self.0.swap(NONE, Relaxed);
         if descriptor == NONE {
             return Ok(());
         }
         watch(descriptor).inspect_err(|_| {
-            // A swap: it comes after every one that found nothing. Relaxed: seen by
-            // who sees the post below.
+            // A swap: it comes after every swap that found `NONE`. Relaxed: a thread
+            // that sees the post below sees this.
             self.0.swap(descriptor, Relaxed);
-            // And who has cleared by now tries again: nobody watches for it.
+            // A task that has cleared in between must try again: nothing watches.
             let mut wakes = WakeList::default();
             slot.post(|_| true, Ready::WRITABLE, &mut wakes);
             wakes.wake_all();
@@ -109,7 +111,7 @@ mod model {
     struct Kernel {
         room: usize,
         is_watched: bool,
-        /// So often it refuses to watch.
+        /// How many times it refuses to watch.
         refusals: usize,
     }
 

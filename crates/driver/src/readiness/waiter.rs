@@ -1,19 +1,18 @@
-//! Those who wait for a source, and the future that does.
+//! The tasks that wait for a source, and the future in which they do.
 //!
 //! ```text
 //!            queue                    an event that matters
 //!   Idle ───────────► Queued(waker) ────────────────────────► Notified(event)
 //!    ▲                     │                                      │
 //!    └─────────────────────┴──────────────────────────────────────┘
-//!              the future is dropped, or has its answer
+//!              the future is dropped, or has returned the event
 //! ```
 //!
-//! Q1. A waiter's state is touched under the slot's lock, except while it is
-//!     `Idle`, when only its future knows of it.
+//! Q1. A waiter's state is accessed under the slot's lock, except while it is
+//!     `Idle`, when only its future has access to it.
 //! Q2. A waiter is in the list exactly while it is `Queued`.
-//! Q3. A waiter is told once and keeps what it was told: readiness that
-//!     somebody else clears before the waiter is polled does not send it back
-//!     to sleep.
+//! Q3. A waiter is notified once and keeps its event: if another task clears the
+//!     readiness before the waiter is polled, the wait still ends.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -66,13 +65,13 @@ impl Waiter {
     /// future (Q1).
     unsafe fn become_(&self, state: State) -> State {
         self.state.with_mut(|now| {
-            // SAFETY: nobody else touches the state, by the caller's word.
+            // SAFETY: nothing else accesses the state, by the caller's word.
             std::mem::replace(unsafe { &mut *now }, state)
         })
     }
 }
 
-/// Everybody who waits for one source; behind the slot's lock.
+/// All that wait for one source; behind the slot's lock.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     reader: Option<Waker>,
@@ -81,7 +80,7 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    /// The one waker of a direction; the last to come is the one that counts.
+    /// The waker of a direction; a new one replaces it.
     pub(super) fn of(&mut self, direction: Direction) -> &mut Option<Waker> {
         match direction {
             Direction::Read => &mut self.reader,
@@ -89,7 +88,8 @@ impl Waiters {
         }
     }
 
-    /// Gathers those to whom `ready` matters; `now` is the word it made.
+    /// Gathers the wakers of all that wait for `ready`; `now` is the word after the
+    /// event.
     pub(super) fn notify(&mut self, ready: Ready, now: Snapshot, wakes: &mut WakeList) {
         for direction in [Direction::Read, Direction::Write] {
             if !(ready & direction.mask()).is_empty()
@@ -117,10 +117,10 @@ impl Waiters {
         }
     }
 
-    /// Forgets everybody: the source is gone, and with it all who could wait
-    /// (a waiter still here is one whose future was leaked). The wakers are the
-    /// caller's to drop, after the lock.
-    pub(super) fn forget(&mut self) -> Vec<Waker> {
+    /// Removes all waiters of a source that has ended (one that is still here is of
+    /// a future that was leaked). Returns the wakers, for the caller to drop after
+    /// the lock.
+    pub(super) fn remove_all(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         wakers.extend(self.reader.take());
         wakers.extend(self.writer.take());
@@ -137,7 +137,7 @@ impl Waiters {
     }
 }
 
-/// Waits until a slot has news of an interest.
+/// Waits until a slot has readiness of an interest.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub(crate) struct Wait<'a> {
@@ -165,14 +165,14 @@ impl<'a> Wait<'a> {
     }
 
     fn start(&self, cx: &Context<'_>) -> Poll<ReadyEvent> {
-        if let Some(event) = self.slot.word().load().news(self.waiter.mask) {
+        if let Some(event) = self.slot.word().load().wait_event(self.waiter.mask) {
             return Poll::Ready(event);
         }
         let waker = cx.waker().clone(); // foreign code: before the lock
         let mut waiters = self.slot.waiters().lock();
-        // Again, under the lock: whoever posts after this look takes the lock
-        // after us, and finds the waiter.
-        if let Some(event) = self.slot.word().load().news(self.waiter.mask) {
+        // Again, under the lock: a thread that posts after this check takes the lock
+        // after this one, and finds the waiter.
+        if let Some(event) = self.slot.word().load().wait_event(self.waiter.mask) {
             drop(waiters);
             return Poll::Ready(event);
         }

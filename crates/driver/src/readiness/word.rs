@@ -6,9 +6,9 @@
 //! ```
 //!
 //! W1. Only `retire` changes the generation; an event that carries another one
-//!     changes nothing. So an event can name a source that is long gone.
+//!     changes nothing. So an event may arrive after its source has ended.
 //! W2. Every event moves the tick, and a clear acts only if the tick is the one
-//!     its reader saw. So a read that found nothing never erases news that came
+//!     its reader saw. So a read that found nothing never clears an event that came
 //!     after it.
 //! W3. Once `shut` is set, only `retire` changes the word.
 
@@ -102,7 +102,7 @@ impl Snapshot {
         SHUT.get(self.0) != 0
     }
 
-    /// What this says to somebody who asks for `mask`.
+    /// Returns the event of the readiness within `mask`, which may be empty.
     pub(crate) fn event(self, mask: Ready) -> ReadyEvent {
         ReadyEvent {
             ready: self.ready() & mask,
@@ -111,8 +111,9 @@ impl Snapshot {
         }
     }
 
-    /// [`event`](Self::event), if there is anything to say.
-    pub(crate) fn news(self, mask: Ready) -> Option<ReadyEvent> {
+    /// Returns [`event`](Self::event), if it ends a wait: if it is not empty, or the
+    /// driver has shut down.
+    pub(crate) fn wait_event(self, mask: Ready) -> Option<ReadyEvent> {
         let event = self.event(mask);
         (event.shut || !event.ready.is_empty()).then_some(event)
     }
@@ -252,7 +253,7 @@ mod tests {
         let new = word.open(Ready::EMPTY).generation();
         assert_ne!(old, new);
         assert!(word.post(|g| g == old, Ready::READABLE).is_none());
-        assert!(word.load().news(Ready::ALL).is_none());
+        assert!(word.load().wait_event(Ready::ALL).is_none());
     }
 
     #[test]

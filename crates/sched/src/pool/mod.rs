@@ -1,11 +1,12 @@
 //! The blocking pool: threads for work that blocks, started on demand, ended when
 //! idle.
 //!
-//! B1. A job in the queue has a thread coming for it: one that is on its way
-//!     (`coming`), or one at work, which looks into the queue before it parks.
-//! B2. A thread that was on its way and has taken its job sees to it that another
-//!     comes if there is more: so a burst of jobs costs its submitter one unpark,
-//!     and jobs that wait for each other still all get a thread.
+//! B1. For a job in the queue there is a thread that will take it: one that was
+//!     unparked or started for it (`coming`), or one that runs a job, and looks into
+//!     the queue before it parks.
+//! B2. A thread that was `coming` and has taken its job summons another if there are
+//!     more: so a burst of jobs costs its submitter one unpark, and jobs that wait for
+//!     each other still all get a thread.
 //!
 //! ```text
 //!   submit      queue the job        fence   load coming
@@ -14,15 +15,16 @@
 //! ```
 //!
 //! One fence is first. If `submit`'s, the thread that arrives or becomes idle sees
-//! the job; otherwise `submit` sees nobody coming, and summons a thread.
+//! the job; otherwise `submit` sees no thread coming, and summons (unparks or starts)
+//! one.
 //!
 //! An idle thread sleeps without a timeout: to wake one whose sleep has a timeout
 //! takes the kernel several times as long, since it has a timer to cancel first. The
-//! *reaper* keeps the time for all of them, on a thread of its own.
+//! *reaper* measures the keep-alive of all of them, on a thread of its own.
 //!
 //! B3. While a thread is idle without a timeout the reaper runs, and looks again
 //!     before any of them has been idle for longer than the keep-alive. A thread that
-//!     becomes idle starts it; it ends when it finds nobody idle.
+//!     becomes idle starts it; it ends when it finds no thread idle.
 
 mod idle;
 mod queue;
@@ -64,11 +66,11 @@ pub trait SpawnThread: Send + Sync + 'static {
     /// through what this returns.
     fn spawn_thread(&self, pool: Arc<Pool>, thread: PoolThread) -> io::Result<ThreadJoiner>;
 
-    /// Starts a thread that calls [`Pool::run_reaper`]. Without one, the threads of
-    /// the pool keep the time themselves.
+    /// Starts a thread that calls [`Pool::run_reaper`]. Without one, idle threads of
+    /// the pool sleep with a timeout.
     fn spawn_reaper(&self, pool: Arc<Pool>) -> io::Result<ThreadJoiner>;
 
-    /// A job has run to its end, and whoever waits for it is woken.
+    /// Called when a job has run to its end, and has woken its waiter.
     fn job_ended(&self) {}
 }
 
@@ -102,15 +104,16 @@ pub struct Pool {
     max_threads: usize,
     keep_alive: Duration,
     queue: JobQueue,
-    /// A thread has been unparked or started, and has not taken a job yet.
+    /// Whether a thread has been unparked or started, and has not taken a job yet.
     coming: Padded<AtomicBool>,
-    /// For idle threads: one of them may spin before it sleeps. And which did so
-    /// last: of the idle threads the quickest to wake.
+    /// For idle threads: one of them may spin before it sleeps.
     spin: SpinPermit,
+    /// The thread that was the last to spin: it may still do so, and is then the
+    /// quickest to wake.
     last_spinning: AtomicUsize,
     control: Mutex<Control>,
     on_no_threads: Condvar,
-    /// The pool has closed: for the reaper.
+    /// Notified when the pool closes, for the reaper.
     on_closed: Condvar,
     /// Copies of what `control` knows, to be read without its lock.
     threads: AtomicUsize,
@@ -122,18 +125,18 @@ struct Control {
     last_number: usize,
     idle: IdleList,
     joiners: HashMap<usize, ThreadJoiner>,
-    /// Of the reaper, while there is one.
+    /// Joins the reaper, while there is one.
     reaper: Option<ThreadJoiner>,
-    /// Of a thread that ended: the next one to end joins it.
+    /// Joins a thread that has ended: the next thread to end calls it.
     ended: Option<ThreadJoiner>,
     closed: bool,
 }
 
 /// What a thread does after it was idle.
 enum AfterIdle {
-    /// It was summoned: it is the one that is coming.
+    /// It was summoned: it is the thread that is `coming`.
     Arrive,
-    /// There was work although nobody summoned it.
+    /// There was work, although it was not summoned.
     Work,
     End,
 }
@@ -240,10 +243,11 @@ impl Pool {
         self.count_threads(&mut control, -1);
         self.coming.store(false, Relaxed);
         if control.threads > 0 {
-            return Ok(()); // B1: those at work come to it
+            return Ok(()); // B1: the threads that run jobs look into the queue
         }
         drop(control);
-        // No thread ever will: whoever waits learns it by the cancellation.
+        // No thread will ever run them: dropping the jobs cancels them, which wakes
+        // their waiters.
         drop(self.queue.drain(|_| true));
         Err(error)
     }
@@ -282,8 +286,8 @@ impl Pool {
     }
 
     fn run(&self, job: Job) {
-        // Whoever waits for the job has a waker, which is foreign code: one that
-        // panics does not end the thread.
+        // The waker of the job's waiter is foreign code: one that panics does not end
+        // the thread.
         quietly(|| drop(job.task.run()));
         quietly(|| self.source.job_ended());
     }
@@ -335,8 +339,8 @@ impl Pool {
         AfterIdle::Arrive
     }
 
-    /// A thread that nobody has summoned ends, unless there is work: whoever has
-    /// queued it may have found no thread to come for it but this one.
+    /// Ends a thread that was not summoned, unless there is work: the submitter may
+    /// have relied on this thread.
     fn end_or_work(&self, control: MutexGuard<'_, Control>, thread: &PoolThread) -> AfterIdle {
         match self.queued() {
             0 => self.end(control, thread),
@@ -347,7 +351,7 @@ impl Pool {
     fn end(&self, mut control: MutexGuard<'_, Control>, thread: &PoolThread) -> AfterIdle {
         self.count_threads(&mut control, -1);
         let previous = match control.closed {
-            true => None, // whoever closes the pool joins everybody
+            true => None, // the thread that closes the pool joins all
             false => {
                 let own = control.joiners.remove(&thread.0);
                 std::mem::replace(&mut control.ended, own)
