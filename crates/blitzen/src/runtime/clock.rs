@@ -1,5 +1,4 @@
-//! What time it is in a runtime: the system's, or a time that stands still
-//! until somebody moves it.
+//! The clock of a runtime: the system's, or one that a test has paused.
 //!
 //! ```text
 //!            pause                  resume
@@ -8,9 +7,9 @@
 //!              advance└────┴───────────────────────┘
 //! ```
 //!
-//! A clock that was never stopped is the system's, and costs what that costs.
-//! All clocks count from one origin, so that a moment is the same number of
-//! nanoseconds everywhere.
+//! A clock that was never paused is the system's, and costs as much. All clocks count
+//! from one origin, so that an `Instant` is the same number of nanoseconds in every
+//! runtime.
 
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -21,16 +20,16 @@ use blitzen_util::shim::Mutex;
 
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Whether any clock of the process shows something else than the system's:
-/// until then nobody has to ask whose clock is meant.
-static ANY_BENT: AtomicBool = AtomicBool::new(false);
+/// Whether any clock of the process was ever paused. Before that all clocks are the
+/// system's, and no code has to find out which one to read.
+static EVER_PAUSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether somebody has stopped a clock, ever.
+/// Whether any clock of the process was ever paused.
 #[inline]
-pub(crate) fn any_bent() -> bool {
-    // Relaxed: who stopped it and asks for the time has done so in this order,
-    // and whoever else learns of it did so through something that orders both.
-    ANY_BENT.load(Relaxed)
+pub(crate) fn ever_paused() -> bool {
+    // Relaxed: the thread that paused a clock sees its own store. Another thread that
+    // depends on the pause has synchronized with that one.
+    EVER_PAUSED.load(Relaxed)
 }
 
 /// Nanoseconds between the origin and a moment: 0 for one before it, and
@@ -53,15 +52,15 @@ const FROZEN: u8 = 2;
 
 /// The clock of one runtime.
 pub(crate) struct Clock {
-    /// What `state` are, for those who need no more; written under its lock.
+    /// The kind of `state`, to be read without its lock; written under it.
     mode: AtomicU8,
     state: Mutex<ClockState>,
 }
 
 enum ClockState {
-    /// Where the system's are.
+    /// The system's clock.
     System,
-    /// At `shown` when the system's clock showed `since`, and as fast.
+    /// Showed `shown` when the system's clock showed `since`; runs as fast as that.
     Running {
         shown: Instant,
         since: Instant,
@@ -79,12 +78,12 @@ impl ClockState {
     }
 }
 
-/// Why a clock was not moved.
+/// Why a clock could not be paused, resumed or advanced.
 #[derive(Debug)]
 pub(crate) enum ClockError {
-    /// It stands still already.
+    /// It is paused already.
     Frozen,
-    /// It does not stand still.
+    /// It is not paused.
     NotFrozen,
 }
 
@@ -101,7 +100,7 @@ impl Clock {
         clock
     }
 
-    /// What time it is.
+    /// Returns the time that the clock shows.
     #[inline]
     pub(crate) fn now(&self) -> Instant {
         // Acquire, met by the Release in `set`.
@@ -116,7 +115,7 @@ impl Clock {
         to_ns(self.now())
     }
 
-    /// Whether it stands still.
+    /// Whether it is paused.
     #[inline]
     pub(crate) fn is_frozen(&self) -> bool {
         // Acquire, met by the Release in `set`.
@@ -130,12 +129,12 @@ impl Clock {
             ClockState::Frozen(_) => FROZEN,
         };
         *state = to;
-        ANY_BENT.store(true, Relaxed);
-        // Release, met by the Acquire of who reads it.
+        EVER_PAUSED.store(true, Relaxed);
+        // Release, met by the Acquire in `now` and `is_frozen`.
         self.mode.store(mode, Release);
     }
 
-    /// Stops it.
+    /// Pauses the clock.
     pub(crate) fn pause(&self) -> Result<(), ClockError> {
         let mut state = self.state.lock();
         if let ClockState::Frozen(_) = *state {
@@ -146,7 +145,7 @@ impl Clock {
         Ok(())
     }
 
-    /// Lets it go on from where it stands.
+    /// Lets the clock run again, from the time that it shows.
     pub(crate) fn resume(&self) -> Result<(), ClockError> {
         let mut state = self.state.lock();
         let ClockState::Frozen(shown) = *state else {

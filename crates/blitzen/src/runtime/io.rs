@@ -1,8 +1,8 @@
-//! How a runtime finds the place of a new source.
+//! Which driver of a runtime a new source is registered with.
 //!
-//! Each worker has a driver of its own. A source made on a worker lives with
-//! that worker's; one made elsewhere lives with any, each in its turn. Its task
-//! may run anywhere.
+//! Each worker has a driver of its own. A source created on a worker is registered with
+//! that worker's driver; one created elsewhere with those of all workers in rotation.
+//! Its task may run anywhere.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::inner::Inner;
 use super::worker_drivers::WorkerDrivers;
 use crate::net::SocketMode;
 
-/// What the builder was told about I/O.
+/// The builder's settings for I/O.
 pub(crate) struct IoOptions {
     pub(crate) enabled: bool,
     pub(crate) driver: DriverConfig,
@@ -46,12 +46,13 @@ pub(crate) fn socket_mode() -> SocketMode {
     current().world().socket_mode()
 }
 
-/// A home for something new of a runtime: with the worker that this is.
+/// Returns the drivers for a new source: those of the calling worker, or of any worker
+/// on another thread.
 pub(crate) fn drivers_for_new_source(inner: &Inner) -> &WorkerDrivers {
     match inner.scheduler().current_worker() {
         Some(worker) => inner.world().drivers(worker),
         None => {
-            // Somebody has to turn the drivers, and workers start lazily.
+            // A worker has to turn the drivers, and workers start lazily.
             inner.scheduler().ensure_started();
             inner.world().any_drivers()
         }
@@ -62,7 +63,8 @@ pub(crate) fn drivers_for_new_source(inner: &Inner) -> &WorkerDrivers {
 /// until tried.
 ///
 /// # Errors
-/// What the system says, or that the runtime is gone.
+/// Returns the error of the system's selector, such as `epoll_ctl(2)`, or an error if
+/// the runtime has been shut down.
 ///
 /// # Panics
 /// Outside a runtime, and in one without I/O.

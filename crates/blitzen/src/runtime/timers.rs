@@ -1,9 +1,9 @@
 //! The timers of a runtime: a shard for each worker.
 //!
-//! Shards are never freed. A runtime that ends gives its own back, and the next
-//! one takes them; so a sleep can borrow its shard for good, and neither making
-//! nor dropping one touches a count that others write. A sleep that outlives
-//! its runtime finds the shard closed, or let to another.
+//! Shards are never freed. A runtime that ends gives its shards back, and the next one
+//! takes them. So a sleep can hold a `&'static` shard, and neither creating nor dropping
+//! one writes a shared reference count. A sleep that outlives its runtime finds the
+//! shard closed, or in use by another runtime.
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
@@ -21,21 +21,21 @@ use super::handle::Handle;
 use super::world::RealWorld;
 
 /// The shortest sleep of a worker that has just woken for timers, unless the builder
-/// sets another. A wake-up costs some 20 µs of processor time: so
-/// however many timers there are, waking for them takes less than a tenth of a
-/// processor, and they are late by half of this on average.
+/// sets another. A wake-up costs some 20 µs of processor time. So waking for any number
+/// of timers takes less than a tenth of a processor, and they are late by half of this
+/// on average.
 const RESOLUTION: Duration = Duration::from_micros(250);
 
-/// Ticks in that time: how much more exact a timer is that comes alone.
+/// Ticks in that time: a timer that expires alone is late by at most about one tick.
 const TICKS_PER_RESOLUTION: u32 = 10;
 
-/// The shortest tick: no system wakes a thread more exactly.
+/// The shortest tick: no system wakes a thread more precisely.
 const SHORTEST_TICK: Duration = Duration::from_micros(1);
 
 /// Shards of runtimes that have ended.
 static FREE: Mutex<Vec<&'static TimerShard>> = Mutex::new(Vec::new());
 
-/// What the builder says about time.
+/// The builder's settings for time.
 pub(crate) struct TimeOptions {
     pub(crate) enabled: bool,
     pub(crate) start_paused: bool,
@@ -44,14 +44,14 @@ pub(crate) struct TimeOptions {
 
 /// The shards of one runtime.
 pub(crate) struct Timers {
-    /// Unlike that of any other runtime.
+    /// Different for every runtime.
     runtime_id: u64,
     shards: Box<[&'static TimerShard]>,
     migration: TimerMigration,
     resolution: Duration,
 }
 
-/// Who fires the timers that are due on a worker's shard.
+/// Which thread fires the timers that are due on a worker's shard.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FiredBy {
     /// The worker, between two tasks.
@@ -77,14 +77,14 @@ impl Timers {
         }
     }
 
-    /// Lets timers in. `bell` makes what wakes a worker for a timer that others
-    /// have armed.
-    pub(crate) fn open(&self, start: Instant, bell: impl Fn(usize) -> Waker) {
+    /// Opens the shards for timers. `worker_waker` creates the waker of a worker, for a
+    /// timer that another thread arms.
+    pub(crate) fn open(&self, start: Instant, worker_waker: impl Fn(usize) -> Waker) {
         let tick = (self.resolution / TICKS_PER_RESOLUTION).max(SHORTEST_TICK);
         let tick_ns = tick.as_nanos().try_into().unwrap_or(u64::MAX);
         let scale = TickScale::new(to_ns(start), tick_ns);
         for (worker, shard) in self.shards.iter().enumerate() {
-            shard.open(self.runtime_id, scale, bell(worker));
+            shard.open(self.runtime_id, scale, worker_waker(worker));
         }
     }
 
@@ -104,24 +104,24 @@ impl Timers {
         self.resolution
     }
 
-    /// A worker parks; returns when it has to wake for timers, if it does.
+    /// Notes that a worker parks; returns when it has to wake for timers, if it does.
     pub(crate) fn begin_park(&self, worker: usize) -> Option<u64> {
         self.shards[worker].begin_park();
         self.migration
             .begin_park(worker, |worker| self.shards[worker].next_ns())
     }
 
-    /// A worker is unparked.
+    /// Notes that a worker is unparked.
     pub(crate) fn end_park(&self, worker: usize) {
         self.migration.end_park(worker);
         self.shards[worker].end_park();
     }
 
-    /// Fires a worker's timers that are due, and those of sleepers if that is
-    /// up to it; tells whether there was one.
+    /// Fires a worker's timers that are due, and those of parked workers if it is their
+    /// migrator; returns whether there was one.
     #[inline]
     pub(crate) fn fire(&self, worker: usize, fired_by: FiredBy, clock: &Clock) -> bool {
-        // Who looks on behalf of a migrator that is stuck has all of its duties.
+        // A thread that fires on behalf of a stuck migrator has all of its duties.
         match self
             .migration
             .must_fire_for_parked(worker, fired_by == FiredBy::Unparked)
@@ -171,7 +171,7 @@ fn new_shard() -> &'static TimerShard {
     shard
 }
 
-/// Where a new timer belongs: to a runtime, and on a shard of it.
+/// The runtime and the shard that a new timer belongs to.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerPlace {
     pub(crate) shard: &'static TimerShard,
@@ -183,13 +183,13 @@ thread_local! {
     static HERE: Cell<Option<TimerPlace>> = const { Cell::new(None) };
 }
 
-/// The thread is in a runtime with timers, or in none; answers where it was.
+/// Sets the place for timers of the calling thread; returns the previous one.
 pub(crate) fn enter(place: Option<TimerPlace>) -> Option<TimerPlace> {
     HERE.replace(place)
 }
 
-/// Where timers of a thread that enters a runtime belong: on its own shard if it
-/// is a worker, and else on any.
+/// Returns the place for timers of a thread that enters a runtime: its own shard if it
+/// is a worker, otherwise any.
 pub(crate) fn place_in(handle: &Handle) -> Option<TimerPlace> {
     let world = handle.inner.world();
     let timers = world.timers()?;
@@ -197,12 +197,12 @@ pub(crate) fn place_in(handle: &Handle) -> Option<TimerPlace> {
     Some(timers.place(worker.unwrap_or_else(|| world.any_worker())))
 }
 
-/// The thread is about to be a worker.
+/// Sets the place for timers of a thread that begins to run a worker.
 pub(crate) fn enter_worker(world: &RealWorld, worker: usize) {
     HERE.set(world.timers().map(|timers| timers.place(worker)));
 }
 
-/// Where a timer belongs that is made here.
+/// Returns the place for a timer that the calling thread creates.
 ///
 /// # Panics
 /// Outside a runtime, and in one without timers.
@@ -227,8 +227,8 @@ fn nowhere() -> ! {
     }
 }
 
-/// Where a timer is best armed by the calling thread, if it is in the runtime
-/// that the timer belongs to.
+/// Returns the shard on which the calling thread should arm a timer, if it is in the
+/// runtime that the timer belongs to.
 #[inline]
 pub(crate) fn shard_here(runtime_id: u64) -> Option<&'static TimerShard> {
     let place = HERE.get().filter(|place| place.runtime_id == runtime_id)?;
@@ -245,10 +245,10 @@ pub(crate) fn is_worker_of(runtime_id: u64) -> bool {
     is_worker.unwrap_or(false)
 }
 
-/// What time it is in the runtime that a timer belongs to, as far as the
-/// calling thread can know.
+/// Returns the time of the runtime that a timer belongs to, if the calling thread is in
+/// it.
 #[cold]
-pub(crate) fn bent_now(runtime_id: u64) -> Option<Instant> {
+pub(crate) fn now_in_runtime(runtime_id: u64) -> Option<Instant> {
     let now = context::with_current(|handle| {
         let world = handle.inner.world();
         let is_own = world

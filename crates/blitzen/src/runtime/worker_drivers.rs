@@ -19,7 +19,7 @@ pub(crate) struct WorkerDrivers {
     driver: Driver,
     worker: usize,
     activity: Activity,
-    /// When the owner last woke for timers. Its own.
+    /// When the owner last woke for timers. Only the owner uses this.
     woken_ns: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ impl WorkerDrivers {
         }
     }
 
-    /// The worker's sockets and operations, and its sleeping place.
+    /// The worker's sockets and operations, in which it parks.
     pub(crate) fn driver(&self) -> &Driver {
         &self.driver
     }
@@ -56,7 +56,8 @@ impl WorkerDrivers {
         max_wait: Option<Duration>,
         end_spin: &dyn Fn() -> bool,
     ) {
-        // What has just been woken may be the owner's, which then must not sleep.
+        // Timers that have fired may have queued tasks for the owner, which then must
+        // not sleep.
         if self.fire_as(world, FiredBy::Running) || max_wait == Some(Duration::ZERO) {
             must(self.driver.turn(Some(Duration::ZERO)));
             return;
@@ -78,7 +79,7 @@ impl WorkerDrivers {
         }
     }
 
-    /// Waits, and not much longer than until the next timer.
+    /// Waits for events, for at most `max_wait` and about until the next timer.
     fn wait(
         &self,
         world: &RealWorld,
@@ -94,7 +95,7 @@ impl WorkerDrivers {
         must(self.driver.turn_until(limit, end_spin));
     }
 
-    /// The time until a timer: or longer, if the owner has just woken for others.
+    /// The time until a timer, or longer if the owner has just woken for other timers.
     fn until(&self, world: &RealWorld, wakes_ns: u64) -> Duration {
         let resolution = world.timers().map_or(Duration::ZERO, Timers::resolution);
         let resolution_ns = resolution.as_nanos().try_into().unwrap_or(u64::MAX);
@@ -103,7 +104,8 @@ impl WorkerDrivers {
         Duration::from_nanos(until_ns.saturating_sub(world.clock().now_ns()))
     }
 
-    /// Waits for anything but timers; if there is nothing, moves the clock.
+    /// Waits for anything but timers. If everything else is idle, advances the paused
+    /// clock instead.
     #[cold]
     fn wait_frozen(&self, world: &RealWorld, max_wait: Option<Duration>, is_idle: bool) {
         if !(is_idle && advance_if_quiescent(world, Some(&self.activity))) {
@@ -118,7 +120,7 @@ impl WorkerDrivers {
             .is_some_and(|timers| timers.fire(self.worker, fired_by, world.clock()))
     }
 
-    /// Fires what is due, for an owner that is stuck; tells whether there was
+    /// Fires what is due, for an owner that is stuck; returns whether there was
     /// anything.
     pub(crate) fn serve(&self, world: &RealWorld) -> bool {
         self.fire_as(world, FiredBy::Other) | (must(self.driver.serve()) > 0)
@@ -130,7 +132,7 @@ impl WorkerDrivers {
         self.driver.interrupt();
     }
 
-    /// The owner goes, and may not come back for long.
+    /// Called when the owner leaves its thread, and may not come back for a long time.
     pub(crate) fn leave(&self) {
         must(self.driver.leave().map(|()| 0));
     }

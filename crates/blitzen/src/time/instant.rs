@@ -44,14 +44,14 @@ impl Instant {
     /// ```
     #[inline]
     pub fn now() -> Self {
-        match clock::any_bent() {
+        match clock::ever_paused() {
             false => Self::from_std(std::time::Instant::now()),
-            true => Self::now_bent(),
+            true => Self::now_of_runtime(),
         }
     }
 
     #[cold]
-    fn now_bent() -> Self {
+    fn now_of_runtime() -> Self {
         let now = context::with_current(|handle| handle.inner.world().clock().now());
         Self::from_std(now.unwrap_or_else(|_| std::time::Instant::now()))
     }

@@ -217,9 +217,9 @@ impl Sleep {
 /// that would happen only when the worker next looks at its timers.
 #[inline]
 fn expire_if_due(timer: Pin<&mut Timer<&'static TimerShard>>, deadline: Instant) -> bool {
-    let now = match clock::any_bent() {
+    let now = match clock::ever_paused() {
         false => std::time::Instant::now(),
-        true => match timers::bent_now(timer.runtime_id()) {
+        true => match timers::now_in_runtime(timer.runtime_id()) {
             Some(now) => now,
             // This thread is not in the timer's runtime: a worker of that one
             // will fire it.
@@ -249,7 +249,7 @@ impl Future for Sleep {
                 TimerState::Armed => {} // it was just now
                 TimerState::Idle => {
                     let first_poll = std::mem::replace(this.first_poll, FirstPoll::ReadClock);
-                    if first_poll == FirstPoll::ReadClock || clock::any_bent() {
+                    if first_poll == FirstPoll::ReadClock || clock::ever_paused() {
                         if first_poll == FirstPoll::Yield {
                             context::defer(cx.waker());
                             return Poll::Pending;
