@@ -73,13 +73,13 @@ impl Heads {
 }
 
 /// The queue. The methods that only the owner may call say so.
-pub(crate) struct Ring {
+pub(crate) struct RunQueue {
     head: Padded<AtomicU64>,
     tail: Padded<AtomicU32>,
     slots: Box<[AtomicPtr<Header>]>,
 }
 
-impl Ring {
+impl RunQueue {
     /// An empty ring.
     pub(crate) fn new() -> Self {
         let slots = (0..CAPACITY).map(|_| AtomicPtr::new(null_mut()));
@@ -200,7 +200,7 @@ impl Ring {
 
     /// Moves half of the ready tasks into `into`, the caller's own ring with
     /// at least half its slots free, and returns one of them.
-    pub(crate) fn steal_into(&self, into: &Ring) -> Option<Stolen> {
+    pub(crate) fn steal_into(&self, into: &RunQueue) -> Option<Stolen> {
         let room = into.room();
         let mut word = self.head.load(Acquire);
         let (heads, count) = loop {
@@ -259,13 +259,13 @@ impl Ring {
     }
 }
 
-impl Default for Ring {
+impl Default for RunQueue {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Drop for Ring {
+impl Drop for RunQueue {
     fn drop(&mut self) {
         while let Some(task) = self.pop() {
             drop(task);
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn tasks_leave_in_the_order_they_came() {
         let tasks = Tasks::new();
-        let ring = Ring::new();
+        let ring = RunQueue::new();
         for _ in 0..CAPACITY {
             ring.push(tasks.next(), no_overflow);
         }
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn a_full_ring_gives_up_its_older_half_and_the_new_task() {
         let tasks = Tasks::new();
-        let ring = Ring::new();
+        let ring = RunQueue::new();
         for _ in 0..CAPACITY {
             ring.push(tasks.next(), no_overflow);
         }
@@ -331,7 +331,7 @@ mod tests {
     fn a_thief_takes_the_older_half_rounded_up() {
         for count in 1..=CAPACITY {
             let tasks = Tasks::new();
-            let (victim, thief) = (Ring::new(), Ring::new());
+            let (victim, thief) = (RunQueue::new(), RunQueue::new());
             for _ in 0..count {
                 victim.push(tasks.next(), no_overflow);
             }
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn positions_wrap_around() {
         let tasks = Tasks::new();
-        let ring = Ring::new();
+        let ring = RunQueue::new();
         let start = u32::MAX - 2;
         let heads = Heads {
             steal: start,
@@ -362,7 +362,7 @@ mod tests {
             ring.push(tasks.next(), no_overflow);
         }
         assert_eq!(ring.len(), 8);
-        let thief = Ring::new();
+        let thief = RunQueue::new();
         assert_eq!(ring.steal_into(&thief).unwrap().count, 4);
         let left = std::iter::from_fn(|| ring.pop()).count();
         assert_eq!(left, 4);
@@ -383,10 +383,10 @@ mod model {
         assert_eq!(seen, made);
     }
 
-    fn thief(victim: &Arc<Ring>) -> thread::JoinHandle<Vec<u64>> {
+    fn thief(victim: &Arc<RunQueue>) -> thread::JoinHandle<Vec<u64>> {
         let victim = victim.clone();
         thread::spawn(move || {
-            let own = Ring::new();
+            let own = RunQueue::new();
             let mut seen = Vec::new();
             if let Some(stolen) = victim.steal_into(&own) {
                 seen.push(id(&stolen.first));
@@ -404,7 +404,7 @@ mod model {
     fn a_thief_and_the_owner_share_every_task_out() {
         loom::model(|| {
             let tasks = Tasks::new();
-            let ring = Arc::new(Ring::new());
+            let ring = Arc::new(RunQueue::new());
             for _ in 0..3 {
                 ring.push(tasks.next(), |_| unreachable!());
             }
@@ -424,7 +424,7 @@ mod model {
     fn pushing_into_a_ring_while_a_thief_steals_overwrites_nothing() {
         loom::model(|| {
             let tasks = Tasks::new();
-            let ring = Arc::new(Ring::new());
+            let ring = Arc::new(RunQueue::new());
             for _ in 0..CAPACITY {
                 ring.push(tasks.next(), |_| unreachable!());
             }
@@ -452,9 +452,9 @@ mod model {
 
     /// Runs `owner` against `thieves` thieves, and checks that every task came out
     /// once.
-    fn check(thieves: usize, filled: u32, owner: impl Fn(&Ring, &Tasks, &mut Vec<u64>)) {
+    fn check(thieves: usize, filled: u32, owner: impl Fn(&RunQueue, &Tasks, &mut Vec<u64>)) {
         let tasks = Tasks::new();
-        let ring = Arc::new(Ring::new());
+        let ring = Arc::new(RunQueue::new());
         for _ in 0..filled {
             ring.push(tasks.next(), |_| unreachable!());
         }
@@ -476,7 +476,7 @@ mod model {
         task.forget();
     }
 
-    fn push(ring: &Ring, tasks: &Tasks, seen: &mut Vec<u64>) {
+    fn push(ring: &RunQueue, tasks: &Tasks, seen: &mut Vec<u64>) {
         ring.push(tasks.next(), |overflow| {
             for task in overflow.tasks {
                 note(task, seen);

@@ -21,7 +21,7 @@ use crate::idle::Idle;
 use crate::inject::Inject;
 use crate::lifo::Lifo;
 use crate::monitor::{Monitor, MonitorState, Progress};
-use crate::ring::Ring;
+use crate::ring::RunQueue;
 use crate::shutdown::Presence;
 use crate::task_shard::TaskShard;
 use crate::worker::{UNPARK_NS, Worker};
@@ -68,7 +68,7 @@ impl Config {
 
 /// The part of a worker that others see.
 pub(crate) struct WorkerShared {
-    pub(crate) ring: Ring,
+    pub(crate) ring: RunQueue,
     pub(crate) lifo: Lifo,
     /// Changes with every poll: a worker whose tick stands still is stuck in one.
     pub(crate) tick: AtomicU32,
@@ -130,7 +130,7 @@ impl Scheduler {
         let task_shards = (workers + inject.shards()) * SHARDS_PER_WORKER;
         let shared = |_| {
             Padded(WorkerShared {
-                ring: Ring::new(),
+                ring: RunQueue::new(),
                 lifo: Lifo::new(),
                 tick: AtomicU32::new(0),
                 counters: WorkerCounters::default(),

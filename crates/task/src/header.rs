@@ -9,7 +9,7 @@ use blitzen_util::shim::cell::UnsafeCell;
 use crate::id::Id;
 use crate::raw::{Runnable, Vtable};
 use crate::spawn_meta::SpawnMeta;
-use crate::state::State;
+use crate::state::TaskState;
 
 /// The scheduler of a task, as the task sees it. Each task owns one, so it is usually
 /// a counted pointer.
@@ -26,7 +26,7 @@ pub trait Schedule: Send + Sync + 'static {
 
 /// The first part of every task's memory, the same for all futures.
 pub struct Header {
-    pub(crate) state: State,
+    pub(crate) state: TaskState,
     pub(crate) vtable: &'static Vtable,
     /// The next task of the queue this one is in. Code that may access that queue
     /// may access this.

@@ -13,7 +13,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use crate::header::Header;
 use crate::raw::{self, Runnable};
-use crate::state::Shutdown;
+use crate::state::CloseOutcome;
 
 /// The runtime is shutting down, and takes no more tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl OwnedTasks {
             // takes it out.
             unsafe { tasks.list.push_back(task) };
             drop(tasks);
-            if close == Shutdown::Cancel {
+            if close == CloseOutcome::Cancel {
                 // SAFETY: moved to running above.
                 unsafe { raw::cancel(task) };
             }
@@ -143,7 +143,7 @@ impl OwnedTasks {
             // out here, so it is alive until the lock is released.
             let close = unsafe { task.as_ref() }.state.close();
             drop(tasks);
-            if close == Shutdown::Cancel {
+            if close == CloseOutcome::Cancel {
                 // SAFETY: moved to running above.
                 unsafe { raw::cancel(task) };
             }

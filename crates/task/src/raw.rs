@@ -18,7 +18,7 @@ use crate::header::{Header, Schedule};
 use crate::id::Id;
 use crate::join::JoinHandle;
 use crate::spawn_meta::SpawnMeta;
-use crate::state::{EndPoll, RefCount, Shutdown, StartPoll, State};
+use crate::state::{CloseOutcome, EndPoll, RefCount, StartPoll, TaskState};
 use crate::waker;
 use blitzen_util::quiet::{catch, quietly};
 
@@ -128,8 +128,8 @@ impl Drop for Runnable {
         // SAFETY: T1; the runnable is spent here (S1).
         unsafe {
             match self.header().state.close() {
-                Shutdown::Cancel => (self.0.as_ref().vtable.cancel)(self.0),
-                Shutdown::Running | Shutdown::Complete => {}
+                CloseOutcome::Cancel => (self.0.as_ref().vtable.cancel)(self.0),
+                CloseOutcome::Running | CloseOutcome::Complete => {}
             }
         }
     }
@@ -181,7 +181,7 @@ where
     unsafe {
         cell.write(Cell {
             header: Header {
-                state: State::new(),
+                state: TaskState::new(),
                 vtable: const { &vtable::<F, S>() },
                 queue_next: UnsafeCell::new(None),
                 owned: Default::default(),

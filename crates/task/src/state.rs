@@ -88,7 +88,7 @@ pub(crate) enum EndPoll {
 /// What the thread that closes a runtime must do with a task.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shutdown {
+pub(crate) enum CloseOutcome {
     /// Drop the future: it belongs to this thread now.
     Cancel,
     /// Nothing: the thread that runs it will drop it.
@@ -117,9 +117,9 @@ pub(crate) struct JoinHandleDrop {
 
 /// A copy of the state.
 #[derive(Clone, Copy)]
-pub(crate) struct Snapshot(u64);
+pub(crate) struct StateSnapshot(u64);
 
-impl Snapshot {
+impl StateSnapshot {
     fn lifecycle(self) -> u64 {
         LIFECYCLE.get(self.0)
     }
@@ -177,9 +177,9 @@ impl Snapshot {
 }
 
 /// The state of one task.
-pub(crate) struct State(AtomicU64);
+pub(crate) struct TaskState(AtomicU64);
 
-impl State {
+impl TaskState {
     /// Scheduled for its first poll, with the scheduler's reference and the
     /// join handle's.
     pub(crate) fn new() -> Self {
@@ -193,12 +193,12 @@ impl State {
     /// The one compare-exchange loop: `step` gets the word, and returns the answer
     /// for the caller and, if the word is to change, the next word.
     #[inline(always)]
-    fn update<R>(&self, mut step: impl FnMut(Snapshot) -> (R, Option<Snapshot>)) -> R {
+    fn update<R>(&self, mut step: impl FnMut(StateSnapshot) -> (R, Option<StateSnapshot>)) -> R {
         // Relaxed, here and where the exchange fails: after a step that changes
         // nothing the caller accesses nothing of the task.
         let mut seen = self.0.peek(Relaxed);
         loop {
-            let (answer, next) = step(Snapshot(seen));
+            let (answer, next) = step(StateSnapshot(seen));
             let Some(next) = next else { return answer };
             match self.0.compare_exchange_weak(seen, next.0, AcqRel, Relaxed) {
                 Ok(_) => return answer,
@@ -210,8 +210,8 @@ impl State {
     /// The state as it is now. Acquire, met by [`complete`](Self::complete): a thread
     /// that sees `COMPLETE` sees the output.
     #[inline]
-    pub(crate) fn load(&self) -> Snapshot {
-        Snapshot(self.0.peek(Acquire))
+    pub(crate) fn load(&self) -> StateSnapshot {
+        StateSnapshot(self.0.peek(Acquire))
     }
 
     /// Notes that a waker has fired.
@@ -267,7 +267,7 @@ impl State {
 
     /// Completes the task, whose output is in place; returns the new state.
     #[inline]
-    pub(crate) fn complete(&self) -> Snapshot {
+    pub(crate) fn complete(&self) -> StateSnapshot {
         self.update(|snapshot| {
             debug_assert_eq!(snapshot.lifecycle(), RUNNING, "T2");
             let next = snapshot.now(COMPLETE);
@@ -276,21 +276,27 @@ impl State {
     }
 
     /// Closes the task, since the runtime shuts down.
-    pub(crate) fn close(&self) -> Shutdown {
+    pub(crate) fn close(&self) -> CloseOutcome {
         self.update(|snapshot| match snapshot.lifecycle() {
-            IDLE | SCHEDULED => (Shutdown::Cancel, Some(snapshot.with(CLOSING).now(RUNNING))),
-            RUNNING => (Shutdown::Running, Some(snapshot.with(CLOSING))),
-            _ => (Shutdown::Complete, None),
+            IDLE | SCHEDULED => (
+                CloseOutcome::Cancel,
+                Some(snapshot.with(CLOSING).now(RUNNING)),
+            ),
+            RUNNING => (CloseOutcome::Running, Some(snapshot.with(CLOSING))),
+            _ => (CloseOutcome::Complete, None),
         })
     }
 
     /// Like [`close`](Self::close) while queues may still hold the task: takes it
     /// over only if it is in none.
-    pub(crate) fn close_idle(&self) -> Shutdown {
+    pub(crate) fn close_idle(&self) -> CloseOutcome {
         self.update(|snapshot| match snapshot.lifecycle() {
-            IDLE => (Shutdown::Cancel, Some(snapshot.with(CLOSING).now(RUNNING))),
-            SCHEDULED | RUNNING => (Shutdown::Running, Some(snapshot.with(CLOSING))),
-            _ => (Shutdown::Complete, None),
+            IDLE => (
+                CloseOutcome::Cancel,
+                Some(snapshot.with(CLOSING).now(RUNNING)),
+            ),
+            SCHEDULED | RUNNING => (CloseOutcome::Running, Some(snapshot.with(CLOSING))),
+            _ => (CloseOutcome::Complete, None),
         })
     }
 
@@ -302,7 +308,7 @@ impl State {
     pub(crate) fn raise_shield(&self) {
         let deep = self.update(|snapshot| match snapshot.shield_depth() == SHIELD.max() {
             true => (true, None),
-            false => (false, Some(Snapshot(snapshot.0 + SHIELD.one()))),
+            false => (false, Some(StateSnapshot(snapshot.0 + SHIELD.one()))),
         });
         assert!(
             !deep,
@@ -316,7 +322,7 @@ impl State {
     pub(crate) fn lower_shield(&self) -> Wake {
         self.update(|snapshot| {
             debug_assert_ne!(snapshot.shield_depth(), 0);
-            let next = Snapshot(snapshot.0 - SHIELD.one());
+            let next = StateSnapshot(snapshot.0 - SHIELD.one());
             match next.lifecycle() == IDLE && next.must_cancel() {
                 true => (Wake::Enqueue, Some(next.now(SCHEDULED))),
                 false => (Wake::Nothing, Some(next)),
@@ -353,7 +359,7 @@ impl State {
     pub(crate) fn return_join_waker(&self) -> bool {
         // AcqRel, met by `drop_join_handle`: whichever of the two comes second
         // clears the slot, and sees what the first did with it.
-        let before = Snapshot(self.0.fetch_and(!JOIN_WAKER, AcqRel));
+        let before = StateSnapshot(self.0.fetch_and(!JOIN_WAKER, AcqRel));
         debug_assert!(before.is_complete() && before.has(JOIN_WAKER), "T5");
         !before.is_join_interested()
     }
@@ -399,7 +405,7 @@ impl State {
     #[inline]
     pub(crate) fn reference(&self) {
         // Relaxed: the caller has a reference, so the task cannot be freed meanwhile.
-        let before = Snapshot(self.0.fetch_add(REFERENCES.one(), Relaxed));
+        let before = StateSnapshot(self.0.fetch_add(REFERENCES.one(), Relaxed));
         if before.references() >= MAX_REFERENCES {
             abort_on_too_many_references();
         }
@@ -410,7 +416,7 @@ impl State {
     pub(crate) fn unreference(&self) -> RefCount {
         // AcqRel, met by itself: the thread that frees the task sees what every other
         // holder did with it.
-        let before = Snapshot(self.0.fetch_sub(REFERENCES.one(), AcqRel));
+        let before = StateSnapshot(self.0.fetch_sub(REFERENCES.one(), AcqRel));
         debug_assert_ne!(before.references(), 0, "T3");
         match before.references() == 1 {
             true => RefCount::Zero,
@@ -438,13 +444,13 @@ fn abort_on_too_many_references() -> ! {
 mod tests {
     use super::*;
 
-    fn running() -> State {
-        let state = State::new();
+    fn running() -> TaskState {
+        let state = TaskState::new();
         assert_eq!(state.start_poll(), StartPoll::Poll);
         state
     }
 
-    fn idle() -> State {
+    fn idle() -> TaskState {
         let state = running();
         assert_eq!(state.end_pending(false), EndPoll::Idle);
         state
@@ -511,12 +517,12 @@ mod tests {
     fn closing_waits_for_no_shield() {
         let state = running();
         state.raise_shield();
-        assert_eq!(state.close(), Shutdown::Running);
+        assert_eq!(state.close(), CloseOutcome::Running);
         assert_eq!(state.end_pending(false), EndPoll::Cancel);
         let state = running();
         state.raise_shield();
         assert_eq!(state.end_pending(false), EndPoll::Idle);
-        assert_eq!(state.close(), Shutdown::Cancel);
+        assert_eq!(state.close(), CloseOutcome::Cancel);
     }
 
     #[test]
@@ -530,7 +536,7 @@ mod tests {
 
     #[test]
     fn only_the_last_reference_leaves_zero() {
-        let state = State::new();
+        let state = TaskState::new();
         state.reference();
         assert_eq!(state.unreference(), RefCount::Positive);
         assert_eq!(state.unreference(), RefCount::Positive);
@@ -539,7 +545,7 @@ mod tests {
 
     #[test]
     fn a_new_task_is_detached_in_one_step() {
-        let state = State::new();
+        let state = TaskState::new();
         assert!(state.detach_new());
         assert!(!state.load().is_join_interested());
         assert_eq!(state.start_poll(), StartPoll::Poll);
@@ -555,7 +561,7 @@ mod tests {
         assert!(snapshot.is_join_interested() && !snapshot.has_join_waker());
         assert_eq!(state.wake(), Wake::Nothing);
         assert_eq!(state.cancel(), Wake::Nothing);
-        assert_eq!(state.close(), Shutdown::Complete);
+        assert_eq!(state.close(), CloseOutcome::Complete);
         assert!(!state.publish_join_waker());
         assert_eq!(
             state.drop_join_handle(),
@@ -573,8 +579,8 @@ mod model {
     use blitzen_util::shim::cell::UnsafeCell;
     use blitzen_util::shim::{Arc, thread};
 
-    fn running() -> Arc<State> {
-        let state = Arc::new(State::new());
+    fn running() -> Arc<TaskState> {
+        let state = Arc::new(TaskState::new());
         assert_eq!(state.start_poll(), StartPoll::Poll);
         state
     }
@@ -615,7 +621,7 @@ mod model {
     fn what_a_wake_published_is_seen_by_the_poll_it_asked_for() {
         use blitzen_util::shim::atomic::AtomicUsize;
         loom::model(|| {
-            let shared = Arc::new((State::new(), AtomicUsize::new(0)));
+            let shared = Arc::new((TaskState::new(), AtomicUsize::new(0)));
             let waker = thread::spawn({
                 let shared = shared.clone();
                 move || {
@@ -681,7 +687,7 @@ mod model {
             });
             // Queues are closed before tasks are, so a wake that enqueues finds
             // the queue shut and leaves the task to whoever closes it.
-            assert_eq!(state.close(), Shutdown::Cancel);
+            assert_eq!(state.close(), CloseOutcome::Cancel);
             let _ = waker.join().unwrap();
             assert!(!state.load().is_complete());
         });
@@ -696,7 +702,7 @@ mod model {
                 move || state.close()
             });
             let mut drops = (state.end_pending(false) == EndPoll::Cancel) as u32;
-            drops += (closer.join().unwrap() == Shutdown::Cancel) as u32;
+            drops += (closer.join().unwrap() == CloseOutcome::Cancel) as u32;
             assert_eq!(drops, 1);
         });
     }
@@ -722,7 +728,7 @@ mod model {
     #[test]
     fn whoever_drops_the_join_waker_comes_after_the_other_reader() {
         loom::model(|| {
-            let task = Arc::new((State::new(), UnsafeCell::new(())));
+            let task = Arc::new((TaskState::new(), UnsafeCell::new(())));
             assert_eq!(task.0.start_poll(), StartPoll::Poll);
             assert!(task.0.publish_join_waker());
             let handle = thread::spawn({
@@ -761,7 +767,7 @@ mod model {
     #[test]
     fn detaching_a_new_task_against_its_first_poll_drops_the_output_once() {
         loom::model(|| {
-            let state = Arc::new(State::new());
+            let state = Arc::new(TaskState::new());
             let worker = thread::spawn({
                 let state = state.clone();
                 move || {
@@ -786,8 +792,8 @@ mod model {
     #[test]
     fn whoever_frees_the_task_comes_after_every_other_use_of_it() {
         loom::model(|| {
-            let task = Arc::new((State::new(), UnsafeCell::new(())));
-            let use_and_release = |task: &(State, UnsafeCell<()>)| {
+            let task = Arc::new((TaskState::new(), UnsafeCell::new(())));
+            let use_and_release = |task: &(TaskState, UnsafeCell<()>)| {
                 task.1.with(|_| ()); // as long as the reference is held
                 if task.0.unreference() == RefCount::Zero {
                     task.1.with_mut(|_| ()); // frees it
@@ -805,7 +811,7 @@ mod model {
     #[test]
     fn whoever_frees_a_task_that_was_detached_comes_after_its_handle() {
         loom::model(|| {
-            let task = Arc::new((State::new(), UnsafeCell::new(())));
+            let task = Arc::new((TaskState::new(), UnsafeCell::new(())));
             let worker = thread::spawn({
                 let task = task.clone();
                 move || {
@@ -831,7 +837,7 @@ mod model {
     #[test]
     fn exactly_one_of_three_references_is_the_last() {
         loom::model(|| {
-            let state = Arc::new(State::new());
+            let state = Arc::new(TaskState::new());
             let other = thread::spawn({
                 let state = state.clone();
                 move || {

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::spin_policy::{Clocks, SpinPolicy, Wait};
+use crate::spin_policy::{Clocks, EndedWait, SpinPolicy};
 
 /// The permit to spin, shared by the workers of a runtime: one of them spins at a
 /// time.
@@ -208,7 +208,7 @@ impl Spin {
     /// ```
     pub fn end(&self, begun: Option<BegunWait>, events: usize) {
         if let Some(begun) = begun {
-            let wait = Wait {
+            let wait = EndedWait {
                 ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
                 has_spun: begun.has_spun,
                 has_missed: begun.has_missed(),

@@ -88,7 +88,7 @@ struct Batch {
 
 /// A wait that has ended with an event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wait {
+pub(crate) struct EndedWait {
     pub(crate) ns: u64,
     pub(crate) has_spun: bool,
     /// Whether it began with a spin that found nothing.
@@ -151,7 +151,7 @@ impl SpinPolicy {
 
     /// Learns from a wait that has ended with an event. Reads `clocks` only once in a
     /// batch: one of them takes a system call.
-    pub(crate) fn learn(&self, wait: Wait, clocks: impl Fn() -> Clocks) {
+    pub(crate) fn learn(&self, wait: EndedWait, clocks: impl Fn() -> Clocks) {
         average(&self.recent_ns, wait.ns.min(LONG_NS), 4);
         if wait.has_spun {
             self.skips.learn(wait.has_missed);
@@ -333,7 +333,7 @@ mod tests {
             let work_ns = 5_000 * way.events;
             self.clocks.ns += work_ns + way.wait_ns;
             self.clocks.cpu_ns += work_ns + way.cpu_ns;
-            let wait = Wait {
+            let wait = EndedWait {
                 ns: way.wait_ns,
                 has_spun,
                 has_missed: has_spun && way.wait_ns > LIMIT_NS,
@@ -468,7 +468,7 @@ mod tests {
         }
 
         pub(crate) fn learn_long(&self) {
-            let wait = Wait {
+            let wait = EndedWait {
                 ns: 1_000_000_000,
                 has_spun: true,
                 has_missed: true,

@@ -26,13 +26,13 @@ use super::{File, sys};
 pub struct OpenOptions {
     std: std::fs::OpenOptions,
     /// The same, as far as it is known: std keeps its own to itself.
-    flags: Option<Flags>,
+    flags: Option<OpenFlags>,
 }
 
 /// What std's options hold.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-pub(super) struct Flags {
+pub(super) struct OpenFlags {
     read: bool,
     write: bool,
     append: bool,
@@ -50,7 +50,7 @@ pub(super) struct Flags {
 }
 
 #[cfg(target_os = "linux")]
-impl Flags {
+impl OpenFlags {
     /// For `open(2)`; `None` if they make no sense together, which std says
     /// best.
     pub(super) fn for_open(&self) -> Option<i32> {
@@ -112,7 +112,7 @@ impl OpenOptions {
     pub fn new() -> Self {
         Self {
             std: std::fs::OpenOptions::new(),
-            flags: Some(Flags::default()),
+            flags: Some(OpenFlags::default()),
         }
     }
 

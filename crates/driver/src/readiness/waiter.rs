@@ -24,7 +24,7 @@ use blitzen_util::list::{Linked, Links, List};
 use blitzen_util::shim::cell::UnsafeCell;
 
 use super::slot::{Direction, SourceSlot};
-use super::word::{ReadyEvent, Snapshot};
+use super::word::{ReadinessSnapshot, ReadyEvent};
 use crate::wake_list::WakeList;
 use crate::{Interest, Ready};
 
@@ -90,7 +90,7 @@ impl Waiters {
 
     /// Gathers the wakers of all that wait for `ready`; `now` is the word after the
     /// event.
-    pub(super) fn notify(&mut self, ready: Ready, now: Snapshot, wakes: &mut WakeList) {
+    pub(super) fn notify(&mut self, ready: Ready, now: ReadinessSnapshot, wakes: &mut WakeList) {
         for direction in [Direction::Read, Direction::Write] {
             if !(ready & direction.mask()).is_empty()
                 && let Some(waker) = self.of(direction).take()

@@ -87,9 +87,9 @@ impl ReadyEvent {
 
 /// A copy of the word.
 #[derive(Clone, Copy)]
-pub(crate) struct Snapshot(u64);
+pub(crate) struct ReadinessSnapshot(u64);
 
-impl Snapshot {
+impl ReadinessSnapshot {
     fn ready(self) -> Ready {
         Ready::from_bits(READY.get(self.0) as u8)
     }
@@ -138,20 +138,24 @@ impl ReadinessWord {
     }
 
     #[inline]
-    pub(crate) fn load(&self) -> Snapshot {
+    pub(crate) fn load(&self) -> ReadinessSnapshot {
         // Acquire, met by the Release of the update: the system call made on
         // the strength of this value is not made before it was read.
-        Snapshot(self.0.load(Acquire))
+        ReadinessSnapshot(self.0.load(Acquire))
     }
 
     /// Starts a source off. The caller has the slot to itself.
-    pub(crate) fn open(&self, initially: Ready) -> Snapshot {
+    pub(crate) fn open(&self, initially: Ready) -> ReadinessSnapshot {
         self.update(|word| Some(word.with_ready(initially)))
             .unwrap_or_else(|word| word)
     }
 
     /// An event of `generation`: adds `ready`. `None` if it came too late (W1).
-    pub(crate) fn post(&self, is_current: impl Fn(u32) -> bool, ready: Ready) -> Option<Snapshot> {
+    pub(crate) fn post(
+        &self,
+        is_current: impl Fn(u32) -> bool,
+        ready: Ready,
+    ) -> Option<ReadinessSnapshot> {
         let posted = self.update(
             |word| match is_current(word.generation()) && !word.is_shut() {
                 true => Some(word.with_ready(word.ready() | ready).next_tick()),
@@ -171,24 +175,28 @@ impl ReadinessWord {
     }
 
     /// The driver is going: every try shall be made, every wait shall fail.
-    pub(crate) fn shut(&self) -> Snapshot {
-        self.update(|word| Some(Snapshot(SHUT.set(word.with_ready(Ready::ALL).0, 1))))
-            .unwrap_or_else(|word| word)
+    pub(crate) fn shut(&self) -> ReadinessSnapshot {
+        self.update(|word| {
+            Some(ReadinessSnapshot(
+                SHUT.set(word.with_ready(Ready::ALL).0, 1),
+            ))
+        })
+        .unwrap_or_else(|word| word)
     }
 
     /// Ends a source: whatever still carries its generation is too late.
     pub(crate) fn retire(&self) {
         let _always = self.update(|word| {
             let next = word.generation().wrapping_add(1);
-            Some(Snapshot(GENERATION.set(0, next.into())))
+            Some(ReadinessSnapshot(GENERATION.set(0, next.into())))
         });
     }
 
     /// The one loop: the new word, or the old one if `next` declines.
     fn update(
         &self,
-        mut next: impl FnMut(Snapshot) -> Option<Snapshot>,
-    ) -> Result<Snapshot, Snapshot> {
+        mut next: impl FnMut(ReadinessSnapshot) -> Option<ReadinessSnapshot>,
+    ) -> Result<ReadinessSnapshot, ReadinessSnapshot> {
         let mut word = self.load();
         loop {
             let Some(new) = next(word) else {
@@ -198,7 +206,7 @@ impl ReadinessWord {
             // word form one chain.
             match self.0.compare_exchange_weak(word.0, new.0, AcqRel, Acquire) {
                 Ok(_) => return Ok(new),
-                Err(now) => word = Snapshot(now),
+                Err(now) => word = ReadinessSnapshot(now),
             }
         }
     }

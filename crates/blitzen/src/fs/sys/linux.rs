@@ -27,7 +27,7 @@ use blitzen_task::JoinHandle;
 
 use super::super::inline;
 use super::super::op::{self, FileCall, FileOp, MAX_INLINE_BYTES, PathCall};
-use super::super::open::Flags;
+use super::super::open::OpenFlags;
 use super::super::open_file::{OpenFile, retry_interrupted};
 use super::super::write_back::Change;
 use crate::runtime::context;
@@ -231,7 +231,7 @@ pub(crate) fn read_ahead(file: &Arc<OpenFile>, len: usize) -> Option<ReadAhead> 
 }
 
 /// Opens a file if that need not wait, or is likely not to.
-pub(crate) fn open_here(path: &Path, flags: &Flags) -> Option<io::Result<StdFile>> {
+pub(crate) fn open_here(path: &Path, flags: &OpenFlags) -> Option<io::Result<StdFile>> {
     let (mode, flags) = (flags.mode(), flags.for_open()?);
     let opened = open(path, flags, mode)?;
     Some(opened.map(|opened| opened.into_file(flags).into()))

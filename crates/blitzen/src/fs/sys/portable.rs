@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use blitzen_io::owned::{IoBuf, IoBufMut, Outcome};
 
 use super::super::op::{self, FileCall, FileOp, PathCall};
-use super::super::open::Flags;
+use super::super::open::OpenFlags;
 use super::super::open_file::{OpenFile, retry_interrupted};
 
 /// What the kernel can do without waiting: here nobody can tell.
@@ -87,7 +87,7 @@ pub(crate) fn read_ahead(_: &Arc<OpenFile>, _: usize) -> Option<ReadAhead> {
     None
 }
 
-pub(crate) fn open_here(_: &Path, _: &Flags) -> Option<io::Result<StdFile>> {
+pub(crate) fn open_here(_: &Path, _: &OpenFlags) -> Option<io::Result<StdFile>> {
     None
 }
 
