@@ -2,8 +2,8 @@
 //!
 //! An expression reaches to the next comma, unless that comma separates generic
 //! arguments or the parameters of a closure: `<`, `>` and `|` make no groups.
-//! Whether `<` compares or opens arguments is settled the way the compiler
-//! settles it, by what stands before it.
+//! Whether `<` compares or opens arguments depends, as for the compiler, on the token
+//! before it.
 //!
 //! C1. After an operand, `<` and `|` are operators; elsewhere they open a path
 //!     or a closure. `::<` and `as Type<` always open arguments.
@@ -20,7 +20,7 @@ pub(crate) struct Cursor {
     last: Span,
 }
 
-/// What stands behind an expression.
+/// The token that ends an expression.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(crate) enum Ended {
     Comma,
@@ -64,12 +64,12 @@ impl Cursor {
         self.peek().is_some_and(|token| is_punct(token, char))
     }
 
-    /// Takes the next token if it is this word.
+    /// Takes the next token if it is this identifier.
     pub(crate) fn take_ident(&mut self, name: &str) -> bool {
         self.peek_ident(name) && self.next().is_some()
     }
 
-    /// Takes the next token if it is this sign.
+    /// Takes the next token if it is this punctuation character.
     pub(crate) fn take_punct(&mut self, char: char) -> bool {
         self.peek_punct(char) && self.next().is_some()
     }
@@ -142,7 +142,7 @@ const PREFIX_WORDS: &[&str] = &[
     "yield", "let", "mut", "const", "unsafe",
 ];
 
-/// What the last token was, as far as `<` and `|` care.
+/// The kind of the last token, which decides what `<` and `|` mean.
 #[derive(Default, Clone, Copy, PartialEq)]
 enum Before {
     /// Nothing, an operator, or a word that wants an operand.
@@ -154,7 +154,7 @@ enum Before {
     Path,
 }
 
-/// How deep in generic arguments and closure parameters a scan stands.
+/// How deep a scan is in generic arguments and closure parameters.
 #[derive(Default)]
 struct Nesting {
     before: Before,
@@ -162,8 +162,8 @@ struct Nesting {
     in_parameters: bool,
     /// After `as` or `->`, where only a type can stand.
     in_type: bool,
-    /// A sign that is glued to the one that follows.
-    glued: Option<char>,
+    /// The last token, if it is punctuation joined to the next one.
+    joint: Option<char>,
 }
 
 impl Nesting {
@@ -188,7 +188,7 @@ impl Nesting {
     }
 
     fn operand(&mut self, wants_another: bool) {
-        self.glued = None;
+        self.joint = None;
         self.before = match wants_another {
             true => Before::Prefix,
             false => Before::Operand,
@@ -197,26 +197,26 @@ impl Nesting {
 
     fn pass_punct(&mut self, punct: &Punct) {
         let char = punct.as_char();
-        let glued = self.glued.take();
+        let joint = self.joint.take();
         if punct.spacing() == Spacing::Joint {
-            self.glued = Some(char);
+            self.joint = Some(char);
         }
         let opens = self.before != Before::Operand || self.in_type;
         match char {
             // Part of an arrow, which closes nothing.
-            '>' if matches!(glued, Some('-' | '=')) => {
-                self.in_type |= glued == Some('-');
+            '>' if matches!(joint, Some('-' | '=')) => {
+                self.in_type |= joint == Some('-');
                 self.before = Before::Prefix;
             }
             '<' if self.arguments > 0 => self.arguments += 1,
             // The second half of a shift.
-            '<' if glued == Some('<') => self.before = Before::Prefix,
+            '<' if joint == Some('<') => self.before = Before::Prefix,
             '<' if opens => self.arguments = 1,
             '>' if self.arguments > 0 => {
                 self.arguments -= 1;
                 self.before = Before::Operand;
             }
-            // Types inside arguments hold no other sign that matters.
+            // Inside generic arguments no other punctuation matters.
             _ if self.arguments > 0 => {}
             '|' if self.in_parameters => {
                 self.in_parameters = false;
@@ -224,15 +224,15 @@ impl Nesting {
                 self.before = Before::Prefix;
             }
             // The second half of `||` between operands.
-            '|' if glued == Some('|') => self.before = Before::Prefix,
+            '|' if joint == Some('|') => self.before = Before::Prefix,
             '|' if self.before != Before::Operand => {
                 self.in_parameters = true;
                 self.before = Before::Prefix;
             }
             ':' => {
-                // A single one, in closure parameters, announces a type.
-                self.in_type = self.in_type || (glued != Some(':') && self.in_parameters);
-                self.before = match glued {
+                // A single colon in closure parameters precedes a type.
+                self.in_type = self.in_type || (joint != Some(':') && self.in_parameters);
+                self.before = match joint {
                     Some(':') => Before::Path,
                     _ => Before::Prefix,
                 };

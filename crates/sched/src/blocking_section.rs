@@ -1,9 +1,10 @@
-//! Code that blocks on a worker's thread while others go on with the worker.
+//! Blocking sections: code that blocks on a worker's thread, while another thread may
+//! take over the worker.
 //!
 //! The thread leaves its worker in the [handoff slot](crate::handoff), runs the
-//! code, and takes the worker back. A relief thread goes on with the worker
-//! meanwhile: at once, for code that is known to block; or when the monitor finds
-//! that code which should have been short takes long.
+//! code, and takes the worker back. A relief thread runs the worker meanwhile: at
+//! once, if the code is known to block; otherwise when the monitor finds that the code
+//! takes long.
 //!
 //! A worker in the slot is never lost: without a relief thread it waits there for
 //! its own.

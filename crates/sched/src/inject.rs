@@ -3,8 +3,8 @@
 //! share a lock.
 //!
 //! I1. A shard's `len` is written under its lock only.
-//! I2. A closed shard forgets what is pushed: whoever closed the scheduler
-//!     cancels those tasks through the list of live ones.
+//! I2. A closed shard forgets what is pushed: the shutdown of the scheduler cancels
+//!     those tasks through the lists of live tasks.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -140,9 +140,9 @@ impl Inject {
     }
 
     /// Takes a worker's fair share, at most `most`, of the first shard from `next`
-    /// on that has anything; the tasks go to `each` one by one. Then `next` is the
-    /// shard behind that one: every shard has its turn, whoever fetches, and however
-    /// fast the others are filled.
+    /// on that is not empty; calls `each` with every task. Sets `next` to the shard
+    /// after that one, so that every shard has its turn, however fast the others are
+    /// filled.
     pub(crate) fn fetch(
         &self,
         next: &Cell<usize>,

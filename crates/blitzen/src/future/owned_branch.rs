@@ -8,13 +8,13 @@
 //!      └ IsOwned for &Branch<F>                                → Owned
 //! ```
 //!
-//! O1. The three differ in how often the receiver is borrowed, or in being a method
-//!     of the type itself. So the order is fixed, and none is ambiguous.
+//! O1. The three differ in how often the receiver is borrowed, or in being inherent
+//!     methods. So method resolution has a fixed order, and none is ambiguous.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
 
-/// A future that holds nothing others wait for while it is not polled.
+/// A future that holds nothing that others wait for, even while it is not polled.
 ///
 /// Others do the work that it waits for: a spawned task, or the owner of the other
 /// half of a channel. It holds no lock, and no place in a queue. A branch of
@@ -28,7 +28,7 @@ use std::pin::Pin;
 /// use std::pin::Pin;
 /// use std::task::{Context, Poll};
 ///
-/// /// Ready once another thread has said so.
+/// /// Ready once another thread has set the flag.
 /// struct Signal(std::sync::Arc<std::sync::atomic::AtomicBool>);
 ///
 /// impl Future for Signal {

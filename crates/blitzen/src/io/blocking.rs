@@ -9,8 +9,8 @@
 //! L1. A job owns the stream and the buffer, and returns them with its result.
 //! L2. The bytes that a write took are in its job, which runs even if the runtime
 //!     shuts down. The next operation returns its error.
-//! L3. Bytes that a job read, and nobody took, stay in the buffer: dropping a future
-//!     loses nothing.
+//! L3. Bytes that a job has read stay in the buffer until a read takes them: dropping
+//!     a future loses nothing.
 
 use std::future::Future;
 use std::io::{self, Read, Write};

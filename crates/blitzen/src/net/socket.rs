@@ -1,4 +1,4 @@
-//! What holds for every socket.
+//! Helpers for sockets of every kind.
 
 /// Treats `NotConnected` as success: a connection that the peer has closed needs
 /// no shutdown.
@@ -20,7 +20,7 @@ pub(crate) const LISTEN_BACKLOG: i32 = 1024;
 #[track_caller]
 pub(crate) fn assert_nonblocking(socket: &impl std::os::fd::AsFd) {
     if cfg!(debug_assertions) {
-        // A descriptor that cannot tell gets the benefit of the doubt.
+        // If the mode cannot be determined, assume that it is right.
         let is_nonblocking = socket2::SockRef::from(socket).nonblocking().unwrap_or(true);
         assert!(
             is_nonblocking,

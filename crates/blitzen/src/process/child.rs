@@ -1,7 +1,7 @@
 //! A child process.
 //!
-//! C1. Its process id is not reused until it has been waited for: it is
-//!     signalled only before.
+//! C1. A child is signalled only before it has been waited for: afterwards its process
+//!     id may belong to another process.
 //! C2. A child that is dropped before it was waited for goes to
 //!     [`reap_in_background`].
 
