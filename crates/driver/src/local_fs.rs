@@ -213,7 +213,7 @@ pub fn open_regular(path: &CStr, flags: i32, mode: libc::mode_t) -> NoWait<Opene
         return NoWait::Unsupported;
     }
     if flags & libc::O_CREAT != 0 {
-        // A new file waits for nobody.
+        // Creating a new file waits for no other process.
         match open(path, flags | libc::O_EXCL, mode) {
             Ok(file) => {
                 return NoWait::Done(Ok(Opened {
@@ -258,7 +258,7 @@ pub fn open_regular(path: &CStr, flags: i32, mode: libc::mode_t) -> NoWait<Opene
 /// An error that the file is to blame for, or one of the way it was opened here.
 fn from_error(error: io::Error) -> NoWait<Opened> {
     match error.raw_os_error() {
-        // No reader of a pipe, or no device; nobody home to open it for.
+        // No reader of a pipe, or no device.
         Some(libc::ENXIO | libc::ENODEV) => NoWait::Unsupported,
         _ => NoWait::from_error(error),
     }

@@ -1,5 +1,5 @@
-//! The tasks of a `JoinSet` that have ended, in that order, and the waker of whoever joins
-//! them.
+//! The tasks of a `JoinSet` that have ended, in that order, and the waker of the task that
+//! joins them.
 //!
 //! ```text
 //!   task:    lock, push, take the waker               wake it

@@ -1,7 +1,7 @@
-//! What the runtime does with the types of this crate, and its users must not.
+//! Functions on the types of this crate that only the runtime may call.
 //!
-//! `blitzen` re-exports [`Id`] and [`JoinHandle`], so that their public methods
-//! are everybody's. What only `blitzen` and its crates need stands here, as
+//! `blitzen` re-exports [`Id`] and [`JoinHandle`], so that users can call their public
+//! methods. What only `blitzen` and its crates need stands here, as
 //! functions, which it does not re-export. All are sound all the same.
 //!
 //! ```compile_fail,E0624

@@ -1,4 +1,4 @@
-//! The holder of a task's future output, and of the right to cancel it.
+//! The join handle of a task: it waits for the output, and can abort the task.
 
 use std::fmt;
 use std::future::Future;

@@ -366,7 +366,8 @@ unsafe fn cancel_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) {
     unsafe { complete::<F, S>(task, Err(Failure::Cancelled), entered) };
 }
 
-/// Replaces the future with the outcome and tells everybody.
+/// Replaces the future with the outcome, takes the task off its scheduler and wakes the
+/// join handle.
 ///
 /// # Safety
 /// The caller moved the task to `RUNNING`, and made it current with `entered`.

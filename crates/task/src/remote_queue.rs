@@ -1,5 +1,5 @@
-//! The tasks of a `LocalSet` that other threads have woken, and the wakers of whoever polls
-//! the set.
+//! The tasks of a `LocalSet` that other threads have woken, and the wakers of the tasks that
+//! poll the set.
 //!
 //! ```text
 //!   pusher:  lock, push, take the wakers     wake them

@@ -1,4 +1,4 @@
-//! How the examples begin.
+//! The beginning that the examples of this module share.
 //!
 //! The macro opens a code block with what the example imports, a hidden `main`, and
 //! a directory of its own, called `dir`. The doc comment goes on from there, and

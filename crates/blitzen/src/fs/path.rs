@@ -1,4 +1,4 @@
-//! What can be done with a path in one go.
+//! Functions that take a path and need no open file.
 
 use std::fs::{Metadata, Permissions};
 use std::io;

@@ -1,10 +1,10 @@
-//! What the drivers of a runtime are made of.
+//! The choice between epoll and io_uring for a runtime.
 
 use std::io;
 
 use blitzen_driver::DriverConfig;
 
-/// What says it where the code does not.
+/// The environment variable that decides if the builder does not.
 const VARIABLE: &str = "BLITZEN_IO";
 
 /// The interface of the kernel that a runtime uses.

@@ -1,4 +1,4 @@
-//! Where a thread sleeps that blocks on a runtime without being its worker.
+//! The parker of a thread that blocks on a runtime without running a worker.
 
 use std::sync::Arc;
 use std::task::Wake;

@@ -1,4 +1,4 @@
-//! How a runtime is to work: every default in one place.
+//! The builder of a runtime: every default in one place.
 
 use std::fmt;
 use std::io;
@@ -875,7 +875,7 @@ impl Builder {
         let inner = Inner::new(name, flavor, scheduler, pool, world, local_thread);
         let handle = Handle { inner };
         if self.kind == Kind::MultiThread && self.hooks.on_start.is_some() {
-            // Somebody waits to hear of the threads.
+            // The start hook is to be called for every thread.
             handle.inner.scheduler().start()?;
         }
         Ok(handle)

@@ -1,4 +1,4 @@
-//! A runtime seen from afar.
+//! A handle to a runtime: it spawns tasks, but does not keep the runtime running.
 
 use std::fmt;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Names for runtimes.
+//! The ids of runtimes.
 
 use std::fmt;
 use std::num::NonZeroU64;

@@ -1,4 +1,4 @@
-//! What can be read of a runtime while it runs.
+//! The metrics of a runtime.
 
 use std::fmt;
 use std::time::Duration;

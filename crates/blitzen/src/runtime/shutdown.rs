@@ -1,4 +1,4 @@
-//! The end of a runtime.
+//! The shutdown of a runtime.
 
 use std::fmt;
 use std::io;

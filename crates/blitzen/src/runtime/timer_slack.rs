@@ -1,4 +1,4 @@
-//! Workers that wake when they asked to.
+//! The timer slack of worker threads, set so that they wake on time.
 //!
 //! Linux lets a thread that sleeps for some time sleep up to 50 µs longer, to
 //! save power; on top of that come the 50 µs that waking takes. Workers have

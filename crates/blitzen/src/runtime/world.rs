@@ -1,5 +1,4 @@
-//! The outside world as the scheduler wants it: real drivers, the system's
-//! clock and threads.
+//! The scheduler's `World` trait, implemented with real drivers, clocks and threads.
 
 use std::cell::Cell;
 use std::io;
