@@ -1,7 +1,7 @@
 //! A channel whose receivers all get a clone of every value.
 //!
 //! Sending never waits. A receiver that is too slow misses the oldest values, and
-//! learns how many from [`RecvError::Lagged`](error::RecvError::Lagged).
+//! learns how many from [`RecvError::Lagged`].
 //!
 //! # Examples
 //!
