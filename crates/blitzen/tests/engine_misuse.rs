@@ -465,3 +465,185 @@ fn a_future_that_panics_while_another_thread_drives_leaves_no_trace() {
         runtime.block_on(assert_works(runtime.handle().id()));
     });
 }
+
+#[test]
+fn a_paused_clock_advances_after_a_thread_that_blocked_on_the_runtime_has_left() {
+    for is_current_thread in [false, true] {
+        must_end(move || {
+            let mut builder = match is_current_thread {
+                true => Builder::new_current_thread(),
+                false => Builder::new_multi_thread(),
+            };
+            let runtime = builder.enable_all().start_paused(true).build().unwrap();
+            let handle = runtime.handle().clone();
+            let (entered, has_entered) = mpsc::channel();
+            let other = thread::spawn(move || {
+                handle.block_on(async {
+                    entered.send(()).unwrap();
+                    // Until the other thread is idle, most of the time.
+                    thread::sleep(Duration::from_millis(50));
+                });
+            });
+            has_entered.recv().unwrap();
+            runtime.block_on(async { sleep(Duration::from_secs(3600)).await });
+            other.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_core_is_not_kept_for_a_thread_whose_poll_blocks() {
+    must_end(|| {
+        let runtime = Arc::new(current_thread());
+        let (leave, may_leave) = blitzen::sync::oneshot::channel::<()>();
+        let (driving, is_driving) = mpsc::channel();
+        let driver = thread::spawn({
+            let runtime = runtime.clone();
+            move || {
+                runtime.block_on(async {
+                    driving.send(()).unwrap();
+                    may_leave.await.unwrap();
+                })
+            }
+        });
+        is_driving.recv().unwrap();
+        // A thread beside the driver blocks in its poll until a task has run.
+        let (ran, has_run) = mpsc::channel();
+        let (wake, woken) = blitzen::sync::oneshot::channel::<()>();
+        let blocked = thread::spawn({
+            let runtime = runtime.clone();
+            move || {
+                runtime.block_on(async {
+                    woken.await.unwrap();
+                    block_in_place(|| has_run.recv_timeout(FOREVER)).unwrap();
+                })
+            }
+        });
+        // Another one would drive, if it were notified.
+        let willing = thread::spawn({
+            let runtime = runtime.clone();
+            move || {
+                runtime.block_on(async move {
+                    blitzen::spawn(async move {
+                        wake.send(()).unwrap();
+                        leave.send(()).unwrap();
+                        // On whichever thread drives after the first has left.
+                        sleep(Duration::from_millis(20)).await;
+                        ran.send(()).unwrap();
+                    })
+                    .await
+                    .unwrap();
+                })
+            }
+        });
+        driver.join().unwrap();
+        willing.join().unwrap();
+        blocked.join().unwrap();
+    });
+}
+
+#[test]
+fn a_waker_that_waits_for_a_task_of_its_runtime_hangs_nobody() {
+    for paused in [false, true] {
+        must_end(move || {
+            let runtime = Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .start_paused(paused)
+                .build()
+                .unwrap();
+            let handle = runtime.handle().clone();
+            let wait = move || {
+                let task = handle.spawn(async { 1 });
+                assert_eq!(block_in_place(|| handle.block_on(task)).unwrap(), 1);
+            };
+            let task = runtime.spawn(async move {
+                for _ in 0..5 {
+                    with_hostile_waker(sleep(SHORT), wait.clone()).await;
+                }
+            });
+            runtime.block_on(task).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_runtime_may_end_on_one_of_its_own_threads() {
+    must_end(|| {
+        let (ended, has_ended) = mpsc::channel();
+        let slot = Arc::new(std::sync::Mutex::new(None::<Runtime>));
+        let take = slot.clone();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_keep_alive(SHORT)
+            .on_thread_stop(move || {
+                let own = take.lock().unwrap().take();
+                drop(own);
+                let _ = ended.send(());
+            })
+            .enable_all()
+            .build()
+            .unwrap();
+        let handle = runtime.handle().clone();
+        *slot.lock().unwrap() = Some(runtime);
+        // Its thread ends after the keep-alive, and the runtime with it.
+        handle.spawn_blocking(|| ());
+        has_ended.recv_timeout(FOREVER).unwrap();
+    });
+}
+
+#[test]
+fn a_thread_name_may_come_from_a_function_that_spawns() {
+    must_end(|| {
+        let handle = Arc::new(std::sync::OnceLock::<Handle>::new());
+        let own = handle.clone();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name_fn(move || {
+                if let Some(handle) = own.get() {
+                    handle.spawn(async {});
+                }
+                "named".into()
+            })
+            .enable_all()
+            .build()
+            .unwrap();
+        handle.set(runtime.handle().clone()).unwrap();
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+    });
+}
+
+#[test]
+fn an_enter_guard_in_a_thread_local_value_ends_with_its_thread() {
+    thread_local! {
+        static GUARD: std::cell::RefCell<Option<blitzen::runtime::EnterGuard<'static>>> =
+            const { std::cell::RefCell::new(None) };
+    }
+    must_end(|| {
+        let runtime: &'static Runtime = Box::leak(Box::new(current_thread()));
+        thread::spawn(|| {
+            GUARD.with(|guard| drop(guard.borrow_mut().take()));
+            let entered = runtime.enter();
+            GUARD.with(|guard| *guard.borrow_mut() = Some(entered));
+        })
+        .join()
+        .unwrap();
+    });
+}
+
+#[test]
+fn a_shutdown_that_would_wait_is_refused_in_a_task() {
+    must_end(|| {
+        let outer = multi_thread(1);
+        let id = outer.handle().id();
+        let task = outer.spawn(async move {
+            let inner = multi_thread(1);
+            let refused = catch_unwind(AssertUnwindSafe(|| {
+                inner.shutdown_timeout(FOREVER);
+            }));
+            assert!(refused.is_err(), "its worker would be blocked");
+            assert_works(id).await;
+        });
+        outer.block_on(task).unwrap();
+    });
+}

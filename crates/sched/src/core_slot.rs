@@ -86,6 +86,14 @@ impl<C> CoreWait<'_, C> {
         is_free
     }
 
+    /// Leaves the queue, before the thread does something that may take long. If it has
+    /// been notified of a free core, the next thread is notified instead.
+    pub fn leave(&self) {
+        let mut state = self.slot.state.lock();
+        state.waiting.retain(|other| !self.is_own(other));
+        state.notify_next(); // S1
+    }
+
     fn is_own(&self, other: &Arc<dyn CoreWaiter>) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(&self.waiter))
     }
@@ -93,9 +101,7 @@ impl<C> CoreWait<'_, C> {
 
 impl<C> Drop for CoreWait<'_, C> {
     fn drop(&mut self) {
-        let mut state = self.slot.state.lock();
-        state.waiting.retain(|other| !self.is_own(other));
-        state.notify_next(); // S1
+        self.leave();
     }
 }
 

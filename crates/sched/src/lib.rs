@@ -38,8 +38,8 @@ pub use monitor::Monitor;
 pub use pool::{Job, Pool, PoolThread, Refused, SpawnThread, ThreadJoiner};
 pub use quiescence::{
     Activity, BlockedThread, CountedThread, PausedWorld, Quiescence, advance_if_quiescent,
-    end_blocking,
+    count_thread, end_blocking, participant_left,
 };
 pub use scheduler::{Config, Scheduler, Spawned};
-pub use worker::{Step, Worker, current_index, defer};
+pub use worker::{Step, Worker, current_index, defer, end_park};
 pub use world::World;

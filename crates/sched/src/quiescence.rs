@@ -22,6 +22,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
+use blitzen_util::quiet::quietly;
 use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicU64, AtomicUsize, fence};
@@ -156,15 +157,6 @@ impl Quiescence {
         Self::default()
     }
 
-    /// Counts a thread that blocks on the runtime, until the guard is dropped.
-    pub fn count_thread(&self, thread: Arc<dyn BlockedThread>) -> CountedThread<'_> {
-        self.blocked.lock().push(thread.clone());
-        CountedThread {
-            quiescence: self,
-            thread,
-        }
-    }
-
     /// Counts blocking work that is about to be queued.
     pub fn begin_blocking(&self) {
         // Relaxed: the caller becomes idle later, which is a Release.
@@ -186,18 +178,30 @@ impl Quiescence {
     }
 }
 
-/// The guard of [`Quiescence::count_thread`].
+/// Counts a thread that blocks on the runtime as a participant, until the guard is
+/// dropped.
+pub fn count_thread<'a>(
+    world: &'a dyn PausedWorld,
+    thread: Arc<dyn BlockedThread>,
+) -> CountedThread<'a> {
+    world.quiescence().blocked.lock().push(thread.clone());
+    CountedThread { world, thread }
+}
+
+/// The guard of [`count_thread`].
 #[must_use]
 pub struct CountedThread<'a> {
-    quiescence: &'a Quiescence,
+    world: &'a dyn PausedWorld,
     thread: Arc<dyn BlockedThread>,
 }
 
 impl Drop for CountedThread<'_> {
     fn drop(&mut self) {
         let own = Arc::as_ptr(&self.thread);
-        let mut blocked = self.quiescence.blocked.lock();
+        let mut blocked = self.world.quiescence().blocked.lock();
         blocked.retain(|thread| !std::ptr::addr_eq(Arc::as_ptr(thread), own));
+        drop(blocked);
+        participant_left(self.world);
     }
 }
 
@@ -211,11 +215,31 @@ pub fn end_blocking(world: &dyn PausedWorld) {
     while world.is_paused() && advance_if_quiescent(world, None) {}
 }
 
+/// A participant has left, or is not driven any more: checks whether the others are
+/// all idle (L3).
+pub fn participant_left(world: &dyn PausedWorld) {
+    fence(SeqCst); // L3
+    // Wakers are foreign code, and the thread may be unwinding already.
+    quietly(|| while world.is_paused() && advance_if_quiescent(world, None) {});
+}
+
 /// If all participants are idle, advances the clock to the next timer and fires what
 /// is due; returns whether it did. Called by a participant that has become idle, which
 /// is active again if this returns true; or, without `caller`, by any other thread.
 pub fn advance_if_quiescent(world: &dyn PausedWorld, caller: Option<&Activity>) -> bool {
     let quiescence = world.quiescence();
+    if quiescence.idle_marks(world).is_none() {
+        return false;
+    }
+    // Sockets may be ready. Their wakers are foreign code, which may do anything that
+    // a task may: so the caller is active meanwhile, and holds no lock.
+    let active = Active::begin(quiescence, caller);
+    if world.serve_all() {
+        return true;
+    }
+    if !active.end() {
+        return true;
+    }
     let check = quiescence.check.lock();
     let before = quiescence.idle_marks(world);
     // Acquire, met by the Release in `end_blocking`.
@@ -223,36 +247,48 @@ pub fn advance_if_quiescent(world: &dyn PausedWorld, caller: Option<&Activity>) 
     if before.is_none() || is_blocking || world.has_operations() {
         return false;
     }
-    let found = world.serve_all();
-    if !found {
-        // L4. Sockets that were ready have woken a participant, or `found` is true.
-        let next_ns = world
-            .next_timer_ns()
-            .filter(|_| quiescence.idle_marks(world) == before);
-        let Some(next_ns) = next_ns else {
-            return false;
-        };
-        world.advance_to(next_ns);
-    }
+    let next_ns = world
+        .next_timer_ns()
+        .filter(|_| quiescence.idle_marks(world) == before); // L4
+    let Some(next_ns) = next_ns else {
+        return false;
+    };
+    world.advance_to(next_ns);
     // No other thread finds all idle until the timers have fired.
-    match caller {
-        Some(activity) => activity.set_active(),
-        None => quiescence.begin_blocking(),
-    }
-    drop(check); // wakers are foreign code
-    let _end = caller.is_none().then(|| EndOnDrop(quiescence));
+    let _active = Active::begin(quiescence, caller);
+    drop(check);
     world.fire_timers();
     true
 }
 
-/// Ends what `begin_blocking` began, also if a waker panics. The caller of
-/// `advance_if_quiescent` checks again whether all are idle.
-struct EndOnDrop<'a>(&'a Quiescence);
+/// A thread that calls wakers, and so is not idle: a participant, which stays active
+/// when this is dropped; or another, which counts as blocking work until then.
+struct Active<'a> {
+    quiescence: &'a Quiescence,
+    caller: Option<&'a Activity>,
+}
 
-impl Drop for EndOnDrop<'_> {
+impl<'a> Active<'a> {
+    fn begin(quiescence: &'a Quiescence, caller: Option<&'a Activity>) -> Self {
+        match caller {
+            Some(activity) => activity.set_active(),
+            None => quiescence.begin_blocking(),
+        }
+        Self { quiescence, caller }
+    }
+
+    /// Makes a participant idle again; returns false if it was woken meanwhile.
+    fn end(self) -> bool {
+        self.caller.is_none_or(Activity::set_idle)
+    }
+}
+
+impl Drop for Active<'_> {
     fn drop(&mut self) {
-        self.0.blocking_work.fetch_sub(1, AcqRel); // as in `end_blocking`
-        fence(SeqCst);
+        if self.caller.is_none() {
+            self.quiescence.blocking_work.fetch_sub(1, AcqRel); // as in `end_blocking`
+            fence(SeqCst);
+        }
     }
 }
 
@@ -362,6 +398,30 @@ mod model {
             model.run(0);
             other.join().unwrap();
             assert!(!model.work.load(Relaxed), "the work was done");
+        });
+    }
+
+    #[test]
+    fn time_passes_after_a_thread_that_blocked_on_the_runtime_has_left() {
+        struct Leaving(Activity);
+
+        impl BlockedThread for Leaving {
+            fn activity(&self) -> &Activity {
+                &self.0
+            }
+        }
+
+        loom::model(|| {
+            let model = Model::new();
+            model.workers[1].0.set_active(); // the first has no thread
+            let leaving = Arc::new(Leaving(Activity::new()));
+            leaving.0.set_active();
+            let other = thread::spawn({
+                let model = model.clone();
+                move || drop(count_thread(&*model, leaving))
+            });
+            model.run(1);
+            other.join().unwrap();
         });
     }
 

@@ -1,8 +1,10 @@
 //! The scheduler: what its workers share, how tasks are spawned and queued, and how
 //! the workers get their threads.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
+use std::ptr::null;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -339,6 +341,10 @@ impl Scheduler {
     /// Gives the workers threads, unless they have them. Fails only if the system
     /// refuses even the first one.
     pub fn start(self: &Arc<Self>) -> io::Result<()> {
+        // The name of a thread comes from a user's function, which may spawn a task.
+        let Some(_starting) = Starting::begin(self) else {
+            return Ok(());
+        };
         let guard = self.start.lock();
         if self.started.load(Relaxed) || self.is_closed() {
             return Ok(());
@@ -433,6 +439,29 @@ impl Scheduler {
         stats.alive_tasks = self.alive_tasks();
         stats.global_queue_depth = self.global_queue_depth();
         stats
+    }
+}
+
+thread_local! {
+    /// The scheduler that this thread is starting.
+    static STARTING: Cell<*const Scheduler> = const { Cell::new(null()) };
+}
+
+/// Marks the calling thread as starting a scheduler.
+struct Starting(*const Scheduler);
+
+impl Starting {
+    /// Returns `None` if the thread is starting it already.
+    fn begin(scheduler: &Arc<Scheduler>) -> Option<Self> {
+        let own = Arc::as_ptr(scheduler);
+        let before = STARTING.replace(own);
+        (before != own).then_some(Self(before))
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        STARTING.set(self.0);
     }
 }
 

@@ -61,6 +61,8 @@ pub struct Worker {
     /// The number of its last blocking section.
     epoch: Cell<Epoch>,
     life: Cell<Life>,
+    /// It counts as parked in the idle bitmap, or did until another thread unparked it.
+    is_parked: Cell<bool>,
     /// Whether a task is being polled: only then may the worker leave its thread.
     is_polling: Cell<bool>,
 }
@@ -123,6 +125,7 @@ impl Worker {
             yields: Yields::default(),
             epoch: Cell::new(Epoch::NONE),
             life: Cell::new(Life::Parked),
+            is_parked: Cell::new(false),
             is_polling: Cell::new(false),
         }
     }
@@ -237,6 +240,7 @@ impl Worker {
         if self.life.get() == Life::Parked {
             self.life.set(Life::Running);
             self.set_next_maintenance();
+            self.is_parked.set(true);
             self.unparked();
         }
     }
@@ -514,6 +518,7 @@ impl Worker {
             task.forget(); // the last worker that leaves cancels it
             return false;
         }
+        self.end_park();
         let shared = self.shared();
         shared.counters.local_schedules.bump();
         let older = match self.scheduler.config.lifo {
@@ -708,6 +713,7 @@ impl Worker {
         scheduler
             .monitor
             .state_changed(|| scheduler.needs_monitor());
+        self.is_parked.set(true);
         self.wait_in_drivers(scheduler.monitor.limit_wait(scheduler.config.park_timeout));
         self.unparked();
         self.share_woken();
@@ -732,6 +738,27 @@ impl Worker {
     fn unparked(&self) {
         let scheduler = &*self.scheduler;
         let world = scheduler.world();
+        self.end_park();
+        self.shared().counters.unpark_events.bump();
+        self.busy_time.start(world.now_ns(), self.tick.get());
+        self.set_next_fetch();
+        world.after_unpark(self.index);
+        self.notice_close();
+    }
+
+    /// A parked worker is not parked any more: before it calls the first waker, if it
+    /// can, and no later than when a task is queued here. Wakers are foreign code, and
+    /// may block: then the monitor and thieves must see that this worker is stuck.
+    #[inline]
+    pub(crate) fn end_park(&self) {
+        if self.is_parked.replace(false) {
+            self.claim_from_idle();
+        }
+    }
+
+    #[cold]
+    fn claim_from_idle(&self) {
+        let scheduler = &*self.scheduler;
         if !scheduler.idle.claim(self.index) {
             let searching = match scheduler.is_closed() {
                 true => None, // unparked to leave, and not counted
@@ -742,11 +769,6 @@ impl Worker {
         scheduler
             .monitor
             .state_changed(|| scheduler.needs_monitor());
-        self.shared().counters.unpark_events.bump();
-        self.busy_time.start(world.now_ns(), self.tick.get());
-        self.set_next_fetch();
-        world.after_unpark(self.index);
-        self.notice_close();
     }
 
     /// Cancels what is queued here, and the tasks that wait to be woken anywhere.
@@ -794,6 +816,12 @@ pub(crate) fn run_task(task: Runnable) {
 /// the worker was handed off.
 fn with_current<R>(visit: impl FnOnce(&Worker) -> R) -> Option<R> {
     current::with_worker(|worker| worker.map(visit))
+}
+
+/// The calling thread's worker has waited in its drivers, and is about to call wakers:
+/// it is not parked any more.
+pub fn end_park() {
+    current::with_worker(|worker| worker.map(Worker::end_park));
 }
 
 /// The index of the worker whose thread this is.

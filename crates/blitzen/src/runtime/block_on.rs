@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use blitzen_sched::count_thread;
 use blitzen_util::coop;
 use blitzen_util::entered::{self, Guard};
 
@@ -40,7 +41,7 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
     let world = handle.inner.world();
     let _random = world.seeded_random().map(SeededRandom::enter);
     let parker = Arc::new(BlockOnParker::new());
-    let _counted = world.quiescence().count_thread(parker.clone());
+    let _counted = count_thread(&**world, parker.clone());
     let waker = Waker::from(parker.clone());
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);

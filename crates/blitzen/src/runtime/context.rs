@@ -73,7 +73,8 @@ impl Drop for Entered {
         }
         DEPTH.set(self.depth - 1);
         timers::enter(self.timers_before);
-        let own = CURRENT.replace(self.before.take());
+        // A thread that is being destroyed has no current runtime any more.
+        let own = CURRENT.try_with(|current| current.replace(self.before.take()));
         // Outside the cell: the last handle of a runtime runs foreign code.
         drop(own);
     }

@@ -11,7 +11,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::task::{Context, Poll, Wake, Waker};
 
-use blitzen_sched::{Activity, BlockedThread, CoreGuard, CoreSlot, CoreWait, CoreWaiter, Worker};
+use blitzen_sched::{
+    Activity, BlockedThread, CoreGuard, CoreSlot, CoreWait, CoreWaiter, Worker, count_thread,
+    participant_left,
+};
 use blitzen_util::coop;
 
 use super::block_on_parker::BlockOnParker;
@@ -78,10 +81,12 @@ pub(crate) fn block_on<F: Future>(
     });
     let waker = Waker::from(thread.clone());
     let wait = core_slot.wait(thread.clone());
+    let counted = count_thread(&*thread.world, thread.clone());
     loop {
         if let Some(core) = core_slot.take() {
             drop(wait);
             let core = TakenCore::enter(core, core_slot, &thread);
+            drop(counted); // from now on the worker counts
             return core.guard().drive(future, &waker, &thread.is_woken);
         }
         if let Some(output) = wait_for_core(future.as_mut(), &waker, &thread, &wait) {
@@ -98,13 +103,14 @@ fn wait_for_core<F: Future>(
     wait: &CoreWait<'_, Box<Worker>>,
 ) -> Option<F::Output> {
     let mut cx = Context::from_waker(waker);
-    let _counted = thread.world.quiescence().count_thread(thread.clone());
     loop {
         // Acquire, met by the Release in `wake_future`.
-        if thread.is_woken.swap(false, Acquire)
-            && let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx))
-        {
-            return Some(output);
+        if thread.is_woken.swap(false, Acquire) {
+            // The poll may block: a core that becomes free meanwhile is not for it.
+            wait.leave();
+            if let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx)) {
+                return Some(output);
+            }
         }
         if wait.enqueue_unless_free() {
             return None;
@@ -151,6 +157,7 @@ impl Drop for TakenCore<'_> {
             drivers.leave();
             drivers.activity().set_undriven();
             self.slot.put_back(core);
+            participant_left(&*self.thread.world);
         }
     }
 }

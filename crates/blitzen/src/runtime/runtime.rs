@@ -238,6 +238,10 @@ impl Runtime {
     /// Returns [`Stragglers`] if something had not stopped after `limit`. It goes on in the
     /// background.
     pub fn shutdown_within(mut self, limit: Duration) -> Result<(), Stragglers> {
+        if !limit.is_zero() && blitzen_util::entered::is_entered() {
+            // As in a drop there: waiting would block tasks.
+            drop_runtime(&self.handle, &mut self.is_shut_down);
+        }
         self.is_shut_down = true;
         shut_down(&self.handle, ShutdownWait::Within(limit))
     }

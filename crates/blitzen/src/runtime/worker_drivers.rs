@@ -71,6 +71,7 @@ impl WorkerDrivers {
             false => self.wait(world, max_wait, wakes_ns, end_spin),
         }
         self.activity.set_active();
+        blitzen_sched::end_park();
         if let Some(timers) = world.timers() {
             timers.end_park(self.worker);
         }

@@ -190,10 +190,7 @@ impl RealWorld {
     /// Waits for the threads of the workers, which are about to end.
     pub(crate) fn join_threads(&self) {
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(|e| e.into_inner()));
-        for thread in threads {
-            // A worker whose hook panicked has said so; it is gone either way.
-            let _ = thread.join();
-        }
+        threads.into_iter().for_each(join_unless_current);
     }
 
     /// Starts a thread inside the runtime.
@@ -406,25 +403,28 @@ fn run_as_worker(worker: usize, world: &RealWorld, run: impl FnOnce()) -> bool {
     has_lost_worker
 }
 
+/// Waits for the end of a thread, unless it is the calling one: a runtime may end on one
+/// of its own threads, in a waker, a hook or the destructor of a thread-local value.
+fn join_unless_current(thread: thread::JoinHandle<()>) {
+    if thread.thread().id() != thread::current().id() {
+        // A panic on it was reported by the panic hook.
+        let _ = thread.join();
+    }
+}
+
 /// The blocking pool's share of the world.
 pub(crate) struct PoolWorld(pub(crate) Arc<RealWorld>);
 
 impl SpawnThread for PoolWorld {
     fn spawn_thread(&self, pool: Arc<Pool>, member: PoolThread) -> io::Result<ThreadJoiner> {
         let thread = self.0.start_inside(move || pool.work(member))?;
-        Ok(Box::new(move || {
-            // A thread whose hook panicked has said so; it is gone either way.
-            let _ = thread.join();
-        }))
+        Ok(Box::new(move || join_unless_current(thread)))
     }
 
     fn spawn_reaper(&self, pool: Arc<Pool>) -> io::Result<ThreadJoiner> {
         let thread = thread::Builder::new().name("blitzen-reaper".into());
         let thread = thread.spawn(move || pool.run_reaper())?;
-        Ok(Box::new(move || {
-            // It has nothing to panic about.
-            let _ = thread.join();
-        }))
+        Ok(Box::new(move || join_unless_current(thread)))
     }
 
     fn job_ended(&self) {
