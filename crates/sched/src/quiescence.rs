@@ -86,6 +86,27 @@ impl Activity {
         true
     }
 
+    /// An idle participant checks the others, and is not idle meanwhile. Returns the
+    /// number for [`end_check`](Self::end_check), or `None` if it has been woken.
+    fn begin_check(&self) -> Option<u64> {
+        // Release, met by the Acquire in `idle_mark`: L2.
+        let before = self.changes.fetch_add(1, Release);
+        (before == self.idle_at.load(Relaxed)).then_some(before + 1)
+    }
+
+    /// Makes it idle again; returns false if it has been woken meanwhile. Unlike
+    /// `set_active` and `set_idle`, which are for one that has looked what it was woken
+    /// for, this takes no wake for seen.
+    fn end_check(&self, number: u64) -> bool {
+        if self.changes.load(Relaxed) != number {
+            return false;
+        }
+        // Release, met by the Acquire in `idle_mark`: L2.
+        self.idle_at.store(number, Release);
+        fence(SeqCst); // L3
+        true
+    }
+
     /// Marks a participant that no thread runs any more as idle, even if it was woken.
     pub fn set_undriven(&self) {
         // Release, met by the Acquire in `idle_mark`: L2.
@@ -224,21 +245,33 @@ pub fn participant_left(world: &dyn PausedWorld) {
 }
 
 /// If all participants are idle, advances the clock to the next timer and fires what
-/// is due; returns whether it did. Called by a participant that has become idle, which
-/// is active again if this returns true; or, without `caller`, by any other thread.
+/// is due; returns whether it did, or somebody was woken otherwise.
+///
+/// Called by a participant that has become idle. If this returns true it is not idle
+/// any more: it calls [`set_active`](Activity::set_active) and looks for what to do. Or,
+/// without `caller`, by any other thread.
 pub fn advance_if_quiescent(world: &dyn PausedWorld, caller: Option<&Activity>) -> bool {
     let quiescence = world.quiescence();
     if quiescence.idle_marks(world).is_none() {
         return false;
     }
     // Sockets may be ready. Their wakers are foreign code, which may do anything that
-    // a task may: so the caller is active meanwhile, and holds no lock.
-    let active = Active::begin(quiescence, caller);
-    if world.serve_all() {
-        return true;
-    }
-    if !active.end() {
-        return true;
+    // a task may: so the caller is not idle meanwhile, and holds no lock.
+    match caller {
+        Some(activity) => {
+            let Some(number) = activity.begin_check() else {
+                return true;
+            };
+            if world.serve_all() || !activity.end_check(number) {
+                return true;
+            }
+        }
+        None => {
+            let _busy = Busy::begin(quiescence);
+            if world.serve_all() {
+                return true;
+            }
+        }
     }
     let check = quiescence.check.lock();
     let before = quiescence.idle_marks(world);
@@ -255,40 +288,32 @@ pub fn advance_if_quiescent(world: &dyn PausedWorld, caller: Option<&Activity>) 
     };
     world.advance_to(next_ns);
     // No other thread finds all idle until the timers have fired.
-    let _active = Active::begin(quiescence, caller);
+    let _busy = match caller {
+        Some(activity) => {
+            let _number = activity.begin_check();
+            None
+        }
+        None => Some(Busy::begin(quiescence)),
+    };
     drop(check);
     world.fire_timers();
     true
 }
 
-/// A thread that calls wakers, and so is not idle: a participant, which stays active
-/// when this is dropped; or another, which counts as blocking work until then.
-struct Active<'a> {
-    quiescence: &'a Quiescence,
-    caller: Option<&'a Activity>,
-}
+/// A thread that is no participant and calls wakers: it counts as blocking work.
+struct Busy<'a>(&'a Quiescence);
 
-impl<'a> Active<'a> {
-    fn begin(quiescence: &'a Quiescence, caller: Option<&'a Activity>) -> Self {
-        match caller {
-            Some(activity) => activity.set_active(),
-            None => quiescence.begin_blocking(),
-        }
-        Self { quiescence, caller }
-    }
-
-    /// Makes a participant idle again; returns false if it was woken meanwhile.
-    fn end(self) -> bool {
-        self.caller.is_none_or(Activity::set_idle)
+impl<'a> Busy<'a> {
+    fn begin(quiescence: &'a Quiescence) -> Self {
+        quiescence.begin_blocking();
+        Self(quiescence)
     }
 }
 
-impl Drop for Active<'_> {
+impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        if self.caller.is_none() {
-            self.quiescence.blocking_work.fetch_sub(1, AcqRel); // as in `end_blocking`
-            fence(SeqCst);
-        }
+        self.0.blocking_work.fetch_sub(1, AcqRel); // as in `end_blocking`
+        fence(SeqCst);
     }
 }
 
@@ -340,6 +365,7 @@ mod model {
                     return;
                 }
                 if activity.set_idle() && advance_if_quiescent(self, Some(activity)) {
+                    activity.set_active();
                     continue;
                 }
                 parker.park();

@@ -30,15 +30,16 @@ impl BlockOnParker {
         self.parker.unpark();
     }
 
-    /// Sleeps until it is unparked, or was before. Advances a paused clock if
-    /// nothing else is left to do.
+    /// Sleeps until it is unparked, or was before; may return without either. Advances a
+    /// paused clock if nothing else is left to do.
     pub(crate) fn park(&self, world: &RealWorld) {
         let activity = &self.activity;
-        while activity.set_idle()
+        let has_advanced = activity.set_idle()
             && world.clock().is_frozen()
-            && advance_if_quiescent(world, Some(activity))
-        {}
-        self.parker.park();
+            && advance_if_quiescent(world, Some(activity));
+        if !has_advanced {
+            self.parker.park();
+        }
         activity.set_active();
     }
 }
