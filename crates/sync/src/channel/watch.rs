@@ -887,6 +887,7 @@ mod model {
     use std::future::Future;
     use std::task::{Context, Waker};
 
+    use blitzen_util::shim::cell::UnsafeCell;
     use blitzen_util::shim::thread;
     use loom::future::block_on;
 
@@ -898,6 +899,28 @@ mod model {
             block_on(rx.changed()).unwrap();
             assert_eq!(*rx.borrow(), 1);
             sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_change_publishes_what_was_done_before_it() {
+        loom::model(|| {
+            let done = Arc::new(UnsafeCell::new(0));
+            let (tx, rx) = channel(0);
+            let sender = thread::spawn({
+                let done = done.clone();
+                move || {
+                    // SAFETY: read only after the change.
+                    done.with_mut(|done| unsafe { *done = 1 });
+                    tx.send(1).unwrap();
+                    tx
+                }
+            });
+            if rx.has_changed().unwrap() {
+                // SAFETY: written before the change.
+                assert_eq!(done.with(|done| unsafe { *done }), 1);
+            }
+            drop(sender.join().unwrap());
         });
     }
 
