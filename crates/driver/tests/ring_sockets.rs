@@ -792,17 +792,32 @@ fn what_was_taken_over_is_out_when_the_stream_has_left() {
 }
 
 #[test]
-fn a_flush_needs_no_turn_of_the_owner() {
+fn a_flush_ends_when_the_kernel_has_everything() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
-    let (ours, mut theirs) = pair(&ring);
-    write_all(&ours, b"all "); // the first of a turn goes out at once
-    write_all(&ours, b"of it");
-    let mut cx = Context::from_waker(Waker::noop());
-    assert!(matches!(ours.poll_flush(&mut cx), Poll::Ready(Ok(()))));
-    let mut bytes = [0; 9];
-    theirs.read_exact(&mut bytes).unwrap();
-    assert_eq!(&bytes, b"all of it");
+    for by_owner in [true, false] {
+        let (ours, mut theirs) = pair(&ring);
+        write_all(&ours, b"all "); // the first of a turn goes out at once
+        write_all(&ours, b"of it");
+        if by_owner {
+            // With the next turn, like those of other streams.
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(ours.poll_flush(&mut cx).is_pending());
+            drive(&ring, |cx| ours.poll_flush(cx)).unwrap();
+        } else {
+            // The owner does nothing meanwhile.
+            thread::scope(|scope| {
+                let flush = || {
+                    let mut cx = Context::from_waker(Waker::noop());
+                    assert!(matches!(ours.poll_flush(&mut cx), Poll::Ready(Ok(()))));
+                };
+                scope.spawn(flush).join().unwrap();
+            });
+        }
+        let mut bytes = [0; 9];
+        theirs.read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"all of it");
+    }
 }
 
 #[test]

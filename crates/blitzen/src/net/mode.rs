@@ -31,9 +31,9 @@ const VARIABLE: &str = "BLITZEN_SOCKETS";
 ///
 /// By completion, a small write returns before the kernel has the bytes. They are sent
 /// when the worker next turns its driver, or by `flush`, `shutdown`, the drop of the
-/// stream or of the runtime, whichever is first. A task that blocks its thread
-/// delays them, so call `flush` before blocking. The error of such a write is returned by
-/// the next write, flush or shutdown.
+/// stream or of the runtime, whichever is first. When `flush` returns, the kernel has
+/// them. A task that blocks its thread delays them, so await `flush` before blocking.
+/// The error of such a write is returned by the next write, flush or shutdown.
 ///
 /// # Examples
 ///

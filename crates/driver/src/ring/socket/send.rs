@@ -219,6 +219,11 @@ impl Sender {
         matches!(self.op, SendOp::Idle)
     }
 
+    /// Whether bytes that were taken over wait for the next submission.
+    pub(super) fn is_queued(&self) -> bool {
+        matches!(self.op, SendOp::Queued)
+    }
+
     /// Requests that are queued, or with the kernel.
     pub(super) fn requests(&self) -> usize {
         usize::from(!self.is_idle()) + usize::from(self.writable != WritableOp::Idle)

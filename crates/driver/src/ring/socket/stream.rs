@@ -436,12 +436,18 @@ impl RingStream {
         Poll::Ready(written)
     }
 
-    /// Hands everything that was taken over to the kernel.
+    /// Hands everything that was taken over to the kernel. On the thread that turns
+    /// the ring it waits for the next turn, so that the bytes of many streams go out
+    /// together; on another one, it sends them itself.
     ///
     /// # Errors
     /// The error of `send(2)`.
     pub fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = self.poll_write_locked(cx, WaitAs::Latest, || self.flush_locked());
+        let flush = || match self.ring.is_mine() && self.visit(|table| table.is_queued(self.key)) {
+            true => SendWait::Wait { for_room: false },
+            false => self.flush_locked(),
+        };
+        let flushed = self.poll_write_locked(cx, WaitAs::Latest, flush);
         // It is done here even if the stream leaves meanwhile.
         flushed.map(|flushed| flushed.unwrap_or(Ok(())))
     }
@@ -455,7 +461,8 @@ impl RingStream {
         Poll::Ready(self.end())
     }
 
-    /// Ends the direction that is written. If the kernel still works on something,
+    /// Ends the direction that is written, after everything that was taken over, which
+    /// is sent at once. If the kernel still works on something,
     /// that goes out first, later.
     ///
     /// # Errors

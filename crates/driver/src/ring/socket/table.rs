@@ -320,6 +320,11 @@ impl Table {
         self.socket(key).sender.set_credit(room, len)
     }
 
+    /// Whether bytes that were taken over wait for the next submission.
+    pub(super) fn is_queued(&mut self, key: SocketKey) -> bool {
+        self.socket(key).sender.is_queued() && !self.shut
+    }
+
     pub(super) fn flush(&mut self, key: SocketKey) -> FlushStep {
         self.update(key, |socket, _| socket.sender.flush())
     }
