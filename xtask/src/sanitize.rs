@@ -38,6 +38,13 @@ pub(crate) fn asan(args: &[String]) -> Outcome<Tally> {
             .env(
                 "ASAN_OPTIONS",
                 "detect_leaks=1:detect_stack_use_after_return=1",
+            )
+            .env(
+                "LSAN_OPTIONS",
+                format!(
+                    "suppressions={}",
+                    sh::root().join("xtask/lsan.supp").display()
+                ),
             );
         command
     };

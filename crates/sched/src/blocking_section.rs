@@ -16,7 +16,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use crate::current;
 use crate::handoff::Epoch;
 use crate::scheduler::Scheduler;
-use crate::worker::Worker;
+use crate::worker::{Worker, wake_deferred};
 
 /// How a blocking section ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,8 @@ impl Drop for BlockingSection {
 /// Runs `code`, which blocks, on the calling thread. If the thread is polling a
 /// task for a worker, another thread goes on with the worker meanwhile.
 pub fn block_in_place<R>(code: impl FnOnce() -> R) -> R {
+    // Futures that yielded must not wait for a thread to come.
+    wake_deferred();
     let section = BlockingSection::enter(|_| true);
     if let Some(section) = &section {
         section.scheduler.world().relieve(section.relief());

@@ -829,6 +829,18 @@ pub fn current_index() -> Option<usize> {
     current::with_worker(|worker| worker.map(Worker::index))
 }
 
+/// Calls the wakers that wait for the current worker's next driver turn, if it polls a
+/// task. Nothing of the worker is borrowed meanwhile: they are foreign code.
+pub(crate) fn wake_deferred() {
+    let deferred = current::with_worker(|worker| {
+        let worker = worker.filter(|worker| worker.is_polling())?;
+        Some(worker.yields.take_deferred())
+    });
+    for waker in deferred.into_iter().flatten() {
+        quietly(|| waker.wake());
+    }
+}
+
 /// Calls `waker` after the current worker's next driver turn; returns false if
 /// the thread has no worker.
 pub fn defer(waker: &Waker) -> bool {

@@ -72,7 +72,7 @@ impl Yields {
         }
     }
 
-    fn take_deferred(&self) -> Vec<Waker> {
+    pub(crate) fn take_deferred(&self) -> Vec<Waker> {
         std::mem::take(&mut *self.deferred.borrow_mut())
     }
 }
