@@ -595,12 +595,13 @@ fn a_runtime_may_end_on_one_of_its_own_threads() {
 #[test]
 fn a_thread_name_may_come_from_a_function_that_spawns() {
     must_end(|| {
-        let handle = Arc::new(std::sync::OnceLock::<Handle>::new());
+        let handle = Arc::new(std::sync::Mutex::new(None::<Handle>));
         let own = handle.clone();
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name_fn(move || {
-                if let Some(handle) = own.get() {
+                let handle = own.lock().unwrap().clone();
+                if let Some(handle) = handle {
                     handle.spawn(async {});
                 }
                 "named".into()
@@ -608,8 +609,9 @@ fn a_thread_name_may_come_from_a_function_that_spawns() {
             .enable_all()
             .build()
             .unwrap();
-        handle.set(runtime.handle().clone()).unwrap();
+        *handle.lock().unwrap() = Some(runtime.handle().clone());
         runtime.block_on(runtime.spawn(async {})).unwrap();
+        handle.lock().unwrap().take(); // the runtime owns the function
     });
 }
 
@@ -620,7 +622,8 @@ fn an_enter_guard_in_a_thread_local_value_ends_with_its_thread() {
             const { std::cell::RefCell::new(None) };
     }
     must_end(|| {
-        let runtime: &'static Runtime = Box::leak(Box::new(current_thread()));
+        static RUNTIME: std::sync::OnceLock<Runtime> = std::sync::OnceLock::new();
+        let runtime = RUNTIME.get_or_init(current_thread);
         thread::spawn(|| {
             GUARD.with(|guard| drop(guard.borrow_mut().take()));
             let entered = runtime.enter();
