@@ -127,7 +127,7 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// What the system says, or [`shutdown_error()`] after [`shutdown`](Self::shutdown).
+    /// Returns the error of the registration with the poller, or [`shutdown_error()`] after [`shutdown`](Self::shutdown).
     pub fn register(
         &self,
         source: &mut impl Source,
@@ -181,7 +181,7 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// What the system says, or [`shutdown_error()`] after [`shutdown`](Self::shutdown).
+    /// Returns the error of the registration with the poller, or [`shutdown_error()`] after [`shutdown`](Self::shutdown).
     pub fn poller(&self) -> io::Result<&Arc<Poller>> {
         if let Some(poller) = self.poller.get() {
             return Ok(poller);
