@@ -58,7 +58,7 @@ enum Mode {
         ops: Option<u64>,
         /// Seconds that a sample may take before the program gives up
         #[arg(long, default_value_t = 120)]
-        patience: u64,
+        sample_timeout: u64,
         /// Give servers and clients real-time priority
         #[arg(long)]
         ahead: bool,
@@ -135,14 +135,14 @@ fn main() -> ExitCode {
             rounds,
             quick,
             ops,
-            patience,
+            sample_timeout,
             ahead,
             json,
         } => {
             if ahead {
                 net::run_ahead();
             }
-            watchdog::set_patience(patience);
+            watchdog::set_sample_timeout(sample_timeout);
             let plan = Plan {
                 rounds: if quick { 2 } else { rounds },
                 is_quick: quick,
@@ -164,7 +164,7 @@ fn main() -> ExitCode {
             net::hold(address, count).map_err(|error| error.to_string())
         }
         Mode::Once(order) => {
-            watchdog::set_patience(600);
+            watchdog::set_sample_timeout(600);
             once::obey(&order, &row::all())
         }
     };

@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
-static PATIENCE_SECONDS: AtomicU64 = AtomicU64::new(120);
+static SAMPLE_TIMEOUT_S: AtomicU64 = AtomicU64::new(120);
 static WATCHED: Mutex<Option<Watched>> = Mutex::new(None);
 static CHANGED: Condvar = Condvar::new();
 
@@ -21,8 +21,8 @@ struct Watched {
 pub(crate) struct Watch(());
 
 /// How long a sample may take from now on.
-pub(crate) fn set_patience(seconds: u64) {
-    PATIENCE_SECONDS.store(seconds, Relaxed);
+pub(crate) fn set_sample_timeout(seconds: u64) {
+    SAMPLE_TIMEOUT_S.store(seconds, Relaxed);
 }
 
 /// Starts to wait for `what`. One at a time.
@@ -34,7 +34,7 @@ pub(crate) fn watch(what: String) -> Watch {
             .spawn(guard)
             .expect("a thread can be started");
     });
-    let deadline = Instant::now() + Duration::from_secs(PATIENCE_SECONDS.load(Relaxed));
+    let deadline = Instant::now() + Duration::from_secs(SAMPLE_TIMEOUT_S.load(Relaxed));
     let earlier = WATCHED
         .lock()
         .expect("no panic under the lock")

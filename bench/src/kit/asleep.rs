@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Sleeping twice in a row, this far apart: not merely waiting for a lock.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
-const PATIENCE: Duration = Duration::from_secs(10);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Waits, without sleeping, until all threads but this one have gone to sleep.
 pub(crate) fn wait_until_others_sleep() {
@@ -22,7 +22,7 @@ pub(crate) fn wait_until_others_sleep() {
             thread::yield_now();
         }
         assert!(
-            started.elapsed() < PATIENCE,
+            started.elapsed() < LONGEST_WAIT,
             "the runtime's threads never went to sleep"
         );
     }

@@ -14,11 +14,11 @@ use blitzen_task::glue::next_id;
 use blitzen_util::park::Parker;
 
 /// Far more than anything here takes, on the busiest machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Whether it was so at some moment: it need not stay so.
 fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + LONGEST_WAIT;
     while Instant::now() < end {
         if is_so() {
             return true;
@@ -97,7 +97,7 @@ fn spawn(scheduler: &Arc<Scheduler>, future: impl Future<Output = ()> + Send + '
 
 fn stop(scheduler: &Scheduler) {
     scheduler.close();
-    assert!(scheduler.wait_stopped(Some(PATIENCE)));
+    assert!(scheduler.wait_stopped(Some(LONGEST_WAIT)));
 }
 
 #[test]
