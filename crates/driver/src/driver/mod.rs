@@ -224,11 +224,9 @@ impl Driver {
         self.turn_until(max_wait, &|| false)
     }
 
-    /// Like [`turn`](Self::turn), for an owner that does not mind being kept from
-    /// sleep: while it still looks around, `is_over` may end the wait. Who relies
-    /// on an end calls [`interrupt`](Self::interrupt); but an owner without sources
-    /// or operations looks around only if waits that were short ended with
-    /// `is_over`.
+    /// Like [`turn`](Self::turn), but `is_over` can end the wait as well, as long as the
+    /// owner spins. A sleeping owner does not call it: use
+    /// [`interrupt`](Self::interrupt) to end a sleep.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -248,24 +246,16 @@ impl Driver {
         if max_wait == Some(Duration::ZERO) {
             return self.look();
         }
-        let had_sources = self.is_busy();
-        let mut begun = self.spin.begin();
-        let learn = |begun, found: &_| match had_sources || is_over() {
-            true => self.spin.end(begun, events_of(found)),
-            // Interrupted for something that is not urgent, or that comes late.
-            false => self.spin.end_not_urgent(begun),
-        };
-        if let Some(found) = self
-            .spin
-            .spin(&mut begun, max_wait, || self.look_while_spinning(is_over))
-        {
-            learn(begun, &found);
+        let mut wait = self.spin.begin();
+        let look = || self.look_while_spinning(is_over);
+        if let Some(found) = self.spin.spin(&mut wait, max_wait, look) {
+            self.spin.end(wait);
             return found;
         }
-        let spent = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let spent = wait.map_or(Duration::ZERO, |wait| wait.elapsed());
         match max_wait.map(|wait| wait.saturating_sub(spent)) {
             Some(Duration::ZERO) => Ok(0),
-            left => self.sleep(left, |found| learn(begun, found)),
+            left => self.sleep(left, || self.spin.end(wait)),
         }
     }
 
@@ -398,12 +388,8 @@ impl Driver {
         }
     }
 
-    /// Sleeps where events come; calls `came` if anything has.
-    fn sleep(
-        &self,
-        max_wait: Option<Duration>,
-        came: impl FnOnce(&io::Result<usize>),
-    ) -> io::Result<usize> {
+    /// Sleeps where events arrive; calls `on_event` if anything came.
+    fn sleep(&self, max_wait: Option<Duration>, on_event: impl FnOnce()) -> io::Result<usize> {
         let Some(place) = self.park.begin_in(|| self.place()) else {
             return self.look();
         };
@@ -421,15 +407,10 @@ impl Driver {
         };
         // A wait that ended with its time says nothing about what comes next.
         if !matches!(found, Ok(0)) || was_notified {
-            came(&found);
+            on_event();
         }
         found
     }
-}
-
-/// How much has come; an interrupt counts as an event.
-fn events_of(found: &io::Result<usize>) -> usize {
-    found.as_ref().map_or(1, |&events| events.max(1))
 }
 
 #[cfg(target_os = "linux")]

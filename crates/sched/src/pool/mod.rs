@@ -297,7 +297,7 @@ impl Pool {
         if control.closed {
             return self.end_or_work(control, thread);
         }
-        let mut begun = parker.spin.begin();
+        let mut wait = parker.spin.begin();
         let end = Instant::now().checked_add(self.keep_alive);
         control.idle.push(IdleThread {
             number: thread.0,
@@ -313,7 +313,7 @@ impl Pool {
         fence(SeqCst);
         let wakeup = match self.queued() {
             0 => {
-                parker.spin.spin(&mut begun, Some(limit), || {
+                parker.spin.spin(&mut wait, Some(limit), || {
                     if self.last_spinning.load(Relaxed) != thread.0 {
                         self.last_spinning.store(thread.0, Relaxed);
                     }
@@ -335,7 +335,7 @@ impl Pool {
         if parker.take_dismissal() {
             return self.end_or_work(self.control.lock(), thread);
         }
-        parker.spin.end(begun, 1);
+        parker.spin.end(wait);
         AfterIdle::Arrive
     }
 
