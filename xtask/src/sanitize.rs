@@ -20,14 +20,12 @@ const FLAGS: &str = "--cap-lints=warn --cfg blitzen_no_recycle";
 /// Tests that a sanitizer cannot run: two measure memory, to which a sanitizer adds; one
 /// closes a descriptor while it is used, which the thread sanitizer takes for a race; one
 /// needs signals on time, but the thread sanitizer delays handlers while a thread sleeps in
-/// a system call that it does not know. The last one is not unfit but red: the rings of its
-/// runtimes are not freed, and it is not known yet why. It belongs back in the run.
-const UNFIT: [&str; 5] = [
+/// a system call that it does not know.
+const UNFIT: [&str; 4] = [
     "operations_are_a_few_words",
     "ten_thousand_idle_connections_cost_little_and_are_all_served_in_the_end",
     "a_descriptor_closed_while_a_task_waits_on_it_harms_nobody_else",
     "all_of_it_holds_when_sigchld_tells",
-    "a_runtime_may_be_dropped_with_every_operation_in_flight",
 ];
 
 /// Address sanitizer, which looks for leaks at exit as well.

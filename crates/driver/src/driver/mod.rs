@@ -25,7 +25,7 @@ use crate::poller::BUSY_EVENTS;
 use crate::{Interest, Poller, Ready, Registration, Stream, shutdown_error};
 
 #[cfg(target_os = "linux")]
-use crate::ring::{Op, Operation, Refusal, Ring, RingConfig, socket};
+use crate::ring::{Op, Operation, Refusal, Ring, RingConfig, reaper, socket};
 #[cfg(target_os = "linux")]
 use std::os::fd::AsFd;
 #[cfg(target_os = "linux")]
@@ -595,20 +595,27 @@ impl Driver {
         };
         ring.cancel_all();
         turn_until_idle(ring, max_wait)?;
-        if ring.is_at_work() {
+        if ring.is_at_work() && !ring.only_reads_buffers() {
             // Connections that take no bytes do not keep their descriptors.
             ring.cancel_sends();
             turn_until_idle(ring, max_wait)?;
         }
-        Ok(ring.in_flight())
+        let unfinished = ring.in_flight();
+        if ring.is_at_work() && ring.is_shared() {
+            // If the system has no thread or no descriptor for that, the memory that
+            // the kernel may still use is lost with the ring.
+            let _ = reaper::reap_in_background(ring.clone());
+        }
+        Ok(unfinished)
     }
 }
 
-/// Turns a ring until the kernel has ended everything, for `max_wait` at the most.
+/// Turns a ring until the kernel has ended everything, or what is left is for the
+/// reaper, for `max_wait` at the most.
 #[cfg(target_os = "linux")]
 fn turn_until_idle(ring: &Ring, max_wait: Duration) -> io::Result<()> {
     let end = Instant::now().checked_add(max_wait);
-    while ring.is_at_work() {
+    while ring.is_at_work() && !(ring.is_shared() && ring.only_reads_buffers()) {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
             break;

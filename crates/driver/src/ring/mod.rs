@@ -28,6 +28,7 @@ mod completion;
 pub mod file;
 mod memory;
 mod op;
+pub(crate) mod reaper;
 mod setup;
 mod slab;
 pub mod socket;
@@ -40,7 +41,7 @@ mod port;
 mod port; // a kernel of our own making
 
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -610,6 +611,25 @@ impl Ring {
         self.wake_sleeper();
     }
 
+    /// Whether a turn would submit something or take something in.
+    fn has_more(&self) -> bool {
+        let core = self.core.lock();
+        // SAFETY: R1, R2: under the lock, by the owner.
+        core.has_requests() || unsafe { self.port.has_completions() }
+    }
+
+    /// Whether all that the kernel still does is to read the buffers of zero-copy
+    /// sends, as it may until their peers have acknowledged the bytes.
+    pub(crate) fn only_reads_buffers(&self) -> bool {
+        let core = self.core.lock();
+        core.slab.live() == 0 && core.sockets.only_reads_buffers()
+    }
+
+    /// Whether any thread may turn the ring.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.flavour == Flavour::Shared
+    }
+
     /// The result of an operation, or a wake when there is one.
     fn poll_op(&self, token: OpToken, cx: &Context<'_>) -> Poll<io::Result<u32>> {
         let waker = cx.waker().clone(); // R4: foreign code
@@ -778,6 +798,13 @@ impl Drop for Ring {
                 return;
             }
         }
+    }
+}
+
+impl AsRawFd for Ring {
+    /// Returns the descriptor, which is readable while there are completions.
+    fn as_raw_fd(&self) -> RawFd {
+        self.port.as_raw_fd()
     }
 }
 

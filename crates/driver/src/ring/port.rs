@@ -6,6 +6,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -150,6 +151,11 @@ impl Port {
             }
         };
         entered.map(drop)
+    }
+
+    /// The descriptor of the ring.
+    pub(super) fn as_raw_fd(&self) -> RawFd {
+        self.uring.as_raw_fd()
     }
 
     /// Makes all threads of this process that run come by in the kernel.

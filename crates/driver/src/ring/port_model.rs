@@ -371,6 +371,11 @@ impl Port {
         self.heard.notify_one();
     }
 
+    /// No descriptor.
+    pub(super) fn as_raw_fd(&self) -> i32 {
+        -1
+    }
+
     pub(super) fn wake(&self, _: &Poller) {
         self.kernel.lock().is_woken = true;
         self.heard.notify_one();

@@ -507,6 +507,16 @@ impl Table {
         }
     }
 
+    /// Whether the kernel is through with everything but the memory of sends whose
+    /// bytes are with the network.
+    pub(in crate::ring) fn only_reads_buffers(&self) -> bool {
+        let mut sockets = self.slots.iter().filter_map(|slot| slot.socket.as_deref());
+        sockets.all(|socket| {
+            let is_receiving = socket.receiver.op() != RecvOp::Idle;
+            !is_receiving && socket.sender.is_through_with_fd(self.shut)
+        })
+    }
+
     // The kernel's side.
 
     /// Hands the requests to the kernel, through `push`, which refuses when the
@@ -673,8 +683,10 @@ impl Drop for Table {
     /// better lost than shared.
     fn drop(&mut self) {
         if self.busy > 0 {
+            if !self.only_reads_buffers() {
+                std::mem::forget(self.pool.take()); // something is being received
+            }
             std::mem::forget(take(&mut self.slots));
-            std::mem::forget(self.pool.take());
         }
     }
 }
