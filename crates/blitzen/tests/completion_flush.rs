@@ -4,7 +4,11 @@
 mod completion_common;
 
 use std::io::Read;
+use std::pin::pin;
 use std::process::Command;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::Duration;
 
 use blitzen::io::{AsyncReadExt, AsyncWriteExt};
@@ -67,6 +71,39 @@ fn what_was_flushed_arrives_although_the_worker_is_blocked() {
             theirs.read_exact(&mut bytes).unwrap(); // blocks the worker
             assert_eq!(&bytes, b"123");
         });
+    }
+}
+
+/// An executor that knows nothing of the runtime.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn a_flush_ends_in_an_executor_that_blocks_the_worker() {
+    for runtime in runtimes() {
+        let flushing = runtime.spawn(async {
+            let (mut ours, mut theirs) = half_pair().await;
+            write_three(&mut ours).await;
+            block_on(ours.flush()).unwrap();
+            let mut bytes = [0; 3];
+            theirs.read_exact(&mut bytes).unwrap();
+            assert_eq!(&bytes, b"123");
+        });
+        runtime.block_on(flushing).unwrap();
     }
 }
 

@@ -802,14 +802,15 @@ fn a_flush_ends_when_the_kernel_has_everything() {
         if by_owner {
             // With the next turn, like those of other streams.
             let mut cx = Context::from_waker(Waker::noop());
-            assert!(ours.poll_flush(&mut cx).is_pending());
-            drive(&ring, |cx| ours.poll_flush(cx)).unwrap();
+            assert!(ours.poll_flush_in_turn(&mut cx).is_pending());
+            drive(&ring, |cx| ours.poll_flush_in_turn(cx)).unwrap();
         } else {
             // The owner does nothing meanwhile.
             thread::scope(|scope| {
                 let flush = || {
                     let mut cx = Context::from_waker(Waker::noop());
-                    assert!(matches!(ours.poll_flush(&mut cx), Poll::Ready(Ok(()))));
+                    let flushed = ours.poll_flush_in_turn(&mut cx);
+                    assert!(matches!(flushed, Poll::Ready(Ok(()))));
                 };
                 scope.spawn(flush).join().unwrap();
             });
@@ -818,6 +819,20 @@ fn a_flush_ends_when_the_kernel_has_everything() {
         theirs.read_exact(&mut bytes).unwrap();
         assert_eq!(&bytes, b"all of it");
     }
+}
+
+#[test]
+fn a_flush_that_does_not_wait_for_a_turn_sends_at_once() {
+    let Some(ring) = ring() else { return };
+    ring.turn(NOW).unwrap(); // this thread is its owner
+    let (ours, mut theirs) = pair(&ring);
+    write_all(&ours, b"all "); // the first of a turn goes out at once
+    write_all(&ours, b"of it");
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(matches!(ours.poll_flush(&mut cx), Poll::Ready(Ok(()))));
+    let mut bytes = [0; 9];
+    theirs.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"all of it");
 }
 
 #[test]

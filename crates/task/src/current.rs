@@ -74,21 +74,23 @@ pub fn with_spawn_meta<R>(visit: impl FnOnce(Id, &SpawnMeta) -> R) -> Option<R> 
     Some(visit(task.id, &task.meta))
 }
 
+/// Whether `waker` is the current task's own. If it is not, an executor may run
+/// within the task, and block its thread.
+#[inline]
+pub fn is_own_waker(waker: &Waker) -> bool {
+    task().is_some_and(|task| waker::is_of(waker, task))
+}
+
 /// Asks that the current task be queued again when its poll ends, behind the
 /// others, without the cost of a wake. False if `waker` is not its own, and so
 /// must be woken some other way.
 #[inline]
 pub fn yield_if_own(waker: &Waker) -> bool {
-    CURRENT.with(|current| {
-        let own = current
-            .task
-            .get()
-            .is_some_and(|task| waker::is_of(waker, task));
-        if own {
-            current.yielding.set(true);
-        }
-        own
-    })
+    let is_own = is_own_waker(waker);
+    if is_own {
+        CURRENT.with(|current| current.yielding.set(true));
+    }
+    is_own
 }
 
 /// Whether the poll that just ended asked to yield; forgets it.

@@ -28,6 +28,7 @@ use blitzen_driver::ring::Memory;
 use blitzen_driver::ring::socket::{DrainStep, OnRing, RingStream};
 use blitzen_driver::{Registration, is_shutdown_error, shutdown_error};
 use blitzen_io::owned::{IoBuf, IoBufMut};
+use blitzen_task::current::is_own_waker;
 use bytes::BufMut;
 use mio::unix::SourceFd;
 use socket2::SockRef;
@@ -550,7 +551,12 @@ impl<S: RingSocket> CompletionStream<S> {
     /// Hands everything that was written to the kernel.
     pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match (self.ring.get(), self.has_moved()) {
-            (Some(ring), false) => ring.poll_flush(cx),
+            // A task returns to its worker, which turns the ring. Another executor,
+            // within a task, may block the worker instead.
+            (Some(ring), false) => match is_own_waker(cx.waker()) {
+                true => ring.poll_flush_in_turn(cx),
+                false => ring.poll_flush(cx),
+            },
             (Some(_), true) => self.poll_sent(cx),
             (None, _) => Poll::Ready(Ok(())),
         }

@@ -436,37 +436,36 @@ impl RingStream {
         Poll::Ready(written)
     }
 
-    /// Hands everything that was taken over to the kernel. On the thread that turns
-    /// the ring it waits for the next turn, so that the bytes of many streams go out
-    /// together; on another one, it sends them itself.
+    /// Hands everything that was taken over to the kernel, at once.
     ///
     /// # Errors
     /// The error of `send(2)`.
     pub fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = self.poll_write_locked(cx, WaitAs::Latest, || self.flush_locked());
+        // It is done here even if the stream leaves meanwhile.
+        flushed.map(|flushed| flushed.unwrap_or(Ok(())))
+    }
+
+    /// Like [`poll_flush`](Self::poll_flush), but on the thread that turns the ring it
+    /// waits for the next turn, so that the bytes of many streams go out together. The
+    /// caller must return to whatever turns the ring, without blocking.
+    ///
+    /// # Errors
+    /// The error of `send(2)`.
+    pub fn poll_flush_in_turn(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flush = || match self.ring.is_mine() && self.visit(|table| table.is_queued(self.key)) {
             true => SendWait::Wait { for_room: false },
             false => self.flush_locked(),
         };
         let flushed = self.poll_write_locked(cx, WaitAs::Latest, flush);
-        // It is done here even if the stream leaves meanwhile.
-        flushed.map(|flushed| flushed.unwrap_or(Ok(())))
-    }
-
-    /// Ends the direction that is written, after a flush.
-    ///
-    /// # Errors
-    /// The error of `send(2)` or of `shutdown(2)`.
-    pub fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_flush(cx))?;
-        Poll::Ready(self.end())
+        flushed.map(|flushed| flushed.unwrap_or(Ok(()))) // as above
     }
 
     /// Ends the direction that is written, after everything that was taken over, which
-    /// is sent at once. If the kernel still works on something,
-    /// that goes out first, later.
+    /// is sent at once. If the kernel still works on a send, the end follows that, later.
     ///
     /// # Errors
-    /// As for [`poll_shutdown`](Self::poll_shutdown).
+    /// The error of `send(2)` or of `shutdown(2)`.
     pub fn end(&self) -> io::Result<()> {
         let _writer = self.writer.lock();
         let flushed = match self.flush_locked() {
