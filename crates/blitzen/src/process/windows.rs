@@ -3,8 +3,11 @@
 //! A thread of the system's pool tells of a child's exit. Its pipes block, and are
 //! read and written on the blocking pool.
 //!
-//! V1. The callback's argument lives until `UnregisterWaitEx` has returned, which
-//!     waits for a callback that is running.
+//! V1. The callback's argument is a reference to the notice that is counted for it. The
+//!     callback is called at most once, and gives the reference up. If it is not called,
+//!     whoever unregisters the wait does.
+//! V2. Unregistering does not wait for a callback that is running: it may be done by
+//!     the waker that the callback calls.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -12,11 +15,11 @@ use std::io::{self, Read, Write};
 use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, OwnedHandle, RawHandle};
 use std::pin::Pin;
 use std::process::{Child, ExitStatus};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use blitzen_util::quiet::quietly;
-use windows_sys::Win32::Foundation::{HANDLE, INVALID_HANDLE_VALUE};
+use windows_sys::Win32::Foundation::HANDLE;
 use windows_sys::Win32::System::Threading::{
     INFINITE, RegisterWaitForSingleObject, UnregisterWaitEx, WT_EXECUTEINWAITTHREAD,
     WT_EXECUTEONLYONCE,
@@ -64,7 +67,6 @@ impl ExitWait {
 /// A wait that is registered with the system.
 struct RegisteredWait {
     system: HANDLE,
-    /// Given to the callback (V1).
     notice: Arc<ExitNotice>,
 }
 
@@ -73,12 +75,20 @@ unsafe impl Send for RegisteredWait {}
 // SAFETY: nothing is done through a shared reference to it.
 unsafe impl Sync for RegisteredWait {}
 
+/// Whether the callback has been called, and who waits for that.
 #[derive(Default)]
 struct ExitNotice(Mutex<(bool, Option<Waker>)>);
+
+impl ExitNotice {
+    fn lock(&self) -> MutexGuard<'_, (bool, Option<Waker>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl RegisteredWait {
     fn new(child: &Child) -> io::Result<Self> {
         let notice = Arc::new(ExitNotice::default());
+        let for_callback = Arc::into_raw(notice.clone()); // V1
         let mut system: HANDLE = std::ptr::null_mut();
         // SAFETY: the child's handle is open, and the wait is unregistered before it
         // is closed (the child drops its `ExitWait` first); V1.
@@ -87,22 +97,25 @@ impl RegisteredWait {
                 &mut system,
                 child.as_raw_handle() as HANDLE,
                 Some(on_exit),
-                Arc::as_ptr(&notice).cast(),
+                for_callback.cast(),
                 INFINITE,
                 WT_EXECUTEINWAITTHREAD | WT_EXECUTEONLYONCE,
             )
         };
-        match done {
-            0 => Err(io::Error::last_os_error()),
-            _ => Ok(Self { system, notice }),
+        if done == 0 {
+            let error = io::Error::last_os_error();
+            // SAFETY: from `into_raw`; there is no callback that could use it.
+            drop(unsafe { Arc::from_raw(for_callback) });
+            return Err(error);
         }
+        Ok(Self { system, notice })
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let waker = cx.waker().clone();
-        let mut notice = self.notice.0.lock().unwrap_or_else(|e| e.into_inner());
-        let (has_exited, waker_slot) = &mut *notice;
-        let (answer, before) = match has_exited {
+        let mut notice = self.notice.lock();
+        let (was_called, waker_slot) = &mut *notice;
+        let (answer, before) = match was_called {
             true => (Poll::Ready(()), None),
             false => (Poll::Pending, waker_slot.replace(waker)),
         };
@@ -114,21 +127,26 @@ impl RegisteredWait {
 
 impl Drop for RegisteredWait {
     fn drop(&mut self) {
-        // Waits for a callback that is running (V1). It can fail only for an invalid
-        // handle.
+        // It returns zero while the callback runs, and that gives up its reference
+        // (V1). The wait itself has ended then, so the child's handle may be closed.
         // SAFETY: the wait is ours, and unregistered once.
-        unsafe { UnregisterWaitEx(self.system, INVALID_HANDLE_VALUE) };
+        let will_not_run = unsafe { UnregisterWaitEx(self.system, std::ptr::null_mut()) } != 0;
+        if will_not_run && !self.notice.lock().0 {
+            // SAFETY: V1: from `into_raw`, and the callback was not called and is not
+            // called any more.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.notice)) };
+        }
     }
 }
 
 /// Runs on a thread of the system's pool.
 unsafe extern "system" fn on_exit(context: *mut c_void, _timed_out: bool) {
-    // SAFETY: V1.
-    let notice = unsafe { &*context.cast_const().cast::<ExitNotice>() };
-    let mut notice = notice.0.lock().unwrap_or_else(|e| e.into_inner());
-    notice.0 = true;
-    let waker = notice.1.take();
-    drop(notice);
+    // SAFETY: V1, from `into_raw`.
+    let notice = unsafe { Arc::from_raw(context.cast_const().cast::<ExitNotice>()) };
+    let mut state = notice.lock();
+    state.0 = true;
+    let waker = state.1.take();
+    drop(state);
     if let Some(waker) = waker {
         // A panic must not leave a callback of the system: it would abort the process.
         quietly(|| waker.wake());
