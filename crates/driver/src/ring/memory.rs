@@ -1,9 +1,44 @@
 //! Memory that the kernel works on, and whoever keeps it alive.
+//!
+//! M1. The address is taken from the keeper after it has been moved into its
+//!     [`MaybeDangling`]. Later moves are of that, and claim nothing: so the address
+//!     stays good for a keeper that is a `Box`, too.
 
 use std::fmt;
+use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// The most that one operation moves; the kernel's own limit is near.
 const MOST: usize = 0x7fff_f000;
+
+/// A value that can be moved while others use what it points to.
+///
+/// Moving a `Box` says that nobody else has a pointer to its bytes. Moving a
+/// `MaybeUninit` says nothing of what is in it.
+struct MaybeDangling<K>(MaybeUninit<K>);
+
+impl<K> MaybeDangling<K> {
+    fn new(value: K) -> Self {
+        Self(MaybeUninit::new(value))
+    }
+
+    fn get_mut(&mut self) -> &mut K {
+        // SAFETY: initialised by `new`, and taken out only by who drops `self`.
+        unsafe { self.0.assume_init_mut() }
+    }
+
+    fn into_inner(self) -> K {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: initialised by `new`; `this` is neither used nor dropped again.
+        unsafe { this.0.assume_init_read() }
+    }
+}
+
+impl<K> Drop for MaybeDangling<K> {
+    fn drop(&mut self) {
+        // SAFETY: initialised by `new`, and dropped once.
+        unsafe { self.0.assume_init_drop() };
+    }
+}
 
 /// A stretch of memory that stays where it is as long as its keeper lives.
 ///
@@ -15,7 +50,7 @@ const MOST: usize = 0x7fff_f000;
 /// assert_eq!(memory.into_keeper(), b"to be written");
 /// ```
 pub struct Memory<K> {
-    keeper: K,
+    keeper: MaybeDangling<K>,
     start: *mut u8,
     len: u32,
     /// Says that so many bytes were written; see [`Memory::new`].
@@ -28,16 +63,17 @@ unsafe impl<K: Send> Send for Memory<K> {}
 unsafe impl<K: Sync> Sync for Memory<K> {}
 
 impl<K> Memory<K> {
-    /// `len` bytes at `start`, which `keeper` keeps alive. After a read of `n`
-    /// bytes `written` is called with `n`. No more than 2 GiB are used.
+    /// Memory that `keeper` keeps alive: `span` returns its start and its length in
+    /// bytes. After a read of `n` bytes `written` is called with `n`. No more than
+    /// 2 GiB are used.
     ///
     /// ```
     /// use blitzen_driver::ring::Memory;
     ///
-    /// let mut bytes: Box<[u8]> = vec![0; 64].into();
-    /// let start = bytes.as_mut_ptr();
+    /// let bytes: Box<[u8]> = vec![0; 64].into();
+    /// let span = |bytes: &mut Box<[u8]>| (bytes.as_mut_ptr(), bytes.len());
     /// // SAFETY: a box's bytes stay where they are, and are the box's alone.
-    /// let memory = unsafe { Memory::new(bytes, start, 64, |_, _| {}) };
+    /// let memory = unsafe { Memory::new(bytes, span, |_, _| {}) };
     /// assert!(!memory.is_empty());
     /// ```
     ///
@@ -47,7 +83,13 @@ impl<K> Memory<K> {
     /// read into nobody reads or writes them, if they are to be written from
     /// they are initialised and nobody writes them. `written` may rely on the
     /// first `n` being initialised.
-    pub unsafe fn new(keeper: K, start: *mut u8, len: usize, written: fn(&mut K, usize)) -> Self {
+    pub unsafe fn new(
+        keeper: K,
+        span: impl FnOnce(&mut K) -> (*mut u8, usize),
+        written: fn(&mut K, usize),
+    ) -> Self {
+        let mut keeper = MaybeDangling::new(keeper);
+        let (start, len) = span(keeper.get_mut()); // M1
         let len = len.min(MOST) as u32;
         Self {
             keeper,
@@ -69,7 +111,7 @@ impl<K> Memory<K> {
 
     /// The keeper, back.
     pub fn into_keeper(self) -> K {
-        self.keeper
+        self.keeper.into_inner()
     }
 
     pub(super) fn start(&self) -> *mut u8 {
@@ -89,18 +131,18 @@ impl<K> Memory<K> {
 
     /// The keeper, after `len` bytes were written to the memory.
     pub(super) fn into_written(mut self, len: usize) -> K {
-        (self.written)(&mut self.keeper, len);
-        self.keeper
+        (self.written)(self.keeper.get_mut(), len);
+        self.keeper.into_inner()
     }
 }
 
 impl Memory<Vec<u8>> {
     /// A vector's bytes, to be written from.
-    pub fn bytes(mut bytes: Vec<u8>) -> Self {
-        let (start, len) = (bytes.as_mut_ptr(), bytes.len());
+    pub fn bytes(bytes: Vec<u8>) -> Self {
+        let span = |bytes: &mut Vec<u8>| (bytes.as_mut_ptr(), bytes.len());
         // SAFETY: a vector's bytes are initialised, and stay where they are
         // until it is changed.
-        unsafe { Self::new(bytes, start, len, |_, _| {}) }
+        unsafe { Self::new(bytes, span, |_, _| {}) }
     }
 
     /// A vector's free room, to be read into: what comes is appended.
@@ -121,15 +163,17 @@ impl Memory<Vec<u8>> {
     ///
     /// assert_eq!(Memory::room_up_to(Vec::with_capacity(64), 16).len(), 16);
     /// ```
-    pub fn room_up_to(mut bytes: Vec<u8>, most: usize) -> Self {
-        let room = bytes.spare_capacity_mut();
-        let (start, len) = (room.as_mut_ptr().cast(), room.len().min(most));
+    pub fn room_up_to(bytes: Vec<u8>, most: usize) -> Self {
+        let span = |bytes: &mut Vec<u8>| {
+            let room = bytes.spare_capacity_mut();
+            (room.as_mut_ptr().cast(), room.len().min(most))
+        };
         let written = |bytes: &mut Vec<u8>, more: usize| {
             // SAFETY: within the room that was offered, and initialised.
             unsafe { bytes.set_len(bytes.len() + more) }
         };
         // SAFETY: the room stays where it is until the vector is changed.
-        unsafe { Self::new(bytes, start, len, written) }
+        unsafe { Self::new(bytes, span, written) }
     }
 }
 
@@ -150,7 +194,7 @@ impl<K> fmt::Debug for Memory<K> {
 /// assert_eq!(pieces.into_keeper().len(), 2);
 /// ```
 pub struct Pieces<K> {
-    keeper: K,
+    keeper: MaybeDangling<K>,
     list: Box<[libc::iovec]>,
     written: fn(&mut K, usize),
 }
@@ -161,22 +205,30 @@ unsafe impl<K: Send> Send for Pieces<K> {}
 unsafe impl<K: Sync> Sync for Pieces<K> {}
 
 impl<K> Pieces<K> {
-    /// Stretches that `keeper` keeps alive. After a read of `n` bytes in all
-    /// `written` is called with `n`.
+    /// Stretches that `keeper` keeps alive, which `list` returns. After a read of `n`
+    /// bytes in all `written` is called with `n`.
     ///
     /// ```
     /// use blitzen_driver::ring::Pieces;
     ///
-    /// let mut bytes: Box<[u8]> = vec![0; 64].into();
-    /// let piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 64 };
+    /// let bytes: Box<[u8]> = vec![0; 64].into();
+    /// let list = |bytes: &mut Box<[u8]>| {
+    ///     [libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 64 }].into()
+    /// };
     /// // SAFETY: a box's bytes stay where they are, and are the box's alone.
-    /// let pieces = unsafe { Pieces::new(bytes, [piece].into(), |_, _| {}) };
+    /// let pieces = unsafe { Pieces::new(bytes, list, |_, _| {}) };
     /// assert_eq!(pieces.into_keeper().len(), 64);
     /// ```
     ///
     /// # Safety
     /// As for [`Memory::new`], for each of them.
-    pub unsafe fn new(keeper: K, list: Box<[libc::iovec]>, written: fn(&mut K, usize)) -> Self {
+    pub unsafe fn new(
+        keeper: K,
+        list: impl FnOnce(&mut K) -> Box<[libc::iovec]>,
+        written: fn(&mut K, usize),
+    ) -> Self {
+        let mut keeper = MaybeDangling::new(keeper);
+        let list = list(keeper.get_mut()); // M1
         Self {
             keeper,
             list,
@@ -186,7 +238,7 @@ impl<K> Pieces<K> {
 
     /// The keeper, back.
     pub fn into_keeper(self) -> K {
-        self.keeper
+        self.keeper.into_inner()
     }
 
     /// How many bytes in all.
@@ -204,37 +256,33 @@ impl<K> Pieces<K> {
     }
 
     pub(super) fn into_written(mut self, len: usize) -> K {
-        (self.written)(&mut self.keeper, len);
-        self.keeper
+        (self.written)(self.keeper.get_mut(), len);
+        self.keeper.into_inner()
     }
 }
 
 impl Pieces<Vec<Vec<u8>>> {
     /// The bytes of several vectors, to be written from.
-    pub fn bytes(mut all: Vec<Vec<u8>>) -> Self {
-        let list = all
-            .iter_mut()
-            .map(|bytes| libc::iovec {
-                iov_base: bytes.as_mut_ptr().cast(),
-                iov_len: bytes.len(),
-            })
-            .collect();
+    pub fn bytes(all: Vec<Vec<u8>>) -> Self {
+        let piece = |bytes: &mut Vec<u8>| libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        };
+        let list = |all: &mut Vec<Vec<u8>>| all.iter_mut().map(piece).collect();
         // SAFETY: as for `Memory::bytes`, each.
         unsafe { Self::new(all, list, |_, _| {}) }
     }
 
     /// The free room of several vectors, to be read into one after another.
-    pub fn room(mut all: Vec<Vec<u8>>) -> Self {
-        let list = all
-            .iter_mut()
-            .map(|bytes| {
-                let room = bytes.spare_capacity_mut();
-                libc::iovec {
-                    iov_base: room.as_mut_ptr().cast(),
-                    iov_len: room.len(),
-                }
-            })
-            .collect();
+    pub fn room(all: Vec<Vec<u8>>) -> Self {
+        let piece = |bytes: &mut Vec<u8>| {
+            let room = bytes.spare_capacity_mut();
+            libc::iovec {
+                iov_base: room.as_mut_ptr().cast(),
+                iov_len: room.len(),
+            }
+        };
+        let list = |all: &mut Vec<Vec<u8>>| all.iter_mut().map(piece).collect();
         let written = |all: &mut Vec<Vec<u8>>, mut more: usize| {
             for bytes in all {
                 let here = more.min(bytes.capacity() - bytes.len());

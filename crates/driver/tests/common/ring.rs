@@ -90,13 +90,13 @@ impl Counted {
     /// Memory of `len` bytes to read into.
     pub(crate) fn room(len: usize, alive: &Arc<AtomicUsize>) -> Memory<Self> {
         alive.fetch_add(1, SeqCst);
-        let mut counted = Self {
+        let counted = Self {
             bytes: vec![0; len].into(),
             alive: alive.clone(),
         };
-        let start = counted.bytes.as_mut_ptr();
+        let span = |counted: &mut Self| (counted.bytes.as_mut_ptr(), counted.bytes.len());
         // SAFETY: boxed bytes stay where they are.
-        unsafe { Memory::new(counted, start, len, |_, _| {}) }
+        unsafe { Memory::new(counted, span, |_, _| {}) }
     }
 }
 

@@ -382,16 +382,16 @@ where
     }
 }
 
-fn room<B: IoBufMut>(mut buf: B) -> Memory<B> {
-    let (start, len) = (buf.stable_mut_ptr(), buf.total_len());
+fn room<B: IoBufMut>(buf: B) -> Memory<B> {
+    let span = |buf: &mut B| (buf.stable_mut_ptr(), buf.total_len());
     // SAFETY: O1 to O3 of the buffer; and what was read is initialised.
-    unsafe { Memory::new(buf, start, len, |buf, len| buf.set_init(len)) }
+    unsafe { Memory::new(buf, span, |buf, len| buf.set_init(len)) }
 }
 
 fn bytes<B: IoBuf>(buf: B) -> Memory<B> {
-    let (start, len) = (buf.stable_ptr().cast_mut(), buf.init_len());
+    let span = |buf: &mut B| (buf.stable_ptr().cast_mut(), buf.init_len());
     // SAFETY: O1 and O2 of the buffer; it is only read.
-    unsafe { Memory::new(buf, start, len, |_, _| {}) }
+    unsafe { Memory::new(buf, span, |_, _| {}) }
 }
 
 /// Reads at an offset.
@@ -414,20 +414,20 @@ pub(crate) async fn write_at<B: IoBuf + Send>(
     op::run(FileTransfer::new(file, write)).await
 }
 
+/// The most buffers of one system call.
+const MAX_PIECES: usize = libc::UIO_MAXIOV as usize;
+
 /// Reads at an offset, into one buffer after another.
 pub(crate) async fn read_vectored_at<B: IoBufMut + Send>(
     file: &Arc<OpenFile>,
-    mut bufs: Vec<B>,
+    bufs: Vec<B>,
     offset: u64,
 ) -> Outcome<Vec<B>> {
-    let list = bufs
-        .iter_mut()
-        .take(libc::UIO_MAXIOV as usize)
-        .map(|buf| libc::iovec {
-            iov_base: buf.stable_mut_ptr().cast(),
-            iov_len: buf.total_len(),
-        })
-        .collect();
+    let piece = |buf: &mut B| libc::iovec {
+        iov_base: buf.stable_mut_ptr().cast(),
+        iov_len: buf.total_len(),
+    };
+    let list = |bufs: &mut Vec<B>| bufs.iter_mut().take(MAX_PIECES).map(piece).collect();
     let written = |bufs: &mut Vec<B>, mut more: usize| {
         for buf in bufs {
             let here = more.min(buf.total_len());
@@ -448,14 +448,11 @@ pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
     bufs: Vec<B>,
     offset: u64,
 ) -> Outcome<Vec<B>> {
-    let list = bufs
-        .iter()
-        .take(libc::UIO_MAXIOV as usize)
-        .map(|buf| libc::iovec {
-            iov_base: buf.stable_ptr().cast_mut().cast(),
-            iov_len: buf.init_len(),
-        })
-        .collect();
+    let piece = |buf: &mut B| libc::iovec {
+        iov_base: buf.stable_ptr().cast_mut().cast(),
+        iov_len: buf.init_len(),
+    };
+    let list = |bufs: &mut Vec<B>| bufs.iter_mut().take(MAX_PIECES).map(piece).collect();
     // SAFETY: O1 and O2 of each buffer; they are only read.
     let pieces = unsafe { Pieces::new(bufs, list, |_, _| {}) };
     let write = WriteVectored::new(file.clone(), pieces, offset);

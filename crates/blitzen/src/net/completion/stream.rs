@@ -593,10 +593,10 @@ impl<S: RingSocket> CompletionStream<S> {
         let buf = match ring {
             None => buf,
             Some(ring) => {
-                let (start, len) = (buf.stable_ptr().cast_mut(), buf.init_len());
+                let span = |buf: &mut B| (buf.stable_ptr().cast_mut(), buf.init_len());
                 // SAFETY: an `IoBuf` stays where it is and is written to by nobody
                 // while it is neither changed nor dropped.
-                let memory = unsafe { Memory::new(buf, start, len, |_, _| {}) };
+                let memory = unsafe { Memory::new(buf, span, |_, _| {}) };
                 match ring.write_owned(memory, zero_copy).await {
                     Ok(sent) => return sent,
                     Err(unsent) => unsent,
