@@ -40,6 +40,7 @@ pub use quiescence::{
     Activity, BlockedThread, CountedThread, PausedWorld, Quiescence, advance_if_quiescent,
     count_thread, end_blocking, participant_left,
 };
+pub use ring::ROOM_FOR_EVENTS;
 pub use scheduler::{Config, Scheduler, Spawned};
 pub use worker::{Step, Worker, current_index, defer, end_park};
 pub use world::World;

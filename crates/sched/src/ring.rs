@@ -34,6 +34,11 @@ pub(crate) const CAPACITY: u32 = 4;
 /// How many tasks a full ring overflows at once, and the most that a thief takes.
 pub(crate) const HALF: u32 = CAPACITY / 2;
 
+/// The tasks for which a worker's ring has room when the worker turns its drivers. A
+/// turn that wakes more sends the rest to the injection queue, behind everything that
+/// comes later.
+pub const ROOM_FOR_EVENTS: usize = HALF as usize;
+
 const _: () = assert!(CAPACITY.is_power_of_two()); // slots are found by masking
 
 const REAL: Field = Field::new(0, 32);

@@ -28,13 +28,11 @@ const THREAD_NAME: &str = "blitzen-worker";
 /// thread does everything.
 const CURRENT_THREAD_EVENT_INTERVAL: u32 = 61;
 const CURRENT_THREAD_INJECT_INTERVAL: u32 = 31;
-/// Events that a worker takes at once: half of what its queue has room for, which is
-/// free when it looks. Tasks for which there is no room go to the common queue, behind
-/// whatever comes later.
-const MAX_IO_EVENTS_PER_TICK: usize = 128;
-/// Events that it takes in passing: no more than it has dealt with by its next look,
-/// which then seldom has to wait for room.
-const MAX_IO_EVENTS_PER_BUSY_TICK: usize = 64;
+/// Events that a worker takes at once: as many as its run queue surely has room for.
+const MAX_IO_EVENTS_PER_TICK: usize = blitzen_sched::ROOM_FOR_EVENTS;
+/// Events that it takes while it has tasks to run: half of that, so that it has dealt
+/// with them by its next turn, which then seldom waits for room.
+const MAX_IO_EVENTS_PER_BUSY_TICK: usize = MAX_IO_EVENTS_PER_TICK / 2;
 /// Overrides the number of workers where the code does not say it.
 const WORKER_THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
 
