@@ -1,8 +1,8 @@
-//! What a socket keeps of its registration: readiness, waits, tries.
+//! The registration of a socket with its poller: readiness, waits, tries.
 //!
-//! The rules are those of cached readiness. The word remembers what the
-//! kernel's edges said; an operation is tried while the word says that it may
-//! succeed, and only the operation itself finding nothing clears the word.
+//! The rules are those of cached readiness. The word remembers the events that the
+//! kernel has reported. An operation is tried while the word says that it may succeed,
+//! and only an operation that would have blocked clears the word.
 //!
 //! G1. The slot belongs to this registration from `new` to `drop`, and lives as
 //!     long as the poller, which the registration keeps alive.
@@ -123,8 +123,8 @@ impl Registration {
         &self.poller
     }
 
-    /// Takes the source from the system's selector. Waits that are under way
-    /// are not ended by it.
+    /// Removes the source from the system's selector. This does not end waits that are
+    /// under way.
     ///
     /// ```
     /// # use std::io::{Read, Write};
@@ -144,12 +144,13 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// What the system says, for instance if the descriptor is closed already.
+    /// Returns the error of `epoll_ctl(2)` or its like, for instance if the descriptor is
+    /// closed already.
     pub fn deregister(&mut self, source: &mut impl Source) -> io::Result<()> {
         self.poller.deregister(source)
     }
 
-    /// What is known of the source's readiness for `interest`, without waiting.
+    /// Returns the known readiness of the source for `interest`, without waiting.
     ///
     /// ```
     /// # use std::io::{Read, Write};
@@ -194,7 +195,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// [`shutdown_error()`] if the poller has been shut down.
+    /// Returns [`shutdown_error()`] if the poller has been shut down.
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<ReadyEvent>> {
         self.poll_ready(cx, Direction::Read)
     }
@@ -219,7 +220,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// [`shutdown_error()`] if the poller has been shut down.
+    /// Returns [`shutdown_error()`] if the poller has been shut down.
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<ReadyEvent>> {
         self.poll_ready(cx, Direction::Write)
     }
@@ -260,7 +261,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// [`shutdown_error()`] if the poller has been shut down.
+    /// Returns [`shutdown_error()`] if the poller has been shut down.
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait and takes nothing away.
@@ -307,9 +308,9 @@ impl Registration {
         self.unwatched.clear(self.slot(), event, watch)
     }
 
-    /// Takes back what `event` said because an operation it promised would
-    /// have blocked. The operation knows better even about a closed direction:
-    /// a named pipe that had lost its last writer may have got a new one.
+    /// Clears the readiness of `event`, since an operation would have blocked. This
+    /// clears a closed direction too: a named pipe that has lost its last writer may have
+    /// a new one.
     ///
     /// ```
     /// # use std::io::{Read, Write};
@@ -333,9 +334,9 @@ impl Registration {
         let _ = self.clear(event); // as above
     }
 
-    /// Tries an operation if the source may be ready for it; otherwise, or if
-    /// it would have blocked, the answer is
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
+    /// Tries an operation if the source may be ready for it. Returns
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it is not ready, or the operation
+    /// would have blocked.
     ///
     /// On Windows the operation has to go through mio's `try_io` of the
     /// socket, so that the next event is asked for.
@@ -359,7 +360,7 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation.
+    /// Returns the error of the operation.
     pub fn try_io<R>(
         &self,
         interest: Interest,
@@ -378,8 +379,8 @@ impl Registration {
         }
     }
 
-    /// Tries an operation, again and again, until it does not block; waits
-    /// for `interest` in between.
+    /// Tries an operation until it does not block, and waits for `interest` before each
+    /// try.
     ///
     /// ```
     /// # use std::io::{Read, Write};
@@ -399,11 +400,12 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`shutdown_error()`] if the poller has been shut down.
+    /// Returns the error of the operation, or [`shutdown_error()`] if the poller has been
+    /// shut down.
     ///
     /// # Cancel safety
-    /// The operation is tried to its end or not at all: dropping the future
-    /// loses nothing that it has not done.
+    /// Dropping the future is harmless: an operation that has succeeded has ended the
+    /// future with its result.
     pub async fn async_io<R>(
         &self,
         interest: Interest,
@@ -448,7 +450,8 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`shutdown_error()`] if the poller has been shut down.
+    /// Returns the error of the operation, or [`shutdown_error()`] if the poller has been
+    /// shut down.
     #[inline]
     pub fn poll_read_io<R>(
         &self,
@@ -480,7 +483,8 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`shutdown_error()`] if the poller has been shut down.
+    /// Returns the error of the operation, or [`shutdown_error()`] if the poller has been
+    /// shut down.
     #[inline]
     pub fn poll_write_io<R>(
         &self,
@@ -514,7 +518,8 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`shutdown_error()`] if the poller has been shut down.
+    /// Returns the error of the operation, or [`shutdown_error()`] if the poller has been
+    /// shut down.
     #[inline]
     pub fn poll_read_stream(
         &self,
@@ -546,7 +551,8 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// Those of the operation, and [`shutdown_error()`] if the poller has been shut down.
+    /// Returns the error of the operation, or [`shutdown_error()`] if the poller has been
+    /// shut down.
     #[inline]
     pub fn poll_write_stream(
         &self,

@@ -234,7 +234,7 @@ impl OpenOptions {
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the options
     /// contradict each other; or an error if the runtime has been shut down.
     pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
-        let open = Open {
+        let open = OpenCall {
             options: self.clone(),
             path: path.as_ref().to_owned(),
         };
@@ -244,12 +244,12 @@ impl OpenOptions {
 
 /// Opening a file. Never on a ring: opening a named pipe waits for the other end,
 /// perhaps for ever, and the kernel has few threads for a ring.
-struct Open {
+struct OpenCall {
     options: OpenOptions,
     path: PathBuf,
 }
 
-impl FileOp<io::Result<StdFile>> for Open {
+impl FileOp<io::Result<StdFile>> for OpenCall {
     /// Way 2 before way 1: on a local file system that takes two system calls
     /// less.
     fn nowait(self) -> Result<io::Result<StdFile>, Self> {

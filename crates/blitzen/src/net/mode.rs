@@ -14,26 +14,31 @@ const VARIABLE: &str = "BLITZEN_SOCKETS";
 /// [`TcpListener::set_mode`] that of the streams a listener accepts. Listeners, UDP
 /// sockets, datagrams and pipes always wait for readiness.
 ///
-/// By completion, on Linux, the kernel receives into buffers of the runtime before a
-/// task reads, and a worker's small writes are sent in batches. That saves system
-/// calls for many connections with small messages.
+/// By completion, which needs io_uring and so Linux, the kernel receives bytes into
+/// buffers of the runtime before a task reads them, and a worker sends its small writes
+/// in batches. That saves system calls for many connections with small messages.
 ///
 /// # Moving to readiness
 ///
-/// A stream by completion moves to readiness, for good, when its readiness is asked
-/// for or its descriptor is let out: `readable`, `writable`, `ready`, the `try_`
-/// methods, `async_io`, `as_fd`, `as_raw_fd`, `into_std` and
-/// `set_mode(SocketMode::Readiness)`. Bytes that were received before are read first.
-/// Until they are, `try_io` and `async_io` for reading fail, and `into_std` returns an
-/// [`IntoStdError`](super::IntoStdError) that gives the stream back.
+/// A stream by completion moves to readiness, for good, when a program asks for its
+/// readiness or its descriptor: with `readable`, `writable`, `ready`, the `try_`
+/// methods, `async_io`, `as_fd`, `as_raw_fd`, `into_std` or
+/// `set_mode(SocketMode::Readiness)`.
+///
+/// Bytes that the kernel has received by then are still in buffers of the runtime.
+/// `read`, `peek` and the other methods of the stream, `try_read` among them, return
+/// them first. Operations that use the socket itself would miss them: while there are
+/// any, `try_io` and `async_io` for reading return an error, and `into_std` returns an
+/// [`IntoStdError`](super::IntoStdError) with the stream.
 ///
 /// # Writes
 ///
-/// By completion, a small write returns before the kernel has the bytes. They are sent
-/// when the worker next turns its driver, or by `flush`, `shutdown`, the drop of the
-/// stream or of the runtime, whichever is first. When `flush` returns, the kernel has
-/// them. A task that blocks its thread delays them, so await `flush` before blocking.
-/// The error of such a write is returned by the next write, flush or shutdown.
+/// By completion, a small write returns before the kernel has the bytes. The worker
+/// sends them when it next looks for events, at the latest when no task is ready.
+/// `flush`, `shutdown`, and dropping the stream or the runtime send them earlier. When `flush` has returned, the
+/// kernel has them. A task that blocks its thread delays them: await `flush` before
+/// blocking. If the bytes cannot be sent, the next write, flush or shutdown returns the
+/// error.
 ///
 /// # Examples
 ///

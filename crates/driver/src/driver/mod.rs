@@ -41,12 +41,12 @@ use std::time::Instant;
 /// ```
 #[derive(Clone, Debug)]
 pub struct DriverConfig {
-    /// The most events a turn takes in that may wait.
+    /// The most events that a turn takes in which may wait.
     pub max_events: usize,
-    /// The most events a turn takes in that may not, since its worker has other
+    /// The most events a turn takes in that does not wait, since its worker has other
     /// work; 128 if not given, or `max_events` if that is less.
     pub max_busy_events: Option<usize>,
-    /// The leave to look around before sleeping; `None` never to.
+    /// The permit to spin before sleeping; `None` if the driver never spins.
     pub spin: Option<SpinPermit>,
     /// What a ring is made of; `None` never to make one.
     #[cfg(target_os = "linux")]
@@ -113,7 +113,7 @@ impl Driver {
         }
     }
 
-    /// Takes a source in, as [`Poller::register`] does. Any thread may.
+    /// Registers a source, as [`Poller::register`] does. Any thread may call it.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -139,7 +139,7 @@ impl Driver {
         Ok(registration)
     }
 
-    /// Takes a stream in, as [`Poller::register_stream`] does. Any thread may.
+    /// Registers a stream, as [`Poller::register_stream`] does. Any thread may call it.
     ///
     /// ```
     /// # use blitzen_driver::{Driver, DriverConfig, Ready};
@@ -202,8 +202,8 @@ impl Driver {
         Ok(self.poller.get().expect("just set"))
     }
 
-    /// Fires what has come and, unless `max_wait` is zero, waits for more.
-    /// Returns how much there was.
+    /// Wakes the tasks for which something has come, and waits for more unless
+    /// `max_wait` is zero. Returns the number of events.
     ///
     /// For the owner, one thread at a time. Returns at once if there was an
     /// [`interrupt`](Self::interrupt) since the last turn that could wait, and
@@ -219,7 +219,8 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// What the system says of the poller or the ring itself.
+    /// Returns an error if the poller or the ring itself fails, for example because other
+    /// code has closed its descriptor.
     pub fn turn(&self, max_wait: Option<Duration>) -> io::Result<usize> {
         self.turn_until(max_wait, &|| false)
     }
@@ -237,7 +238,8 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// What the system says of the poller or the ring itself.
+    /// Returns an error if the poller or the ring itself fails, for example because other
+    /// code has closed its descriptor.
     pub fn turn_until(
         &self,
         max_wait: Option<Duration>,
@@ -259,8 +261,8 @@ impl Driver {
         }
     }
 
-    /// Fires what has come, for an owner that is stuck. Any thread may.
-    /// Returns how much there was.
+    /// Wakes the tasks for which something has come, for an owner that is stuck. Any
+    /// thread may call it. Returns the number of events.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -271,7 +273,8 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// What the system says of the poller or the ring itself.
+    /// Returns an error if the poller or the ring itself fails, for example because other
+    /// code has closed its descriptor.
     pub fn serve(&self) -> io::Result<usize> {
         let mut found = 0;
         if let Some(poller) = self.poller.get()
@@ -302,12 +305,13 @@ impl Driver {
         }
     }
 
-    /// Ends all waits for sources, refuses new sources and operations, cancels
-    /// the operations there are, and waits until they have ended, for `max_wait`
-    /// at the most. Returns how many have not.
+    /// Ends all waits for sources, refuses new sources and operations, and cancels the
+    /// operations in flight. Waits until they have ended, at most `max_wait`, and returns
+    /// how many have not.
     ///
-    /// By the owner, or by another thread once the owner turns no more, but
-    /// before its thread ends.
+    /// The owner calls this, or another thread when the owner turns no more, but before
+    /// the owner's thread ends. What the kernel has not ended by then, such as zero-copy
+    /// sends to a peer that does not read, is left to a thread of its own.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -319,7 +323,7 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// What the system says of the ring itself.
+    /// Returns an error if the ring itself fails.
     pub fn shutdown(&self, max_wait: Duration) -> io::Result<usize> {
         self.shutdown_sources();
         self.shut_ring(max_wait)
@@ -342,7 +346,8 @@ impl Driver {
         }
     }
 
-    /// Whether there is anything to be served here for a stuck owner.
+    /// Whether there are sources or operations that another thread could serve if the
+    /// owner were stuck.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -461,7 +466,7 @@ impl Driver {
     ///
     /// # Errors
     /// Of kind [`Unsupported`](io::ErrorKind::Unsupported) where there is none
-    /// to be had, mostly the same every time; what the system says of a poller; or
+    /// to be had, mostly the same every time; the error of creating the poller; or
     /// [`shutdown_error()`] after [`shutdown`](Self::shutdown).
     pub fn ring(&self) -> io::Result<&Arc<Ring>> {
         let made = match self.ring.get() {
@@ -570,8 +575,8 @@ impl Driver {
         }
     }
 
-    /// The owner leaves, and may not come back: what was taken over to be
-    /// sent goes out now, and nothing more is taken over for it.
+    /// Called when the owner leaves its thread and may not come back. Bytes that were
+    /// taken over are sent now, and no more are taken over until the next turn.
     ///
     /// ```
     /// # use blitzen_driver::{Driver, DriverConfig};
@@ -581,7 +586,7 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// What the system says of the ring itself.
+    /// Returns an error if the ring itself fails.
     pub fn leave(&self) -> io::Result<()> {
         match self.made_ring() {
             Some(ring) if ring.is_needed() => ring.release_owner(),
@@ -611,7 +616,7 @@ impl Driver {
 }
 
 /// Turns a ring until the kernel has ended everything, or what is left is for the
-/// reaper, for `max_wait` at the most.
+/// reaper, but at most for `max_wait`.
 #[cfg(target_os = "linux")]
 fn turn_until_idle(ring: &Ring, max_wait: Duration) -> io::Result<()> {
     let end = Instant::now().checked_add(max_wait);

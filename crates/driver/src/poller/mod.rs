@@ -41,8 +41,9 @@ use crate::{Interest, Ready, Registration};
 /// The waker's token. No slot has it: see [`slots`].
 const WAKER_TOKEN: usize = usize::MAX;
 
-/// The most events a turn takes in when its worker has other work, unless the
-/// limit for idle turns is lower: about 10 µs' worth.
+/// The most events that a turn takes in when its worker has other work, unless a limit
+/// is given: half of a worker's run queue, so that the tasks fit in. The queue is the
+/// scheduler's, of which this crate knows nothing.
 pub(crate) const BUSY_EVENTS: usize = 128;
 
 /// Waits for events and hands them to the sources.
@@ -132,8 +133,8 @@ enum TurnedBy {
 }
 
 impl Poller {
-    /// A poller that takes in at most `max_events` in a turn that may wait,
-    /// and no more than 128 in one that may not.
+    /// Creates a poller that takes in at most `max_events` in a turn that may wait, and
+    /// at most 128 of them in one that does not.
     ///
     /// ```
     /// let poller = blitzen_driver::Poller::new(1024)?;
@@ -142,17 +143,17 @@ impl Poller {
     /// ```
     ///
     /// # Errors
-    /// When the system refuses a selector (too many open descriptors).
+    /// Returns the error of creating the selector, such as too many open descriptors.
     ///
     /// # Panics
-    /// If `max_events` is 0.
+    /// Panics if `max_events` is 0.
     #[track_caller]
     pub fn new(max_events: usize) -> io::Result<Self> {
         Self::with_limits(max_events, max_events.min(BUSY_EVENTS))
     }
 
-    /// A poller with the two limits given separately: for turns that may wait,
-    /// and for turns of a worker that has other work to do.
+    /// Creates a poller with two limits: `idle` for turns that may wait, `busy` for turns
+    /// of a worker that has other work.
     ///
     /// ```
     /// let poller = blitzen_driver::Poller::with_limits(1024, 32)?;
@@ -161,10 +162,10 @@ impl Poller {
     /// ```
     ///
     /// # Errors
-    /// When the system refuses a selector (too many open descriptors).
+    /// Returns the error of creating the selector, such as too many open descriptors.
     ///
     /// # Panics
-    /// If a limit is 0.
+    /// Panics if a limit is 0.
     #[track_caller]
     pub fn with_limits(idle: usize, busy: usize) -> io::Result<Self> {
         Self::with_park_state(idle, busy, Arc::new(ParkState::new()))
@@ -202,12 +203,11 @@ impl Poller {
         })
     }
 
-    /// Takes a source in. It counts as `initially` ready until tried: with
-    /// [`Ready::EMPTY`] the first try waits for an event, with
-    /// `READABLE | WRITABLE`, as for an accepted socket, it is made at once.
+    /// Registers a source. It counts as `initially` ready until an operation finds
+    /// otherwise: with [`Ready::EMPTY`] the first operation waits for an event, with
+    /// `READABLE | WRITABLE`, as for an accepted socket, it is tried at once.
     ///
-    /// Any thread may call this; the source's events come through this poller
-    /// from then on.
+    /// Any thread may call this; this poller reports the source's events from then on.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -223,8 +223,8 @@ impl Poller {
     /// ```
     ///
     /// # Errors
-    /// What the system says of the descriptor, or [`shutdown_error`](crate::shutdown_error()) after
-    /// [`shutdown`](Self::shutdown).
+    /// Returns the error of `epoll_ctl(2)` or its like, or
+    /// [`shutdown_error`](crate::shutdown_error()) after [`shutdown`](Self::shutdown).
     pub fn register(
         self: &Arc<Self>,
         source: &mut impl Source,
@@ -240,10 +240,9 @@ impl Poller {
         Ok(registration)
     }
 
-    /// Takes a stream in, to be read and written. If it counts as writable
-    /// initially, whether it can be written to is watched only from the first
-    /// write on that finds no room, where the system allows it: most streams
-    /// never have one.
+    /// Registers a stream for reading and writing. If `initially` has `WRITABLE`, and
+    /// the system allows it, the selector watches whether the stream is writable only
+    /// after a write has found no room: most streams never have such a write.
     ///
     /// ```
     /// # use std::io::Write;
@@ -278,8 +277,7 @@ impl Poller {
         Ok(registration)
     }
 
-    /// Whether any source is registered: if not, a turn brings nothing but the
-    /// end of its timeout. A look without a system call or a lock.
+    /// Whether any source is registered. Makes no system call and takes no lock.
     ///
     /// ```
     /// let poller = blitzen_driver::Poller::new(16)?;
@@ -301,8 +299,8 @@ impl Poller {
         self.slots.live()
     }
 
-    /// Waits for events, at most for `timeout`, and wakes whom they concern.
-    /// Returns how many there were.
+    /// Waits for events, at most for `timeout`, and wakes the tasks that wait for them.
+    /// Returns the number of events.
     ///
     /// For the owner, one thread at a time. Returns at once if there was an
     /// [`interrupt`](Self::interrupt) since the last turn that could wait, and
@@ -316,7 +314,7 @@ impl Poller {
     /// ```
     ///
     /// # Errors
-    /// Only what the selector itself fails with; a signal is no error.
+    /// Returns the error of the selector itself; a signal is no error.
     pub fn turn(&self, timeout: Option<Duration>) -> io::Result<usize> {
         if timeout == Some(Duration::ZERO) || !self.park.begin(ParkedIn::Poller) {
             let turn = self.turn.lock();
@@ -412,7 +410,7 @@ impl Poller {
         self.slots.is_shut()
     }
 
-    /// How often what has happened here.
+    /// Returns the counters of this poller.
     ///
     /// ```
     /// let poller = blitzen_driver::Poller::new(16)?;
@@ -428,6 +426,7 @@ impl Poller {
         }
     }
 
+    #[cfg(target_os = "linux")] // for a ring
     pub(crate) fn park_state(&self) -> &Arc<ParkState> {
         &self.park
     }

@@ -70,11 +70,11 @@ use slab::{AbandonedPayload, Ended, OnDrop, OpToken, Slab};
 use socket::{Deferred, Table, cancel_entry};
 use user_data::UserData;
 
-/// A turn that has taken in so many completions takes in no more. What is left is
-/// found by the next one, which then does not sleep.
+/// The completions after which a turn takes in no more. The next turn finds the rest,
+/// and does not sleep.
 const COMPLETIONS_PER_TURN: usize = 512;
-/// A turn that has gathered so many wakes takes in no more. With those of the last
-/// look at the queue there are no more than a busy turn of the poller has.
+/// The wakes after which a turn takes in no more completions. With those of the batch
+/// that reaches it, they are no more than the events of a poller's busy turn.
 const WAKES_PER_TURN: usize = BUSY_EVENTS - REAPED_AT_ONCE;
 
 /// How long a rescue looks for what it has set free: some 20 µs.
@@ -138,7 +138,7 @@ struct Core {
 }
 
 impl Core {
-    /// Whether there is something that the kernel has not been told of.
+    /// Whether something waits to be submitted.
     fn has_requests(&self) -> bool {
         !self.pending.is_empty() || self.sockets.queued() > 0
     }
@@ -331,11 +331,11 @@ impl Ring {
     }
 
     /// Submits what is pending, waits for a completion or an event of the
-    /// poller, at most for `timeout`, and wakes whom they concern. Returns how
-    /// many there were.
+    /// poller, at most for `timeout`, and wakes the tasks that wait for them. Returns
+    /// how many there were.
     ///
     /// For the owner, one thread at a time. Makes no system call if it must
-    /// not wait and has nothing to say or to fetch. Returns at once if there
+    /// not wait and has nothing to submit or to fetch. Returns at once if there
     /// was an [`interrupt`](Self::interrupt) since the last turn that could
     /// wait, and may return early for no reason.
     ///
@@ -352,7 +352,7 @@ impl Ring {
     /// ```
     ///
     /// # Errors
-    /// What the kernel says of the ring itself; a signal is no error.
+    /// Returns an error if the ring itself fails; a signal is no error.
     pub fn turn(&self, timeout: Option<Duration>) -> io::Result<usize> {
         if timeout == Some(Duration::ZERO) || !self.park.begin(ParkedIn::Ring) {
             self.owner.set_current();
@@ -848,18 +848,18 @@ mod model {
     use std::task::Waker;
 
     /// An operation whose memory the kernel uses when it does it.
-    struct Nothing(LoomArc<Life>);
+    struct Nothing(LoomArc<OpEnd>);
 
     #[derive(Default)]
-    struct Life {
+    struct OpEnd {
         freed: AtomicBool,
         finished: AtomicBool,
     }
 
     impl Nothing {
-        fn new() -> (Self, LoomArc<Life>) {
-            let life = LoomArc::new(Life::default());
-            (Self(life.clone()), life)
+        fn new() -> (Self, LoomArc<OpEnd>) {
+            let end = LoomArc::new(OpEnd::default());
+            (Self(end.clone()), end)
         }
     }
 
@@ -887,10 +887,10 @@ mod model {
         Arc::new(Ring::new(&RingConfig::default(), poller).unwrap())
     }
 
-    /// A ring whose kernel wants the memory of `life` when it works.
-    fn ring_for(life: &LoomArc<Life>) -> Arc<Ring> {
-        let (ring, life) = (ring(), life.clone());
-        let work = move || assert!(!life.freed.load(Acquire), "K1: the kernel still uses it");
+    /// A ring whose kernel wants the memory of `end` when it works.
+    fn ring_for(end: &LoomArc<OpEnd>) -> Arc<Ring> {
+        let (ring, end) = (ring(), end.clone());
+        let work = move || assert!(!end.freed.load(Acquire), "K1: the kernel still uses it");
         ring.port.set_work(Box::new(work));
         ring
     }
@@ -903,8 +903,8 @@ mod model {
     #[test]
     fn memory_outlives_the_kernels_use_although_the_future_is_dropped() {
         loom::model(|| {
-            let (operation, life) = Nothing::new();
-            let ring = ring_for(&life);
+            let (operation, end) = Nothing::new();
+            let ring = ring_for(&end);
             let mut op = ring.submit(operation);
             let dropper = thread::spawn(move || {
                 poll(&mut op);
@@ -915,14 +915,14 @@ mod model {
             while ring.in_flight() > 0 {
                 ring.turn(Some(Duration::ZERO)).unwrap();
             }
-            assert!(life.freed.load(Acquire));
+            assert!(end.freed.load(Acquire));
         });
     }
 
     #[test]
     fn an_owner_asleep_wakes_for_what_another_thread_submits() {
         loom::model(|| {
-            let (operation, life) = Nothing::new();
+            let (operation, end) = Nothing::new();
             let ring = ring();
             let other = thread::spawn({
                 let ring = ring.clone();
@@ -933,15 +933,15 @@ mod model {
                 taken = ring.turn(None).unwrap(); // sleeps for ever if it misses that
             }
             let mut op = other.join().unwrap();
-            assert!(poll(&mut op) && life.finished.load(Acquire));
+            assert!(poll(&mut op) && end.finished.load(Acquire));
         });
     }
 
     #[test]
     fn an_owner_and_a_rescuer_do_not_meet_in_the_queues() {
         loom::model(|| {
-            let (operation, life) = Nothing::new();
-            let ring = ring_for(&life);
+            let (operation, end) = Nothing::new();
+            let ring = ring_for(&end);
             let mut op = ring.submit(operation);
             let rescuer = thread::spawn({
                 let ring = ring.clone();
@@ -964,8 +964,8 @@ mod model {
     #[test]
     fn a_stuck_owner_a_rescuer_and_a_dropped_future() {
         loom::model(|| {
-            let (operation, life) = Nothing::new();
-            let ring = ring_for(&life);
+            let (operation, end) = Nothing::new();
+            let ring = ring_for(&end);
             let op = ring.submit(operation);
             let dropper = thread::spawn(move || drop(op));
             let rescuer = thread::spawn({
@@ -978,7 +978,7 @@ mod model {
             while ring.in_flight() > 0 {
                 ring.rescue().unwrap();
             }
-            assert!(life.freed.load(Acquire));
+            assert!(end.freed.load(Acquire));
         });
     }
 }

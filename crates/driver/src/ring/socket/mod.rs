@@ -2,7 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `stream` | a connection, as a task has it: the way of a read, a write, a leave |
+//! | `stream` | a connection, as a task has it: reading, writing, leaving the ring |
 //! | `prefix` | bytes that were read ahead |
 //! | `owned` | sending from a buffer that the operation owns |
 //! | `table` | the sockets of a ring: pure bookkeeping, behind its lock |
@@ -128,10 +128,11 @@ impl Ring {
         self.owner.is_current()
     }
 
-    /// The owner goes, and may not come back: what is queued goes out now.
+    /// Called when the owner leaves its thread and may not come back: submits what is
+    /// queued.
     ///
     /// # Errors
-    /// What the kernel says of the ring itself.
+    /// Returns an error if the ring itself fails.
     pub fn release_owner(&self) -> io::Result<()> {
         self.owner.clear();
         while self.sockets.queued.load(Relaxed) > 0 {

@@ -34,7 +34,7 @@ use io_uring::types::BufRingEntry;
 pub struct BufferConfig {
     /// Buffers at the beginning: a power of two, or the next one above.
     pub initial: u16,
-    /// Buffers at the most: a power of two, 32,768 at the largest.
+    /// The most buffers: a power of two, at most 32,768.
     pub max: u16,
     /// The bytes of each.
     pub size: u32,
@@ -126,8 +126,8 @@ pub(super) struct BufferPool {
 }
 
 impl BufferPool {
-    /// A pool, which the kernel is to be told of with
-    /// [`address`](Self::address) before anything else.
+    /// Creates a pool. Its [`address`](Self::address) has to be registered with the
+    /// kernel before anything else.
     pub(super) fn new(config: BufferConfig) -> Self {
         let max = config.max.clamp(1, 1 << 15).next_power_of_two();
         let initial = config.initial.clamp(1, max).next_power_of_two();

@@ -88,9 +88,9 @@ pub type OnRing<T> = Result<io::Result<T>, LeftRing>;
 /// What a stream that has left its ring still has for a reader.
 #[derive(Debug)]
 pub enum DrainStep {
-    /// So many bytes were copied.
+    /// The number of bytes that were copied.
     Bytes(usize),
-    /// The ring was told of an error, which comes after the bytes.
+    /// An error that the ring has received, which comes after the bytes.
     Error(io::Error),
     /// The kernel has not ended the last receive: it may bring more.
     Pending,

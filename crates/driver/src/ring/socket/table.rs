@@ -1,4 +1,4 @@
-//! The sockets of one ring: bookkeeping behind the ring's lock, which turns wishes
+//! The sockets of one ring: bookkeeping behind the ring's lock, which turns calls
 //! into requests and completions into bytes, wakes and closed descriptors.
 //!
 //! S1. A socket's slot, and the bytes on their way out, live until the last completion
@@ -182,7 +182,17 @@ impl Table {
         }
     }
 
-    fn socket(&mut self, key: SocketKey) -> &mut Socket {
+    fn socket(&self, key: SocketKey) -> &Socket {
+        match &self.slots[key.index as usize] {
+            Slot {
+                generation,
+                socket: Some(socket),
+            } if *generation == key.generation => socket,
+            _ => unreachable!("S1: {key:?} names a live socket"),
+        }
+    }
+
+    fn socket_mut(&mut self, key: SocketKey) -> &mut Socket {
         match &mut self.slots[key.index as usize] {
             Slot {
                 generation,
@@ -223,7 +233,7 @@ impl Table {
         key: SocketKey,
         direction: StreamDirection,
     ) -> &mut StreamWaiters {
-        let socket = self.socket(key);
+        let socket = self.socket_mut(key);
         match direction {
             StreamDirection::Recv => &mut socket.receiver.waiters,
             StreamDirection::Send => &mut socket.sender.waiters,
@@ -234,7 +244,7 @@ impl Table {
 
     /// There may be something to read already.
     pub(super) fn expect_bytes(&mut self, key: SocketKey) {
-        self.socket(key).receiver.expect_bytes();
+        self.socket_mut(key).receiver.expect_bytes();
     }
 
     /// Takes what has come into `room`. If there is nothing, and a waker is given
@@ -285,12 +295,13 @@ impl Table {
 
     /// An error that is for the next read.
     pub(super) fn keep_recv_error(&mut self, key: SocketKey, error: i32) {
-        self.socket(key).receiver.keep_error(error);
+        self.socket_mut(key).receiver.keep_error(error);
     }
 
     /// Bytes in buffers of the pool that were not read.
-    pub(super) fn unread(&mut self, key: SocketKey) -> usize {
-        self.update(key, |socket, parts| socket.receiver.unread(parts.pool))
+    pub(super) fn unread(&self, key: SocketKey) -> usize {
+        let receiver = &self.socket(key).receiver;
+        self.pool.as_ref().map_or(0, |pool| receiver.unread(pool))
     }
 
     // Sending.
@@ -317,11 +328,11 @@ impl Table {
     }
 
     pub(super) fn set_credit(&mut self, key: SocketKey, room: u32, len: usize) -> bool {
-        self.socket(key).sender.set_credit(room, len)
+        self.socket_mut(key).sender.set_credit(room, len)
     }
 
     /// Whether bytes that were taken over wait for the next submission.
-    pub(super) fn is_queued(&mut self, key: SocketKey) -> bool {
+    pub(super) fn is_queued(&self, key: SocketKey) -> bool {
         self.socket(key).sender.is_queued() && !self.shut
     }
 
@@ -343,11 +354,11 @@ impl Table {
     }
 
     pub(super) fn keep_send_error(&mut self, key: SocketKey, error: i32) {
-        self.socket(key).sender.keep_error(error);
+        self.socket_mut(key).sender.keep_error(error);
     }
 
     pub(super) fn take_send_error(&mut self, key: SocketKey) -> Option<i32> {
-        self.socket(key).sender.take_error()
+        self.socket_mut(key).sender.take_error()
     }
 
     pub(super) fn begin_owned(
@@ -399,13 +410,13 @@ impl Table {
 
     /// Ends the direction: true if `shutdown(2)` may be called now.
     pub(super) fn end(&mut self, key: SocketKey) -> bool {
-        self.socket(key).sender.end()
+        self.socket_mut(key).sender.end()
     }
 
     // Leaving.
 
     /// Whether a socket that leaves has nothing of a direction with the kernel.
-    pub(super) fn is_drained(&mut self, key: SocketKey, direction: StreamDirection) -> bool {
+    pub(super) fn is_drained(&self, key: SocketKey, direction: StreamDirection) -> bool {
         let socket = self.socket(key);
         let is_idle = match direction {
             StreamDirection::Recv => socket.receiver.op() == RecvOp::Idle,
@@ -577,7 +588,7 @@ impl Table {
         let Request::Submit(key, kind) = request else {
             return false;
         };
-        let socket = self.socket(key);
+        let socket = self.socket_mut(key);
         match kind {
             OpKind::Recv => socket.receiver.submitted(),
             OpKind::Writable => socket.sender.writable_submitted(),
