@@ -2,7 +2,8 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `stream` | a connection, as a task has it: reading, writing, leaving the ring |
+//! | `stream` | a connection, as a task has it: reading and writing |
+//! | `stream::leave` | its way to readiness |
 //! | `prefix` | bytes that were read ahead |
 //! | `owned` | sending from a buffer that the operation owns |
 //! | `table` | the sockets of a ring: pure bookkeeping, behind its lock |
