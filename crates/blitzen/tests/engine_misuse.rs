@@ -1,13 +1,15 @@
 //! What safe code may do to a runtime without harming anybody else: enter foreign
 //! handles, end runtimes inside others, block in wakers and hooks, panic anywhere.
 
+mod engine_common;
+
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -16,84 +18,9 @@ use blitzen::runtime::{Builder, Handle, LocalRuntime, Runtime};
 use blitzen::task::{block_in_place, yield_now};
 use blitzen::time::sleep;
 
-/// Long enough that only what never comes runs into it.
-const FOREVER: Duration = Duration::from_secs(20);
-const SHORT: Duration = Duration::from_millis(1);
-
-fn multi_thread(workers: usize) -> Runtime {
-    let mut builder = Builder::new_multi_thread();
-    builder
-        .worker_threads(workers)
-        .enable_all()
-        .build()
-        .unwrap()
-}
-
-fn current_thread() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
-
-/// Runs `test` on a thread of its own, and panics if it takes forever.
-fn must_end(test: impl FnOnce() + Send + 'static) {
-    let (done, is_done) = mpsc::channel::<()>();
-    let thread = thread::spawn(move || {
-        test();
-        drop(done);
-    });
-    match is_done.recv_timeout(FOREVER) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
-        _ => thread.join().unwrap(),
-    }
-}
-
-/// Tasks, timers and handles of `runtime` work as they should.
-async fn assert_works(id: blitzen::runtime::Id) {
-    for _ in 0..20 {
-        let task = blitzen::spawn(async {
-            sleep(SHORT).await;
-            yield_now().await;
-            Handle::current().id()
-        });
-        assert_eq!(task.await.unwrap(), id, "a task sees its own runtime");
-    }
-}
-
-/// Calls `on_wake` when it is woken, then wakes the waker that it stands for.
-struct Hostile<F> {
-    on_wake: F,
-    inner: Waker,
-}
-
-impl<F: Fn() + Send + Sync + 'static> Wake for Hostile<F> {
-    fn wake(self: Arc<Self>) {
-        let inner = self.inner.clone();
-        // Whatever happens, the task goes on.
-        struct WakeOnDrop(Waker);
-        impl Drop for WakeOnDrop {
-            fn drop(&mut self) {
-                self.0.wake_by_ref();
-            }
-        }
-        let _wake = WakeOnDrop(inner);
-        (self.on_wake)();
-    }
-}
-
-/// Polls `future` with wakers that call `on_wake` first.
-async fn with_hostile_waker<T>(
-    future: impl Future<Output = T>,
-    on_wake: impl Fn() + Clone + Send + Sync + 'static,
-) -> T {
-    let mut future = std::pin::pin!(future);
-    poll_fn(|cx| {
-        let waker = Waker::from(Arc::new(Hostile {
-            on_wake: on_wake.clone(),
-            inner: cx.waker().clone(),
-        }));
-        future.as_mut().poll(&mut Context::from_waker(&waker))
-    })
-    .await
-}
+use engine_common::{
+    FOREVER, SHORT, assert_works, current_thread, multi_thread, must_end, with_hostile_waker,
+};
 
 /// A future that must never leave the thread it was made on.
 struct Pinned {

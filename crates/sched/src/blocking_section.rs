@@ -226,7 +226,7 @@ mod tests {
             1
         }
 
-        fn start(&self, _: Worker) -> io::Result<()> {
+        fn start(&self, _: Worker, _: Option<String>) -> io::Result<()> {
             unreachable!("nothing is spawned")
         }
 

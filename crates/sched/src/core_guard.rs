@@ -11,12 +11,15 @@ use std::task::{Context, Poll, Waker};
 use blitzen_util::coop;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
+use crate::context_depth::context_depth;
 use crate::current::{self, Previous};
 use crate::worker::{Worker, run_task};
 
 /// The right to drive a current-thread scheduler, on the thread that has it.
 pub struct CoreGuard {
     previous: Option<Previous>,
+    /// How many runtimes the thread had entered when it took the core.
+    depth: usize,
     /// The worker is installed on this thread.
     not_send: PhantomData<*const ()>,
 }
@@ -26,6 +29,7 @@ impl CoreGuard {
     pub fn enter(worker: Box<Worker>) -> Self {
         let guard = Self {
             previous: Some(current::install(worker)),
+            depth: context_depth(),
             not_send: PhantomData,
         };
         guard.with(Worker::start);
@@ -72,7 +76,7 @@ impl CoreGuard {
                 return;
             }
             match self.with(Worker::next_task_beside) {
-                Some(task) => run_task(task),
+                Some(task) => run_task(task, self.depth),
                 None if woken.load(Relaxed) => return,
                 None => return self.with(Worker::park),
             }

@@ -8,6 +8,7 @@
 
 mod blocking_section;
 mod busy_time;
+mod context_depth;
 mod core_guard;
 mod core_slot;
 mod current;
@@ -27,11 +28,13 @@ mod spawn_backoff;
 mod task_shard;
 #[cfg(test)]
 mod testing;
+mod thread_mark;
 mod worker;
 mod world;
 mod yields;
 
 pub use blocking_section::{Relief, SectionEnd, block_in_place, is_current_thread_driver};
+pub use context_depth::{context_depth, set_context_depth};
 pub use core_guard::CoreGuard;
 pub use core_slot::{CoreSlot, CoreWait, CoreWaiter};
 pub use monitor::Monitor;

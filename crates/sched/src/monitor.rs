@@ -13,6 +13,12 @@
 //! A worker whose thread is in a [blocking section](crate::blocking_section), and
 //! was in the same one at the last look, is given a relief thread.
 //!
+//! What is due on a stuck worker has wakers, which are foreign code and may block. So a
+//! thread that has found stuck workers first makes another thread the monitor, then
+//! serves them, and then stands by to become the monitor again. There are two such threads,
+//! and one more for each waker that blocks: a waker that never returns costs its
+//! thread, and holds up neither the monitor nor the other timers and sockets.
+//!
 //! When there is nothing to look after, the monitor parks.
 //!
 //! Where the system refuses a thread for the monitor, or for one of the workers,
@@ -39,6 +45,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::atomic::{AtomicBool, AtomicU64, fence};
 use std::sync::atomic::Ordering::SeqCst;
 
+use crate::context_depth::context_depth;
 use crate::handoff::Epoch;
 use crate::scheduler::Scheduler;
 
@@ -63,6 +70,8 @@ pub(crate) struct MonitorState {
     /// Whether a worker has tried to start the monitor.
     was_started: AtomicBool,
     parker: Parker,
+    /// The thread that stands by to become the monitor, if one does.
+    standby: Mutex<Option<Arc<Parker>>>,
     /// Whether the system has refused a thread for the monitor or for a worker.
     is_missing: AtomicBool,
     /// When the next look is due.
@@ -71,6 +80,14 @@ pub(crate) struct MonitorState {
     seen: Mutex<Vec<Option<Progress>>>,
     /// Stuck workers that the monitor has served.
     pub(crate) rescues: Counter,
+}
+
+/// A worker that has made no progress since the last look.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct StuckWorker {
+    pub(crate) worker: usize,
+    /// The blocking section that its thread has been in since then.
+    pub(crate) section: Option<Epoch>,
 }
 
 /// The progress of a running worker, to be compared with a later look.
@@ -89,6 +106,7 @@ impl MonitorState {
             is_running: AtomicBool::new(false),
             was_started: AtomicBool::new(false),
             parker: Parker::new(),
+            standby: Mutex::new(None),
             is_missing: AtomicBool::new(false),
             next_look_ns: AtomicU64::new(0),
             seen: Mutex::new(vec![None; workers]),
@@ -140,7 +158,7 @@ impl MonitorState {
     }
 
     #[cold]
-    pub(crate) fn unpark(&self) {
+    fn unpark(&self) {
         self.is_parked.store(false, Relaxed);
         self.parker.unpark();
     }
@@ -168,32 +186,63 @@ impl MonitorState {
                 .is_ok()
     }
 
-    /// Calls `stuck` for every running worker whose tick is the same as at the last
-    /// look, with its blocking section if that is the same too; and `moved` for
-    /// every running worker that has polled tasks since, with about the
-    /// nanoseconds that a poll took.
+    /// Returns every running worker whose tick is the same as at the last look, with
+    /// its blocking section if that is the same too. Calls `moved` for every running
+    /// worker that has polled tasks since, with about the nanoseconds that a poll took.
+    #[must_use]
     pub(crate) fn look(
         &self,
         progress_of_running: impl Fn(usize) -> Option<Progress>,
-        mut stuck: impl FnMut(usize, Option<Epoch>),
         mut moved: impl FnMut(usize, u64),
-    ) {
+    ) -> Vec<StuckWorker> {
+        let mut stuck = Vec::new();
         // Another thread is looking already.
         let Some(mut seen) = self.seen.try_lock() else {
-            return;
+            return stuck;
         };
         for (worker, seen) in seen.iter_mut().enumerate() {
             let progress = progress_of_running(worker);
             if let (Some(before), Some(now)) = (std::mem::replace(seen, progress), progress) {
                 match now.tick.wrapping_sub(before.tick) {
-                    0 => stuck(
+                    0 => stuck.push(StuckWorker {
                         worker,
-                        now.section.filter(|_| before.section == now.section),
-                    ),
+                        section: now.section.filter(|_| before.section == now.section),
+                    }),
                     polls => moved(worker, PERIOD_NS / u64::from(polls)),
                 }
             }
         }
+        stuck
+    }
+
+    /// Makes the thread that stands by the monitor, if there is one; returns whether
+    /// there was.
+    fn unpark_standby(&self) -> bool {
+        let standby = self.standby.lock().take();
+        standby.map(|parker| parker.unpark()).is_some()
+    }
+
+    /// Waits on the calling thread to become the monitor again; returns false if it
+    /// should end, since another thread stands by or the scheduler has closed.
+    fn stand_by(&self, is_closed: impl Fn() -> bool) -> bool {
+        let parker = Arc::new(Parker::new());
+        {
+            // The thread that closes the scheduler takes this lock after it has said
+            // so: either this sees it, or that thread finds the parker here.
+            let mut standby = self.standby.lock();
+            if standby.is_some() || is_closed() {
+                return false;
+            }
+            *standby = Some(parker.clone());
+        }
+        parker.park();
+        !is_closed()
+    }
+
+    /// Ends the monitor's threads: the scheduler has closed.
+    pub(crate) fn dismiss(&self) {
+        self.unpark();
+        self.unpark_standby();
     }
 }
 
@@ -207,21 +256,42 @@ impl Monitor {
         Self { scheduler }
     }
 
-    /// Looks after the workers from the calling thread until the scheduler closes.
+    /// Looks after the workers from the calling thread until the scheduler closes, or
+    /// other threads do so.
     pub fn run(self) {
+        let scheduler = &self.scheduler;
+        scheduler.monitor.is_running.store(true, Relaxed);
+        let depth = context_depth();
+        while let Some(stuck) = self.watch() {
+            let has_successor = self.hand_over();
+            for stuck in stuck {
+                scheduler.monitor.rescues.add_shared(1);
+                quietly(|| scheduler.serve_stuck(&stuck));
+                if scheduler.local_queue_depth(stuck.worker) > 0 {
+                    scheduler.notify(); // a thief
+                }
+            }
+            if context_depth() != depth {
+                scheduler.world().restore_context(depth);
+            }
+            if has_successor && !scheduler.monitor.stand_by(|| scheduler.is_closed()) {
+                return;
+            }
+        }
+    }
+
+    /// Looks until workers are stuck, and returns them; `None` when the scheduler has
+    /// closed. Calls no foreign code.
+    fn watch(&self) -> Option<Vec<StuckWorker>> {
         let scheduler = &*self.scheduler;
         let state = &scheduler.monitor;
-        state.is_running.store(true, Relaxed);
         let mut idle_looks = 0;
         while !scheduler.is_closed() {
-            // Timers and sockets of a stuck worker have wakers, which are foreign
-            // code: one that panics does not end the monitor.
-            let mut has_work = true;
-            quietly(|| has_work = self.look());
-            idle_looks = match has_work {
-                true => 0,
-                false => idle_looks + 1,
-            };
+            match self.look() {
+                Some(stuck) if stuck.is_empty() => idle_looks = 0,
+                Some(stuck) => return Some(stuck),
+                None => idle_looks += 1,
+            }
             if idle_looks <= IDLE_LOOKS {
                 state.parker.park_timeout(PERIOD);
             } else {
@@ -229,32 +299,33 @@ impl Monitor {
                 idle_looks = 0;
             }
         }
+        None
     }
 
-    /// Serves the workers that are stuck; returns false if there is nothing to do
-    /// for the monitor.
-    fn look(&self) -> bool {
+    /// Returns the workers that are stuck, or `None` if there is nothing to do for the
+    /// monitor.
+    fn look(&self) -> Option<Vec<StuckWorker>> {
         let scheduler = &self.scheduler;
         if !scheduler.needs_monitor() {
-            return false;
+            return None;
         }
-        if scheduler.monitor.claim_look(scheduler.world().now_ns()) {
-            scheduler.monitor.look(
-                |worker| scheduler.progress_of_running(worker),
-                |stuck, section| {
-                    scheduler.monitor.rescues.add_shared(1);
-                    if let Some(epoch) = section {
-                        scheduler.send_relief(stuck, epoch);
-                    }
-                    scheduler.world().serve(stuck);
-                    if scheduler.local_queue_depth(stuck) > 0 {
-                        scheduler.notify(); // a thief
-                    }
-                },
-                |worker, run_ns| scheduler.share_queue_of(worker, run_ns),
-            );
+        if !scheduler.monitor.claim_look(scheduler.world().now_ns()) {
+            return Some(Vec::new());
         }
-        true
+        Some(scheduler.monitor.look(
+            |worker| scheduler.progress_of_running(worker),
+            |worker, run_ns| scheduler.share_queue_of(worker, run_ns),
+        ))
+    }
+
+    /// Makes another thread the monitor; returns false if there is none.
+    fn hand_over(&self) -> bool {
+        let scheduler = &self.scheduler;
+        scheduler.monitor.unpark_standby()
+            || scheduler
+                .world()
+                .start_monitor(Monitor::new(scheduler.clone()))
+                .is_ok()
     }
 }
 
@@ -274,16 +345,16 @@ mod tests {
     fn only_a_running_worker_whose_tick_stands_still_is_stuck() {
         let monitor = MonitorState::new(3);
         let look = |ticks: [Option<u32>; 3]| {
-            let (mut stuck, mut moved) = (Vec::new(), Vec::new());
+            let mut moved = Vec::new();
             let progress = |tick| Progress {
                 tick,
                 section: None,
             };
-            monitor.look(
+            let stuck = monitor.look(
                 |worker| ticks[worker].map(progress),
-                |worker, _| stuck.push(worker),
                 |worker, run_ns| moved.push((worker, run_ns)),
             );
+            let stuck: Vec<_> = stuck.iter().map(|stuck| stuck.worker).collect();
             (stuck, moved)
         };
         assert_eq!(look([Some(5), Some(7), None]), (vec![], vec![]));
@@ -303,13 +374,11 @@ mod tests {
         let monitor = MonitorState::new(1);
         let first = Epoch::NONE.next();
         let look = |section| {
-            let mut long = None;
-            monitor.look(
+            let stuck = monitor.look(
                 |_| Some(Progress { tick: 7, section }),
-                |_, section| long = Some(section),
                 |_, _| unreachable!("the tick stands still"),
             );
-            long
+            stuck.first().map(|stuck| stuck.section)
         };
         assert_eq!(look(Some(first)), None);
         assert_eq!(look(Some(first.next())), Some(None));

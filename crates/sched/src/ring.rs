@@ -31,7 +31,9 @@ pub(crate) const CAPACITY: u32 = 256;
 #[cfg(blitzen_loom)]
 pub(crate) const CAPACITY: u32 = 4;
 
-/// How many tasks a full ring overflows at once, and the most that a thief takes.
+/// How many tasks a full ring overflows at once, and the most that a thief takes. Also the
+/// number of free slots that a driver turn waits for: so it derives from the ring's size
+/// alone, and a driver that takes in at most as many events in a turn overflows no ring.
 pub(crate) const HALF: u32 = CAPACITY / 2;
 
 /// The tasks for which a worker's ring has room when the worker turns its drivers. A

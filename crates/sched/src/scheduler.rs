@@ -1,10 +1,8 @@
 //! The scheduler: what its workers share, how tasks are spawned and queued, and how
 //! the workers get their threads.
 
-use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::ptr::null;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,10 +20,11 @@ use crate::handoff::Handoff;
 use crate::idle::Idle;
 use crate::inject::Inject;
 use crate::lifo::Lifo;
-use crate::monitor::{Monitor, MonitorState, Progress};
+use crate::monitor::{Monitor, MonitorState, Progress, StuckWorker};
 use crate::ring::RunQueue;
 use crate::shutdown::Presence;
 use crate::task_shard::TaskShard;
+use crate::thread_mark::{Role, ThreadMark};
 use crate::worker::{UNPARK_NS, Worker};
 use crate::world::World;
 
@@ -311,6 +310,15 @@ impl Scheduler {
         })
     }
 
+    /// Sends a relief thread to a stuck worker that is in a blocking section, and fires
+    /// what is due there. Wakers are foreign code: no lock is held.
+    pub(crate) fn serve_stuck(self: &Arc<Self>, stuck: &StuckWorker) {
+        if let Some(epoch) = stuck.section {
+            self.send_relief(stuck.worker, epoch);
+        }
+        self.world.serve(stuck.worker);
+    }
+
     /// Starts the monitor of a scheduler with one worker, which needs none before
     /// its first blocking section.
     #[cold]
@@ -341,18 +349,25 @@ impl Scheduler {
     /// Gives the workers threads, unless they have them. Fails only if the system
     /// refuses even the first one.
     pub fn start(self: &Arc<Self>) -> io::Result<()> {
-        // The name of a thread comes from a user's function, which may spawn a task.
-        let Some(_starting) = Starting::begin(self) else {
+        // The names of the threads come from a user's function. It may spawn a task, and
+        // gets here again, or drop the runtime: so no lock is held.
+        if ThreadMark::is_set(Role::Starting, &**self) {
             return Ok(());
-        };
+        }
+        let starting = ThreadMark::set(Role::Starting, &**self);
+        let names: Vec<_> = (0..self.workers())
+            .map(|_| self.world.thread_name())
+            .collect();
+        drop(starting);
         let guard = self.start.lock();
         if self.started.load(Relaxed) || self.is_closed() {
             return Ok(());
         }
         let mut threads = 0;
-        for index in 0..self.workers() {
+        for (index, name) in names.into_iter().enumerate() {
             self.join();
-            let Err(error) = self.world.start(Worker::new(self.clone(), index)) else {
+            let worker = Worker::new(self.clone(), index);
+            let Err(error) = self.world.start(worker, name) else {
                 threads += 1;
                 continue;
             };
@@ -442,29 +457,6 @@ impl Scheduler {
     }
 }
 
-thread_local! {
-    /// The scheduler that this thread is starting.
-    static STARTING: Cell<*const Scheduler> = const { Cell::new(null()) };
-}
-
-/// Marks the calling thread as starting a scheduler.
-struct Starting(*const Scheduler);
-
-impl Starting {
-    /// Returns `None` if the thread is starting it already.
-    fn begin(scheduler: &Arc<Scheduler>) -> Option<Self> {
-        let own = Arc::as_ptr(scheduler);
-        let before = STARTING.replace(own);
-        (before != own).then_some(Self(before))
-    }
-}
-
-impl Drop for Starting {
-    fn drop(&mut self) {
-        STARTING.set(self.0);
-    }
-}
-
 /// The scheduler of a task that is spawned after the shutdown: it queues nothing.
 struct ClosedScheduler;
 
@@ -519,7 +511,7 @@ mod tests {
             1
         }
 
-        fn start(&self, _: Worker) -> io::Result<()> {
+        fn start(&self, _: Worker, _: Option<String>) -> io::Result<()> {
             unreachable!("nothing is spawned")
         }
     }

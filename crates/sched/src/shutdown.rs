@@ -7,6 +7,9 @@
 //! X3. When the last one leaves, no task runs and every queue is empty, so that no
 //!     runnable is left: it cancels every task that is still alive.
 //!
+//! A thread that runs a worker may shut its own scheduler down, from a blocking section
+//! or a waker. It does not wait for itself: then X3 happens when it leaves.
+//!
 //! A worker that is stuck in a poll delays only the tasks in its own queue, and
 //! those woken after X1. With a deadline, the caller does not wait for it, and X3
 //! happens when it comes back.
@@ -18,6 +21,7 @@ use blitzen_util::shim::atomic::{AtomicBool, AtomicUsize};
 use blitzen_util::shim::{Condvar, Mutex};
 
 use crate::scheduler::Scheduler;
+use crate::thread_mark::{Role, ThreadMark};
 
 /// How many threads have not left yet.
 pub(crate) struct Presence {
@@ -44,11 +48,11 @@ impl Presence {
         self.count.fetch_add(1, Relaxed);
     }
 
-    /// Returns whether the caller is the last to leave.
+    /// Returns how many threads are left.
     #[must_use]
-    fn leave(&self) -> bool {
+    fn leave(&self) -> usize {
         // AcqRel, met by the others' own: the last sees every queue as they left it.
-        self.count.fetch_sub(1, AcqRel) == 1
+        self.count.fetch_sub(1, AcqRel) - 1
     }
 
     /// Takes back the last [`join`](Scheduler::join): the system gave no thread.
@@ -80,7 +84,7 @@ impl Scheduler {
             self.idle.claim(worker);
             self.world().interrupt(worker);
         }
-        self.monitor.unpark();
+        self.monitor.dismiss();
         drop(queued); // which cancels them
         self.leave();
     }
@@ -93,8 +97,15 @@ impl Scheduler {
     /// Uncounts a worker, or the thread that closed the scheduler. The last one
     /// cancels every task that is still alive (X3).
     pub(crate) fn leave(&self) {
-        if !self.presence.leave() {
-            return;
+        match self.presence.leave() {
+            0 => {}
+            1 => {
+                // The one that is left may be waiting for all others.
+                drop(self.presence.stopped.lock());
+                self.presence.on_stopped.notify_all();
+                return;
+            }
+            _ => return,
         }
         for task_shard in &self.task_shards {
             // SAFETY: queues are closed or empty and no thread runs a task (X3).
@@ -117,11 +128,16 @@ impl Scheduler {
         }
     }
 
-    /// Waits for the end of the shutdown; returns false if `timeout` passes first.
+    /// Waits for the end of the shutdown, or, on a thread that runs a worker of this
+    /// scheduler, until all other threads have left. Returns false if `timeout` passes
+    /// first.
     pub fn wait_stopped(&self, timeout: Option<Duration>) -> bool {
+        let own = usize::from(ThreadMark::is_set(Role::Working, self));
+        // Acquire, met by the AcqRel of those that leave: what they did is over.
+        let others_left = || own == 1 && self.presence.count.load(Acquire) <= own;
         let mut stopped = self.presence.stopped.lock();
         let deadline = timeout.map(|timeout| std::time::Instant::now().checked_add(timeout));
-        while !*stopped {
+        while !*stopped && !others_left() {
             let left = match deadline {
                 // Without a deadline, or with one beyond what the clock can say.
                 None | Some(None) => None,
@@ -181,7 +197,7 @@ mod model {
         fn seed(&self, _: usize) -> u64 {
             0
         }
-        fn start(&self, worker: Worker) -> io::Result<()> {
+        fn start(&self, worker: Worker, _: Option<String>) -> io::Result<()> {
             let thread = thread::spawn(move || worker.run());
             self.0.threads.lock().push(thread);
             Ok(())

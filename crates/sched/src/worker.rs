@@ -17,6 +17,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::hint;
 
 use crate::busy_time::BusyTime;
+use crate::context_depth::context_depth;
 use crate::current;
 use crate::handoff::Epoch;
 use crate::idle::{Retired, Searching};
@@ -24,6 +25,7 @@ use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
 use crate::ring::{CAPACITY, HALF, Overflow};
 use crate::scheduler::{Scheduler, WorkerShared};
 use crate::spawn_backoff::SpawnBackoff;
+use crate::thread_mark::{Role, ThreadMark};
 use crate::world::World;
 use crate::yields::Yields;
 
@@ -179,6 +181,9 @@ impl Worker {
 
     pub(crate) fn run_boxed(self: Box<Self>) {
         let scheduler = self.scheduler.clone();
+        // Until it leaves, the shutdown counts this thread, and must not wait for it here.
+        let counted = ThreadMark::set(Role::Working, &*scheduler);
+        let depth = context_depth();
         let previous = current::install(self);
         with_current(Worker::start);
         let mut has_ended = false;
@@ -186,12 +191,14 @@ impl Worker {
             with_current(Worker::recover);
             // Foreign code that panics ends neither the worker nor its thread.
             quietly(|| {
-                run_tasks();
+                run_tasks(depth);
                 has_ended = true;
             });
         }
+        restore_context(depth);
         with_current(Worker::close);
         drop(current::uninstall(previous));
+        drop(counted);
         // A thread whose worker was handed off was counted on its own.
         scheduler.leave();
     }
@@ -220,7 +227,7 @@ impl Worker {
             Some(None) => Step::Idle,
             Some(Some(task)) => {
                 with_current(|worker| worker.is_polling.set(true));
-                run_task(task);
+                run_task(task, context_depth());
                 Step::Ran
             }
         };
@@ -662,25 +669,22 @@ impl Worker {
     /// Serves workers that are stuck in a poll.
     fn look_after_siblings(&self) {
         let scheduler = &self.scheduler;
-        scheduler.monitor.look(
+        let stuck = scheduler.monitor.look(
             |worker| match worker == self.index {
                 true => None,
                 false => scheduler.progress_of_running(worker),
             },
-            |stuck, section| {
-                self.shared().counters.rescues.bump();
-                if let Some(epoch) = section {
-                    scheduler.send_relief(stuck, epoch);
-                }
-                scheduler.world().serve(stuck);
-                let shared = &scheduler.shared[stuck];
-                let newest = shared.lifo.take();
-                let oldest = shared.ring.steal_into(&self.shared().ring);
-                let tasks = newest.into_iter().chain(oldest.map(|stolen| stolen.first));
-                tasks.for_each(|task| self.push_ring(task));
-            },
             |worker, run_ns| scheduler.share_queue_of(worker, run_ns),
         );
+        for stuck in stuck {
+            self.shared().counters.rescues.bump();
+            scheduler.serve_stuck(&stuck);
+            let shared = &scheduler.shared[stuck.worker];
+            let newest = shared.lifo.take();
+            let oldest = shared.ring.steal_into(&self.shared().ring);
+            let tasks = newest.into_iter().chain(oldest.map(|stolen| stolen.first));
+            tasks.for_each(|task| self.push_ring(task));
+        }
     }
 
     fn has_local_work(&self) -> bool {
@@ -790,15 +794,20 @@ impl Worker {
     }
 }
 
-/// Runs tasks until the worker leaves, or has left this thread.
-fn run_tasks() {
+/// Runs tasks until the worker leaves, or has left this thread. The thread has entered
+/// `depth` runtimes, the worker's own last.
+fn run_tasks(depth: usize) {
     while let Some(task) = with_current(Worker::next_task).flatten() {
-        run_task(task);
+        run_task(task, depth);
     }
 }
 
-/// Polls a task with a full budget. Nothing of the worker is borrowed meanwhile.
-pub(crate) fn run_task(task: Runnable) {
+/// Polls a task, in its own runtime and with a full budget. Nothing of the worker is
+/// borrowed meanwhile.
+pub(crate) fn run_task(task: Runnable, depth: usize) {
+    if context_depth() != depth {
+        restore_context(depth);
+    }
     coop::start();
     let ran = task.run();
     coop::stop();
@@ -810,6 +819,16 @@ pub(crate) fn run_task(task: Runnable) {
             RunOutcome::Complete | RunOutcome::Idle => {}
         },
     });
+}
+
+/// Makes the worker's runtime current again if foreign code (an earlier poll, a waker or a
+/// hook) has left another one behind.
+#[cold]
+fn restore_context(depth: usize) {
+    let scheduler = with_current(|worker| worker.scheduler.clone());
+    if let Some(scheduler) = scheduler.filter(|_| context_depth() != depth) {
+        scheduler.world().restore_context(depth);
+    }
 }
 
 /// Calls `visit` with the worker that the calling thread runs; returns `None` if

@@ -39,10 +39,18 @@ pub trait World: Send + Sync + 'static {
     /// Returns the seed of a worker's random sequence.
     fn seed(&self, worker: usize) -> u64;
 
-    /// Starts a thread for a worker, which calls [`Worker::run`].
-    fn start(&self, worker: Worker) -> io::Result<()>;
+    /// Returns a name for a worker's thread, which may come from a user's function:
+    /// no lock is held meanwhile.
+    fn thread_name(&self) -> Option<String> {
+        None
+    }
 
-    /// Starts a thread for the monitor, which calls [`Monitor::run`]. Where workers
+    /// Starts a thread for a worker, which calls [`Worker::run`]. Calls no foreign
+    /// code.
+    fn start(&self, worker: Worker, thread_name: Option<String>) -> io::Result<()>;
+
+    /// Starts a thread for the monitor, which calls [`Monitor::run`]; also for one
+    /// that goes on as the monitor while another calls foreign code. Where workers
     /// take turns on one thread there is nothing to monitor.
     fn start_monitor(&self, _monitor: Monitor) -> io::Result<()> {
         Ok(())
@@ -54,6 +62,12 @@ pub trait World: Send + Sync + 'static {
 
     /// Called by a thread that has lost its worker to a relief thread, and will end.
     fn handed_off(&self) {}
+
+    /// Makes the scheduler's runtime the current one of the calling thread, a worker's
+    /// or the monitor's, and notes that the thread has entered `depth` runtimes.
+    fn restore_context(&self, depth: usize) {
+        crate::set_context_depth(depth);
+    }
 
     /// Called when the worker is about to park. May still queue work for it.
     fn before_park(&self, _worker: usize) {}

@@ -50,7 +50,7 @@ impl World for Shared {
         1
     }
 
-    fn start(&self, worker: Worker) -> io::Result<()> {
+    fn start(&self, worker: Worker, _: Option<String>) -> io::Result<()> {
         *self.0.worker.lock().unwrap() = Some(Box::new(worker));
         Ok(())
     }

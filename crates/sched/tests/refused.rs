@@ -67,7 +67,7 @@ impl World for Shared {
         worker as u64
     }
 
-    fn start(&self, worker: Worker) -> io::Result<()> {
+    fn start(&self, worker: Worker, _: Option<String>) -> io::Result<()> {
         if worker.index() >= self.0.threads {
             return Err(io::ErrorKind::WouldBlock.into());
         }

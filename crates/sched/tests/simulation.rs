@@ -41,7 +41,7 @@ impl World for Shared {
         Rng::derive(self.0.seed, worker as u64)
     }
 
-    fn start(&self, worker: Worker) -> io::Result<()> {
+    fn start(&self, worker: Worker, _: Option<String>) -> io::Result<()> {
         self.0.workers.lock().unwrap().push(Box::new(worker));
         Ok(())
     }

@@ -10,7 +10,7 @@ use blitzen_util::coop;
 use blitzen_util::entered::{self, Guard};
 
 use super::block_on_parker::BlockOnParker;
-use super::context;
+use super::context::{self, KeepContext};
 use super::current_thread;
 use super::handle::Handle;
 use super::inner::Flavor;
@@ -67,7 +67,9 @@ pub(crate) fn block_on_runtime<F: Future>(handle: &Handle, future: F) -> F::Outp
                 .world()
                 .seeded_random()
                 .map(SeededRandom::enter);
-            current_thread::block_on(core, handle, pin!(future))
+            let future = pin!(future);
+            let future = pin!(KeepContext::new(handle, future));
+            current_thread::block_on(core, handle, future)
         }
     }
 }

@@ -14,6 +14,7 @@ use super::hooks::{Hook, Hooks};
 use super::inner::{Flavor, Inner};
 use super::io::IoOptions;
 use super::local_runtime::{LocalOptions, LocalRuntime};
+use super::relief::ReliefThreads;
 use super::runtime::Runtime;
 use super::timers::TimeOptions;
 use super::world::{PoolWorld, RealWorld, SchedulerWorld};
@@ -365,7 +366,8 @@ impl Builder {
         self
     }
 
-    /// Sets the maximum number of threads of the blocking pool. The default is 512.
+    /// Sets the maximum number of threads of the blocking pool, and of threads that take over
+    /// the workers of [`block_in_place`](crate::task::block_in_place). The default is 512.
     ///
     /// They are started when they are needed, and end after
     /// [`thread_keep_alive`](Self::thread_keep_alive).
@@ -389,7 +391,8 @@ impl Builder {
         self
     }
 
-    /// Sets how long an idle thread of the blocking pool waits for work before it ends. The
+    /// Sets how long an idle thread of the blocking pool, or one that takes over workers of
+    /// [`block_in_place`](crate::task::block_in_place), waits for work before it ends. The
     /// default is 10 seconds.
     ///
     /// # Examples
@@ -849,7 +852,20 @@ impl Builder {
             crate::time::install_delay();
         }
         let hooks = self.hooks.clone();
-        let world = RealWorld::new(config.workers, self.seed, hooks, stop_on_panic, &io, &time);
+        let relief_threads = ReliefThreads::new(
+            config.workers,
+            self.max_blocking_threads,
+            self.thread_keep_alive,
+        );
+        let world = RealWorld::new(
+            config.workers,
+            self.seed,
+            hooks,
+            stop_on_panic,
+            relief_threads,
+            &io,
+            &time,
+        );
         let for_scheduler = Box::new(SchedulerWorld(world.clone()));
         let pool = Pool::new(
             Box::new(PoolWorld(world.clone())),

@@ -1,19 +1,26 @@
-//! The runtime this thread is in: a thread-local, nothing else.
+//! The runtime that the calling thread is in.
+//!
+//! Safe code can leak the guard of a runtime that it has entered. So only the guards of
+//! users are checked for their order; those of the runtime itself restore what was current
+//! before, and a thread that runs the code of many (a worker, a thread of the blocking pool)
+//! restores its own runtime before the next of them.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
+use std::future::Future;
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::MutexGuard;
-use std::task::Waker;
+use std::task::{self, Poll, Waker};
 
+use blitzen_sched::{context_depth, set_context_depth};
 use blitzen_util::coop;
+use blitzen_util::quiet::quietly;
 
 use super::handle::{Handle, TryCurrentError};
 use super::timers::{self, TimerPlace};
 
 thread_local! {
     static CURRENT: RefCell<Option<Handle>> = const { RefCell::new(None) };
-    /// How many guards are alive, to notice when they go in the wrong order.
-    static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Lends the current runtime. `visit` runs no foreign code.
@@ -26,12 +33,52 @@ pub(crate) fn with_current<R>(visit: impl FnOnce(&Handle) -> R) -> Result<R, Try
     }
 }
 
-/// Puts back on drop the runtime that was current before.
+/// What is current on a thread: a runtime, its timers, and how many runtimes the thread
+/// has entered.
+struct Context {
+    runtime: Option<Handle>,
+    timers: Option<TimerPlace>,
+    depth: usize,
+}
+
+impl Context {
+    /// Of a thread that has entered `handle`, and `depth` runtimes in all.
+    fn of(handle: &Handle, depth: usize) -> Self {
+        Self {
+            runtime: Some(handle.clone()),
+            timers: timers::place_in(handle),
+            depth,
+        }
+    }
+
+    /// Makes this current; returns what was before, or `None` on a thread that is being
+    /// destroyed.
+    fn install(self) -> Option<Self> {
+        let runtime = CURRENT.try_with(|current| current.replace(self.runtime));
+        let before = Self {
+            runtime: runtime.ok()?,
+            timers: timers::enter(self.timers),
+            depth: context_depth(),
+        };
+        set_context_depth(self.depth);
+        Some(before)
+    }
+}
+
+/// Makes `handle` current on a thread that has entered `depth` runtimes, whatever foreign
+/// code has entered and not left.
+pub(crate) fn restore(handle: &Handle, depth: usize) {
+    // Dropped here, outside the cell: the last handle of a runtime runs foreign code.
+    let left = Context::of(handle, depth).install();
+    quietly(|| drop(left));
+}
+
+/// Makes a runtime current until it is dropped, and then what was current before,
+/// whatever was entered meanwhile and not left.
 #[must_use]
 pub(crate) struct Entered {
-    before: Option<Handle>,
-    timers_before: Option<TimerPlace>,
-    depth: usize,
+    /// `None` once it is left.
+    before: Option<Context>,
     /// The runtime is this thread's: as a lock's guard, it cannot leave it.
     not_send: PhantomData<MutexGuard<'static, ()>>,
 }
@@ -47,36 +94,95 @@ pub(crate) fn enter(handle: &Handle) -> Entered {
 
 /// Like [`enter`], on a thread that may be ending: `None` there.
 pub(crate) fn try_enter(handle: &Handle) -> Option<Entered> {
-    let before = CURRENT.try_with(|current| current.replace(Some(handle.clone())));
-    let before = before.ok()?;
-    let depth = DEPTH.get() + 1;
-    DEPTH.set(depth);
+    let before = Context::of(handle, context_depth() + 1).install()?;
     Some(Entered {
-        before,
-        timers_before: timers::enter(timers::place_in(handle)),
-        depth,
+        before: Some(before),
         not_send: PhantomData,
     })
 }
 
+impl Entered {
+    fn leave(&mut self) {
+        // A thread that is being destroyed has no current runtime any more. The one that
+        // is left is dropped outside the cell: its last handle runs foreign code.
+        let left = self.before.take().and_then(Context::install);
+        drop(left);
+    }
+}
+
 impl Drop for Entered {
     fn drop(&mut self) {
-        if DEPTH.get() != self.depth {
-            if !std::thread::panicking() {
-                panic!(
-                    "`EnterGuard` values dropped out of order. Guards returned by \
-                     `tokio::runtime::Handle::enter()` must be dropped in the reverse order as \
-                     they were acquired."
-                );
-            }
+        self.leave();
+    }
+}
+
+/// Like [`Entered`], for a user's guard: it panics if it is dropped before one that was made
+/// after it.
+#[must_use]
+pub(crate) struct EnteredInOrder(Entered);
+
+/// Makes a runtime current until the guard is dropped, which must be the last of its
+/// thread then.
+#[track_caller]
+pub(crate) fn enter_in_order(handle: &Handle) -> EnteredInOrder {
+    EnteredInOrder(enter(handle))
+}
+
+impl Drop for EnteredInOrder {
+    fn drop(&mut self) {
+        let Some(before) = &self.0.before else {
             return;
+        };
+        let depth = before.depth + 1;
+        if context_depth() == depth {
+            return self.0.leave();
         }
-        DEPTH.set(self.depth - 1);
-        timers::enter(self.timers_before);
-        // A thread that is being destroyed has no current runtime any more.
-        let own = CURRENT.try_with(|current| current.replace(self.before.take()));
-        // Outside the cell: the last handle of a runtime runs foreign code.
-        drop(own);
+        self.0.before = None;
+        // Less than that: the poll in which it was made is over, and the thread has left
+        // its runtime since.
+        if context_depth() > depth && !std::thread::panicking() {
+            panic!(
+                "`EnterGuard` values dropped out of order. Guards returned by \
+                 `tokio::runtime::Handle::enter()` must be dropped in the reverse order as \
+                 they were acquired."
+            );
+        }
+    }
+}
+
+/// The future of a `block_on` that runs tasks beside it. It may hold the guards of
+/// runtimes that it has entered from one poll to the next: between its polls they are left,
+/// so that the tasks are in their own runtime.
+pub(crate) struct KeepContext<'a, F> {
+    future: Pin<&'a mut F>,
+    handle: &'a Handle,
+    /// What is current inside the future, if it is not what is current outside.
+    inside: Option<Context>,
+}
+
+impl<'a, F: Future> KeepContext<'a, F> {
+    pub(crate) fn new(handle: &'a Handle, future: Pin<&'a mut F>) -> Self {
+        Self {
+            future,
+            handle,
+            inside: None,
+        }
+    }
+}
+
+impl<F: Future> Future for KeepContext<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<F::Output> {
+        let depth = context_depth();
+        if let Some(inside) = self.inside.take() {
+            drop(inside.install());
+        }
+        let polled = self.future.as_mut().poll(cx);
+        if context_depth() != depth {
+            self.inside = Context::of(self.handle, depth).install();
+        }
+        polled
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use blitzen_task::SpawnMeta;
 use blitzen_task::glue::next_id;
 
-use super::context::{self, Entered};
+use super::context::{self, EnteredInOrder};
 use super::id::Id;
 use super::inner::{Flavor, Inner};
 use super::metrics::RuntimeMetrics;
@@ -104,6 +104,8 @@ impl Handle {
     /// Makes this the current runtime of the thread until the returned guard is dropped.
     ///
     /// Functions such as [`spawn`](crate::spawn()) then use it. It does not run any task.
+    /// Inside a task the guard has an effect until the end of the poll at most: each poll
+    /// begins in the runtime of its task.
     ///
     /// # Examples
     ///
@@ -122,7 +124,7 @@ impl Handle {
     #[track_caller]
     pub fn enter(&self) -> EnterGuard<'_> {
         EnterGuard {
-            _entered: context::enter(self),
+            _entered: context::enter_in_order(self),
             _handle: PhantomData,
         }
     }
@@ -280,7 +282,7 @@ impl fmt::Debug for Handle {
 /// ```
 #[must_use = "the runtime is left when the guard is dropped"]
 pub struct EnterGuard<'a> {
-    _entered: Entered,
+    _entered: EnteredInOrder,
     _handle: PhantomData<&'a Handle>,
 }
 

@@ -29,15 +29,22 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// Starts a thread.
-    pub(crate) fn start_thread(
-        &self,
-        main: impl FnOnce() + Send + 'static,
-    ) -> io::Result<thread::JoinHandle<()>> {
-        let mut builder = thread::Builder::new();
+    /// Returns the name of the next thread: calls a user's function. `None` if that panics,
+    /// or the name is none for the system.
+    pub(crate) fn thread_name(&self) -> Option<String> {
         // A panic there must not pass through whoever needs the thread.
         let mut name = None;
         quietly(|| name = Some((self.thread_name)()));
+        name.filter(|name| !name.contains('\0')) // std panics for such a name
+    }
+
+    /// Starts a thread. Calls no foreign code but on that thread.
+    pub(crate) fn start_thread(
+        &self,
+        name: Option<String>,
+        main: impl FnOnce() + Send + 'static,
+    ) -> io::Result<thread::JoinHandle<()>> {
+        let mut builder = thread::Builder::new();
         if let Some(name) = name {
             builder = builder.name(name);
         }

@@ -3,6 +3,12 @@
 //! A thread that has lost its worker, or comes to a worker whose thread is back,
 //! waits for a while for the next worker that needs relief, as an idle M does in
 //! Go. So code that blocks in place again and again starts no new threads.
+//!
+//! L1. At most `max_threads` relief threads exist at a time, besides the threads that the
+//!     workers were started on. So if that many threads block, the next worker whose thread
+//!     blocks waits: for that thread, or for the first relief thread that is free.
+//! L2. Of the threads that wait, at most one for each worker stays, and only for the
+//!     keep-alive.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -10,19 +16,33 @@ use std::time::Duration;
 use blitzen_sched::Relief;
 use blitzen_util::park::{Parker, Wakeup};
 
-/// How long a thread waits for work before it ends.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
-
-/// Threads that wait for a worker to relieve.
+/// The relief threads of a runtime.
 pub(crate) struct ReliefThreads {
     state: Mutex<ReliefState>,
-    /// More than this do not wait.
-    max_idle: usize,
+    max_threads: usize,
+    /// How long a thread waits for work before it ends.
+    keep_alive: Duration,
 }
 
 struct ReliefState {
+    /// How many relief threads there are (L1).
+    threads: usize,
+    /// Threads that wait for a worker.
     idle: Vec<Arc<IdleReliefThread>>,
+    /// For each worker: the relief that no thread was free for. An earlier one of the
+    /// same worker is out of date.
+    waiting: Box<[Option<Relief>]>,
     is_closed: bool,
+}
+
+impl ReliefState {
+    /// A thread ends.
+    fn end(&mut self, kind: ReliefThreadKind) {
+        match kind {
+            ReliefThreadKind::Counted => self.threads -= 1,
+            ReliefThreadKind::Worker => {}
+        }
+    }
 }
 
 struct IdleReliefThread {
@@ -30,55 +50,96 @@ struct IdleReliefThread {
     parker: Parker,
 }
 
+/// Whether a thread that relieves workers counts as a relief thread (L1).
+#[derive(Clone, Copy)]
+pub(crate) enum ReliefThreadKind {
+    /// A relief thread.
+    Counted,
+    /// A thread that a worker was started on, and that has lost it.
+    Worker,
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|error| error.into_inner())
 }
 
 impl ReliefThreads {
-    pub(crate) fn new(workers: usize) -> Self {
+    pub(crate) fn new(workers: usize, max_threads: usize, keep_alive: Duration) -> Self {
         Self {
             state: Mutex::new(ReliefState {
+                threads: 0,
                 idle: Vec::new(),
+                waiting: (0..workers).map(|_| None).collect(),
                 is_closed: false,
             }),
-            max_idle: workers,
+            max_threads,
+            keep_alive,
         }
     }
 
-    /// Gives `relief` to a thread that waits; returns it if there is none.
-    pub(crate) fn send(&self, relief: Relief) -> Result<(), Relief> {
-        let Some(thread) = lock(&self.state).idle.pop() else {
-            return Err(relief);
+    /// Gives `relief` to a thread that waits for one, or, if there are too many already, to
+    /// the first that is free. Otherwise returns it: a thread is to be started for it, which
+    /// counts from now on, and calls [`wait`](Self::wait) until it gets `None`.
+    pub(crate) fn send(&self, relief: Relief) -> Option<Relief> {
+        let mut state = lock(&self.state);
+        if let Some(thread) = state.idle.pop() {
+            drop(state);
+            *lock(&thread.relief) = Some(relief);
+            thread.parker.unpark();
+            return None;
+        }
+        if state.threads < self.max_threads {
+            state.threads += 1;
+            return Some(relief);
+        }
+        let worker = relief.worker();
+        let outdated = match state.is_closed {
+            true => Some(relief), // the worker waits for its own thread
+            false => state.waiting[worker].replace(relief),
         };
-        *lock(&thread.relief) = Some(relief);
-        thread.parker.unpark();
-        Ok(())
+        drop(state);
+        drop(outdated);
+        None
+    }
+
+    /// The system has refused the thread that [`send`](Self::send) asked for.
+    pub(crate) fn not_started(&self) {
+        lock(&self.state).end(ReliefThreadKind::Counted);
     }
 
     /// Waits on the calling thread for a worker to relieve; `None` if there is none
-    /// for a while, or the runtime shuts down.
-    pub(crate) fn wait(&self) -> Option<Relief> {
+    /// for a while, or the runtime shuts down: then the thread ends.
+    pub(crate) fn wait(&self, kind: ReliefThreadKind) -> Option<Relief> {
         let thread = Arc::new(IdleReliefThread {
             relief: Mutex::new(None),
             parker: Parker::new(),
         });
         {
             let mut state = lock(&self.state);
-            if state.is_closed || state.idle.len() >= self.max_idle {
+            if let Some(relief) = state.waiting.iter_mut().find_map(Option::take) {
+                return Some(relief);
+            }
+            if state.is_closed || state.idle.len() >= state.waiting.len() {
+                state.end(kind); // L2
                 return None;
             }
             state.idle.push(thread.clone());
         }
-        if thread.parker.park_timeout(KEEP_ALIVE) == Wakeup::TimedOut {
+        if thread.parker.park_timeout(self.keep_alive) == Wakeup::TimedOut {
             let mut state = lock(&self.state);
             if let Some(index) = state.idle.iter().position(|one| Arc::ptr_eq(one, &thread)) {
                 state.idle.remove(index);
+                state.end(kind);
                 return None;
             }
             drop(state);
             thread.parker.park(); // it was just taken: the token comes
         }
-        lock(&thread.relief).take()
+        let relief = lock(&thread.relief).take();
+        if relief.is_none() {
+            lock(&self.state).end(kind); // the runtime shuts down
+        }
+        relief
     }
 
     /// Ends the threads that wait, and those that would.
@@ -86,9 +147,13 @@ impl ReliefThreads {
         let mut state = lock(&self.state);
         state.is_closed = true;
         let idle = std::mem::take(&mut state.idle);
+        // The workers wait for their own threads. Dropped after the lock: a relief keeps
+        // the scheduler in memory.
+        let waiting: Vec<_> = state.waiting.iter_mut().map(Option::take).collect();
         drop(state);
         for thread in idle {
             thread.parker.unpark();
         }
+        drop(waiting);
     }
 }

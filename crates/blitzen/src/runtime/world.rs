@@ -22,7 +22,7 @@ use super::handle::Handle;
 use super::hooks::{Hooks, call};
 use super::inner::Inner;
 use super::io::IoOptions;
-use super::relief::ReliefThreads;
+use super::relief::{ReliefThreadKind, ReliefThreads};
 use super::seeded_random::SeededRandom;
 use super::timer_slack::TimerSlack;
 use super::timers::{self, TimeOptions, Timers};
@@ -63,6 +63,7 @@ impl RealWorld {
         seed: Option<u64>,
         hooks: Hooks,
         stop_on_panic: bool,
+        relief_threads: ReliefThreads,
         io: &IoOptions,
         time: &TimeOptions,
     ) -> Arc<Self> {
@@ -75,7 +76,7 @@ impl RealWorld {
             clock: Clock::new(time.start_paused),
             timers: time.enabled.then(|| Timers::new(workers, time.resolution)),
             quiescence: Quiescence::new(),
-            relief_threads: ReliefThreads::new(workers),
+            relief_threads,
             started: Instant::now(),
             seed: seed.unwrap_or_else(rng::entropy),
             seeded_random: seed.map(SeededRandom::new),
@@ -103,6 +104,14 @@ impl RealWorld {
         let inner = self.runtime.get().and_then(Weak::upgrade);
         let handle = inner.map(|inner| Handle { inner });
         handle.ok_or_else(|| io::Error::other("the runtime is gone"))
+    }
+
+    /// Makes the runtime current again on a thread that has entered `depth` runtimes.
+    fn restore_context(&self, depth: usize) {
+        match self.runtime() {
+            Ok(handle) => context::restore(&handle, depth),
+            Err(_) => unreachable!("its threads keep the runtime in memory"),
+        }
     }
 
     pub(crate) fn drivers(&self, worker: usize) -> &WorkerDrivers {
@@ -196,10 +205,11 @@ impl RealWorld {
     /// Starts a thread inside the runtime.
     fn start_inside(
         &self,
+        name: Option<String>,
         main: impl FnOnce() + Send + 'static,
     ) -> io::Result<thread::JoinHandle<()>> {
         let handle = self.runtime()?;
-        self.hooks.start_thread(move || {
+        self.hooks.start_thread(name, move || {
             let _runtime = context::enter(&handle);
             main();
         })
@@ -292,10 +302,16 @@ impl World for SchedulerWorld {
         Rng::derive(self.0.seed, worker as u64)
     }
 
-    fn start(&self, worker: Worker) -> io::Result<()> {
+    fn thread_name(&self) -> Option<String> {
+        self.0.hooks.thread_name()
+    }
+
+    fn start(&self, worker: Worker, name: Option<String>) -> io::Result<()> {
         self.0.drivers(worker.index()).activity().set_active();
         let world = self.0.clone();
-        let thread = self.0.start_inside(move || run_worker(worker, &world))?;
+        let thread = self
+            .0
+            .start_inside(name, move || run_worker(worker, &world))?;
         self.0.keep_thread(thread);
         Ok(())
     }
@@ -312,22 +328,28 @@ impl World for SchedulerWorld {
     }
 
     fn relieve(&self, relief: Relief) {
-        let Err(relief) = self.0.relief_threads.send(relief) else {
+        let Some(relief) = self.0.relief_threads.send(relief) else {
             return;
         };
         let world = self.0.clone();
-        // Without another thread, or in a runtime that shuts down, the worker waits
-        // for its own.
-        if let Ok(thread) = self.0.start_inside(move || {
+        let name = self.0.hooks.thread_name();
+        let started = self.0.start_inside(name, move || {
             run_relief(relief, &world);
-            run_reliefs(&world);
-        }) {
-            self.0.keep_thread(thread);
+            run_reliefs(&world, ReliefThreadKind::Counted);
+        });
+        match started {
+            Ok(thread) => self.0.keep_thread(thread),
+            // The worker waits for its own thread.
+            Err(_) => self.0.relief_threads.not_started(),
         }
     }
 
     fn handed_off(&self) {
         LOST_WORKER.set(true);
+    }
+
+    fn restore_context(&self, depth: usize) {
+        self.0.restore_context(depth);
     }
 
     fn before_park(&self, _worker: usize) {
@@ -365,13 +387,13 @@ thread_local! {
 fn run_worker(worker: Worker, world: &RealWorld) {
     let index = worker.index();
     if run_as_worker(index, world, || worker.run()) {
-        run_reliefs(world);
+        run_reliefs(world, ReliefThreadKind::Worker);
     }
 }
 
 /// Relieves workers as long as there are any that need it.
-fn run_reliefs(world: &RealWorld) {
-    while let Some(relief) = world.relief_threads.wait() {
+fn run_reliefs(world: &RealWorld, kind: ReliefThreadKind) {
+    while let Some(relief) = world.relief_threads.wait(kind) {
         run_relief(relief, world);
     }
 }
@@ -388,6 +410,10 @@ fn run_relief(relief: Relief, world: &RealWorld) {
 
 /// Runs a worker on this thread; returns whether a relief thread has it now.
 fn run_as_worker(worker: usize, world: &RealWorld, run: impl FnOnce()) -> bool {
+    // The thread has entered the runtime already, and keeps it in memory. This guard leaves
+    // what the last task of the worker has entered and not left.
+    let handle = world.runtime().ok();
+    let _runtime = handle.as_ref().map(context::enter);
     let _deferring = context::defer_here();
     let _entered = blitzen_util::entered::enter();
     let _slack = TimerSlack::begin();
@@ -416,8 +442,17 @@ fn join_unless_current(thread: thread::JoinHandle<()>) {
 pub(crate) struct PoolWorld(pub(crate) Arc<RealWorld>);
 
 impl SpawnThread for PoolWorld {
-    fn spawn_thread(&self, pool: Arc<Pool>, member: PoolThread) -> io::Result<ThreadJoiner> {
-        let thread = self.0.start_inside(move || pool.work(member))?;
+    fn thread_name(&self) -> Option<String> {
+        self.0.hooks.thread_name()
+    }
+
+    fn spawn_thread(
+        &self,
+        pool: Arc<Pool>,
+        thread: PoolThread,
+        name: Option<String>,
+    ) -> io::Result<ThreadJoiner> {
+        let thread = self.0.start_inside(name, move || pool.work(thread))?;
         Ok(Box::new(move || join_unless_current(thread)))
     }
 
@@ -429,5 +464,9 @@ impl SpawnThread for PoolWorld {
 
     fn job_ended(&self) {
         end_blocking(&*self.0);
+    }
+
+    fn restore_context(&self, depth: usize) {
+        self.0.restore_context(depth);
     }
 }

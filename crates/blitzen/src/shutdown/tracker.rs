@@ -8,6 +8,8 @@
 //!     its entry, then asks whether the token is cancelled. Both take the shard's
 //!     lock: if the drain had it first, the guard sees the token cancelled, and
 //!     notifies the drain.
+//!
+//! Nothing is shared but what the locks protect, and the token, which has a model of its own.
 
 use std::fmt;
 use std::panic::Location;

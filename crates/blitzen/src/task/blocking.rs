@@ -8,7 +8,8 @@ use crate::runtime::Handle;
 /// Runs `code`, which may block, on a thread of the runtime's blocking pool.
 ///
 /// Returns a [`JoinHandle`] for its output. Code that has begun cannot be aborted. A runtime
-/// that shuts down waits for the code that has begun, and drops the code that has not.
+/// that shuts down waits for the code that has begun, and drops the code that has not. Code that
+/// drops its own runtime does not wait for itself.
 ///
 /// # Examples
 ///
@@ -43,6 +44,12 @@ where
 /// rest of the same task waits, including what `join!` runs beside this call;
 /// [`spawn_blocking`] has no such effect. On a thread that runs no tasks `code` is simply
 /// called.
+///
+/// At most [`max_blocking_threads`](crate::runtime::Builder::max_blocking_threads) threads take
+/// over workers at a time, apart from those of the blocking pool. If all of them block, the
+/// other tasks of this worker wait until one of them, or `code`, has ended. A thread that is not
+/// needed any more ends after
+/// [`thread_keep_alive`](crate::runtime::Builder::thread_keep_alive).
 ///
 /// # Examples
 ///

@@ -46,6 +46,8 @@ use blitzen_util::shim::hint;
 use blitzen_util::shim::{Condvar, Mutex, MutexGuard};
 use blitzen_util::spin::{Spin, SpinPermit};
 
+use crate::context_depth::{context_depth, set_context_depth};
+use crate::thread_mark::{Role, ThreadMark};
 use idle::{IdleList, IdleParker, IdleThread};
 pub use queue::Job;
 use queue::{JobQueue, Queued};
@@ -62,9 +64,20 @@ const SHORTEST_REAPED_KEEP_ALIVE: Duration = Duration::from_millis(100);
 
 /// Where the pool's threads come from.
 pub trait SpawnThread: Send + Sync + 'static {
+    /// Returns a name for a thread, which may come from a user's function: no lock is
+    /// held meanwhile.
+    fn thread_name(&self) -> Option<String> {
+        None
+    }
+
     /// Starts a thread that calls [`Pool::work`] with `thread`. The pool joins it
-    /// through what this returns.
-    fn spawn_thread(&self, pool: Arc<Pool>, thread: PoolThread) -> io::Result<ThreadJoiner>;
+    /// through what this returns. Calls no foreign code.
+    fn spawn_thread(
+        &self,
+        pool: Arc<Pool>,
+        thread: PoolThread,
+        name: Option<String>,
+    ) -> io::Result<ThreadJoiner>;
 
     /// Starts a thread that calls [`Pool::run_reaper`]. Without one, idle threads of
     /// the pool sleep with a timeout.
@@ -72,6 +85,12 @@ pub trait SpawnThread: Send + Sync + 'static {
 
     /// Called when a job has run to its end, and has woken its waiter.
     fn job_ended(&self) {}
+
+    /// Makes the pool's runtime the current one of the calling thread again, and notes
+    /// that the thread has entered `depth` runtimes.
+    fn restore_context(&self, depth: usize) {
+        set_context_depth(depth);
+    }
 }
 
 /// Waits for the end of a thread.
@@ -112,7 +131,8 @@ pub struct Pool {
     /// quickest to wake.
     last_spinning: AtomicUsize,
     control: Mutex<Control>,
-    on_no_threads: Condvar,
+    /// Notified when at most one thread is left, for [`wait`](Self::wait).
+    on_few_threads: Condvar,
     /// Notified when the pool closes, for the reaper.
     on_closed: Condvar,
     /// Copies of what `control` knows, to be read without its lock.
@@ -165,7 +185,7 @@ impl Pool {
                 ended: None,
                 closed: false,
             }),
-            on_no_threads: Condvar::new(),
+            on_few_threads: Condvar::new(),
             on_closed: Condvar::new(),
             threads: AtomicUsize::new(0),
             idle: AtomicUsize::new(0),
@@ -213,30 +233,50 @@ impl Pool {
     /// Has a thread come for what is queued: an idle one, or a new one. With all of
     /// them at work, the first to finish takes it (B1).
     fn summon(self: &Arc<Self>) -> io::Result<()> {
+        if self.summon_idle().is_none() || ThreadMark::is_set(Role::Starting, &**self) {
+            return Ok(());
+        }
+        // The name comes from a user's function. It may submit a job, and gets here
+        // again, or drop the runtime: so no lock is held, and then everything may be
+        // different.
+        let naming = ThreadMark::set(Role::Starting, &**self);
+        let name = self.source.thread_name();
+        drop(naming);
+        match self.summon_idle() {
+            Some(control) => self.start_thread(control, name),
+            None => Ok(()),
+        }
+    }
+
+    /// Summons an idle thread. Returns the lock if a new thread has to be started
+    /// instead.
+    fn summon_idle(&self) -> Option<MutexGuard<'_, Control>> {
         let mut control = self.control.lock();
         if self.coming.load(Relaxed) || control.closed {
-            return Ok(());
+            return None;
         }
         if let Some(thread) = control.idle.pop(self.last_spinning.load(Relaxed)) {
             self.idle.store(control.idle.len(), Relaxed);
             self.coming.store(true, Relaxed);
             drop(control);
             thread.parker.summon();
-            return Ok(());
+            return None;
         }
-        if control.threads == self.max_threads {
-            return Ok(());
-        }
-        self.start_thread(control)
+        (control.threads < self.max_threads).then_some(control)
     }
 
-    fn start_thread(self: &Arc<Self>, mut control: MutexGuard<'_, Control>) -> io::Result<()> {
+    fn start_thread(
+        self: &Arc<Self>,
+        mut control: MutexGuard<'_, Control>,
+        name: Option<String>,
+    ) -> io::Result<()> {
         self.count_threads(&mut control, 1);
         control.last_number += 1;
         let number = control.last_number;
         self.coming.store(true, Relaxed);
         // Under the lock, so that the thread, when it ends, finds its joiner.
-        let started = self.source.spawn_thread(self.clone(), PoolThread(number));
+        let thread = PoolThread(number);
+        let started = self.source.spawn_thread(self.clone(), thread, name);
         let Err(error) = started.map(|joiner| control.joiners.insert(number, joiner)) else {
             return Ok(());
         };
@@ -260,6 +300,7 @@ impl Pool {
     /// The main function of a thread of the pool: works until there was nothing to
     /// do for the keep-alive, or the pool closes.
     pub fn work(self: &Arc<Self>, thread: PoolThread) {
+        let _working = ThreadMark::set(Role::Working, &**self);
         let parker = Arc::new(IdleParker::new(Spin::new(Some(self.spin.clone()))));
         // Threads start with different shards of the queue.
         let next_shard = Cell::new(thread.0);
@@ -288,8 +329,12 @@ impl Pool {
     fn run(&self, job: Job) {
         // The waker of the job's waiter is foreign code: one that panics does not end
         // the thread.
+        let depth = context_depth();
         quietly(|| drop(job.task.run()));
         quietly(|| self.source.job_ended());
+        if context_depth() != depth {
+            self.source.restore_context(depth);
+        }
     }
 
     fn wait_idle(self: &Arc<Self>, thread: &PoolThread, parker: &Arc<IdleParker>) -> AfterIdle {
@@ -357,8 +402,8 @@ impl Pool {
                 std::mem::replace(&mut control.ended, own)
             }
         };
-        if control.threads == 0 {
-            self.on_no_threads.notify_all();
+        if control.threads <= 1 {
+            self.on_few_threads.notify_all();
         }
         drop(control);
         if let Some(join) = previous {
@@ -431,20 +476,21 @@ impl Pool {
         dropped.len()
     }
 
-    /// Waits until every thread has ended, at most `timeout`; returns how many have
-    /// not. The pool is closed.
+    /// Waits until every thread has ended, except the calling one if it is of this pool,
+    /// for at most `timeout`; returns how many have not. The pool is closed.
     pub fn wait(&self, timeout: Option<Duration>) -> usize {
+        let own = usize::from(ThreadMark::is_set(Role::Working, self));
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut control = self.control.lock();
-        while control.threads > 0 {
+        while control.threads > own {
             control = match deadline {
-                None => self.on_no_threads.wait(control),
+                None => self.on_few_threads.wait(control),
                 Some(end) => {
                     let left = end.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        return control.threads;
+                        return control.threads - own;
                     }
-                    self.on_no_threads.wait_timeout(control, left).0
+                    self.on_few_threads.wait_timeout(control, left).0
                 }
             };
         }
@@ -470,7 +516,12 @@ mod model {
     struct LoomThreads(Arc<Threads>);
 
     impl SpawnThread for LoomThreads {
-        fn spawn_thread(&self, pool: Arc<Pool>, thread: PoolThread) -> io::Result<ThreadJoiner> {
+        fn spawn_thread(
+            &self,
+            pool: Arc<Pool>,
+            thread: PoolThread,
+            _: Option<String>,
+        ) -> io::Result<ThreadJoiner> {
             let handle = thread::spawn(move || pool.work(thread));
             self.0.0.lock().push(handle);
             Ok(Box::new(|| ()))

@@ -11,6 +11,9 @@
 //!     driver stores that it is shut down, then wakes the listeners. Both go
 //!     through the lock of the event count: if the listener had it first, it is
 //!     woken; otherwise it sees what the driver has stored.
+//!
+//! All else that threads share here is behind that lock or the one of `drivers`, so their
+//! order is the whole argument, and a model would only test the locks.
 
 use std::collections::HashMap;
 use std::io;
