@@ -75,6 +75,7 @@
 //! | `BLITZEN_IO` | `auto`, `epoll`, `uring` | which kernel interface runtimes use |
 //! | `BLITZEN_SOCKETS` | `readiness`, `completion`, `prefer-completion` | how new streams do I/O |
 //! | `BLITZEN_CHILD` | `sigchld` | wait for children by SIGCHLD instead of a pidfd |
+//! | `BLITZEN_LOG` | `1` | every new runtime prints [what it runs on](engine()) to standard error |
 //!
 //! What the builder of a runtime says wins over these.
 //!
@@ -119,5 +120,7 @@ pub use blitzen_sync as sync;
 pub use blitzen_sync::channel;
 
 pub use blitzen_macros::{main, test};
+#[doc(inline)]
+pub use runtime::engine;
 #[doc(inline)]
 pub use task::spawn;

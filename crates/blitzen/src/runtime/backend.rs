@@ -3,6 +3,10 @@
 use std::io;
 
 use blitzen_driver::DriverConfig;
+#[cfg(target_os = "linux")]
+use blitzen_driver::Poller;
+#[cfg(target_os = "linux")]
+use blitzen_driver::ring::{Flavour, Ring, RingConfig};
 
 /// The environment variable that decides if the builder does not.
 const VARIABLE: &str = "BLITZEN_IO";
@@ -55,23 +59,29 @@ impl IoBackend {
     /// Chooses the rings of a runtime; `stays` if it never leaves its thread.
     #[cfg(target_os = "linux")]
     pub(super) fn apply(self, config: &mut DriverConfig, stays: bool) -> io::Result<()> {
-        use blitzen_driver::Poller;
-        use blitzen_driver::ring::{Flavour, Ring, RingConfig};
-
-        let ring = RingConfig {
-            flavour: match stays {
-                true => Flavour::Pinned,
-                // A worker's thread may change, and others do its work when it
-                // is stuck.
-                false => Flavour::Shared,
-            },
-            ..RingConfig::default()
-        };
+        let ring = ring_config(stays);
         if self == Self::Uring {
-            Ring::new(&ring, Poller::new(1)?.into())?;
+            try_ring(&ring)?;
         }
         config.ring = (self != Self::Epoll).then_some(ring);
         Ok(())
+    }
+
+    /// Replaces `Auto` by what the system offers now; `stays` as for [`apply`](Self::apply).
+    #[cfg(target_os = "linux")]
+    pub(super) fn resolve(self, stays: bool) -> Self {
+        match self {
+            Self::Auto => match try_ring(&ring_config(stays)) {
+                Ok(()) => Self::Uring,
+                Err(_) => Self::Epoll,
+            },
+            chosen => chosen,
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn resolve(self, _stays: bool) -> Self {
+        Self::Epoll
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -84,6 +94,25 @@ impl IoBackend {
             )),
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn ring_config(stays: bool) -> RingConfig {
+    RingConfig {
+        flavour: match stays {
+            true => Flavour::Pinned,
+            // A worker's thread may change, and others do its work when it is stuck.
+            false => Flavour::Shared,
+        },
+        ..RingConfig::default()
+    }
+}
+
+/// Creates a ring and drops it.
+#[cfg(target_os = "linux")]
+fn try_ring(config: &RingConfig) -> io::Result<()> {
+    Ring::new(config, Poller::new(1)?.into())?;
+    Ok(())
 }
 
 fn unknown(text: &str) -> io::Error {

@@ -9,6 +9,7 @@ use blitzen_driver::{DriverConfig, SpinPermit};
 use blitzen_sched::{Config, CoreSlot, Pool, Scheduler};
 
 use super::backend::IoBackend;
+use super::engine;
 use super::handle::Handle;
 use super::hooks::{Hook, Hooks};
 use super::inner::{Flavor, Inner};
@@ -766,6 +767,13 @@ impl Builder {
     ///
     /// Panics if `TOKIO_WORKER_THREADS` is needed and is not a positive number.
     pub fn build(&mut self) -> io::Result<Runtime> {
+        let handle = self.build_handle(false)?;
+        engine::log_if_asked(&handle.inner);
+        Ok(Runtime::from_handle(handle))
+    }
+
+    /// Like [`build`](Self::build), for a runtime that no task is meant for.
+    pub(super) fn build_unlogged(&mut self) -> io::Result<Runtime> {
         Ok(Runtime::from_handle(self.build_handle(false)?))
     }
 
@@ -796,7 +804,9 @@ impl Builder {
             self.kind == Kind::CurrentThread,
             "Only current_thread is supported when building a local runtime"
         );
-        Ok(LocalRuntime::from_handle(self.build_handle(true)?))
+        let handle = self.build_handle(true)?;
+        engine::log_if_asked(&handle.inner);
+        Ok(LocalRuntime::from_handle(handle))
     }
 
     #[track_caller]
@@ -836,6 +846,7 @@ impl Builder {
             sockets,
             enabled: self.enable_io,
             driver,
+            backend,
         })
     }
 

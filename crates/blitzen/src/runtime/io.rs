@@ -10,6 +10,7 @@ use std::sync::Arc;
 use blitzen_driver::{DriverConfig, Interest, Ready, Registration};
 use mio::event::Source;
 
+use super::backend::IoBackend;
 use super::handle::Handle;
 use super::inner::Inner;
 use super::worker_drivers::WorkerDrivers;
@@ -19,6 +20,7 @@ use crate::net::SocketMode;
 pub(crate) struct IoOptions {
     pub(crate) enabled: bool,
     pub(crate) driver: DriverConfig,
+    pub(crate) backend: IoBackend,
     pub(crate) sockets: SocketMode,
 }
 

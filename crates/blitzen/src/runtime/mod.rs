@@ -22,6 +22,7 @@ mod builder;
 pub(crate) mod clock;
 pub(crate) mod context;
 mod current_thread;
+mod engine;
 mod handle;
 mod hooks;
 mod id;
@@ -41,6 +42,7 @@ mod world;
 
 pub use backend::IoBackend;
 pub use builder::{Builder, UnhandledPanic};
+pub use engine::{Engine, engine};
 pub use handle::{EnterGuard, Handle, RuntimeFlavor, TryCurrentError};
 pub use id::Id;
 pub(crate) use inner::Inner;

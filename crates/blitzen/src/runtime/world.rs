@@ -16,6 +16,7 @@ use blitzen_sched::{
 use blitzen_util::pad::Padded;
 use blitzen_util::rng::{self, Rng};
 
+use super::backend::IoBackend;
 use super::clock::Clock;
 use super::context;
 use super::handle::Handle;
@@ -34,6 +35,8 @@ pub(crate) struct RealWorld {
     drivers: Box<[Padded<WorkerDrivers>]>,
     /// Whether sockets were asked for.
     pub(super) io_enabled: bool,
+    /// The kernel interface that was asked for.
+    io_backend: IoBackend,
     /// How new sockets wait.
     socket_mode: SocketMode,
     /// Where the next source or timer goes that comes from outside the workers.
@@ -71,6 +74,7 @@ impl RealWorld {
         let world = Arc::new(Self {
             drivers: (0..workers).map(drivers).collect(),
             io_enabled: io.enabled,
+            io_backend: io.backend,
             socket_mode: io.sockets,
             next_worker: AtomicUsize::new(0),
             clock: Clock::new(time.start_paused),
@@ -133,6 +137,10 @@ impl RealWorld {
     /// A drivers for something that comes from outside the workers.
     pub(crate) fn any_drivers(&self) -> &WorkerDrivers {
         self.drivers(self.any_worker())
+    }
+
+    pub(crate) fn io_backend(&self) -> IoBackend {
+        self.io_backend
     }
 
     pub(crate) fn socket_mode(&self) -> SocketMode {
