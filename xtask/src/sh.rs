@@ -242,6 +242,16 @@ pub(crate) fn run_for(command: &mut Command, limit: Duration, log: &Path) -> Out
     })
 }
 
+/// Writes a file only if its text changes, since cargo compares modification times.
+pub(crate) fn write_if_changed(path: &Path, text: &str) -> Outcome {
+    if std::fs::read_to_string(path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(path.parent().expect("a file lies in a folder"))
+        .context(path.display())?;
+    std::fs::write(path, text).context(path.display())
+}
+
 /// Prints a command as it would be typed.
 fn announce(command: &Command) {
     let mut shown = String::from("$");

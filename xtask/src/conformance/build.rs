@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::table::{self, Table};
-use crate::sh::{self, Context, Outcome};
+use crate::sh::{self, Context, Outcome, write_if_changed};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Engine {
@@ -294,13 +294,4 @@ fn copy_folder(from: &Path, to: &Path) -> Outcome {
         )?;
     }
     Ok(())
-}
-
-/// Writes a file only if its text changes, since cargo compares modification times.
-fn write_if_changed(path: &Path, text: &str) -> Outcome {
-    if fs::read_to_string(path).is_ok_and(|old| old == text) {
-        return Ok(());
-    }
-    fs::create_dir_all(path.parent().expect("a file lies in a folder")).context(path.display())?;
-    fs::write(path, text).context(path.display())
 }

@@ -102,7 +102,7 @@ pub(crate) fn run_by_completion(args: &[String]) -> Outcome<Tally> {
 }
 
 /// Asks the kernel for a ring, with an address that it has to refuse.
-fn may_use_io_uring() -> bool {
+pub(crate) fn may_use_io_uring() -> bool {
     // SAFETY: the kernel copies from the null pointer, and answers EFAULT.
     let answer = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, std::ptr::null::<u8>()) };
     let error = std::io::Error::last_os_error().raw_os_error();
