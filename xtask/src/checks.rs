@@ -29,7 +29,11 @@ const FACADE_FEATURES: [&str; 12] = [
 
 pub(crate) fn fmt(args: &[String]) -> Outcome<Tally> {
     let fix = args.iter().any(|arg| arg == "--fix");
-    for manifest in ["Cargo.toml", "compat/Cargo.toml"] {
+    for manifest in [
+        "Cargo.toml",
+        "compat/Cargo.toml",
+        "compat/ecosystem/Cargo.toml",
+    ] {
         let mut command = sh::cargo();
         command.args(["fmt", "--all", "--manifest-path", manifest]);
         if !fix {

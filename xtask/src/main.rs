@@ -10,6 +10,7 @@ mod conformance;
 mod cross;
 mod deny;
 mod doc;
+mod ecosystem;
 mod loom;
 mod package;
 mod sanitize;
@@ -42,7 +43,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "fmt",
         ci: Ci::Always,
-        about: "checks both workspaces' formatting; --fix applies it",
+        about: "checks the formatting of all workspaces; --fix applies it",
         run: checks::fmt,
     },
     Step {
@@ -130,6 +131,18 @@ const STEPS: &[Step] = &[
         run: conformance::run_by_completion,
     },
     Step {
+        name: "ecosystem",
+        ci: Ci::Never,
+        about: "runs programs on widely used crates, on the façade and on the real tokio;\n                 --suites runs the tests that published packages carry",
+        run: ecosystem::run,
+    },
+    Step {
+        name: "ecosystem-short",
+        ci: Ci::Always,
+        about: "runs those on hyper, axum, reqwest, tokio-util and a few more, on the façade",
+        run: ecosystem::run_short,
+    },
+    Step {
         name: "bench",
         ci: Ci::Never,
         about: "compares blitzen with other runtimes",
@@ -175,7 +188,7 @@ fn usage() {
             Ci::Full => '+',
             Ci::Never => '-',
         };
-        println!("{mark} {:<12}   {}", step.name, step.about);
+        println!("{mark} {:<15} {}", step.name, step.about);
     }
     println!(
         "\n  ci             runs every step without a mark, and with --full those marked `+` too;\n\
