@@ -40,6 +40,7 @@ pub mod stream {}
 #[doc(hidden)]
 pub mod macros {
     pub mod support {
+        #[cfg(feature = "macros")]
         pub use std::future::poll_fn;
     }
 }

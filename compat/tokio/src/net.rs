@@ -20,6 +20,10 @@ pub mod unix {
         pid_t, uid_t,
     };
 
+    /// Empty, as in Tokio.
+    #[doc(hidden)]
+    pub mod datagram {}
+
     /// Pipes, named and unnamed.
     pub mod pipe {
         pub use blitzen::net::unix::pipe::{OpenOptions, Receiver, Sender, pipe};

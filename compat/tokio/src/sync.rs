@@ -30,6 +30,24 @@ pub mod mpsc {
         #[cfg(feature = "time")]
         pub use blitzen::channel::mpsc::error::SendTimeoutError;
         pub use blitzen::channel::mpsc::error::{SendError, TryRecvError, TrySendError};
+
+        /// An error that no function returns. Tokio still has its name.
+        #[doc(hidden)]
+        #[deprecated = "no function returns it"]
+        #[derive(Clone, Debug)]
+        pub struct RecvError {
+            _private: (),
+        }
+
+        #[allow(deprecated)]
+        impl std::fmt::Display for RecvError {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("channel closed")
+            }
+        }
+
+        #[allow(deprecated)]
+        impl std::error::Error for RecvError {}
     }
 }
 

@@ -26,8 +26,9 @@ use crate::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 /// # Ok(())
 /// # }
 /// ```
-#[non_exhaustive]
-pub struct Empty;
+pub struct Empty {
+    _private: (),
+}
 
 /// Creates a reader that is always at its end, and a writer that discards
 /// everything.
@@ -46,7 +47,7 @@ pub struct Empty;
 /// # }
 /// ```
 pub fn empty() -> Empty {
-    Empty
+    Empty { _private: () }
 }
 
 impl AsyncRead for Empty {

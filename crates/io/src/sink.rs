@@ -24,8 +24,9 @@ use crate::async_write::total_len;
 /// # Ok(())
 /// # }
 /// ```
-#[non_exhaustive]
-pub struct Sink;
+pub struct Sink {
+    _private: (),
+}
 
 /// Creates a writer that discards everything.
 ///
@@ -41,7 +42,7 @@ pub struct Sink;
 /// # }
 /// ```
 pub fn sink() -> Sink {
-    Sink
+    Sink { _private: () }
 }
 
 /// Implements [`AsyncWrite`] for a type that discards everything.
