@@ -109,7 +109,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "api",
         ci: Ci::Always,
-        about: "looks for Tokio's public items in the façade",
+        about: "compares the façade's public surface with tokio's; --only <setup> for one set of features",
         run: api::run,
     },
     Step {

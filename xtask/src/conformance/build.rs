@@ -262,7 +262,7 @@ fn published_package(dir: &Path) -> Outcome<PathBuf> {
 }
 
 /// The version the façade claims to be.
-fn facade_version() -> Outcome<String> {
+pub(crate) fn facade_version() -> Outcome<String> {
     let path = sh::root().join("compat/tokio/Cargo.toml");
     let manifest = fs::read_to_string(&path).context(path.display())?;
     let version = manifest

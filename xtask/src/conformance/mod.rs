@@ -16,6 +16,8 @@ mod report;
 mod run;
 mod table;
 
+pub(crate) use build::facade_version;
+
 use std::time::Instant;
 
 use crate::sh::{Failure, Outcome, Tally};
