@@ -45,5 +45,6 @@ pub use quiescence::{
 };
 pub use ring::ROOM_FOR_EVENTS;
 pub use scheduler::{Config, Scheduler, Spawned};
+pub use thread_mark::ThreadMark;
 pub use worker::{Step, Worker, current_index, defer, end_park};
 pub use world::World;

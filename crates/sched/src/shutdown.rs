@@ -128,6 +128,12 @@ impl Scheduler {
         }
     }
 
+    /// Marks the calling thread as one that runs a worker of this scheduler, or is about
+    /// to: it does not wait for itself if foreign code shuts the scheduler down there.
+    pub fn mark_thread(&self) -> ThreadMark {
+        ThreadMark::set(Role::Working, self)
+    }
+
     /// Waits for the end of the shutdown, or, on a thread that runs a worker of this
     /// scheduler, until all other threads have left. Returns false if `timeout` passes
     /// first.

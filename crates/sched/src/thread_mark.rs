@@ -28,7 +28,7 @@ fn replace(role: Role, owner: *const ()) -> *const () {
 
 /// Marks the calling thread until it is dropped, and then restores the mark before.
 #[must_use]
-pub(crate) struct ThreadMark {
+pub struct ThreadMark {
     role: Role,
     before: *const (),
 }

@@ -25,7 +25,6 @@ use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
 use crate::ring::{CAPACITY, HALF, Overflow};
 use crate::scheduler::{Scheduler, WorkerShared};
 use crate::spawn_backoff::SpawnBackoff;
-use crate::thread_mark::{Role, ThreadMark};
 use crate::world::World;
 use crate::yields::Yields;
 
@@ -182,7 +181,7 @@ impl Worker {
     pub(crate) fn run_boxed(self: Box<Self>) {
         let scheduler = self.scheduler.clone();
         // Until it leaves, the shutdown counts this thread, and must not wait for it here.
-        let counted = ThreadMark::set(Role::Working, &*scheduler);
+        let counted = scheduler.mark_thread();
         let depth = context_depth();
         let previous = current::install(self);
         with_current(Worker::start);

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
+use blitzen_sched::ThreadMark;
 use blitzen_util::quiet::quietly;
 
 /// A callback of the builder.
@@ -38,10 +39,12 @@ impl Hooks {
         name.filter(|name| !name.contains('\0')) // std panics for such a name
     }
 
-    /// Starts a thread. Calls no foreign code but on that thread.
+    /// Starts a thread. Calls no foreign code but on that thread. `mark` marks it while
+    /// the start hook runs, which may shut the runtime down.
     pub(crate) fn start_thread(
         &self,
         name: Option<String>,
+        mark: impl FnOnce() -> Option<ThreadMark> + Send + 'static,
         main: impl FnOnce() + Send + 'static,
     ) -> io::Result<thread::JoinHandle<()>> {
         let mut builder = thread::Builder::new();
@@ -53,7 +56,9 @@ impl Hooks {
         }
         let (on_start, on_stop) = (self.on_start.clone(), self.on_stop.clone());
         builder.spawn(move || {
+            let marked = mark();
             call(&on_start);
+            drop(marked);
             quietly(main); // whatever it was, the thread ends in good order
             call(&on_stop);
         })

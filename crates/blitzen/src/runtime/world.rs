@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use blitzen_sched::{
     Activity, Monitor, PausedWorld, Pool, PoolThread, Quiescence, Relief, SpawnThread,
-    ThreadJoiner, Worker, World, end_blocking,
+    ThreadJoiner, ThreadMark, Worker, World, end_blocking,
 };
 use blitzen_util::pad::Padded;
 use blitzen_util::rng::{self, Rng};
@@ -214,10 +214,11 @@ impl RealWorld {
     fn start_inside(
         &self,
         name: Option<String>,
+        mark: impl FnOnce() -> Option<ThreadMark> + Send + 'static,
         main: impl FnOnce() + Send + 'static,
     ) -> io::Result<thread::JoinHandle<()>> {
         let handle = self.runtime()?;
-        self.hooks.start_thread(name, move || {
+        self.hooks.start_thread(name, mark, move || {
             let _runtime = context::enter(&handle);
             main();
         })
@@ -317,9 +318,10 @@ impl World for SchedulerWorld {
     fn start(&self, worker: Worker, name: Option<String>) -> io::Result<()> {
         self.0.drivers(worker.index()).activity().set_active();
         let world = self.0.clone();
-        let thread = self
-            .0
-            .start_inside(name, move || run_worker(worker, &world))?;
+        let scheduler = worker.scheduler().clone();
+        let mark = move || Some(scheduler.mark_thread());
+        let main = move || run_worker(worker, &world);
+        let thread = self.0.start_inside(name, mark, main)?;
         self.0.keep_thread(thread);
         Ok(())
     }
@@ -341,7 +343,9 @@ impl World for SchedulerWorld {
         };
         let world = self.0.clone();
         let name = self.0.hooks.thread_name();
-        let started = self.0.start_inside(name, move || {
+        // No shutdown waits for a relief thread before it has a worker.
+        let mark = || None;
+        let started = self.0.start_inside(name, mark, move || {
             run_relief(relief, &world);
             run_reliefs(&world, ReliefThreadKind::Counted);
         });
@@ -460,7 +464,12 @@ impl SpawnThread for PoolWorld {
         thread: PoolThread,
         name: Option<String>,
     ) -> io::Result<ThreadJoiner> {
-        let thread = self.0.start_inside(name, move || pool.work(thread))?;
+        let mark = {
+            let pool = pool.clone();
+            move || Some(pool.mark_thread())
+        };
+        let main = move || pool.work(thread);
+        let thread = self.0.start_inside(name, mark, main)?;
         Ok(Box::new(move || join_unless_current(thread)))
     }
 

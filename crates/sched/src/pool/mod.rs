@@ -300,7 +300,7 @@ impl Pool {
     /// The main function of a thread of the pool: works until there was nothing to
     /// do for the keep-alive, or the pool closes.
     pub fn work(self: &Arc<Self>, thread: PoolThread) {
-        let _working = ThreadMark::set(Role::Working, &**self);
+        let _working = self.mark_thread();
         let parker = Arc::new(IdleParker::new(Spin::new(Some(self.spin.clone()))));
         // Threads start with different shards of the queue.
         let next_shard = Cell::new(thread.0);
@@ -474,6 +474,12 @@ impl Pool {
             }
         }
         dropped.len()
+    }
+
+    /// Marks the calling thread as one of this pool: it does not wait for itself if
+    /// foreign code shuts the pool down there.
+    pub fn mark_thread(&self) -> ThreadMark {
+        ThreadMark::set(Role::Working, self)
     }
 
     /// Waits until every thread has ended, except the calling one if it is of this pool,
