@@ -5,9 +5,9 @@
 mod completion_common;
 
 use std::io::Read;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use blitzen::io::{AsyncReadExt, AsyncWriteExt};
 use blitzen::net::TcpStream;
@@ -34,14 +34,25 @@ fn alone() -> MutexGuard<'static, ()> {
 
 fn read_in_a_thread(
     mut theirs: std::net::TcpStream,
-    after: Duration,
+    wait: impl FnOnce() + Send + 'static,
 ) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
-        std::thread::sleep(after); // the kernel has to wait for room
+        wait(); // meanwhile the kernel has to wait for room
         let mut bytes = Vec::new();
         theirs.read_to_end(&mut bytes).unwrap();
         bytes
     })
+}
+
+/// The kernel's number of the calling thread.
+fn thread_id() -> i32 {
+    // SAFETY: no memory is passed.
+    unsafe { libc::gettid() }
+}
+
+/// Whether a thread of this process runs, or has not begun: its number is zero then.
+fn is_running(thread: i32) -> bool {
+    thread == 0 || std::path::Path::new(&format!("/proc/self/task/{thread}")).exists()
 }
 
 #[test]
@@ -61,19 +72,25 @@ fn a_write_goes_on_when_the_thread_that_submitted_it_ends() {
         let runtime = builder.build().unwrap();
         runtime.block_on(async {
             let (ours, theirs) = blitzen::spawn(half_pair()).await.unwrap();
-            let reader = read_in_a_thread(theirs, Duration::from_millis(100));
+            let (begin, begun) = std::sync::mpsc::channel();
+            let reader = read_in_a_thread(theirs, move || begun.recv().unwrap());
             let ours = Arc::new(ours);
+            let submitter = Arc::new(AtomicI32::new(0));
             let writer = blitzen::spawn({
-                let ours = ours.clone();
+                let (ours, submitter) = (ours.clone(), submitter.clone());
                 async move {
+                    let bytes = large();
+                    submitter.store(thread_id(), SeqCst);
                     match zero_copy {
-                        false => ours.write_owned(large()).await.0,
-                        true => ours.send_zc(large()).await.0,
+                        false => ours.write_owned(bytes).await.0,
+                        true => ours.send_zc(bytes).await.0,
                     }
                 }
             });
             // It is submitted; then its thread leaves the worker, and ends.
-            for _ in 0..5 {
+            let start = Instant::now();
+            while is_running(submitter.load(SeqCst)) {
+                assert!(start.elapsed() < LONG, "its thread stays");
                 blitzen::spawn(async {
                     blitzen::task::yield_now().await;
                     blitzen::task::block_in_place(|| std::thread::sleep(Duration::from_millis(5)));
@@ -81,6 +98,7 @@ fn a_write_goes_on_when_the_thread_that_submitted_it_ends() {
                 .await
                 .unwrap();
             }
+            begin.send(()).unwrap();
             let written = timeout(LONG, writer).await.unwrap().unwrap();
             assert_eq!(written.unwrap(), LARGE);
             Arc::try_unwrap(ours)
@@ -101,7 +119,8 @@ fn a_write_that_is_dropped_goes_out_before_what_is_written_later() {
         runtime.block_on(async {
             blitzen::spawn(async {
                 let (mut ours, theirs) = half_pair().await;
-                let reader = read_in_a_thread(theirs, Duration::from_millis(20));
+                let reader =
+                    read_in_a_thread(theirs, || std::thread::sleep(Duration::from_millis(20)));
                 let written = timeout(Duration::from_millis(5), ours.write_owned(large()));
                 assert!(written.await.is_err(), "it does not fit");
                 ours.write_all(b"later").await.unwrap();
@@ -189,7 +208,7 @@ fn several_tasks_write_through_one_reference() {
     for runtime in runtimes() {
         runtime.block_on(async {
             let (ours, theirs) = half_pair().await;
-            let reader = read_in_a_thread(theirs, Duration::from_millis(5));
+            let reader = read_in_a_thread(theirs, || std::thread::sleep(Duration::from_millis(5)));
             let ours = Arc::new(ours);
             let writers: Vec<_> = (0..4_u8)
                 .map(|n| {

@@ -6,9 +6,9 @@
 //!   operations (and sources)      ──► asleep in the ring, which watches the poller
 //! ```
 //!
-//! The poller is made with the first source, the ring with the first
-//! operation, by whoever brings them. An owner that sleeps in the wrong place
-//! at that moment is woken, so that it turns in again in the right one.
+//! The poller is created with the first source, the ring with the first operation, on
+//! the thread that adds them. An owner that sleeps elsewhere at that moment is woken,
+//! and then sleeps in the right place.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -441,7 +441,7 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// The operation back, where there is no ring to be had.
+    /// Gives the operation back if there is no ring.
     pub fn submit<T: Operation>(&self, operation: T) -> Result<Op<T>, (T, io::Error)> {
         let ring = match self.ring() {
             Ok(ring) => ring,
@@ -465,8 +465,8 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// Of kind [`Unsupported`](io::ErrorKind::Unsupported) where there is none
-    /// to be had, mostly the same every time; the error of creating the poller; or
+    /// Returns an error of kind [`Unsupported`](io::ErrorKind::Unsupported) if the system
+    /// has no io_uring or forbids it; the error of creating the poller; or
     /// [`shutdown_error()`] after [`shutdown`](Self::shutdown).
     pub fn ring(&self) -> io::Result<&Arc<Ring>> {
         let made = match self.ring.get() {

@@ -53,7 +53,7 @@ pub struct Memory<K> {
     keeper: MaybeDangling<K>,
     start: *mut u8,
     len: u32,
-    /// Says that so many bytes were written; see [`Memory::new`].
+    /// Called with the number of bytes that were written; see [`Memory::new`].
     written: fn(&mut K, usize),
 }
 

@@ -509,14 +509,14 @@ impl Ring {
         Ok(())
     }
 
-    /// Makes the kernel hand out completions that it has in store for when a
-    /// thread that has submitted comes by. Under the lock.
+    /// Makes the kernel post completions that it would post only when a thread that has
+    /// submitted them enters the kernel. Under the lock.
     fn fetch_for_owner(&self) {
         // SAFETY: R1, we hold the lock and the owner has not entered.
         if !unsafe { self.port.waits_for_submitter() } {
             return;
         }
-        // Interrupting its processor makes it come by.
+        // Interrupting its processor makes it enter.
         self.port.interrupt_submitters();
         for _ in 0..RESCUE_SPINS {
             // SAFETY: as above.
@@ -668,7 +668,7 @@ impl Ring {
         }
     }
 
-    /// An owner asleep in the kernel has to come round for what is pending.
+    /// Wakes an owner that sleeps in the kernel, to submit what is pending.
     fn wake_sleeper(&self) {
         // R3: parked now, or it will see what was added under the lock.
         if self.is_asleep() {

@@ -97,8 +97,8 @@ impl Port {
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
     }
 
-    /// Whether the kernel has completions in store for when a thread that has
-    /// submitted comes by.
+    /// Whether the kernel has completions that it will post when a thread that has
+    /// submitted them enters the kernel.
     ///
     /// # Safety
     /// P1.
@@ -158,7 +158,7 @@ impl Port {
         self.uring.as_raw_fd()
     }
 
-    /// Makes all threads of this process that run come by in the kernel.
+    /// Makes all running threads of this process enter the kernel.
     pub(super) fn interrupt_submitters(&self) {
         barrier::interrupt_everybody();
     }

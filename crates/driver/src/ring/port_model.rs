@@ -1,5 +1,5 @@
 //! A kernel of our own making, for models: what is submitted is done at once,
-//! or when something has come for it, and kept in store until a thread comes by.
+//! or when something has come for it, and its completion is posted when a thread enters.
 //!
 //! Its sockets are the system's, used without waiting. Whoever plays a peer
 //! calls [`Port::network`] after it has written.

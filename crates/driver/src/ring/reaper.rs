@@ -98,14 +98,16 @@ fn run(mut poll: Poll) {
 /// Turns a ring as long as it has something to submit or to take in. Returns whether
 /// the kernel still works for it.
 fn turn_while_it_has_more(ring: &Ring) -> bool {
-    while ring.is_at_work() {
+    loop {
         // An error is one of the ring itself: nothing more comes from it.
         if ring.turn(Some(Duration::ZERO)).is_err() {
             return false;
         }
         if !ring.has_more() {
-            return ring.is_at_work();
+            break;
         }
     }
-    false
+    // A stream that has outlived its runtime submits for itself: the thread is not woken
+    // for that.
+    ring.release_owner().is_ok() && ring.is_at_work()
 }

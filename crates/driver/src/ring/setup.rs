@@ -1,4 +1,4 @@
-//! Making a ring, or saying kindly why there is none.
+//! Creating a ring, or explaining why there is none.
 
 use std::error::Error;
 use std::{fmt, io};

@@ -68,7 +68,7 @@ impl OwnedRing {
         }
     }
 
-    /// Lets the owner go if so many have finished.
+    /// Stops the owner when `all` threads have finished.
     fn finish(&self, all: usize) {
         // The lock of nothing but a count; the last one stops.
         let mut finished = self.finished.lock();
@@ -78,7 +78,7 @@ impl OwnedRing {
         }
     }
 
-    /// Lets the owner go.
+    /// Stops the owner.
     fn stop(&self) {
         // Release, met by the Acquire in `serve`.
         self.is_over.store(true, Release);

@@ -27,8 +27,8 @@ pub(in crate::ring) trait OwnedSend: Send + Sync {
     /// Start and length, the same every time.
     fn bytes(&self) -> (*const u8, usize);
 
-    /// The kernel is through with the memory (O1): so many bytes were sent, or an
-    /// error number.
+    /// The kernel is through with the memory (O1). The result is the number of bytes
+    /// that were sent, or an error number.
     fn finish(&self, result: Result<usize, i32>);
 }
 

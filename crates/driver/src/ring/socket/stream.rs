@@ -421,7 +421,7 @@ impl RingStream {
     ///
     /// A few bytes, written by the thread that turns the ring, are taken over: they
     /// go out with its next turn, or a [flush](Self::poll_flush), and there is room
-    /// for them. Should the connection have failed by then, the next call says so.
+    /// for them. If the connection fails before that, the next call returns the error.
     ///
     /// # Errors
     /// The error of `send(2)`, also for earlier bytes, and [`shutdown_error()`] if the

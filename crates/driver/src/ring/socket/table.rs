@@ -609,7 +609,7 @@ impl Table {
         }
     }
 
-    /// Takes in a completion; true if somebody hears of it.
+    /// Takes in a completion. Returns true if a task is woken for it.
     pub(in crate::ring) fn complete(
         &mut self,
         key: SocketKey,

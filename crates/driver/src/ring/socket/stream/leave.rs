@@ -69,26 +69,24 @@ impl RingStream {
         }
     }
 
-    /// Waits until nothing comes by way of the ring any more. The waker of the
-    /// latest call counts.
+    /// Waits until the ring receives nothing any more. Of several callers, the last one
+    /// is woken.
     pub fn poll_recv_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_drained(cx, WaitAs::Latest, StreamDirection::Recv)
     }
 
-    /// Waits until nothing goes out by way of the ring any more. The waker of the
-    /// latest call counts.
+    /// Waits until the ring sends nothing any more. Of several callers, the last one is
+    /// woken.
     pub fn poll_send_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_drained(cx, WaitAs::Latest, StreamDirection::Send)
     }
 
-    /// Waits until nothing comes by way of the ring any more, beside all others who
-    /// do.
+    /// Waits until the ring receives nothing any more. All callers are woken.
     pub async fn recv_drained(&self) {
         self.drained(StreamDirection::Recv).await;
     }
 
-    /// Waits until nothing goes out by way of the ring any more, beside all others
-    /// who do.
+    /// Waits until the ring sends nothing any more. All callers are woken.
     pub async fn send_drained(&self) {
         self.drained(StreamDirection::Send).await;
     }
