@@ -277,7 +277,7 @@ mod model {
             let leave = |left: &Left, own: usize| {
                 // SAFETY: this thread's own.
                 left.queues[own].with_mut(|queue| unsafe { *queue = 0 });
-                let is_last = left.presence.leave();
+                let is_last = left.presence.leave() == 0;
                 if is_last {
                     for queue in &left.queues {
                         // SAFETY: everybody has left.
@@ -292,6 +292,35 @@ mod model {
             });
             let is_last = leave(&left, 0);
             assert!(is_last ^ other.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_thread_that_runs_a_worker_waits_for_all_others_but_not_for_itself() {
+        loom::model(|| {
+            let world = Box::new(Loom(Arc::new(Threads {
+                parkers: vec![Parker::new()],
+                threads: Mutex::new(Vec::new()),
+            })));
+            let scheduler = Scheduler::new(Config::new(1), world);
+            scheduler.join(); // this thread
+            scheduler.join(); // and another
+            let has_left = Arc::new(AtomicBool::new(false));
+            let other = thread::spawn({
+                let (scheduler, has_left) = (scheduler.clone(), has_left.clone());
+                move || {
+                    has_left.store(true, Relaxed);
+                    scheduler.leave();
+                }
+            });
+            let marked = scheduler.mark_thread();
+            scheduler.close();
+            assert!(scheduler.wait_stopped(None)); // a lost notification is a deadlock
+            assert!(has_left.load(Relaxed), "it was waited for");
+            drop(marked);
+            scheduler.leave();
+            assert!(scheduler.wait_stopped(None));
+            other.join().unwrap();
         });
     }
 
