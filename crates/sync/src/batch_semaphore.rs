@@ -527,7 +527,11 @@ pub(crate) unsafe trait AcquireTarget {
 
     fn semaphore(&self) -> &BatchSemaphore;
 
-    fn count(&self) -> usize;
+    /// How many permits to acquire.
+    #[inline(always)]
+    fn count(&self) -> usize {
+        1
+    }
 
     /// How many permits there are while nobody holds any, if that is known; else 0.
     fn expected_permits(&self) -> usize;

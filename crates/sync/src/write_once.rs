@@ -162,11 +162,6 @@ unsafe impl<'a, T> AcquireTarget for BeginTarget<'a, T> {
     }
 
     #[inline(always)]
-    fn count(&self) -> usize {
-        1
-    }
-
-    #[inline(always)]
     fn expected_permits(&self) -> usize {
         1
     }
@@ -189,11 +184,6 @@ unsafe impl<'a, T> AcquireTarget for WaitTarget<'a, T> {
     #[inline(always)]
     fn semaphore(&self) -> &BatchSemaphore {
         &self.0.semaphore
-    }
-
-    #[inline(always)]
-    fn count(&self) -> usize {
-        1
     }
 
     #[inline(always)]

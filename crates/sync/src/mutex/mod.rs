@@ -341,11 +341,6 @@ unsafe impl<'a, T: ?Sized> AcquireTarget for LockTarget<'a, T> {
     }
 
     #[inline(always)]
-    fn count(&self) -> usize {
-        1
-    }
-
-    #[inline(always)]
     fn expected_permits(&self) -> usize {
         1
     }
@@ -365,11 +360,6 @@ unsafe impl<T: ?Sized> AcquireTarget for OwnedLockTarget<T> {
     #[inline(always)]
     fn semaphore(&self) -> &BatchSemaphore {
         &self.0.semaphore
-    }
-
-    #[inline(always)]
-    fn count(&self) -> usize {
-        1
     }
 
     #[inline(always)]

@@ -497,11 +497,6 @@ unsafe impl<'a, T: ?Sized> AcquireTarget for ReadTarget<'a, T> {
     }
 
     #[inline(always)]
-    fn count(&self) -> usize {
-        1
-    }
-
-    #[inline(always)]
     fn expected_permits(&self) -> usize {
         self.0.writer_permits()
     }
@@ -521,11 +516,6 @@ unsafe impl<T: ?Sized> AcquireTarget for OwnedReadTarget<T> {
     #[inline(always)]
     fn semaphore(&self) -> &BatchSemaphore {
         &self.0.semaphore
-    }
-
-    #[inline(always)]
-    fn count(&self) -> usize {
-        1
     }
 
     #[inline(always)]

@@ -575,11 +575,6 @@ unsafe impl<'a> AcquireTarget for AcquireOne<'a> {
     }
 
     #[inline(always)]
-    fn count(&self) -> usize {
-        1
-    }
-
-    #[inline(always)]
     fn expected_permits(&self) -> usize {
         self.0.initial
     }
