@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use blitzen::net::UdpSocket;
 use blitzen::runtime::{Builder, Handle, LocalRuntime, Runtime};
+use blitzen::sync::oneshot;
 use blitzen::task::{block_in_place, yield_now};
 use blitzen::time::sleep;
 
@@ -350,22 +351,26 @@ fn wakers_that_panic_take_neither_a_worker_nor_the_monitor_along() {
     }
 }
 
+/// Has a thread of its own drive `runtime` until it is sent something.
+fn drive(runtime: &Arc<Runtime>) -> (thread::JoinHandle<()>, oneshot::Sender<()>) {
+    let (end, wait) = oneshot::channel();
+    let (driving, is_driving) = mpsc::channel();
+    let runtime = runtime.clone();
+    let driver = thread::spawn(move || {
+        runtime.block_on(async {
+            driving.send(()).unwrap();
+            wait.await.unwrap();
+        })
+    });
+    is_driving.recv().unwrap();
+    (driver, end)
+}
+
 #[test]
 fn a_future_that_panics_while_another_thread_drives_leaves_no_trace() {
     must_end(|| {
         let runtime = Arc::new(current_thread());
-        let (end, wait) = blitzen::sync::oneshot::channel::<()>();
-        let (driving, is_driving) = mpsc::channel();
-        let driver = thread::spawn({
-            let runtime = runtime.clone();
-            move || {
-                runtime.block_on(async {
-                    driving.send(()).unwrap();
-                    wait.await.unwrap();
-                })
-            }
-        });
-        is_driving.recv().unwrap();
+        let (driver, end) = drive(&runtime);
         for _ in 0..3 {
             let panicked: thread::Result<()> = catch_unwind(AssertUnwindSafe(|| {
                 runtime.block_on(async {
@@ -422,21 +427,10 @@ fn a_paused_clock_advances_after_a_thread_that_blocked_on_the_runtime_has_left()
 fn a_core_is_not_kept_for_a_thread_whose_poll_blocks() {
     must_end(|| {
         let runtime = Arc::new(current_thread());
-        let (leave, may_leave) = blitzen::sync::oneshot::channel::<()>();
-        let (driving, is_driving) = mpsc::channel();
-        let driver = thread::spawn({
-            let runtime = runtime.clone();
-            move || {
-                runtime.block_on(async {
-                    driving.send(()).unwrap();
-                    may_leave.await.unwrap();
-                })
-            }
-        });
-        is_driving.recv().unwrap();
+        let (driver, leave) = drive(&runtime);
         // A thread beside the driver blocks in its poll until a task has run.
         let (ran, has_run) = mpsc::channel();
-        let (wake, woken) = blitzen::sync::oneshot::channel::<()>();
+        let (wake, woken) = oneshot::channel::<()>();
         let blocked = thread::spawn({
             let runtime = runtime.clone();
             move || {
