@@ -16,7 +16,7 @@ use crate::task::yield_now;
 /// Blocking work counts as running until it ends, as in Tokio. So code in
 /// [`spawn_blocking`](crate::task::spawn_blocking) or
 /// [`block_in_place`](crate::task::block_in_place) that waits for a timer of the same runtime
-/// waits for ever: [advance](advance) the clock, or await the timer in a task.
+/// waits for ever: [`advance`] the clock, or await the timer in a task.
 ///
 /// A runtime of any flavour can be paused; see also
 /// [`start_paused`](crate::runtime::Builder::start_paused).
