@@ -8,11 +8,12 @@
 //! C3. Ratios are taken within a round, never between rounds.
 
 use crate::alloc;
-use crate::crowd::Crowd;
+use crate::foreign_load::ForeignLoad;
 use crate::once;
 use crate::probe::{PerOp, Sample};
+use crate::progress::Progress;
 use crate::report;
-use crate::row::{BLITZEN, Goal, Role, Row, TOKIO, Target, Unit};
+use crate::row::{BLITZEN, Contender, Goal, Role, Row, TOKIO, Target, Unit};
 use crate::stats::{Ratio, ahead, median, quantile};
 
 /// What all rows of a run have in common.
@@ -31,6 +32,11 @@ impl Plan {
             false => row.ops.full,
         };
         self.ops.unwrap_or(own)
+    }
+
+    /// How many samples [`compare`] takes of a row.
+    pub(crate) fn samples_of(&self, row: &Row) -> u64 {
+        (row.contenders.len() * (self.rounds + 1)) as u64
     }
 }
 
@@ -96,6 +102,8 @@ pub(crate) struct Verdict {
     pub(crate) of: String,
     pub(crate) aim: String,
     pub(crate) value: f64,
+    /// Whether the value is a ratio, and not in nanoseconds or the row's unit.
+    pub(crate) is_ratio: bool,
     pub(crate) is_met: bool,
 }
 
@@ -176,20 +184,22 @@ impl Series {
 }
 
 /// Runs one row.
-pub(crate) fn compare(row: &Row, plan: Plan) -> Outcome {
+pub(crate) fn compare(row: &Row, plan: Plan, progress: &Progress) -> Outcome {
     let ops = plan.ops_of(row);
-    let crowd = Crowd::begin();
+    let sample = |contender: &Contender| {
+        progress.begin(format!("{} on {}", row.name, contender.name));
+        let sample = once::sample(row, contender, ops);
+        progress.advance();
+        sample
+    };
+    let load = ForeignLoad::begin();
     let mut timed: Vec<Vec<Sample>> = vec![Vec::new(); row.contenders.len()];
     alloc::count(true);
-    let counted: Vec<Sample> = row
-        .contenders
-        .iter()
-        .map(|contender| once::sample(row, contender, ops))
-        .collect();
+    let counted: Vec<Sample> = row.contenders.iter().map(sample).collect();
     alloc::count(false);
     for round in 0..plan.rounds {
         for index in order(round, row.contenders.len()) {
-            timed[index].push(once::sample(row, &row.contenders[index], ops));
+            timed[index].push(sample(&row.contenders[index]));
         }
     }
     let series: Vec<Series> = timed
@@ -198,7 +208,7 @@ pub(crate) fn compare(row: &Row, plan: Plan) -> Outcome {
         .map(|(timed, counted)| Series { timed, counted })
         .collect();
     Outcome {
-        others_busy: crowd.and_then(Crowd::end),
+        others_busy: load.and_then(ForeignLoad::end),
         ..boil_down(row, ops, plan.rounds, &series)
     }
 }
@@ -352,6 +362,10 @@ fn judge(goal: &Goal, outcome: &Outcome) -> Option<Verdict> {
         of: own.name.clone(),
         aim,
         value,
+        is_ratio: !matches!(
+            goal.target,
+            Target::AtMost(_) | Target::AtLeast(_) | Target::NoteAtMost(..)
+        ),
         is_met,
     })
 }
@@ -360,7 +374,7 @@ fn judge(goal: &Goal, outcome: &Outcome) -> Option<Verdict> {
 mod tests {
     use super::*;
     use crate::probe::Note;
-    use crate::row::{COMPLETION, Contender};
+    use crate::row::COMPLETION;
     use std::collections::HashSet;
 
     fn series(values: &[f64]) -> Series {

@@ -14,8 +14,9 @@ use std::path::Path;
 use std::process::{self, Command, Stdio};
 
 use crate::once::Order;
-use crate::report;
-use crate::row::{BLITZEN, Role, Row, TOKIO};
+use crate::progress::Progress;
+use crate::row::{BLITZEN, Contender, Role, Row, TOKIO};
+use crate::style::{self, Cell, Style};
 
 /// Enough to start every thread.
 const WARM_UP_OPS: u64 = 64;
@@ -47,45 +48,67 @@ impl Tally {
 }
 
 /// All rows, a column for each contender that takes part in any.
-pub(crate) fn table(tallies: &[Tally]) -> String {
+pub(crate) fn table(tallies: &[Tally], is_colored: bool) -> String {
     let mut names: Vec<&str> = Vec::new();
     for count in tallies.iter().flat_map(|tally| &tally.counts) {
         if !names.contains(&count.name.as_str()) {
             names.push(&count.name);
         }
     }
-    let mut header = vec![String::new()];
-    header.extend(names.iter().map(|name| name.to_string()));
-    header.push("× tokio".into());
+    let title = |name: &str| Cell::new(name, Style::Dim);
+    let mut header = vec![title("instructions")];
+    header.extend(names.iter().map(|name| title(name)));
+    header.push(title("× tokio"));
     let mut lines = vec![header];
     for tally in tallies {
         let show = |value: Option<f64>, digits: usize| {
             value.map_or("–".into(), |value| format!("{value:.digits$}"))
         };
-        let mut line = vec![tally.row.clone()];
-        line.extend(names.iter().map(|name| show(tally.count(name), 0)));
-        line.push(show(tally.over_tokio(), 2));
+        let mut line: Vec<Cell> = vec![tally.row.as_str().into()];
+        line.extend(names.iter().map(|name| show(tally.count(name), 0).into()));
+        let ratio = tally.over_tokio();
+        line.push(Cell::new(show(ratio, 2), Style::of_ratio(ratio)));
         lines.push(line);
     }
-    report::table(&lines)
+    style::table(&lines, is_colored)
+}
+
+/// Whether valgrind can be started.
+pub(crate) fn is_available() -> bool {
+    let version = Command::new("valgrind").arg("--version").output();
+    version.is_ok_and(|output| output.status.success())
+}
+
+/// Whose instructions are counted in a row: nobody's, if the row keeps several threads
+/// busy.
+pub(crate) fn counted(row: &Row) -> Vec<&Contender> {
+    // callgrind loses its way where stacks are switched, as an isolated peer's are.
+    let is_counted =
+        |contender: &&Contender| contender.role != Role::Floor && !contender.is_isolated;
+    match row.counted_ops {
+        Some(_) => row.contenders.iter().filter(is_counted).collect(),
+        None => Vec::new(),
+    }
 }
 
 /// Counts one row, if it is one whose instructions can be counted.
-pub(crate) fn tally(row: &Row) -> Result<Option<Tally>, String> {
+pub(crate) fn tally(row: &Row, progress: &Progress) -> Result<Option<Tally>, String> {
     let Some(ops) = row.counted_ops else {
         return Ok(None);
     };
     let mut counts = Vec::new();
-    for contender in &row.contenders {
-        if contender.role == Role::Floor {
-            continue;
-        }
+    for contender in counted(row) {
+        progress.begin(format!(
+            "instructions of {} on {}",
+            row.name, contender.name
+        ));
         let once = count(row, contender.name, ops)?;
         let twice = count(row, contender.name, 2 * ops)?;
         counts.push(Count {
             name: contender.name.to_string(),
             instructions_per_op: (twice as f64 - once as f64) / ops as f64,
         });
+        progress.advance();
     }
     Ok(Some(Tally {
         group: row.group.to_string(),

@@ -55,7 +55,7 @@ impl Order {
 /// Takes one sample, where the row wants it taken.
 pub(crate) fn sample(row: &Row, contender: &Contender, ops: u64) -> Sample {
     let warm_up = (ops / WARM_UP_SHARE).max(1);
-    if row.is_isolated {
+    if row.is_isolated || contender.is_isolated {
         in_a_new_process(&Order {
             row: row.name.to_string(),
             contender: contender.name.to_string(),
@@ -79,7 +79,7 @@ pub(crate) fn here(
     workers: usize,
 ) -> Sample {
     let _watched = watchdog::watch(format!("{} on {}", row.name, contender.name));
-    let mut probe = Probe::new(ops, warm_up, workers);
+    let mut probe = Probe::new(ops, warm_up, workers).with_size(row.size);
     (contender.run)(&mut probe);
     probe.into_sample()
 }

@@ -169,6 +169,7 @@ pub(crate) struct Probe {
     ops: u64,
     warm_up_ops: u64,
     workers: usize,
+    size: u64,
     sample: Option<Sample>,
 }
 
@@ -180,8 +181,19 @@ impl Probe {
             ops,
             warm_up_ops,
             workers,
+            size: 0,
             sample: None,
         }
+    }
+
+    pub(crate) fn with_size(self, size: u64) -> Probe {
+        Probe { size, ..self }
+    }
+
+    /// How many tasks, timers or connections a row of a curve is to have.
+    pub(crate) fn size(&self) -> u64 {
+        assert!(self.size > 0, "only rows of a curve have a size");
+        self.size
     }
 
     pub(crate) fn workers(&self) -> usize {

@@ -1,17 +1,20 @@
-//! The outcome as text for people and as JSON for programs.
+//! The outcome as text for the terminal, and the words and figures all reports share.
 
 use std::fmt::Write;
 
-use crate::compare::{Outcome, Standing};
+use crate::compare::{Outcome, Standing, Verdict};
 use crate::probe::PerOp;
 use crate::row::{BLITZEN, COMPLETION, Role, TOKIO, Unit};
 use crate::stats::{Ratio, geometric_mean};
+use crate::style::{self, Cell, Style};
 
 /// A value of `unit`, in a width that fits the tables.
 pub(crate) fn show(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Nanoseconds => show_ns(value),
         Unit::Share => format!("{value:.2}"),
+        Unit::PerSecond => format!("{:.1} M/s", value / 1e6),
+        Unit::Bytes if value >= 100_000.0 => format!("{:.1} MiB", value / 1024.0 / 1024.0),
         Unit::Bytes => format!("{value:.0} B"),
         Unit::Allocations => format!("{value:.3}"),
     }
@@ -27,103 +30,125 @@ pub(crate) fn show_ns(ns: f64) -> String {
     }
 }
 
-fn show_ratio(ratio: Option<Ratio>) -> String {
+pub(crate) fn show_ratio(ratio: Option<Ratio>) -> String {
     match ratio {
         Some(ratio) => format!("{:.2} ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high),
         None => "–".into(),
     }
 }
 
-fn show_median(ratio: Option<Ratio>) -> String {
+pub(crate) fn show_median(ratio: Option<Ratio>) -> String {
     ratio.map_or("–".into(), |ratio| format!("{:.2}", ratio.median))
 }
 
-/// Lines of cells, each column as wide as its widest; the first column is text, the
-/// others are numbers.
-pub(crate) fn table(lines: &[Vec<String>]) -> String {
-    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        let cells = lines.iter().filter_map(|line| line.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for line in lines {
-        let mut shown = String::new();
-        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            let pad = " ".repeat(width - cell.chars().count());
-            match column {
-                0 => write!(shown, "{cell}{pad}"),
-                _ => write!(shown, "  {pad}{cell}"),
-            }
-            .expect("a string takes everything");
-        }
-        text.push_str(shown.trim_end());
-        text.push('\n');
-    }
-    text
-}
-
 /// One row in full, printed as soon as it is known.
-pub(crate) fn row(outcome: &Outcome) -> String {
+pub(crate) fn row(outcome: &Outcome, is_colored: bool) -> String {
     let has_floor = outcome.standings.iter().any(|one| one.role == Role::Floor);
     let columns: Vec<Column> = COLUMNS
         .into_iter()
         .filter(|(name, _)| has_floor || *name != FLOOR)
         .collect();
-    let mut header = vec![String::new()];
-    header.extend(columns.iter().map(|(name, _)| name.to_string()));
+    let title = |name: &str| Cell::new(name, Style::Dim);
+    let mut header = vec![Cell::default()];
+    header.extend(columns.iter().map(|(name, _)| title(name)));
     let first = outcome.standings.iter().take(1);
-    header.extend(first.flat_map(|one| one.notes.iter().map(|note| note.name.clone())));
+    header.extend(first.flat_map(|one| one.notes.iter().map(|note| title(&note.name))));
     let mut lines = vec![header];
     for standing in &outcome.standings {
-        let mut line = vec![standing.name.clone()];
+        let style = match standing.role {
+            Role::Subject => Style::Strong,
+            Role::Peer => Style::Plain,
+            Role::Floor => Style::Dim,
+        };
+        let mut line = vec![Cell::new(&standing.name, style)];
         line.extend(columns.iter().map(|(_, cell)| cell(standing, outcome.unit)));
         line.extend(standing.notes.iter().map(|note| {
             let ratio = show_median(note.over_tokio);
-            format!("{} ({ratio})", show_ns(note.median_ns))
+            format!("{} ({ratio})", show_ns(note.median_ns)).into()
         }));
         lines.push(line);
     }
+    let name = format!("{}/{}", outcome.group, outcome.row);
     let mut text = format!(
-        "{}/{}: {}\n  {} operations, {} workers, {} rounds",
-        outcome.group, outcome.row, outcome.what, outcome.ops, outcome.workers, outcome.rounds,
+        "{}: {}\n  {} operations, {} workers, {} rounds",
+        Style::Strong.paint(&name, is_colored),
+        outcome.what,
+        outcome.ops,
+        outcome.workers,
+        outcome.rounds,
     );
     if let Some(busy) = outcome.others_busy {
-        write!(text, ", others kept {busy:.1} processors busy").expect("a string takes everything");
+        let load = format!("others kept {busy:.1} processors busy");
+        let style = match busy > NOISY {
+            true => Style::Bad,
+            false => Style::Plain,
+        };
+        text.push_str(", ");
+        text.push_str(&style.paint(&load, is_colored));
     }
     text.push('\n');
-    for line in table(&lines).lines() {
-        writeln!(text, "  {line}").expect("a string takes everything");
+    for line in style::table(&lines, is_colored).lines() {
+        text.push_str("  ");
+        text.push_str(line);
+        text.push('\n');
     }
     for verdict in &outcome.verdicts {
-        let word = if verdict.is_met { "met" } else { "MISSED" };
+        let word = verdict_cell(&[verdict]);
         writeln!(
             text,
-            "  target of {}, {}: {:.2}, {word}",
-            verdict.of, verdict.aim, verdict.value
+            "  target of {}, {}: {}, {}",
+            verdict.of,
+            verdict.aim,
+            show_verdict(verdict, outcome.unit),
+            word.style.paint(&word.text, is_colored)
         )
         .expect("a string takes everything");
     }
     text
 }
 
+/// Above this many processors that others keep busy, times are not to be trusted.
+pub(crate) const NOISY: f64 = 0.3;
+
+/// What a verdict was reached by: a value in the row's unit, or a ratio.
+fn show_verdict(verdict: &Verdict, unit: Unit) -> String {
+    match verdict.is_ratio {
+        true => format!("{:.2}", verdict.value),
+        false => show(verdict.value, unit),
+    }
+}
+
+/// Whether all of these targets are met; nothing if there are none.
+fn verdict_cell(verdicts: &[&Verdict]) -> Cell {
+    match verdicts.iter().all(|one| one.is_met) {
+        _ if verdicts.is_empty() => Cell::default(),
+        true => Cell::new("met", Style::Good),
+        false => Cell::new("MISSED", Style::Bad),
+    }
+}
+
 /// A column's name, and what it shows of a contender.
-type Column = (&'static str, fn(&Standing, Unit) -> String);
+type Column = (&'static str, fn(&Standing, Unit) -> Cell);
 
 const FLOOR: &str = "× floor";
 
 const COLUMNS: [Column; 12] = [
-    ("best", |one, unit| show(one.best, unit)),
-    ("median", |one, unit| show(one.median, unit)),
-    ("p95", |one, unit| show(one.p95, unit)),
-    ("p99", |one, unit| show(one.p99, unit)),
-    ("points", |one, _| one.points.to_string()),
-    ("× tokio", |one, _| show_ratio(one.over_tokio)),
-    ("× best", |one, _| show_ratio(one.over_best_peer)),
-    (FLOOR, |one, _| show_ratio(one.over_floor)),
+    ("best", |one, unit| show(one.best, unit).into()),
+    ("median", |one, unit| {
+        Cell::new(show(one.median, unit), Style::Strong)
+    }),
+    ("p95", |one, unit| show(one.p95, unit).into()),
+    ("p99", |one, unit| show(one.p99, unit).into()),
+    ("points", |one, _| {
+        Cell::new(one.points.to_string(), Style::Dim)
+    }),
+    ("× tokio", |one, _| ratio_cell(one.over_tokio)),
+    ("× best", |one, _| ratio_cell(one.over_best_peer)),
+    (FLOOR, |one, _| show_ratio(one.over_floor).into()),
     ("cpu/op", |one, _| per_op(one, |used| show_ns(used.cpu_ns))),
-    ("cpu × tokio", |one, _| show_median(one.cpu_over_tokio)),
+    ("cpu × tokio", |one, _| {
+        show_median(one.cpu_over_tokio).into()
+    }),
     ("allocs/op", |one, _| {
         per_op(one, |used| format!("{:.3}", used.allocations))
     }),
@@ -132,24 +157,43 @@ const COLUMNS: [Column; 12] = [
     }),
 ];
 
-fn per_op(standing: &Standing, show: fn(PerOp) -> String) -> String {
-    standing.per_op.map_or("–".into(), show)
+fn ratio_cell(ratio: Option<Ratio>) -> Cell {
+    let median = ratio.map(|ratio| ratio.median);
+    Cell::new(show_ratio(ratio), Style::of_ratio(median))
+}
+
+fn per_op(standing: &Standing, show: fn(PerOp) -> String) -> Cell {
+    standing.per_op.map_or("–".into(), show).into()
 }
 
 /// All rows in a line for each form of blitzen that is judged, and each group's mean.
-pub(crate) fn summary(outcomes: &[Outcome]) -> String {
-    let header = [
-        "row",
-        "tokio",
-        "best peer",
-        "",
-        "blitzen",
-        "× tokio",
-        "× best",
-        "target",
-        "",
-    ];
-    let mut lines = vec![header.map(String::from).to_vec()];
+pub(crate) fn summary(outcomes: &[Outcome], is_colored: bool) -> String {
+    let header = SUMMARY_COLUMNS.map(|name| Cell::new(name, Style::Dim));
+    let mut lines = vec![header.to_vec()];
+    lines.extend(summary_lines(outcomes));
+    let mut text = style::table(&lines, is_colored);
+    for mean in group_means(outcomes) {
+        text.push_str(&mean.sentence());
+        text.push('\n');
+    }
+    text
+}
+
+pub(crate) const SUMMARY_COLUMNS: [&str; 9] = [
+    "row",
+    "tokio",
+    "best peer",
+    "",
+    "blitzen",
+    "× tokio",
+    "× best",
+    "target",
+    "",
+];
+
+/// A line for each row and each form of blitzen that is judged in it.
+pub(crate) fn summary_lines(outcomes: &[Outcome]) -> Vec<Vec<Cell>> {
+    let mut lines = Vec::new();
     for outcome in outcomes {
         let judged = outcome.judged();
         match judged.is_empty() {
@@ -157,45 +201,72 @@ pub(crate) fn summary(outcomes: &[Outcome]) -> String {
             false => lines.extend(judged.iter().map(|one| summary_line(outcome, Some(*one)))),
         }
     }
-    let mut text = table(&lines);
-    text.push_str(&group_means(outcomes));
-    text
+    lines
 }
 
-fn summary_line(outcome: &Outcome, judged: Option<&Standing>) -> Vec<String> {
+fn summary_line(outcome: &Outcome, judged: Option<&Standing>) -> Vec<Cell> {
     let value = |name: &str| {
         outcome
             .standing(name)
             .map_or("–".into(), |one| show(one.median, outcome.unit))
     };
     let best = outcome.best_peer.as_deref().unwrap_or("–");
-    let ratio = |pick: fn(&Standing) -> Option<Ratio>| show_median(judged.and_then(pick));
+    let ratio = |pick: fn(&Standing) -> Option<Ratio>| ratio_cell(judged.and_then(pick));
     let verdicts = judged.map_or(Vec::new(), |one| outcome.verdicts_of(&one.name));
     let aims: Vec<&str> = verdicts.iter().map(|one| one.aim.as_str()).collect();
-    let word = match verdicts.iter().all(|one| one.is_met) {
-        _ if aims.is_empty() => "",
-        true => "met",
-        false => "MISSED",
-    };
     let name = match judged {
         Some(one) if one.name != BLITZEN => format!("{} ({})", outcome.row, one.name),
         _ => outcome.row.clone(),
     };
     vec![
-        name,
-        value(TOKIO),
-        value(best),
-        best.to_string(),
-        judged.map_or("–".into(), |one| show(one.median, outcome.unit)),
+        name.into(),
+        value(TOKIO).into(),
+        value(best).into(),
+        best.into(),
+        Cell::new(
+            judged.map_or("–".into(), |one| show(one.median, outcome.unit)),
+            Style::Strong,
+        ),
         ratio(|one| one.over_tokio),
         ratio(|one| one.over_best_peer),
-        aims.join(", "),
-        word.to_string(),
+        aims.join(", ").into(),
+        verdict_cell(&verdicts),
     ]
 }
 
-fn group_means(outcomes: &[Outcome]) -> String {
-    let mut text = String::new();
+/// How one form of blitzen does in a group.
+pub(crate) struct GroupMean {
+    pub(crate) group: String,
+    pub(crate) form: &'static str,
+    /// The geometric mean of the ratios to Tokio in the rows that aim at a multiple.
+    pub(crate) mean: f64,
+    pub(crate) rows_in_mean: usize,
+    pub(crate) slower_than_tokio: usize,
+    pub(crate) rows_with_tokio: usize,
+    pub(crate) level_with_best: usize,
+    pub(crate) rows_with_peers: usize,
+}
+
+impl GroupMean {
+    pub(crate) fn sentence(&self) -> String {
+        format!(
+            "{}, {}: geometric mean {:.2} × tokio in the {} rows that aim at a multiple; \
+             {} of {} slower than tokio; {} of {} level with the best peer or ahead",
+            self.group,
+            self.form,
+            self.mean,
+            self.rows_in_mean,
+            self.slower_than_tokio,
+            self.rows_with_tokio,
+            self.level_with_best,
+            self.rows_with_peers,
+        )
+    }
+}
+
+/// Each group's mean, for each form of blitzen that is judged in it.
+pub(crate) fn group_means(outcomes: &[Outcome]) -> Vec<GroupMean> {
+    let mut means = Vec::new();
     let mut groups: Vec<&str> = outcomes.iter().map(|one| one.group.as_str()).collect();
     groups.dedup();
     for group in groups {
@@ -215,21 +286,19 @@ fn group_means(outcomes: &[Outcome]) -> String {
             let Some(mean) = geometric_mean(&medians(&in_mean, |one| one.over_tokio)) else {
                 continue;
             };
-            let slower = over_tokio.iter().filter(|ratio| **ratio < 1.0).count();
-            let level = over_best.iter().filter(|ratio| **ratio >= 1.0).count();
-            writeln!(
-                text,
-                "{group}, {form}: geometric mean {mean:.2} × tokio in the {} rows that aim at a \
-                 multiple; {slower} of {} slower than tokio; {level} of {} level with the best \
-                 peer or ahead",
-                in_mean.len(),
-                over_tokio.len(),
-                over_best.len(),
-            )
-            .expect("a string takes everything");
+            means.push(GroupMean {
+                group: group.to_string(),
+                form,
+                mean,
+                rows_in_mean: in_mean.len(),
+                slower_than_tokio: over_tokio.iter().filter(|ratio| **ratio < 1.0).count(),
+                rows_with_tokio: over_tokio.len(),
+                level_with_best: over_best.iter().filter(|ratio| **ratio >= 1.0).count(),
+                rows_with_peers: over_best.len(),
+            });
         }
     }
-    text
+    means
 }
 
 fn standing_of<'a>(row: &'a Outcome, form: &str) -> Option<&'a Standing> {
@@ -250,15 +319,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_whatever_their_cells_hold() {
-        let lines = [
-            vec!["a".to_string(), "12 µs".into(), "x".into()],
-            vec!["name".to_string(), "3 ns".into()],
-        ];
-        assert_eq!(table(&lines), "a     12 µs  x\nname   3 ns\n");
-    }
-
-    #[test]
     fn times_are_shown_in_a_unit_that_fits() {
         assert_eq!(show_ns(3.26), "3.3 ns");
         assert_eq!(show_ns(465.2), "465 ns");
@@ -267,5 +327,6 @@ mod tests {
         assert_eq!(show_ns(1.38e9), "1.38 s");
         assert_eq!(show(0.5, Unit::Share), "0.50");
         assert_eq!(show(320.4, Unit::Bytes), "320 B");
+        assert_eq!(show(12.34e6, Unit::PerSecond), "12.3 M/s");
     }
 }

@@ -7,15 +7,17 @@ use crate::probe::Probe;
 pub(crate) enum Unit {
     /// Time of one operation, or how late it was.
     Nanoseconds,
-    /// Of the best that the processors could do; the only unit where more is better.
+    /// Of the best that the processors could do; more is better.
     Share,
+    /// Operations a second; more is better.
+    PerSecond,
     Bytes,
     Allocations,
 }
 
 impl Unit {
     pub(crate) fn higher_is_better(self) -> bool {
-        self == Unit::Share
+        matches!(self, Unit::Share | Unit::PerSecond)
     }
 }
 
@@ -63,6 +65,8 @@ pub(crate) struct Contender {
     pub(crate) name: &'static str,
     pub(crate) role: Role,
     pub(crate) run: fn(&mut Probe),
+    /// Each sample in a process of its own: its threads outlive their sample.
+    pub(crate) is_isolated: bool,
 }
 
 impl Contender {
@@ -73,12 +77,27 @@ impl Contender {
             true => Role::Subject,
             false => Role::Peer,
         };
-        Contender { name, role, run }
+        Contender {
+            name,
+            role,
+            run,
+            is_isolated: false,
+        }
+    }
+
+    /// A peer whose threads cannot be ended, so that it gets a process for each sample.
+    pub(crate) fn isolated(name: &'static str, run: fn(&mut Probe)) -> Contender {
+        Contender {
+            is_isolated: true,
+            ..Contender::named(name, run)
+        }
     }
 
     pub(crate) fn floor(name: &'static str, run: fn(&mut Probe)) -> Contender {
-        let role = Role::Floor;
-        Contender { name, role, run }
+        Contender {
+            role: Role::Floor,
+            ..Contender::named(name, run)
+        }
     }
 }
 
@@ -106,6 +125,9 @@ pub(crate) struct Row {
     pub(crate) unit: Unit,
     pub(crate) ops: Ops,
     pub(crate) workers: usize,
+    /// How many tasks, timers or connections there are, in rows that a curve takes at
+    /// several sizes.
+    pub(crate) size: u64,
     pub(crate) goals: Vec<Goal>,
     /// Each sample in a process of its own.
     pub(crate) is_isolated: bool,
@@ -131,6 +153,7 @@ impl Row {
             unit: Unit::Nanoseconds,
             ops: Ops { full, quick },
             workers: 2,
+            size: 0,
             goals: Vec::new(),
             is_isolated: false,
             counted_ops: None,
@@ -142,6 +165,12 @@ impl Row {
     /// What is below every runtime takes part too.
     pub(crate) fn floor(mut self, name: &'static str, run: fn(&mut Probe)) -> Row {
         self.contenders.push(Contender::floor(name, run));
+        self
+    }
+
+    /// A peer whose threads cannot be ended takes part, in a process for each sample.
+    pub(crate) fn isolated_peer(mut self, name: &'static str, run: fn(&mut Probe)) -> Row {
+        self.contenders.push(Contender::isolated(name, run));
         self
     }
 
@@ -277,6 +306,16 @@ mod tests {
                 .len(),
             3
         );
+    }
+
+    #[test]
+    fn the_documentation_names_every_row_and_every_curve() {
+        let page = include_str!("../../docs/benchmarks.md");
+        let curves = crate::scaling::sweeps();
+        let names = all().into_iter().map(|row| row.name);
+        for name in names.chain(curves.iter().map(|sweep| sweep.row.name)) {
+            assert!(page.contains(&format!("`{name}`")), "{name}");
+        }
     }
 
     #[test]

@@ -12,13 +12,15 @@ use std::fs;
 use std::process::{self, Command, Stdio};
 
 use crate::once::Order;
-use crate::row::{Role, Row};
+use crate::progress::Progress;
+use crate::row::{Contender, Role, Row};
+use crate::style::{self, Cell, Style};
 
 /// Calls of one kind below which a line does not mention it.
 const WORTH_SHOWING_PER_OP: f64 = 0.0005;
 
 /// System calls of one contender in one row.
-#[derive(serde::Serialize)]
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(crate) struct Calls {
     pub(crate) group: String,
     pub(crate) row: String,
@@ -28,14 +30,6 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// A line of the table.
-    pub(crate) fn line(&self) -> Vec<String> {
-        vec![
-            format!("{} {}", self.row, self.contender),
-            format!("{:.3}", self.all_per_op),
-        ]
-    }
-
     /// Which calls they are, the most frequent first.
     pub(crate) fn kinds(&self) -> String {
         let mut kinds: Vec<(&String, &f64)> = self.per_op.iter().collect();
@@ -49,22 +43,51 @@ impl Calls {
     }
 }
 
+/// Everything that was traced, a line for each contender of a row.
+pub(crate) fn table(traced: &[Calls], is_colored: bool) -> String {
+    let title = |name: &str| Cell::new(name, Style::Dim);
+    let mut lines = vec![vec![title("system calls"), title("per operation")]];
+    lines.extend(traced.iter().map(|calls| {
+        let name = format!("{} {}", calls.row, calls.contender);
+        vec![name.into(), format!("{:.3}", calls.all_per_op).into()]
+    }));
+    let kinds = std::iter::once(String::new()).chain(traced.iter().map(Calls::kinds));
+    let lines = style::table(&lines, is_colored);
+    let lines = lines.lines().zip(kinds);
+    let lines = lines.map(|(line, kinds)| format!("{line}  {kinds}").trim_end().to_string() + "\n");
+    lines.collect()
+}
+
+/// Whether strace can be started.
+pub(crate) fn is_available() -> bool {
+    let version = Command::new("strace").arg("--version").output();
+    version.is_ok_and(|output| output.status.success())
+}
+
+/// Whose calls are traced in a row.
+pub(crate) fn traced(row: &Row) -> Vec<&Contender> {
+    let is_traced = |contender: &&Contender| contender.role != Role::Floor;
+    row.contenders.iter().filter(is_traced).collect()
+}
+
 /// Traces each contender of a row.
-pub(crate) fn trace(row: &Row) -> Result<Vec<Calls>, String> {
+pub(crate) fn trace(row: &Row, progress: &Progress) -> Result<Vec<Calls>, String> {
     // A traced operation takes many times as long.
     let ops = row.counted_ops.unwrap_or(row.ops.quick);
-    let peers = row
-        .contenders
-        .iter()
-        .filter(|contender| contender.role != Role::Floor);
-    peers
+    traced(row)
+        .into_iter()
         .map(|contender| {
+            progress.begin(format!(
+                "system calls of {} on {}",
+                row.name, contender.name
+            ));
             let once = count(row, contender.name, ops)?;
             let mut per_op: BTreeMap<String, f64> = BTreeMap::new();
             for (kind, calls) in count(row, contender.name, 2 * ops)? {
                 let extra = calls as f64 - once.get(&kind).copied().unwrap_or(0) as f64;
                 per_op.insert(kind, extra / ops as f64);
             }
+            progress.advance();
             Ok(Calls {
                 group: row.group.to_string(),
                 row: row.name.to_string(),

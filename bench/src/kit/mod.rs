@@ -5,6 +5,7 @@ mod burn;
 mod countdown;
 mod deal;
 mod futex;
+mod one_core;
 mod resident;
 mod signal;
 
@@ -13,5 +14,6 @@ pub(crate) use burn::Burn;
 pub(crate) use countdown::Countdown;
 pub(crate) use deal::deal;
 pub(crate) use futex::Futex;
+pub(crate) use one_core::keep_to_one_core;
 pub(crate) use resident::resident_bytes;
 pub(crate) use signal::Signal;

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use super::Sockets;
-use crate::rt::{Alone, Compio, Monoio};
+use crate::rt::{Alone, Compio, Glommio, Monoio};
 
 /// What the server of such a runtime needs.
 pub(crate) trait LocalNet: Alone + Sockets {
@@ -107,5 +107,49 @@ impl Sockets for Compio {
         let (mut reader, mut writer) = (&stream, &stream);
         // The client ends by a reset.
         let _ = compio::io::copy(&mut reader, &mut writer).await;
+    }
+}
+
+impl LocalNet for Glommio {
+    type Listener = glommio::net::TcpListener;
+
+    async fn listen_here() -> (Self::Listener, SocketAddr) {
+        let listener =
+            glommio::net::TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+        let address = listener.local_addr().expect("it was bound");
+        (listener, address)
+    }
+
+    async fn accept_here(listener: &Self::Listener) -> Self::Connection {
+        let stream = listener.accept().await.expect("descriptors are left");
+        // A peer that is gone already has no use for it.
+        let _ = stream.set_nodelay(true);
+        stream
+    }
+}
+
+impl Sockets for Glommio {
+    type Connection = glommio::net::TcpStream;
+
+    async fn receive(stream: &mut Self::Connection, mut buf: Vec<u8>) -> (usize, Vec<u8>) {
+        use futures_lite::AsyncReadExt;
+        let count = stream.read(&mut buf).await.unwrap_or(0);
+        (count, buf)
+    }
+
+    async fn send_all(
+        stream: &mut Self::Connection,
+        buf: Vec<u8>,
+        count: usize,
+    ) -> (bool, Vec<u8>) {
+        use futures_lite::AsyncWriteExt;
+        let done = stream.write_all(&buf[..count]).await.is_ok();
+        (done, buf)
+    }
+
+    async fn copy_all_back(stream: Self::Connection) {
+        let (reader, writer) = futures_lite::io::split(stream);
+        // The client ends by a reset.
+        let _ = futures_lite::io::copy(reader, writer).await;
     }
 }

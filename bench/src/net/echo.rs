@@ -101,7 +101,24 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-async fn serve<R: Sockets>(mut connection: R::Connection) {
+/// The row of a curve over the number of connections.
+pub(crate) fn sized_row() -> Row {
+    Row::new(
+        "echo_connections",
+        "64 B echoed on that many connections: server CPU",
+        (20_000, 200),
+        each_server!(echo_sized, serve),
+    )
+    .workers(1)
+}
+
+fn echo_sized(probe: &mut Probe, server: &Server) {
+    let talk = Talk::echo(64, 1);
+    let connections = probe.size() as usize;
+    measure(probe, Client::connect(server.address, connections, &talk));
+}
+
+pub(super) async fn serve<R: Sockets>(mut connection: R::Connection) {
     let mut buffer = vec![0; BUFFER];
     loop {
         let (count, received) = R::receive(&mut connection, buffer).await;

@@ -1,6 +1,8 @@
-//! HTTP/1 with hyper: connections that stay, one request on each at a time.
+//! HTTP/1 with hyper, and with axum on it: connections that stay, one request on each at a
+//! time.
 
 use std::convert::Infallible;
+use std::sync::OnceLock;
 
 use hyper::body::Incoming;
 use hyper::{Request, Response};
@@ -24,6 +26,26 @@ pub(crate) fn rows() -> Vec<Row> {
         .untraced(CLIENT_CALLS)
         .target(OverTokio(1.03))
         .target_of(COMPLETION, OverTokio(1.1)),
+        Row::new(
+            "axum_64",
+            "HTTP/1 requests to axum on 64 connections: server CPU",
+            (20_000, 256),
+            each_net!(axum, 64),
+        )
+        .workers(1)
+        .untraced(CLIENT_CALLS)
+        .target(OverTokio(1.1))
+        .target_of(COMPLETION, OverTokio(1.15)),
+        Row::new(
+            "axum_512",
+            "HTTP/1 requests to axum on 512 connections: server CPU",
+            (20_000, 1_024),
+            each_net!(axum, 512),
+        )
+        .workers(1)
+        .untraced(CLIENT_CALLS)
+        .target(OverTokio(1.15))
+        .target_of(COMPLETION, OverTokio(1.15)),
     ]
 }
 
@@ -41,12 +63,27 @@ fn answer_len(_request: &[u8], bytes: &[u8]) -> Option<usize> {
     (body.len() >= BODY.len()).then_some(head.len() + 4 + BODY.len())
 }
 
-fn hyper<R: Net>(probe: &mut Probe) {
-    let server = Server::start::<R, _>(probe.workers(), R::serve_http);
-    let talk = Talk {
+fn talk() -> Talk {
+    Talk {
         request: REQUEST.to_vec(),
         answer_len,
         depth: 1,
-    };
-    measure(probe, Client::connect(server.address, 64, &talk));
+    }
+}
+
+fn hyper<R: Net>(probe: &mut Probe) {
+    let server = Server::start::<R, _>(probe.workers(), R::serve_http);
+    measure(probe, Client::connect(server.address, 64, &talk()));
+}
+
+/// The routes, made once and shared as an axum server shares them.
+pub(super) fn router() -> axum::Router {
+    static ROUTER: OnceLock<axum::Router> = OnceLock::new();
+    let router = || axum::Router::new().route("/hello", axum::routing::get(|| async { BODY }));
+    ROUTER.get_or_init(router).clone()
+}
+
+fn axum<R: Net, const CONNECTIONS: usize>(probe: &mut Probe) {
+    let server = Server::start::<R, _>(probe.workers(), R::serve_axum);
+    measure(probe, Client::connect(server.address, CONNECTIONS, &talk()));
 }

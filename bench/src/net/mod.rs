@@ -10,7 +10,7 @@
 //! tried, before the clocks start), or if a connection were left out: the client
 //! counts answers, byte by byte.
 //!
-//! monoio and compio have one thread, which accepts and serves; the others have a
+//! monoio, compio and glommio have one thread, which accepts and serves; the others have a
 //! worker beside a thread that sleeps.
 
 mod accept;
@@ -22,6 +22,7 @@ mod echo;
 mod http;
 mod idle;
 mod server;
+mod short_of_cores;
 mod stall;
 
 use std::future::Future;
@@ -33,6 +34,7 @@ use crate::rt::{Blitzen, BlitzenAlone, BlitzenCompletion, Rt, Tokio, TokioAlone}
 
 pub(crate) use cores::run_ahead;
 pub(crate) use idle::hold;
+pub(crate) use short_of_cores::burn;
 
 pub(crate) fn rows() -> Vec<Row> {
     [
@@ -40,9 +42,15 @@ pub(crate) fn rows() -> Vec<Row> {
         accept::rows(),
         http::rows(),
         idle::rows(),
+        short_of_cores::rows(),
         stall::rows(),
     ]
     .concat()
+}
+
+/// Rows of curves over the number of connections.
+pub(crate) fn sized_rows() -> Vec<Row> {
+    vec![echo::sized_row()]
 }
 
 /// Calls only the client makes; a trace leaves them out.
@@ -65,6 +73,8 @@ pub(crate) trait Net: Rt {
     fn sleep(duration: Duration) -> impl Future<Output = ()> + Send;
     /// Serves HTTP/1 with hyper until the client goes.
     fn serve_http(stream: Self::Stream) -> impl Future<Output = ()> + Send;
+    /// Serves HTTP/1 with axum until the client goes.
+    fn serve_axum(stream: Self::Stream) -> impl Future<Output = ()> + Send;
 }
 
 macro_rules! tokio_like {
@@ -112,6 +122,14 @@ macro_rules! tokio_like {
                 // The client ends by a reset.
                 let _ = hyper::server::conn::http1::Builder::new()
                     .serve_connection($hyper_io(stream), hyper::service::service_fn(http::answer))
+                    .await;
+            }
+
+            async fn serve_axum(stream: Self::Stream) {
+                let service = hyper_util::service::TowerToHyperService::new(http::router());
+                // The client ends by a reset.
+                let _ = hyper::server::conn::http1::Builder::new()
+                    .serve_connection($hyper_io(stream), service)
                     .await;
             }
         }
@@ -191,6 +209,7 @@ macro_rules! each_server {
             $crate::net::server_of!("blitzen-completion", BlitzenCompletion, $work, $serve),
             $crate::net::server_alone!("monoio", Monoio, $work, $serve),
             $crate::net::server_alone!("compio", Compio, $work, $serve),
+            $crate::net::server_alone!("glommio", Glommio, $work, $serve),
         ]
     };
 }

@@ -1,4 +1,5 @@
-//! How long an echo, a timer and a new task wait while one of two workers is blocked.
+//! How long an echo, a timer and a new task wait while one of two workers is blocked, or
+//! both.
 //!
 //! A task blocks its worker for 300 ms, lets it go for a moment, and blocks it again.
 //! The value is the longest wait of an echo, of eight connections that ask every few
@@ -39,6 +40,18 @@ pub(crate) fn rows() -> Vec<Row> {
         .target_of(COMPLETION, AtMost(LIMIT_NS))
         .target_of(COMPLETION, NoteAtMost("timer", LIMIT_NS))
         .target_of(COMPLETION, NoteAtMost("spawn", LIMIT_NS)),
+        Row::new(
+            "stall_all",
+            "every worker is blocked for 300 ms at a time: the longest echo",
+            (4, 1),
+            each_net!(stall_all),
+        )
+        .target(AtMost(LIMIT_NS))
+        .target(NoteAtMost("timer", LIMIT_NS))
+        .target(NoteAtMost("spawn", LIMIT_NS))
+        .target_of(COMPLETION, AtMost(LIMIT_NS))
+        .target_of(COMPLETION, NoteAtMost("timer", LIMIT_NS))
+        .target_of(COMPLETION, NoteAtMost("spawn", LIMIT_NS)),
     ]
 }
 
@@ -60,13 +73,21 @@ async fn serve<R: Net>(mut stream: R::Stream) {
 }
 
 fn stall<R: Net>(probe: &mut Probe) {
+    measure::<R>(probe, 1);
+}
+
+fn stall_all<R: Net>(probe: &mut Probe) {
+    measure::<R>(probe, probe.workers());
+}
+
+fn measure<R: Net>(probe: &mut Probe, blockers: usize) {
     let mut notes = [0.0, 0.0];
     let workers = probe.workers();
     probe.derive_once(|blocks| {
         let longest = Arc::new(Longest::default());
         let server = Server::start_with::<R, _>(workers, serve::<R>, {
             let longest = longest.clone();
-            move || disturb::<R>(&longest)
+            move || disturb::<R>(&longest, blockers)
         });
         let echo_ns = ask_for(server.address, (BLOCK + PAUSE) * blocks as u32);
         longest.is_over.store(true, Relaxed);
@@ -78,17 +99,19 @@ fn stall<R: Net>(probe: &mut Probe) {
     probe.note("spawn", notes[1]);
 }
 
-/// Starts the task that blocks, and those that look how late they are.
-fn disturb<R: Net>(longest: &Arc<Longest>) {
-    R::detach(R::spawn({
-        let longest = longest.clone();
-        async move {
-            while !longest.is_over.load(Relaxed) {
-                thread::sleep(BLOCK);
-                R::sleep(PAUSE).await;
+/// Starts the tasks that block, and those that look how late they are.
+fn disturb<R: Net>(longest: &Arc<Longest>, blockers: usize) {
+    for _ in 0..blockers {
+        R::detach(R::spawn({
+            let longest = longest.clone();
+            async move {
+                while !longest.is_over.load(Relaxed) {
+                    thread::sleep(BLOCK);
+                    R::sleep(PAUSE).await;
+                }
             }
-        }
-    }));
+        }));
+    }
     // As many as make it likely that some live with the worker that is blocked.
     for _ in 0..4 {
         R::detach(R::spawn({

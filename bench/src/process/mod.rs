@@ -26,12 +26,12 @@ pub(crate) fn rows() -> Vec<Row> {
         )
         .target(OverTokio(1.0)),
         Row::new(
-            "process_crowd",
+            "process_32",
             "the same with 32 children at once",
             (64, 32),
             vec![
-                Contender::named("blitzen", crowd::<Blitzen>),
-                Contender::named("tokio", crowd::<Tokio>),
+                Contender::named("blitzen", at_once::<Blitzen>),
+                Contender::named("tokio", at_once::<Tokio>),
             ],
         )
         .target(OverTokio(1.0)),
@@ -80,7 +80,7 @@ fn one_by_one<R: Processes>(probe: &mut Probe) {
     });
 }
 
-fn crowd<R: Processes + TaskSet>(probe: &mut Probe) {
+fn at_once<R: Processes + TaskSet>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.time(|n| {
         run_inside(&rt, async move {

@@ -8,6 +8,8 @@
 //!     poll that unwraps a `Result`.
 
 mod compio;
+mod glommio;
+pub(crate) mod may;
 mod monoio;
 mod smol;
 mod tokio_like;
@@ -16,6 +18,7 @@ use std::future::{Future, poll_fn};
 use std::task::{Context, Poll};
 
 pub(crate) use compio::Compio;
+pub(crate) use glommio::Glommio;
 pub(crate) use monoio::Monoio;
 pub(crate) use smol::{Smol, SmolStatic};
 pub(crate) use tokio_like::{Blitzen, BlitzenAlone, BlitzenCompletion, Tokio, TokioAlone};

@@ -30,7 +30,7 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-fn blocking_trip<R: Blocking>(probe: &mut Probe) {
+pub(super) fn blocking_trip<R: Blocking>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.time(|n| {
         run_inside(&rt, async move {

@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use super::coroutines;
 use crate::kit::{Countdown, Signal};
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
@@ -23,6 +24,7 @@ pub(crate) fn rows() -> Vec<Row> {
             (200_000, 2_000),
             each_runtime!(ping_pong_pair),
         )
+        .isolated_peer("may", coroutines::ping_pong_pair)
         .counted(4_000)
         .target(OverTokio(2.0)),
         Row::new(
@@ -37,7 +39,7 @@ pub(crate) fn rows() -> Vec<Row> {
 }
 
 #[derive(Default)]
-struct Table {
+struct Signals {
     ping: Signal,
     pong: Signal,
 }
@@ -46,15 +48,15 @@ fn ping_pong_pair<R: Rt>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.time(|n| {
         run_inside(&rt, async move {
-            let table = Arc::new(Table::default());
+            let signals = Arc::new(Signals::default());
             let other = R::spawn({
-                let table = table.clone();
+                let signals = signals.clone();
                 async move {
                     let mut trips = 0;
                     for _ in 0..n / 2 {
-                        table.ping.wait().await;
+                        signals.ping.wait().await;
                         trips += 1;
-                        table.pong.fire();
+                        signals.pong.fire();
                     }
                     trips
                 }
@@ -62,8 +64,8 @@ fn ping_pong_pair<R: Rt>(probe: &mut Probe) {
             let region = Region::begin();
             let mut trips = n % 2; // half a round trip is not made
             for _ in 0..n / 2 {
-                table.ping.fire();
-                table.pong.wait().await;
+                signals.ping.fire();
+                signals.pong.wait().await;
                 trips += 1;
             }
             trips += other.await;
@@ -99,14 +101,14 @@ fn ping_pong_1000<R: Rt>(probe: &mut Probe) {
 }
 
 async fn round_trip<R: Rt>() {
-    let table = Arc::new(Table::default());
+    let signals = Arc::new(Signals::default());
     R::detach(R::spawn({
-        let table = table.clone();
+        let signals = signals.clone();
         async move {
-            table.ping.wait().await;
-            table.pong.fire();
+            signals.ping.wait().await;
+            signals.pong.fire();
         }
     }));
-    table.ping.fire();
-    table.pong.wait().await;
+    signals.ping.fire();
+    signals.pong.wait().await;
 }

@@ -8,6 +8,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::coroutines;
 use crate::kit::Signal;
 use crate::probe::{Cost, Probe, Region};
 use crate::row::{Row, Target::OverTokio};
@@ -21,6 +22,7 @@ pub(crate) fn rows() -> Vec<Row> {
             (100_000, 2_000),
             each_runtime!(spawn_outside),
         )
+        .isolated_peer("may", coroutines::spawn_outside)
         .target(OverTokio(2.0)),
         Row::new(
             "spawn_inside",
@@ -28,6 +30,7 @@ pub(crate) fn rows() -> Vec<Row> {
             (100_000, 2_000),
             each_runtime!(spawn_inside),
         )
+        .isolated_peer("may", coroutines::spawn_inside)
         .counted(2_000)
         .target(OverTokio(2.5)),
         Row::new(
@@ -36,6 +39,7 @@ pub(crate) fn rows() -> Vec<Row> {
             (100_000, 2_000),
             each_runtime!(spawn_await_each),
         )
+        .isolated_peer("may", coroutines::spawn_await_each)
         .counted(2_000)
         .target(OverTokio(2.0)),
         Row::new(
@@ -52,9 +56,41 @@ pub(crate) fn rows() -> Vec<Row> {
             (200_000, 2_000),
             each_runtime!(spawn_chain),
         )
+        .isolated_peer("may", coroutines::spawn_chain)
         .counted(2_000)
         .target(OverTokio(2.0)),
     ]
+}
+
+/// The row of a curve over the number of tasks.
+pub(crate) fn sized_row() -> Row {
+    Row::new(
+        "tasks_spawned",
+        "spawn that many no-op tasks from a task, then join all; per task",
+        (100_000, 1_000),
+        each_runtime!(spawn_batches),
+    )
+}
+
+fn spawn_batches<R: Rt>(probe: &mut Probe) {
+    let rt = R::start(probe.workers());
+    let size = probe.size();
+    probe.time(|n| {
+        run_inside(&rt, async move {
+            let mut joins = Vec::with_capacity(size as usize);
+            let region = Region::begin();
+            let mut done = 0;
+            while done < n {
+                for _ in 0..size.min(n - done) {
+                    joins.push(R::spawn(async { black_box(1) }));
+                }
+                for join in joins.drain(..) {
+                    done += join.await;
+                }
+            }
+            region.end(done)
+        })
+    });
 }
 
 async fn spawn_then_join<R: Rt>(n: u64) -> Cost {
@@ -70,7 +106,7 @@ async fn spawn_then_join<R: Rt>(n: u64) -> Cost {
     region.end(done)
 }
 
-fn spawn_outside<R: Rt>(probe: &mut Probe) {
+pub(super) fn spawn_outside<R: Rt>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.time(|n| rt.block_on(spawn_then_join::<R>(n)));
 }
@@ -112,7 +148,7 @@ fn join_set<R: TaskSet>(probe: &mut Probe) {
     });
 }
 
-const DEPTH: u64 = 1_000;
+pub(super) const DEPTH: u64 = 1_000;
 
 fn spawn_chain<R: Rt>(probe: &mut Probe) {
     let rt = R::start(probe.workers());

@@ -14,7 +14,7 @@ use std::sync::atomic::{
 };
 use std::time::{Duration, Instant};
 
-use crate::kit::wait_until_others_sleep;
+use crate::kit::{Signal, wait_until_others_sleep};
 use crate::probe::{Cost, Probe};
 use crate::row::{
     Row,
@@ -37,7 +37,8 @@ pub(crate) fn rows() -> Vec<Row> {
             (20, 4),
             each_runtime!(steal_lone_awake),
         )
-        .target(AtMost(2_000.0)),
+        .target(AtMost(2_000.0))
+        .target(AtMost(1_000.0)),
         Row::new(
             "steal_ring",
             "start of the first of two children of a computing parent; the thief sleeps",
@@ -46,12 +47,27 @@ pub(crate) fn rows() -> Vec<Row> {
         )
         .target(OverBestPeer(1.0)),
         Row::new(
+            "steal_100",
+            "start of the first of 100 children of a computing parent; the thief sleeps",
+            (40, 4),
+            each_runtime!(steal_100),
+        )
+        .target(AtMost(20_000.0)),
+        Row::new(
+            "wake_8_computing",
+            "start of the first of 8 tasks woken by one that goes on computing; the thief sleeps",
+            (40, 4),
+            each_runtime!(wake_computing),
+        )
+        .target(AtMost(100_000.0)),
+        Row::new(
             "steal_ring_awake",
             "start of the first of two children of a computing parent; the thief is awake",
             (40, 4),
             each_runtime!(steal_ring_awake),
         )
-        .target(AtMost(2_000.0)),
+        .target(AtMost(2_000.0))
+        .target(AtMost(1_000.0)),
     ]
 }
 
@@ -131,6 +147,40 @@ fn asleep<R: Rt>(probe: &mut Probe, children: usize) {
     });
 }
 
+const WOKEN: usize = 8;
+
+/// A task that wakes others, which then run as children do.
+fn wake_computing<R: Rt>(probe: &mut Probe) {
+    let rt = R::start(probe.workers());
+    probe.collect(|n| {
+        run_inside(&rt, async move {
+            let mut points = Vec::with_capacity(n as usize);
+            for _ in 0..n {
+                let trial = Trial::new();
+                let signals: Arc<[Signal]> = (0..WOKEN).map(|_| Signal::default()).collect();
+                let joins: Vec<_> = (0..WOKEN)
+                    .map(|woken| {
+                        let (trial, signals) = (trial.clone(), signals.clone());
+                        R::spawn(async move {
+                            signals[woken].wait().await;
+                            trial.child_runs();
+                        })
+                    })
+                    .collect();
+                R::yield_now().await; // lets them run, and wait, if nobody else does
+                wait_until_others_sleep();
+                let woken_ns = trial.now_ns();
+                signals.iter().for_each(Signal::fire);
+                points.push(trial.latency(woken_ns));
+                for join in joins {
+                    join.await;
+                }
+            }
+            (Cost::of_count(points.len() as u64), points)
+        })
+    });
+}
+
 /// A worker kept busy by a task that ends on demand.
 #[derive(Default)]
 struct Thief {
@@ -184,6 +234,10 @@ fn steal_lone_awake<R: Rt>(probe: &mut Probe) {
 
 fn steal_ring<R: Rt>(probe: &mut Probe) {
     asleep::<R>(probe, 2);
+}
+
+fn steal_100<R: Rt>(probe: &mut Probe) {
+    asleep::<R>(probe, 100);
 }
 
 fn steal_ring_awake<R: Rt>(probe: &mut Probe) {

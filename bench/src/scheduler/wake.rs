@@ -34,27 +34,27 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-struct Crowd {
+struct ParkedTasks {
     signals: Box<[Signal]>,
     parked: Countdown,
     ended: Countdown,
 }
 
-impl Crowd {
-    fn spawn<R: Rt>(n: u64) -> Arc<Crowd> {
-        let crowd = Arc::new(Crowd {
+impl ParkedTasks {
+    fn spawn<R: Rt>(n: u64) -> Arc<ParkedTasks> {
+        let parked_tasks = Arc::new(ParkedTasks {
             signals: (0..n).map(|_| Signal::default()).collect(),
             parked: Countdown::new(n),
             ended: Countdown::new(n),
         });
         for member in 0..n {
-            let crowd = crowd.clone();
+            let parked_tasks = parked_tasks.clone();
             R::detach(R::spawn(async move {
-                crowd.park(member).await;
-                crowd.ended.done(member);
+                parked_tasks.park(member).await;
+                parked_tasks.ended.done(member);
             }));
         }
-        crowd
+        parked_tasks
     }
 
     /// Waits for the member's signal, and says so once it has left its waker.
@@ -88,10 +88,10 @@ fn wake_outside<R: Rt>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.time(|n| {
         rt.block_on(async move {
-            let crowd = Crowd::spawn::<R>(n);
-            crowd.parked.wait().await;
+            let parked_tasks = ParkedTasks::spawn::<R>(n);
+            parked_tasks.parked.wait().await;
             wait_until_others_sleep();
-            crowd.wake_all().await
+            parked_tasks.wake_all().await
         })
     });
 }
@@ -100,9 +100,9 @@ fn wake_inside<R: Rt>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.time(|n| {
         run_inside(&rt, async move {
-            let crowd = Crowd::spawn::<R>(n);
-            crowd.parked.wait().await;
-            crowd.wake_all().await
+            let parked_tasks = ParkedTasks::spawn::<R>(n);
+            parked_tasks.parked.wait().await;
+            parked_tasks.wake_all().await
         })
     });
 }

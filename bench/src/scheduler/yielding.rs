@@ -5,6 +5,7 @@
 //! returned at once, which nothing outside the runtime can see; the count is of
 //! polls that came back.
 
+use super::coroutines;
 use crate::kit::deal;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
@@ -18,6 +19,7 @@ pub(crate) fn rows() -> Vec<Row> {
             (1_000_000, 20_000),
             each_runtime!(yield_many),
         )
+        .isolated_peer("may", coroutines::yield_many)
         .counted(20_000)
         .target(OverTokio(1.2)),
         Row::new(
@@ -26,12 +28,23 @@ pub(crate) fn rows() -> Vec<Row> {
             (100_000, 2_000),
             each_runtime!(yield_one),
         )
+        .isolated_peer("may", coroutines::yield_one)
         .counted(2_000)
         .target(OverTokio(8.0)),
     ]
 }
 
-const TASKS: u64 = 1_000;
+/// The row of a curve over the number of tasks.
+pub(crate) fn sized_row() -> Row {
+    Row::new(
+        "tasks_yielding",
+        "yield_now among that many tasks; per yield",
+        (1_000_000, 10_000),
+        each_runtime!(yield_sized),
+    )
+}
+
+pub(super) const TASKS: u64 = 1_000;
 
 async fn yield_times<R: Rt>(times: u64) -> u64 {
     let mut done = 0;
@@ -43,12 +56,20 @@ async fn yield_times<R: Rt>(times: u64) -> u64 {
 }
 
 fn yield_many<R: Rt>(probe: &mut Probe) {
+    yield_among::<R>(probe, TASKS);
+}
+
+fn yield_sized<R: Rt>(probe: &mut Probe) {
+    yield_among::<R>(probe, probe.size());
+}
+
+fn yield_among<R: Rt>(probe: &mut Probe, tasks: u64) {
     let rt = R::start(probe.workers());
     probe.time(|n| {
         rt.block_on(async move {
-            let mut joins = Vec::with_capacity(TASKS as usize);
+            let mut joins = Vec::with_capacity(tasks as usize);
             let region = Region::begin();
-            joins.extend(deal(n, TASKS).map(|turns| R::spawn(yield_times::<R>(turns))));
+            joins.extend(deal(n, tasks).map(|turns| R::spawn(yield_times::<R>(turns))));
             let mut done = 0;
             for join in &mut joins {
                 done += join.await;

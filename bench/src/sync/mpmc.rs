@@ -7,7 +7,7 @@
 
 use super::mpsc::{
     AsyncChannelBounded, AsyncChannelUnbounded, Channel, FlumeBounded, FlumeUnbounded,
-    KanalBounded, KanalUnbounded, LARGE, Received, receive_all, send_numbers,
+    KanalBounded, KanalUnbounded, LARGE, Received, TryChannel, receive_all, send_numbers,
 };
 use super::pairs;
 use crate::kit::deal;
@@ -54,19 +54,21 @@ macro_rules! blitzen {
         struct $name;
 
         impl Channel for $name {
-            type Sender = blitzen::channel::Sender<u64>;
-            type Receiver = blitzen::channel::Receiver<u64>;
-
-            fn open($capacity: usize) -> (Self::Sender, Self::Receiver) {
-                $open
-            }
-
             async fn send(sender: &Self::Sender, value: u64) {
                 sender.send(value).await.expect("the receiver is there");
             }
 
             async fn recv(receiver: &mut Self::Receiver) -> Option<u64> {
                 receiver.recv().await
+            }
+        }
+
+        impl TryChannel for $name {
+            type Sender = blitzen::channel::Sender<u64>;
+            type Receiver = blitzen::channel::Receiver<u64>;
+
+            fn open($capacity: usize) -> (Self::Sender, Self::Receiver) {
+                $open
             }
 
             fn try_send(sender: &Self::Sender, value: u64) -> bool {

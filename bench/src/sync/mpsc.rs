@@ -14,7 +14,7 @@ use super::pairs;
 use crate::kit::deal;
 use crate::probe::{Laps, Probe, Region};
 use crate::row::{Contender, Row, Target::OverTokio};
-use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
+use crate::rt::{Blitzen, Rt, Smol, Tokio, may, run_inside};
 
 macro_rules! bounded {
     ($work:ident) => {
@@ -23,6 +23,7 @@ macro_rules! bounded {
             "tokio": Tokio TokioBounded,
             "tokio+blitzen": Tokio BlitzenBounded,
             "smol": Smol AsyncChannelBounded,
+            "tokio+async-channel": Tokio AsyncChannelBounded,
             "tokio+kanal": Tokio KanalBounded,
             "tokio+flume": Tokio FlumeBounded,
         ]
@@ -36,6 +37,7 @@ macro_rules! unbounded {
             "tokio": Tokio TokioUnbounded,
             "tokio+blitzen": Tokio BlitzenUnbounded,
             "smol": Smol AsyncChannelUnbounded,
+            "tokio+async-channel": Tokio AsyncChannelUnbounded,
             "tokio+kanal": Tokio KanalUnbounded,
             "tokio+flume": Tokio FlumeUnbounded,
         ]
@@ -77,30 +79,35 @@ pub(crate) fn rows() -> Vec<Row> {
             "unbounded mpsc, one task to another",
             unbounded!(one_to_one_large),
         )
+        .isolated_peer("may", may_one_to_one)
         .target(OverTokio(2.0)),
         between(
             "mpsc_unbounded_4p1c",
             "unbounded mpsc, four tasks to one",
             unbounded!(four_to_one_large),
         )
+        .isolated_peer("may", may_four_to_one)
         .target(OverTokio(2.0)),
         alone(
             "mpsc_try_send",
             "bounded mpsc, try_send, one thread",
             bounded!(try_send),
         )
+        .floor("std", try_send::<Tokio, StdBounded>)
         .target(OverTokio(2.0)),
         alone(
             "mpsc_try_recv",
             "bounded mpsc, try_recv, one thread",
             bounded!(try_recv),
         )
+        .floor("std", try_recv::<Tokio, StdBounded>)
         .target(OverTokio(2.0)),
         alone(
             "mpsc_try_trip",
             "bounded mpsc, try_send and try_recv, one thread",
             bounded!(try_trip),
         )
+        .floor("std", try_trip::<Tokio, StdBounded>)
         .counted(10_000)
         .target(OverTokio(2.0)),
         alone(
@@ -115,18 +122,21 @@ pub(crate) fn rows() -> Vec<Row> {
             "unbounded mpsc, send, one thread",
             unbounded!(try_send),
         )
+        .floor("std", try_send::<Tokio, StdUnbounded>)
         .target(OverTokio(2.0)),
         alone(
             "mpsc_unbounded_try_recv",
             "unbounded mpsc, try_recv, one thread",
             unbounded!(try_recv),
         )
+        .floor("std", try_recv::<Tokio, StdUnbounded>)
         .target(OverTokio(2.0)),
         alone(
             "mpsc_unbounded_try_trip",
             "unbounded mpsc, send and try_recv, one thread",
             unbounded!(try_trip),
         )
+        .floor("std", try_trip::<Tokio, StdUnbounded>)
         .counted(10_000)
         .target(OverTokio(2.0)),
         alone(
@@ -139,37 +149,34 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-pub(crate) trait Channel: 'static {
+/// A channel that can be used without waiting.
+pub(crate) trait TryChannel: 'static {
     type Sender: Clone + Send + 'static;
     type Receiver: Send + 'static;
 
     /// An unbounded channel has no use for the capacity.
     fn open(capacity: usize) -> (Self::Sender, Self::Receiver);
+    fn try_send(sender: &Self::Sender, value: u64) -> bool;
+    fn try_recv(receiver: &mut Self::Receiver) -> Option<u64>;
+}
+
+/// A channel that can be awaited.
+pub(crate) trait Channel: TryChannel {
     fn send(sender: &Self::Sender, value: u64) -> impl Future<Output = ()> + Send;
     /// `None` when all senders are gone and all messages taken.
     fn recv(receiver: &mut Self::Receiver) -> impl Future<Output = Option<u64>> + Send;
-    fn try_send(sender: &Self::Sender, value: u64) -> bool;
-    fn try_recv(receiver: &mut Self::Receiver) -> Option<u64>;
 }
 
 macro_rules! tokio_like {
     ($bounded:ident, $unbounded:ident, $($mpsc:ident)::+) => {
         pub(crate) struct $bounded;
 
-        impl Channel for $bounded {
+        impl TryChannel for $bounded {
             type Sender = $($mpsc)::+::Sender<u64>;
             type Receiver = $($mpsc)::+::Receiver<u64>;
 
             fn open(capacity: usize) -> (Self::Sender, Self::Receiver) {
                 $($mpsc)::+::channel(capacity)
-            }
-
-            async fn send(sender: &Self::Sender, value: u64) {
-                sender.send(value).await.expect("the receiver is there");
-            }
-
-            fn recv(receiver: &mut Self::Receiver) -> impl Future<Output = Option<u64>> + Send {
-                receiver.recv()
             }
 
             fn try_send(sender: &Self::Sender, value: u64) -> bool {
@@ -181,22 +188,24 @@ macro_rules! tokio_like {
             }
         }
 
+        impl Channel for $bounded {
+            async fn send(sender: &Self::Sender, value: u64) {
+                sender.send(value).await.expect("the receiver is there");
+            }
+
+            fn recv(receiver: &mut Self::Receiver) -> impl Future<Output = Option<u64>> + Send {
+                receiver.recv()
+            }
+        }
+
         pub(crate) struct $unbounded;
 
-        impl Channel for $unbounded {
+        impl TryChannel for $unbounded {
             type Sender = $($mpsc)::+::UnboundedSender<u64>;
             type Receiver = $($mpsc)::+::UnboundedReceiver<u64>;
 
             fn open(_: usize) -> (Self::Sender, Self::Receiver) {
                 $($mpsc)::+::unbounded_channel()
-            }
-
-            async fn send(sender: &Self::Sender, value: u64) {
-                sender.send(value).expect("the receiver is there");
-            }
-
-            fn recv(receiver: &mut Self::Receiver) -> impl Future<Output = Option<u64>> + Send {
-                receiver.recv()
             }
 
             fn try_send(sender: &Self::Sender, value: u64) -> bool {
@@ -205,6 +214,16 @@ macro_rules! tokio_like {
 
             fn try_recv(receiver: &mut Self::Receiver) -> Option<u64> {
                 receiver.try_recv().ok()
+            }
+        }
+
+        impl Channel for $unbounded {
+            async fn send(sender: &Self::Sender, value: u64) {
+                sender.send(value).expect("the receiver is there");
+            }
+
+            fn recv(receiver: &mut Self::Receiver) -> impl Future<Output = Option<u64>> + Send {
+                receiver.recv()
             }
         }
     };
@@ -222,19 +241,21 @@ macro_rules! shared_ends {
         pub(crate) struct $name;
 
         impl Channel for $name {
-            type Sender = $sender;
-            type Receiver = $receiver;
-
-            fn open($capacity: usize) -> (Self::Sender, Self::Receiver) {
-                $open
-            }
-
             async fn send(sender: &Self::Sender, value: u64) {
                 sender.$send(value).await.expect("the receiver is there");
             }
 
             async fn recv(receiver: &mut Self::Receiver) -> Option<u64> {
                 receiver.$recv().await.ok()
+            }
+        }
+
+        impl TryChannel for $name {
+            type Sender = $sender;
+            type Receiver = $receiver;
+
+            fn open($capacity: usize) -> (Self::Sender, Self::Receiver) {
+                $open
             }
 
             fn try_send(sender: &Self::Sender, value: u64) -> bool {
@@ -280,6 +301,43 @@ shared_ends!(
     FlumeUnbounded, flume::Sender<u64>, flume::Receiver<u64>,
     open: _capacity => flume::unbounded(),
     send_async is Ok(()), recv_async is value in Ok(value)
+);
+
+/// std's, which can wait only by blocking.
+macro_rules! of_std {
+    ($name:ident, $sender:ty, $open:expr, $send:ident) => {
+        struct $name;
+
+        impl TryChannel for $name {
+            type Sender = $sender;
+            type Receiver = std::sync::mpsc::Receiver<u64>;
+
+            fn open(capacity: usize) -> (Self::Sender, Self::Receiver) {
+                $open(capacity)
+            }
+
+            fn try_send(sender: &Self::Sender, value: u64) -> bool {
+                sender.$send(value).is_ok()
+            }
+
+            fn try_recv(receiver: &mut Self::Receiver) -> Option<u64> {
+                receiver.try_recv().ok()
+            }
+        }
+    };
+}
+
+of_std!(
+    StdBounded,
+    std::sync::mpsc::SyncSender<u64>,
+    std::sync::mpsc::sync_channel,
+    try_send
+);
+of_std!(
+    StdUnbounded,
+    std::sync::mpsc::Sender<u64>,
+    |_capacity| std::sync::mpsc::channel(),
+    send
 );
 
 /// Capacity of the rows that are not about waiting for room.
@@ -361,10 +419,45 @@ fn many_to_one<R: Rt, C: Channel>(probe: &mut Probe, producers: u64, capacity: u
     });
 }
 
+fn may_one_to_one(probe: &mut Probe) {
+    may_many_to_one(probe, 1);
+}
+
+fn may_four_to_one(probe: &mut Probe) {
+    may_many_to_one(probe, 4);
+}
+
+/// The same between coroutines, by may's own channel.
+fn may_many_to_one(probe: &mut Probe, producers: u64) {
+    may::start(probe.workers());
+    probe.time(|n| {
+        let (sender, receiver) = ::may::sync::mpsc::channel();
+        let region = Region::begin();
+        let consumer = may::spawn(move || {
+            let mut received = Received::default();
+            while let Ok(value) = receiver.recv() {
+                received.take(value);
+            }
+            received
+        });
+        for count in deal(n, producers) {
+            let sender = sender.clone();
+            drop(may::spawn(move || {
+                for value in 0..count {
+                    sender.send(value).expect("the receiver is there");
+                }
+            }));
+        }
+        drop(sender);
+        let received = may::join(consumer);
+        region.end(received.check(n, producers))
+    });
+}
+
 const LAP: u64 = 1_000;
 
 /// Fills and empties a channel lap by lap, and times what `timed` says.
-fn laps<C: Channel>(probe: &mut Probe, timed: Half) {
+fn laps<C: TryChannel>(probe: &mut Probe, timed: Half) {
     probe.time(|n| {
         let (sender, mut receiver) = C::open(1_024);
         let mut laps = Laps::new();
@@ -405,15 +498,15 @@ enum Half {
 
 // The rows of one thread need no scheduler; the parameter names the contender.
 
-fn try_send<R: Rt, C: Channel>(probe: &mut Probe) {
+fn try_send<R: Rt, C: TryChannel>(probe: &mut Probe) {
     laps::<C>(probe, Half::Send);
 }
 
-fn try_recv<R: Rt, C: Channel>(probe: &mut Probe) {
+fn try_recv<R: Rt, C: TryChannel>(probe: &mut Probe) {
     laps::<C>(probe, Half::Recv);
 }
 
-fn try_trip<R: Rt, C: Channel>(probe: &mut Probe) {
+fn try_trip<R: Rt, C: TryChannel>(probe: &mut Probe) {
     probe.time(|n| {
         let (sender, mut receiver) = C::open(1_024);
         let mut received = 0;

@@ -5,8 +5,12 @@
 //! let a running task take it first, and part of a difference is that. It would lie
 //! if the tasks ran one after another: each sample lasts many times a time slice of
 //! a runtime, and the guarded count shows that every lock was taken.
+//!
+//! The floors are locks that block their thread, on a thread without a runtime: what an
+//! awaited lock adds to them is the price of not blocking.
 
 use std::future::Future;
+use std::hint::black_box;
 use std::ops::DerefMut;
 
 use super::{leak, pairs};
@@ -33,6 +37,8 @@ pub(crate) fn rows() -> Vec<Row> {
             (500_000, 5_000),
             contenders!(lock),
         )
+        .floor("std", thread_lock::<std::sync::Mutex<u64>>)
+        .floor("parking_lot", thread_lock::<parking_lot::Mutex<u64>>)
         .counted(10_000)
         .target(OverTokio(3.5)),
         Row::new(
@@ -41,6 +47,8 @@ pub(crate) fn rows() -> Vec<Row> {
             (1_000_000, 5_000),
             contenders!(try_lock),
         )
+        .floor("std", thread_try_lock::<std::sync::Mutex<u64>>)
+        .floor("parking_lot", thread_try_lock::<parking_lot::Mutex<u64>>)
         .counted(10_000)
         .target(OverTokio(1.3)),
         Row::new(
@@ -167,5 +175,66 @@ fn contended<R: Rt, M: Lock, const HELD: bool>(probe: &mut Probe) {
             }
             region.stop().counted(*mutex.lock().await)
         })
+    });
+}
+
+/// A lock that blocks its thread.
+trait ThreadLock {
+    fn new() -> Self;
+    fn lock(&self) -> impl DerefMut<Target = u64>;
+    fn try_lock(&self) -> Option<impl DerefMut<Target = u64>>;
+}
+
+impl ThreadLock for std::sync::Mutex<u64> {
+    fn new() -> Self {
+        Self::new(0)
+    }
+
+    fn lock(&self) -> impl DerefMut<Target = u64> {
+        self.lock().expect("nobody panics under it")
+    }
+
+    fn try_lock(&self) -> Option<impl DerefMut<Target = u64>> {
+        self.try_lock().ok()
+    }
+}
+
+impl ThreadLock for parking_lot::Mutex<u64> {
+    fn new() -> Self {
+        Self::new(0)
+    }
+
+    fn lock(&self) -> impl DerefMut<Target = u64> {
+        self.lock()
+    }
+
+    fn try_lock(&self) -> Option<impl DerefMut<Target = u64>> {
+        self.try_lock()
+    }
+}
+
+fn thread_lock<M: ThreadLock>(probe: &mut Probe) {
+    probe.time(|n| {
+        let mutex = black_box(M::new());
+        let region = Region::begin();
+        for _ in 0..n {
+            *mutex.lock() += 1;
+        }
+        let cost = region.stop();
+        let done = *mutex.lock();
+        cost.counted(done)
+    });
+}
+
+fn thread_try_lock<M: ThreadLock>(probe: &mut Probe) {
+    probe.time(|n| {
+        let mutex = black_box(M::new());
+        let region = Region::begin();
+        for _ in 0..n {
+            *mutex.try_lock().expect("nobody else there") += 1;
+        }
+        let cost = region.stop();
+        let done = *mutex.lock();
+        cost.counted(done)
     });
 }

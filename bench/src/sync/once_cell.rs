@@ -29,6 +29,7 @@ pub(crate) fn rows() -> Vec<Row> {
             (10_000_000, 50_000),
             contenders!(get),
         )
+        .floor("std", get::<Tokio, std::sync::OnceLock<u64>>)
         .counted(100_000)
         .target(OverTokio(1.0)),
         Row::new(
@@ -37,6 +38,7 @@ pub(crate) fn rows() -> Vec<Row> {
             (1_000_000, 5_000),
             contenders!(set),
         )
+        .floor("std", set::<Tokio, std::sync::OnceLock<u64>>)
         .counted(10_000)
         .target(OverTokio(1.2)),
     ]
@@ -69,6 +71,20 @@ macro_rules! tokio_like {
 
 tokio_like!(tokio::sync);
 tokio_like!(blitzen::sync);
+
+impl Once for std::sync::OnceLock<u64> {
+    fn new() -> Self {
+        Self::new()
+    }
+
+    fn get(&self) -> Option<&u64> {
+        self.get()
+    }
+
+    fn set(&self, value: u64) -> bool {
+        self.set(value).is_ok()
+    }
+}
 
 impl Once for async_lock::OnceCell<u64> {
     fn new() -> Self {

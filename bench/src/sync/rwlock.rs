@@ -3,6 +3,8 @@
 //! The reader rows are about the line all readers write to count themselves; with
 //! writers in between they are about the policy as much as the path. They would lie
 //! if the reads were optimised away: each adds what it read to a sum that is checked.
+//!
+//! The floors are locks that block their thread, as for [`mutex`](super::mutex).
 
 use std::future::Future;
 use std::hint::black_box;
@@ -33,6 +35,8 @@ pub(crate) fn rows() -> Vec<Row> {
             (500_000, 5_000),
             contenders!(read),
         )
+        .floor("std", thread_read::<std::sync::RwLock<u64>>)
+        .floor("parking_lot", thread_read::<parking_lot::RwLock<u64>>)
         .counted(10_000)
         .target(OverTokio(3.5)),
         Row::new(
@@ -41,6 +45,8 @@ pub(crate) fn rows() -> Vec<Row> {
             (500_000, 5_000),
             contenders!(write),
         )
+        .floor("std", thread_write::<std::sync::RwLock<u64>>)
+        .floor("parking_lot", thread_write::<parking_lot::RwLock<u64>>)
         .counted(10_000)
         .target(OverTokio(3.5)),
         Row::new(
@@ -49,6 +55,8 @@ pub(crate) fn rows() -> Vec<Row> {
             (1_000_000, 5_000),
             contenders!(try_read),
         )
+        .floor("std", thread_try_read::<std::sync::RwLock<u64>>)
+        .floor("parking_lot", thread_try_read::<parking_lot::RwLock<u64>>)
         .counted(10_000)
         .target(OverTokio(1.3)),
         Row::new(
@@ -57,6 +65,8 @@ pub(crate) fn rows() -> Vec<Row> {
             (1_000_000, 5_000),
             contenders!(try_write),
         )
+        .floor("std", thread_try_write::<std::sync::RwLock<u64>>)
+        .floor("parking_lot", thread_try_write::<parking_lot::RwLock<u64>>)
         .counted(10_000)
         .target(OverTokio(1.3)),
         Row::new(
@@ -264,5 +274,104 @@ fn readers_and_writers<R: Rt, L: SharedLock>(probe: &mut Probe) {
             }
             region.stop().counted(reads + *lock.read().await)
         })
+    });
+}
+
+/// A lock that blocks its thread.
+trait ThreadLock {
+    fn new() -> Self;
+    fn read(&self) -> impl Deref<Target = u64>;
+    fn write(&self) -> impl DerefMut<Target = u64>;
+    fn try_read(&self) -> Option<impl Deref<Target = u64>>;
+    fn try_write(&self) -> Option<impl DerefMut<Target = u64>>;
+}
+
+impl ThreadLock for std::sync::RwLock<u64> {
+    fn new() -> Self {
+        Self::new(0)
+    }
+
+    fn read(&self) -> impl Deref<Target = u64> {
+        self.read().expect(UNPOISONED)
+    }
+
+    fn write(&self) -> impl DerefMut<Target = u64> {
+        self.write().expect(UNPOISONED)
+    }
+
+    fn try_read(&self) -> Option<impl Deref<Target = u64>> {
+        self.try_read().ok()
+    }
+
+    fn try_write(&self) -> Option<impl DerefMut<Target = u64>> {
+        self.try_write().ok()
+    }
+}
+
+impl ThreadLock for parking_lot::RwLock<u64> {
+    fn new() -> Self {
+        Self::new(0)
+    }
+
+    fn read(&self) -> impl Deref<Target = u64> {
+        self.read()
+    }
+
+    fn write(&self) -> impl DerefMut<Target = u64> {
+        self.write()
+    }
+
+    fn try_read(&self) -> Option<impl Deref<Target = u64>> {
+        self.try_read()
+    }
+
+    fn try_write(&self) -> Option<impl DerefMut<Target = u64>> {
+        self.try_write()
+    }
+}
+
+const UNPOISONED: &str = "nobody panics under it";
+
+fn thread_reads<L: ThreadLock>(probe: &mut Probe, read: impl Fn(&L) -> u64) {
+    probe.time(|n| {
+        let lock = black_box(L::new());
+        *lock.write() = black_box(1);
+        let mut sum = 0;
+        let region = Region::begin();
+        for _ in 0..n {
+            sum += read(&lock);
+        }
+        region.end(sum)
+    });
+}
+
+fn thread_writes<L: ThreadLock>(probe: &mut Probe, add_one: impl Fn(&L)) {
+    probe.time(|n| {
+        let lock = black_box(L::new());
+        let region = Region::begin();
+        for _ in 0..n {
+            add_one(&lock);
+        }
+        let cost = region.stop();
+        let done = *lock.read();
+        cost.counted(done)
+    });
+}
+
+fn thread_read<L: ThreadLock>(probe: &mut Probe) {
+    thread_reads::<L>(probe, |lock| *lock.read());
+}
+
+fn thread_write<L: ThreadLock>(probe: &mut Probe) {
+    thread_writes::<L>(probe, |lock| *lock.write() += 1);
+}
+
+fn thread_try_read<L: ThreadLock>(probe: &mut Probe) {
+    thread_reads::<L>(probe, |lock| *lock.try_read().expect("nobody writes"));
+}
+
+fn thread_try_write<L: ThreadLock>(probe: &mut Probe) {
+    thread_writes::<L>(probe, |lock| {
+        *lock.try_write().expect("nobody else there") += 1;
     });
 }

@@ -47,6 +47,24 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
+/// The row of a curve over the number of timers.
+pub(crate) fn sized_row() -> Row {
+    Row::new(
+        "timers_fired",
+        "CPU time of a task that sleeps, of that many that end within 200 ms",
+        (10, 10),
+        each_clock!(fired_sized),
+    )
+}
+
+fn fired_sized<R: Clock>(probe: &mut Probe) {
+    let rt = R::start(probe.workers());
+    probe.derive(|n| {
+        let (cost, _lateness) = run_inside(&rt, sleeps::<R>(n, 200));
+        (cost, cost.cpu_ns() / n as f64)
+    });
+}
+
 /// Lateness of each task, filled in by it.
 async fn sleeps<R: Clock>(n: u64, longest_ms: u64) -> (Cost, Vec<f64>) {
     let lateness: Arc<[AtomicU64]> = (0..n).map(|_| AtomicU64::new(u64::MAX)).collect();

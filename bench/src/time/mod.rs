@@ -18,6 +18,11 @@ pub(crate) fn rows() -> Vec<Row> {
     [sleep::rows(), timeout::rows(), lateness::rows()].concat()
 }
 
+/// Rows of curves over the number of timers.
+pub(crate) fn sized_rows() -> Vec<Row> {
+    vec![sleep::sized_row(), lateness::sized_row()]
+}
+
 /// A runtime with timers.
 pub(crate) trait Clock: Rt {
     type Sleep: Future<Output = ()> + Send;

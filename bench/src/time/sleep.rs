@@ -59,6 +59,16 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
+/// The row of a curve over the number of timers.
+pub(crate) fn sized_row() -> Row {
+    Row::new(
+        "timers_armed",
+        "Sleep made, polled once, dropped; that many others live",
+        (100_000, 1_000),
+        each_clock!(armed_among_sized),
+    )
+}
+
 /// Far enough away not to fire in any sample.
 const FAR: Duration = Duration::from_secs(300);
 
@@ -104,11 +114,23 @@ fn armed<R: Clock>(probe: &mut Probe) {
 const OTHERS_PER_OP: u64 = 10;
 
 fn armed_among_many<R: Clock>(probe: &mut Probe) {
+    armed_among::<R>(probe, |n| OTHERS_PER_OP * n);
+}
+
+fn armed_among_sized<R: Clock>(probe: &mut Probe) {
+    let size = probe.size();
+    armed_among::<R>(probe, |_| size);
+}
+
+/// Arms and drops a timer while as many others live as `others` says for so many
+/// operations.
+fn armed_among<R: Clock>(probe: &mut Probe, others: impl Fn(u64) -> u64) {
     let rt = R::start(probe.workers());
     probe.time(|n| {
+        let others_live = others(n);
         run_inside(&rt, async move {
             let mut others = Vec::new();
-            for other in 0..OTHERS_PER_OP * n {
+            for other in 0..others_live {
                 // Spread over a minute, as a server's timeouts are.
                 let spread = Duration::from_micros(other * 7_919 % 60_000_000);
                 let mut sleep = Box::pin(R::sleep(FAR + spread));

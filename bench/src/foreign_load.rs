@@ -7,16 +7,16 @@ use std::fs;
 use std::time::Instant;
 
 /// The start of a stretch of time.
-pub(crate) struct Crowd {
+pub(crate) struct ForeignLoad {
     began: Instant,
     machine_busy_s: f64,
     own_s: f64,
 }
 
-impl Crowd {
+impl ForeignLoad {
     /// `None` where the kernel does not tell.
-    pub(crate) fn begin() -> Option<Crowd> {
-        Some(Crowd {
+    pub(crate) fn begin() -> Option<ForeignLoad> {
+        Some(ForeignLoad {
             began: Instant::now(),
             machine_busy_s: machine_busy_s()?,
             own_s: own_s(),

@@ -1,0 +1,143 @@
+//! The scheduler's workloads for may, whose tasks are coroutines and not futures.
+//!
+//! Each has the shape of its namesake in this group. What differs is may's own: a join
+//! parks the coroutine that joins, and a coroutine has a stack.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use may::coroutine;
+
+use crate::kit::deal;
+use crate::probe::{Cost, Probe, Region};
+use crate::rt::may::{Flag, join, run_inside, spawn, start};
+
+fn spawn_then_join(n: u64) -> Cost {
+    let mut handles = Vec::with_capacity(n as usize);
+    let region = Region::begin();
+    handles.extend((0..n).map(|_| spawn(|| black_box(1))));
+    let done = handles.into_iter().map(join).sum();
+    region.end(done)
+}
+
+pub(super) fn spawn_outside(probe: &mut Probe) {
+    start(probe.workers());
+    probe.time(spawn_then_join);
+}
+
+pub(super) fn spawn_inside(probe: &mut Probe) {
+    start(probe.workers());
+    probe.time(|n| run_inside(move || spawn_then_join(n)));
+}
+
+pub(super) fn spawn_await_each(probe: &mut Probe) {
+    start(probe.workers());
+    probe.time(|n| {
+        run_inside(move || {
+            let region = Region::begin();
+            let done = (0..n).map(|_| join(spawn(|| black_box(1)))).sum();
+            region.end(done)
+        })
+    });
+}
+
+/// Yields that often; how often it came back.
+fn yield_times(times: u64) -> u64 {
+    let mut done = 0;
+    for _ in 0..times {
+        coroutine::yield_now();
+        done += 1;
+    }
+    done
+}
+
+pub(super) fn yield_many(probe: &mut Probe) {
+    start(probe.workers());
+    probe.time(|n| {
+        let mut handles = Vec::with_capacity(super::yielding::TASKS as usize);
+        let region = Region::begin();
+        handles
+            .extend(deal(n, super::yielding::TASKS).map(|turns| spawn(move || yield_times(turns))));
+        let done = handles.into_iter().map(join).sum();
+        region.end(done)
+    });
+}
+
+pub(super) fn yield_one(probe: &mut Probe) {
+    start(probe.workers());
+    probe.time(|n| {
+        run_inside(move || {
+            let region = Region::begin();
+            region.end(yield_times(n))
+        })
+    });
+}
+
+#[derive(Default)]
+struct Flags {
+    ping: Flag,
+    pong: Flag,
+}
+
+pub(super) fn ping_pong_pair(probe: &mut Probe) {
+    start(probe.workers());
+    probe.time(|n| {
+        run_inside(move || {
+            let flags = Arc::new(Flags::default());
+            let own = coroutine::current();
+            let other = spawn({
+                let flags = flags.clone();
+                move || {
+                    let mut trips = 0;
+                    for _ in 0..n / 2 {
+                        flags.ping.wait();
+                        trips += 1;
+                        flags.pong.fire(&own);
+                    }
+                    trips
+                }
+            });
+            let region = Region::begin();
+            let mut trips = n % 2; // half a round trip is not made
+            for _ in 0..n / 2 {
+                flags.ping.fire(other.coroutine());
+                flags.pong.wait();
+                trips += 1;
+            }
+            trips += join(other);
+            region.end(trips)
+        })
+    });
+}
+
+pub(super) fn spawn_chain(probe: &mut Probe) {
+    start(probe.workers());
+    probe.time(|n| {
+        run_inside(move || {
+            let links = Arc::new(AtomicU64::new(0));
+            let ended = Arc::new(Flag::default());
+            let own = coroutine::current();
+            let region = Region::begin();
+            let mut left = n;
+            while left > 0 {
+                let depth = left.min(super::spawn::DEPTH);
+                link(links.clone(), ended.clone(), own.clone(), depth);
+                ended.wait();
+                left -= depth;
+            }
+            // Each coroutine counts before it spawns the next, and the last fires.
+            region.end(links.load(Relaxed))
+        })
+    });
+}
+
+fn link(links: Arc<AtomicU64>, ended: Arc<Flag>, first: coroutine::Coroutine, depth: u64) {
+    drop(spawn(move || {
+        links.fetch_add(1, Relaxed);
+        match depth {
+            1 => ended.fire(&first),
+            _ => link(links, ended, first, depth - 1),
+        }
+    }));
+}
