@@ -5,6 +5,7 @@
 //! fails, and ends with a table and one line of totals.
 
 mod api;
+mod bench_guard;
 mod checks;
 mod conformance;
 mod cross;
@@ -141,6 +142,18 @@ const STEPS: &[Step] = &[
         ci: Ci::Always,
         about: "runs those on hyper, axum, reqwest, tokio-util and a few more, on the façade",
         run: ecosystem::run_short,
+    },
+    Step {
+        name: "instructions",
+        ci: Ci::Always,
+        about: "counts the instructions of the guarded rows, against bench/baseline.json",
+        run: bench_guard::run_short,
+    },
+    Step {
+        name: "bench-guard",
+        ci: Ci::Never,
+        about: "the same, and times them against Tokio; needs a quiet machine;\n                 --update writes the baseline",
+        run: bench_guard::run,
     },
     Step {
         name: "bench",
