@@ -105,6 +105,8 @@ pub(crate) struct Verdict {
     /// Whether the value is a ratio, and not in nanoseconds or the row's unit.
     pub(crate) is_ratio: bool,
     pub(crate) is_met: bool,
+    /// Not meeting it is no miss.
+    pub(crate) is_stretch: bool,
 }
 
 impl Outcome {
@@ -358,9 +360,14 @@ fn judge(goal: &Goal, outcome: &Outcome) -> Option<Verdict> {
         ),
     };
     let (value, is_met) = judged?;
+    let aim = match goal.is_stretch {
+        true => format!("stretch {aim}"),
+        false => aim,
+    };
     Some(Verdict {
         of: own.name.clone(),
         aim,
+        is_stretch: goal.is_stretch,
         value,
         is_ratio: !matches!(
             goal.target,

@@ -85,7 +85,8 @@ const PEERS: [&str; 16] = [
 fn peer_versions(lock: &str) -> Vec<(String, String)> {
     let version_of = |name: &str| {
         let package = format!("name = \"{name}\"\nversion = \"");
-        let (_, rest) = lock.split_once(&package)?;
+        // The last of several is the newest; older ones are some peer's own.
+        let (_, rest) = lock.rsplit_once(&package)?;
         let (version, _) = rest.split_once('"')?;
         Some((name.to_string(), version.to_string()))
     };

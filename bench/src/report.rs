@@ -120,10 +120,13 @@ fn show_verdict(verdict: &Verdict, unit: Unit) -> String {
 
 /// Whether all of these targets are met; nothing if there are none.
 fn verdict_cell(verdicts: &[&Verdict]) -> Cell {
-    match verdicts.iter().all(|one| one.is_met) {
-        _ if verdicts.is_empty() => Cell::default(),
-        true => Cell::new("met", Style::Good),
-        false => Cell::new("MISSED", Style::Bad),
+    let is_missed = verdicts.iter().any(|one| !one.is_met && !one.is_stretch);
+    let is_met = verdicts.iter().any(|one| one.is_met);
+    match (is_missed, is_met) {
+        (true, _) => Cell::new("MISSED", Style::Bad),
+        (false, true) => Cell::new("met", Style::Good),
+        (false, false) if verdicts.is_empty() => Cell::default(),
+        (false, false) => "not reached".into(),
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) enum Target {
 pub(crate) struct Goal {
     pub(crate) of: &'static str,
     pub(crate) target: Target,
+    /// Wished for: a row that does not reach it has missed nothing.
+    pub(crate) is_stretch: bool,
 }
 
 /// Who a contender is to the report.
@@ -188,7 +190,21 @@ impl Row {
 
     /// A target of one of blitzen's other forms.
     pub(crate) fn target_of(mut self, of: &'static str, target: Target) -> Row {
-        self.goals.push(Goal { of, target });
+        self.goals.push(Goal {
+            of,
+            target,
+            is_stretch: false,
+        });
+        self
+    }
+
+    /// What would be better still than the targets.
+    pub(crate) fn stretch(mut self, target: Target) -> Row {
+        self.goals.push(Goal {
+            of: BLITZEN,
+            target,
+            is_stretch: true,
+        });
         self
     }
 

@@ -100,7 +100,8 @@ struct Figures {
     medians: BTreeMap<String, f64>,
 }
 
-/// `cargo xtask bench-guard`: everything. `--update` writes what it finds as the baseline.
+/// `cargo xtask bench-guard`: everything. `--update` writes what it finds as the baseline;
+/// `--with <path>` measures that build of `blitzen-bench` instead of building one.
 pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     guard(args, true)
 }
@@ -111,13 +112,20 @@ pub(crate) fn run_short(args: &[String]) -> Outcome<Tally> {
 }
 
 fn guard(args: &[String], is_timed: bool) -> Outcome<Tally> {
-    let is_update = match args {
-        [] => false,
-        [arg] if arg == "--update" => true,
-        _ => return Err("the only option is --update".into()),
-    };
+    let (mut is_update, mut bench) = (false, None);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--update" => is_update = true,
+            "--with" => bench = Some(PathBuf::from(args.next().ok_or("--with needs a path")?)),
+            _ => return Err(format!("there is no option {arg}").into()),
+        }
+    }
     let path = sh::root().join(BASELINE);
-    let bench = build()?;
+    let bench = match bench {
+        Some(bench) => bench,
+        None => build()?,
+    };
     let limited = LIMITED.map(|(row, _)| row);
     let timed: Vec<&str> = match is_timed {
         true => TIMED.into_iter().chain(limited).collect(),

@@ -152,7 +152,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "bench-guard",
         ci: Ci::Never,
-        about: "the same, and times them against Tokio; needs a quiet machine;\n                 --update writes the baseline",
+        about: "the same, and times them against Tokio; needs a quiet machine;\n                 --update writes the baseline, --with <path> measures a build that is there",
         run: bench_guard::run,
     },
     Step {

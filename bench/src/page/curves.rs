@@ -20,7 +20,8 @@ pub(super) fn section(curves: &[Curve]) -> String {
     let mut text = String::from(
         "<section>\n<h2>Scaling</h2>\n<p class=\"soft\">The same operation with more workers, and \
          with ten times as many tasks, timers or connections at each step. Both scales are \
-         logarithmic; a flat curve is the best there is. The band around a curve is the range of \
+         logarithmic; a flat curve is the best there is, and a rising one where the value is \
+         operations a second. The band around a curve is the range of \
          all rounds.</p>\n<div class=\"curves\">\n",
     );
     for curve in curves.iter().filter(|curve| !curve.points.is_empty()) {

@@ -307,7 +307,8 @@ const FIGURES: [Figure; 5] = [
 fn figures(run: &Run) -> String {
     let mut text = String::from(
         "<section>\n<h2>Figures</h2>\n<p class=\"soft\">Per operation. The value is the row's own: \
-         a time unless the row says otherwise; the tick beside a bar is the 95th percentile. \
+         a time unless the row says otherwise; the tick beside a bar is the 95th percentile. A bar \
+         that fades is longer than there is room for. \
          Instructions are counted with one worker, in rows that keep one thread busy at a time.\
          </p>\n<div class=\"controls\"><div class=\"tabs\" role=\"radiogroup\" \
          aria-label=\"Figure\">",
@@ -419,9 +420,10 @@ fn chips(outcome: &Outcome) -> String {
         write!(text, "<li{class}>foreign load {busy:.1}</li>").expect(FITS);
     }
     for verdict in &outcome.verdicts {
-        let (class, mark) = match verdict.is_met {
-            true => ("met", "✓"),
-            false => ("missed", "✗"),
+        let (class, mark) = match (verdict.is_met, verdict.is_stretch) {
+            (true, _) => ("met", "✓"),
+            (false, false) => ("missed", "✗"),
+            (false, true) => ("", "○"),
         };
         let of = match verdict.of.as_str() {
             BLITZEN => "",
@@ -459,8 +461,24 @@ impl Bar {
     }
 }
 
+/// The value that fills a bar: the greatest, but not so many times Tokio's and blitzen's
+/// that theirs could not be told apart.
+fn full_value(outcome: &Outcome, bars: &[(usize, Bar)]) -> f64 {
+    const MOST_TIMES: f64 = 4.0;
+    let greatest = bars.iter().map(|(_, bar)| bar.value).fold(0.0, f64::max);
+    let compared = bars.iter().filter(|(index, _)| {
+        let name = outcome.standings[*index].name.as_str();
+        name == TOKIO || name == BLITZEN
+    });
+    let compared = compared.map(|(_, bar)| bar.value).fold(0.0, f64::max);
+    match compared > 0.0 {
+        true => greatest.min(MOST_TIMES * compared),
+        false => greatest,
+    }
+}
+
 fn bar_lines(outcome: &Outcome, bars: &[(usize, Bar)]) -> String {
-    let longest = bars.iter().map(|(_, bar)| bar.value).fold(0.0, f64::max);
+    let longest = full_value(outcome, bars);
     let share = |value: f64| match longest > 0.0 {
         true => 100.0 * (value / longest).clamp(0.0, 1.0),
         false => 0.0,
@@ -484,7 +502,7 @@ fn bar_lines(outcome: &Outcome, bars: &[(usize, Bar)]) -> String {
         write!(
             text,
             "<div class=\"bar{class}\"><span class=\"who\" title=\"{name}\">{name}{floor}</span>\
-             <span class=\"space {color}\"><span class=\"fill\" style=\"width:{:.1}%\"></span>{p95}\
+             <span class=\"space {color}\"><span class=\"fill{cut}\" style=\"width:{:.1}%\"></span>{p95}\
              </span><span class=\"num\">{}</span>{}</div>",
             share(bar.value),
             escape(&bar.shown),
@@ -493,6 +511,7 @@ fn bar_lines(outcome: &Outcome, bars: &[(usize, Bar)]) -> String {
                 false => format!("<p class=\"kinds\">{}</p>", escape(&bar.kinds)),
             },
             name = escape(&standing.name),
+            cut = if bar.value > longest { " cut" } else { "" },
             floor = match standing.role {
                 Role::Floor => " ▏floor",
                 _ => "",

@@ -38,7 +38,7 @@ pub(crate) fn rows() -> Vec<Row> {
             each_runtime!(steal_lone_awake),
         )
         .target(AtMost(2_000.0))
-        .target(AtMost(1_000.0)),
+        .stretch(AtMost(1_000.0)),
         Row::new(
             "steal_ring",
             "start of the first of two children of a computing parent; the thief sleeps",
@@ -67,7 +67,7 @@ pub(crate) fn rows() -> Vec<Row> {
             each_runtime!(steal_ring_awake),
         )
         .target(AtMost(2_000.0))
-        .target(AtMost(1_000.0)),
+        .stretch(AtMost(1_000.0)),
     ]
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn rows() -> Vec<Row> {
         .counted(20_000)
         .target(OverTokio(1.0))
         .target(AtLeast(10e6))
-        .target(AtLeast(15e6)),
+        .stretch(AtLeast(15e6)),
     ]
 }
 
