@@ -64,7 +64,7 @@ impl Style {
     /// `text` in this style, if colours are `on`.
     pub(crate) fn paint(self, text: &str, on: bool) -> String {
         match self.escape() {
-            Some(escape) if on => format!("{escape}{text}\x1b[0m"),
+            Some(escape) if on && !text.is_empty() => format!("{escape}{text}\x1b[0m"),
             _ => text.to_string(),
         }
     }
