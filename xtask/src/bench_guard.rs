@@ -37,7 +37,7 @@ const COUNTED: [&str; 14] = [
     "rwlock_read",
     "notify_ping_pong",
     "mpsc_trip",
-    "oneshot_await",
+    "oneshot_tasks",
     "watch_try",
     "sleep_armed",
     "timeout_pending",
