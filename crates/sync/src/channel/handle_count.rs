@@ -12,6 +12,7 @@ impl HandleCount {
         Self(AtomicUsize::new(count))
     }
 
+    #[inline]
     pub(super) fn get(&self) -> usize {
         // Acquire, met by the Release in `remove`: what a dropped handle did is
         // visible.
@@ -20,6 +21,7 @@ impl HandleCount {
 
     /// Cannot overflow: each handle also counts in the `Arc` of its channel, which
     /// aborts long before.
+    #[inline]
     pub(super) fn add(&self) {
         self.0.fetch_add(1, Relaxed);
     }
@@ -40,6 +42,7 @@ impl HandleCount {
 
     /// Returns true if that was the last one.
     #[must_use]
+    #[inline]
     pub(super) fn remove(&self) -> bool {
         // AcqRel: what each handle did happens before what the last one does next.
         self.0.fetch_sub(1, AcqRel) == 1

@@ -244,8 +244,8 @@ impl<T> OneshotCell<T> {
     }
 
     /// Sets `bits`, unless one of `unless` is set already: then returns the state.
-    /// First moves both wakers out to `taken`, so that nothing is left to be done in
-    /// the cell afterwards.
+    /// First moves both wakers out, so that nothing is left to be done in the cell
+    /// afterwards.
     ///
     /// A pointer, since the bits may allow the other side to free the cell before
     /// this returns, and a reference promises that it is there until then.
@@ -259,20 +259,22 @@ impl<T> OneshotCell<T> {
         unless: u8,
         ours: &WakerBits,
         theirs: &WakerBits,
-        taken: &mut TakenWakers,
-    ) -> Result<(), u8> {
+    ) -> Result<Option<TakenWakers>, Refused> {
         // SAFETY: by the contract it is there until the bits are set.
         let place = unsafe { &(*cell.as_ptr()).state };
         let state = place.load(Acquire); // as in `state`
         if state & unless != 0 {
-            return Err(state);
+            return Err(Refused {
+                state,
+                _taken: None,
+            });
         }
         let nobody_waits = state & (RX_WAITING | TX_WAITING) == 0;
         if nobody_waits && Self::step(place, state, state | bits).is_ok() {
-            return Ok(());
+            return Ok(None);
         }
         // SAFETY: handed on.
-        unsafe { Self::settle_slow(cell, bits, unless, ours, theirs, taken) }
+        unsafe { Self::settle_slow(cell, bits, unless, ours, theirs) }
     }
 
     /// # Safety
@@ -285,14 +287,15 @@ impl<T> OneshotCell<T> {
         unless: u8,
         ours: &WakerBits,
         theirs: &WakerBits,
-        taken: &mut TakenWakers,
-    ) -> Result<(), u8> {
+    ) -> Result<Option<TakenWakers>, Refused> {
         // SAFETY: by the contract it is there until the bits are set.
         let place = unsafe { &(*cell.as_ptr()).state };
+        let mut taken = TakenWakers::default();
         let mut state = place.load(Acquire); // as in `state`
         loop {
             if state & unless != 0 {
-                return Err(state);
+                let _taken = Some(taken);
+                return Err(Refused { state, _taken });
             }
             let next = if theirs.has_waker(state) {
                 state | theirs.taken
@@ -312,7 +315,7 @@ impl<T> OneshotCell<T> {
                 // SAFETY: O2, we have cleared our bit.
                 taken.ours = Some(unsafe { take(ours.waker_cell(cell.as_ref())) });
             } else {
-                return Ok(());
+                return Ok(Some(taken));
             }
             state = next;
         }
@@ -396,13 +399,19 @@ struct TakenWakers {
 
 impl TakenWakers {
     /// Wakes the other side, and then drops our own waker: the drop may panic.
-    #[inline(always)]
     fn wake(self) {
         let _ours = self.ours;
         if let Some(theirs) = self.theirs {
             theirs.wake();
         }
     }
+}
+
+/// Why [`OneshotCell::settle`] has set nothing.
+struct Refused {
+    state: u8,
+    /// Dropped last: the drop of a waker may panic.
+    _taken: Option<TakenWakers>,
 }
 
 /// The bits of one side.
@@ -473,11 +482,11 @@ impl<T> Sender<T> {
         let cell = sender.cell();
         // SAFETY: O1, nothing has been sent.
         cell.value.with_mut(|slot| unsafe { (*slot).write(value) });
-        let mut taken = TakenWakers::default();
         let bits = SENT | TX_DROPPED;
         // SAFETY: our `…_DROPPED` bit is not set.
-        match unsafe { OneshotCell::settle(sender.cell, bits, CLOSED, &TX, &RX, &mut taken) } {
-            Ok(()) => {
+        match unsafe { OneshotCell::settle(sender.cell, bits, CLOSED, &TX, &RX) } {
+            Ok(None) => Ok(()),
+            Ok(Some(taken)) => {
                 taken.wake();
                 Ok(())
             }
@@ -561,14 +570,12 @@ impl<T> Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        let mut taken = TakenWakers::default();
         // SAFETY: our `…_DROPPED` bit is not set.
-        match unsafe {
-            OneshotCell::settle(self.cell, TX_DROPPED, RX_DROPPED, &TX, &RX, &mut taken)
-        } {
-            Ok(()) => taken.wake(),
+        match unsafe { OneshotCell::settle(self.cell, TX_DROPPED, RX_DROPPED, &TX, &RX) } {
+            Ok(None) => {}
+            Ok(Some(taken)) => taken.wake(),
             // SAFETY: O3.
-            Err(state) => unsafe { OneshotCell::free(self.cell, state) },
+            Err(refused) => unsafe { OneshotCell::free(self.cell, refused.state) },
         }
     }
 }
@@ -594,12 +601,11 @@ impl<T> Receiver<T> {
     /// ```
     pub fn close(&mut self) {
         let Some(cell) = self.cell else { return };
-        let mut taken = TakenWakers::default();
         let unless = TX_DROPPED | CLOSED;
         // SAFETY: our `…_DROPPED` bit is not set.
-        let settled = unsafe { OneshotCell::settle(cell, CLOSED, unless, &RX, &TX, &mut taken) };
+        let settled = unsafe { OneshotCell::settle(cell, CLOSED, unless, &RX, &TX) };
         // An error says that there is nothing to close any more.
-        if settled.is_ok() {
+        if let Ok(Some(taken)) = settled {
             taken.wake();
         }
     }
@@ -707,13 +713,13 @@ impl<T> Receiver<T> {
 /// The receiver's last touch.
 #[inline]
 fn drop_receiver<T>(cell: NonNull<OneshotCell<T>>) {
-    let mut taken = TakenWakers::default();
     let bits = CLOSED | RX_DROPPED;
     // SAFETY: O3, `RX_DROPPED` is set here first.
-    match unsafe { OneshotCell::settle(cell, bits, TX_DROPPED, &RX, &TX, &mut taken) } {
-        Ok(()) => taken.wake(),
+    match unsafe { OneshotCell::settle(cell, bits, TX_DROPPED, &RX, &TX) } {
+        Ok(None) => {}
+        Ok(Some(taken)) => taken.wake(),
         // SAFETY: O3.
-        Err(state) => unsafe { OneshotCell::free(cell, state) },
+        Err(refused) => unsafe { OneshotCell::free(cell, refused.state) },
     }
 }
 
