@@ -28,12 +28,24 @@ struct Suite {
 
 const SUITES: &[Suite] = &[
     Suite {
+        package: "actix-rt",
+        features: &["macros"],
+    },
+    Suite {
         package: "h2",
         features: &["unstable"],
     },
     Suite {
         package: "hyper",
         features: &["full"],
+    },
+    Suite {
+        package: "hyper-util",
+        features: &["full"],
+    },
+    Suite {
+        package: "mini-redis",
+        features: &[],
     },
     Suite {
         package: "tokio-stream",
