@@ -134,3 +134,18 @@ fn the_clock_is_moved_by_hand_and_let_go() {
         });
     }
 }
+
+#[test]
+fn a_clock_paused_at_any_moment_fires_a_sleep_when_it_is_advanced_by_its_duration() {
+    for _ in 0..20 {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            pause();
+            let task = blitzen::spawn(sleep(HOUR));
+            blitzen::task::yield_now().await;
+            advance(HOUR).await;
+            blitzen::task::yield_now().await;
+            assert!(task.is_finished());
+        });
+    }
+}

@@ -6,6 +6,7 @@
 //! shard closed, or in use by another runtime.
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::Waker;
@@ -49,6 +50,8 @@ pub(crate) struct Timers {
     shards: Box<[&'static TimerShard]>,
     migration: TimerMigration,
     resolution: Duration,
+    /// Set when the shards are opened.
+    scale: OnceLock<TickScale>,
 }
 
 /// Which thread fires the timers that are due on a worker's shard.
@@ -74,6 +77,7 @@ impl Timers {
             shards,
             migration: TimerMigration::new(workers),
             resolution: resolution.unwrap_or(RESOLUTION),
+            scale: OnceLock::new(),
         }
     }
 
@@ -82,10 +86,18 @@ impl Timers {
     pub(crate) fn open(&self, start: Instant, worker_waker: impl Fn(usize) -> Waker) {
         let tick = (self.resolution / TICKS_PER_RESOLUTION).max(SHORTEST_TICK);
         let tick_ns = tick.as_nanos().try_into().unwrap_or(u64::MAX);
-        let scale = TickScale::new(to_ns(start), tick_ns);
+        let scale = *self
+            .scale
+            .get_or_init(|| TickScale::new(to_ns(start), tick_ns));
         for (worker, shard) in self.shards.iter().enumerate() {
             shard.open(self.runtime_id, scale, worker_waker(worker));
         }
+    }
+
+    /// Returns the beginning of the first tick at `now_ns` or after it.
+    pub(crate) fn next_tick_ns(&self, now_ns: u64) -> u64 {
+        let scale = self.scale.get().expect("a runtime opens its timers");
+        scale.tick_start_ns(scale.tick_of_deadline(now_ns))
     }
 
     fn place(&self, worker: usize) -> TimerPlace {

@@ -39,8 +39,14 @@ use crate::task::yield_now;
 #[track_caller]
 pub fn pause() {
     let handle = Handle::current();
-    if let Err(ClockError::Frozen | ClockError::NotFrozen) = handle.inner.world().clock().pause() {
+    let clock = handle.inner.world().clock();
+    if let Err(ClockError::Frozen | ClockError::NotFrozen) = clock.pause() {
         panic!("time is already frozen");
+    }
+    // Deadlines are rounded up to ticks. The clock stands at the beginning of one, so that a
+    // sleep ends when the clock is advanced by exactly its duration.
+    if let Some(timers) = handle.inner.world().timers() {
+        clock.move_to(timers.next_tick_ns(clock.now_ns()));
     }
     // Workers that are parked until a timer is due compute their wake time anew.
     handle.inner.world().interrupt_all();
