@@ -35,13 +35,13 @@ impl Engine {
             .current_dir(dir)
             .args(["tree", "--workspace", "-i", "tokio", "--depth", "0"]);
         let resolved = sh::read(&mut command)?;
-        let is_intended = match self {
-            Self::Facade => {
-                resolved.lines().count() == 1
-                    && resolved.contains(&format!("({})", facade().display()))
-            }
-            Self::Real => !resolved.contains('('),
-        };
+        // Lines about kinds of dependencies stand between those about packages.
+        let mut packages = resolved.lines().filter(|line| line.starts_with("tokio v"));
+        let path = format!("({})", facade().display());
+        let is_intended = packages.all(|line| match self {
+            Self::Facade => line.ends_with(&path),
+            Self::Real => !line.contains('('),
+        });
         match is_intended {
             true => Ok(()),
             false => Err(format!("another tokio than intended would be built: {resolved}").into()),
