@@ -144,6 +144,12 @@ const STEPS: &[Step] = &[
         run: ecosystem::run_short,
     },
     Step {
+        name: "unstable",
+        ci: Ci::Always,
+        about: "the tests for `--cfg tokio_unstable`",
+        run: conformance::run_unstable,
+    },
+    Step {
         name: "instructions",
         ci: Ci::Always,
         about: "counts the instructions of the guarded rows, against bench/baseline.json",

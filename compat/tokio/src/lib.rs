@@ -41,6 +41,8 @@ pub mod stream {}
 pub mod macros {
     pub mod support {
         #[cfg(feature = "macros")]
+        pub use blitzen::macros::support::thread_rng_n;
+        #[cfg(feature = "macros")]
         pub use std::future::poll_fn;
     }
 }

@@ -1,6 +1,6 @@
 //! Tasks. Empty without the feature `rt`.
 
-#[cfg(all(tokio_unstable, feature = "rt"))]
+#[cfg(all(tokio_unstable, feature = "rt", feature = "tracing"))]
 pub use blitzen::task::Builder;
 #[cfg(feature = "rt-multi-thread")]
 pub use blitzen::task::block_in_place;
@@ -33,5 +33,7 @@ pub mod futures {
 /// A set of tasks.
 #[cfg(all(tokio_unstable, feature = "rt"))]
 pub mod join_set {
+    #[cfg(feature = "tracing")]
+    pub use blitzen::task::join_set::Builder;
     pub use blitzen::task::join_set::JoinSet;
 }

@@ -6,7 +6,12 @@
 //! The crate is an implementation detail: its interface may change with any release.
 
 mod counter;
+mod histogram;
 mod worker;
 
 pub use counter::Counter;
+pub use histogram::{
+    Histogram, HistogramConfiguration, InvalidHistogramConfiguration, LogHistogram,
+    LogHistogramBuilder,
+};
 pub use worker::{Stats, WorkerCounters, WorkerStats};

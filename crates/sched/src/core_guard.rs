@@ -8,12 +8,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Acquire;
 use std::task::{Context, Poll, Waker};
 
+use blitzen_task::Runnable;
 use blitzen_util::coop;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use crate::context_depth::context_depth;
 use crate::current::{self, Previous};
-use crate::worker::{Worker, run_task};
+use crate::worker::{Worker, run_observed, run_task};
 
 /// The right to drive a current-thread scheduler, on the thread that has it.
 pub struct CoreGuard {
@@ -54,6 +55,7 @@ impl CoreGuard {
         woken: &AtomicBool,
     ) -> F::Output {
         let mut cx = Context::from_waker(waker);
+        let is_observed = self.with(Worker::is_observed);
         loop {
             // Acquire, met by the Release of the waker: what it published
             // before is seen by this poll.
@@ -62,13 +64,16 @@ impl CoreGuard {
             {
                 return output;
             }
-            self.run_tasks(woken);
+            match is_observed {
+                false => self.run_tasks(woken, run_task),
+                true => self.run_tasks(woken, run_observed),
+            }
         }
     }
 
     /// Runs tasks until the future has been woken, and parks when there are none;
     /// returns now and then even if it has not.
-    fn run_tasks(&self, woken: &AtomicBool) {
+    fn run_tasks(&self, woken: &AtomicBool, run: impl Fn(Runnable, usize)) {
         for _ in 0..self.with(Worker::event_interval) {
             self.with(|worker| worker.scheduler().world().between_polls());
             // The future has its turn among tasks that yield.
@@ -76,7 +81,7 @@ impl CoreGuard {
                 return;
             }
             match self.with(Worker::next_task_beside) {
-                Some(task) => run_task(task, self.depth),
+                Some(task) => run(task, self.depth),
                 None if woken.load(Relaxed) => return,
                 None => return self.with(Worker::park),
             }

@@ -47,4 +47,4 @@ pub use ring::ROOM_FOR_EVENTS;
 pub use scheduler::{Config, Scheduler, Spawned};
 pub use thread_mark::ThreadMark;
 pub use worker::{Step, Worker, current_index, defer, end_park};
-pub use world::World;
+pub use world::{TaskInfo, World};

@@ -267,7 +267,7 @@ impl Monitor {
             for stuck in stuck {
                 scheduler.monitor.rescues.add_shared(1);
                 quietly(|| scheduler.serve_stuck(&stuck));
-                if scheduler.local_queue_depth(stuck.worker) > 0 {
+                if scheduler.has_local_work(stuck.worker) {
                     scheduler.notify(); // a thief
                 }
             }

@@ -3,7 +3,8 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use blitzen_observe::{Stats, WorkerCounters};
@@ -52,6 +53,10 @@ pub struct Config {
     pub lifo: bool,
     /// The longest sleep of a worker that has nothing to do; no limit if not given.
     pub park_timeout: Option<Duration>,
+    /// Whether to call [`World::before_poll`] and [`World::after_poll`].
+    pub observe_polls: bool,
+    /// Whether to call [`World::task_ended`].
+    pub observe_ends: bool,
 }
 
 impl Config {
@@ -63,6 +68,8 @@ impl Config {
             event_interval: None,
             lifo: true,
             park_timeout: None,
+            observe_polls: false,
+            observe_ends: false,
         }
     }
 }
@@ -76,6 +83,8 @@ pub(crate) struct WorkerShared {
     pub(crate) counters: WorkerCounters,
     /// The worker itself, while its thread is in a blocking section.
     pub(crate) handoff: Handoff<Worker>,
+    /// The thread that runs the worker, or did last. Not modelled: it is only for metrics.
+    pub(crate) thread: std::sync::Mutex<Option<ThreadId>>,
     /// Whether the monitor has sent a relief thread that has not arrived yet.
     pub(crate) has_relief: AtomicBool,
 }
@@ -136,6 +145,7 @@ impl Scheduler {
                 tick: AtomicU32::new(0),
                 counters: WorkerCounters::default(),
                 handoff: Handoff::new(),
+                thread: std::sync::Mutex::new(None),
                 has_relief: AtomicBool::new(false),
             })
         };
@@ -421,10 +431,21 @@ impl Scheduler {
         self.inject.len()
     }
 
-    /// How many tasks wait in a worker's own queue.
-    pub fn local_queue_depth(&self, worker: usize) -> usize {
+    /// How many tasks wait in a worker's ring.
+    pub fn ring_depth(&self, worker: usize) -> usize {
+        self.shared[worker].ring.len() as usize
+    }
+
+    /// Whether tasks wait in a worker's ring or LIFO slot.
+    pub(crate) fn has_local_work(&self, worker: usize) -> bool {
         let shared = &self.shared[worker];
-        shared.ring.len() as usize + usize::from(shared.lifo.peek().is_some())
+        !shared.ring.is_empty() || shared.lifo.peek().is_some()
+    }
+
+    /// The thread that runs a worker, or ran it last; `None` before it has had one.
+    pub fn thread_id(&self, worker: usize) -> Option<ThreadId> {
+        let thread = self.shared[worker].thread.lock();
+        *thread.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The counters of one worker.

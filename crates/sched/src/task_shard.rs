@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::owner_count::OwnerCount;
 use crate::scheduler::Scheduler;
+use crate::world::TaskInfo;
 
 /// One shard of a scheduler's tasks.
 pub(crate) struct TaskShard {
@@ -100,6 +101,10 @@ impl Schedule for TaskShardRef {
 
     #[inline]
     fn release(&self, task: &Header) {
+        let scheduler = self.scheduler();
+        if scheduler.config.observe_ends {
+            scheduler.world().task_ended(&TaskInfo::new(task));
+        }
         // SAFETY: inserted there when it was spawned, or refused.
         unsafe { self.owned.remove(task) };
     }

@@ -5,8 +5,9 @@
 //! [`CoreGuard`](crate::CoreGuard) instead.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use blitzen_task::{RunOutcome, Runnable};
@@ -25,7 +26,7 @@ use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
 use crate::ring::{CAPACITY, HALF, Overflow};
 use crate::scheduler::{Scheduler, WorkerShared};
 use crate::spawn_backoff::SpawnBackoff;
-use crate::world::World;
+use crate::world::{TaskInfo, World};
 use crate::yields::Yields;
 
 /// How many times a thief spins before it takes another worker's newest task: up
@@ -62,6 +63,10 @@ pub struct Worker {
     /// The number of its last blocking section.
     epoch: Cell<Epoch>,
     life: Cell<Life>,
+    /// How many polls it had made when it was last unparked.
+    polls_at_unpark: Cell<u64>,
+    /// The thread that it is on.
+    thread: Cell<Option<ThreadId>>,
     /// It counts as parked in the idle bitmap, or did until another thread unparked it.
     is_parked: Cell<bool>,
     /// Whether a task is being polled: only then may the worker leave its thread.
@@ -126,6 +131,8 @@ impl Worker {
             yields: Yields::default(),
             epoch: Cell::new(Epoch::NONE),
             life: Cell::new(Life::Parked),
+            polls_at_unpark: Cell::new(0),
+            thread: Cell::new(None),
             is_parked: Cell::new(false),
             is_polling: Cell::new(false),
         }
@@ -166,6 +173,11 @@ impl Worker {
     #[inline]
     fn shared(&self) -> &WorkerShared {
         &self.scheduler.shared[self.index]
+    }
+
+    /// Whether the world wants to know of every poll.
+    pub(crate) fn is_observed(&self) -> bool {
+        self.scheduler.config.observe_polls
     }
 
     pub(crate) fn event_interval(&self) -> u32 {
@@ -243,11 +255,21 @@ impl Worker {
     /// after it was handed off or parked without a thread.
     pub(crate) fn start(&self) {
         self.recover();
+        self.note_thread();
         if self.life.get() == Life::Parked {
             self.life.set(Life::Running);
             self.set_next_maintenance();
             self.is_parked.set(true);
             self.unparked();
+        }
+    }
+
+    /// Publishes which thread it is on, if that has changed.
+    fn note_thread(&self) {
+        let current = Some(thread::current().id());
+        if self.thread.replace(current) != current {
+            let thread = self.shared().thread.lock();
+            *thread.unwrap_or_else(PoisonError::into_inner) = current;
         }
     }
 
@@ -710,6 +732,9 @@ impl Worker {
 
         let counters = &self.shared().counters;
         counters.park_events.bump();
+        if counters.polls.get() == self.polls_at_unpark.get() {
+            counters.idle_wakes.bump();
+        }
         let now_ns = world.now_ns();
         self.sample_polls(now_ns);
         self.busy_time.stop(counters, now_ns);
@@ -742,7 +767,9 @@ impl Worker {
         let scheduler = &*self.scheduler;
         let world = scheduler.world();
         self.end_park();
-        self.shared().counters.unpark_events.bump();
+        let counters = &self.shared().counters;
+        counters.unpark_events.bump();
+        self.polls_at_unpark.set(counters.polls.get());
         self.busy_time.start(world.now_ns(), self.tick.get());
         self.set_next_fetch();
         world.after_unpark(self.index);
@@ -796,20 +823,55 @@ impl Worker {
 /// Runs tasks until the worker leaves, or has left this thread. The thread has entered
 /// `depth` runtimes, the worker's own last.
 fn run_tasks(depth: usize) {
+    if with_current(Worker::is_observed) == Some(true) {
+        return run_observed_tasks(depth);
+    }
     while let Some(task) = with_current(Worker::next_task).flatten() {
         run_task(task, depth);
     }
 }
 
+/// The same for a scheduler whose polls are observed: others do not pay for it.
+#[cold]
+fn run_observed_tasks(depth: usize) {
+    while let Some(task) = with_current(Worker::next_task).flatten() {
+        run_observed(task, depth);
+    }
+}
+
+/// [`run_task`], with a look at the clock and a call of the world before and after the poll.
+#[cold]
+pub(crate) fn run_observed(task: Runnable, depth: usize) {
+    let info = TaskInfo::new(task.header());
+    let Some(scheduler) = with_current(|worker| worker.scheduler.clone()) else {
+        return run_task(task, depth);
+    };
+    // Nothing of the worker is borrowed: hooks are foreign code.
+    let world = scheduler.world();
+    world.before_poll(&info);
+    let start_ns = world.now_ns();
+    run_task_then(task, depth, || {
+        let poll_ns = world.now_ns().saturating_sub(start_ns);
+        world.after_poll(&info, scheduler.current_worker(), poll_ns);
+    });
+}
+
 /// Polls a task, in its own runtime and with a full budget. Nothing of the worker is
 /// borrowed meanwhile.
 pub(crate) fn run_task(task: Runnable, depth: usize) {
+    run_task_then(task, depth, || {});
+}
+
+/// Polls a task, calls `after`, and queues the task again if it wants to run again.
+#[inline(always)]
+fn run_task_then(task: Runnable, depth: usize, after: impl FnOnce()) {
     if context_depth() != depth {
         restore_context(depth);
     }
     coop::start();
     let ran = task.run();
     coop::stop();
+    after();
     current::with_worker(|worker| match worker {
         Some(worker) => worker.end_poll(ran),
         // The task handed the worker to another thread.

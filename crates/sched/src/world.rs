@@ -1,11 +1,32 @@
 //! What a scheduler needs of the outside world, in one trait.
 
 use std::io;
+use std::panic::Location;
 use std::time::Duration;
+
+use blitzen_task::{Header, Id};
 
 use crate::blocking_section::Relief;
 use crate::monitor::Monitor;
 use crate::worker::Worker;
+
+/// What identifies a task.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskInfo {
+    /// Its id.
+    pub id: Id,
+    /// The line that spawned it.
+    pub spawned_at: &'static Location<'static>,
+}
+
+impl TaskInfo {
+    pub(crate) fn new(task: &Header) -> Self {
+        Self {
+            id: task.id(),
+            spawned_at: task.spawn_meta().location(),
+        }
+    }
+}
 
 /// Drivers, clock, randomness and threads, as a scheduler sees them.
 ///
@@ -77,6 +98,16 @@ pub trait World: Send + Sync + 'static {
 
     /// Called by the worker's thread after its last task, when the worker leaves.
     fn left(&self, _worker: usize) {}
+
+    /// Called before a task is polled, if [`Config::observe_polls`](crate::Config) is set.
+    fn before_poll(&self, _task: &TaskInfo) {}
+
+    /// Called after that poll, which took `poll_ns`. `worker` is the one that polled it, unless
+    /// the task has handed that to another thread.
+    fn after_poll(&self, _task: &TaskInfo, _worker: Option<usize>, _poll_ns: u64) {}
+
+    /// Called when a task has ended, if [`Config::observe_ends`](crate::Config) is set.
+    fn task_ended(&self, _task: &TaskInfo) {}
 
     /// Called when a task has panicked.
     fn task_panicked(&self) {}

@@ -30,17 +30,30 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
 /// Operations a task may do in one poll before it has to yield.
 pub const BUDGET: u8 = 128;
 
+/// What [`LEFT`] holds when no unit is left: one as long as no operation was refused, zero
+/// after the first one was.
+const SPENT_UP: u8 = 1;
+const REFUSED: u8 = 0;
+
+/// A full budget, as [`LEFT`] holds it.
+const FULL: u8 = BUDGET + SPENT_UP;
+
 /// No limit: outside a task, or inside `unconstrained`.
 const UNLIMITED: u8 = u8::MAX;
 
-const _: () = assert!(BUDGET < UNLIMITED);
+const _: () = assert!(FULL < UNLIMITED);
+
+/// Called when an operation is refused, once in a poll.
+static ON_FORCED_YIELD: OnceLock<fn()> = OnceLock::new();
 
 thread_local! {
+    /// The units that are left, plus [`SPENT_UP`]; or [`REFUSED`], or [`UNLIMITED`].
     static LEFT: Cell<u8> = const { Cell::new(UNLIMITED) };
     static DEFER: Cell<Option<fn(&Waker)>> = const { Cell::new(None) };
 }
@@ -64,7 +77,7 @@ fn with_left<R>(units: u8, run: impl FnOnce() -> R) -> R {
 /// Runs `poll` with a full budget.
 #[inline]
 pub fn with_budget<R>(poll: impl FnOnce() -> R) -> R {
-    with_left(BUDGET, poll)
+    with_left(FULL, poll)
 }
 
 /// Runs `poll` without a limit.
@@ -78,7 +91,7 @@ pub fn with_unconstrained<R>(poll: impl FnOnce() -> R) -> R {
 /// than the poll.
 #[inline]
 pub fn start() {
-    LEFT.with(|left| left.set(BUDGET));
+    LEFT.with(|left| left.set(FULL));
 }
 
 /// Removes the limit.
@@ -90,7 +103,7 @@ pub fn stop() {
 /// Whether the next operation may proceed.
 #[inline]
 pub fn has_budget_remaining() -> bool {
-    LEFT.try_with(|left| left.get() != 0).unwrap_or(true)
+    LEFT.try_with(|left| left.get() > SPENT_UP).unwrap_or(true)
 }
 
 /// A unit that was spent. It is given back on drop, unless the operation
@@ -125,7 +138,7 @@ impl Drop for Spent {
 #[inline]
 pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Spent> {
     let before = LEFT.try_with(Cell::get).unwrap_or(UNLIMITED);
-    if before == 0 {
+    if before <= SPENT_UP {
         return defer_task(cx);
     }
     if before != UNLIMITED {
@@ -143,7 +156,7 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Spent> {
 pub fn try_spend() -> bool {
     LEFT.try_with(|left| match left.get() {
         UNLIMITED => true,
-        0 => false,
+        REFUSED | SPENT_UP => false,
         units => {
             left.set(units - 1);
             true
@@ -164,6 +177,11 @@ pub fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
 
 #[cold]
 fn defer_task<T>(cx: &mut Context<'_>) -> Poll<T> {
+    if LEFT.try_with(|left| left.replace(REFUSED)) == Ok(SPENT_UP)
+        && let Some(count) = ON_FORCED_YIELD.get()
+    {
+        count();
+    }
     defer(cx.waker());
     Poll::Pending
 }
@@ -175,6 +193,12 @@ pub fn defer(waker: &Waker) {
         Ok(Some(later)) => later(waker),
         _ => waker.wake_by_ref(),
     }
+}
+
+/// Sets the function that is called when a budget is used up and an operation is refused
+/// for it, once in a poll. The first one that is set stays.
+pub fn set_on_forced_yield(count: fn()) {
+    ON_FORCED_YIELD.get_or_init(|| count);
 }
 
 /// Sets the function that [`defer`] calls on this thread; returns the previous one.
@@ -222,6 +246,18 @@ mod tests {
             assert!(!has_budget_remaining() && !try_spend());
         });
         assert!(has_budget_remaining() && try_spend());
+    }
+
+    #[test]
+    fn a_budget_that_is_used_up_is_counted_once_in_a_poll() {
+        thread_local!(static FORCED: Cell<u32> = const { Cell::new(0) });
+        set_on_forced_yield(|| FORCED.with(|n| n.set(n.get() + 1)));
+        let before = FORCED.with(Cell::get);
+        for _ in 0..2 {
+            with_budget(|| (0..128).for_each(|_| assert!(spend())));
+            with_budget(|| assert_eq!((0..140).filter(|_| spend()).count(), 128));
+        }
+        assert_eq!(FORCED.with(Cell::get) - before, 2);
     }
 
     #[test]

@@ -23,9 +23,14 @@ pub(super) enum Engine {
     Real,
 }
 
+/// The features that add tests with `--cfg tokio_unstable`.
+const UNSTABLE_FEATURES: &str = "taskdump,tracing";
+
 /// The workspace in which the tests are built.
 pub(super) struct SuiteWorkspace {
     engine: Engine,
+    /// Whether to set `--cfg tokio_unstable`.
+    unstable: bool,
     dir: PathBuf,
 }
 
@@ -49,13 +54,14 @@ impl Built {
 }
 
 impl SuiteWorkspace {
-    pub(super) fn prepare(engine: Engine, table: &Table) -> Outcome<Self> {
+    pub(super) fn prepare(engine: Engine, unstable: bool, table: &Table) -> Outcome<Self> {
         let name = match engine {
             Engine::Facade => "facade",
             Engine::Real => "real",
         };
         let workspace = Self {
             engine,
+            unstable,
             dir: sh::target().join("conformance").join(name),
         };
         // Logs of an earlier run would be mistaken for those of this one.
@@ -173,13 +179,12 @@ impl SuiteWorkspace {
                 "--keep-going",
                 "--message-format=json",
             ])
-            .env(
-                "CARGO_TARGET_DIR",
-                self.dir
-                    .parent()
-                    .expect("the workspace has a parent")
-                    .join("build"),
-            );
+            .env("CARGO_TARGET_DIR", target(self.unstable));
+        if self.unstable {
+            command
+                .args(["--features", UNSTABLE_FEATURES])
+                .env("RUSTFLAGS", "--cfg tokio_unstable");
+        }
         if table.is_whole() {
             command.arg("--tests");
         } else {
@@ -226,6 +231,15 @@ impl SuiteWorkspace {
         }
         Ok(Built { files })
     }
+}
+
+/// The folder for build output.
+pub(super) fn target(unstable: bool) -> PathBuf {
+    let name = match unstable {
+        false => "build",
+        true => "build-unstable",
+    };
+    sh::target().join("conformance").join(name)
 }
 
 /// The folder of the published package, downloaded if need be.

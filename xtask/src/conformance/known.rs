@@ -1,7 +1,8 @@
 //! The lists of tests that are expected to fail.
 //!
 //! A line is `file::test reason`, or `file * reason` for a whole file; `#` starts a
-//! comment. `known-failures.txt` holds what is not done yet, `deviations.txt` what
+//! comment. `known-failures.txt` holds what is not done yet (`unstable-failures.txt` with
+//! `--cfg tokio_unstable`), `deviations.txt` what
 //! differs on purpose.
 
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ enum Row {
 }
 
 pub(super) struct Known {
+    /// The file of the failures.
+    path: PathBuf,
     failures: Vec<Row>,
     deviations: Vec<Row>,
 }
@@ -47,12 +50,13 @@ pub(super) enum Listing<'a> {
 impl Known {
     pub(super) fn nothing() -> Self {
         Self {
+            path: failures_path(false),
             failures: Vec::new(),
             deviations: Vec::new(),
         }
     }
 
-    pub(super) fn read(completion: bool) -> Outcome<Self> {
+    pub(super) fn read(completion: bool, unstable: bool) -> Outcome<Self> {
         let read = |path: PathBuf| -> Outcome<Vec<Row>> {
             parse(&std::fs::read_to_string(&path).context(path.display())?)
         };
@@ -60,8 +64,10 @@ impl Known {
         if completion {
             deviations.extend(read(sh::root().join("compat/completion-deviations.txt"))?);
         }
+        let path = failures_path(unstable);
         Ok(Self {
-            failures: read(failures_path())?,
+            failures: read(path.clone())?,
+            path,
             deviations,
         })
     }
@@ -143,6 +149,7 @@ impl Known {
             }
         }
         Self {
+            path: self.path.clone(),
             failures,
             deviations: self.deviations.clone(),
         }
@@ -165,12 +172,16 @@ impl Known {
                 }) => format!("{file}::{test} {reason}\n"),
             };
         }
-        std::fs::write(failures_path(), text).context(failures_path().display())
+        std::fs::write(&self.path, text).context(self.path.display())
     }
 }
 
-fn failures_path() -> PathBuf {
-    sh::root().join("compat/known-failures.txt")
+fn failures_path(unstable: bool) -> PathBuf {
+    let name = match unstable {
+        false => "known-failures.txt",
+        true => "unstable-failures.txt",
+    };
+    sh::root().join("compat").join(name)
 }
 
 fn lines(rows: &[Row]) -> impl Iterator<Item = &Line> {
@@ -217,6 +228,7 @@ mod tests {
 
     fn known() -> Known {
         Known {
+            path: failures_path(false),
             failures: parse("# head\nudp * no sockets yet\nrt::a::b slow\nrt::c slow\n").unwrap(),
             deviations: parse("udp::odd means to differ\n").unwrap(),
         }

@@ -9,6 +9,7 @@
 //!   outside it is an error, and so is a listed test that passes.
 //! * `deviations.txt`: tests that fail because blitzen differs on purpose, and why;
 //!   `completion-deviations.txt`: the same, only with sockets by completion.
+//! * `suite/unstable-tests.txt`, `unstable-failures.txt`: the same for `--cfg tokio_unstable`.
 
 mod build;
 mod known;
@@ -20,7 +21,7 @@ pub(crate) use build::facade_version;
 
 use std::time::Instant;
 
-use crate::sh::{Failure, Outcome, Tally};
+use crate::sh::{self, Failure, Outcome, Tally};
 use build::{Engine, SuiteWorkspace};
 use known::Known;
 use report::Report;
@@ -32,6 +33,7 @@ cargo xtask conformance [--group <name>]… [--file <name>]… [options]
   --real       run on the real tokio, to see what this machine lets pass
   --epoll      run without io_uring
   --completion run with sockets by completion; groups io and net unless others are named
+  --unstable   run the files that have tests for `--cfg tokio_unstable`, with it
   --per-test   run every test in a process of its own
   --update     remove what passes from compat/known-failures.txt
   --verbose    print the reason of each failure
@@ -44,6 +46,7 @@ struct Options {
     per_test: bool,
     epoll: bool,
     completion: bool,
+    unstable: bool,
     update: bool,
     verbose: bool,
 }
@@ -57,6 +60,7 @@ impl Options {
             per_test: false,
             epoll: false,
             completion: false,
+            unstable: false,
             update: false,
             verbose: false,
         };
@@ -74,6 +78,7 @@ impl Options {
                 "--per-test" => options.per_test = true,
                 "--epoll" => options.epoll = true,
                 "--completion" => options.completion = true,
+                "--unstable" => options.unstable = true,
                 "--update" => options.update = true,
                 "--verbose" => options.verbose = true,
                 _ => return Err(format!("unknown option {arg}\n{USAGE}").into()),
@@ -90,6 +95,20 @@ impl Options {
 pub(crate) fn run_on_epoll(args: &[String]) -> Outcome<Tally> {
     let epoll = ["--epoll".to_owned()];
     run(&[&epoll, args].concat())
+}
+
+/// Runs the files with tests for `--cfg tokio_unstable`, and a program on `tokio-metrics`.
+pub(crate) fn run_unstable(args: &[String]) -> Outcome<Tally> {
+    let unstable = ["--unstable".to_owned()];
+    let mut tally = run(&[&unstable, args].concat())?;
+    let mut command = sh::cargo();
+    command
+        .current_dir(sh::root().join("compat"))
+        .args(["test", "-q", "-p", "compat-metrics"])
+        .env("RUSTFLAGS", "--cfg tokio_unstable")
+        .env("CARGO_TARGET_DIR", build::target(true));
+    tally += sh::run_tests(&mut command)?;
+    Ok(tally)
 }
 
 /// Runs the groups that use sockets by completion, unless the kernel or a container forbids
@@ -113,14 +132,18 @@ pub(crate) fn may_use_io_uring() -> bool {
 
 pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     let options = Options::parse(args)?;
-    let table = Table::read()?.select(&options.groups, &options.files)?;
+    let table = match options.unstable {
+        false => Table::read()?,
+        true => Table::read_unstable()?,
+    };
+    let table = table.select(&options.groups, &options.files)?;
     let known = match options.engine {
-        Engine::Facade => Known::read(options.completion)?,
+        Engine::Facade => Known::read(options.completion, options.unstable)?,
         Engine::Real => Known::nothing(),
     };
 
     let start = Instant::now();
-    let workspace = SuiteWorkspace::prepare(options.engine, &table)?;
+    let workspace = SuiteWorkspace::prepare(options.engine, options.unstable, &table)?;
     let built = workspace.build(&table)?;
     println!(
         "built {} of {} files in {:.0} s",

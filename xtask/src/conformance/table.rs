@@ -25,9 +25,20 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// All files of the published suite.
     pub(super) fn read() -> Outcome<Self> {
         let path = folder().join("tests.txt");
         Self::parse(&std::fs::read_to_string(&path).context(path.display())?)
+    }
+
+    /// The files with tests for `--cfg tokio_unstable`.
+    pub(super) fn read_unstable() -> Outcome<Self> {
+        let path = folder().join("unstable-tests.txt");
+        let table = Self::parse(&std::fs::read_to_string(&path).context(path.display())?)?;
+        Ok(Self {
+            whole: false,
+            ..table
+        })
     }
 
     fn parse(text: &str) -> Outcome<Self> {

@@ -129,10 +129,14 @@ impl Drop for ChildProcess {
 
 impl Child {
     #[track_caller]
-    pub(super) fn spawn(command: &mut StdCommand, kill_on_drop: bool) -> io::Result<Self> {
+    pub(super) fn spawn(
+        command: &mut StdCommand,
+        kill_on_drop: bool,
+        spawn: impl FnOnce(&mut StdCommand) -> io::Result<StdChild>,
+    ) -> io::Result<Self> {
         // It may panic: not after there is a child.
         let runtime = Handle::current();
-        let mut child = command.spawn()?;
+        let mut child = spawn(command)?;
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let mut child = Self {

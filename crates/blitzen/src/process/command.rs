@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::future::Future;
 use std::io;
 use std::path::Path;
-use std::process::{Command as StdCommand, ExitStatus, Output, Stdio};
+use std::process::{Child as StdChild, Command as StdCommand, ExitStatus, Output, Stdio};
 
 use super::child::Child;
 
@@ -259,7 +259,37 @@ impl Command {
     /// [`enable_io`](crate::runtime::Builder::enable_io).
     #[track_caller]
     pub fn spawn(&mut self) -> io::Result<Child> {
-        Child::spawn(&mut self.std, self.kill_on_drop)
+        self.spawn_with(StdCommand::spawn)
+    }
+
+    /// Spawns the child by calling `with` instead of std's `Command::spawn`.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[cfg(unix)]
+    /// # #[blitzen::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use blitzen::process::Command;
+    ///
+    /// let mut child = Command::new("true").spawn_with(|command| command.spawn())?;
+    /// assert!(child.wait().await?.success());
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(unix))]
+    /// # fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    /// Returns the error of `with`, or of registering the pipes of the child.
+    ///
+    /// # Panics
+    /// Panics outside a runtime with I/O, as [`spawn`](Self::spawn) does.
+    #[track_caller]
+    pub fn spawn_with(
+        &mut self,
+        with: impl FnOnce(&mut StdCommand) -> io::Result<StdChild>,
+    ) -> io::Result<Child> {
+        Child::spawn(&mut self.std, self.kill_on_drop, with)
     }
 
     /// Spawns the child, and waits for its exit. Its pipes, if any, are closed at once.

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blitzen_driver::{DriverConfig, SpinPermit};
+use blitzen_observe::HistogramConfiguration;
 use blitzen_sched::{Config, CoreSlot, Pool, Scheduler};
+use blitzen_util::coop;
 
 use super::backend::IoBackend;
+use super::context;
 use super::engine;
 use super::handle::Handle;
 use super::hooks::{Hook, Hooks};
@@ -16,15 +19,20 @@ use super::inner::{Flavor, Inner};
 use super::io::IoOptions;
 use super::local_runtime::{LocalOptions, LocalRuntime};
 use super::relief::ReliefThreads;
+use super::rng_seed::RngSeed;
 use super::runtime::Runtime;
+use super::task_hooks::{TaskHooks, TaskMeta};
 use super::timers::TimeOptions;
-use super::world::{PoolWorld, RealWorld, SchedulerWorld};
+use super::world::{PoolWorld, RealWorld, SchedulerWorld, TaskOptions};
 use crate::net::SocketMode;
 
 /// Threads of the blocking pool, at the most.
 const MAX_BLOCKING_THREADS: usize = 512;
 /// How long one of them waits for work before it ends.
 const THREAD_KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// The buckets of the histogram of poll times.
+const POLL_TIME_BUCKET_WIDTH: Duration = Duration::from_micros(100);
+const POLL_TIME_BUCKETS: usize = 10;
 const THREAD_NAME: &str = "blitzen-worker";
 /// Polls between two looks at the drivers and at tasks from outside, where one
 /// thread does everything.
@@ -76,6 +84,8 @@ pub struct Builder {
     enable_time: bool,
     start_paused: bool,
     timer_resolution: Option<Duration>,
+    task_hooks: TaskHooks,
+    poll_times: PollTimes,
     unhandled_panic: UnhandledPanic,
 }
 
@@ -141,6 +151,8 @@ impl Builder {
             enable_time: false,
             start_paused: false,
             timer_resolution: None,
+            task_hooks: TaskHooks::default(),
+            poll_times: PollTimes::default(),
             unhandled_panic: UnhandledPanic::Ignore,
         }
     }
@@ -517,7 +529,8 @@ impl Builder {
 
     /// Sets a function that a worker calls before it parks. By default there is none.
     ///
-    /// It may wake or spawn tasks; the worker then runs them instead of parking.
+    /// It may wake or spawn tasks; the worker then runs them instead of parking. With it, the
+    /// workers start when the runtime is built, instead of with the first task.
     ///
     /// # Examples
     ///
@@ -713,6 +726,215 @@ impl Builder {
         self
     }
 
+    /// Sets the seed of the random choices of the runtime to `seed`. See [`seed`](Self::seed).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::{Builder, RngSeed};
+    ///
+    /// let seed = RngSeed::from_bytes(b"place your seed here");
+    /// let runtime = Builder::new_current_thread().rng_seed(seed).build().unwrap();
+    /// # drop(runtime);
+    /// ```
+    pub fn rng_seed(&mut self, seed: RngSeed) -> &mut Self {
+        self.seed(seed.number())
+    }
+
+    /// Sets a function that is called when a task is spawned, before it can run. By default
+    /// there is none.
+    ///
+    /// Blocking code and the tasks of a `LocalSet` are not reported.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .on_task_spawn(|task| println!("spawned at {}", task.spawned_at()))
+    ///     .build()
+    ///     .unwrap();
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// ```
+    pub fn on_task_spawn<F>(&mut self, call: F) -> &mut Self
+    where
+        F: Fn(&TaskMeta<'_>) + Send + Sync + 'static,
+    {
+        self.task_hooks.on_spawn = Some(Arc::new(call));
+        self
+    }
+
+    /// Sets a function that is called when a task has ended, on whichever thread that happens.
+    /// By default there is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .on_task_terminate(|task| println!("{} has ended", task.id()))
+    ///     .build()
+    ///     .unwrap();
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// ```
+    pub fn on_task_terminate<F>(&mut self, call: F) -> &mut Self
+    where
+        F: Fn(&TaskMeta<'_>) + Send + Sync + 'static,
+    {
+        self.task_hooks.on_terminate = Some(Arc::new(call));
+        self
+    }
+
+    /// Sets a function that a worker calls before it polls a task. By default there is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .on_before_task_poll(|task| println!("{} is polled", task.id()))
+    ///     .build()
+    ///     .unwrap();
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// ```
+    pub fn on_before_task_poll<F>(&mut self, call: F) -> &mut Self
+    where
+        F: Fn(&TaskMeta<'_>) + Send + Sync + 'static,
+    {
+        self.task_hooks.before_poll = Some(Arc::new(call));
+        self
+    }
+
+    /// Sets a function that a worker calls after it has polled a task. By default there is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .on_after_task_poll(|task| println!("{} was polled", task.id()))
+    ///     .build()
+    ///     .unwrap();
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// ```
+    pub fn on_after_task_poll<F>(&mut self, call: F) -> &mut Self
+    where
+        F: Fn(&TaskMeta<'_>) + Send + Sync + 'static,
+    {
+        self.task_hooks.after_poll = Some(Arc::new(call));
+        self
+    }
+
+    /// Enables a histogram of how long polls of tasks take. It is disabled by default.
+    ///
+    /// With it, a worker looks at the clock before and after each poll.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .enable_metrics_poll_time_histogram()
+    ///     .build()
+    ///     .unwrap();
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// let metrics = runtime.metrics();
+    /// let buckets = 0..metrics.poll_time_histogram_num_buckets();
+    /// let polls = buckets.map(|bucket| metrics.poll_time_histogram_bucket_count(0, bucket));
+    /// assert_eq!(polls.sum::<u64>(), 1);
+    /// ```
+    pub fn enable_metrics_poll_time_histogram(&mut self) -> &mut Self {
+        self.poll_times.enabled = true;
+        self
+    }
+
+    /// Sets how the histogram of poll times divides time. The default is ten buckets of 100 µs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::{Builder, HistogramConfiguration, LogHistogram};
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .enable_metrics_poll_time_histogram()
+    ///     .metrics_poll_time_histogram_configuration(HistogramConfiguration::log(
+    ///         LogHistogram::default(),
+    ///     ))
+    ///     .build()
+    ///     .unwrap();
+    /// assert_eq!(runtime.metrics().poll_time_histogram_num_buckets(), 119);
+    /// ```
+    pub fn metrics_poll_time_histogram_configuration(
+        &mut self,
+        configuration: HistogramConfiguration,
+    ) -> &mut Self {
+        self.poll_times.configuration = Some(configuration);
+        self
+    }
+
+    /// The old name of
+    /// [`enable_metrics_poll_time_histogram`](Self::enable_metrics_poll_time_histogram).
+    #[doc(hidden)]
+    #[deprecated = "use `enable_metrics_poll_time_histogram`"]
+    pub fn enable_metrics_poll_count_histogram(&mut self) -> &mut Self {
+        self.enable_metrics_poll_time_histogram()
+    }
+
+    /// Sets whether all buckets have the same width.
+    #[doc(hidden)]
+    #[deprecated = "use `metrics_poll_time_histogram_configuration`"]
+    pub fn metrics_poll_count_histogram_scale(&mut self, scale: HistogramScale) -> &mut Self {
+        self.poll_times.simple_mut().scale = scale;
+        self
+    }
+
+    /// Sets the width of the first bucket.
+    #[doc(hidden)]
+    #[deprecated = "use `metrics_poll_time_histogram_configuration`"]
+    #[track_caller]
+    pub fn metrics_poll_count_histogram_resolution(&mut self, width: Duration) -> &mut Self {
+        assert!(!width.is_zero(), "the resolution must be greater than 0");
+        self.poll_times.simple_mut().width = width;
+        self
+    }
+
+    /// Sets the number of buckets.
+    #[doc(hidden)]
+    #[deprecated = "use `metrics_poll_time_histogram_configuration`"]
+    pub fn metrics_poll_count_histogram_buckets(&mut self, buckets: usize) -> &mut Self {
+        self.poll_times.simple_mut().buckets = buckets;
+        self
+    }
+
+    /// Enables timers: each worker has its own.
+    #[doc(hidden)]
+    pub fn enable_alt_timer(&mut self) -> &mut Self {
+        self.enable_time()
+    }
+
+    /// Changes nothing: others serve the drivers of a worker that is stuck.
+    #[doc(hidden)]
+    pub fn enable_eager_driver_handoff(&mut self) -> &mut Self {
+        self
+    }
+
+    /// Changes nothing: [`io_backend`](Self::io_backend) decides.
+    #[doc(hidden)]
+    pub fn enable_io_uring(&mut self) -> &mut Self {
+        self
+    }
+
+    /// Changes nothing: the blocking pool has one kind of queue.
+    #[doc(hidden)]
+    pub fn enable_sharded_blocking_queue(&mut self) -> &mut Self {
+        self
+    }
+
     /// Sets what the runtime does when a task panics. The default is
     /// [`UnhandledPanic::Ignore`].
     ///
@@ -743,8 +965,8 @@ impl Builder {
 
     /// Creates the runtime.
     ///
-    /// Unless there is an [`on_thread_start`](Self::on_thread_start) hook, its workers start
-    /// with the first task.
+    /// Unless there is an [`on_thread_start`](Self::on_thread_start) or
+    /// [`on_thread_park`](Self::on_thread_park) hook, its workers start with the first task.
     ///
     /// # Examples
     ///
@@ -760,8 +982,8 @@ impl Builder {
     ///
     /// Returns `InvalidInput` if `BLITZEN_IO` or `BLITZEN_SOCKETS` is needed and has an unknown
     /// value. With [`IoBackend::Uring`], returns the error of `io_uring_setup(2)`, such as
-    /// `Unsupported` or `PermissionDenied`. With an [`on_thread_start`](Self::on_thread_start)
-    /// hook, returns the error of the system if a worker thread cannot be started.
+    /// `Unsupported` or `PermissionDenied`. If a hook makes the workers start
+    /// at once, returns the error of the system if a worker thread cannot be started.
     ///
     /// # Panics
     ///
@@ -857,7 +1079,14 @@ impl Builder {
         config.event_interval = self.event_interval;
         config.lifo = self.lifo_slot;
         config.park_timeout = self.park_timeout;
-        let stop_on_panic = self.unhandled_panic == UnhandledPanic::ShutdownRuntime;
+        let tasks = TaskOptions {
+            hooks: self.task_hooks.clone(),
+            poll_times: self.poll_times.configuration(),
+            stop_on_panic: self.unhandled_panic == UnhandledPanic::ShutdownRuntime,
+        };
+        config.observe_polls = tasks.observe_polls();
+        config.observe_ends = tasks.hooks.on_terminate.is_some();
+        coop::set_on_forced_yield(context::count_forced_yield);
         let (io, time) = (self.io_options(is_local)?, self.time_options());
         if time.enabled {
             crate::time::install_delay();
@@ -872,7 +1101,7 @@ impl Builder {
             config.workers,
             self.seed,
             hooks,
-            stop_on_panic,
+            tasks,
             relief_threads,
             &io,
             &time,
@@ -899,11 +1128,85 @@ impl Builder {
         let name = self.name.clone();
         let inner = Inner::new(name, flavor, scheduler, pool, world, local_thread);
         let handle = Handle { inner };
-        if self.kind == Kind::MultiThread && self.hooks.on_start.is_some() {
-            // The start hook is to be called for every thread.
+        let sees_start = self.hooks.on_start.is_some() || self.hooks.on_park.is_some();
+        if self.kind == Kind::MultiThread && sees_start {
+            // The start hook is to be called for every thread, and workers without a task park.
             handle.inner.scheduler().start()?;
         }
         Ok(handle)
+    }
+}
+
+/// How the buckets of a histogram grow: Tokio's older way to configure it.
+///
+/// # Examples
+///
+/// ```
+/// # #![allow(deprecated)]
+/// use blitzen::runtime::{Builder, HistogramScale};
+///
+/// let runtime = Builder::new_current_thread()
+///     .enable_metrics_poll_time_histogram()
+///     .metrics_poll_count_histogram_scale(HistogramScale::Log)
+///     .metrics_poll_count_histogram_buckets(20)
+///     .build()
+///     .unwrap();
+/// assert_eq!(runtime.metrics().poll_time_histogram_num_buckets(), 20);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HistogramScale {
+    /// All buckets have the same width.
+    Linear,
+    /// Each bucket is twice as wide as the one before.
+    Log,
+}
+
+/// The settings of the histogram of poll times.
+#[derive(Clone, Default)]
+struct PollTimes {
+    enabled: bool,
+    configuration: Option<HistogramConfiguration>,
+    /// If one of the deprecated methods was called, they decide.
+    simple: Option<SimpleHistogram>,
+}
+
+/// What the deprecated methods of the builder set.
+#[derive(Clone)]
+struct SimpleHistogram {
+    scale: HistogramScale,
+    width: Duration,
+    buckets: usize,
+}
+
+impl Default for SimpleHistogram {
+    fn default() -> Self {
+        Self {
+            scale: HistogramScale::Linear,
+            width: POLL_TIME_BUCKET_WIDTH,
+            buckets: POLL_TIME_BUCKETS,
+        }
+    }
+}
+
+impl PollTimes {
+    fn simple_mut(&mut self) -> &mut SimpleHistogram {
+        self.simple.get_or_insert_default()
+    }
+
+    /// The configuration of the histogram, if it is enabled.
+    fn configuration(&self) -> Option<HistogramConfiguration> {
+        if !self.enabled {
+            return None;
+        }
+        if let (None, Some(configuration)) = (&self.simple, &self.configuration) {
+            return Some(configuration.clone());
+        }
+        let simple = self.simple.clone().unwrap_or_default();
+        Some(match simple.scale {
+            HistogramScale::Linear => HistogramConfiguration::linear(simple.width, simple.buckets),
+            HistogramScale::Log => HistogramConfiguration::doubling(simple.width, simple.buckets),
+        })
     }
 }
 

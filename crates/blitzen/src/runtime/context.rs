@@ -193,6 +193,12 @@ pub(crate) fn defer(waker: &Waker) {
     }
 }
 
+/// Counts that a budget was used up, for the metrics of the current runtime.
+pub(crate) fn count_forced_yield() {
+    // Without a runtime nobody asks.
+    let _ = with_current(|handle| handle.inner.world().forced_yields().add_shared(1));
+}
+
 /// Puts back on drop the way budgets yielded before.
 #[must_use]
 pub(crate) struct Deferring(Option<fn(&Waker)>);

@@ -27,6 +27,8 @@ pub(crate) struct Inner {
     scheduler: Arc<Scheduler>,
     pool: Arc<Pool>,
     world: Arc<RealWorld>,
+    /// Whether a hook is called for each new task.
+    has_spawn_hook: bool,
     /// The thread that it never leaves, and on which `spawn_local` may be called.
     local_thread: Option<ThreadId>,
 }
@@ -42,6 +44,7 @@ impl Inner {
     ) -> Arc<Self> {
         let inner = Arc::new(Self {
             id: Id::next(),
+            has_spawn_hook: world.task_hooks().on_spawn.is_some(),
             name,
             flavor,
             scheduler,
@@ -87,6 +90,12 @@ impl Inner {
         self.local_thread == Some(thread::current().id())
     }
 
+    /// Whether a hook is called for each new task. It is foreign code.
+    #[inline]
+    pub(crate) fn has_spawn_hook(&self) -> bool {
+        self.has_spawn_hook
+    }
+
     /// Spawns a task.
     #[inline]
     pub(crate) fn spawn<F>(&self, future: F, id: TaskId, meta: SpawnMeta) -> JoinHandle<F::Output>
@@ -94,6 +103,9 @@ impl Inner {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        if self.has_spawn_hook {
+            self.world.task_hooks().spawned(id, &meta);
+        }
         let (handle, refused) = self.scheduler.spawn(future, id, meta);
         drop(refused); // which cancels it
         handle
@@ -113,6 +125,9 @@ impl Inner {
         F: Future + 'static,
         F::Output: 'static,
     {
+        if self.has_spawn_hook {
+            self.world.task_hooks().spawned(id, &meta);
+        }
         // SAFETY: a local runtime is driven, closed and dropped on this thread.
         let (handle, refused) = unsafe { self.scheduler.spawn_unchecked(future, id, meta) };
         drop(refused); // which cancels it

@@ -1,11 +1,15 @@
 //! The metrics of a runtime.
 
 use std::fmt;
+use std::ops::Range;
+use std::thread::ThreadId;
 use std::time::Duration;
+
+use blitzen_observe::Histogram;
 
 pub use blitzen_observe::{Stats, WorkerStats};
 
-use super::handle::Handle;
+use super::handle::{Handle, RuntimeFlavor};
 
 /// A view of the metrics of a runtime, which can be read at any time without stopping anything.
 ///
@@ -98,7 +102,8 @@ impl RuntimeMetrics {
         self.handle.inner.scheduler().global_queue_depth()
     }
 
-    /// Returns the number of tasks in the local queue of the worker with the index `worker`.
+    /// Returns the number of tasks in the local queue of the worker with the index `worker`,
+    /// without the newest one, which is to run next.
     ///
     /// # Examples
     ///
@@ -114,7 +119,7 @@ impl RuntimeMetrics {
     /// Panics if there is no worker with the index `worker`.
     #[track_caller]
     pub fn worker_local_queue_depth(&self, worker: usize) -> usize {
-        self.handle.inner.scheduler().local_queue_depth(worker)
+        self.handle.inner.scheduler().ring_depth(worker)
     }
 
     /// Returns how often the worker with the index `worker` has parked.
@@ -239,6 +244,360 @@ impl RuntimeMetrics {
     /// ```
     pub fn blocking_queue_depth(&self) -> usize {
         self.handle.inner.pool().queued()
+    }
+
+    /// Returns the number of tasks that were spawned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// runtime.spawn(async {});
+    /// assert_eq!(runtime.metrics().spawned_tasks_count(), 1);
+    /// ```
+    pub fn spawned_tasks_count(&self) -> u64 {
+        self.stats().total_spawned()
+    }
+
+    /// Returns how often a task, or the future of `block_on`, was made to yield because its
+    /// cooperative budget was used up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().budget_forced_yield_count(), 0);
+    /// ```
+    pub fn budget_forced_yield_count(&self) -> u64 {
+        self.handle.inner.world().forced_yields().get()
+    }
+
+    /// Returns the id of the thread that runs the worker with the index `worker`, or ran it last.
+    ///
+    /// A worker that has not started has no thread. One whose task blocks may move to another.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().worker_thread_id(0), None, "it has not started");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no worker with the index `worker`.
+    #[track_caller]
+    pub fn worker_thread_id(&self, worker: usize) -> Option<ThreadId> {
+        self.handle.inner.scheduler().thread_id(worker)
+    }
+
+    /// Returns how often the worker with the index `worker` was unparked and found no task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().worker_noop_count(0), 0);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no worker with the index `worker`.
+    #[track_caller]
+    pub fn worker_noop_count(&self, worker: usize) -> u64 {
+        self.worker(worker).idle_wakes
+    }
+
+    /// Returns how many tasks the worker with the index `worker` has stolen from others.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().worker_steal_count(0), 0);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no worker with the index `worker`.
+    #[track_caller]
+    pub fn worker_steal_count(&self, worker: usize) -> u64 {
+        self.worker(worker).tasks_stolen
+    }
+
+    /// Returns how often the worker with the index `worker` has stolen tasks from another.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().worker_steal_operations(0), 0);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no worker with the index `worker`.
+    #[track_caller]
+    pub fn worker_steal_operations(&self, worker: usize) -> u64 {
+        self.worker(worker).steal_successes
+    }
+
+    /// Returns how many tasks the worker with the index `worker` has polled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().worker_poll_count(0), 0);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no worker with the index `worker`.
+    #[track_caller]
+    pub fn worker_poll_count(&self, worker: usize) -> u64 {
+        self.worker(worker).polls
+    }
+
+    /// Returns how many tasks the worker with the index `worker` has put into its own queue.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().worker_local_schedule_count(0), 0);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no worker with the index `worker`.
+    #[track_caller]
+    pub fn worker_local_schedule_count(&self, worker: usize) -> u64 {
+        self.worker(worker).local_schedules
+    }
+
+    /// Returns how often the queue of the worker with the index `worker` was full.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().worker_overflow_count(0), 0);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no worker with the index `worker`.
+    #[track_caller]
+    pub fn worker_overflow_count(&self, worker: usize) -> u64 {
+        self.worker(worker).inject_queue_overflows
+    }
+
+    /// Returns how long a poll of the worker with the index `worker` takes on average, over the
+    /// polls that were sampled. It is zero for a current-thread runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert!(runtime.metrics().worker_mean_poll_time(0).is_zero(), "no task was polled");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no worker with the index `worker`.
+    #[track_caller]
+    pub fn worker_mean_poll_time(&self, worker: usize) -> Duration {
+        let average = self.worker(worker).average_run();
+        match self.handle.runtime_flavor() {
+            RuntimeFlavor::MultiThread => average,
+            // As in Tokio.
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Returns whether there is a histogram of poll times.
+    ///
+    /// See [`Builder::enable_metrics_poll_time_histogram`](super::Builder::enable_metrics_poll_time_histogram).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert!(!runtime.metrics().poll_time_histogram_enabled());
+    /// ```
+    pub fn poll_time_histogram_enabled(&self) -> bool {
+        self.poll_times(0).is_some()
+    }
+
+    /// Returns the number of buckets of the histogram of poll times, or 0 if there is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().poll_time_histogram_num_buckets(), 0);
+    /// ```
+    pub fn poll_time_histogram_num_buckets(&self) -> usize {
+        self.poll_times(0).map_or(0, Histogram::buckets)
+    }
+
+    /// Returns the poll times that the bucket `bucket` counts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// let range = runtime.metrics().poll_time_histogram_bucket_range(0);
+    /// assert!(range.is_empty(), "there is no histogram");
+    /// ```
+    #[track_caller]
+    pub fn poll_time_histogram_bucket_range(&self, bucket: usize) -> Range<Duration> {
+        let range = self
+            .poll_times(0)
+            .map_or(0..0, |histogram| histogram.range(bucket));
+        Duration::from_nanos(range.start)..Duration::from_nanos(range.end)
+    }
+
+    /// Returns how many polls of the worker with the index `worker` the bucket `bucket` has
+    /// counted.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().poll_time_histogram_bucket_count(0, 0), 0);
+    /// ```
+    #[track_caller]
+    pub fn poll_time_histogram_bucket_count(&self, worker: usize, bucket: usize) -> u64 {
+        self.poll_times(worker)
+            .map_or(0, |histogram| histogram.count(bucket))
+    }
+
+    /// Returns how many descriptors were registered with the pollers of the workers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().io_driver_fd_registered_count(), 0);
+    /// ```
+    pub fn io_driver_fd_registered_count(&self) -> u64 {
+        let world = self.handle.inner.world();
+        world.sum_pollers(|poller| poller.counts().registered)
+    }
+
+    /// Returns how many descriptors were registered with the pollers of the workers and are not
+    /// any more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().io_driver_fd_deregistered_count(), 0);
+    /// ```
+    pub fn io_driver_fd_deregistered_count(&self) -> u64 {
+        let world = self.handle.inner.world();
+        // In this order: a source that comes in between is not subtracted.
+        world.sum_pollers(|poller| {
+            let live = poller.sources() as u64;
+            poller.counts().registered.saturating_sub(live)
+        })
+    }
+
+    /// Returns how many events the pollers of the workers have reported.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().io_driver_ready_count(), 0);
+    /// ```
+    pub fn io_driver_ready_count(&self) -> u64 {
+        let world = self.handle.inner.world();
+        world.sum_pollers(|poller| poller.counts().events)
+    }
+
+    /// The old name of [`num_alive_tasks`](Self::num_alive_tasks).
+    #[doc(hidden)]
+    #[deprecated = "use `num_alive_tasks`"]
+    pub fn active_tasks_count(&self) -> usize {
+        self.num_alive_tasks()
+    }
+
+    /// The old name of [`global_queue_depth`](Self::global_queue_depth).
+    #[doc(hidden)]
+    #[deprecated = "use `global_queue_depth`"]
+    pub fn injection_queue_depth(&self) -> usize {
+        self.global_queue_depth()
+    }
+
+    /// The old name of [`poll_time_histogram_enabled`](Self::poll_time_histogram_enabled).
+    #[doc(hidden)]
+    #[deprecated = "use `poll_time_histogram_enabled`"]
+    pub fn poll_count_histogram_enabled(&self) -> bool {
+        self.poll_time_histogram_enabled()
+    }
+
+    /// The old name of [`poll_time_histogram_num_buckets`](Self::poll_time_histogram_num_buckets).
+    #[doc(hidden)]
+    #[deprecated = "use `poll_time_histogram_num_buckets`"]
+    pub fn poll_count_histogram_num_buckets(&self) -> usize {
+        self.poll_time_histogram_num_buckets()
+    }
+
+    /// The old name of [`poll_time_histogram_bucket_range`](Self::poll_time_histogram_bucket_range).
+    #[doc(hidden)]
+    #[deprecated = "use `poll_time_histogram_bucket_range`"]
+    #[track_caller]
+    pub fn poll_count_histogram_bucket_range(&self, bucket: usize) -> Range<Duration> {
+        self.poll_time_histogram_bucket_range(bucket)
+    }
+
+    /// The old name of [`poll_time_histogram_bucket_count`](Self::poll_time_histogram_bucket_count).
+    #[doc(hidden)]
+    #[deprecated = "use `poll_time_histogram_bucket_count`"]
+    #[track_caller]
+    pub fn poll_count_histogram_bucket_count(&self, worker: usize, bucket: usize) -> u64 {
+        self.poll_time_histogram_bucket_count(worker, bucket)
+    }
+
+    fn poll_times(&self, worker: usize) -> Option<&Histogram> {
+        self.handle.inner.world().poll_times(worker)
     }
 }
 

@@ -31,25 +31,32 @@ pub(crate) mod io;
 mod local_runtime;
 mod metrics;
 mod relief;
+mod rng_seed;
 #[allow(clippy::module_inception)]
 mod runtime;
 mod seeded_random;
 mod shutdown;
+mod task_hooks;
 mod timer_slack;
 pub(crate) mod timers;
 mod worker_drivers;
 mod world;
 
 pub use backend::IoBackend;
-pub use builder::{Builder, UnhandledPanic};
+pub use blitzen_observe::{
+    HistogramConfiguration, InvalidHistogramConfiguration, LogHistogram, LogHistogramBuilder,
+};
+pub use builder::{Builder, HistogramScale, UnhandledPanic};
 pub use engine::{Engine, engine};
 pub use handle::{EnterGuard, Handle, RuntimeFlavor, TryCurrentError};
 pub use id::Id;
 pub(crate) use inner::Inner;
 pub use local_runtime::{LocalOptions, LocalRuntime};
 pub use metrics::{RuntimeMetrics, Stats, WorkerStats};
+pub use rng_seed::RngSeed;
 pub use runtime::Runtime;
 pub use shutdown::{Stragglers, StragglingTask, is_rt_shutdown_err};
+pub use task_hooks::TaskMeta;
 
 /// The index of the worker whose thread this is, from zero; `None` on any
 /// other thread. The caller of `block_on` is a worker only of a current-thread

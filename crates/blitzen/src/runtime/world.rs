@@ -9,8 +9,10 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use blitzen_driver::Poller;
+use blitzen_observe::{Counter, Histogram, HistogramConfiguration};
 use blitzen_sched::{
-    Activity, Monitor, PausedWorld, Pool, PoolThread, Quiescence, Relief, SpawnThread,
+    Activity, Monitor, PausedWorld, Pool, PoolThread, Quiescence, Relief, SpawnThread, TaskInfo,
     ThreadJoiner, ThreadMark, Worker, World, end_blocking,
 };
 use blitzen_util::pad::Padded;
@@ -25,10 +27,35 @@ use super::inner::Inner;
 use super::io::IoOptions;
 use super::relief::{ReliefThreadKind, ReliefThreads};
 use super::seeded_random::SeededRandom;
+use super::task_hooks::{self, TaskHooks};
 use super::timer_slack::TimerSlack;
 use super::timers::{self, TimeOptions, Timers};
 use super::worker_drivers::WorkerDrivers;
 use crate::net::SocketMode;
+
+/// What the builder was told about tasks.
+pub(crate) struct TaskOptions {
+    pub(crate) hooks: TaskHooks,
+    /// The histogram of poll times, if there is to be one.
+    pub(crate) poll_times: Option<HistogramConfiguration>,
+    pub(crate) stop_on_panic: bool,
+}
+
+impl TaskOptions {
+    /// Whether every poll is observed.
+    pub(crate) fn observe_polls(&self) -> bool {
+        let hooks = &self.hooks;
+        hooks.before_poll.is_some() || hooks.after_poll.is_some() || self.poll_times.is_some()
+    }
+
+    fn poll_histograms(&self, workers: usize) -> Box<[Padded<Histogram>]> {
+        let histograms = self
+            .poll_times
+            .iter()
+            .flat_map(|configuration| (0..workers).map(|_| Padded(Histogram::new(configuration))));
+        histograms.collect()
+    }
+}
 
 /// The world of one runtime.
 pub(crate) struct RealWorld {
@@ -51,6 +78,11 @@ pub(crate) struct RealWorld {
     /// If a seed was asked for.
     seeded_random: Option<SeededRandom>,
     hooks: Hooks,
+    task_hooks: TaskHooks,
+    /// How long polls take, by worker; empty unless it was asked for.
+    poll_times: Box<[Padded<Histogram>]>,
+    /// Polls in which a budget was used up.
+    forced_yields: Counter,
     /// A panic of a task is the runtime's.
     stop_on_panic: bool,
     task_panicked: AtomicBool,
@@ -65,7 +97,7 @@ impl RealWorld {
         workers: usize,
         seed: Option<u64>,
         hooks: Hooks,
-        stop_on_panic: bool,
+        tasks: TaskOptions,
         relief_threads: ReliefThreads,
         io: &IoOptions,
         time: &TimeOptions,
@@ -85,7 +117,10 @@ impl RealWorld {
             seed: seed.unwrap_or_else(rng::entropy),
             seeded_random: seed.map(SeededRandom::new),
             hooks,
-            stop_on_panic,
+            poll_times: tasks.poll_histograms(workers),
+            task_hooks: tasks.hooks,
+            forced_yields: Counter::new(),
+            stop_on_panic: tasks.stop_on_panic,
             task_panicked: AtomicBool::new(false),
             threads: Mutex::new(Vec::new()),
             runtime: OnceLock::new(),
@@ -150,6 +185,28 @@ impl RealWorld {
     /// What threads draw from inside the runtime, if it has a seed.
     pub(crate) fn seeded_random(&self) -> Option<&SeededRandom> {
         self.seeded_random.as_ref()
+    }
+
+    pub(crate) fn task_hooks(&self) -> &TaskHooks {
+        &self.task_hooks
+    }
+
+    /// How long the polls of a worker take, if that was asked for.
+    pub(crate) fn poll_times(&self, worker: usize) -> Option<&Histogram> {
+        self.poll_times.get(worker).map(|histogram| &**histogram)
+    }
+
+    /// How often a budget was used up.
+    pub(crate) fn forced_yields(&self) -> &Counter {
+        &self.forced_yields
+    }
+
+    /// The sum of a count over the pollers of all workers.
+    pub(crate) fn sum_pollers(&self, count: impl Fn(&Poller) -> u64) -> u64 {
+        let pollers = self
+            .all_drivers()
+            .filter_map(|drivers| drivers.driver().existing_poller());
+        pollers.map(|poller| count(poller)).sum()
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -374,6 +431,21 @@ impl World for SchedulerWorld {
 
     fn left(&self, worker: usize) {
         self.0.drivers[worker].shut_down();
+    }
+
+    fn before_poll(&self, task: &TaskInfo) {
+        task_hooks::call(&self.0.task_hooks.before_poll, task);
+    }
+
+    fn after_poll(&self, task: &TaskInfo, worker: Option<usize>, poll_ns: u64) {
+        if let Some(histogram) = worker.and_then(|worker| self.0.poll_times(worker)) {
+            histogram.record(poll_ns);
+        }
+        task_hooks::call(&self.0.task_hooks.after_poll, task);
+    }
+
+    fn task_ended(&self, task: &TaskInfo) {
+        task_hooks::call(&self.0.task_hooks.on_terminate, task);
     }
 
     fn task_panicked(&self) {

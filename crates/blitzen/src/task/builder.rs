@@ -62,7 +62,7 @@ impl<'a> Builder<'a> {
     /// reader.spawn(async {}).unwrap().await.unwrap();
     /// # });
     /// ```
-    pub fn name(self, name: &'a str) -> Self {
+    pub fn name(&self, name: &'a str) -> Self {
         Self { name: Some(name) }
     }
 

@@ -18,6 +18,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker, ready};
@@ -196,6 +197,27 @@ impl<T> JoinSet<T> {
 }
 
 impl<T: 'static> JoinSet<T> {
+    /// Returns a builder that gives a task a name before it spawns it into the set.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task::JoinSet;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut tasks = JoinSet::new();
+    /// tasks.build_task().name("answer").spawn(async { 42 }).unwrap();
+    /// assert_eq!(tasks.join_next().await.unwrap().unwrap(), 42);
+    /// # });
+    /// ```
+    pub fn build_task(&mut self) -> Builder<'_, T> {
+        Builder {
+            set: self,
+            task: super::Builder::new(),
+        }
+    }
+
     /// Adds a task that was just spawned.
     fn insert(&mut self, mut handle: JoinHandle<T>) -> AbortHandle {
         let abort = handle.abort_handle();
@@ -687,6 +709,218 @@ fn abort_each<'a, T: 'a>(handles: impl Iterator<Item = &'a JoinHandle<T>>) {
 impl<T> Default for JoinSet<T> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// A factory of tasks with a name that go into a [`JoinSet`].
+///
+/// [`JoinSet::build_task`] returns it.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::task::JoinSet;
+///
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let mut tasks = JoinSet::new();
+/// tasks.build_task().name("answer").spawn(async { 42 }).unwrap();
+/// assert_eq!(tasks.join_next().await.unwrap().unwrap(), 42);
+/// # });
+/// ```
+#[must_use = "a builder does nothing unless it spawns a task"]
+pub struct Builder<'a, T> {
+    set: &'a mut JoinSet<T>,
+    task: super::Builder<'a>,
+}
+
+impl<'a, T: 'static> Builder<'a, T> {
+    /// Sets the name of the task to `name`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task::JoinSet;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut tasks = JoinSet::new();
+    /// tasks.build_task().name("reader").spawn(async {}).unwrap();
+    /// # });
+    /// ```
+    pub fn name(self, name: &'a str) -> Self {
+        let task = self.task.name(name);
+        Self { task, ..self }
+    }
+
+    /// Spawns `future` on the current runtime, as [`JoinSet::spawn`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task::JoinSet;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut tasks = JoinSet::new();
+    /// tasks.build_task().name("one").spawn(async { 1 }).unwrap();
+    /// assert_eq!(tasks.join_next().await.unwrap().unwrap(), 1);
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns no error at present.
+    #[track_caller]
+    pub fn spawn<F>(self, future: F) -> io::Result<AbortHandle>
+    where
+        F: Future<Output = T> + Send + 'static,
+        T: Send,
+    {
+        let handle = self.task.spawn(future)?;
+        Ok(self.set.insert(handle))
+    }
+
+    /// Spawns `future` on the runtime of `handle`, as [`JoinSet::spawn_on`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task::JoinSet;
+    ///
+    /// let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// let mut tasks = JoinSet::new();
+    /// tasks.build_task().spawn_on(async { 1 }, runtime.handle()).unwrap();
+    /// assert_eq!(runtime.block_on(tasks.join_next()).unwrap().unwrap(), 1);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns no error at present.
+    #[track_caller]
+    pub fn spawn_on<F>(self, future: F, handle: &Handle) -> io::Result<AbortHandle>
+    where
+        F: Future<Output = T> + Send + 'static,
+        T: Send,
+    {
+        let handle = self.task.spawn_on(future, handle)?;
+        Ok(self.set.insert(handle))
+    }
+
+    /// Runs `code` on the blocking pool, as [`JoinSet::spawn_blocking`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task::JoinSet;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut tasks = JoinSet::new();
+    /// tasks.build_task().name("one").spawn_blocking(|| 1).unwrap();
+    /// assert_eq!(tasks.join_next().await.unwrap().unwrap(), 1);
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns no error at present.
+    #[track_caller]
+    pub fn spawn_blocking<F>(self, code: F) -> io::Result<AbortHandle>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send,
+    {
+        let handle = self.task.spawn_blocking(code)?;
+        Ok(self.set.insert(handle))
+    }
+
+    /// Runs `code` on the blocking pool of `handle`, as [`JoinSet::spawn_blocking_on`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task::JoinSet;
+    ///
+    /// let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// let mut tasks = JoinSet::new();
+    /// tasks.build_task().spawn_blocking_on(|| 1, runtime.handle()).unwrap();
+    /// assert_eq!(runtime.block_on(tasks.join_next()).unwrap().unwrap(), 1);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns no error at present.
+    #[track_caller]
+    pub fn spawn_blocking_on<F>(self, code: F, handle: &Handle) -> io::Result<AbortHandle>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send,
+    {
+        let handle = self.task.spawn_blocking_on(code, handle)?;
+        Ok(self.set.insert(handle))
+    }
+
+    /// Spawns `future`, which need not be `Send`, as [`JoinSet::spawn_local`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task::JoinSet;
+    ///
+    /// # let runtime = blitzen::runtime::LocalRuntime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut tasks = JoinSet::new();
+    /// tasks.build_task().spawn_local(async { 1 }).unwrap();
+    /// assert_eq!(tasks.join_next().await.unwrap().unwrap(), 1);
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns no error at present.
+    #[track_caller]
+    pub fn spawn_local<F>(self, future: F) -> io::Result<AbortHandle>
+    where
+        F: Future<Output = T> + 'static,
+    {
+        let handle = self.task.spawn_local(future)?;
+        Ok(self.set.insert(handle))
+    }
+
+    /// Spawns `future` on `local_set`, as [`JoinSet::spawn_local_on`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::task::JoinSet;
+    ///
+    /// let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// let local = blitzen::task::LocalSet::new();
+    /// let mut tasks = JoinSet::new();
+    /// tasks.build_task().spawn_local_on(async { 1 }, &local).unwrap();
+    /// assert_eq!(local.block_on(&runtime, tasks.join_next()).unwrap().unwrap(), 1);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns no error at present.
+    #[track_caller]
+    pub fn spawn_local_on<F>(self, future: F, local_set: &LocalSet) -> io::Result<AbortHandle>
+    where
+        F: Future<Output = T> + 'static,
+    {
+        let handle = self.task.spawn_local_on(future, local_set)?;
+        Ok(self.set.insert(handle))
+    }
+}
+
+impl<T> fmt::Debug for Builder<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("set", &self.set)
+            .field("task", &self.task)
+            .finish()
     }
 }
 

@@ -48,16 +48,18 @@ where
     F::Output: Send + 'static,
 {
     let id = next_id();
-    let spawned = context::with_current(|handle| {
-        let scheduler = handle.inner.scheduler();
-        scheduler.spawn(future, id, meta)
+    let spawned = context::with_current(|handle| match handle.inner.has_spawn_hook() {
+        false => Ok(handle.inner.scheduler().spawn(future, id, meta)),
+        true => Err((handle.clone(), future, meta)),
     });
     match spawned {
-        Ok((handle, refused)) => {
+        Ok(Ok((handle, refused))) => {
             // Outside the context: this drops the future.
             drop(refused);
             handle
         }
+        // Outside the context: this calls the hook.
+        Ok(Err((runtime, future, meta))) => runtime.inner.spawn(future, id, meta),
         Err(error) => panic!("{error}"),
     }
 }

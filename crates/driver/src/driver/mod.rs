@@ -170,6 +170,17 @@ impl Driver {
         }
     }
 
+    /// Returns the poller, if something has needed it.
+    ///
+    /// ```
+    /// use blitzen_driver::{Driver, DriverConfig};
+    ///
+    /// assert!(Driver::new(DriverConfig::default()).existing_poller().is_none());
+    /// ```
+    pub fn existing_poller(&self) -> Option<&Arc<Poller>> {
+        self.poller.get()
+    }
+
     /// The worker's poller, made now if there is none.
     ///
     /// ```

@@ -101,6 +101,8 @@ struct Counters {
     events: AtomicU64,
     spurious: AtomicU64,
     served: AtomicU64,
+    /// Written without the lock.
+    registered: AtomicU64,
 }
 
 /// The counters of a [`Poller`].
@@ -123,6 +125,8 @@ pub struct PollerCounts {
     pub spurious: u64,
     /// Turns that brought events, made by another thread than the owner's.
     pub served: u64,
+    /// Sources that were registered, whether or not they still are.
+    pub registered: u64,
 }
 
 /// Which thread turns the poller.
@@ -198,6 +202,7 @@ impl Poller {
                 events: AtomicU64::new(0),
                 spurious: AtomicU64::new(0),
                 served: AtomicU64::new(0),
+                registered: AtomicU64::new(0),
             },
             selector,
         })
@@ -237,6 +242,7 @@ impl Poller {
         self.selector
             .registry()
             .register(source, mio::Token(token.0), interest.to_mio())?;
+        self.counters.registered.fetch_add(1, Relaxed);
         Ok(registration)
     }
 
@@ -274,6 +280,7 @@ impl Poller {
         if let Some(descriptor) = self.selector.add_stream(stream, mio::Token(token.0))? {
             registration.watch_writes_later(descriptor);
         }
+        self.counters.registered.fetch_add(1, Relaxed);
         Ok(registration)
     }
 
@@ -423,6 +430,7 @@ impl Poller {
             events: self.counters.events.load(Relaxed),
             spurious: self.counters.spurious.load(Relaxed),
             served: self.counters.served.load(Relaxed),
+            registered: self.counters.registered.load(Relaxed),
         }
     }
 

@@ -1,0 +1,99 @@
+//! Callbacks about tasks.
+
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::Arc;
+
+use blitzen_sched::TaskInfo;
+use blitzen_task::{Id, SpawnMeta};
+use blitzen_util::quiet::quietly;
+
+/// What a hook of the [`Builder`](super::Builder) learns about a task.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::runtime::{Builder, TaskMeta};
+///
+/// fn report(task: &TaskMeta<'_>) {
+///     println!("task {} was spawned at {}", task.id(), task.spawned_at());
+/// }
+/// let runtime = Builder::new_current_thread().on_task_spawn(report).build().unwrap();
+/// runtime.block_on(runtime.spawn(async {})).unwrap();
+/// ```
+pub struct TaskMeta<'a> {
+    info: TaskInfo,
+    /// Room for what cannot be copied.
+    _task: PhantomData<&'a ()>,
+}
+
+impl TaskMeta<'_> {
+    fn new(info: TaskInfo) -> Self {
+        Self {
+            info,
+            _task: PhantomData,
+        }
+    }
+
+    /// Returns the id of the task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .on_task_terminate(|task| println!("{} has ended", task.id()))
+    ///     .build()
+    ///     .unwrap();
+    /// # drop(runtime);
+    /// ```
+    pub fn id(&self) -> Id {
+        self.info.id
+    }
+
+    /// Returns the line of code that spawned the task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .on_task_spawn(|task| println!("spawned by {}", task.spawned_at().file()))
+    ///     .build()
+    ///     .unwrap();
+    /// # drop(runtime);
+    /// ```
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.info.spawned_at
+    }
+}
+
+/// A callback about a task.
+pub(crate) type TaskHook = Option<Arc<dyn Fn(&TaskMeta<'_>) + Send + Sync>>;
+
+/// The callbacks about the tasks of a runtime.
+#[derive(Clone, Default)]
+pub(crate) struct TaskHooks {
+    pub(crate) on_spawn: TaskHook,
+    pub(crate) on_terminate: TaskHook,
+    pub(crate) before_poll: TaskHook,
+    pub(crate) after_poll: TaskHook,
+}
+
+impl TaskHooks {
+    /// Calls the hook for a task that is about to be spawned.
+    #[cold]
+    pub(crate) fn spawned(&self, id: Id, meta: &SpawnMeta) {
+        let spawned_at = meta.location();
+        call(&self.on_spawn, &TaskInfo { id, spawned_at });
+    }
+}
+
+/// Calls a hook. A panic in it is reported by the panic hook, and ends nothing.
+pub(crate) fn call(hook: &TaskHook, task: &TaskInfo) {
+    if let Some(hook) = hook {
+        quietly(|| hook(&TaskMeta::new(*task)));
+    }
+}
