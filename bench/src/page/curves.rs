@@ -87,10 +87,10 @@ fn drawing(curve: &Curve) -> String {
     );
     for tick in scale.ticks() {
         let y = scale.y(tick);
-        write!(
+        writeln!(
             text,
             "<path class=\"rule\" d=\"M{LEFT} {y:.1}H{}\"/><text x=\"{}\" y=\"{:.1}\" \
-             text-anchor=\"end\">{}</text>\n",
+             text-anchor=\"end\">{}</text>",
             WIDTH - RIGHT,
             LEFT - 6.0,
             y + 4.0,
@@ -100,18 +100,18 @@ fn drawing(curve: &Curve) -> String {
     }
     for (index, point) in curve.points.iter().enumerate() {
         let x = x_of(index, curve.points.len());
-        write!(
+        writeln!(
             text,
-            "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+            "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             HEIGHT - BOTTOM + 17.0,
             count_name(point.at)
         )
         .expect(FITS);
     }
-    write!(
+    writeln!(
         text,
         "<path class=\"base\" d=\"M{LEFT} {0}H{1}\"/><text x=\"{2}\" y=\"{3}\" \
-         text-anchor=\"middle\">{4}</text>\n",
+         text-anchor=\"middle\">{4}</text>",
         HEIGHT - BOTTOM,
         WIDTH - RIGHT,
         (LEFT + WIDTH - RIGHT) / 2.0,

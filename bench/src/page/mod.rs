@@ -68,12 +68,12 @@ fn tiles(run: &Run) -> String {
             BLITZEN => String::new(),
             form => format!(" ({})", form.trim_start_matches("blitzen-")),
         };
-        write!(
+        writeln!(
             text,
             "<div class=\"tile\"><span>{}{form}</span><b>{:.2} ×</b>\
              <span>Tokio, geometric mean of {} rows</span>\
              <span>{} of {} rows behind Tokio</span>\
-             <span>{} of {} level with the best peer or ahead</span></div>\n",
+             <span>{} of {} level with the best peer or ahead</span></div>",
             escape(&mean.group),
             mean.mean,
             mean.rows_in_mean,
@@ -204,10 +204,10 @@ fn ratios(run: &Run) -> String {
             };
             format!("<em style=\"left:{:.2}%\">{label}</em>", scale.place(tick))
         });
-        write!(
+        writeln!(
             text,
             "<div data-group>\n<h3>{}</h3>\n<div class=\"ratio axis\"><span class=\"name\"></span>\
-             <div class=\"track\">{}</div><span class=\"figure\"></span></div>\n",
+             <div class=\"track\">{}</div><span class=\"figure\"></span></div>",
             escape(group),
             labels.collect::<String>()
         )
@@ -325,9 +325,9 @@ fn figures(run: &Run) -> String {
     }
     text.push_str("</div></div>\n");
     for group in run.groups() {
-        write!(
+        writeln!(
             text,
-            "<div data-group>\n<h3>{}</h3>\n<div class=\"cards\">\n",
+            "<div data-group>\n<h3>{}</h3>\n<div class=\"cards\">",
             escape(group)
         )
         .expect(FITS);
@@ -576,10 +576,10 @@ fn foreign_load(run: &Run) -> String {
         .expect(FITS);
     }
     let limit = 100.0 * NOISY / highest;
-    write!(
+    writeln!(
         text,
         "<hr style=\"bottom:{limit:.1}%\"><span style=\"bottom:{limit:.1}%\">{NOISY}</span></div>\n\
-         </section>\n"
+         </section>"
     )
     .expect(FITS);
     text
