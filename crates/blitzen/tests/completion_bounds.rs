@@ -1,6 +1,6 @@
 //! What the runtime takes in ahead of those who ask is bounded, by completion,
 //! and when there is no buffer left for it nobody is forgotten.
-#![cfg(target_os = "linux")]
+#![cfg(blitzen_ring)]
 
 mod completion_common;
 

@@ -1,6 +1,6 @@
 //! What goes wrong after a write has answered is told by the next operation, by
 //! completion, and what is under way keeps its place.
-#![cfg(target_os = "linux")]
+#![cfg(blitzen_ring)]
 
 mod completion_common;
 

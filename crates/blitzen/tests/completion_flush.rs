@@ -1,5 +1,5 @@
 //! A flush hands everything that was written to the kernel, whatever happens next.
-#![cfg(target_os = "linux")]
+#![cfg(blitzen_ring)]
 
 mod completion_common;
 

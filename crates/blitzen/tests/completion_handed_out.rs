@@ -1,6 +1,6 @@
 //! Sockets by completion leave the runtime: what would be lost stays, with the
 //! socket, and a thread that cannot do it is told.
-#![cfg(target_os = "linux")]
+#![cfg(blitzen_ring)]
 
 mod completion_common;
 

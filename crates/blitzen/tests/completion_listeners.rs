@@ -1,5 +1,5 @@
 //! Listeners of a runtime whose sockets go by completion.
-#![cfg(target_os = "linux")]
+#![cfg(blitzen_ring)]
 
 mod completion_common;
 

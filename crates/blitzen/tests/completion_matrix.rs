@@ -1,6 +1,6 @@
 //! Streams by completion of every family, through every end: half-closed, reset,
 //! cancelled, and with their runtime dropped around them.
-#![cfg(target_os = "linux")]
+#![cfg(blitzen_ring)]
 
 mod completion_common;
 

@@ -1,6 +1,6 @@
 //! Owned buffers by completion: they go out whole, in order, once, whoever is dropped
 //! and whichever thread ends.
-#![cfg(target_os = "linux")]
+#![cfg(blitzen_ring)]
 
 mod completion_common;
 

@@ -1,6 +1,6 @@
 //! Peers and neighbours on their bad days, by completion: one that never reads,
 //! one that floods, a worker that is blocked, a process without descriptors.
-#![cfg(target_os = "linux")]
+#![cfg(blitzen_ring)]
 
 mod completion_common;
 

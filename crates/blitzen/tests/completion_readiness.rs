@@ -1,6 +1,6 @@
 //! A stream by completion whose readiness is asked for: one side knows the socket at
 //! any time, so nothing is missed and nobody waits for ever.
-#![cfg(target_os = "linux")]
+#![cfg(blitzen_ring)]
 
 mod completion_common;
 

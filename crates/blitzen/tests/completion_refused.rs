@@ -1,9 +1,6 @@
 //! A system that refuses io_uring, made by a filter in a child process: whoever
 //! asks for completion is told, and whoever prefers it goes on without.
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#![cfg(all(blitzen_ring, any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod completion_common;
 mod refuse;

@@ -1,6 +1,6 @@
 //! Streams and listeners by completion do what those by readiness do, and
 //! refuse what would lose bytes.
-#![cfg(target_os = "linux")]
+#![cfg(blitzen_ring)]
 
 mod completion_common;
 

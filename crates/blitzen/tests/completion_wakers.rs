@@ -1,6 +1,6 @@
 //! A waker that panics takes neither a worker down nor the end of its runtime, in
 //! either mode.
-#![cfg(target_os = "linux")]
+#![cfg(blitzen_ring)]
 
 mod completion_common;
 

@@ -1,10 +1,7 @@
 //! Systems that refuse io_uring, or are too old for what is asked at once: files
 //! work all the same. A filter in a child process makes them.
 
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
+#![cfg(all(blitzen_ring, any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 mod fs_common;
 mod refuse;

@@ -21,7 +21,7 @@ fn a_storm_of_connections_is_served_to_the_last() {
                     std::thread::spawn(move || {
                         for number in 0..EACH {
                             let mut stream = std::net::TcpStream::connect(address).unwrap();
-                            let question = (thread * EACH + number).to_be_bytes();
+                            let question = ((thread * EACH + number) as u64).to_be_bytes();
                             stream.write_all(&question).unwrap();
                             let mut answer = [0; 8];
                             stream.read_exact(&mut answer).unwrap();
@@ -93,7 +93,7 @@ fn ten_thousand_idle_connections_cost_little_and_are_all_served_in_the_end() {
     limit.rlim_cur = limit.rlim_max;
     // SAFETY: as above. It reaches the other process too.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
-    if limit.rlim_cur < COUNT as u64 + 200 {
+    if limit.rlim_cur < COUNT as libc::rlim_t + 200 {
         eprintln!(
             "only {} descriptors allowed: nothing is shown",
             limit.rlim_cur

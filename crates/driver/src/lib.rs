@@ -17,18 +17,18 @@
 
 mod driver;
 mod interest;
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 pub mod local_fs;
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 pub mod nowait;
 mod park;
 mod poller;
 mod readiness;
 mod ready;
 mod registration;
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 pub mod ring;
-#[cfg(all(test, target_os = "linux", not(blitzen_loom)))]
+#[cfg(all(test, blitzen_ring, not(blitzen_loom)))]
 mod scratch;
 mod shutdown_error;
 mod wake_list;

@@ -23,18 +23,21 @@ use crate::{Interest, Poller, Ready, shutdown_error};
 /// than asked has found the end of what there was, and the next change will be
 /// reported: another try would be wasted. Where the selector reports a state,
 /// it has to be tried until it fails.
-const REPORTS_CHANGES: bool = cfg!(any(
-    target_os = "linux",
-    target_os = "android",
-    target_os = "macos",
-    target_os = "ios",
-    target_os = "tvos",
-    target_os = "visionos",
-    target_os = "watchos",
-    target_os = "freebsd",
-    target_os = "dragonfly",
-    target_os = "netbsd",
-    target_os = "openbsd",
+const REPORTS_CHANGES: bool = cfg!(all(
+    not(mio_unsupported_force_poll_poll),
+    any(
+        target_os = "linux",
+        target_os = "android",
+        target_os = "macos",
+        target_os = "ios",
+        target_os = "tvos",
+        target_os = "visionos",
+        target_os = "watchos",
+        target_os = "freebsd",
+        target_os = "dragonfly",
+        target_os = "netbsd",
+        target_os = "openbsd",
+    )
 ));
 
 /// The registration of a source with a [`Poller`].

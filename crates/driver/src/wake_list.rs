@@ -48,7 +48,7 @@ impl WakeList {
     }
 
     /// How many there are: what a turn of a ring is bounded by.
-    #[cfg(target_os = "linux")]
+    #[cfg(blitzen_ring)]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

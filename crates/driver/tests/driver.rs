@@ -172,7 +172,7 @@ fn nothing_is_taken_on_after_the_end() {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 mod with_ring {
     use super::*;
     use blitzen_driver::ring::Memory;

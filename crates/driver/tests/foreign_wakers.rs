@@ -6,10 +6,9 @@
 mod common;
 
 use std::io::Write;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use blitzen_driver::{Driver, DriverConfig, Interest, Ready, Registration};
@@ -154,12 +153,14 @@ fn a_waker_may_come_back_to_the_driver_from_its_wake_and_its_drop() {
     assert_eq!(acted.load(SeqCst), 2, "woken, then dropped");
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 mod by_completion {
     use super::*;
     use blitzen_driver::ring::socket::RingStream;
     use std::mem::MaybeUninit;
     use std::os::unix::net::UnixStream;
+    use std::pin::Pin;
+    use std::task::Poll;
 
     fn stream(driver: &Driver) -> Option<(RingStream, UnixStream)> {
         let (ours, theirs) = UnixStream::pair().unwrap();

@@ -1,7 +1,7 @@
 //! Operations dropped at every stage, queues run over, owners that are stuck
 //! or gone: nothing is freed early, freed twice, leaked or lost.
 
-#![cfg(all(target_os = "linux", not(blitzen_loom)))]
+#![cfg(all(blitzen_ring, not(blitzen_loom)))]
 
 #[path = "common/ring.rs"]
 mod common;

@@ -1,6 +1,6 @@
 //! Every file operation of the ring, against the real file system.
 
-#![cfg(all(target_os = "linux", not(blitzen_loom)))]
+#![cfg(all(blitzen_ring, not(blitzen_loom)))]
 
 #[path = "common/ring.rs"]
 mod common;

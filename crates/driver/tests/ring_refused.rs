@@ -1,7 +1,7 @@
 //! A system that refuses io_uring, made by a filter in a child process.
 
 #![cfg(all(
-    target_os = "linux",
+    blitzen_ring,
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(blitzen_loom)
 ))]

@@ -1,7 +1,7 @@
 //! An owner asleep in its ring wakes for everything: completions, events of
 //! its poller, interrupts, what others submit, and the end of its time.
 
-#![cfg(all(target_os = "linux", not(blitzen_loom)))]
+#![cfg(all(blitzen_ring, not(blitzen_loom)))]
 
 #[path = "common/ring.rs"]
 mod common;

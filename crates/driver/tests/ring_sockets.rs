@@ -2,7 +2,7 @@
 //! everything is dropped at every stage, and no byte is lost, repeated or out
 //! of order.
 
-#![cfg(all(target_os = "linux", not(blitzen_loom)))]
+#![cfg(all(blitzen_ring, not(blitzen_loom)))]
 
 use std::future::Future;
 use std::io::{self, IoSlice, Read, Write};

@@ -20,6 +20,24 @@ mod chosen {
         word: AtomicU32,
     }
 
+    /// The timeout as futex(2) reads it, on 32 bits too. A libc's `timespec` may have 64 bits
+    /// there, for another call.
+    #[repr(C)]
+    struct Timespec {
+        seconds: libc::c_long,
+        nanoseconds: libc::c_long,
+    }
+
+    impl Timespec {
+        /// `None` if the seconds do not fit.
+        fn new(timeout: Duration) -> Option<Self> {
+            Some(Self {
+                seconds: timeout.as_secs().try_into().ok()?,
+                nanoseconds: timeout.subsec_nanos() as libc::c_long, // below 2^30
+            })
+        }
+    }
+
     impl Futex {
         /// A futex whose word is `value`.
         pub const fn new(value: u32) -> Self {
@@ -38,15 +56,10 @@ mod chosen {
         /// return for no reason: look at the word and the clock again.
         pub fn wait(&self, expected: u32, timeout: Option<Duration>) {
             // A timeout too long for the kernel's type is no timeout.
-            let spec = timeout.and_then(|timeout| {
-                Some(libc::timespec {
-                    tv_sec: timeout.as_secs().try_into().ok()?,
-                    tv_nsec: timeout.subsec_nanos().into(),
-                })
-            });
+            let spec = timeout.and_then(Timespec::new);
             let spec_ptr = spec
                 .as_ref()
-                .map_or(std::ptr::null(), |spec| spec as *const libc::timespec);
+                .map_or(std::ptr::null(), |spec| spec as *const Timespec);
             // SAFETY: the word outlives the call, `spec_ptr` is null or points
             // to `spec` above, and FUTEX_WAIT touches nothing else.
             unsafe {

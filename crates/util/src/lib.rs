@@ -25,6 +25,12 @@
 //!
 //! The crate is an implementation detail: its interface may change with any release.
 
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!(
+    "blitzen needs 64-bit atomics, which this target does not have: packed words of 64 bits \
+     (the state of a task, run queues, readiness) change in one step"
+);
+
 pub mod backoff;
 pub mod block_on;
 pub mod coop;

@@ -31,7 +31,7 @@ pub struct OpenOptions {
 
 /// What std's options hold.
 #[derive(Clone, Debug, Default)]
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+#[cfg_attr(not(blitzen_ring), allow(dead_code))]
 pub(super) struct OpenFlags {
     read: bool,
     write: bool,
@@ -49,7 +49,7 @@ pub(super) struct OpenFlags {
     more: bool,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 impl OpenFlags {
     /// For `open(2)`; `None` if they make no sense together, which std says
     /// best.
@@ -406,7 +406,7 @@ impl Default for OpenOptions {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(blitzen_loom)))]
+#[cfg(all(test, blitzen_ring, not(blitzen_loom)))]
 mod tests {
     use super::*;
 

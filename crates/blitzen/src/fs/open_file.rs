@@ -40,7 +40,7 @@ impl OpenFile {
     /// Whether it is a regular file on a file system of this machine.
     pub(super) fn is_local(&self) -> bool {
         // Elsewhere nobody can tell, and the question may wait.
-        cfg!(target_os = "linux") && self.kind() == FileKind::Local
+        cfg!(blitzen_ring) && self.kind() == FileKind::Local
     }
 
     /// Where the file stands; `None` for a stream.

@@ -54,7 +54,7 @@ mod examples;
 mod macros;
 
 mod addr;
-#[cfg_attr(not(target_os = "linux"), path = "completion/absent.rs")]
+#[cfg_attr(not(blitzen_ring), path = "completion/absent.rs")]
 mod completion;
 mod into_std;
 mod listener_io;

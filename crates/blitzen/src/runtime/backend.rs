@@ -3,9 +3,9 @@
 use std::io;
 
 use blitzen_driver::DriverConfig;
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 use blitzen_driver::Poller;
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 use blitzen_driver::ring::{Flavour, Ring, RingConfig};
 
 /// The environment variable that decides if the builder does not.
@@ -57,7 +57,7 @@ impl IoBackend {
     }
 
     /// Chooses the rings of a runtime; `stays` if it never leaves its thread.
-    #[cfg(target_os = "linux")]
+    #[cfg(blitzen_ring)]
     pub(super) fn apply(self, config: &mut DriverConfig, stays: bool) -> io::Result<()> {
         let ring = ring_config(stays);
         if self == Self::Uring {
@@ -68,7 +68,7 @@ impl IoBackend {
     }
 
     /// Replaces `Auto` by what the system offers now; `stays` as for [`apply`](Self::apply).
-    #[cfg(target_os = "linux")]
+    #[cfg(blitzen_ring)]
     pub(super) fn resolve(self, stays: bool) -> Self {
         match self {
             Self::Auto => match try_ring(&ring_config(stays)) {
@@ -79,24 +79,24 @@ impl IoBackend {
         }
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(blitzen_ring))]
     pub(super) fn resolve(self, _stays: bool) -> Self {
         Self::Epoll
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(blitzen_ring))]
     pub(super) fn apply(self, _: &mut DriverConfig, _stays: bool) -> io::Result<()> {
         match self {
             Self::Auto | Self::Epoll => Ok(()),
             Self::Uring => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "io_uring is a part of Linux",
+                "io_uring needs Linux on a 64-bit processor that the `io-uring` crate knows",
             )),
         }
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 fn ring_config(stays: bool) -> RingConfig {
     RingConfig {
         flavour: match stays {
@@ -109,7 +109,7 @@ fn ring_config(stays: bool) -> RingConfig {
 }
 
 /// Creates a ring and drops it.
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 fn try_ring(config: &RingConfig) -> io::Result<()> {
     Ring::new(config, Poller::new(1)?.into())?;
     Ok(())

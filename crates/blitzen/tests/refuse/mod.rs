@@ -1,7 +1,7 @@
 //! A system that refuses some calls, for the rest of a process.
 
 /// Makes the system calls fail with `errno` for the rest of this process.
-pub(crate) fn refuse(calls: &[i64], errno: i32) {
+pub(crate) fn refuse(calls: &[libc::c_long], errno: i32) {
     let instruction = |code: u32, jf: u8, k: u32| libc::sock_filter {
         code: code as u16,
         jt: 0,

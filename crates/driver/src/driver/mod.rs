@@ -24,11 +24,11 @@ use crate::park::{ParkState, ParkedIn};
 use crate::poller::BUSY_EVENTS;
 use crate::{Interest, Poller, Ready, Registration, Stream, shutdown_error};
 
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 use crate::ring::{Op, Operation, Refusal, Ring, RingConfig, reaper, socket};
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 use std::os::fd::AsFd;
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 use std::time::Instant;
 
 /// What a [`Driver`] is made of.
@@ -49,7 +49,7 @@ pub struct DriverConfig {
     /// The permit to spin before sleeping; `None` if the driver never spins.
     pub spin: Option<SpinPermit>,
     /// What a ring is made of; `None` never to make one.
-    #[cfg(target_os = "linux")]
+    #[cfg(blitzen_ring)]
     pub ring: Option<RingConfig>,
 }
 
@@ -59,7 +59,7 @@ impl Default for DriverConfig {
             max_events: 1024,
             max_busy_events: None,
             spin: None,
-            #[cfg(target_os = "linux")]
+            #[cfg(blitzen_ring)]
             ring: Some(RingConfig::default()),
         }
     }
@@ -84,7 +84,7 @@ impl Default for DriverConfig {
 pub struct Driver {
     park: Arc<ParkState>,
     poller: OnceLock<Arc<Poller>>,
-    #[cfg(target_os = "linux")]
+    #[cfg(blitzen_ring)]
     ring: OnceLock<Result<Arc<Ring>, Refusal>>,
     /// Held by whoever makes a poller or a ring; says whether it still may.
     shut: Mutex<bool>,
@@ -105,7 +105,7 @@ impl Driver {
         Self {
             park: Arc::new(ParkState::new()),
             poller: OnceLock::new(),
-            #[cfg(target_os = "linux")]
+            #[cfg(blitzen_ring)]
             ring: OnceLock::new(),
             shut: Mutex::new(false),
             spin: Spin::new(config.spin.clone()),
@@ -429,7 +429,7 @@ impl Driver {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 impl Driver {
     /// Hands an operation over to the worker's ring. Any thread may.
     ///
@@ -628,7 +628,7 @@ impl Driver {
 
 /// Turns a ring until the kernel has ended everything, or what is left is for the
 /// reaper, but at most for `max_wait`.
-#[cfg(target_os = "linux")]
+#[cfg(blitzen_ring)]
 fn turn_until_idle(ring: &Ring, max_wait: Duration) -> io::Result<()> {
     let end = Instant::now().checked_add(max_wait);
     while ring.is_at_work() && !(ring.is_shared() && ring.only_reads_buffers()) {
@@ -642,7 +642,7 @@ fn turn_until_idle(ring: &Ring, max_wait: Duration) -> io::Result<()> {
 }
 
 /// Where there are no rings.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(blitzen_ring))]
 impl Driver {
     /// Whether the system is at work on operations of this worker: never.
     ///

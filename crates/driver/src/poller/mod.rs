@@ -434,7 +434,7 @@ impl Poller {
         }
     }
 
-    #[cfg(target_os = "linux")] // for a ring
+    #[cfg(blitzen_ring)] // for a ring
     pub(crate) fn park_state(&self) -> &Arc<ParkState> {
         &self.park
     }

@@ -1,7 +1,7 @@
 //! What files can do on this system, under the same names everywhere.
 
 cfg_select! {
-    target_os = "linux" => {
+    blitzen_ring => {
         mod linux;
         pub(super) use linux::*;
     }

@@ -260,7 +260,7 @@ pub(crate) async fn set_len(file: &Arc<OpenFile>, len: u64) -> io::Result<()> {
 }
 
 /// Sets room aside, so that later writes there do not run out of it.
-#[cfg(target_os = "freebsd")]
+#[cfg(any(target_os = "linux", target_os = "freebsd"))]
 pub(crate) async fn allocate(file: &Arc<OpenFile>, offset: u64, len: u64) -> io::Result<()> {
     use std::os::fd::AsRawFd;
     let allocate = move |std: &StdFile| {

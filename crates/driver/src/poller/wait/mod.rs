@@ -6,7 +6,10 @@
 //! direction first.
 
 cfg_select! {
-    any(target_os = "linux", target_os = "android") => {
+    all(
+        any(target_os = "linux", target_os = "android"),
+        not(mio_unsupported_force_poll_poll)
+    ) => {
         mod epoll;
         pub use epoll::Stream;
         pub(super) use epoll::{Events, Selector};

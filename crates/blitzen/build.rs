@@ -1,0 +1,21 @@
+//! Says with `cfg(blitzen_ring)` whether this target can have an io_uring: the condition of
+//! `blitzen-driver`, whose build script has the reasons.
+
+use std::env;
+
+const ARCHITECTURES: [&str; 5] = ["x86_64", "aarch64", "riscv64", "loongarch64", "powerpc64"];
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-check-cfg=cfg(blitzen_ring)");
+    let is = |name: &str, values: &[&str]| {
+        env::var(name).is_ok_and(|value| values.contains(&value.as_str()))
+    };
+    let has_ring = is("CARGO_CFG_TARGET_OS", &["linux"])
+        && is("CARGO_CFG_TARGET_POINTER_WIDTH", &["64"])
+        && is("CARGO_CFG_TARGET_ARCH", &ARCHITECTURES)
+        && env::var_os("CARGO_CFG_MIO_UNSUPPORTED_FORCE_POLL_POLL").is_none();
+    if has_ring {
+        println!("cargo::rustc-cfg=blitzen_ring");
+    }
+}

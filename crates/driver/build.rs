@@ -1,0 +1,28 @@
+//! Says with `cfg(blitzen_ring)` whether this target can have an io_uring. `blitzen` has the
+//! same condition in a build script of its own, and `Cargo.toml` for the dependency.
+//!
+//! It is Linux on a processor whose kernel interface the `io-uring` crate describes: none
+//! with 32 bits. A ring also waits for the worker's poller, which therefore has to be a
+//! descriptor: mio's stand-in over poll(2) is none.
+//!
+//! File operations that only make sense beside a ring (`nowait`, `local_fs`) have the same
+//! condition. Without it, all file operations run on the blocking pool.
+
+use std::env;
+
+const ARCHITECTURES: [&str; 5] = ["x86_64", "aarch64", "riscv64", "loongarch64", "powerpc64"];
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-check-cfg=cfg(blitzen_ring)");
+    let is = |name: &str, values: &[&str]| {
+        env::var(name).is_ok_and(|value| values.contains(&value.as_str()))
+    };
+    let has_ring = is("CARGO_CFG_TARGET_OS", &["linux"])
+        && is("CARGO_CFG_TARGET_POINTER_WIDTH", &["64"])
+        && is("CARGO_CFG_TARGET_ARCH", &ARCHITECTURES)
+        && env::var_os("CARGO_CFG_MIO_UNSUPPORTED_FORCE_POLL_POLL").is_none();
+    if has_ring {
+        println!("cargo::rustc-cfg=blitzen_ring");
+    }
+}
