@@ -271,7 +271,9 @@ fn versions() -> Outcome<String> {
 
 /// Runs a command of the comparison for blitzen and Tokio, and reads what it wrote.
 fn run_bench(bench: &Path, command: &[&str], rows: &[&str]) -> Outcome<Value> {
-    let json = sh::target().join("bench-guard.json");
+    let folder = sh::target();
+    std::fs::create_dir_all(&folder).context(folder.display())?;
+    let json = folder.join("bench-guard.json");
     let mut run = Command::new(bench);
     run.current_dir(sh::root()).args(command);
     for row in rows {
