@@ -37,7 +37,7 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         package: "h2",
-        features: &[],
+        features: &["unstable"],
         skip: Some("hpack::test::fixture"),
     },
     Suite {
