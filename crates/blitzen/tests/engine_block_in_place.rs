@@ -1,5 +1,7 @@
 //! A task that blocks in place hands its worker on, and everything ends.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -84,4 +86,41 @@ fn who_only_waits_beside_a_current_thread_runtime_may_block() {
     assert_eq!(value, 5);
     let refused = std::panic::catch_unwind(|| runtime.block_on(async { block_in_place(|| ()) }));
     assert!(refused.is_err(), "its only thread would be blocked");
+}
+
+#[test]
+fn who_waits_in_place_for_a_timer_hears_of_the_runtimes_end() {
+    for workers in [1, 2, 4] {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(workers)
+            .enable_time()
+            .build()
+            .unwrap();
+        let handle = runtime.handle().clone();
+        let (polled, is_polled) = mpsc::channel();
+        let task = runtime.spawn(async move {
+            block_in_place(|| {
+                handle.block_on(async {
+                    let mut sleep = pin!(blitzen::time::sleep(FOREVER * 1000));
+                    poll_fn(|cx| {
+                        let is_over = sleep.as_mut().poll(cx);
+                        let _ = polled.send(());
+                        is_over
+                    })
+                    .await;
+                });
+            });
+        });
+        is_polled.recv().unwrap();
+        let (ended, has_ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            drop(runtime);
+            ended.send(()).unwrap();
+        });
+        has_ended.recv_timeout(FOREVER).expect("the runtime ends");
+        let other = Builder::new_current_thread().build().unwrap();
+        let panic = other.block_on(task).unwrap_err().into_panic();
+        let panic = panic.downcast_ref::<&str>().unwrap();
+        assert!(panic.contains("being shutdown"), "{panic}");
+    }
 }

@@ -72,6 +72,8 @@ pub(crate) struct RealWorld {
     /// Unless the runtime has none.
     timers: Option<Timers>,
     quiescence: Quiescence,
+    /// Workers that were given a thread and have not left: none in a current-thread runtime.
+    running_workers: AtomicUsize,
     relief_threads: ReliefThreads,
     started: Instant,
     seed: u64,
@@ -112,6 +114,7 @@ impl RealWorld {
             clock: Clock::new(time.start_paused),
             timers: time.enabled.then(|| Timers::new(workers, time.resolution)),
             quiescence: Quiescence::new(),
+            running_workers: AtomicUsize::new(0),
             relief_threads,
             started: Instant::now(),
             seed: seed.unwrap_or_else(rng::entropy),
@@ -379,6 +382,9 @@ impl World for SchedulerWorld {
         let mark = move || Some(scheduler.mark_thread());
         let main = move || run_worker(worker, &world);
         let thread = self.0.start_inside(name, mark, main)?;
+        // Relaxed: the lock under which workers start is the one that a shutdown takes
+        // before any of them leaves.
+        self.0.running_workers.fetch_add(1, Relaxed);
         self.0.keep_thread(thread);
         Ok(())
     }
@@ -431,6 +437,13 @@ impl World for SchedulerWorld {
 
     fn left(&self, worker: usize) {
         self.0.drivers[worker].shut_down();
+        // Nobody fires timers after the last one. A thread that has lost its worker may still
+        // be waiting for one, in place, and the shutdown for that thread.
+        let running = &self.0.running_workers;
+        let before = running.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1));
+        if before == Ok(1) {
+            self.0.shut_timers();
+        }
     }
 
     fn before_poll(&self, task: &TaskInfo) {
