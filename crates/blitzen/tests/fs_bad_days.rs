@@ -84,10 +84,10 @@ fn a_disk_that_is_full_is_told_to_the_next_operation() {
             file.rewind().await.unwrap();
             file.write_all(b"fits").await.unwrap();
             file.flush().await.unwrap();
-            assert_eq!(file.metadata().await.unwrap().len(), LIMIT as libc::rlim_t);
-            let (written, _) = file.write_at("too much", LIMIT as libc::rlim_t).await;
+            assert_eq!(file.metadata().await.unwrap().len(), LIMIT as u64);
+            let (written, _) = file.write_at("too much", LIMIT as u64).await;
             assert_eq!(written.unwrap_err().kind(), ErrorKind::FileTooLarge);
-            assert!(file.allocate(0, LIMIT as libc::rlim_t + 1).await.is_err());
+            assert!(file.allocate(0, LIMIT as u64 + 1).await.is_err());
         }
         let error = fs::write(dir.join("whole"), vec![7; LIMIT + 1]).await;
         assert_eq!(error.unwrap_err().kind(), ErrorKind::FileTooLarge);
@@ -113,7 +113,7 @@ fn a_write_of_much_more_than_fits_ends_with_the_error_and_not_without() {
         };
         assert_eq!(written.await.unwrap_err().kind(), ErrorKind::FileTooLarge);
         file.flush().await.unwrap();
-        assert_eq!(file.metadata().await.unwrap().len(), LIMIT as libc::rlim_t);
+        assert_eq!(file.metadata().await.unwrap().len(), LIMIT as u64);
     });
 }
 
