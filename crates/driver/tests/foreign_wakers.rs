@@ -12,6 +12,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use blitzen_driver::{Driver, DriverConfig, Interest, Ready, Registration};
+use common::LocalStream;
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
@@ -45,8 +46,8 @@ impl Wake for Counts {
 }
 
 /// A source that is registered, and its peer.
-fn source(driver: &Driver) -> (mio::net::UnixStream, Registration, mio::net::UnixStream) {
-    let (mut ours, theirs) = mio::net::UnixStream::pair().unwrap();
+fn source(driver: &Driver) -> (LocalStream, Registration, LocalStream) {
+    let (mut ours, theirs) = common::connected();
     let registration = driver
         .register(&mut ours, Interest::READABLE, Ready::EMPTY)
         .unwrap();

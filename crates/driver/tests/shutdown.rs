@@ -1,7 +1,7 @@
 //! A poller that is shut down ends every wait with an error, and refuses
 //! everything that would need it.
 
-#![cfg(all(unix, not(blitzen_loom)))]
+#![cfg(not(blitzen_loom))]
 
 mod common;
 
@@ -68,7 +68,7 @@ fn new_sources_are_refused() {
     let poller = Arc::new(Poller::new(64).unwrap());
     poller.shutdown();
     assert!(poller.is_shutdown());
-    let (mut ours, _theirs) = mio::net::UnixStream::pair().unwrap();
+    let (mut ours, _theirs) = common::connected();
     let refused = poller.register(&mut ours, BOTH, Ready::EMPTY).unwrap_err();
     assert!(is_shutdown_error(&refused));
     assert_eq!(

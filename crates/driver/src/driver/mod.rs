@@ -289,7 +289,7 @@ impl Driver {
     pub fn serve(&self) -> io::Result<usize> {
         let mut found = 0;
         if let Some(poller) = self.poller.get()
-            && poller.has_sources()
+            && poller.must_be_turned()
         {
             found += poller.try_turn()?;
         }
@@ -358,7 +358,8 @@ impl Driver {
     }
 
     /// Whether there are sources or operations that another thread could serve if the
-    /// owner were stuck.
+    /// owner were stuck. On Windows, sources that have ended count too: what was cancelled with
+    /// them completes later.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -376,7 +377,7 @@ impl Driver {
             return ParkedIn::Ring;
         }
         match self.poller.get() {
-            Some(poller) if poller.has_sources() => ParkedIn::Poller,
+            Some(poller) if poller.must_be_turned() => ParkedIn::Poller,
             _ => ParkedIn::Futex,
         }
     }
@@ -385,7 +386,7 @@ impl Driver {
     fn look(&self) -> io::Result<usize> {
         let mut found = self.look_at_ring()?;
         if let Some(poller) = self.poller.get()
-            && poller.has_sources()
+            && poller.must_be_turned()
         {
             found += poller.turn(Some(Duration::ZERO))?;
         }

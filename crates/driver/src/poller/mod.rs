@@ -295,6 +295,19 @@ impl Poller {
         self.slots.live() > 0
     }
 
+    /// Whether the owner has to turn: for sources, or for what the system still owes to
+    /// sources that have ended. Makes no system call and takes no lock.
+    pub(crate) fn must_be_turned(&self) -> bool {
+        // On Windows, dropping a named pipe only asks the system to cancel its operations. The
+        // cancelled read, and the write under way, complete later, through this poller; until a
+        // poll takes that completion in, mio keeps the buffer that the system may write to, and
+        // with it the handle: the pipe's other end sees no end. mio does not say how many such
+        // operations there are, and hands out no event for them. So a poller that may have had a
+        // source is turned for as long as it exists. A driver makes its poller for the first
+        // source, and waiting in it costs no more than waiting on a word.
+        cfg!(windows) || self.has_sources()
+    }
+
     /// How many sources are registered.
     ///
     /// ```
@@ -521,14 +534,14 @@ fn add(counter: &AtomicU64, more: u64) {
 
 /// The descriptor becomes readable when there are events to take in: a ring,
 /// or another selector, can wait for it.
-#[cfg(unix)]
+#[cfg(all(unix, not(mio_unsupported_force_poll_poll)))]
 impl std::os::fd::AsRawFd for Poller {
     fn as_raw_fd(&self) -> std::os::fd::RawFd {
         self.selector.registry().as_raw_fd()
     }
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, not(mio_unsupported_force_poll_poll)))]
 impl std::os::fd::AsFd for Poller {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         use std::os::fd::AsRawFd;

@@ -9,7 +9,7 @@ use std::task::{Wake, Waker};
 use std::thread::JoinHandle;
 
 use blitzen_driver::{Interest, Poller, Ready, Registration};
-use mio::net::{TcpListener, TcpStream, UnixStream};
+use mio::net::{TcpListener, TcpStream};
 
 /// Turns a poller until it is dropped.
 pub(crate) struct Owner {
@@ -69,9 +69,34 @@ impl Count {
 
 pub(crate) const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
+/// One end of a connection inside this machine.
+#[cfg(unix)]
+pub(crate) type LocalStream = mio::net::UnixStream;
+#[cfg(windows)]
+pub(crate) type LocalStream = TcpStream;
+
+/// A connected pair, not registered.
+#[cfg(unix)]
+pub(crate) fn connected() -> (LocalStream, LocalStream) {
+    LocalStream::pair().unwrap()
+}
+
+/// A connected pair, not registered.
+#[cfg(windows)]
+pub(crate) fn connected() -> (LocalStream, LocalStream) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let ours = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (theirs, _) = listener.accept().unwrap();
+    let nonblocking = |stream: std::net::TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        TcpStream::from_std(stream)
+    };
+    (nonblocking(ours), nonblocking(theirs))
+}
+
 /// A connected pair, the first one registered.
-pub(crate) fn pair(poller: &Arc<Poller>) -> (UnixStream, Registration, UnixStream) {
-    let (mut ours, theirs) = UnixStream::pair().unwrap();
+pub(crate) fn pair(poller: &Arc<Poller>) -> (LocalStream, Registration, LocalStream) {
+    let (mut ours, theirs) = connected();
     let registration = poller.register(&mut ours, BOTH, Ready::EMPTY).unwrap();
     (ours, registration, theirs)
 }
