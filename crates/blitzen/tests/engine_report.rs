@@ -50,7 +50,11 @@ fn with_the_variable_each_new_runtime_prints_exactly_its_line() {
     let output = run_child(&[("BLITZEN_LOG", "1"), ("BLITZEN_IO", "epoll")]);
     let version = env!("CARGO_PKG_VERSION");
     let expected = |workers: &str| {
-        let kind = if cfg!(windows) { "IOCP" } else { "epoll" };
+        let kind = match () {
+            _ if cfg!(mio_unsupported_force_poll_poll) => "poll",
+            _ if cfg!(windows) => "IOCP",
+            _ => "epoll",
+        };
         format!("blitzen {version}: {kind}, sockets by readiness, {workers}")
     };
     if cfg!(target_os = "linux") {

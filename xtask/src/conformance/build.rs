@@ -23,14 +23,44 @@ pub(super) enum Engine {
     Real,
 }
 
+/// What the tests are compiled with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BuildFlags {
+    /// Whether to set `--cfg tokio_unstable`.
+    pub(super) unstable: bool,
+    /// Whether to make mio use poll(2), with a switch of its own.
+    pub(super) poll: bool,
+}
+
+impl BuildFlags {
+    fn rustflags(self) -> String {
+        let unstable = self.unstable.then_some("--cfg tokio_unstable");
+        let poll = self.poll.then_some("--cfg mio_unsupported_force_poll_poll");
+        [unstable, poll]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    /// The folder for build output: one for each set of flags.
+    fn target(self) -> PathBuf {
+        target(match (self.unstable, self.poll) {
+            (false, false) => "build",
+            (true, false) => "build-unstable",
+            (false, true) => "build-poll",
+            (true, true) => "build-unstable-poll",
+        })
+    }
+}
+
 /// The features that add tests with `--cfg tokio_unstable`.
 const UNSTABLE_FEATURES: &str = "taskdump,tracing";
 
 /// The workspace in which the tests are built.
 pub(super) struct SuiteWorkspace {
     engine: Engine,
-    /// Whether to set `--cfg tokio_unstable`.
-    unstable: bool,
+    flags: BuildFlags,
     dir: PathBuf,
 }
 
@@ -54,14 +84,14 @@ impl Built {
 }
 
 impl SuiteWorkspace {
-    pub(super) fn prepare(engine: Engine, unstable: bool, table: &Table) -> Outcome<Self> {
+    pub(super) fn prepare(engine: Engine, flags: BuildFlags, table: &Table) -> Outcome<Self> {
         let name = match engine {
             Engine::Facade => "facade",
             Engine::Real => "real",
         };
         let workspace = Self {
             engine,
-            unstable,
+            flags,
             dir: sh::target().join("conformance").join(name),
         };
         // Logs of an earlier run would be mistaken for those of this one.
@@ -179,11 +209,13 @@ impl SuiteWorkspace {
                 "--keep-going",
                 "--message-format=json",
             ])
-            .env("CARGO_TARGET_DIR", target(self.unstable));
-        if self.unstable {
-            command
-                .args(["--features", UNSTABLE_FEATURES])
-                .env("RUSTFLAGS", "--cfg tokio_unstable");
+            .env("CARGO_TARGET_DIR", self.flags.target());
+        if self.flags.unstable {
+            command.args(["--features", UNSTABLE_FEATURES]);
+        }
+        let rustflags = self.flags.rustflags();
+        if !rustflags.is_empty() {
+            command.env("RUSTFLAGS", rustflags);
         }
         if table.is_whole() {
             command.arg("--tests");
@@ -233,12 +265,8 @@ impl SuiteWorkspace {
     }
 }
 
-/// The folder for build output.
-pub(super) fn target(unstable: bool) -> PathBuf {
-    let name = match unstable {
-        false => "build",
-        true => "build-unstable",
-    };
+/// A folder for build output.
+pub(super) fn target(name: &str) -> PathBuf {
     sh::target().join("conformance").join(name)
 }
 

@@ -22,7 +22,7 @@ pub(crate) use build::facade_version;
 use std::time::Instant;
 
 use crate::sh::{self, Failure, Outcome, Tally};
-use build::{Engine, SuiteWorkspace};
+use build::{BuildFlags, Engine, SuiteWorkspace};
 use known::Known;
 use report::Report;
 use run::RunOptions;
@@ -32,6 +32,7 @@ const USAGE: &str = "\
 cargo xtask conformance [--group <name>]… [--file <name>]… [options]
   --real       run on the real tokio, to see what this machine lets pass
   --epoll      run without io_uring
+  --poll       run on mio's poller over poll(2), without io_uring; groups as for --completion
   --completion run with sockets by completion; groups io and net unless others are named
   --unstable   run the files that have tests for `--cfg tokio_unstable`, with it
   --per-test   run every test in a process of its own
@@ -45,6 +46,7 @@ struct Options {
     files: Vec<String>,
     per_test: bool,
     epoll: bool,
+    poll: bool,
     completion: bool,
     unstable: bool,
     update: bool,
@@ -59,6 +61,7 @@ impl Options {
             files: Vec::new(),
             per_test: false,
             epoll: false,
+            poll: false,
             completion: false,
             unstable: false,
             update: false,
@@ -77,6 +80,7 @@ impl Options {
                 "--real" => options.engine = Engine::Real,
                 "--per-test" => options.per_test = true,
                 "--epoll" => options.epoll = true,
+                "--poll" => options.poll = true,
                 "--completion" => options.completion = true,
                 "--unstable" => options.unstable = true,
                 "--update" => options.update = true,
@@ -84,7 +88,8 @@ impl Options {
                 _ => return Err(format!("unknown option {arg}\n{USAGE}").into()),
             }
         }
-        if options.completion && options.groups.is_empty() && options.files.is_empty() {
+        let is_about_sockets = options.completion || options.poll;
+        if is_about_sockets && options.groups.is_empty() && options.files.is_empty() {
             options.groups = vec!["io".to_owned(), "net".to_owned()];
         }
         Ok(options)
@@ -97,6 +102,12 @@ pub(crate) fn run_on_epoll(args: &[String]) -> Outcome<Tally> {
     run(&[&epoll, args].concat())
 }
 
+/// Runs the groups that use sockets on the poller of systems that have only poll(2).
+pub(crate) fn run_on_poll(args: &[String]) -> Outcome<Tally> {
+    let poll = ["--poll".to_owned()];
+    run(&[&poll, args].concat())
+}
+
 /// Runs the files with tests for `--cfg tokio_unstable`, and a program on `tokio-metrics`.
 pub(crate) fn run_unstable(args: &[String]) -> Outcome<Tally> {
     let unstable = ["--unstable".to_owned()];
@@ -106,7 +117,7 @@ pub(crate) fn run_unstable(args: &[String]) -> Outcome<Tally> {
         .current_dir(sh::root().join("compat"))
         .args(["test", "-q", "-p", "compat-metrics"])
         .env("RUSTFLAGS", "--cfg tokio_unstable")
-        .env("CARGO_TARGET_DIR", build::target(true));
+        .env("CARGO_TARGET_DIR", build::target("build-unstable"));
     tally += sh::run_tests(&mut command)?;
     Ok(tally)
 }
@@ -143,7 +154,14 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     };
 
     let start = Instant::now();
-    let workspace = SuiteWorkspace::prepare(options.engine, options.unstable, &table)?;
+    let workspace = SuiteWorkspace::prepare(
+        options.engine,
+        BuildFlags {
+            unstable: options.unstable,
+            poll: options.poll,
+        },
+        &table,
+    )?;
     let built = workspace.build(&table)?;
     println!(
         "built {} of {} files in {:.0} s",
