@@ -7,10 +7,16 @@ use std::process::Command;
 use crate::sh::{self, Outcome, Tally};
 use crate::toolchain;
 
-const TARGETS: [&str; 3] = [
+const TARGETS: [&str; 8] = [
     "x86_64-apple-darwin",
     "x86_64-unknown-freebsd",
+    "x86_64-unknown-illumos",
     "x86_64-pc-windows-gnu",
+    "x86_64-unknown-linux-musl",
+    "aarch64-linux-android",
+    // 32 bits: no ring.
+    "i686-unknown-linux-gnu",
+    "armv7-unknown-linux-gnueabihf",
 ];
 
 pub(crate) fn run(_: &[String]) -> Outcome<Tally> {

@@ -86,7 +86,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "cross",
         ci: Ci::Always,
-        about: "type-checks the library for macOS, FreeBSD and Windows",
+        about: "type-checks the library for macOS, FreeBSD, illumos, Windows, musl, Android and 32 bits",
         run: cross::run,
     },
     Step {
@@ -124,6 +124,12 @@ const STEPS: &[Step] = &[
         ci: Ci::Always,
         about: "the same without io_uring",
         run: conformance::run_on_epoll,
+    },
+    Step {
+        name: "poll",
+        ci: Ci::Never,
+        about: "the tests of sockets and I/O again, on mio's poller over poll(2)",
+        run: conformance::run_on_poll,
     },
     Step {
         name: "completion",
