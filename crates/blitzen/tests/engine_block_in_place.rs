@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use blitzen::runtime::Builder;
+use blitzen::runtime::{Builder, Handle, Runtime};
 use blitzen::task::{self, block_in_place};
 
 /// Long enough that only what never comes runs into it.
@@ -88,6 +88,45 @@ fn who_only_waits_beside_a_current_thread_runtime_may_block() {
     assert!(refused.is_err(), "its only thread would be blocked");
 }
 
+/// Waits in place for a timer that is far away.
+async fn sleep_in_place(handle: Handle, polled: mpsc::Sender<()>) {
+    block_in_place(|| {
+        handle.block_on(async {
+            let mut sleep = pin!(blitzen::time::sleep(FOREVER * 1000));
+            poll_fn(|cx| {
+                let is_over = sleep.as_mut().poll(cx);
+                let _ = polled.send(());
+                is_over
+            })
+            .await;
+        });
+    });
+}
+
+/// Spawns `tasks` that wait in place for a timer, drops the runtime when all of them do, and
+/// checks that they are told.
+fn drop_while_tasks_sleep_in_place(runtime: Runtime, tasks: usize) {
+    let (polled, is_polled) = mpsc::channel();
+    let tasks: Vec<_> = (0..tasks)
+        .map(|_| runtime.spawn(sleep_in_place(runtime.handle().clone(), polled.clone())))
+        .collect();
+    for _ in &tasks {
+        is_polled.recv().unwrap();
+    }
+    let (ended, has_ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        drop(runtime);
+        ended.send(()).unwrap();
+    });
+    has_ended.recv_timeout(FOREVER).expect("the runtime ends");
+    let other = Builder::new_current_thread().build().unwrap();
+    for task in tasks {
+        let panic = other.block_on(task).unwrap_err().into_panic();
+        let panic = panic.downcast_ref::<&str>().unwrap();
+        assert!(panic.contains("being shutdown"), "{panic}");
+    }
+}
+
 #[test]
 fn who_waits_in_place_for_a_timer_hears_of_the_runtimes_end() {
     for workers in [1, 2, 4] {
@@ -96,31 +135,18 @@ fn who_waits_in_place_for_a_timer_hears_of_the_runtimes_end() {
             .enable_time()
             .build()
             .unwrap();
-        let handle = runtime.handle().clone();
-        let (polled, is_polled) = mpsc::channel();
-        let task = runtime.spawn(async move {
-            block_in_place(|| {
-                handle.block_on(async {
-                    let mut sleep = pin!(blitzen::time::sleep(FOREVER * 1000));
-                    poll_fn(|cx| {
-                        let is_over = sleep.as_mut().poll(cx);
-                        let _ = polled.send(());
-                        is_over
-                    })
-                    .await;
-                });
-            });
-        });
-        is_polled.recv().unwrap();
-        let (ended, has_ended) = mpsc::channel();
-        std::thread::spawn(move || {
-            drop(runtime);
-            ended.send(()).unwrap();
-        });
-        has_ended.recv_timeout(FOREVER).expect("the runtime ends");
-        let other = Builder::new_current_thread().build().unwrap();
-        let panic = other.block_on(task).unwrap_err().into_panic();
-        let panic = panic.downcast_ref::<&str>().unwrap();
-        assert!(panic.contains("being shutdown"), "{panic}");
+        drop_while_tasks_sleep_in_place(runtime, 1);
     }
+}
+
+#[test]
+fn a_worker_that_no_relief_thread_was_free_for_leaves_when_the_runtime_ends() {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(1)
+        .enable_time()
+        .build()
+        .unwrap();
+    // Both workers' threads block, and the only relief thread.
+    drop_while_tasks_sleep_in_place(runtime, 3);
 }

@@ -6,7 +6,10 @@
 //!
 //! L1. At most `max_threads` relief threads exist at a time, besides the threads that the
 //!     workers were started on. So if that many threads block, the next worker whose thread
-//!     blocks waits: for that thread, or for the first relief thread that is free.
+//!     blocks waits: for that thread, or for the first relief thread that is free. When the
+//!     runtime shuts down, each worker that waits gets a thread of its own, on which it
+//!     leaves at once: its own thread may be waiting for a timer or a socket of the worker,
+//!     which nobody serves any more.
 //! L2. Of the threads that wait, at most one for each worker stays, and only for the
 //!     keep-alive.
 
@@ -88,15 +91,12 @@ impl ReliefThreads {
             thread.parker.unpark();
             return None;
         }
-        if state.threads < self.max_threads {
+        if state.threads < self.max_threads || state.is_closed {
             state.threads += 1;
             return Some(relief);
         }
         let worker = relief.worker();
-        let outdated = match state.is_closed {
-            true => Some(relief), // the worker waits for its own thread
-            false => state.waiting[worker].replace(relief),
-        };
+        let outdated = state.waiting[worker].replace(relief);
         drop(state);
         drop(outdated);
         None
@@ -142,18 +142,17 @@ impl ReliefThreads {
         relief
     }
 
-    /// Ends the threads that wait, and those that would.
-    pub(crate) fn close(&self) {
+    /// Ends the threads that wait, and those that would. Returns the reliefs that no thread
+    /// was free for: [`send`](Self::send) each of them again.
+    pub(crate) fn close(&self) -> Vec<Relief> {
         let mut state = lock(&self.state);
         state.is_closed = true;
         let idle = std::mem::take(&mut state.idle);
-        // The workers wait for their own threads. Dropped after the lock: a relief keeps
-        // the scheduler in memory.
-        let waiting: Vec<_> = state.waiting.iter_mut().map(Option::take).collect();
+        let waiting = state.waiting.iter_mut().filter_map(Option::take).collect();
         drop(state);
         for thread in idle {
             thread.parker.unpark();
         }
-        drop(waiting);
+        waiting
     }
 }

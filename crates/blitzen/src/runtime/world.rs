@@ -239,9 +239,31 @@ impl RealWorld {
         }
     }
 
+    /// Finds a thread for a worker that needs relief.
+    fn relieve(self: &Arc<Self>, relief: Relief) {
+        let Some(relief) = self.relief_threads.send(relief) else {
+            return;
+        };
+        let world = self.clone();
+        let name = self.hooks.thread_name();
+        // No shutdown waits for a relief thread before it has a worker.
+        let mark = || None;
+        let started = self.start_inside(name, mark, move || {
+            run_relief(relief, &world);
+            run_reliefs(&world, ReliefThreadKind::Counted);
+        });
+        match started {
+            Ok(thread) => self.keep_thread(thread),
+            // The worker waits for its own thread.
+            Err(_) => self.relief_threads.not_started(),
+        }
+    }
+
     /// Ends the threads that wait for a worker to relieve.
-    pub(crate) fn close_relief_threads(&self) {
-        self.relief_threads.close();
+    pub(crate) fn close_relief_threads(self: &Arc<Self>) {
+        for relief in self.relief_threads.close() {
+            self.relieve(relief);
+        }
     }
 
     /// Ends all waits for timers, and refuses new ones.
@@ -401,22 +423,7 @@ impl World for SchedulerWorld {
     }
 
     fn relieve(&self, relief: Relief) {
-        let Some(relief) = self.0.relief_threads.send(relief) else {
-            return;
-        };
-        let world = self.0.clone();
-        let name = self.0.hooks.thread_name();
-        // No shutdown waits for a relief thread before it has a worker.
-        let mark = || None;
-        let started = self.0.start_inside(name, mark, move || {
-            run_relief(relief, &world);
-            run_reliefs(&world, ReliefThreadKind::Counted);
-        });
-        match started {
-            Ok(thread) => self.0.keep_thread(thread),
-            // The worker waits for its own thread.
-            Err(_) => self.0.relief_threads.not_started(),
-        }
+        self.0.relieve(relief);
     }
 
     fn handed_off(&self) {
