@@ -155,6 +155,20 @@ impl Scheduler {
             });
         }
     }
+
+    /// What it takes to relieve each worker whose own thread is in a blocking section.
+    pub fn reliefs(self: &Arc<Self>) -> Vec<Relief> {
+        let relief = |worker: usize| {
+            let epoch = self.shared[worker].handoff.epoch()?;
+            Some(Relief {
+                scheduler: self.clone(),
+                worker,
+                epoch,
+                sent_by_monitor: false,
+            })
+        };
+        (0..self.shared.len()).filter_map(relief).collect()
+    }
 }
 
 /// What a relief thread is started for: to go on with a worker whose own thread
@@ -170,6 +184,12 @@ impl Relief {
     /// The worker's index.
     pub fn worker(&self) -> usize {
         self.worker
+    }
+
+    /// Whether the worker still needs it: its own thread is in the same blocking section.
+    pub fn is_needed(&self) -> bool {
+        let handoff = &self.scheduler.shared[self.worker].handoff;
+        handoff.epoch() == Some(self.epoch)
     }
 
     /// Runs the worker on the calling thread until the scheduler closes or a task

@@ -32,8 +32,7 @@ struct ReliefState {
     threads: usize,
     /// Threads that wait for a worker.
     idle: Vec<Arc<IdleReliefThread>>,
-    /// For each worker: the relief that no thread was free for. An earlier one of the
-    /// same worker is out of date.
+    /// For each worker: the relief that no thread was free for.
     waiting: Box<[Option<Relief>]>,
     is_closed: bool,
 }
@@ -95,8 +94,11 @@ impl ReliefThreads {
             state.threads += 1;
             return Some(relief);
         }
-        let worker = relief.worker();
-        let outdated = state.waiting[worker].replace(relief);
+        // One that comes late must not take the place of one that is needed.
+        let outdated = match relief.is_needed() {
+            true => state.waiting[relief.worker()].replace(relief),
+            false => Some(relief),
+        };
         drop(state);
         drop(outdated);
         None
@@ -142,17 +144,17 @@ impl ReliefThreads {
         relief
     }
 
-    /// Ends the threads that wait, and those that would. Returns the reliefs that no thread
-    /// was free for: [`send`](Self::send) each of them again.
-    pub(crate) fn close(&self) -> Vec<Relief> {
+    /// Ends the threads that wait, and those that would. From now on no relief waits for a
+    /// thread that is free.
+    pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state.is_closed = true;
         let idle = std::mem::take(&mut state.idle);
-        let waiting = state.waiting.iter_mut().filter_map(Option::take).collect();
+        let waiting: Vec<_> = state.waiting.iter_mut().map(Option::take).collect();
         drop(state);
         for thread in idle {
             thread.parker.unpark();
         }
-        waiting
+        drop(waiting); // after the lock: a relief keeps the scheduler in memory
     }
 }

@@ -118,7 +118,7 @@ pub(crate) fn shut_down(handle: &Handle, wait: ShutdownWait) -> Result<(), Strag
     // thread is ending, and takes the runtime along with its thread-locals.
     let runtime = context::try_enter(handle);
     inner.scheduler().close();
-    inner.world().close_relief_threads();
+    inner.world().close_relief_threads(inner.scheduler());
     if let Flavor::CurrentThread(core) = inner.flavor()
         && let Some(worker) = core.take()
     {

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use blitzen_driver::Poller;
 use blitzen_observe::{Counter, Histogram, HistogramConfiguration};
 use blitzen_sched::{
-    Activity, Monitor, PausedWorld, Pool, PoolThread, Quiescence, Relief, SpawnThread, TaskInfo,
-    ThreadJoiner, ThreadMark, Worker, World, end_blocking,
+    Activity, Monitor, PausedWorld, Pool, PoolThread, Quiescence, Relief, Scheduler, SpawnThread,
+    TaskInfo, ThreadJoiner, ThreadMark, Worker, World, end_blocking,
 };
 use blitzen_util::pad::Padded;
 use blitzen_util::rng::{self, Rng};
@@ -259,9 +259,11 @@ impl RealWorld {
         }
     }
 
-    /// Ends the threads that wait for a worker to relieve.
-    pub(crate) fn close_relief_threads(self: &Arc<Self>) {
-        for relief in self.relief_threads.close() {
+    /// Ends the threads that wait for a worker to relieve. Workers whose threads are in a
+    /// blocking section get a thread to leave on.
+    pub(crate) fn close_relief_threads(self: &Arc<Self>, scheduler: &Arc<Scheduler>) {
+        self.relief_threads.close();
+        for relief in scheduler.reliefs() {
             self.relieve(relief);
         }
     }
