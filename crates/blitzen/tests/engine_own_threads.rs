@@ -4,7 +4,6 @@
 mod engine_common;
 
 use std::future::Future;
-use std::mem::forget;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
@@ -16,6 +15,14 @@ use blitzen::task::{block_in_place, spawn_blocking, spawn_local, yield_now};
 use blitzen::time::sleep;
 
 use engine_common::{FOREVER, SHORT, assert_works, current_thread, multi_thread, must_end};
+
+/// Never drops `value`. Unlike `mem::forget` it keeps the value reachable: what hangs on it
+/// is no leak for the leak sanitizer.
+fn leak<T>(value: T) {
+    static LEAKED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    let address = Box::into_raw(Box::new(value)).expose_provenance();
+    LEAKED.lock().unwrap().push(address);
+}
 
 /// A waker that calls a function.
 struct CallOnWake<F>(F);
@@ -47,10 +54,10 @@ fn a_leaked_enter_guard_affects_no_other_task_of_the_worker() {
             let id = runtime.handle().id();
             let handle = other.handle().clone();
             let leak = runtime.spawn(async move {
-                forget(handle.enter());
+                leak(handle.enter());
                 if in_block_in_place {
                     block_in_place(|| {
-                        forget(handle.enter());
+                        leak(handle.enter());
                         thread::sleep(SHORT * 5);
                     });
                 }
@@ -69,9 +76,9 @@ fn a_guard_that_a_waker_leaks_affects_no_task() {
         let id = runtime.handle().id();
         let handle = other.handle().clone();
         let task = runtime.spawn(async move {
-            let leak = waker(move || forget(handle.enter()));
-            let mut leaking = pin!(sleep(SHORT));
-            let polled = leaking.as_mut().poll(&mut Context::from_waker(&leak));
+            let leaking = waker(move || leak(handle.enter()));
+            let mut short = pin!(sleep(SHORT));
+            let polled = short.as_mut().poll(&mut Context::from_waker(&leaking));
             assert!(polled.is_pending());
             sleep(SHORT * 10).await;
             assert_eq!(Handle::current().id(), id);
@@ -90,9 +97,7 @@ fn a_leaked_enter_guard_affects_no_other_blocking_work() {
         let id = runtime.handle().id();
         let handle = other.handle().clone();
         runtime.block_on(async {
-            spawn_blocking(move || forget(handle.enter()))
-                .await
-                .unwrap();
+            spawn_blocking(move || leak(handle.enter())).await.unwrap();
             let seen = spawn_blocking(|| Handle::current().id()).await.unwrap();
             assert_eq!(seen, id);
         });
@@ -103,7 +108,7 @@ fn a_leaked_enter_guard_affects_no_other_blocking_work() {
 fn a_leaked_enter_guard_ends_with_block_on() {
     let other = multi_thread(1);
     for runtime in [multi_thread(1), current_thread()] {
-        runtime.block_on(async { forget(other.enter()) });
+        runtime.block_on(async { leak(other.enter()) });
         assert!(Handle::try_current().is_err(), "nothing is entered");
         runtime.block_on(assert_works(runtime.handle().id()));
     }
