@@ -37,6 +37,26 @@ struct Licenses {
 #[derive(Deserialize)]
 struct Bans {
     deny: Vec<Ban>,
+    #[serde(default)]
+    skip: Vec<Skip>,
+}
+
+/// A version that may be there beside another one of the same crate.
+#[derive(Deserialize)]
+struct Skip {
+    /// `name@version`, where the version may be cut after any of its numbers.
+    #[serde(rename = "crate")]
+    spec: String,
+}
+
+impl Skip {
+    fn is_of(&self, name: &str, version: &str) -> bool {
+        let Some((skipped, prefix)) = self.spec.split_once('@') else {
+            return false;
+        };
+        let rest = version.strip_prefix(prefix);
+        skipped == name && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
 }
 
 /// A crate on which only `wrappers` may depend directly.
@@ -142,7 +162,9 @@ fn complaints(packages: &[Package], rules: &Rules) -> Vec<String> {
             license,
             ..
         } = package;
-        versions.entry(name).or_default().push(version);
+        if !rules.bans.skip.iter().any(|skip| skip.is_of(name, version)) {
+            versions.entry(name).or_default().push(version);
+        }
         if !is_allowed(license, &rules.licenses.allow) {
             complaints.push(format!(
                 "{name} {version}: its licence, `{license}`, is not allowed"
@@ -244,6 +266,19 @@ mod tests {
             source: Some(REGISTRY.to_owned()),
             dependents: dependents.iter().map(|name| (*name).to_owned()).collect(),
         }
+    }
+
+    #[test]
+    fn a_version_is_skipped_by_any_of_its_numbers() {
+        let skip = |spec: &str| Skip {
+            spec: spec.to_owned(),
+        };
+        assert!(skip("syn@2").is_of("syn", "2.0.119"));
+        assert!(skip("syn@2.0.119").is_of("syn", "2.0.119"));
+        assert!(!skip("syn@2").is_of("syn", "20.0.0"));
+        assert!(!skip("syn@2").is_of("syn", "3.0.9"));
+        assert!(!skip("syn@2").is_of("synstructure", "2.0.1"));
+        assert!(!skip("syn").is_of("syn", "2.0.119"));
     }
 
     #[test]
