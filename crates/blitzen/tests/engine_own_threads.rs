@@ -259,6 +259,39 @@ fn a_runtime_may_be_dropped_by_the_function_that_names_its_threads() {
 }
 
 #[test]
+fn a_thread_name_may_come_from_a_function_that_needs_threads_of_every_kind() {
+    must_end(|| {
+        let handles = Arc::new(Mutex::new(Vec::<Handle>::new()));
+        let build = || {
+            let handles = handles.clone();
+            Builder::new_multi_thread()
+                .worker_threads(1)
+                .thread_name_fn(move || {
+                    let handles = handles.lock().unwrap().clone();
+                    for handle in handles {
+                        handle.spawn(async {});
+                        handle.spawn_blocking(|| ());
+                    }
+                    "worker".into()
+                })
+                .build()
+                .unwrap()
+        };
+        // Each needs threads of its own and of the other, with names of their own.
+        let runtimes = [build(), build()];
+        handles
+            .lock()
+            .unwrap()
+            .extend(runtimes.each_ref().map(|one| one.handle().clone()));
+        for runtime in &runtimes {
+            runtime.block_on(runtime.spawn(async {})).unwrap();
+            runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
+        }
+        handles.lock().unwrap().clear(); // the runtimes own the function
+    });
+}
+
+#[test]
 fn a_thread_name_may_come_from_a_function_that_spawns_blocking_work() {
     must_end(|| {
         let handle = Arc::new(Mutex::new(None::<Handle>));
