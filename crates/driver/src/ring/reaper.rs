@@ -47,23 +47,27 @@ fn orphaned_rings() -> MutexGuard<'static, OrphanedRings> {
 /// The error of the system that refuses a descriptor or a thread.
 pub(crate) fn reap_in_background(ring: Arc<Ring>) -> io::Result<()> {
     let mut orphaned = orphaned_rings();
-    let registry = match &orphaned.registry {
-        Some(registry) => registry,
-        None => orphaned.registry.insert(start()?),
-    };
-    let fd = ring.as_raw_fd();
-    registry.register(&mut SourceFd(&fd), Token(0), Interest::READABLE)?;
+    match &orphaned.registry {
+        Some(registry) => watch(registry, &ring)?,
+        None => {
+            let poll = Poll::new()?;
+            let registry = poll.registry().try_clone()?;
+            watch(&registry, &ring)?;
+            // Last, so that a thread that was started has a ring to turn.
+            thread::Builder::new()
+                .name("blitzen-ring-reaper".into())
+                .spawn(move || run(poll))?;
+            orphaned.registry = Some(registry);
+        }
+    }
     orphaned.rings.push(ring); // E3
     Ok(())
 }
 
-fn start() -> io::Result<Registry> {
-    let poll = Poll::new()?;
-    let registry = poll.registry().try_clone()?;
-    thread::Builder::new()
-        .name("blitzen-ring-reaper".into())
-        .spawn(move || run(poll))?;
-    Ok(registry)
+/// Has the thread woken when there are completions.
+fn watch(registry: &Registry, ring: &Ring) -> io::Result<()> {
+    let fd = ring.as_raw_fd();
+    registry.register(&mut SourceFd(&fd), Token(0), Interest::READABLE)
 }
 
 fn run(mut poll: Poll) {
