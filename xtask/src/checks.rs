@@ -12,7 +12,7 @@ const EXAMPLE_LIMIT: Duration = Duration::from_secs(120);
 
 /// The façade's features with an effect. It has to compile with each of them alone, with
 /// none, with all, and with the cfg that some of Tokio's users set.
-const FACADE_FEATURES: [&str; 12] = [
+pub(crate) const FACADE_FEATURES: [&str; 12] = [
     "fs",
     "io-std",
     "io-util",

@@ -90,13 +90,12 @@ async fn a_cancelled_token_ends_its_children_and_a_tracker_waits_for_them() {
     let (tracker, parent) = (TaskTracker::new(), CancellationToken::new());
     for n in 0..100 {
         let token = parent.child_token();
-        let lives = tracker.spawn(async move {
+        drop(tracker.spawn(async move {
             tokio::select! {
-                () = token.cancelled() => n,
-                () = std::future::pending() => unreachable!(),
+                () = token.cancelled() => Some(n),
+                () = std::future::pending() => None,
             }
-        });
-        drop(lives);
+        }));
     }
     tracker.close();
     assert!(!tracker.is_empty());

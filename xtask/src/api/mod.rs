@@ -15,25 +15,8 @@ mod surface;
 use differences::{Listed, Unlisted, compare};
 use doc_json::Setup;
 
+use crate::checks::FACADE_FEATURES;
 use crate::sh::{Failure, Outcome, Tally};
-
-/// Every feature of tokio's that adds names, alone or with those it includes.
-const FEATURES: [&str; 14] = [
-    "",
-    "fs",
-    "io-std",
-    "io-util",
-    "macros",
-    "net",
-    "process",
-    "rt",
-    "rt-multi-thread",
-    "signal",
-    "sync",
-    "test-util",
-    "time",
-    "macros,rt",
-];
 
 /// What `full` and `test-util` leave out. They have an effect only with `tokio_unstable`.
 const UNSTABLE_FEATURES: [&str; 4] = ["io-uring", "schedule-latency", "taskdump", "tracing"];
@@ -110,9 +93,10 @@ fn setups() -> Vec<Setup> {
             unstable: true,
         },
     ];
-    setups.extend(FEATURES.iter().map(|features| {
+    let alone = FACADE_FEATURES.into_iter().chain(["", "macros,rt"]);
+    setups.extend(alone.map(|features| {
         Setup {
-            name: match *features {
+            name: match features {
                 "" => "no-feature".to_owned(),
                 features => features.replace(',', "+"),
             },

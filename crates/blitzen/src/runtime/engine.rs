@@ -138,7 +138,11 @@ impl fmt::Display for Engine {
 /// The name of what reports the readiness of sockets on this system.
 const SELECTOR: &str = if cfg!(mio_unsupported_force_poll_poll) {
     "poll"
-} else if cfg!(any(target_os = "linux", target_os = "android")) {
+} else if cfg!(any(
+    target_os = "linux",
+    target_os = "android",
+    target_os = "illumos"
+)) {
     "epoll"
 } else if cfg!(windows) {
     "IOCP"
