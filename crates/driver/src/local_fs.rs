@@ -139,7 +139,7 @@ pub fn file_kind(file: impl AsFd) -> FileKind {
     let file = file.as_fd();
     let file_type = match stat_cached(file) {
         Some(stat) => file_type(&stat),
-        None => file_type_of_old(file),
+        None => file_type_without_statx(file),
     };
     match file_type {
         libc::S_IFREG if is_on_local_fs(file) && !is_direct(file) => FileKind::Local,
@@ -150,7 +150,7 @@ pub fn file_kind(file: impl AsFd) -> FileKind {
 
 /// The type of a file where there is no `statx(2)`. It may wait for a server.
 #[cold]
-fn file_type_of_old(file: BorrowedFd<'_>) -> libc::mode_t {
+fn file_type_without_statx(file: BorrowedFd<'_>) -> libc::mode_t {
     // SAFETY: a structure of numbers, for which zero is a value.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: an open descriptor, and room for the answer.

@@ -182,34 +182,34 @@ mod model {
 
     /// The kernel's part: sleeps until there was an event since the last time.
     #[derive(Default)]
-    struct Wakeup {
-        rung: Mutex<bool>,
-        heard: Condvar,
+    struct WakerEvent {
+        is_pending: Mutex<bool>,
+        posted: Condvar,
     }
 
-    impl Wakeup {
-        fn ring(&self) {
-            *self.rung.lock() = true;
-            self.heard.notify_one();
+    impl WakerEvent {
+        fn post(&self) {
+            *self.is_pending.lock() = true;
+            self.posted.notify_one();
         }
 
         fn wait(&self) {
-            let mut rung = self.rung.lock();
-            while !*rung {
-                rung = self.heard.wait(rung);
+            let mut is_pending = self.is_pending.lock();
+            while !*is_pending {
+                is_pending = self.posted.wait(is_pending);
             }
-            *rung = false;
+            *is_pending = false;
         }
 
         /// Takes the event, if there is one, without waiting.
         fn take(&self) -> bool {
-            std::mem::take(&mut *self.rung.lock())
+            std::mem::take(&mut *self.is_pending.lock())
         }
     }
 
     struct Worker {
         park: ParkState,
-        wakeup: Wakeup,
+        event: WakerEvent,
         sources: AtomicUsize,
         queue: AtomicUsize,
     }
@@ -218,7 +218,7 @@ mod model {
         fn new(sources: usize) -> Arc<Self> {
             Arc::new(Self {
                 park: ParkState::new(),
-                wakeup: Wakeup::default(),
+                event: WakerEvent::default(),
                 sources: AtomicUsize::new(sources),
                 queue: AtomicUsize::new(0),
             })
@@ -233,7 +233,7 @@ mod model {
 
         fn unpark(&self) {
             if self.park.unpark().is_some() {
-                self.wakeup.ring();
+                self.event.post();
             }
         }
 
@@ -247,7 +247,7 @@ mod model {
             let place = self.park.begin_in(|| self.place())?;
             match place {
                 ParkedIn::Futex => self.park.wait(None),
-                _ => self.wakeup.wait(),
+                _ => self.event.wait(),
             }
             self.park.end();
             Some(place)
@@ -334,8 +334,8 @@ mod model {
             let server = thread::spawn({
                 let worker = worker.clone();
                 move || {
-                    if worker.wakeup.take() && worker.park.may_wait_for_waker() {
-                        worker.wakeup.ring(); // B3
+                    if worker.event.take() && worker.park.may_wait_for_waker() {
+                        worker.event.post(); // B3
                     }
                 }
             });

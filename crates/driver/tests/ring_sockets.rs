@@ -183,7 +183,7 @@ fn write_all(stream: &RingStream, mut bytes: &[u8]) {
 }
 
 fn settle(ring: &Ring) {
-    while ring.is_at_work() {
+    while ring.has_kernel_work() {
         ring.turn(Some(Duration::from_millis(100))).unwrap();
     }
 }
@@ -609,7 +609,7 @@ fn what_the_system_takes_in_parts_or_not_yet_is_sent_whole() {
             let bytes = pattern(sent, len);
             sent += stream.write_now(&bytes).unwrap();
         }
-        assert!(ring.is_at_work());
+        assert!(ring.has_kernel_work());
         // … until there is less, or none.
         set_buffer(&*socket, libc::SO_SNDBUF, 1);
         let mut others = 0;
@@ -625,7 +625,7 @@ fn what_the_system_takes_in_parts_or_not_yet_is_sent_whole() {
             bytes
         });
         // Also if the owner sleeps and nobody waits for it.
-        while !is_awaited && ring.is_at_work() {
+        while !is_awaited && ring.has_kernel_work() {
             ring.turn(Some(Duration::from_secs(20))).unwrap();
         }
         drive(&ring, |cx| stream.poll_flush(cx)).unwrap();
@@ -640,7 +640,7 @@ fn the_end_comes_after_the_last_byte() {
     let (ours, mut theirs) = pair(&ring);
     write_all(&ours, b"all "); // the first of a turn goes out at once
     write_all(&ours, b"of it");
-    ours.end().unwrap();
+    ours.shutdown_write().unwrap();
     settle(&ring);
     let mut text = String::new();
     theirs.read_to_string(&mut text).unwrap();

@@ -221,14 +221,14 @@ impl<S: Source + RingSocket> StreamIo<S> {
 
     /// Ends the direction that is written, by readiness with `now`, otherwise after
     /// what was taken over.
-    pub(crate) fn end(&self, now: impl FnOnce(&S) -> io::Result<()>) -> io::Result<()> {
+    pub(crate) fn shutdown_write(&self, now: impl FnOnce(&S) -> io::Result<()>) -> io::Result<()> {
         match self {
             Self::Readiness(evented) => now(evented),
-            Self::Completion(stream) => stream.end(),
+            Self::Completion(stream) => stream.shutdown_write(),
         }
     }
 
-    pub(crate) fn poll_end(
+    pub(crate) fn poll_shutdown_write(
         &self,
         cx: &mut Context<'_>,
         now: impl FnOnce(&S) -> io::Result<()>,

@@ -87,7 +87,7 @@ pub struct Driver {
     #[cfg(blitzen_ring)]
     ring: OnceLock<Result<Arc<Ring>, Refusal>>,
     /// Held by whoever makes a poller or a ring; says whether it still may.
-    shut: Mutex<bool>,
+    is_shut: Mutex<bool>,
     spin: Spin,
     config: DriverConfig,
 }
@@ -107,7 +107,7 @@ impl Driver {
             poller: OnceLock::new(),
             #[cfg(blitzen_ring)]
             ring: OnceLock::new(),
-            shut: Mutex::new(false),
+            is_shut: Mutex::new(false),
             spin: Spin::new(config.spin.clone()),
             config,
         }
@@ -197,7 +197,7 @@ impl Driver {
         if let Some(poller) = self.poller.get() {
             return Ok(poller);
         }
-        let shut = self.shut.lock();
+        let shut = self.is_shut.lock();
         if *shut {
             return Err(shutdown_error());
         }
@@ -257,10 +257,10 @@ impl Driver {
         is_over: &dyn Fn() -> bool,
     ) -> io::Result<usize> {
         if max_wait == Some(Duration::ZERO) {
-            return self.look();
+            return self.take_events();
         }
         let mut wait = self.spin.begin();
-        let look = || self.look_while_spinning(is_over);
+        let look = || self.take_events_while_spinning(is_over);
         if let Some(found) = self.spin.spin(&mut wait, max_wait, look) {
             self.spin.end(wait);
             return found;
@@ -351,7 +351,7 @@ impl Driver {
     /// assert!(blitzen_driver::is_shutdown_error(&driver.poller().unwrap_err()));
     /// ```
     pub fn shutdown_sources(&self) {
-        *self.shut.lock() = true;
+        *self.is_shut.lock() = true;
         if let Some(poller) = self.poller.get() {
             poller.shutdown();
         }
@@ -368,11 +368,11 @@ impl Driver {
     /// assert!(!driver.is_busy());
     /// ```
     pub fn is_busy(&self) -> bool {
-        self.place() != ParkedIn::Futex
+        self.park_place() != ParkedIn::Futex
     }
 
     /// The place for what there is to wait for now.
-    fn place(&self) -> ParkedIn {
+    fn park_place(&self) -> ParkedIn {
         if self.is_ring_needed() {
             return ParkedIn::Ring;
         }
@@ -383,8 +383,8 @@ impl Driver {
     }
 
     /// Fires what has come.
-    fn look(&self) -> io::Result<usize> {
-        let mut found = self.look_at_ring()?;
+    fn take_events(&self) -> io::Result<usize> {
+        let mut found = self.take_completions()?;
         if let Some(poller) = self.poller.get()
             && poller.must_be_turned()
         {
@@ -394,12 +394,12 @@ impl Driver {
     }
 
     /// One look of a search: the result of a turn that found something.
-    fn look_while_spinning(&self, is_over: &dyn Fn() -> bool) -> Option<io::Result<usize>> {
+    fn take_events_while_spinning(&self, is_over: &dyn Fn() -> bool) -> Option<io::Result<usize>> {
         let is_notified = self.park.is_notified() && self.park.end();
         if is_notified || is_over() {
             return Some(Ok(0));
         }
-        match self.look() {
+        match self.take_events() {
             Ok(0) => None,
             found => Some(found),
         }
@@ -407,8 +407,8 @@ impl Driver {
 
     /// Sleeps where events arrive; calls `on_event` if anything came.
     fn sleep(&self, max_wait: Option<Duration>, on_event: impl FnOnce()) -> io::Result<usize> {
-        let Some(place) = self.park.begin_in(|| self.place()) else {
-            return self.look();
+        let Some(place) = self.park.begin_in(|| self.park_place()) else {
+            return self.take_events();
         };
         let (was_notified, found) = match place {
             ParkedIn::Futex => {
@@ -492,7 +492,7 @@ impl Driver {
     #[cold]
     fn make_ring(&self) -> io::Result<&Result<Arc<Ring>, Refusal>> {
         let poller = self.poller()?.clone();
-        let shut = self.shut.lock();
+        let shut = self.is_shut.lock();
         if *shut {
             return Err(shutdown_error());
         }
@@ -513,7 +513,7 @@ impl Driver {
         Ok(self.ring.get().expect("just set"))
     }
 
-    fn made_ring(&self) -> Option<&Arc<Ring>> {
+    fn existing_ring(&self) -> Option<&Arc<Ring>> {
         self.ring.get()?.as_ref().ok()
     }
 
@@ -524,32 +524,33 @@ impl Driver {
     /// assert!(!Driver::new(DriverConfig::default()).has_operations());
     /// ```
     pub fn has_operations(&self) -> bool {
-        self.made_ring().is_some_and(|ring| ring.in_flight() > 0)
+        self.existing_ring()
+            .is_some_and(|ring| ring.in_flight() > 0)
     }
 
-    fn look_at_ring(&self) -> io::Result<usize> {
-        match self.made_ring() {
+    fn take_completions(&self) -> io::Result<usize> {
+        match self.existing_ring() {
             Some(ring) if ring.is_needed() => ring.turn(Some(Duration::ZERO)),
             _ => Ok(0),
         }
     }
 
     fn turn_ring_parked(&self, max_wait: Option<Duration>) -> (bool, io::Result<usize>) {
-        match self.made_ring() {
+        match self.existing_ring() {
             Some(ring) => ring.turn_parked(max_wait),
             None => unreachable!("operations are in a ring"),
         }
     }
 
     fn rescue_ring(&self) -> io::Result<usize> {
-        match self.made_ring() {
+        match self.existing_ring() {
             Some(ring) if ring.is_needed() => ring.rescue(),
             _ => Ok(0),
         }
     }
 
     fn is_ring_needed(&self) -> bool {
-        self.made_ring().is_some_and(|ring| ring.is_needed())
+        self.existing_ring().is_some_and(|ring| ring.is_needed())
     }
 
     /// Takes a connected socket into the worker's ring. Any thread may.
@@ -600,25 +601,25 @@ impl Driver {
     /// # Errors
     /// Returns an error if the ring itself fails.
     pub fn leave(&self) -> io::Result<()> {
-        match self.made_ring() {
+        match self.existing_ring() {
             Some(ring) if ring.is_needed() => ring.release_owner(),
             _ => Ok(()),
         }
     }
 
     fn shut_ring(&self, max_wait: Duration) -> io::Result<usize> {
-        let Some(ring) = self.made_ring() else {
+        let Some(ring) = self.existing_ring() else {
             return Ok(0);
         };
         ring.cancel_all();
         turn_until_idle(ring, max_wait)?;
-        if ring.is_at_work() && !ring.only_reads_buffers() {
+        if ring.has_kernel_work() && !ring.only_reads_buffers() {
             // Connections that take no bytes do not keep their descriptors.
             ring.cancel_sends();
             turn_until_idle(ring, max_wait)?;
         }
         let unfinished = ring.in_flight();
-        if ring.is_at_work() && ring.is_shared() {
+        if ring.has_kernel_work() && ring.is_shared() {
             // If the system has no thread or no descriptor for that, the memory that
             // the kernel may still use is lost with the ring.
             let _ = reaper::reap_in_background(ring.clone());
@@ -632,7 +633,7 @@ impl Driver {
 #[cfg(blitzen_ring)]
 fn turn_until_idle(ring: &Ring, max_wait: Duration) -> io::Result<()> {
     let end = Instant::now().checked_add(max_wait);
-    while ring.is_at_work() && !(ring.is_shared() && ring.only_reads_buffers()) {
+    while ring.has_kernel_work() && !(ring.is_shared() && ring.only_reads_buffers()) {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
             break;
@@ -674,7 +675,7 @@ impl Driver {
         false
     }
 
-    fn look_at_ring(&self) -> io::Result<usize> {
+    fn take_completions(&self) -> io::Result<usize> {
         Ok(0)
     }
 

@@ -39,7 +39,7 @@ const NUMBER_BITS: u32 = match usize::BITS {
 };
 
 /// Numbers in use are below this, so that a token is never all ones.
-const MOST: usize = (1 << NUMBER_BITS) - 1;
+const MAX_NUMBERS: usize = (1 << NUMBER_BITS) - 1;
 
 /// What the kernel gets to keep of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl SourceToken {
     }
 
     fn number(self) -> usize {
-        self.0 & MOST
+        self.0 & MAX_NUMBERS
     }
 
     /// Whether a generation is the token's, as far as the token can say.
@@ -142,7 +142,7 @@ impl SourceSlots {
     fn add_page(&self, free: &mut Free) -> io::Result<()> {
         let start = free.end;
         let (page, _) = place(start);
-        let end = page_end(page).min(MOST);
+        let end = page_end(page).min(MAX_NUMBERS);
         if start >= end || page >= PAGES {
             return Err(io::Error::other("too many sources on one poller"));
         }

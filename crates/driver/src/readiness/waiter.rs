@@ -33,11 +33,11 @@ use crate::{Interest, Ready};
 pub(super) struct Waiter {
     links: Links<Waiter>,
     mask: Ready,
-    state: UnsafeCell<State>,
+    state: UnsafeCell<WaiterState>,
 }
 
 #[derive(Debug)]
-enum State {
+enum WaiterState {
     Idle,
     Queued(Waker),
     Notified(ReadyEvent),
@@ -63,7 +63,7 @@ impl Waiter {
     /// # Safety
     /// The slot's lock is held, or the waiter is `Idle` and the caller is its
     /// future (Q1).
-    unsafe fn become_(&self, state: State) -> State {
+    unsafe fn replace_state(&self, state: WaiterState) -> WaiterState {
         self.state.with_mut(|now| {
             // SAFETY: nothing else accesses the state, by the caller's word.
             std::mem::replace(unsafe { &mut *now }, state)
@@ -111,7 +111,9 @@ impl Waiters {
             }
             let event = now.event(waiter.mask).with_ready(news);
             // SAFETY: Q1, the caller holds the lock.
-            if let State::Queued(waker) = unsafe { waiter.become_(State::Notified(event)) } {
+            if let WaiterState::Queued(waker) =
+                unsafe { waiter.replace_state(WaiterState::Notified(event)) }
+            {
                 wakes.push(waker);
             }
         }
@@ -129,7 +131,7 @@ impl Waiters {
             // not been dropped.
             let waiter = unsafe { node.as_ref() };
             // SAFETY: Q1, the caller holds the lock.
-            if let State::Queued(waker) = unsafe { waiter.become_(State::Idle) } {
+            if let WaiterState::Queued(waker) = unsafe { waiter.replace_state(WaiterState::Idle) } {
                 wakers.push(waker);
             }
         }
@@ -158,7 +160,7 @@ impl<'a> Wait<'a> {
             waiter: Waiter {
                 links: Links::new(),
                 mask: Ready::for_interest(interest),
-                state: UnsafeCell::new(State::Idle),
+                state: UnsafeCell::new(WaiterState::Idle),
             },
             shared: Cell::new(false),
         }
@@ -177,26 +179,26 @@ impl<'a> Wait<'a> {
             return Poll::Ready(event);
         }
         // SAFETY: Q1, we hold the lock.
-        unsafe { self.waiter.become_(State::Queued(waker)) };
+        unsafe { self.waiter.replace_state(WaiterState::Queued(waker)) };
         // SAFETY: not shared, so in no list; pinned, and `drop` takes it out.
         unsafe { waiters.list.push_back(NonNull::from(&self.waiter)) };
         self.shared.set(true);
         Poll::Pending
     }
 
-    fn go_on(&self, cx: &Context<'_>) -> Poll<ReadyEvent> {
+    fn poll_queued(&self, cx: &Context<'_>) -> Poll<ReadyEvent> {
         let waker = cx.waker().clone(); // foreign code: before the lock
         let waiters = self.slot.waiters().lock();
         // SAFETY: Q1, we hold the lock.
-        let before = unsafe { self.waiter.become_(State::Idle) };
+        let before = unsafe { self.waiter.replace_state(WaiterState::Idle) };
         let answer = match &before {
-            State::Notified(event) => {
+            WaiterState::Notified(event) => {
                 self.shared.set(false);
                 Poll::Ready(*event)
             }
             _ => {
                 // SAFETY: Q1, as above.
-                unsafe { self.waiter.become_(State::Queued(waker)) };
+                unsafe { self.waiter.replace_state(WaiterState::Queued(waker)) };
                 Poll::Pending
             }
         };
@@ -214,7 +216,7 @@ impl Future for Wait<'_> {
         let this = self.into_ref().get_ref();
         match this.shared.get() {
             false => this.start(cx),
-            true => this.go_on(cx),
+            true => this.poll_queued(cx),
         }
     }
 }
@@ -228,7 +230,7 @@ impl Drop for Wait<'_> {
         // SAFETY: alive, and in this slot's list or in none (Q2).
         unsafe { waiters.list.remove(NonNull::from(&self.waiter)) };
         // SAFETY: Q1, we hold the lock.
-        let state = unsafe { self.waiter.become_(State::Idle) };
+        let state = unsafe { self.waiter.replace_state(WaiterState::Idle) };
         drop(waiters);
         drop(state); // a waker: foreign code, after the lock
     }

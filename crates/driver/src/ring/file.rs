@@ -33,7 +33,7 @@ impl<F: AsFd + Send + 'static> AsRingFd for F {}
 const CWD: types::Fd = types::Fd(libc::AT_FDCWD);
 
 /// How many bytes a transfer has moved, with the owner of the memory.
-pub type TransferResult<K> = (io::Result<usize>, K);
+pub type TransferResult<B> = (io::Result<usize>, B);
 
 /// A read or a write, which can be made without a ring as well.
 ///
@@ -48,7 +48,7 @@ pub type TransferResult<K> = (io::Result<usize>, K);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[allow(clippy::len_without_is_empty)] // nothing is asked of an empty one
-pub trait Transfer<K>: Operation<Output = TransferResult<K>> {
+pub trait Transfer<B>: Operation<Output = TransferResult<B>> {
     /// Whether it writes to the file.
     const WRITES: bool;
 
@@ -57,21 +57,21 @@ pub trait Transfer<K>: Operation<Output = TransferResult<K>> {
     fn nowait(&mut self) -> NoWait<u32>;
 
     /// Makes the transfer on a thread that may wait.
-    fn block(self) -> TransferResult<K>;
+    fn block(self) -> TransferResult<B>;
 
     /// Returns how many bytes it may move.
     fn len(&self) -> usize;
 
     /// Gives up the transfer, and returns the owner of the memory.
-    fn into_keeper(self) -> K;
+    fn into_buffer(self) -> B;
 }
 
 /// An operation, and something that is kept until it is over.
 ///
 /// ```
-/// use blitzen_driver::ring::file::{Holding, Sync};
+/// use blitzen_driver::ring::file::{Fsync, Holding};
 ///
-/// let sync = Sync::all(std::fs::File::open("/dev/null")?);
+/// let sync = Fsync::all(std::fs::File::open("/dev/null")?);
 /// let sync = Holding { operation: sync, held: "dropped after the last completion" };
 /// # drop(sync);
 /// # Ok::<(), std::io::Error>(())
@@ -148,16 +148,16 @@ unsafe fn transfer_blocking(
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Read<F, K> {
+pub struct Read<F, B> {
     file: F,
-    memory: Memory<K>,
+    memory: Memory<B>,
     offset: u64,
 }
 
-impl<F, K> Read<F, K> {
+impl<F, B> Read<F, B> {
     /// Reads into `memory` from `offset` on. `u64::MAX` is the place where the
     /// file stands, for what has no offsets, such as a pipe.
-    pub fn new(file: F, memory: Memory<K>, offset: u64) -> Self {
+    pub fn new(file: F, memory: Memory<B>, offset: u64) -> Self {
         Self {
             file,
             memory,
@@ -166,7 +166,7 @@ impl<F, K> Read<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Read<F, K> {
+impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for Read<F, B> {
     const WRITES: bool = false;
 
     fn nowait(&mut self) -> NoWait<u32> {
@@ -175,7 +175,7 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Read<F, K> {
         unsafe { readv_nowait(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
     }
 
-    fn block(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<B> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
             // SAFETY: the memory is the operation's.
@@ -190,14 +190,14 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Read<F, K> {
         self.memory.len()
     }
 
-    fn into_keeper(self) -> K {
-        self.memory.into_keeper()
+    fn into_buffer(self) -> B {
+        self.memory.into_buffer()
     }
 }
 
 // SAFETY: the file and the memory are owned, and stay where they are.
-unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Read<F, K> {
-    type Output = TransferResult<K>;
+unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for Read<F, B> {
+    type Output = TransferResult<B>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -206,11 +206,11 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Read<F, K
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
+    fn finish(self, result: io::Result<u32>) -> TransferResult<B> {
         let read = result.map(|n| n as usize);
         let memory = self.memory;
-        let keeper = memory.into_written(*read.as_ref().unwrap_or(&0));
-        (read, keeper)
+        let buffer = memory.into_written(*read.as_ref().unwrap_or(&0));
+        (read, buffer)
     }
 }
 
@@ -225,16 +225,16 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Read<F, K
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Write<F, K> {
+pub struct Write<F, B> {
     file: F,
-    memory: Memory<K>,
+    memory: Memory<B>,
     offset: u64,
 }
 
-impl<F, K> Write<F, K> {
+impl<F, B> Write<F, B> {
     /// Writes `memory` from `offset` on. `u64::MAX` is the place where the
     /// file stands, or its end if it was opened to append.
-    pub fn new(file: F, memory: Memory<K>, offset: u64) -> Self {
+    pub fn new(file: F, memory: Memory<B>, offset: u64) -> Self {
         Self {
             file,
             memory,
@@ -243,7 +243,7 @@ impl<F, K> Write<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Write<F, K> {
+impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for Write<F, B> {
     const WRITES: bool = true;
 
     fn nowait(&mut self) -> NoWait<u32> {
@@ -252,7 +252,7 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Write<F, K> {
         unsafe { writev_nowait(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
     }
 
-    fn block(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<B> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
             // SAFETY: the memory is the operation's.
@@ -273,14 +273,14 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Write<F, K> {
         self.memory.len()
     }
 
-    fn into_keeper(self) -> K {
-        self.memory.into_keeper()
+    fn into_buffer(self) -> B {
+        self.memory.into_buffer()
     }
 }
 
 // SAFETY: the file and the memory are owned, and stay where they are.
-unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Write<F, K> {
-    type Output = TransferResult<K>;
+unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for Write<F, B> {
+    type Output = TransferResult<B>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -289,8 +289,8 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Write<F, 
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
-        (result.map(|n| n as usize), self.memory.into_keeper())
+    fn finish(self, result: io::Result<u32>) -> TransferResult<B> {
+        (result.map(|n| n as usize), self.memory.into_buffer())
     }
 }
 
@@ -306,15 +306,15 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Write<F, 
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct ReadVectored<F, K> {
+pub struct ReadVectored<F, B> {
     file: F,
-    pieces: Pieces<K>,
+    pieces: Pieces<B>,
     offset: u64,
 }
 
-impl<F, K> ReadVectored<F, K> {
+impl<F, B> ReadVectored<F, B> {
     /// Reads into `pieces`, one after another, from `offset` on.
-    pub fn new(file: F, pieces: Pieces<K>, offset: u64) -> Self {
+    pub fn new(file: F, pieces: Pieces<B>, offset: u64) -> Self {
         Self {
             file,
             pieces,
@@ -323,7 +323,7 @@ impl<F, K> ReadVectored<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for ReadVectored<F, K> {
+impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for ReadVectored<F, B> {
     const WRITES: bool = false;
 
     fn nowait(&mut self) -> NoWait<u32> {
@@ -332,7 +332,7 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for ReadVectored<F
         unsafe { readv_nowait(file, self.pieces.list(), offset) }.map(|n| n as u32)
     }
 
-    fn block(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<B> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), self.pieces.list());
             // SAFETY: the memory is the operation's.
@@ -347,15 +347,15 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for ReadVectored<F
         self.pieces.len()
     }
 
-    fn into_keeper(self) -> K {
-        self.pieces.into_keeper()
+    fn into_buffer(self) -> B {
+        self.pieces.into_buffer()
     }
 }
 
 // SAFETY: the file and the memory are owned, and stay where they are; so does
 // the list of pieces, which is on the heap.
-unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for ReadVectored<F, K> {
-    type Output = TransferResult<K>;
+unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for ReadVectored<F, B> {
+    type Output = TransferResult<B>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -365,10 +365,10 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for ReadVecto
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
+    fn finish(self, result: io::Result<u32>) -> TransferResult<B> {
         let read = result.map(|n| n as usize);
-        let keeper = self.pieces.into_written(*read.as_ref().unwrap_or(&0));
-        (read, keeper)
+        let buffer = self.pieces.into_written(*read.as_ref().unwrap_or(&0));
+        (read, buffer)
     }
 }
 
@@ -384,15 +384,15 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for ReadVecto
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct WriteVectored<F, K> {
+pub struct WriteVectored<F, B> {
     file: F,
-    pieces: Pieces<K>,
+    pieces: Pieces<B>,
     offset: u64,
 }
 
-impl<F, K> WriteVectored<F, K> {
+impl<F, B> WriteVectored<F, B> {
     /// Writes `pieces`, one after another, from `offset` on.
-    pub fn new(file: F, pieces: Pieces<K>, offset: u64) -> Self {
+    pub fn new(file: F, pieces: Pieces<B>, offset: u64) -> Self {
         Self {
             file,
             pieces,
@@ -401,7 +401,7 @@ impl<F, K> WriteVectored<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for WriteVectored<F, K> {
+impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for WriteVectored<F, B> {
     const WRITES: bool = true;
 
     fn nowait(&mut self) -> NoWait<u32> {
@@ -410,7 +410,7 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for WriteVectored<
         unsafe { writev_nowait(file, self.pieces.list(), offset) }.map(|n| n as u32)
     }
 
-    fn block(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<B> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), self.pieces.list());
             // SAFETY: the memory is the operation's.
@@ -431,14 +431,14 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for WriteVectored<
         self.pieces.len()
     }
 
-    fn into_keeper(self) -> K {
-        self.pieces.into_keeper()
+    fn into_buffer(self) -> B {
+        self.pieces.into_buffer()
     }
 }
 
 // SAFETY: as for `ReadVectored`.
-unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for WriteVectored<F, K> {
-    type Output = TransferResult<K>;
+unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for WriteVectored<F, B> {
+    type Output = TransferResult<B>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -448,28 +448,28 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for WriteVect
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
-        (result.map(|n| n as usize), self.pieces.into_keeper())
+    fn finish(self, result: io::Result<u32>) -> TransferResult<B> {
+        (result.map(|n| n as usize), self.pieces.into_buffer())
     }
 }
 
 /// Brings what was written to the disk.
 ///
 /// ```
-/// use blitzen_driver::ring::file::Sync;
+/// use blitzen_driver::ring::file::Fsync;
 ///
 /// let file = std::fs::File::open("/dev/null")?;
-/// let sync = Sync::data(file);
+/// let sync = Fsync::data(file);
 /// # drop(sync);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Sync<F> {
+pub struct Fsync<F> {
     file: F,
     flags: types::FsyncFlags,
 }
 
-impl<F> Sync<F> {
+impl<F> Fsync<F> {
     /// Data and everything known of the file.
     pub fn all(file: F) -> Self {
         let flags = types::FsyncFlags::empty();
@@ -484,7 +484,7 @@ impl<F> Sync<F> {
 }
 
 // SAFETY: the file is owned.
-unsafe impl<F: AsFd + Send + 'static> Operation for Sync<F> {
+unsafe impl<F: AsFd + Send + 'static> Operation for Fsync<F> {
     type Output = io::Result<()>;
     const REPEATABLE: bool = true;
 

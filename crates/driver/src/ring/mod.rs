@@ -35,10 +35,10 @@ pub mod socket;
 mod user_data;
 
 #[cfg(not(blitzen_loom))]
-mod port;
+mod queues;
 #[cfg(blitzen_loom)]
-#[path = "port_model.rs"]
-mod port; // a kernel of our own making
+#[path = "queues_model.rs"]
+mod queues; // a kernel of our own making
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
@@ -64,10 +64,10 @@ use crate::wake_list::contain_panic;
 use crate::{Poller, shutdown_error};
 use completion::Completion;
 use op::Abandoned;
-use port::{Port, REAPED_AT_ONCE};
+use queues::{REAPED_AT_ONCE, RingQueues};
 use setup::Features;
 use slab::{AbandonedPayload, Ended, OnDrop, OpToken, Slab};
-use socket::{Deferred, Table, cancel_entry};
+use socket::{Deferred, SocketTable, cancel_entry};
 use user_data::UserData;
 
 /// The completions after which a turn takes in no more. The next turn finds the rest,
@@ -106,16 +106,16 @@ const RESCUE_SPINS: u32 = 2000;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Ring {
-    port: Port,
-    core: Mutex<Core>,
+    queues: RingQueues,
+    state: Mutex<RingState>,
     /// The poller's: an owner is parked in one place at a time.
     park: Arc<ParkState>,
     poller: Arc<Poller>,
     features: Features,
     flavour: Flavour,
-    /// `core.slab.live()`, for a look without the lock.
+    /// `state.slab.live()`, for a look without the lock.
     in_flight: AtomicUsize,
-    /// What `core.sockets` counts, for a look without the lock.
+    /// What `state.sockets` counts, for a look without the lock.
     sockets: socket::SocketCounts,
     /// Who turns the ring.
     owner: socket::OwnerThread,
@@ -123,9 +123,9 @@ pub struct Ring {
 }
 
 /// What the lock guards, beside the queues.
-struct Core {
+struct RingState {
     slab: Slab,
-    sockets: Table,
+    sockets: SocketTable,
     pending: VecDeque<Entry>,
     /// There are requests in the submission queue that the kernel answers at
     /// once: before a sleep the answers are taken in.
@@ -137,14 +137,14 @@ struct Core {
     shut: bool,
 }
 
-impl Core {
+impl RingState {
     /// Whether something waits to be submitted.
     fn has_requests(&self) -> bool {
         !self.pending.is_empty() || self.sockets.queued() > 0
     }
 
     /// Takes in a completion.
-    fn complete(&mut self, cqe: &port::Cqe, reaped: &mut Reaped) {
+    fn complete(&mut self, cqe: &queues::Cqe, reaped: &mut Reaped) {
         let completion = Completion {
             result: cqe.result(),
             flags: cqe.flags(),
@@ -230,12 +230,12 @@ impl Ring {
     /// # Errors
     /// The system's refusal. Everything that a ring does can be done without.
     pub fn new(config: &RingConfig, poller: Arc<Poller>) -> Result<Self, Refusal> {
-        let (port, features) = Port::open(config)?;
+        let (queues, features) = RingQueues::open(config)?;
         Ok(Self {
-            port,
-            core: Mutex::new(Core {
+            queues,
+            state: Mutex::new(RingState {
                 slab: Slab::default(),
-                sockets: Table::default(),
+                sockets: SocketTable::default(),
                 pending: VecDeque::new(),
                 has_immediate: false,
                 entered: false,
@@ -290,23 +290,23 @@ impl Ring {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn submit<T: Operation>(self: &Arc<Self>, mut operation: T) -> Op<T> {
-        let token = self.ask(operation.entry());
+        let token = self.queue_request(operation.entry());
         Op::new(self.clone(), token, operation)
     }
 
     /// Queues a request for the owner's next turn.
-    fn ask(&self, entry: Entry) -> OpToken {
-        let mut core = self.core.lock();
-        let token = match core.shut {
+    fn queue_request(&self, entry: Entry) -> OpToken {
+        let mut state = self.state.lock();
+        let token = match state.shut {
             false => {
-                let token = core.slab.insert();
-                core.pending.push_back(entry.user_data(token.bits()));
+                let token = state.slab.insert();
+                state.pending.push_back(entry.user_data(token.bits()));
                 token
             }
-            true => core.slab.insert_ended(-libc::ECANCELED),
+            true => state.slab.insert_ended(-libc::ECANCELED),
         };
-        self.update_counts(&core);
-        drop(core);
+        self.update_counts(&state);
+        drop(state);
         self.wake_sleeper();
         token
     }
@@ -356,8 +356,8 @@ impl Ring {
     pub fn turn(&self, timeout: Option<Duration>) -> io::Result<usize> {
         if timeout == Some(Duration::ZERO) || !self.park.begin(ParkedIn::Ring) {
             self.owner.set_current();
-            let (core, entered) = self.submit_pending(self.core.lock());
-            return self.finish_turn(core, Reaped::default(), entered);
+            let (state, entered) = self.submit_pending(self.state.lock());
+            return self.finish_turn(state, Reaped::default(), entered);
         }
         self.turn_parked(timeout).1
     }
@@ -368,20 +368,20 @@ impl Ring {
         let parked = self.park.end_on_drop();
         self.owner.set_current();
         let mut reaped = Reaped::default();
-        let (core, entered) = self.sleep(self.core.lock(), timeout, &mut reaped);
+        let (state, entered) = self.sleep(self.state.lock(), timeout, &mut reaped);
         let was_notified = parked.end();
-        (was_notified, self.finish_turn(core, reaped, entered))
+        (was_notified, self.finish_turn(state, reaped, entered))
     }
 
     /// Takes completions in, and does what they leave.
     fn finish_turn(
         &self,
-        mut core: MutexGuard<'_, Core>,
+        mut state: MutexGuard<'_, RingState>,
         mut reaped: Reaped,
         entered: io::Result<Entered>,
     ) -> io::Result<usize> {
-        self.reap_into(&mut core, &mut reaped);
-        drop(core);
+        self.reap_into(&mut state, &mut reaped);
+        drop(state);
         let poller_has_events = reaped.poller_has_events;
         let taken = reaped.finish();
         entered?;
@@ -394,40 +394,40 @@ impl Ring {
     /// Submits what is pending and waits.
     fn sleep<'a>(
         &'a self,
-        core: MutexGuard<'a, Core>,
+        state: MutexGuard<'a, RingState>,
         timeout: Option<Duration>,
         reaped: &mut Reaped,
-    ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
+    ) -> (MutexGuard<'a, RingState>, io::Result<Entered>) {
         // Everything pending has to be with the kernel before a sleep (R3).
-        let (mut core, sent) = self.fill_all(core);
+        let (mut state, sent) = self.fill_all(state);
         if !matches!(sent, Ok(Entered::Done)) {
-            return (core, sent);
+            return (state, sent);
         }
-        if core.has_immediate {
+        if state.has_immediate {
             // An answer may be that something has to be asked again.
-            let (back, entered) = self.enter(core, None);
-            core = back;
+            let (back, entered) = self.enter(state, None);
+            state = back;
             if !matches!(entered, Ok(Entered::Done)) {
-                return (core, entered);
+                return (state, entered);
             }
-            self.reap_into(&mut core, reaped);
-            if !reaped.is_empty() || core.has_requests() {
-                return (core, entered);
+            self.reap_into(&mut state, reaped);
+            if !reaped.is_empty() || state.has_requests() {
+                return (state, entered);
             }
         }
-        self.watch(&mut core);
-        self.enter(core, Some(timeout))
+        self.watch(&mut state);
+        self.enter(state, Some(timeout))
     }
 
     /// Sends what is pending, and fetches what the kernel has in store.
     fn submit_pending<'a>(
         &'a self,
-        core: MutexGuard<'a, Core>,
-    ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
-        let (core, sent) = self.fill_all(core);
+        state: MutexGuard<'a, RingState>,
+    ) -> (MutexGuard<'a, RingState>, io::Result<Entered>) {
+        let (state, sent) = self.fill_all(state);
         match sent {
-            Ok(Entered::Done) if self.needs_enter() => self.enter(core, None),
-            sent => (core, sent),
+            Ok(Entered::Done) if self.needs_enter() => self.enter(state, None),
+            sent => (state, sent),
         }
     }
 
@@ -435,16 +435,16 @@ impl Ring {
     /// as often as that is full.
     fn fill_all<'a>(
         &'a self,
-        mut core: MutexGuard<'a, Core>,
-    ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
-        while self.fill(&mut core) == Filled::QueueIsFull {
-            let (back, entered) = self.enter(core, None);
-            core = back;
+        mut state: MutexGuard<'a, RingState>,
+    ) -> (MutexGuard<'a, RingState>, io::Result<Entered>) {
+        while self.fill(&mut state) == Filled::QueueIsFull {
+            let (back, entered) = self.enter(state, None);
+            state = back;
             if !matches!(entered, Ok(Entered::Done)) {
-                return (core, entered);
+                return (state, entered);
             }
         }
-        (core, Ok(Entered::Done))
+        (state, Ok(Entered::Done))
     }
 
     /// Does the work of an owner that is stuck. For a [`Flavour::Shared`] ring
@@ -467,18 +467,18 @@ impl Ring {
     /// # Errors
     /// As for [`turn`](Self::turn).
     pub fn rescue(&self) -> io::Result<usize> {
-        let Some(mut core) = self.core.try_lock() else {
+        let Some(mut state) = self.state.try_lock() else {
             return Ok(0);
         };
-        if core.entered {
+        if state.entered {
             return Ok(0); // R2
         }
         if self.flavour == Flavour::Shared {
-            self.submit_for_owner(&mut core)?;
+            self.submit_for_owner(&mut state)?;
             self.fetch_for_owner();
         }
-        let reaped = self.reap(&mut core);
-        drop(core);
+        let reaped = self.reap(&mut state);
+        drop(state);
         match self.finish_for_owner(reaped) {
             (taken, true) => Ok(taken + self.poller.try_turn()?),
             (taken, false) => Ok(taken),
@@ -492,17 +492,17 @@ impl Ring {
         let poller_has_events = reaped.poller_has_events;
         let taken = reaped.finish();
         if poller_has_events && self.park.may_wait_for_waker() {
-            self.port.wake(&self.poller);
+            self.queues.wake(&self.poller);
         }
         (taken, poller_has_events)
     }
 
     /// Sends what is pending, under the lock (R2).
-    fn submit_for_owner(&self, core: &mut Core) -> io::Result<()> {
-        while core.has_requests() {
-            self.fill(core);
-            core.has_immediate = false;
-            if judge(self.port.enter(None))? == Entered::Refused {
+    fn submit_for_owner(&self, state: &mut RingState) -> io::Result<()> {
+        while state.has_requests() {
+            self.fill(state);
+            state.has_immediate = false;
+            if check_entered(self.queues.enter(None))? == Entered::Refused {
                 break; // the owner's next turn will see to it
             }
         }
@@ -513,14 +513,14 @@ impl Ring {
     /// submitted them enters the kernel. Under the lock.
     fn fetch_for_owner(&self) {
         // SAFETY: R1, we hold the lock and the owner has not entered.
-        if !unsafe { self.port.waits_for_submitter() } {
+        if !unsafe { self.queues.waits_for_submitter() } {
             return;
         }
         // Interrupting its processor makes it enter.
-        self.port.interrupt_submitters();
+        self.queues.interrupt_submitters();
         for _ in 0..RESCUE_SPINS {
             // SAFETY: as above.
-            if unsafe { self.port.has_completions() } {
+            if unsafe { self.queues.has_completions() } {
                 break;
             }
             hint::spin_loop();
@@ -544,7 +544,7 @@ impl Ring {
     /// ```
     pub fn interrupt(&self) {
         if self.park.unpark().is_some() {
-            self.port.wake(&self.poller);
+            self.queues.wake(&self.poller);
         }
     }
 
@@ -586,16 +586,16 @@ impl Ring {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn cancel_all(&self) {
-        let mut core = self.core.lock();
-        core.shut = true;
-        let attached: Vec<_> = core.slab.attached().collect();
+        let mut state = self.state.lock();
+        state.shut = true;
+        let attached: Vec<_> = state.slab.attached().collect();
         for token in attached {
-            core.pending.push_back(cancel_entry(UserData::Op(token)));
+            state.pending.push_back(cancel_entry(UserData::Op(token)));
         }
         let mut deferred = Deferred::default();
-        core.sockets.shut(&mut deferred);
-        self.update_counts(&core);
-        drop(core);
+        state.sockets.shut(&mut deferred);
+        self.update_counts(&state);
+        drop(state);
         deferred.finish();
         self.wake_sleeper();
     }
@@ -604,25 +604,25 @@ impl Ring {
     /// room although it had when it was measured. After
     /// [`cancel_all`](Self::cancel_all), and some time.
     pub fn cancel_sends(&self) {
-        let mut core = self.core.lock();
-        core.sockets.cancel_sends();
-        self.update_counts(&core);
-        drop(core);
+        let mut state = self.state.lock();
+        state.sockets.cancel_sends();
+        self.update_counts(&state);
+        drop(state);
         self.wake_sleeper();
     }
 
     /// Whether a turn would submit something or take something in.
     fn has_more(&self) -> bool {
-        let core = self.core.lock();
+        let state = self.state.lock();
         // SAFETY: R1, R2: under the lock, by the owner.
-        core.has_requests() || unsafe { self.port.has_completions() }
+        state.has_requests() || unsafe { self.queues.has_completions() }
     }
 
     /// Whether all that the kernel still does is to read the buffers of zero-copy
     /// sends, as it may until their peers have acknowledged the bytes.
     pub(crate) fn only_reads_buffers(&self) -> bool {
-        let core = self.core.lock();
-        core.slab.live() == 0 && core.sockets.only_reads_buffers()
+        let state = self.state.lock();
+        state.slab.live() == 0 && state.sockets.only_reads_buffers()
     }
 
     /// Whether any thread may turn the ring.
@@ -633,10 +633,10 @@ impl Ring {
     /// The result of an operation, or a wake when there is one.
     fn poll_op(&self, token: OpToken, cx: &Context<'_>) -> Poll<io::Result<u32>> {
         let waker = cx.waker().clone(); // R4: foreign code
-        let mut core = self.core.lock();
-        let answer = core.slab.poll(token, waker);
-        let shut = core.shut;
-        drop(core);
+        let mut state = self.state.lock();
+        let answer = state.slab.poll(token, waker);
+        let shut = state.shut;
+        drop(state);
         match answer {
             Ok(result) if shut && result == -libc::ECANCELED => Poll::Ready(Err(shutdown_error())),
             Ok(result) => Poll::Ready(to_result(result)),
@@ -648,17 +648,17 @@ impl Ring {
     /// to its end.
     fn abandon<T: Operation>(&self, token: OpToken, payload: T, detached: bool) {
         let mut payload = Some(payload);
-        let mut core = self.core.lock();
-        let (state, waker) = core.slab.abandon(token, detached, || {
+        let mut state = self.state.lock();
+        let (on_drop, waker) = state.slab.abandon(token, detached, || {
             Box::new(Abandoned(payload.take().expect("called for once")))
         });
-        if matches!(state, OnDrop::Running) && !detached {
-            core.pending.push_back(cancel_entry(UserData::Op(token)));
+        if matches!(on_drop, OnDrop::Running) && !detached {
+            state.pending.push_back(cancel_entry(UserData::Op(token)));
         }
-        self.update_counts(&core);
-        drop(core);
+        self.update_counts(&state);
+        drop(state);
         drop(waker); // R4
-        match state {
+        match on_drop {
             OnDrop::Running => self.wake_sleeper(),
             OnDrop::Withdrawn => drop(payload),
             OnDrop::Ended(result) => {
@@ -676,36 +676,36 @@ impl Ring {
         }
     }
 
-    fn update_counts(&self, core: &Core) {
-        self.in_flight.store(core.slab.live(), Relaxed);
-        self.sockets.update(&core.sockets);
+    fn update_counts(&self, state: &RingState) {
+        self.in_flight.store(state.slab.live(), Relaxed);
+        self.sockets.update(&state.sockets);
     }
 
     /// Moves pending entries into the submission queue.
-    fn fill(&self, core: &mut Core) -> Filled {
-        while let Some(entry) = core.pending.front() {
+    fn fill(&self, state: &mut RingState) -> Filled {
+        while let Some(entry) = state.pending.front() {
             if let UserData::Op(token) = UserData::from_bits(entry.get_user_data())
-                && !core.slab.submit(token)
+                && !state.slab.submit(token)
             {
-                core.pending.pop_front(); // withdrawn
+                state.pending.pop_front(); // withdrawn
                 continue;
             }
             // SAFETY: R1, R2, under the lock. The slab keeps the payload, or
             // its future does, until the kernel's last word (K1).
-            if !unsafe { self.port.push(entry) } {
+            if !unsafe { self.queues.push(entry) } {
                 return Filled::QueueIsFull;
             }
-            core.pending.pop_front();
+            state.pending.pop_front();
         }
         // SAFETY: R1, R2, under the lock. The table keeps descriptors and memory
         // until the kernel's last word (S1).
-        let push = |entry: &Entry| unsafe { self.port.push(entry) };
-        core.sockets.fill(push, &mut core.has_immediate)
+        let push = |entry: &Entry| unsafe { self.queues.push(entry) };
+        state.sockets.fill(push, &mut state.has_immediate)
     }
 
     /// Asks to be told when the poller has events.
-    fn watch(&self, core: &mut Core) {
-        if core.watching {
+    fn watch(&self, state: &mut RingState) {
+        if state.watching {
             return;
         }
         let events = opcode::PollAdd::new(types::Fd(self.poller.as_raw_fd()), libc::POLLIN as u32);
@@ -714,58 +714,58 @@ impl Ring {
         // only enters, and does not wait (`enter`).
         // SAFETY: R1, R2. The entry points to nothing, and the poller's
         // descriptor lives as long as the ring.
-        core.watching = unsafe { self.port.push(&entry) };
+        state.watching = unsafe { self.queues.push(&entry) };
     }
 
     /// Whether entering the kernel without waiting would do anything.
     fn needs_enter(&self) -> bool {
         // SAFETY: R1, R2: the owner, under the lock.
-        unsafe { self.port.needs_enter() }
+        unsafe { self.queues.needs_enter() }
     }
 
     /// Enters the kernel without the lock (R2), waiting if there is a limit
     /// for it.
     fn enter<'a>(
         &'a self,
-        mut core: MutexGuard<'a, Core>,
+        mut state: MutexGuard<'a, RingState>,
         wait: Option<Option<Duration>>,
-    ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
-        core.entered = true;
+    ) -> (MutexGuard<'a, RingState>, io::Result<Entered>) {
+        state.entered = true;
         // Without the poller's watch nobody could wake us.
-        let may_wait = core.watching;
-        core.has_immediate = false;
-        drop(core);
-        let entered = judge(self.port.enter(wait.filter(|_| may_wait)));
-        let mut core = self.core.lock();
-        core.entered = false;
-        (core, entered)
+        let may_wait = state.watching;
+        state.has_immediate = false;
+        drop(state);
+        let entered = check_entered(self.queues.enter(wait.filter(|_| may_wait)));
+        let mut state = self.state.lock();
+        state.entered = false;
+        (state, entered)
     }
 
     /// Takes completions in.
-    fn reap(&self, core: &mut Core) -> Reaped {
+    fn reap(&self, state: &mut RingState) -> Reaped {
         let mut reaped = Reaped::default();
-        self.reap_into(core, &mut reaped);
+        self.reap_into(state, &mut reaped);
         reaped
     }
 
-    fn reap_into(&self, core: &mut Core, reaped: &mut Reaped) {
+    fn reap_into(&self, state: &mut RingState, reaped: &mut Reaped) {
         let mut taken = 0;
-        let visit = |cqes: &[port::Cqe]| {
+        let visit = |cqes: &[queues::Cqe]| {
             for cqe in cqes {
                 if let UserData::Socket(key, kind) = UserData::from_bits(cqe.user_data()) {
-                    core.sockets.prefetch(key, kind);
+                    state.sockets.prefetch(key, kind);
                 }
             }
             for cqe in cqes {
-                core.complete(cqe, reaped);
+                state.complete(cqe, reaped);
             }
             taken += cqes.len();
             taken < COMPLETIONS_PER_TURN && reaped.deferred.wakes.len() < WAKES_PER_TURN
         };
         // SAFETY: R1, R2: under the lock, and the owner has not entered, or
         // is us.
-        unsafe { self.port.reap(visit) };
-        self.update_counts(core);
+        unsafe { self.queues.reap(visit) };
+        self.update_counts(state);
     }
 }
 
@@ -789,12 +789,12 @@ impl Drop for Ring {
     /// owner have gone without [`cancel_all`](Ring::cancel_all), they get a
     /// little time, and what then still runs is never freed.
     fn drop(&mut self) {
-        if !self.is_at_work() {
+        if !self.has_kernel_work() {
             return;
         }
         self.cancel_all();
         for _ in 0..100 {
-            if !self.is_at_work() || self.turn(Some(Duration::from_millis(10))).is_err() {
+            if !self.has_kernel_work() || self.turn(Some(Duration::from_millis(10))).is_err() {
                 return;
             }
         }
@@ -804,7 +804,7 @@ impl Drop for Ring {
 impl AsRawFd for Ring {
     /// Returns the descriptor, which is readable while there are completions.
     fn as_raw_fd(&self) -> RawFd {
-        self.port.as_raw_fd()
+        self.queues.as_raw_fd()
     }
 }
 
@@ -818,7 +818,7 @@ impl fmt::Debug for Ring {
 }
 
 /// What the kernel's answer to an entry means for the ring.
-fn judge(entered: io::Result<()>) -> io::Result<Entered> {
+fn check_entered(entered: io::Result<()>) -> io::Result<Entered> {
     match entered {
         Ok(()) => Ok(Entered::Done),
         Err(error) => match error.raw_os_error() {
@@ -891,7 +891,7 @@ mod model {
     fn ring_for(end: &LoomArc<OpEnd>) -> Arc<Ring> {
         let (ring, end) = (ring(), end.clone());
         let work = move || assert!(!end.freed.load(Acquire), "K1: the kernel still uses it");
-        ring.port.set_work(Box::new(work));
+        ring.queues.set_work(Box::new(work));
         ring
     }
 

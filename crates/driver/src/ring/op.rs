@@ -131,10 +131,10 @@ impl<T: Operation> Future for Op<T> {
             let result = ready!(this.ring.poll_op(this.token, cx));
             let payload = this.payload.as_mut();
             let payload = payload.expect("not polled after the operation's end");
-            if !(T::REPEATABLE && was_called_off(&result)) {
+            if !(T::REPEATABLE && was_cancelled(&result)) {
                 break result;
             }
-            this.token = this.ring.ask(payload.entry()); // R5
+            this.token = this.ring.queue_request(payload.entry()); // R5
         };
         spent.made_progress();
         let payload = this.payload.take().expect("it was there just now");
@@ -143,7 +143,7 @@ impl<T: Operation> Future for Op<T> {
 }
 
 /// Whether the kernel has dropped a request, with nothing done.
-fn was_called_off(result: &io::Result<u32>) -> bool {
+fn was_cancelled(result: &io::Result<u32>) -> bool {
     match result {
         Ok(_) => false,
         Err(error) => matches!(error.raw_os_error(), Some(libc::ECANCELED | libc::EINTR)),

@@ -82,13 +82,13 @@ fn run(mut poll: Poll) {
         }
         let mut rings = std::mem::take(&mut orphaned_rings().rings);
         rings.retain(|ring| {
-            let is_at_work = turn_while_it_has_more(ring);
-            if !is_at_work {
+            let has_kernel_work = turn_while_it_has_more(ring);
+            if !has_kernel_work {
                 let fd = ring.as_raw_fd();
                 // It fails only if it was not registered.
                 let _ = poll.registry().deregister(&mut SourceFd(&fd));
             }
-            is_at_work
+            has_kernel_work
         });
         let mut orphaned = orphaned_rings();
         orphaned.rings.append(&mut rings);
@@ -113,5 +113,5 @@ fn turn_while_it_has_more(ring: &Ring) -> bool {
     }
     // A stream that has outlived its runtime submits for itself: the thread is not woken
     // for that.
-    ring.release_owner().is_ok() && ring.is_at_work()
+    ring.release_owner().is_ok() && ring.has_kernel_work()
 }

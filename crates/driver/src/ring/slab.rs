@@ -50,7 +50,7 @@ impl OpToken {
     }
 }
 
-enum State {
+enum OpState {
     Free,
     Queued(Option<Waker>),
     Running {
@@ -67,15 +67,15 @@ enum State {
     Done(i32),
 }
 
-struct Slot {
+struct OpSlot {
     generation: u32,
-    state: State,
+    state: OpState,
 }
 
 /// All operations of one ring; behind its lock.
 #[derive(Default)]
 pub(super) struct Slab {
-    slots: Vec<Slot>,
+    slots: Vec<OpSlot>,
     free: Vec<usize>,
     live: usize,
 }
@@ -110,14 +110,14 @@ impl Slab {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = self.slots.len();
             assert!(index < 1 << 31, "two thousand million operations in flight");
-            let (generation, state) = (0, State::Free);
-            self.slots.push(Slot { generation, state });
+            let (generation, state) = (0, OpState::Free);
+            self.slots.push(OpSlot { generation, state });
             self.free.reserve(self.slots.len()); // ending one never allocates
             index
         });
         self.live += 1;
         let slot = &mut self.slots[index];
-        slot.state = State::Queued(None);
+        slot.state = OpState::Queued(None);
         OpToken::new(index, slot.generation)
     }
 
@@ -125,7 +125,7 @@ impl Slab {
     pub(super) fn insert_ended(&mut self, result: i32) -> OpToken {
         let token = self.insert();
         self.live -= 1;
-        self.slots[token.index()].state = State::Done(result);
+        self.slots[token.index()].state = OpState::Done(result);
         token
     }
 
@@ -134,10 +134,10 @@ impl Slab {
         let Some(slot) = self.get(token) else {
             return false;
         };
-        if let State::Queued(waker) = &mut slot.state {
+        if let OpState::Queued(waker) = &mut slot.state {
             let waker = waker.take();
             let early = None;
-            slot.state = State::Running { waker, early };
+            slot.state = OpState::Running { waker, early };
         }
         true
     }
@@ -147,7 +147,7 @@ impl Slab {
         let slot = self
             .get(token)
             .expect("K2: the kernel names a live operation");
-        let (State::Running { early, .. } | State::Abandoned { early, .. }) = &mut slot.state
+        let (OpState::Running { early, .. } | OpState::Abandoned { early, .. }) = &mut slot.state
         else {
             unreachable!("the kernel's last word comes once, after the operation was sent");
         };
@@ -157,11 +157,11 @@ impl Slab {
         if more {
             return Ended::Nothing;
         }
-        let before = std::mem::replace(&mut slot.state, State::Done(result));
+        let before = std::mem::replace(&mut slot.state, OpState::Done(result));
         self.live -= 1;
         match before {
-            State::Running { waker, .. } => waker.map_or(Ended::Nothing, Ended::Wake),
-            State::Abandoned { payload, .. } => {
+            OpState::Running { waker, .. } => waker.map_or(Ended::Nothing, Ended::Wake),
+            OpState::Abandoned { payload, .. } => {
                 self.release(token.index());
                 Ended::Finish(payload, result)
             }
@@ -174,8 +174,10 @@ impl Slab {
     pub(super) fn poll(&mut self, token: OpToken, waker: Waker) -> Result<i32, Option<Waker>> {
         let slot = self.get(token).expect("a future names a live operation");
         match &mut slot.state {
-            State::Queued(place) | State::Running { waker: place, .. } => Err(place.replace(waker)),
-            State::Done(result) => {
+            OpState::Queued(place) | OpState::Running { waker: place, .. } => {
+                Err(place.replace(waker))
+            }
+            OpState::Done(result) => {
                 let result = *result;
                 self.release(token.index());
                 Ok(result)
@@ -194,33 +196,33 @@ impl Slab {
         payload: impl FnOnce() -> Box<dyn AbandonedPayload>,
     ) -> (OnDrop, Option<Waker>) {
         let slot = self.get(token).expect("a future names a live operation");
-        match std::mem::replace(&mut slot.state, State::Free) {
-            State::Queued(waker) if !detached => {
+        match std::mem::replace(&mut slot.state, OpState::Free) {
+            OpState::Queued(waker) if !detached => {
                 self.live -= 1;
                 self.release(token.index());
                 (OnDrop::Withdrawn, waker)
             }
-            State::Queued(waker) => {
-                slot.state = State::Abandoned {
+            OpState::Queued(waker) => {
+                slot.state = OpState::Abandoned {
                     payload: payload(),
                     early: None,
                     detached,
                 };
                 (OnDrop::Running, waker)
             }
-            State::Running { waker, early } => {
-                slot.state = State::Abandoned {
+            OpState::Running { waker, early } => {
+                slot.state = OpState::Abandoned {
                     payload: payload(),
                     early,
                     detached,
                 };
                 (OnDrop::Running, waker)
             }
-            State::Done(result) => {
+            OpState::Done(result) => {
                 self.release(token.index());
                 (OnDrop::Ended(result), None)
             }
-            State::Free | State::Abandoned { .. } => {
+            OpState::Free | OpState::Abandoned { .. } => {
                 unreachable!("a future is dropped once")
             }
         }
@@ -228,10 +230,10 @@ impl Slab {
 
     /// All operations that have not ended, and need not.
     pub(super) fn attached(&self) -> impl Iterator<Item = OpToken> + '_ {
-        let is_attached = |state: &State| match state {
-            State::Queued(_) | State::Running { .. } => true,
-            State::Abandoned { detached, .. } => !detached,
-            State::Free | State::Done(_) => false,
+        let is_attached = |state: &OpState| match state {
+            OpState::Queued(_) | OpState::Running { .. } => true,
+            OpState::Abandoned { detached, .. } => !detached,
+            OpState::Free | OpState::Done(_) => false,
         };
         self.slots
             .iter()
@@ -240,15 +242,15 @@ impl Slab {
             .map(|(index, slot)| OpToken::new(index, slot.generation))
     }
 
-    fn get(&mut self, token: OpToken) -> Option<&mut Slot> {
+    fn get(&mut self, token: OpToken) -> Option<&mut OpSlot> {
         let slot = self.slots.get_mut(token.index())?;
-        let is_live = !matches!(slot.state, State::Free);
+        let is_live = !matches!(slot.state, OpState::Free);
         (is_live && slot.generation == token.generation()).then_some(slot)
     }
 
     fn release(&mut self, index: usize) {
         let slot = &mut self.slots[index];
-        slot.state = State::Free;
+        slot.state = OpState::Free;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
     }
@@ -259,7 +261,7 @@ impl Drop for Slab {
     /// now: better lost than shared.
     fn drop(&mut self) {
         for slot in self.slots.drain(..) {
-            if let State::Abandoned { payload, .. } = slot.state {
+            if let OpState::Abandoned { payload, .. } = slot.state {
                 std::mem::forget(payload);
             }
         }

@@ -18,8 +18,8 @@ pub(crate) use blitzen_driver::local_fs::{FileKind, is_local};
 pub(crate) use blitzen_driver::nowait::NoWait;
 use blitzen_driver::nowait::{self, Opened};
 use blitzen_driver::ring::file::{
-    Allocate, CreateDir, HardLink, Holding, Read, ReadVectored, Remove, Rename, SetLen, Symlink, Sync,
-    Transfer, TransferResult, Write, WriteVectored,
+    Allocate, CreateDir, Fsync, HardLink, Holding, Read, ReadVectored, Remove, Rename, SetLen,
+    Symlink, Transfer, TransferResult, Write, WriteVectored,
 };
 use blitzen_driver::ring::{Memory, Op, Operation, Pieces};
 use blitzen_io::owned::{IoBuf, IoBufMut, Outcome};
@@ -107,7 +107,7 @@ impl<R> FromRing for io::Result<R> {
     }
 }
 
-impl<K> FromRing for TransferResult<K> {
+impl<B> FromRing for TransferResult<B> {
     fn map_shutdown(self) -> Self {
         (self.0.map_shutdown(), self.1)
     }
@@ -326,12 +326,12 @@ impl<T> FileTransfer<T> {
     }
 }
 
-impl<T, K> FileOp<TransferResult<K>, OnRing<T>> for FileTransfer<T>
+impl<T, B> FileOp<TransferResult<B>, OnRing<T>> for FileTransfer<T>
 where
-    T: Transfer<K>,
-    K: Send + 'static,
+    T: Transfer<B>,
+    B: Send + 'static,
 {
-    fn nowait(mut self) -> Result<TransferResult<K>, Self> {
+    fn nowait(mut self) -> Result<TransferResult<B>, Self> {
         if self.transfer.len() > MAX_RING_BYTES {
             return Err(self);
         }
@@ -345,7 +345,7 @@ where
         }
     }
 
-    fn inline(self) -> Result<TransferResult<K>, Self> {
+    fn inline(self) -> Result<TransferResult<B>, Self> {
         let support = match T::WRITES {
             true => &self.file.nowait_writes,
             false => &self.file.nowait_reads,
@@ -369,12 +369,12 @@ where
             .map_err(|(transfer, change)| (Self { file, transfer }, change))
     }
 
-    fn block(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<B> {
         self.transfer.block()
     }
 
-    fn refuse(self, error: io::Error) -> TransferResult<K> {
-        (Err(error), self.transfer.into_keeper())
+    fn refuse(self, error: io::Error) -> TransferResult<B> {
+        (Err(error), self.transfer.into_buffer())
     }
 
     fn changed_file(&self) -> Option<&OpenFile> {
@@ -461,13 +461,13 @@ pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
 
 pub(crate) async fn sync_all(file: &Arc<OpenFile>) -> io::Result<()> {
     let call = FileCall::sync(file, StdFile::sync_all);
-    let operation = Some(Sync::all(file.clone()));
+    let operation = Some(Fsync::all(file.clone()));
     op::run(WithRing { call, operation }).await
 }
 
 pub(crate) async fn sync_data(file: &Arc<OpenFile>) -> io::Result<()> {
     let call = FileCall::sync(file, StdFile::sync_data);
-    let operation = Some(Sync::data(file.clone()));
+    let operation = Some(Fsync::data(file.clone()));
     op::run(WithRing { call, operation }).await
 }
 

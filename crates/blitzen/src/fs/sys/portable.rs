@@ -143,26 +143,26 @@ fn read_into<B: IoBufMut>(file: &StdFile, buf: &mut B, offset: u64) -> io::Resul
     Ok(read)
 }
 
-/// A transfer on the memory of `keeper`, which comes back in any case.
-struct FileTransfer<K, F> {
+/// A transfer on the memory of `buffer`, which comes back in any case.
+struct FileTransfer<B, F> {
     file: Arc<OpenFile>,
-    keeper: K,
+    buffer: B,
     writes: bool,
     act: F,
 }
 
-impl<K, F> FileOp<Outcome<K>> for FileTransfer<K, F>
+impl<B, F> FileOp<Outcome<B>> for FileTransfer<B, F>
 where
-    K: Send + 'static,
-    F: FnOnce(&StdFile, &mut K) -> io::Result<usize> + Send + 'static,
+    B: Send + 'static,
+    F: FnOnce(&StdFile, &mut B) -> io::Result<usize> + Send + 'static,
 {
-    fn block(mut self) -> Outcome<K> {
-        let done = (self.act)(&self.file.std, &mut self.keeper);
-        (done, self.keeper)
+    fn block(mut self) -> Outcome<B> {
+        let done = (self.act)(&self.file.std, &mut self.buffer);
+        (done, self.buffer)
     }
 
-    fn refuse(self, error: io::Error) -> Outcome<K> {
-        (Err(error), self.keeper)
+    fn refuse(self, error: io::Error) -> Outcome<B> {
+        (Err(error), self.buffer)
     }
 
     fn changed_file(&self) -> Option<&OpenFile> {
@@ -170,14 +170,14 @@ where
     }
 }
 
-async fn transfer<K: Send + 'static>(
+async fn transfer<B: Send + 'static>(
     file: &Arc<OpenFile>,
-    keeper: K,
+    buffer: B,
     writes: bool,
-    act: impl FnOnce(&StdFile, &mut K) -> io::Result<usize> + Send + 'static,
-) -> Outcome<K> {
+    act: impl FnOnce(&StdFile, &mut B) -> io::Result<usize> + Send + 'static,
+) -> Outcome<B> {
     let file = file.clone();
-    op::run(FileTransfer { file, keeper, writes, act }).await
+    op::run(FileTransfer { file, buffer, writes, act }).await
 }
 
 pub(crate) async fn read_at<B: IoBufMut + Send>(

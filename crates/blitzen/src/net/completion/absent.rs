@@ -106,7 +106,7 @@ impl<S> CompletionStream<S> {
         match self.0 {}
     }
 
-    pub(crate) fn end(&self) -> io::Result<()> {
+    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
         match self.0 {}
     }
 

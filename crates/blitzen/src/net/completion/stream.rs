@@ -565,13 +565,13 @@ impl<S: RingSocket> CompletionStream<S> {
     /// Ends the direction that is written, after a flush.
     pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
-        Poll::Ready(self.end())
+        Poll::Ready(self.shutdown_write())
     }
 
     /// Ends the direction that is written, when everything is out.
-    pub(crate) fn end(&self) -> io::Result<()> {
+    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
         match self.ring.get() {
-            Some(ring) => ring.end(),
+            Some(ring) => ring.shutdown_write(),
             None => SockRef::from(&*self.socket).shutdown(std::net::Shutdown::Write),
         }
     }

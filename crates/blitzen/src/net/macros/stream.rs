@@ -350,7 +350,7 @@ macro_rules! stream_traits {
             pub(crate) fn shutdown_write(&self) -> std::io::Result<()> {
                 let result = self
                     .io
-                    .end(|socket| socket.shutdown(std::net::Shutdown::Write));
+                    .shutdown_write(|socket| socket.shutdown(std::net::Shutdown::Write));
                 $crate::net::socket::ignore_not_connected(result)
             }
 
@@ -361,7 +361,7 @@ macro_rules! stream_traits {
             ) -> std::task::Poll<std::io::Result<()>> {
                 let result = self
                     .io
-                    .poll_end(cx, |socket| socket.shutdown(std::net::Shutdown::Write));
+                    .poll_shutdown_write(cx, |socket| socket.shutdown(std::net::Shutdown::Write));
                 result.map($crate::net::socket::ignore_not_connected)
             }
 

@@ -37,7 +37,7 @@ pub use stream::{DrainStep, LeftRing, OnRing, RingStream};
 
 pub(super) use deferred::Deferred;
 pub(super) use request::cancel_entry;
-pub(super) use table::Table;
+pub(super) use table::SocketTable;
 
 use std::io;
 use std::time::Duration;
@@ -45,7 +45,7 @@ use std::time::Duration;
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
-use super::{Core, Ring};
+use super::{Ring, RingState};
 use pool::{BUFFER_GROUP, BufferPool};
 
 /// What a ring's table counts, for looks without the lock.
@@ -57,7 +57,7 @@ pub(super) struct SocketCounts {
 }
 
 impl SocketCounts {
-    pub(super) fn update(&self, table: &Table) {
+    pub(super) fn update(&self, table: &SocketTable) {
         self.open.store(table.open(), Relaxed);
         self.busy.store(table.busy(), Relaxed);
         self.queued.store(table.queued(), Relaxed);
@@ -111,7 +111,7 @@ impl Ring {
 
     /// Provided buffers that hold something unread.
     pub fn buffers_held(&self) -> usize {
-        self.core.lock().sockets.buffers_held()
+        self.state.lock().sockets.buffers_held()
     }
 
     /// Whether the owner should sleep in here: something can come.
@@ -120,12 +120,12 @@ impl Ring {
     }
 
     /// Whether the kernel is to do something, or does it.
-    pub fn is_at_work(&self) -> bool {
+    pub fn has_kernel_work(&self) -> bool {
         self.in_flight() > 0 || self.sockets.busy.load(Relaxed) > 0
     }
 
     /// Whether the caller is the thread that turns this ring, and will again.
-    fn is_mine(&self) -> bool {
+    fn is_owned_by_current_thread(&self) -> bool {
         self.owner.is_current()
     }
 
@@ -147,13 +147,13 @@ impl Ring {
     /// woken if that has left something to submit (R3). What else is left to do,
     /// the caller does after all its locks (R4).
     #[inline(always)]
-    fn visit_sockets<R>(&self, visit: impl FnOnce(&mut Core) -> R) -> R {
-        let mut core = self.core.lock();
-        let before = core.sockets.queued();
-        let result = visit(&mut core);
-        let has_more = core.sockets.queued() > before;
-        self.update_counts(&core);
-        drop(core);
+    fn visit_sockets<R>(&self, visit: impl FnOnce(&mut RingState) -> R) -> R {
+        let mut state = self.state.lock();
+        let before = state.sockets.queued();
+        let result = visit(&mut state);
+        let has_more = state.sockets.queued() > before;
+        self.update_counts(&state);
+        drop(state);
         if has_more {
             self.wake_sleeper();
         }
@@ -161,20 +161,20 @@ impl Ring {
     }
 
     /// Has buffers for what is received.
-    fn provide_buffers(&self, core: &mut Core) -> io::Result<()> {
-        if core.sockets.has_pool() {
+    fn provide_buffers(&self, state: &mut RingState) -> io::Result<()> {
+        if state.sockets.has_pool() {
             return Ok(());
         }
         let mut pool = BufferPool::new(self.buffers);
         let (address, count) = pool.address();
         // SAFETY: the pool is kept until the ring goes, and if anything is
         // still being received then, for ever.
-        unsafe { self.port.provide(address, count, BUFFER_GROUP) }.map_err(|error| {
+        unsafe { self.queues.provide(address, count, BUFFER_GROUP) }.map_err(|error| {
             let text = format!("this kernel's io_uring picks no buffers: {error}");
             io::Error::new(io::ErrorKind::Unsupported, text)
         })?;
         pool.grow();
-        core.sockets.set_pool(pool);
+        state.sockets.set_pool(pool);
         Ok(())
     }
 
@@ -182,24 +182,24 @@ impl Ring {
     /// owner to do so, if it is in the kernel. Returns false if the kernel obeys
     /// only the owner, and that is another thread.
     fn submit_now(&self) -> bool {
-        let mut core = self.core.lock();
-        if core.entered {
-            drop(core);
+        let mut state = self.state.lock();
+        if state.entered {
+            drop(state);
             self.interrupt();
-            return self.port.obeys_everybody();
+            return self.queues.allows_any_thread();
         }
-        let obeys_us = self.port.obeys_us();
-        if obeys_us && self.submit_for_owner(&mut core).is_ok() {
+        let allows_current_thread = self.queues.allows_current_thread();
+        if allows_current_thread && self.submit_for_owner(&mut state).is_ok() {
             // SAFETY: R1, R2: under the lock, and nobody is in the kernel.
-            if unsafe { self.port.needs_enter() } {
-                let _ = self.port.enter(None);
+            if unsafe { self.queues.needs_enter() } {
+                let _ = self.queues.enter(None);
             }
             self.fetch_for_owner();
         }
-        let reaped = self.reap(&mut core);
-        drop(core);
+        let reaped = self.reap(&mut state);
+        drop(state);
         self.finish_for_owner(reaped);
-        obeys_us
+        allows_current_thread
     }
 
     /// [Submits](Self::submit_now) what nobody else would.

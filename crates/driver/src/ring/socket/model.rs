@@ -87,7 +87,7 @@ impl OwnedRing {
 
     /// The owner's part when all others are through: nothing is left behind.
     fn settle(&self) {
-        while self.ring.is_at_work() {
+        while self.ring.has_kernel_work() {
             self.ring.turn(NOW).unwrap();
         }
         assert_eq!(self.ring.buffers_held(), 0, "every buffer is back");
@@ -101,13 +101,13 @@ struct Peer {
 }
 
 impl Peer {
-    fn say(&self, bytes: &[u8]) {
+    fn write(&self, bytes: &[u8]) {
         assert_eq!((&self.theirs).write(bytes).unwrap(), bytes.len());
-        self.ring.port.network();
+        self.ring.queues.network();
     }
 
     /// Everything that has come, and whether that was all.
-    fn hear(&self) -> (Vec<u8>, bool) {
+    fn read(&self) -> (Vec<u8>, bool) {
         let mut bytes = Vec::new();
         let end = (&self.theirs).read_to_end(&mut bytes);
         (bytes, end.is_ok())
@@ -118,13 +118,13 @@ impl Peer {
 #[derive(Default)]
 struct Sleeper {
     woken: Mutex<bool>,
-    heard: Condvar,
+    changed: Condvar,
 }
 
 impl Wake for Sleeper {
     fn wake(self: Arc<Self>) {
         *self.woken.lock() = true;
-        self.heard.notify_one();
+        self.changed.notify_one();
     }
 }
 
@@ -137,7 +137,7 @@ fn wait_for<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
         }
         let mut woken = sleeper.woken.lock();
         while !*woken {
-            woken = sleeper.heard.wait(woken);
+            woken = sleeper.changed.wait(woken);
         }
         *woken = false;
     }
@@ -201,7 +201,7 @@ fn a_reader_on_another_thread_gets_what_comes() {
             }
         });
         let talker = thread::spawn(move || {
-            peer.say(b"x");
+            peer.write(b"x");
             peer
         });
         owned.serve();
@@ -216,7 +216,7 @@ fn a_reader_on_another_thread_gets_what_comes() {
 fn open_large(owned: &OwnedRing) -> (Arc<RingStream>, Peer) {
     let (stream, peer) = owned.open();
     arm(&stream);
-    peer.say(b"a bufferABCDEFGHIJ");
+    peer.write(b"a bufferABCDEFGHIJ");
     owned.ring.turn(NOW).unwrap();
     owned.ring.turn(NOW).unwrap();
     assert_eq!(read_up_to::<8>(&stream), b"a buffer");
@@ -261,14 +261,18 @@ fn a_reader_that_goes_away_takes_nothing_with_it() {
         let dropper = thread::spawn(move || drop(stream));
         let talker = thread::spawn(move || {
             let _ = (&peer.theirs).write(b"x"); // nobody may be there any more
-            peer.ring.port.network();
+            peer.ring.queues.network();
             peer
         });
         owned.ring.turn(NOW).unwrap();
         dropper.join().unwrap();
         let peer = talker.join().unwrap();
         owned.settle();
-        assert_eq!(owned.ring.port.buffers_left(), 1, "the kernel has it again");
+        assert_eq!(
+            owned.ring.queues.buffers_left(),
+            1,
+            "the kernel has it again"
+        );
         let closed = (&peer.theirs).read(&mut [0; 1]);
         let is_open =
             matches!(&closed, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock);
@@ -283,11 +287,11 @@ fn whoever_finds_no_buffer_is_served_when_one_comes_back() {
         let (full, full_peer) = owned.open();
         let (hungry, hungry_peer) = owned.open();
         arm(&full);
-        full_peer.say(b"full");
+        full_peer.write(b"full");
         owned.ring.turn(NOW).unwrap();
         owned.ring.turn(NOW).unwrap();
-        assert_eq!(owned.ring.port.buffers_left(), 0);
-        hungry_peer.say(b"hungry");
+        assert_eq!(owned.ring.queues.buffers_left(), 0);
+        hungry_peer.write(b"hungry");
         let giver = thread::spawn(move || assert_eq!(read(&full), b"full"));
         let waiter = thread::spawn({
             let owned = owned.clone();
@@ -300,7 +304,7 @@ fn whoever_finds_no_buffer_is_served_when_one_comes_back() {
         giver.join().unwrap();
         waiter.join().unwrap();
         owned.settle();
-        assert_eq!(owned.ring.port.buffers_left(), 1);
+        assert_eq!(owned.ring.queues.buffers_left(), 1);
     });
 }
 
@@ -310,12 +314,12 @@ fn what_was_taken_over_is_out_once_when_a_flush_has_ended() {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
         write_behind(&owned.ring, &stream, b"abc");
-        owned.ring.port.cut_sends(1);
+        owned.ring.queues.cut_sends(1);
         let flusher = thread::spawn({
             let owned = owned.clone();
             move || {
                 wait_for(|cx| stream.poll_flush(cx)).unwrap();
-                assert_eq!(peer.hear().0, b"abc", "all of it, once, in order");
+                assert_eq!(peer.read().0, b"abc", "all of it, once, in order");
                 drop(stream);
                 owned.stop();
             }
@@ -332,15 +336,15 @@ fn a_shutdown_and_a_drop_come_after_what_was_taken_over() {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
         write_behind(&owned.ring, &stream, b"abc");
-        owned.ring.port.cut_sends(1);
+        owned.ring.queues.cut_sends(1);
         let ender = thread::spawn(move || {
-            stream.end().unwrap();
+            stream.shutdown_write().unwrap();
             drop(stream);
         });
         owned.ring.turn(NOW).unwrap();
         ender.join().unwrap();
         owned.settle();
-        assert_eq!(peer.hear(), (b"abc".to_vec(), true));
+        assert_eq!(peer.read(), (b"abc".to_vec(), true));
     });
 }
 
@@ -353,7 +357,7 @@ fn an_owner_asleep_ends_what_is_ended_elsewhere() {
         let ender = thread::spawn({
             let owned = owned.clone();
             move || {
-                stream.end().unwrap();
+                stream.shutdown_write().unwrap();
                 wait_for(|cx| stream.poll_flush(cx)).unwrap();
                 owned.stop();
                 stream
@@ -361,7 +365,7 @@ fn an_owner_asleep_ends_what_is_ended_elsewhere() {
         });
         owned.serve();
         let stream = ender.join().unwrap();
-        assert_eq!(peer.hear(), (b"ab".to_vec(), true), "the end was said");
+        assert_eq!(peer.read(), (b"ab".to_vec(), true), "the end was said");
         drop(stream);
         owned.settle();
     });
@@ -396,7 +400,7 @@ fn a_stream_that_leaves_leaves_no_byte_behind() {
             }
         });
         let talker = thread::spawn(move || {
-            peer.say(b"x");
+            peer.write(b"x");
             peer
         });
         owned.serve();
@@ -421,7 +425,7 @@ fn what_comes_while_a_stream_leaves_is_found_by_its_reader() {
         arm(&stream);
         owned.ring.turn(NOW).unwrap();
         let ring = owned.ring.clone();
-        Peer { ring, theirs }.say(b"x"); // armed, so the ring brings it
+        Peer { ring, theirs }.write(b"x"); // armed, so the ring brings it
         let reader = thread::spawn({
             let owned = owned.clone();
             move || {
@@ -502,7 +506,7 @@ fn a_waiter_that_gives_up_and_a_completion_do_not_meet() {
             }
         });
         let talker = thread::spawn(move || {
-            peer.say(b"x");
+            peer.write(b"x");
             peer
         });
         owned.serve();
@@ -518,7 +522,7 @@ fn a_reader_is_served_by_a_sibling_of_a_stuck_owner() {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
         arm(&stream);
-        peer.say(b"x");
+        peer.write(b"x");
         let rescuer = thread::spawn({
             let owned = owned.clone();
             move || owned.ring.rescue().unwrap()
@@ -570,7 +574,7 @@ fn an_owned_buffer_goes_out_whole_although_its_future_is_dropped() {
         sender.join().unwrap();
         owned.settle();
         assert!(freed.load(Acquire));
-        assert_eq!(peer.hear(), (b"whole".to_vec(), true));
+        assert_eq!(peer.read(), (b"whole".to_vec(), true));
     });
 }
 
@@ -579,7 +583,7 @@ fn an_owned_buffer_is_not_mixed_with_what_the_owner_writes() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
-        owned.ring.port.cut_sends(1);
+        owned.ring.queues.cut_sends(1);
         owned.ring.turn(NOW).unwrap(); // whose ring it is
         let stream = Arc::new(stream);
         let sender = thread::spawn({
@@ -602,9 +606,9 @@ fn an_owned_buffer_is_not_mixed_with_what_the_owner_writes() {
         let sent = sender.join().unwrap();
         drop(stream);
         owned.settle();
-        let (heard, _) = peer.hear();
-        let is_whole = |at: &usize| heard[*at..].starts_with(&b"whole"[..sent]);
-        let at = (0..heard.len()).find(is_whole).expect("in one piece");
-        assert_eq!([&heard[..at], &heard[at + sent..]].concat(), written);
+        let (received, _) = peer.read();
+        let is_whole = |at: &usize| received[*at..].starts_with(&b"whole"[..sent]);
+        let at = (0..changed.len()).find(is_whole).expect("in one piece");
+        assert_eq!([&received[..at], &received[at + sent..]].concat(), written);
     });
 }

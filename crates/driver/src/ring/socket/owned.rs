@@ -32,25 +32,25 @@ pub(in crate::ring) trait OwnedSend: Send + Sync {
     fn finish(&self, result: Result<usize, i32>);
 }
 
-struct OwnedBuffer<K> {
+struct OwnedBuffer<B> {
     start: *const u8,
     len: usize,
-    state: Mutex<OwnedState<K>>,
+    state: Mutex<OwnedState<B>>,
 }
 
-enum OwnedState<K> {
-    Sending(Memory<K>),
-    Done(Memory<K>, Result<usize, i32>),
+enum OwnedState<B> {
+    Sending(Memory<B>),
+    Done(Memory<B>, Result<usize, i32>),
     Taken,
 }
 
 // SAFETY: the pointer is to memory of the `Memory`, which may go to any thread.
-unsafe impl<K: Send> Send for OwnedBuffer<K> {}
+unsafe impl<B: Send> Send for OwnedBuffer<B> {}
 // SAFETY: as above; the state is behind a lock.
-unsafe impl<K: Send> Sync for OwnedBuffer<K> {}
+unsafe impl<B: Send> Sync for OwnedBuffer<B> {}
 
-impl<K> OwnedBuffer<K> {
-    fn new(memory: Memory<K>) -> Self {
+impl<B> OwnedBuffer<B> {
+    fn new(memory: Memory<B>) -> Self {
         Self {
             start: memory.start().cast_const(),
             len: memory.len(),
@@ -63,16 +63,16 @@ impl<K> OwnedBuffer<K> {
     }
 
     /// Takes the buffer of a send that has ended, or was never begun.
-    fn take(&self) -> (Result<usize, i32>, K) {
+    fn take(&self) -> (Result<usize, i32>, B) {
         match std::mem::replace(&mut *self.state.lock(), OwnedState::Taken) {
-            OwnedState::Sending(memory) => (Ok(0), memory.into_keeper()),
-            OwnedState::Done(memory, result) => (result, memory.into_keeper()),
+            OwnedState::Sending(memory) => (Ok(0), memory.into_buffer()),
+            OwnedState::Done(memory, result) => (result, memory.into_buffer()),
             OwnedState::Taken => unreachable!("taken once, by the future"),
         }
     }
 }
 
-impl<K: Send> OwnedSend for OwnedBuffer<K> {
+impl<B: Send> OwnedSend for OwnedBuffer<B> {
     fn bytes(&self) -> (*const u8, usize) {
         (self.start, self.len)
     }
@@ -100,11 +100,11 @@ impl RingStream {
     /// # Cancel safety
     /// A future that is dropped before its send has begun has sent nothing. Later,
     /// the ring keeps the buffer and sends all of it, unless the ring is shut.
-    pub async fn write_owned<K: Send + 'static>(
+    pub async fn write_owned<B: Send + 'static>(
         &self,
-        memory: Memory<K>,
+        memory: Memory<B>,
         zero_copy: bool,
-    ) -> Result<(io::Result<usize>, K), K> {
+    ) -> Result<(io::Result<usize>, B), B> {
         let zero_copy = zero_copy && self.ring().supports(opcode::SendZc::CODE);
         let buffer = Arc::new(OwnedBuffer::new(memory));
         let begun = PollWithNode::new(self, StreamDirection::Send, |cx, waiter| {
@@ -128,11 +128,11 @@ impl RingStream {
     }
 
     /// Waits until everything before is out, and begins.
-    fn poll_begin_owned<K: Send + 'static>(
+    fn poll_begin_owned<B: Send + 'static>(
         &self,
         cx: &mut Context<'_>,
         waiter: WaitAs<'_>,
-        buffer: &Arc<OwnedBuffer<K>>,
+        buffer: &Arc<OwnedBuffer<B>>,
         zero_copy: bool,
     ) -> Poll<Result<io::Result<()>, LeftRing>> {
         let spent = ready!(coop::poll_proceed(cx));
@@ -149,11 +149,11 @@ impl RingStream {
         Poll::Ready(begun)
     }
 
-    fn poll_owned_done<K: Send + 'static>(
+    fn poll_owned_done<B: Send + 'static>(
         &self,
         cx: &mut Context<'_>,
         waiter: WaitAs<'_>,
-        buffer: &Arc<OwnedBuffer<K>>,
+        buffer: &Arc<OwnedBuffer<B>>,
     ) -> Poll<()> {
         let waker = cx.waker().clone(); // foreign code: before the lock
         self.with_table(|table, deferred| {

@@ -16,7 +16,7 @@
 //!
 //! V1. At most one request is with the kernel, so bytes come in order.
 //! V2. The reader calls `recv(2)` only while the kernel takes no bytes for the ring
-//!     ([`is_hands_off`](RecvOp::is_hands_off)), and nothing is armed meanwhile:
+//!     ([`allows_direct_recv`](RecvOp::allows_direct_recv)), and nothing is armed meanwhile:
 //!     that takes a waiter, and whoever waits needs the stream's read lock.
 //! V3. Whoever waits is served: with a waiter there is always a request queued, or
 //!     with the kernel.
@@ -65,7 +65,7 @@ impl RecvOp {
     }
 
     /// Whether nobody but a reader takes bytes from the socket (V2).
-    fn is_hands_off(self) -> bool {
+    fn allows_direct_recv(self) -> bool {
         use RecvMode::Poll;
         matches!(
             self,
@@ -166,7 +166,7 @@ impl Receiver {
             None => {}
         }
         match self.in_kernel {
-            announced @ (InKernel::Bytes | InKernel::HangUp) if self.op.is_hands_off() => {
+            announced @ (InKernel::Bytes | InKernel::HangUp) if self.op.allows_direct_recv() => {
                 self.in_kernel = InKernel::Nothing;
                 TakeResult::Direct(announced)
             }
@@ -324,8 +324,8 @@ impl Receiver {
     }
 
     /// Whether a read would find something.
-    pub(super) fn has_news(&self) -> bool {
-        let is_announced = self.in_kernel != InKernel::Nothing && self.op.is_hands_off();
+    pub(super) fn has_input(&self) -> bool {
+        let is_announced = self.in_kernel != InKernel::Nothing && self.op.allows_direct_recv();
         !self.unread.is_empty() || self.end.is_some() || is_announced
     }
 
@@ -353,13 +353,13 @@ mod tests {
     const BUFFER: u32 = 1 << 0;
 
     /// A receiver, and everything around it.
-    struct World {
+    struct Fixture {
         receiver: Receiver,
         pool: BufferPool,
         requests: Requests,
     }
 
-    impl World {
+    impl Fixture {
         /// With as many buffers, of eight bytes; and a receive armed.
         fn new(buffers: u16) -> Self {
             let mut pool = BufferPool::new(BufferConfig {
@@ -368,13 +368,13 @@ mod tests {
                 size: 8,
             });
             pool.grow();
-            let mut world = Self {
+            let mut fixture = Self {
                 receiver: Receiver::new(),
                 pool,
                 requests: Requests::default(),
             };
-            world.arm();
-            world
+            fixture.arm();
+            fixture
         }
 
         fn arm(&mut self) {
@@ -411,91 +411,91 @@ mod tests {
 
         /// One whose messages are large, so that they are announced.
         fn polling() -> Self {
-            let mut world = Self::new(4);
-            world.message(0, 8);
-            assert_eq!(world.take(8), TakeResult::Bytes(8));
-            world.rearm();
-            assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Poll));
-            assert_eq!(world.take(8), TakeResult::Direct(InKernel::Bytes));
-            assert_eq!(world.take(8), TakeResult::Nothing);
-            world
+            let mut fixture = Self::new(4);
+            fixture.message(0, 8);
+            assert_eq!(fixture.take(8), TakeResult::Bytes(8));
+            fixture.rearm();
+            assert_eq!(fixture.receiver.op(), RecvOp::Armed(RecvMode::Poll));
+            assert_eq!(fixture.take(8), TakeResult::Direct(InKernel::Bytes));
+            assert_eq!(fixture.take(8), TakeResult::Nothing);
+            fixture
         }
     }
 
     #[test]
     fn short_messages_come_in_buffers_and_are_bounded() {
-        let mut world = World::new(16);
+        let mut fixture = Fixture::new(16);
         for id in 0..MAX_UNREAD_BUFFERS {
-            assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
-            world.message(id, 3);
+            assert_eq!(fixture.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
+            fixture.message(id, 3);
         }
-        assert_eq!(world.receiver.op(), RecvOp::Cancelling);
-        assert_eq!(world.receiver.unread(&world.pool), 24);
-        assert_eq!(world.take(100), TakeResult::Bytes(24));
-        world.rearm();
-        assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
+        assert_eq!(fixture.receiver.op(), RecvOp::Cancelling);
+        assert_eq!(fixture.receiver.unread(&fixture.pool), 24);
+        assert_eq!(fixture.take(100), TakeResult::Bytes(24));
+        fixture.rearm();
+        assert_eq!(fixture.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
     }
 
     #[test]
     fn what_is_announced_while_a_reader_finds_nothing_is_not_missed() {
-        let mut world = World::polling();
-        world.announce(libc::POLLIN);
-        assert_eq!(world.take(8), TakeResult::Direct(InKernel::Bytes));
+        let mut fixture = Fixture::polling();
+        fixture.announce(libc::POLLIN);
+        assert_eq!(fixture.take(8), TakeResult::Direct(InKernel::Bytes));
         // It finds the socket empty; before it says so, something is announced.
-        world.announce(libc::POLLIN);
-        world.receiver.note_direct(0, InKernel::Nothing, 8);
-        assert!(world.receiver.has_news());
-        assert_eq!(world.take(8), TakeResult::Direct(InKernel::Bytes));
-        assert_eq!(world.take(8), TakeResult::Nothing);
+        fixture.announce(libc::POLLIN);
+        fixture.receiver.note_direct(0, InKernel::Nothing, 8);
+        assert!(fixture.receiver.has_input());
+        assert_eq!(fixture.take(8), TakeResult::Direct(InKernel::Bytes));
+        assert_eq!(fixture.take(8), TakeResult::Nothing);
     }
 
     #[test]
     fn the_end_is_announced_once_and_known_until_a_read_has_found_nothing() {
-        let mut world = World::polling();
-        world.announce(libc::POLLIN | libc::POLLRDHUP);
+        let mut fixture = Fixture::polling();
+        fixture.announce(libc::POLLIN | libc::POLLRDHUP);
         for _ in 0..3 {
-            assert_eq!(world.take(8), TakeResult::Direct(InKernel::HangUp));
-            world.receiver.note_direct(4, InKernel::HangUp, 8);
+            assert_eq!(fixture.take(8), TakeResult::Direct(InKernel::HangUp));
+            fixture.receiver.note_direct(4, InKernel::HangUp, 8);
         }
         // An error queue, which `recv(2)` does not empty, is no end.
-        assert_eq!(world.take(8), TakeResult::Direct(InKernel::HangUp));
-        assert_eq!(world.take(8), TakeResult::Nothing);
+        assert_eq!(fixture.take(8), TakeResult::Direct(InKernel::HangUp));
+        assert_eq!(fixture.take(8), TakeResult::Nothing);
     }
 
     #[test]
     fn after_some_short_messages_they_come_in_buffers_again() {
-        let mut world = World::polling();
+        let mut fixture = Fixture::polling();
         for _ in 0..SHORT_STREAK {
-            assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Poll));
-            world.announce(libc::POLLIN);
-            assert_eq!(world.take(8), TakeResult::Direct(InKernel::Bytes));
-            world.receiver.note_direct(4, InKernel::Nothing, 8);
-            world.arm();
+            assert_eq!(fixture.receiver.op(), RecvOp::Armed(RecvMode::Poll));
+            fixture.announce(libc::POLLIN);
+            assert_eq!(fixture.take(8), TakeResult::Direct(InKernel::Bytes));
+            fixture.receiver.note_direct(4, InKernel::Nothing, 8);
+            fixture.arm();
         }
-        world.rearm();
-        assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
+        fixture.rearm();
+        assert_eq!(fixture.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
     }
 
     #[test]
     fn without_a_buffer_a_socket_is_polled() {
-        let mut world = World::new(1);
-        world.complete(-libc::ENOBUFS, 0);
-        world.arm();
-        assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Poll));
+        let mut fixture = Fixture::new(1);
+        fixture.complete(-libc::ENOBUFS, 0);
+        fixture.arm();
+        assert_eq!(fixture.receiver.op(), RecvOp::Armed(RecvMode::Poll));
     }
 
     #[test]
     fn an_error_comes_once_and_the_end_for_ever_after_the_bytes() {
-        let mut world = World::new(4);
-        world.message(0, 2);
-        world.complete(-libc::ECONNRESET, 0);
-        assert_eq!(world.take(8), TakeResult::Bytes(2));
-        assert_eq!(world.take(8), TakeResult::Error(libc::ECONNRESET));
-        assert_eq!(world.take(8), TakeResult::Nothing);
-        world.arm();
-        world.complete(0, 0);
+        let mut fixture = Fixture::new(4);
+        fixture.message(0, 2);
+        fixture.complete(-libc::ECONNRESET, 0);
+        assert_eq!(fixture.take(8), TakeResult::Bytes(2));
+        assert_eq!(fixture.take(8), TakeResult::Error(libc::ECONNRESET));
+        assert_eq!(fixture.take(8), TakeResult::Nothing);
+        fixture.arm();
+        fixture.complete(0, 0);
         for _ in 0..3 {
-            assert_eq!(world.take(8), TakeResult::Eof);
+            assert_eq!(fixture.take(8), TakeResult::Eof);
         }
     }
 

@@ -237,7 +237,7 @@ impl Sender {
 
     /// Whether the kernel needs the descriptor no more: it has nothing, or only the
     /// memory of a buffer that the network is not through with.
-    pub(super) fn is_through_with_fd(&self, shut: bool) -> bool {
+    pub(super) fn has_released_fd(&self, shut: bool) -> bool {
         match &self.op {
             SendOp::InFlight(outgoing) => outgoing
                 .early_result
@@ -372,7 +372,7 @@ impl Sender {
 
     /// Nothing is written any more. Returns true if `shutdown(2)` may be called
     /// now; otherwise it follows the last byte.
-    pub(super) fn end(&mut self) -> bool {
+    pub(super) fn half_close(&mut self) -> bool {
         let is_idle = self.is_idle();
         self.half_close = match is_idle {
             true => HalfClose::Done,
@@ -611,14 +611,14 @@ mod tests {
 
     /// A sender, and everything around it.
     #[derive(Default)]
-    struct World {
+    struct Fixture {
         sender: Option<Sender>,
         spare: SpareBuffers,
         requests: Requests,
         turn: u32,
     }
 
-    impl World {
+    impl Fixture {
         /// One that has room.
         fn new() -> Self {
             let mut sender = Sender::new();
@@ -679,32 +679,32 @@ mod tests {
 
     #[test]
     fn the_first_write_goes_directly_and_others_are_gathered() {
-        let mut world = World::new();
-        assert_eq!(world.write(b"first", true), WriteStep::Direct(Vec::new()));
-        assert_eq!(world.write(b"se", false), WriteStep::Taken);
-        assert_eq!(world.write(b"cond", false), WriteStep::Taken);
-        assert_eq!(world.submit(), Some(6));
+        let mut fixture = Fixture::new();
+        assert_eq!(fixture.write(b"first", true), WriteStep::Direct(Vec::new()));
+        assert_eq!(fixture.write(b"se", false), WriteStep::Taken);
+        assert_eq!(fixture.write(b"cond", false), WriteStep::Taken);
+        assert_eq!(fixture.submit(), Some(6));
         // More follows what is in flight.
-        assert_eq!(world.write(b"third", false), WriteStep::Taken);
-        assert!(matches!(world.complete(6, 0, false), Sent::Continues));
-        assert_eq!(world.submit(), Some(5));
-        assert!(is_idle(&world.complete(5, 0, false)));
-        assert_eq!(world.submit(), None);
+        assert_eq!(fixture.write(b"third", false), WriteStep::Taken);
+        assert!(matches!(fixture.complete(6, 0, false), Sent::Continues));
+        assert_eq!(fixture.submit(), Some(5));
+        assert!(is_idle(&fixture.complete(5, 0, false)));
+        assert_eq!(fixture.submit(), None);
     }
 
     #[test]
     fn larger_writes_are_gathered_where_there_were_several_in_a_turn() {
-        let mut world = World::new();
+        let mut fixture = Fixture::new();
         let bytes = [0; MAX_SMALL + 1];
         let mut write_turn = |times: usize| {
             let steps: Vec<_> = (0..times)
                 .map(|_| {
-                    world.sender().set_credit(ROOM, 1);
-                    world.write(&bytes, false) == WriteStep::Taken
+                    fixture.sender().set_credit(ROOM, 1);
+                    fixture.write(&bytes, false) == WriteStep::Taken
                 })
                 .collect();
-            if let Some(len) = world.submit() {
-                assert!(is_idle(&world.complete(len as i32, 0, false)));
+            if let Some(len) = fixture.submit() {
+                assert!(is_idle(&fixture.complete(len as i32, 0, false)));
             }
             steps
         };
@@ -716,54 +716,60 @@ mod tests {
 
     #[test]
     fn nothing_is_taken_over_without_room() {
-        let mut world = World::new();
-        world.sender().set_credit(0, 1);
-        assert_eq!(world.write(b"x", false), WriteStep::Measure);
-        world.sender().set_credit(ROOM, 1);
-        assert_eq!(world.write(b"x", false), WriteStep::Taken);
-        world.sender().set_credit(0, 1);
+        let mut fixture = Fixture::new();
+        fixture.sender().set_credit(0, 1);
+        assert_eq!(fixture.write(b"x", false), WriteStep::Measure);
+        fixture.sender().set_credit(ROOM, 1);
+        assert_eq!(fixture.write(b"x", false), WriteStep::Taken);
+        fixture.sender().set_credit(0, 1);
         // What is pending goes first.
         let pending = b"x".to_vec();
-        assert_eq!(world.write(b"y", false), WriteStep::Direct(pending));
-        assert_eq!(world.submit(), None, "the writer has it");
+        assert_eq!(fixture.write(b"y", false), WriteStep::Direct(pending));
+        assert_eq!(fixture.submit(), None, "the writer has it");
     }
 
     #[test]
     fn a_flush_takes_what_is_pending_and_waits_for_what_is_in_flight() {
-        let mut world = World::new();
-        assert_eq!(world.sender().flush(), FlushStep::Done);
-        world.write(b"abc", false);
-        assert_eq!(world.sender().flush(), FlushStep::Direct(b"abc".to_vec()));
-        assert_eq!(world.sender().flush(), FlushStep::Done);
-        world.write(b"abc", false);
-        world.submit();
-        assert_eq!(world.sender().flush(), FlushStep::Busy);
-        world.complete(-libc::ECONNRESET, 0, false);
-        assert_eq!(world.sender().flush(), FlushStep::Failed(libc::ECONNRESET));
-        assert_eq!(world.sender().flush(), FlushStep::Done);
+        let mut fixture = Fixture::new();
+        assert_eq!(fixture.sender().flush(), FlushStep::Done);
+        fixture.write(b"abc", false);
+        assert_eq!(fixture.sender().flush(), FlushStep::Direct(b"abc".to_vec()));
+        assert_eq!(fixture.sender().flush(), FlushStep::Done);
+        fixture.write(b"abc", false);
+        fixture.submit();
+        assert_eq!(fixture.sender().flush(), FlushStep::Busy);
+        fixture.complete(-libc::ECONNRESET, 0, false);
+        assert_eq!(
+            fixture.sender().flush(),
+            FlushStep::Failed(libc::ECONNRESET)
+        );
+        assert_eq!(fixture.sender().flush(), FlushStep::Done);
     }
 
     #[test]
     fn a_send_that_is_cut_short_is_resumed_with_the_rest() {
         for result in [2, -libc::EAGAIN, -libc::ECANCELED] {
-            let mut world = World::new();
-            world.write(b"abcdef", false);
-            world.submit();
-            assert!(matches!(world.complete(result, 0, false), Sent::Continues));
-            assert_eq!(world.write(b"x", false), WriteStep::Busy);
-            assert_eq!(world.submit(), Some(6 - result.max(0) as usize));
+            let mut fixture = Fixture::new();
+            fixture.write(b"abcdef", false);
+            fixture.submit();
+            assert!(matches!(
+                fixture.complete(result, 0, false),
+                Sent::Continues
+            ));
+            assert_eq!(fixture.write(b"x", false), WriteStep::Busy);
+            assert_eq!(fixture.submit(), Some(6 - result.max(0) as usize));
         }
     }
 
     #[test]
     fn the_end_follows_the_last_byte() {
-        let mut world = World::new();
-        world.write(b"abc", false);
-        world.submit();
-        assert!(!world.sender().end());
-        let sent = world.complete(3, 0, false);
+        let mut fixture = Fixture::new();
+        fixture.write(b"abc", false);
+        fixture.submit();
+        assert!(!fixture.sender().half_close());
+        let sent = fixture.complete(3, 0, false);
         assert!(matches!(sent, Sent::Idle { half_close: true }));
-        assert!(world.sender().end(), "nothing is in the way");
+        assert!(fixture.sender().half_close(), "nothing is in the way");
     }
 
     /// An owned buffer, and how its send ended.
@@ -780,11 +786,11 @@ mod tests {
         }
     }
 
-    fn owned(world: &mut World, zero_copy: bool) -> Arc<Owned> {
+    fn owned(fixture: &mut Fixture, zero_copy: bool) -> Arc<Owned> {
         let buffer = Arc::new(Owned(b"owned".to_vec(), Mutex::new(None)));
-        let World {
+        let Fixture {
             sender, requests, ..
-        } = world;
+        } = fixture;
         let sender = sender.as_mut().expect("made with one");
         sender.begin_owned(KEY, buffer.clone(), zero_copy, requests);
         buffer
@@ -792,35 +798,38 @@ mod tests {
 
     #[test]
     fn an_owned_buffer_is_the_kernels_until_its_last_completion() {
-        let mut world = World::new();
-        let buffer = owned(&mut world, true);
-        assert_eq!(world.write(b"x", false), WriteStep::Busy);
-        assert_eq!(world.submit(), Some(5));
-        assert!(!world.sender().is_through_with_fd(false));
-        assert!(matches!(world.complete(5, 1 << 1, false), Sent::Continues));
+        let mut fixture = Fixture::new();
+        let buffer = owned(&mut fixture, true);
+        assert_eq!(fixture.write(b"x", false), WriteStep::Busy);
+        assert_eq!(fixture.submit(), Some(5));
+        assert!(!fixture.sender().has_released_fd(false));
+        assert!(matches!(
+            fixture.complete(5, 1 << 1, false),
+            Sent::Continues
+        ));
         assert!(
-            world.sender().is_through_with_fd(false),
+            fixture.sender().has_released_fd(false),
             "but not with the memory"
         );
         assert!(buffer.1.lock().unwrap().is_none());
-        assert!(is_idle(&world.complete(0, 1 << 3, false)));
+        assert!(is_idle(&fixture.complete(0, 1 << 3, false)));
         assert_eq!(*buffer.1.lock().unwrap(), Some(Ok(5)));
     }
 
     #[test]
     fn an_owned_buffer_is_resumed_unless_the_ring_is_shut() {
-        let mut world = World::new();
-        let buffer = owned(&mut world, false);
-        world.submit();
+        let mut fixture = Fixture::new();
+        let buffer = owned(&mut fixture, false);
+        fixture.submit();
         assert!(matches!(
-            world.complete(-libc::ECANCELED, 0, false),
+            fixture.complete(-libc::ECANCELED, 0, false),
             Sent::Continues
         ));
-        assert_eq!(world.submit(), Some(5));
-        assert!(matches!(world.complete(2, 0, false), Sent::Continues));
-        assert_eq!(world.submit(), Some(3));
-        assert!(is_idle(&world.complete(-libc::ECANCELED, 0, true)));
+        assert_eq!(fixture.submit(), Some(5));
+        assert!(matches!(fixture.complete(2, 0, false), Sent::Continues));
+        assert_eq!(fixture.submit(), Some(3));
+        assert!(is_idle(&fixture.complete(-libc::ECANCELED, 0, true)));
         assert_eq!(*buffer.1.lock().unwrap(), Some(Ok(2)));
-        assert_eq!(world.sender().take_error(), Some(libc::ECANCELED));
+        assert_eq!(fixture.sender().take_error(), Some(libc::ECANCELED));
     }
 }

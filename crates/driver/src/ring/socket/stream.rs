@@ -28,7 +28,7 @@ use super::deferred::Deferred;
 use super::prefix::{Prefix, READ_AHEAD};
 use super::receive::InKernel;
 use super::send::{FlushStep, WriteStep};
-use super::table::{RecvStep, SendStep, StreamDirection, Table};
+use super::table::{RecvStep, SendStep, SocketTable, StreamDirection};
 use super::waiters::{PollWithNode, WaitAs};
 use crate::ring::Ring;
 use crate::ring::user_data::SocketKey;
@@ -129,12 +129,12 @@ impl Ring {
         S: AsFd + Send + Sync + 'static,
     {
         let fd = socket.as_fd().as_raw_fd();
-        let key = self.visit_sockets(|core| {
-            if core.sockets.is_shut() {
+        let key = self.visit_sockets(|state| {
+            if state.sockets.is_shut() {
                 return Err(shutdown_error());
             }
-            self.provide_buffers(core)?;
-            Ok(core.sockets.insert(fd, socket))
+            self.provide_buffers(state)?;
+            Ok(state.sockets.insert(fd, socket))
         })?;
         Ok(RingStream {
             ring: self.clone(),
@@ -454,7 +454,9 @@ impl RingStream {
     /// # Errors
     /// The error of `send(2)`.
     pub fn poll_flush_in_turn(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flush = || match self.ring.is_mine() && self.visit(|table| table.is_queued(self.key)) {
+        let flush = || match self.ring.is_owned_by_current_thread()
+            && self.visit(|table| table.is_queued(self.key))
+        {
             true => SendWait::Wait { for_room: false },
             false => self.flush_locked(),
         };
@@ -467,13 +469,13 @@ impl RingStream {
     ///
     /// # Errors
     /// The error of `send(2)` or of `shutdown(2)`.
-    pub fn end(&self) -> io::Result<()> {
+    pub fn shutdown_write(&self) -> io::Result<()> {
         let _writer = self.writer.lock();
         let flushed = match self.flush_locked() {
             SendWait::Ready(Ok(flushed)) => flushed,
             _ => Ok(()),
         };
-        if !self.visit(|table| table.end(self.key)) {
+        if !self.visit(|table| table.half_close(self.key)) {
             return flushed;
         }
         // SAFETY: the socket is open.
@@ -527,7 +529,7 @@ impl RingStream {
 
     fn write_locked(&self, parts: &[IoSlice<'_>]) -> SendWait<usize> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
-        let mut by_owner = self.ring.is_mine();
+        let mut by_owner = self.ring.is_owned_by_current_thread();
         loop {
             match self.visit(|table| table.write(self.key, parts, by_owner)) {
                 Err(LeftRing) => return SendWait::Ready(Err(LeftRing)),
@@ -652,12 +654,15 @@ impl RingStream {
 
     /// Does something with the table, whose rest the caller does after its locks.
     #[inline(always)]
-    pub(super) fn visit<R>(&self, act: impl FnOnce(&mut Table) -> R) -> R {
-        self.ring.visit_sockets(|core| act(&mut core.sockets))
+    pub(super) fn visit<R>(&self, act: impl FnOnce(&mut SocketTable) -> R) -> R {
+        self.ring.visit_sockets(|state| act(&mut state.sockets))
     }
 
     /// Does something with the table, for a caller that holds no other lock.
-    pub(super) fn with_table<R>(&self, act: impl FnOnce(&mut Table, &mut Deferred) -> R) -> R {
+    pub(super) fn with_table<R>(
+        &self,
+        act: impl FnOnce(&mut SocketTable, &mut Deferred) -> R,
+    ) -> R {
         let mut deferred = Deferred::default();
         let result = self.visit(|table| act(table, &mut deferred));
         deferred.finish();

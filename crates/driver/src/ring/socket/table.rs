@@ -67,7 +67,7 @@ impl Socket {
     }
 }
 
-struct Slot {
+struct SocketSlot {
     generation: u32,
     socket: Option<Box<Socket>>,
 }
@@ -107,8 +107,8 @@ pub(super) enum SendStep {
 
 /// All sockets of one ring; behind its lock.
 #[derive(Default)]
-pub(in crate::ring) struct Table {
-    slots: Vec<Slot>,
+pub(in crate::ring) struct SocketTable {
+    slots: Vec<SocketSlot>,
     free: Vec<u32>,
     requests: Requests,
     pool: Option<BufferPool>,
@@ -126,7 +126,7 @@ pub(in crate::ring) struct Table {
     shut: bool,
 }
 
-impl Table {
+impl SocketTable {
     /// Sockets that are served here.
     pub(in crate::ring) fn open(&self) -> usize {
         self.open
@@ -164,7 +164,7 @@ impl Table {
             let index = self.slots.len();
             assert!(index < MAX_INDEX, "too many sockets on one ring");
             let (generation, socket) = (0, None);
-            self.slots.push(Slot { generation, socket });
+            self.slots.push(SocketSlot { generation, socket });
             self.free.reserve(self.slots.len()); // closing one never allocates
             index as u32
         });
@@ -184,7 +184,7 @@ impl Table {
 
     fn socket(&self, key: SocketKey) -> &Socket {
         match &self.slots[key.index as usize] {
-            Slot {
+            SocketSlot {
                 generation,
                 socket: Some(socket),
             } if *generation == key.generation => socket,
@@ -194,7 +194,7 @@ impl Table {
 
     fn socket_mut(&mut self, key: SocketKey) -> &mut Socket {
         match &mut self.slots[key.index as usize] {
-            Slot {
+            SocketSlot {
                 generation,
                 socket: Some(socket),
             } if *generation == key.generation => socket,
@@ -409,8 +409,8 @@ impl Table {
     }
 
     /// Ends the direction: true if `shutdown(2)` may be called now.
-    pub(super) fn end(&mut self, key: SocketKey) -> bool {
-        self.socket_mut(key).sender.end()
+    pub(super) fn half_close(&mut self, key: SocketKey) -> bool {
+        self.socket_mut(key).sender.half_close()
     }
 
     // Leaving.
@@ -468,7 +468,7 @@ impl Table {
         if socket.phase != Phase::Closed || socket.receiver.op().is_submitted() {
             return;
         }
-        if socket.sender.is_through_with_fd(self.shut)
+        if socket.sender.has_released_fd(self.shut)
             && let Some(keep_open) = socket.keep_open.take()
         {
             deferred.drop_socket(keep_open);
@@ -524,7 +524,7 @@ impl Table {
         let mut sockets = self.slots.iter().filter_map(|slot| slot.socket.as_deref());
         sockets.all(|socket| {
             let is_receiving = socket.receiver.op() != RecvOp::Idle;
-            !is_receiving && socket.sender.is_through_with_fd(self.shut)
+            !is_receiving && socket.sender.has_released_fd(self.shut)
         })
     }
 
@@ -654,7 +654,7 @@ fn received(
         *table.only_poll = true;
     }
     let is_drained = socket.phase == Phase::Leaving && receiver.op() == RecvOp::Idle;
-    if receiver.has_news() || is_drained {
+    if receiver.has_input() || is_drained {
         receiver.waiters.wake_all(deferred);
     }
     match socket.phase {
@@ -689,7 +689,7 @@ fn sent(
     }
 }
 
-impl Drop for Table {
+impl Drop for SocketTable {
     /// Memory that the kernel may still use is not given back, not even now:
     /// better lost than shared.
     fn drop(&mut self) {

@@ -2,7 +2,7 @@
 //! or when something has come for it, and its completion is posted when a thread enters.
 //!
 //! Its sockets are the system's, used without waiting. Whoever plays a peer
-//! calls [`Port::network`] after it has written.
+//! calls [`RingQueues::network`] after it has written.
 
 use std::collections::VecDeque;
 use std::io;
@@ -42,11 +42,11 @@ impl Cqe {
 }
 
 /// The ring's end of the model.
-pub(super) struct Port {
+pub(super) struct RingQueues {
     /// Touched with everything that P1 is about: loom finds who breaks it.
     queues: UnsafeCell<()>,
     kernel: Mutex<Kernel>,
-    heard: Condvar,
+    notified: Condvar,
 }
 
 /// What the kernel does for each operation, with the memory it was given.
@@ -54,7 +54,7 @@ pub(super) type Work = Box<dyn Fn() + Send>;
 
 /// A request, as the kernel reads it.
 #[derive(Clone, Copy)]
-struct Request {
+struct KernelRequest {
     code: u8,
     /// A receive goes on after the first message.
     many: bool,
@@ -66,7 +66,7 @@ struct Request {
     token: u64,
 }
 
-impl Request {
+impl KernelRequest {
     fn read(entry: &Entry) -> Self {
         // SAFETY: an entry is 64 bytes of numbers.
         let bytes: &[u8; 64] = unsafe { &*(&raw const *entry).cast() };
@@ -84,7 +84,7 @@ impl Request {
 }
 
 /// An answer: what was given to keep, the result, and its flags.
-type Answer = (u64, i32, u32);
+type RawCompletion = (u64, i32, u32);
 
 /// The buffers to pick from, in turn.
 struct Buffers {
@@ -114,11 +114,11 @@ impl Buffers {
 
 #[derive(Default)]
 struct Kernel {
-    submitted: Vec<Request>,
+    submitted: Vec<KernelRequest>,
     /// Requests for which nothing has come.
-    armed: Vec<Request>,
-    store: Vec<Answer>,
-    completed: VecDeque<Answer>,
+    armed: Vec<KernelRequest>,
+    unposted: Vec<RawCompletion>,
+    completed: VecDeque<RawCompletion>,
     is_woken: bool,
     work: Option<Work>,
     buffers: Option<Buffers>,
@@ -127,20 +127,20 @@ struct Kernel {
 }
 
 impl Kernel {
-    fn come_by(&mut self) {
-        self.completed.extend(self.store.drain(..));
+    fn process_submitted(&mut self) {
+        self.completed.extend(self.unposted.drain(..));
         if std::mem::take(&mut self.is_woken) {
             self.completed.push_back((UserData::Poller.bits(), 0, 0));
         }
     }
 
-    fn begin(&mut self, request: Request) {
+    fn begin(&mut self, request: KernelRequest) {
         if request.token == UserData::Cancel.bits() {
             // An operation is done at once, and a cancellation comes too late.
-            let is_meant = |armed: &Request| armed.token == request.address;
+            let is_meant = |armed: &KernelRequest| armed.token == request.address;
             if let Some(at) = self.armed.iter().position(is_meant) {
                 let request = self.armed.remove(at);
-                self.store.push((request.token, -libc::ECANCELED, 0));
+                self.unposted.push((request.token, -libc::ECANCELED, 0));
             }
         } else if request.token == UserData::Poller.bits() {
             // It ends with the next wakeup.
@@ -153,11 +153,11 @@ impl Kernel {
             if let Some(work) = &self.work {
                 work();
             }
-            self.store.push((request.token, 0, 0));
+            self.unposted.push((request.token, 0, 0));
         }
     }
 
-    fn send(&mut self, request: Request) {
+    fn send(&mut self, request: KernelRequest) {
         let len = match self.short_sends {
             0 => request.len as usize,
             _ => {
@@ -168,7 +168,7 @@ impl Kernel {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: K1, S1: the memory is the kernel's until its last word.
         let sent = unsafe { libc::send(request.fd, request.address as *const _, len, flags) };
-        self.store.push((request.token, answer(sent), 0));
+        self.unposted.push((request.token, to_result(sent), 0));
     }
 
     /// Serves those for whom something has come.
@@ -185,7 +185,7 @@ impl Kernel {
     }
 
     /// Whether the socket was ready.
-    fn poll(&mut self, request: Request) -> bool {
+    fn poll(&mut self, request: KernelRequest) -> bool {
         let mut poll = libc::pollfd {
             fd: request.fd,
             events: request.flags as i16,
@@ -194,29 +194,30 @@ impl Kernel {
         // SAFETY: one structure, as is said.
         unsafe { libc::poll(&mut poll, 1, 0) };
         if poll.revents != 0 {
-            self.store.push((request.token, i32::from(poll.revents), 0));
+            self.unposted
+                .push((request.token, i32::from(poll.revents), 0));
         }
         poll.revents != 0
     }
 
     /// Whether the request stays armed.
-    fn receive(&mut self, request: Request) -> bool {
+    fn receive(&mut self, request: KernelRequest) -> bool {
         loop {
             let mut byte = 0_u8;
             let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK;
             // SAFETY: room for one byte.
             let there = unsafe { libc::recv(request.fd, (&raw mut byte).cast(), 1, flags) };
-            match answer(there) {
+            match to_result(there) {
                 error if error == -libc::EAGAIN => return true,
                 end_or_error @ ..=0 => {
-                    self.store.push((request.token, end_or_error, 0));
+                    self.unposted.push((request.token, end_or_error, 0));
                     return false;
                 }
                 _ => {}
             }
             let picked = self.buffers.as_mut().and_then(Buffers::pick);
             let Some((address, len, name)) = picked else {
-                self.store.push((request.token, -libc::ENOBUFS, 0));
+                self.unposted.push((request.token, -libc::ENOBUFS, 0));
                 return false;
             };
             let flags = libc::MSG_DONTWAIT;
@@ -224,7 +225,7 @@ impl Kernel {
             let came = unsafe { libc::recv(request.fd, address as *mut _, len as usize, flags) };
             let more = if request.many { MORE } else { 0 };
             let flags = BUFFER | more | u32::from(name) << 16;
-            self.store.push((request.token, answer(came), flags));
+            self.unposted.push((request.token, to_result(came), flags));
             if !request.many {
                 return false;
             }
@@ -238,7 +239,7 @@ const MANY: u8 = 1 << 1;
 const BUFFER: u32 = 1 << 0;
 const MORE: u32 = 1 << 1;
 
-fn answer(result: isize) -> i32 {
+fn to_result(result: isize) -> i32 {
     match result {
         -1 => -io::Error::last_os_error().raw_os_error().unwrap_or(0),
         count => count as i32,
@@ -246,25 +247,25 @@ fn answer(result: isize) -> i32 {
 }
 
 // SAFETY: the cell is there to be misused, and for loom to find out.
-unsafe impl Send for Port {}
+unsafe impl Send for RingQueues {}
 // SAFETY: as above.
-unsafe impl Sync for Port {}
+unsafe impl Sync for RingQueues {}
 
-impl Port {
+impl RingQueues {
     pub(super) fn open(_: &RingConfig) -> Result<(Self, Features), Refusal> {
-        let port = Self {
+        let queues = Self {
             queues: UnsafeCell::new(()),
             kernel: Mutex::new(Kernel::default()),
-            heard: Condvar::new(),
+            notified: Condvar::new(),
         };
-        Ok((port, Features::none()))
+        Ok((queues, Features::none()))
     }
 
-    pub(super) fn obeys_us(&self) -> bool {
+    pub(super) fn allows_current_thread(&self) -> bool {
         true
     }
 
-    pub(super) fn obeys_everybody(&self) -> bool {
+    pub(super) fn allows_any_thread(&self) -> bool {
         true
     }
 
@@ -296,10 +297,10 @@ impl Port {
     /// Something may have come for the sockets.
     pub(super) fn network(&self) {
         let mut kernel = self.kernel.lock();
-        let before = kernel.store.len();
+        let before = kernel.unposted.len();
         kernel.try_armed();
-        if kernel.store.len() > before {
-            self.heard.notify_one();
+        if kernel.unposted.len() > before {
+            self.notified.notify_one();
         }
     }
 
@@ -313,7 +314,7 @@ impl Port {
             let mut kernel = self.kernel.lock();
             let fits = kernel.submitted.len() < ENTRIES;
             if fits {
-                kernel.submitted.push(Request::read(entry));
+                kernel.submitted.push(KernelRequest::read(entry));
             }
             fits
         })
@@ -322,12 +323,12 @@ impl Port {
     pub(super) unsafe fn needs_enter(&self) -> bool {
         self.touch(|| {
             let kernel = self.kernel.lock();
-            !kernel.submitted.is_empty() || !kernel.store.is_empty()
+            !kernel.submitted.is_empty() || !kernel.unposted.is_empty()
         })
     }
 
     pub(super) unsafe fn waits_for_submitter(&self) -> bool {
-        self.touch(|| !self.kernel.lock().store.is_empty())
+        self.touch(|| !self.kernel.lock().unposted.is_empty())
     }
 
     pub(super) unsafe fn has_completions(&self) -> bool {
@@ -350,25 +351,25 @@ impl Port {
     pub(super) fn enter(&self, wait: Option<Option<Duration>>) -> io::Result<()> {
         self.touch(|| {
             let mut kernel = self.kernel.lock();
-            kernel.come_by();
+            kernel.process_submitted();
             for request in std::mem::take(&mut kernel.submitted) {
                 kernel.begin(request);
             }
             if wait.is_none() {
                 return Ok(());
             }
-            kernel.come_by();
+            kernel.process_submitted();
             while kernel.completed.is_empty() {
-                kernel = self.heard.wait(kernel);
-                kernel.come_by();
+                kernel = self.notified.wait(kernel);
+                kernel.process_submitted();
             }
             Ok(())
         })
     }
 
     pub(super) fn interrupt_submitters(&self) {
-        self.kernel.lock().come_by();
-        self.heard.notify_one();
+        self.kernel.lock().process_submitted();
+        self.notified.notify_one();
     }
 
     /// No descriptor.
@@ -378,6 +379,6 @@ impl Port {
 
     pub(super) fn wake(&self, _: &Poller) {
         self.kernel.lock().is_woken = true;
-        self.heard.notify_one();
+        self.notified.notify_one();
     }
 }

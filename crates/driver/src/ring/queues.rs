@@ -27,41 +27,41 @@ pub(super) const REAPED_AT_ONCE: usize = 16;
 ///
 /// P1. The queues may be touched under the ring's lock only, and by nobody
 ///     else while its owner is in the kernel.
-pub(super) struct Port {
+pub(super) struct RingQueues {
     uring: IoUring,
     /// The thread whose the ring is, for the kernel: the first that enters.
     owner: AtomicI32,
 }
 
 /// The ring obeys nobody yet.
-const NOBODY: i32 = 0;
+const NO_THREAD: i32 = 0;
 /// The ring obeys all threads.
-const EVERYBODY: i32 = -1;
+const ANY_THREAD: i32 = -1;
 
-impl Port {
+impl RingQueues {
     pub(super) fn open(config: &RingConfig) -> Result<(Self, Features), Refusal> {
         let (uring, features) = setup::build(config)?;
         if config.flavour == Flavour::Shared {
-            barrier::announce();
+            barrier::register();
         }
         let owner = AtomicI32::new(match config.flavour {
-            Flavour::Shared => EVERYBODY,
-            Flavour::Pinned => NOBODY,
+            Flavour::Shared => ANY_THREAD,
+            Flavour::Pinned => NO_THREAD,
         });
         Ok((Self { uring, owner }, features))
     }
 
     /// Whether the kernel would let any thread enter.
-    pub(super) fn obeys_everybody(&self) -> bool {
-        self.owner.load(Relaxed) == EVERYBODY
+    pub(super) fn allows_any_thread(&self) -> bool {
+        self.owner.load(Relaxed) == ANY_THREAD
     }
 
     /// Whether the kernel would let the calling thread enter.
-    pub(super) fn obeys_us(&self) -> bool {
+    pub(super) fn allows_current_thread(&self) -> bool {
         // Relaxed: what matters is only whether this thread has written it.
         match self.owner.load(Relaxed) {
-            EVERYBODY => true,
-            owner => owner == this_thread(),
+            ANY_THREAD => true,
+            owner => owner == current_thread_id(),
         }
     }
 
@@ -137,9 +137,9 @@ impl Port {
     pub(super) fn enter(&self, wait: Option<Option<Duration>>) -> io::Result<()> {
         let submitter = self.uring.submitter();
         // Relaxed: only one thread ever finds nobody.
-        if self.owner.load(Relaxed) == NOBODY {
+        if self.owner.load(Relaxed) == NO_THREAD {
             submitter.register_enable_rings()?;
-            self.owner.store(this_thread(), Relaxed);
+            self.owner.store(current_thread_id(), Relaxed);
         }
         let args = types::SubmitArgs::new();
         let entered = match wait {
@@ -160,7 +160,7 @@ impl Port {
 
     /// Makes all running threads of this process enter the kernel.
     pub(super) fn interrupt_submitters(&self) {
-        barrier::interrupt_everybody();
+        barrier::interrupt_all_threads();
     }
 
     /// Wakes an owner that waits in [`enter`](Self::enter).
@@ -170,7 +170,7 @@ impl Port {
 }
 
 /// The kernel's name of the calling thread.
-fn this_thread() -> i32 {
+fn current_thread_id() -> i32 {
     // SAFETY: no memory is passed.
     unsafe { libc::gettid() }
 }
@@ -187,11 +187,11 @@ mod barrier {
     }
 
     /// Says that this process will want to.
-    pub(super) fn announce() {
+    pub(super) fn register() {
         membarrier(REGISTER_PRIVATE_EXPEDITED);
     }
 
-    pub(super) fn interrupt_everybody() {
+    pub(super) fn interrupt_all_threads() {
         membarrier(PRIVATE_EXPEDITED);
     }
 }
