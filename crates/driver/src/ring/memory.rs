@@ -1,19 +1,21 @@
-//! Memory that the kernel works on, and whoever keeps it alive.
+//! Memory that the kernel reads or writes, and the buffer that owns it.
 //!
-//! M1. The address is taken from the buffer after it has been moved into its
-//!     [`MaybeDangling`]. Later moves are of that, and claim nothing: so the address
-//!     stays good for a buffer that is a `Box`, too.
+//! M1. The address is taken from the buffer after the buffer has been moved into its
+//!     [`MaybeDangling`]. Later moves are moves of the `MaybeDangling`, and do not
+//!     assert that the bytes are unaliased: so the address stays valid even for a
+//!     buffer that is a `Box`.
 
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
-/// The most that one operation moves; the kernel's own limit is near.
+/// The most bytes that one operation transfers: the limit of `read(2)` and
+/// `write(2)`.
 const MAX_LEN: usize = 0x7fff_f000;
 
 /// A value that can be moved while others use what it points to.
 ///
-/// Moving a `Box` says that nobody else has a pointer to its bytes. Moving a
-/// `MaybeUninit` says nothing of what is in it.
+/// Moving a `Box` asserts that nobody else has a pointer to its bytes. Moving a
+/// `MaybeUninit` asserts nothing about its content.
 struct MaybeDangling<B>(MaybeUninit<B>);
 
 impl<B> MaybeDangling<B> {
@@ -22,7 +24,8 @@ impl<B> MaybeDangling<B> {
     }
 
     fn get_mut(&mut self) -> &mut B {
-        // SAFETY: initialised by `new`, and taken out only by who drops `self`.
+        // SAFETY: initialised by `new`, and taken out only by `into_inner` and
+        // `drop`, which consume `self`.
         unsafe { self.0.assume_init_mut() }
     }
 
@@ -40,7 +43,7 @@ impl<B> Drop for MaybeDangling<B> {
     }
 }
 
-/// A stretch of memory that stays where it is as long as its buffer lives.
+/// The bytes of a buffer, which stay at their address as long as the buffer lives.
 ///
 /// ```
 /// use blitzen_driver::ring::Memory;
@@ -59,13 +62,13 @@ pub struct Memory<B> {
 
 // SAFETY: the memory belongs to the buffer alone, by the contract of `new`.
 unsafe impl<B: Send> Send for Memory<B> {}
-// SAFETY: a shared reference gives its length away, and nothing else.
+// SAFETY: a shared reference gives access to the length only.
 unsafe impl<B: Sync> Sync for Memory<B> {}
 
 impl<B> Memory<B> {
-    /// Memory that `buffer` keeps alive: `span` returns its start and its length in
-    /// bytes. After a read of `n` bytes `written` is called with `n`. No more than
-    /// 2 GiB are used.
+    /// Creates the memory of `buffer`: `span` returns its start and its length in
+    /// bytes. After a read of `n` bytes `written` is called with `n`. No more than 2
+    /// GiB are used.
     ///
     /// ```
     /// use blitzen_driver::ring::Memory;
@@ -78,11 +81,10 @@ impl<B> Memory<B> {
     /// ```
     ///
     /// # Safety
-    /// Until the buffer is changed or dropped, and moving it is no change, the
-    /// bytes stay where they are, and nobody else uses them: if they are to be
-    /// read into nobody reads or writes them, if they are to be written from
-    /// they are initialised and nobody writes them. `written` may rely on the
-    /// first `n` being initialised.
+    /// Until the buffer is changed or dropped (moving it is not a change), the bytes
+    /// stay at their address. If the operation reads into them, nobody else reads or
+    /// writes them. If it writes from them, they are initialised and nobody else
+    /// writes them. `written` may rely on the first `n` bytes being initialised.
     pub unsafe fn new(
         buffer: B,
         span: impl FnOnce(&mut B) -> (*mut u8, usize),
@@ -99,17 +101,17 @@ impl<B> Memory<B> {
         }
     }
 
-    /// How many bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The buffer, back.
+    /// Returns the buffer.
     pub fn into_buffer(self) -> B {
         self.buffer.into_inner()
     }
@@ -129,7 +131,7 @@ impl<B> Memory<B> {
         }
     }
 
-    /// The buffer, after `len` bytes were written to the memory.
+    /// Returns the buffer, after `len` bytes were written to the memory.
     pub(super) fn into_written(mut self, len: usize) -> B {
         (self.written)(self.buffer.get_mut(), len);
         self.buffer.into_inner()
@@ -137,7 +139,7 @@ impl<B> Memory<B> {
 }
 
 impl Memory<Vec<u8>> {
-    /// A vector's bytes, to be written from.
+    /// Creates the memory of a vector's bytes, to write from.
     pub fn bytes(bytes: Vec<u8>) -> Self {
         let span = |bytes: &mut Vec<u8>| (bytes.as_mut_ptr(), bytes.len());
         // SAFETY: a vector's bytes are initialised, and stay where they are
@@ -145,7 +147,8 @@ impl Memory<Vec<u8>> {
         unsafe { Self::new(bytes, span, |_, _| {}) }
     }
 
-    /// A vector's free room, to be read into: what comes is appended.
+    /// Creates the memory of a vector's spare capacity, to read into: the bytes are
+    /// appended.
     ///
     /// ```
     /// use blitzen_driver::ring::Memory;
@@ -156,7 +159,7 @@ impl Memory<Vec<u8>> {
         Self::room_up_to(bytes, MAX_LEN)
     }
 
-    /// A vector's free room, or `most` bytes of it.
+    /// Creates the memory of a vector's spare capacity, or of its first `most` bytes.
     ///
     /// ```
     /// use blitzen_driver::ring::Memory;
@@ -169,10 +172,11 @@ impl Memory<Vec<u8>> {
             (room.as_mut_ptr().cast(), room.len().min(most))
         };
         let written = |bytes: &mut Vec<u8>, more: usize| {
-            // SAFETY: within the room that was offered, and initialised.
+            // SAFETY: within the capacity that was offered, and initialised.
             unsafe { bytes.set_len(bytes.len() + more) }
         };
-        // SAFETY: the room stays where it is until the vector is changed.
+        // SAFETY: the spare capacity stays at its address until the vector is
+        // changed.
         unsafe { Self::new(bytes, span, written) }
     }
 }
@@ -185,7 +189,7 @@ impl<B> fmt::Debug for Memory<B> {
     }
 }
 
-/// Several stretches of memory with one buffer.
+/// Several pieces of memory that one buffer owns.
 ///
 /// ```
 /// use blitzen_driver::ring::Pieces;
@@ -201,11 +205,11 @@ pub struct Pieces<B> {
 
 // SAFETY: as for `Memory`.
 unsafe impl<B: Send> Send for Pieces<B> {}
-// SAFETY: a shared reference gives its count away, and nothing else.
+// SAFETY: a shared reference gives access to the number of pieces only.
 unsafe impl<B: Sync> Sync for Pieces<B> {}
 
 impl<B> Pieces<B> {
-    /// Stretches that `buffer` keeps alive, which `list` returns. After a read of `n`
+    /// Creates the pieces of `buffer`, which `list` returns. After a read of `n`
     /// bytes in all `written` is called with `n`.
     ///
     /// ```
@@ -236,17 +240,17 @@ impl<B> Pieces<B> {
         }
     }
 
-    /// The buffer, back.
+    /// Returns the buffer.
     pub fn into_buffer(self) -> B {
         self.buffer.into_inner()
     }
 
-    /// How many bytes in all.
+    /// Returns the number of bytes in all pieces.
     pub fn len(&self) -> usize {
         self.list.iter().map(|piece| piece.iov_len).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -262,7 +266,7 @@ impl<B> Pieces<B> {
 }
 
 impl Pieces<Vec<Vec<u8>>> {
-    /// The bytes of several vectors, to be written from.
+    /// Creates the pieces of several vectors' bytes, to write from.
     pub fn bytes(all: Vec<Vec<u8>>) -> Self {
         let piece = |bytes: &mut Vec<u8>| libc::iovec {
             iov_base: bytes.as_mut_ptr().cast(),
@@ -273,7 +277,8 @@ impl Pieces<Vec<Vec<u8>>> {
         unsafe { Self::new(all, list, |_, _| {}) }
     }
 
-    /// The free room of several vectors, to be read into one after another.
+    /// Creates the pieces of several vectors' spare capacity, to read into one after
+    /// another.
     pub fn room(all: Vec<Vec<u8>>) -> Self {
         let piece = |bytes: &mut Vec<u8>| {
             let room = bytes.spare_capacity_mut();
@@ -286,8 +291,8 @@ impl Pieces<Vec<Vec<u8>>> {
         let written = |all: &mut Vec<Vec<u8>>, mut more: usize| {
             for bytes in all {
                 let here = more.min(bytes.capacity() - bytes.len());
-                // SAFETY: within the room that was offered; the kernel fills
-                // one after the other.
+                // SAFETY: within the capacity that was offered; the kernel fills one
+                // after the other.
                 unsafe { bytes.set_len(bytes.len() + here) };
                 more -= here;
             }

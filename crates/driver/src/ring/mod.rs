@@ -1,28 +1,27 @@
-//! One worker's ring: operations go to the kernel in batches, and their ends
-//! come back the same way.
+//! One worker's io_uring: operations are submitted in batches, and their completions are taken in
+//! batches.
 //!
 //! ```text
 //!   submit ──► pending ──► submission queue ═══ enter ═══► kernel
 //!   future ◄── slab    ◄── completion queue ◄═════════════════╯
 //! ```
 //!
-//! Any thread may submit, drop or poll an operation. The owner turns the ring:
-//! it moves what is pending into the submission queue, enters the kernel, and
-//! takes in what came back. While it sleeps in here the ring watches its poller
-//! as well, whose waker wakes it. If the owner is stuck elsewhere, any thread
-//! can do all that for it, except to sleep.
+//! Any thread may submit, drop or poll an operation. The owner turns the ring: it moves pending
+//! entries into the submission queue, enters the kernel, and takes completions in. While it sleeps
+//! in the ring, the ring also watches its poller, whose waker wakes it. If the owner is stuck
+//! elsewhere, another thread, the *rescuer*, can do the same for it, except sleep.
 //!
 //! R1. The lock guards the slab, the sockets, the pending entries and both
 //!     queues.
-//! R2. The owner enters the kernel without the lock, `entered` being set;
-//!     nobody else touches the queues while it is. A rescuer enters with the
-//!     lock, and never waits there.
-//! R3. The owner is marked as parked here before its last look at the pending
-//!     entries, under the lock: whoever adds one later sees it parked.
-//! R4. Wakers and payloads are fired and dropped after the lock.
-//! R5. For the kernel an operation belongs to the thread that entered with it.
-//!     If that thread ends the kernel calls the operation off, with nothing
-//!     done: one that is [`REPEATABLE`](Operation::REPEATABLE) is asked again.
+//! R2. The owner enters the kernel without the lock, with `entered` set; while it is set, nobody
+//!     else accesses the queues. A rescuer enters with the lock held, and never waits in the
+//!     kernel.
+//! R3. The owner is marked as parked in the ring before it checks the pending entries for the last
+//!     time, under the lock. A thread that adds an entry later sees it parked.
+//! R4. Wakers are woken, and payloads dropped, after the lock is released.
+//! R5. For the kernel an operation belongs to the thread that submitted it. If that thread ends,
+//!     the kernel cancels the operation, and has done nothing of it: if it is
+//!     [`REPEATABLE`](Operation::REPEATABLE), it is submitted again.
 
 mod completion;
 pub mod file;
@@ -38,7 +37,7 @@ mod user_data;
 mod queues;
 #[cfg(blitzen_loom)]
 #[path = "queues_model.rs"]
-mod queues; // a kernel of our own making
+mod queues; // over a simulated kernel
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
@@ -77,7 +76,7 @@ const COMPLETIONS_PER_TURN: usize = 512;
 /// that reaches it, they are no more than the events of a poller's busy turn.
 const WAKES_PER_TURN: usize = BUSY_EVENTS - REAPED_AT_ONCE;
 
-/// How long a rescue looks for what it has set free: some 20 µs.
+/// How long a rescuer waits for the completions that it has made the kernel post: some 20 µs.
 const RESCUE_SPINS: u32 = 2000;
 
 /// An io_uring and the operations in it.
@@ -91,7 +90,7 @@ const RESCUE_SPINS: u32 = 2000;
 /// let poller = Arc::new(Poller::new(1024)?);
 /// let ring = match Ring::new(&RingConfig::default(), poller) {
 ///     Ok(ring) => Arc::new(ring),
-///     Err(refusal) => return Ok(println!("without, then: {refusal}")),
+///     Err(refusal) => return Ok(println!("no io_uring: {refusal}")),
 /// };
 /// let file = std::fs::File::open("/etc/passwd")?;
 ///
@@ -108,31 +107,31 @@ const RESCUE_SPINS: u32 = 2000;
 pub struct Ring {
     queues: RingQueues,
     state: Mutex<RingState>,
-    /// The poller's: an owner is parked in one place at a time.
+    /// The park state of the poller: an owner is parked in one place at a time.
     park: Arc<ParkState>,
     poller: Arc<Poller>,
     features: Features,
     flavour: Flavour,
-    /// `state.slab.live()`, for a look without the lock.
+    /// A copy of `state.slab.live()`, to be read without the lock.
     in_flight: AtomicUsize,
-    /// What `state.sockets` counts, for a look without the lock.
+    /// A copy of what `state.sockets` counts, to be read without the lock.
     sockets: socket::SocketCounts,
-    /// Who turns the ring.
+    /// The thread that turns the ring.
     owner: socket::OwnerThread,
     buffers: BufferConfig,
 }
 
-/// What the lock guards, beside the queues.
+/// What the lock guards, apart from the queues.
 struct RingState {
     slab: Slab,
     sockets: SocketTable,
     pending: VecDeque<Entry>,
-    /// There are requests in the submission queue that the kernel answers at
-    /// once: before a sleep the answers are taken in.
+    /// Whether there are requests in the submission queue that the kernel completes at once: their
+    /// completions are taken in before the owner sleeps.
     has_immediate: bool,
-    /// The owner is in the kernel without the lock (R2).
+    /// Whether the owner is in the kernel without the lock (R2).
     entered: bool,
-    /// The kernel has been asked to say when the poller has events.
+    /// Whether the kernel watches the poller for events.
     watching: bool,
     shut: bool,
 }
@@ -168,7 +167,7 @@ impl RingState {
     }
 }
 
-/// What completions leave to be done after the lock (R4).
+/// What completions leave to do after the lock is released (R4).
 #[derive(Default)]
 struct Reaped {
     deferred: Deferred,
@@ -187,7 +186,7 @@ impl Reaped {
         }
     }
 
-    /// Whether nothing is to be done.
+    /// Whether there is nothing to do.
     fn is_empty(&self) -> bool {
         let Self {
             deferred,
@@ -198,8 +197,8 @@ impl Reaped {
         deferred.is_empty() && abandoned.is_empty() && *taken == 0 && !poller_has_events
     }
 
-    /// Does it. Foreign code that panics, a waker's or a buffer's, ends neither the
-    /// caller nor the rest.
+    /// Does it, and returns the number of completions. A waker or destructor that panics ends
+    /// neither the caller nor the rest of the work.
     fn finish(self) -> usize {
         for (payload, result) in self.abandoned {
             contain_panic(|| payload.finish(to_result(result)));
@@ -210,7 +209,7 @@ impl Reaped {
 }
 
 impl Ring {
-    /// A ring that watches `poller` while its owner sleeps in it.
+    /// Creates a ring that watches `poller` while its owner sleeps in the ring.
     ///
     /// A [`Flavour::Pinned`] ring belongs to the first thread that turns it.
     ///
@@ -222,13 +221,14 @@ impl Ring {
     /// let poller = Arc::new(Poller::new(16)?);
     /// match Ring::new(&RingConfig::default(), poller) {
     ///     Ok(ring) => assert_eq!(ring.in_flight(), 0),
-    ///     Err(refusal) => println!("without, then: {refusal}"),
+    ///     Err(refusal) => println!("no io_uring: {refusal}"),
     /// }
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
     /// # Errors
-    /// The system's refusal. Everything that a ring does can be done without.
+    /// Returns why the system has no ring for us. Everything that a ring does can be done without
+    /// one.
     pub fn new(config: &RingConfig, poller: Arc<Poller>) -> Result<Self, Refusal> {
         let (queues, features) = RingQueues::open(config)?;
         Ok(Self {
@@ -271,8 +271,8 @@ impl Ring {
         self.features.supports(code)
     }
 
-    /// Hands an operation over. It goes to the kernel with the owner's next
-    /// turn, which an owner asleep in here makes at once.
+    /// Queues an operation. It is submitted with the owner's next turn; an owner that sleeps in the
+    /// ring is woken for it.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -311,7 +311,7 @@ impl Ring {
         token
     }
 
-    /// Operations that have not ended. A look without a lock.
+    /// Returns the number of operations that have not ended. Takes no lock.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -373,7 +373,7 @@ impl Ring {
         (was_notified, self.finish_turn(state, reaped, entered))
     }
 
-    /// Takes completions in, and does what they leave.
+    /// Takes completions in, and does what they leave to do.
     fn finish_turn(
         &self,
         mut state: MutexGuard<'_, RingState>,
@@ -398,13 +398,13 @@ impl Ring {
         timeout: Option<Duration>,
         reaped: &mut Reaped,
     ) -> (MutexGuard<'a, RingState>, io::Result<Entered>) {
-        // Everything pending has to be with the kernel before a sleep (R3).
+        // Everything that is pending has to be submitted before the owner sleeps (R3).
         let (mut state, sent) = self.fill_all(state);
         if !matches!(sent, Ok(Entered::Done)) {
             return (state, sent);
         }
         if state.has_immediate {
-            // An answer may be that something has to be asked again.
+            // A completion may have queued another request.
             let (back, entered) = self.enter(state, None);
             state = back;
             if !matches!(entered, Ok(Entered::Done)) {
@@ -419,7 +419,7 @@ impl Ring {
         self.enter(state, Some(timeout))
     }
 
-    /// Sends what is pending, and fetches what the kernel has in store.
+    /// Submits what is pending, and enters the kernel if it has completions to post.
     fn submit_pending<'a>(
         &'a self,
         state: MutexGuard<'a, RingState>,
@@ -447,10 +447,9 @@ impl Ring {
         (state, Ok(Entered::Done))
     }
 
-    /// Does the work of an owner that is stuck. For a [`Flavour::Shared`] ring
-    /// that is all: what is pending goes to the kernel, and what the kernel has
-    /// done is taken in. For a pinned one it is only to take in what its owner
-    /// has fetched. Does nothing if the owner is in the ring.
+    /// Serves the ring for an owner that is stuck. A [`Flavour::Shared`] ring is served completely:
+    /// pending entries are submitted, and completions are taken in. Of a pinned ring, only the
+    /// completions that are in the queue are taken in. Does nothing if the owner is in the kernel.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -485,9 +484,9 @@ impl Ring {
         }
     }
 
-    /// Does what is left of completions that were taken in for the owner. Returns how
-    /// many there were, and whether the poller has events. Those may be the owner's
-    /// wakeup, which waits for it if it has parked since: it is woken again.
+    /// Does what completions have left to do that were taken in for the owner. Returns how many
+    /// there were, and whether the poller has events. One of these may be the event of the waker
+    /// that was meant for the owner: an owner that has parked since is woken again.
     fn finish_for_owner(&self, reaped: Reaped) -> (usize, bool) {
         let poller_has_events = reaped.poller_has_events;
         let taken = reaped.finish();
@@ -497,13 +496,13 @@ impl Ring {
         (taken, poller_has_events)
     }
 
-    /// Sends what is pending, under the lock (R2).
+    /// Submits what is pending, with the lock held (R2).
     fn submit_for_owner(&self, state: &mut RingState) -> io::Result<()> {
         while state.has_requests() {
             self.fill(state);
             state.has_immediate = false;
             if check_entered(self.queues.enter(None))? == Entered::Refused {
-                break; // the owner's next turn will see to it
+                break; // the owner's next turn submits the rest
             }
         }
         Ok(())
@@ -516,7 +515,7 @@ impl Ring {
         if !unsafe { self.queues.waits_for_submitter() } {
             return;
         }
-        // Interrupting its processor makes it enter.
+        // An interrupt of its processor makes the owner's thread enter the kernel.
         self.queues.interrupt_submitters();
         for _ in 0..RESCUE_SPINS {
             // SAFETY: as above.
@@ -565,10 +564,10 @@ impl Ring {
         self.park.is_parked_in(ParkedIn::Ring)
     }
 
-    /// Refuses new operations, and asks the kernel to end those it has, except
-    /// those that were [detached](Op::detach). The owner then has to turn the
-    /// ring until none is [in flight](Self::in_flight) any more; only after
-    /// that may its thread and the ring go.
+    /// Refuses new operations, and cancels those in flight, except those that were
+    /// [detached](Op::detach). The owner then has to turn the ring until none is [in
+    /// flight](Self::in_flight) any more. Its thread must not end, nor the ring be dropped, before
+    /// that.
     ///
     /// Operations end with what they have done, or with the error [`shutdown_error()`].
     ///
@@ -600,9 +599,8 @@ impl Ring {
         self.wake_sleeper();
     }
 
-    /// Gives up sends of bytes that were taken over, for which a connection has no
-    /// room although it had when it was measured. After
-    /// [`cancel_all`](Self::cancel_all), and some time.
+    /// Cancels sends of bytes that were taken over, for which a socket has no room although it had
+    /// when it was measured. To be called some time after [`cancel_all`](Self::cancel_all).
     pub fn cancel_sends(&self) {
         let mut state = self.state.lock();
         state.sockets.cancel_sends();
@@ -618,8 +616,8 @@ impl Ring {
         state.has_requests() || unsafe { self.queues.has_completions() }
     }
 
-    /// Whether all that the kernel still does is to read the buffers of zero-copy
-    /// sends, as it may until their peers have acknowledged the bytes.
+    /// Whether the kernel only still reads the buffers of zero-copy sends, as it may until their
+    /// peers have acknowledged the bytes.
     pub(crate) fn only_reads_buffers(&self) -> bool {
         let state = self.state.lock();
         state.slab.live() == 0 && state.sockets.only_reads_buffers()
@@ -630,7 +628,7 @@ impl Ring {
         self.flavour == Flavour::Shared
     }
 
-    /// The result of an operation, or a wake when there is one.
+    /// Returns the result of an operation; `Pending`, and wakes the task when there is one.
     fn poll_op(&self, token: OpToken, cx: &Context<'_>) -> Poll<io::Result<u32>> {
         let waker = cx.waker().clone(); // R4: foreign code
         let mut state = self.state.lock();
@@ -644,8 +642,8 @@ impl Ring {
         }
     }
 
-    /// The future of an operation is dropped; with `detached` the operation goes on
-    /// to its end.
+    /// Notes that the future of an operation was dropped; with `detached` the operation runs to its
+    /// end.
     fn abandon<T: Operation>(&self, token: OpToken, payload: T, detached: bool) {
         let mut payload = Some(payload);
         let mut state = self.state.lock();
@@ -690,28 +688,28 @@ impl Ring {
                 state.pending.pop_front(); // withdrawn
                 continue;
             }
-            // SAFETY: R1, R2, under the lock. The slab keeps the payload, or
-            // its future does, until the kernel's last word (K1).
+            // SAFETY: R1, R2, under the lock. The slab or the future keeps the payload until the
+            // last completion (K1).
             if !unsafe { self.queues.push(entry) } {
                 return Filled::QueueIsFull;
             }
             state.pending.pop_front();
         }
-        // SAFETY: R1, R2, under the lock. The table keeps descriptors and memory
-        // until the kernel's last word (S1).
+        // SAFETY: R1, R2, under the lock. The table keeps descriptors and memory until the last
+        // completion (S1).
         let push = |entry: &Entry| unsafe { self.queues.push(entry) };
         state.sockets.fill(push, &mut state.has_immediate)
     }
 
-    /// Asks to be told when the poller has events.
+    /// Has the kernel watch the poller for events.
     fn watch(&self, state: &mut RingState) {
         if state.watching {
             return;
         }
         let events = opcode::PollAdd::new(types::Fd(self.poller.as_raw_fd()), libc::POLLIN as u32);
         let entry = events.build().user_data(UserData::Poller.bits());
-        // There may be no room: `fill` may have left the queue full. Then the turn
-        // only enters, and does not wait (`enter`).
+        // `fill` may have left the queue full. Then the turn only enters the kernel, and does not
+        // wait (`enter`).
         // SAFETY: R1, R2. The entry points to nothing, and the poller's
         // descriptor lives as long as the ring.
         state.watching = unsafe { self.queues.push(&entry) };
@@ -723,15 +721,15 @@ impl Ring {
         unsafe { self.queues.needs_enter() }
     }
 
-    /// Enters the kernel without the lock (R2), waiting if there is a limit
-    /// for it.
+    /// Enters the kernel without the lock (R2). With `wait`, waits for a completion: `Some(None)`
+    /// without a limit.
     fn enter<'a>(
         &'a self,
         mut state: MutexGuard<'a, RingState>,
         wait: Option<Option<Duration>>,
     ) -> (MutexGuard<'a, RingState>, io::Result<Entered>) {
         state.entered = true;
-        // Without the poller's watch nobody could wake us.
+        // If the kernel does not watch the poller, nothing could wake the owner.
         let may_wait = state.watching;
         state.has_immediate = false;
         drop(state);
@@ -762,8 +760,7 @@ impl Ring {
             taken += cqes.len();
             taken < COMPLETIONS_PER_TURN && reaped.deferred.wakes.len() < WAKES_PER_TURN
         };
-        // SAFETY: R1, R2: under the lock, and the owner has not entered, or
-        // is us.
+        // SAFETY: R1, R2: under the lock, and the owner is not in the kernel, or this is the owner.
         unsafe { self.queues.reap(visit) };
         self.update_counts(state);
     }
@@ -779,15 +776,15 @@ enum Filled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entered {
     Done,
-    /// The kernel wants its completions taken in, or has no memory.
+    /// The completion queue is full, or the kernel has no memory.
     Refused,
 }
 
 impl Drop for Ring {
-    /// Closing a ring does not end what runs in it at once, so nothing may be
-    /// running. Futures keep the ring alive, so these are orphans; should the
-    /// owner have gone without [`cancel_all`](Ring::cancel_all), they get a
-    /// little time, and what then still runs is never freed.
+    /// Closing a ring does not end its operations at once. Futures keep the ring alive, so only
+    /// operations without a future are left. If the owner has not called
+    /// [`cancel_all`](Ring::cancel_all), they are turned for a short time; the memory of those that
+    /// have not ended then is leaked.
     fn drop(&mut self) {
         if !self.has_kernel_work() {
             return;
@@ -817,21 +814,21 @@ impl fmt::Debug for Ring {
     }
 }
 
-/// What the kernel's answer to an entry means for the ring.
+/// Decides which errors of entering the kernel are temporary.
 fn check_entered(entered: io::Result<()>) -> io::Result<Entered> {
     match entered {
         Ok(()) => Ok(Entered::Done),
         Err(error) => match error.raw_os_error() {
             Some(libc::ETIME | libc::EINTR) => Ok(Entered::Done),
-            // Completions that did not fit have to be taken in first, or
-            // there is no memory just now: later.
+            // The completion queue has overflowed, or there is no memory at the moment: try again
+            // later.
             Some(libc::EBUSY | libc::EAGAIN) => Ok(Entered::Refused),
             _ => Err(error),
         },
     }
 }
 
-/// The kernel's number as a result.
+/// Converts the result of a completion.
 fn to_result(number: i32) -> io::Result<u32> {
     u32::try_from(number).map_err(|_| io::Error::from_raw_os_error(-number))
 }
@@ -847,7 +844,7 @@ mod model {
     use std::pin::Pin;
     use std::task::Waker;
 
-    /// An operation whose memory the kernel uses when it does it.
+    /// An operation whose memory the kernel accesses when it carries it out.
     struct Nothing(LoomArc<OpEnd>);
 
     #[derive(Default)]
@@ -887,7 +884,7 @@ mod model {
         Arc::new(Ring::new(&RingConfig::default(), poller).unwrap())
     }
 
-    /// A ring whose kernel wants the memory of `end` when it works.
+    /// A ring whose kernel accesses the memory of `end` for each operation.
     fn ring_for(end: &LoomArc<OpEnd>) -> Arc<Ring> {
         let (ring, end) = (ring(), end.clone());
         let work = move || assert!(!end.freed.load(Acquire), "K1: the kernel still uses it");
@@ -938,7 +935,7 @@ mod model {
     }
 
     #[test]
-    fn an_owner_and_a_rescuer_do_not_meet_in_the_queues() {
+    fn an_owner_and_a_rescuer_never_access_the_queues_at_once() {
         loom::model(|| {
             let (operation, end) = Nothing::new();
             let ring = ring_for(&end);

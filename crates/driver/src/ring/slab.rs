@@ -1,30 +1,31 @@
-//! Operations in flight, by the token the kernel keeps of them.
+//! Operations in flight, by the token in their user data.
 //!
 //! ```text
-//!            sent                  the kernel's last word
+//!            submitted             its last completion
 //!   Queued ────────► Running ───────────────────────────────► Done ──► free
 //!     │                 │ the future is dropped                  taken
-//!     ▼ dropped         ▼              the kernel's last word
+//!     ▼ dropped         ▼              its last completion
 //!    free            Abandoned(payload) ──────────────────────► free
 //! ```
 //!
-//! K1. A payload (buffers, paths, a reference to the file) lives until the
-//!     kernel's last word on its operation: in the future, or, once that is
-//!     dropped, in here.
-//! K2. A token carries its slot's generation. Only the kernel's last word, or
-//!     the withdrawal of an operation it never saw, makes the slot free; so a
-//!     token in the kernel always names a live operation.
+//! K1. A payload (buffers, paths, a reference to the file) lives until the last
+//!     completion of its operation: in the future, or, once that is dropped, in
+//!     this slab.
+//! K2. A token carries its slot's generation. A slot becomes free only with the
+//!     last completion of its operation, or when an operation is withdrawn that
+//!     was never submitted. So a token in the kernel always names a live
+//!     operation.
 
 use std::io;
 use std::task::Waker;
 
-/// The payload of an operation whose future is gone.
+/// The payload of an operation whose future was dropped.
 pub(super) trait AbandonedPayload: Send {
-    /// The operation has ended with `result`.
+    /// Finishes the operation, which has ended with `result`.
     fn finish(self: Box<Self>, result: io::Result<u32>);
 }
 
-/// Names an operation; what the kernel gets to keep of it.
+/// The name of an operation, which its user data contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpToken(u64);
 
@@ -55,13 +56,13 @@ enum OpState {
     Queued(Option<Waker>),
     Running {
         waker: Option<Waker>,
-        /// What a first word said, when the kernel announced another.
+        /// The result of the first completion, if another one will follow.
         early: Option<i32>,
     },
     Abandoned {
         payload: Box<dyn AbandonedPayload>,
         early: Option<i32>,
-        /// Shall go on to its end.
+        /// Whether the operation runs to its end in the background.
         detached: bool,
     },
     Done(i32),
@@ -80,11 +81,12 @@ pub(super) struct Slab {
     live: usize,
 }
 
-/// What is to be done, after the lock, about a word from the kernel.
+/// What the caller of [`Slab::complete`] must do after it has released the
+/// lock.
 pub(super) enum Ended {
-    /// Somebody waits.
+    /// Wake the task that waits.
     Wake(Waker),
-    /// Nobody is left: this is the end of the payload.
+    /// Finish the payload: the future was dropped.
     Finish(Box<dyn AbandonedPayload>, i32),
     /// Nothing.
     Nothing,
@@ -101,7 +103,7 @@ pub(super) enum OnDrop {
 }
 
 impl Slab {
-    /// Operations that have not ended.
+    /// Returns the number of operations that have not ended.
     pub(super) fn live(&self) -> usize {
         self.live
     }
@@ -121,7 +123,8 @@ impl Slab {
         OpToken::new(index, slot.generation)
     }
 
-    /// An operation that ends before it begins.
+    /// Inserts an operation that has ended with `result` without being
+    /// submitted.
     pub(super) fn insert_ended(&mut self, result: i32) -> OpToken {
         let token = self.insert();
         self.live -= 1;
@@ -129,7 +132,7 @@ impl Slab {
         token
     }
 
-    /// The operation goes to the kernel; false if it has been withdrawn.
+    /// Marks an operation as submitted; returns false if it was withdrawn.
     pub(super) fn submit(&mut self, token: OpToken) -> bool {
         let Some(slot) = self.get(token) else {
             return false;
@@ -142,17 +145,17 @@ impl Slab {
         true
     }
 
-    /// A word from the kernel; `more` if it announces another.
+    /// Takes in a completion; with `more`, another one will follow.
     pub(super) fn complete(&mut self, token: OpToken, result: i32, more: bool) -> Ended {
         let slot = self
             .get(token)
             .expect("K2: the kernel names a live operation");
         let (OpState::Running { early, .. } | OpState::Abandoned { early, .. }) = &mut slot.state
         else {
-            unreachable!("the kernel's last word comes once, after the operation was sent");
+            unreachable!("the last completion comes once, after the operation was submitted");
         };
-        // The first word is the result; later ones only say that the kernel
-        // is through with the memory.
+        // The first completion has the result. A later one only says that the
+        // kernel has finished with the memory.
         let result = *early.get_or_insert(result);
         if more {
             return Ended::Nothing;
@@ -169,8 +172,8 @@ impl Slab {
         }
     }
 
-    /// The result, if there is one, which frees the slot; otherwise `waker` is
-    /// kept, and the one before handed back to be dropped after the lock.
+    /// Returns the result, and frees the slot. If there is none yet, keeps
+    /// `waker`, and returns the previous waker, to be dropped after the lock.
     pub(super) fn poll(&mut self, token: OpToken, waker: Waker) -> Result<i32, Option<Waker>> {
         let slot = self.get(token).expect("a future names a live operation");
         match &mut slot.state {
@@ -186,9 +189,8 @@ impl Slab {
         }
     }
 
-    /// The future is dropped. If the kernel has the operation, `payload` is
-    /// called for, and kept to the end (K1); with `detached`, so it is if the
-    /// operation only waits to be sent.
+    /// Notes that the future was dropped. If the operation was submitted, or is
+    /// `detached`, keeps the result of `payload` until its end (K1).
     pub(super) fn abandon(
         &mut self,
         token: OpToken,
@@ -228,7 +230,8 @@ impl Slab {
         }
     }
 
-    /// All operations that have not ended, and need not.
+    /// Returns the operations that have not ended, without those that run in
+    /// the background.
     pub(super) fn attached(&self) -> impl Iterator<Item = OpToken> + '_ {
         let is_attached = |state: &OpState| match state {
             OpState::Queued(_) | OpState::Running { .. } => true,
@@ -257,8 +260,7 @@ impl Slab {
 }
 
 impl Drop for Slab {
-    /// Memory that the kernel may still write to is not given back, not even
-    /// now: better lost than shared.
+    /// Leaks memory that the kernel may still write to.
     fn drop(&mut self) {
         for slot in self.slots.drain(..) {
             if let OpState::Abandoned { payload, .. } = slot.state {
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_goes_its_way() {
+    fn an_operation_is_queued_submitted_completed_and_taken() {
         let mut slab = Slab::default();
         let token = slab.insert();
         assert!(slab.poll(token, waker()).is_err());
@@ -299,7 +301,7 @@ mod tests {
         assert!(matches!(slab.complete(token, 7, false), Ended::Wake(_)));
         assert_eq!(slab.live(), 0);
         assert!(matches!(slab.poll(token, waker()), Ok(7)));
-        // The slot is used again, under another name.
+        // The slot is used again, under another token.
         let next = slab.insert();
         assert_eq!(next.index(), token.index());
         assert_ne!(next, token);
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_future_leaves_its_payload_until_the_last_word() {
+    fn the_payload_of_a_dropped_future_lives_until_the_last_completion() {
         let mut slab = Slab::default();
         let token = slab.insert();
         slab.submit(token);
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_future_dropped_after_the_end_is_told_how_it_ended() {
+    fn dropping_a_future_after_the_end_returns_the_result() {
         let mut slab = Slab::default();
         let token = slab.insert();
         slab.submit(token);
