@@ -48,7 +48,7 @@ fn flush_and_shutdown_tell_of_bytes_that_could_not_be_sent() {
 }
 
 #[test]
-fn a_foreign_write_does_not_overtake_what_was_taken_over() {
+fn a_foreign_write_does_not_overtake_buffered_bytes() {
     for runtime in runtimes() {
         runtime.block_on(async {
             blitzen::spawn(async {

@@ -509,7 +509,7 @@ fn a_socket_is_closed_for_the_peer_whatever_is_armed() {
 }
 
 #[test]
-fn what_was_taken_over_is_sent_although_the_stream_is_dropped() {
+fn buffered_bytes_are_sent_although_the_stream_is_dropped() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
     for waits in [false, true] {
@@ -531,7 +531,7 @@ fn what_was_taken_over_is_sent_although_the_stream_is_dropped() {
 }
 
 #[test]
-fn what_was_taken_over_is_sent_although_the_ring_is_shut() {
+fn buffered_bytes_are_sent_although_the_ring_is_shut() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
     let (ours, mut theirs) = pair(&ring);
@@ -555,7 +555,7 @@ fn what_was_taken_over_is_sent_although_the_ring_is_shut() {
 }
 
 #[test]
-fn what_was_taken_over_goes_out_when_the_owner_leaves() {
+fn buffered_bytes_are_sent_when_the_owner_leaves() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
     let (ours, mut theirs) = pair(&ring);
@@ -677,7 +677,7 @@ fn a_peer_that_never_reads_stops_the_writer_and_loses_nothing() {
 }
 
 #[test]
-fn an_error_of_bytes_taken_over_is_told_with_the_next_write() {
+fn the_next_write_returns_the_error_of_buffered_bytes() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
     let (ours, theirs) = pair(&ring);
@@ -688,7 +688,7 @@ fn an_error_of_bytes_taken_over_is_told_with_the_next_write() {
     let mut result = Ok(1);
     let (other, _other_peer) = pair(&ring);
     for _ in 0..1000 {
-        // Another's is the first of the turn, so ours are taken over.
+        // Another's is the first of the turn, so ours are buffered.
         write_all(&other, b"x");
         result = ours.write_now(b"more");
         if result.is_err() {
@@ -778,7 +778,7 @@ fn whoever_waits_is_woken_when_the_stream_leaves() {
 }
 
 #[test]
-fn what_was_taken_over_is_out_when_the_stream_has_left() {
+fn buffered_bytes_are_sent_when_the_stream_has_left() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
     let (ours, mut theirs) = pair(&ring);

@@ -53,7 +53,7 @@ impl<S: Source> PollEvented<S> {
         self.registration().async_io(interest, operation).await
     }
 
-    /// The error of bytes that were taken over to be sent: none are.
+    /// The error of bytes that were buffered to be sent: none are.
     pub(crate) fn late_error(&self) -> Option<io::Error> {
         None
     }
@@ -203,7 +203,7 @@ impl<S: Source + RingSocket> StreamIo<S> {
         }
     }
 
-    /// The error of bytes that were taken over to be sent.
+    /// The error of bytes that were buffered to be sent.
     pub(crate) fn late_error(&self) -> Option<io::Error> {
         match self {
             Self::Readiness(_) => None,
@@ -220,7 +220,7 @@ impl<S: Source + RingSocket> StreamIo<S> {
     }
 
     /// Ends the direction that is written, by readiness with `now`, otherwise after
-    /// what was taken over.
+    /// what was buffered.
     pub(crate) fn shutdown_write(&self, now: impl FnOnce(&S) -> io::Result<()>) -> io::Result<()> {
         match self {
             Self::Readiness(evented) => now(evented),

@@ -589,7 +589,7 @@ impl Driver {
     }
 
     /// Called when the owner leaves its thread and may not come back. Bytes that were
-    /// taken over are sent now, and no more are taken over until the next turn.
+    /// buffered are sent now, and no more are buffered until the next turn.
     ///
     /// ```
     /// # use blitzen_driver::{Driver, DriverConfig};

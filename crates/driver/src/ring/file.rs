@@ -5,9 +5,8 @@
 //! completion: a descriptor closed and used again in between would name another
 //! file.
 //!
-//! Transfers can be made without a ring as well: without waiting, if the kernel
-//! can ([`Transfer::nowait`]), or on a thread that may wait
-//! ([`Transfer::block`]).
+//! Transfers can be made without a ring as well: without waiting, if the kernel can
+//! ([`Transfer::nowait`]), or on a thread that may block ([`Transfer::block`]).
 
 use std::ffi::CString;
 use std::io;
@@ -21,7 +20,7 @@ use super::op::Operation;
 use crate::is_shutdown_error;
 use crate::nowait::{self, NoWait, readv_nowait, writev_nowait};
 
-/// The descriptor of an open file, as the ring wants it.
+/// The descriptor of an open file, as an entry takes it.
 trait AsRingFd: AsFd + Send + 'static {
     fn fd(&self) -> types::Fd {
         types::Fd(self.as_fd().as_raw_fd())
@@ -32,10 +31,10 @@ impl<F: AsFd + Send + 'static> AsRingFd for F {}
 
 const CWD: types::Fd = types::Fd(libc::AT_FDCWD);
 
-/// How many bytes a transfer has moved, with the owner of the memory.
+/// The number of bytes that were transferred, and the buffer.
 pub type TransferResult<B> = (io::Result<usize>, B);
 
-/// A read or a write, which can be made without a ring as well.
+/// A read or a write, which can also be made without a ring.
 ///
 /// ```
 /// use blitzen_driver::ring::Memory;
@@ -47,26 +46,26 @@ pub type TransferResult<B> = (io::Result<usize>, B);
 /// assert_eq!(read.block().0?, 0);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[allow(clippy::len_without_is_empty)] // nothing is asked of an empty one
+#[allow(clippy::len_without_is_empty)] // an empty transfer is not submitted
 pub trait Transfer<B>: Operation<Output = TransferResult<B>> {
     /// Whether it writes to the file.
     const WRITES: bool;
 
-    /// Makes the transfer if it need not wait. If it is done,
-    /// [`finish`](Operation::finish) it with the result.
+    /// Makes the transfer if it need not wait. If the result is `Done`, the caller
+    /// passes it to [`finish`](Operation::finish).
     fn nowait(&mut self) -> NoWait<u32>;
 
-    /// Makes the transfer on a thread that may wait.
+    /// Makes the transfer on a thread that may block.
     fn block(self) -> TransferResult<B>;
 
-    /// Returns how many bytes it may move.
+    /// Returns the most bytes that it transfers.
     fn len(&self) -> usize;
 
-    /// Gives up the transfer, and returns the owner of the memory.
+    /// Returns the buffer without making the transfer.
     fn into_buffer(self) -> B;
 }
 
-/// An operation, and something that is kept until it is over.
+/// An operation, and a value that is kept until it has ended.
 ///
 /// ```
 /// use blitzen_driver::ring::file::{Fsync, Holding};
@@ -80,11 +79,11 @@ pub trait Transfer<B>: Operation<Output = TransferResult<B>> {
 pub struct Holding<T, X> {
     /// The operation.
     pub operation: T,
-    /// What is kept.
+    /// The value.
     pub held: X,
 }
 
-// SAFETY: as for `T`, which makes the entry and alone is moved with it.
+// SAFETY: the entry is that of `T`, whose contract holds when it is moved.
 unsafe impl<T: Operation, X: Send + 'static> Operation for Holding<T, X> {
     type Output = T::Output;
     const REPEATABLE: bool = T::REPEATABLE;
@@ -98,12 +97,12 @@ unsafe impl<T: Operation, X: Send + 'static> Operation for Holding<T, X> {
     }
 }
 
-/// The offset, unless the file's own position is meant.
+/// Returns the offset, or `None` for the file's own position.
 fn at(offset: u64) -> Option<u64> {
     (offset != u64::MAX).then_some(offset)
 }
 
-/// A transfer that may wait; made again if a signal interrupts it. `at_offset` and
+/// Makes a transfer that may block, again if a signal interrupts it. `at_offset` and
 /// `at_position` are the numbers of the system calls.
 ///
 /// # Safety
@@ -118,11 +117,11 @@ unsafe fn transfer_blocking(
     let (fd, list, count) = (file.as_raw_fd(), pieces.as_ptr(), pieces.len());
     loop {
         let done = match at(offset).map(i64::try_from) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the same contract.
             None => unsafe { libc::syscall(at_position, fd, list, count) },
             Some(Ok(offset)) => {
                 let (low, high) = nowait::split(offset);
-                // SAFETY: the caller's.
+                // SAFETY: the caller upholds the same contract.
                 unsafe { libc::syscall(at_offset, fd, list, count, low, high) }
             }
             Some(Err(_)) => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
@@ -155,8 +154,8 @@ pub struct Read<F, B> {
 }
 
 impl<F, B> Read<F, B> {
-    /// Reads into `memory` from `offset` on. `u64::MAX` is the place where the
-    /// file stands, for what has no offsets, such as a pipe.
+    /// Reads into `memory` from `offset` on. `u64::MAX` stands for the file's position,
+    /// for files without offsets, such as pipes.
     pub fn new(file: F, memory: Memory<B>, offset: u64) -> Self {
         Self {
             file,
@@ -232,8 +231,8 @@ pub struct Write<F, B> {
 }
 
 impl<F, B> Write<F, B> {
-    /// Writes `memory` from `offset` on. `u64::MAX` is the place where the
-    /// file stands, or its end if it was opened to append.
+    /// Writes `memory` at `offset`. `u64::MAX` stands for the file's position, or its
+    /// end if it was opened to append.
     pub fn new(file: F, memory: Memory<B>, offset: u64) -> Self {
         Self {
             file,
@@ -294,7 +293,7 @@ unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for Write<F, 
     }
 }
 
-/// Reads at an offset into several stretches of memory.
+/// Reads at an offset into several pieces of memory.
 ///
 /// ```
 /// use blitzen_driver::ring::{Pieces, file::ReadVectored};
@@ -372,7 +371,7 @@ unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for ReadVecto
     }
 }
 
-/// Writes several stretches of memory at an offset.
+/// Writes several pieces of memory at an offset.
 ///
 /// ```
 /// use blitzen_driver::ring::{Pieces, file::WriteVectored};
@@ -453,7 +452,7 @@ unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for WriteVect
     }
 }
 
-/// Brings what was written to the disk.
+/// Writes what was written to the file to the disk.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Fsync;
@@ -470,13 +469,13 @@ pub struct Fsync<F> {
 }
 
 impl<F> Fsync<F> {
-    /// Data and everything known of the file.
+    /// Syncs data and metadata, as `fsync(2)` does.
     pub fn all(file: F) -> Self {
         let flags = types::FsyncFlags::empty();
         Self { file, flags }
     }
 
-    /// Data, and only what is needed to find it again.
+    /// Syncs data and the metadata needed to read it, as `fdatasync(2)` does.
     pub fn data(file: F) -> Self {
         let flags = types::FsyncFlags::DATASYNC;
         Self { file, flags }
@@ -497,7 +496,7 @@ unsafe impl<F: AsFd + Send + 'static> Operation for Fsync<F> {
     }
 }
 
-/// Sets room aside for a file, or gives it back, as `fallocate(2)` does.
+/// Allocates or frees disk space of a file, as `fallocate(2)` does.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Allocate;
@@ -516,7 +515,7 @@ pub struct Allocate<F> {
 }
 
 impl<F> Allocate<F> {
-    /// `len` bytes from `offset` on.
+    /// Allocates or frees `len` bytes from `offset` on.
     pub fn new(file: F, mode: i32, offset: u64, len: u64) -> Self {
         Self {
             file,
@@ -544,8 +543,8 @@ unsafe impl<F: AsFd + Send + 'static> Operation for Allocate<F> {
     }
 }
 
-/// Makes a file longer or shorter. Kernels before 6.9 do not know it: ask
-/// [`Ring::supports`](super::Ring::supports) for [`SetLen::CODE`].
+/// Sets the length of a file. Kernels before 6.9 lack it: call
+/// [`Ring::supports`](super::Ring::supports) with [`SetLen::CODE`] first.
 ///
 /// ```
 /// use blitzen_driver::ring::file::SetLen;
@@ -562,10 +561,10 @@ pub struct SetLen<F> {
 }
 
 impl<F> SetLen<F> {
-    /// The kernel's number for it.
+    /// The kernel's number of the operation.
     pub const CODE: u8 = opcode::Ftruncate::CODE;
 
-    /// The file shall have `len` bytes.
+    /// Sets the length of `file` to `len` bytes.
     pub fn new(file: F, len: u64) -> Self {
         Self { file, len }
     }
@@ -601,8 +600,7 @@ pub struct Open {
 }
 
 impl Open {
-    /// Opens `path` with the flags of `open(2)`. It will be closed when a
-    /// program is executed.
+    /// Opens `path` with the flags of `open(2)`, and `O_CLOEXEC`.
     pub fn new(path: CString, flags: i32, mode: libc::mode_t) -> Self {
         let flags = flags | libc::O_CLOEXEC;
         Self { path, flags, mode }
@@ -615,7 +613,7 @@ unsafe impl Operation for Open {
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
-        // By a thread of the kernel's: a try in passing would not wait for the
+        // On a thread of the kernel: an attempt without waiting would not wait for the
         // other end of a named pipe, as opening one must.
         opcode::OpenAt::new(CWD, self.path.as_ptr())
             .flags(self.flags)
@@ -630,7 +628,7 @@ unsafe impl Operation for Open {
     }
 }
 
-/// Closes a file. [Detach](super::Op::detach) it if nobody cares when.
+/// Closes a file. [Detach](super::Op::detach) it to close it in the background.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Close;
@@ -641,7 +639,7 @@ unsafe impl Operation for Open {
 /// ```
 #[derive(Debug)]
 pub struct Close {
-    /// `None` once the kernel has been told its number.
+    /// `None` once the entry has been made.
     file: Option<OwnedFd>,
     number: i32,
 }
@@ -655,8 +653,8 @@ impl Close {
     }
 }
 
-// SAFETY: the descriptor is the operation's, and the entry closes it: from then
-// on nobody else does, unless the kernel says that it has not.
+// SAFETY: the operation owns the descriptor, and the entry closes it. Nobody else
+// closes it from then on, unless the kernel has not done so.
 unsafe impl Operation for Close {
     type Output = io::Result<()>;
 
@@ -665,21 +663,21 @@ unsafe impl Operation for Close {
     }
 
     fn finish(mut self, result: io::Result<u32>) -> io::Result<()> {
-        // By the kernel, or by a ring that was shut before it was sent.
+        // Closed by the kernel; or the ring was shut before the entry was submitted.
         let was_cancelled = |error: &io::Error| {
             error.raw_os_error() == Some(libc::ECANCELED) || is_shutdown_error(error)
         };
         let cancelled = result.as_ref().is_err_and(was_cancelled);
         if !cancelled && let Some(file) = self.file.take() {
-            // Closed, whatever the kernel said about it: the number may be
-            // somebody else's by now.
+            // Closed even if the kernel has returned an error: the number may belong to
+            // another file by now.
             let _number = file.into_raw_fd();
         }
         result.map(drop)
     }
 }
 
-/// Asks what is known of a file.
+/// Reads the metadata of a file, as `statx(2)` does.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Stat;
@@ -714,7 +712,7 @@ impl StatxBuf {
 }
 
 impl Stat {
-    /// What `path` names; `flags` as for `statx(2)`.
+    /// Reads the metadata of what `path` names; `flags` as for `statx(2)`.
     pub fn path(path: CString, flags: i32) -> Self {
         Self {
             file: None,
@@ -726,7 +724,7 @@ impl Stat {
 }
 
 impl<F> Stat<F> {
-    /// An open file.
+    /// Reads the metadata of an open file.
     pub fn file(file: F) -> Self {
         Self {
             file: Some(file),
@@ -757,7 +755,7 @@ unsafe impl<F: AsFd + Send + 'static> Operation for Stat<F> {
     }
 }
 
-/// Gives a file another name.
+/// Renames a file.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Rename;
@@ -772,7 +770,7 @@ pub struct Rename {
 }
 
 impl Rename {
-    /// What is called `from` shall be called `to`, which it replaces.
+    /// Renames `from` to `to`, which is replaced if it exists.
     pub fn new(from: CString, to: CString) -> Self {
         Self { from, to }
     }
@@ -807,12 +805,12 @@ pub struct Remove {
 }
 
 impl Remove {
-    /// A file.
+    /// Removes a file.
     pub fn file(path: CString) -> Self {
         Self { path, flags: 0 }
     }
 
-    /// An empty directory.
+    /// Removes an empty directory.
     pub fn dir(path: CString) -> Self {
         let flags = libc::AT_REMOVEDIR;
         Self { path, flags }
@@ -835,7 +833,7 @@ unsafe impl Operation for Remove {
     }
 }
 
-/// Makes a directory.
+/// Creates a directory.
 ///
 /// ```
 /// use blitzen_driver::ring::file::CreateDir;
@@ -850,7 +848,8 @@ pub struct CreateDir {
 }
 
 impl CreateDir {
-    /// A directory with `mode`, less what the process masks.
+    /// Creates a directory with the permissions `mode`, without those in the umask of
+    /// the process.
     pub fn new(path: CString, mode: libc::mode_t) -> Self {
         Self { path, mode }
     }
@@ -872,7 +871,7 @@ unsafe impl Operation for CreateDir {
     }
 }
 
-/// Makes a second name for a file.
+/// Creates a hard link.
 ///
 /// ```
 /// use blitzen_driver::ring::file::HardLink;
@@ -887,7 +886,7 @@ pub struct HardLink {
 }
 
 impl HardLink {
-    /// `link` shall name what `original` names.
+    /// Creates the hard link `link` to `original`.
     pub fn new(original: CString, link: CString) -> Self {
         Self { original, link }
     }
@@ -907,7 +906,7 @@ unsafe impl Operation for HardLink {
     }
 }
 
-/// Makes a symbolic link.
+/// Creates a symbolic link.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Symlink;
@@ -922,7 +921,7 @@ pub struct Symlink {
 }
 
 impl Symlink {
-    /// `link` shall lead to `original`.
+    /// Creates the symbolic link `link` to `original`.
     pub fn new(original: CString, link: CString) -> Self {
         Self { original, link }
     }

@@ -599,7 +599,7 @@ impl Ring {
         self.wake_sleeper();
     }
 
-    /// Cancels sends of bytes that were taken over, for which a socket has no room although it had
+    /// Cancels sends of bytes that were buffered, for which a socket has no room although it had
     /// when it was measured. To be called some time after [`cancel_all`](Self::cancel_all).
     pub fn cancel_sends(&self) {
         let mut state = self.state.lock();

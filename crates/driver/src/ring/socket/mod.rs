@@ -1,23 +1,23 @@
-//! Streams whose bytes the kernel brings and takes by itself.
+//! Streams by completion: the kernel receives and sends their bytes through the ring.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `stream` | a connection, as a task has it: reading and writing |
-//! | `stream::leave` | its way to readiness |
+//! | `stream` | a connection, as a task uses it: reading and writing |
+//! | `stream::leave` | moving to readiness |
 //! | `prefix` | bytes that were read ahead |
 //! | `owned` | sending from a buffer that the operation owns |
 //! | `table` | the sockets of a ring: pure bookkeeping, behind its lock |
 //! | `receive`, `send` | the two directions of one socket |
-//! | `request` | what waits to be submitted |
-//! | `waiters` | who waits for a direction |
-//! | `pool` | buffers from which the kernel picks |
-//! | `deferred` | what is left to do after the locks |
-//! | `model` | all of it, between threads, with a kernel of our own making |
+//! | `request` | requests that wait to be submitted |
+//! | `waiters` | the tasks that wait for a direction |
+//! | `pool` | the provided buffers |
+//! | `deferred` | what is left to do after the locks are released |
+//! | `model` | models of all this over a simulated kernel |
 //!
-//! A stream is served by one ring, until it leaves that for good. The task that
-//! uses it may run anywhere. Reading takes what the ring has brought; small writes
-//! of the ring's owner go out with everything else it submits; what is large, or
-//! comes from another thread, goes to the kernel directly.
+//! A stream is served by one ring until it leaves the ring for good. The task that
+//! uses it may run anywhere. A read takes bytes that the ring has received. Small
+//! writes of the ring's owner are submitted with everything else; large ones, and
+//! those of other threads, call `send(2)` directly.
 
 mod deferred;
 #[cfg(all(test, blitzen_loom))]
@@ -48,7 +48,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use super::{Ring, RingState};
 use pool::{BUFFER_GROUP, BufferPool};
 
-/// What a ring's table counts, for looks without the lock.
+/// Copies of what a ring's table counts, to be read without the lock.
 #[derive(Debug, Default)]
 pub(super) struct SocketCounts {
     open: AtomicUsize,
@@ -73,16 +73,16 @@ impl OwnerThread {
         blitzen_util::thread_local_const!(
             static ADDRESS: u8 = 0;
         );
-        // On a thread that is ending, nobody's.
+        // A thread that is ending has no address.
         ADDRESS
             .try_with(|byte| &raw const *byte as usize)
             .unwrap_or(0)
     }
 
-    /// The calling thread turns the ring.
+    /// Notes that the calling thread turns the ring.
     pub(super) fn set_current(&self) {
-        // Relaxed, here and below: a thread asks only whether it has written its
-        // own address, or another one since.
+        // Relaxed, here and below: a thread only compares with the address that it
+        // has stored itself.
         let current = Self::current();
         if self.0.load(Relaxed) != current {
             self.0.store(current, Relaxed);
@@ -104,27 +104,27 @@ impl OwnerThread {
 }
 
 impl Ring {
-    /// Streams that are served here. A look without a lock.
+    /// Returns the number of streams on the ring. Takes no lock.
     pub fn sockets(&self) -> usize {
         self.sockets.open.load(Relaxed)
     }
 
-    /// Provided buffers that hold something unread.
+    /// Returns the number of provided buffers that hold unread bytes.
     pub fn buffers_held(&self) -> usize {
         self.state.lock().sockets.buffers_held()
     }
 
-    /// Whether the owner should sleep in here: something can come.
+    /// Whether completions can come, so that the owner has to sleep in the ring.
     pub fn is_needed(&self) -> bool {
         self.in_flight() > 0 || self.sockets() > 0 || self.sockets.busy.load(Relaxed) > 0
     }
 
-    /// Whether the kernel is to do something, or does it.
+    /// Whether requests are queued or with the kernel.
     pub fn has_kernel_work(&self) -> bool {
         self.in_flight() > 0 || self.sockets.busy.load(Relaxed) > 0
     }
 
-    /// Whether the caller is the thread that turns this ring, and will again.
+    /// Whether the calling thread turns this ring, and will turn it again.
     fn is_owned_by_current_thread(&self) -> bool {
         self.owner.is_current()
     }
@@ -143,9 +143,9 @@ impl Ring {
         Ok(())
     }
 
-    /// Does something with the sockets, under the lock. An owner that sleeps is
-    /// woken if that has left something to submit (R3). What else is left to do,
-    /// the caller does after all its locks (R4).
+    /// Calls `visit` with the lock held. If it has queued a request, an owner that
+    /// sleeps is woken (R3). Deferred work is done by the caller after it has
+    /// released all its locks (R4).
     #[inline(always)]
     fn visit_sockets<R>(&self, visit: impl FnOnce(&mut RingState) -> R) -> R {
         let mut state = self.state.lock();
@@ -160,15 +160,15 @@ impl Ring {
         result
     }
 
-    /// Has buffers for what is received.
+    /// Registers the provided buffers, if that has not been done.
     fn provide_buffers(&self, state: &mut RingState) -> io::Result<()> {
         if state.sockets.has_pool() {
             return Ok(());
         }
         let mut pool = BufferPool::new(self.buffers);
         let (address, count) = pool.address();
-        // SAFETY: the pool is kept until the ring goes, and if anything is
-        // still being received then, for ever.
+        // SAFETY: the pool is kept as long as the ring; it is leaked if the kernel is
+        // still receiving then.
         unsafe { self.queues.provide(address, count, BUFFER_GROUP) }.map_err(|error| {
             let text = format!("this kernel's io_uring picks no buffers: {error}");
             io::Error::new(io::ErrorKind::Unsupported, text)
@@ -178,9 +178,9 @@ impl Ring {
         Ok(())
     }
 
-    /// Submits what is queued and takes completions in, whoever asks; or wakes the
-    /// owner to do so, if it is in the kernel. Returns false if the kernel obeys
-    /// only the owner, and that is another thread.
+    /// Submits what is queued and takes completions in, on any thread; or wakes the
+    /// owner to do so, if it is in the kernel. Returns false if the kernel lets only
+    /// the owner enter, and that is another thread.
     fn submit_now(&self) -> bool {
         let mut state = self.state.lock();
         if state.entered {
@@ -190,7 +190,7 @@ impl Ring {
         }
         let allows_current_thread = self.queues.allows_current_thread();
         if allows_current_thread && self.submit_for_owner(&mut state).is_ok() {
-            // SAFETY: R1, R2: under the lock, and nobody is in the kernel.
+            // SAFETY: R1, R2: under the lock, and the owner is not in the kernel.
             if unsafe { self.queues.needs_enter() } {
                 let _ = self.queues.enter(None);
             }
@@ -202,7 +202,7 @@ impl Ring {
         allows_current_thread
     }
 
-    /// [Submits](Self::submit_now) what nobody else would.
+    /// [Submits](Self::submit_now) what is queued if no thread turns the ring.
     fn submit_if_unowned(&self) {
         if self.owner.is_none() && self.sockets.queued.load(Relaxed) > 0 {
             self.submit_now();

@@ -4,9 +4,8 @@
 //!   Sending(memory) ──── the send has ended ───► Done(memory, result) ──► Taken
 //! ```
 //!
-//! O1. The table's reference keeps the memory until the kernel's last completion,
-//!     whether or not the future is still there. Only then does `finish` let the
-//!     future take it.
+//! O1. The table's reference keeps the memory until the last completion, whether or
+//!     not the future was dropped. Only then does `finish` let the future take it.
 
 use std::io;
 use std::sync::Arc;
@@ -22,13 +21,13 @@ use super::waiters::{PollWithNode, WaitAs};
 use crate::ring::Memory;
 use crate::shutdown_error;
 
-/// An owned buffer, as the table sees it.
+/// An owned buffer, as the table uses it.
 pub(in crate::ring) trait OwnedSend: Send + Sync {
-    /// Start and length, the same every time.
+    /// Returns start and length, the same every time.
     fn bytes(&self) -> (*const u8, usize);
 
-    /// The kernel is through with the memory (O1). The result is the number of bytes
-    /// that were sent, or an error number.
+    /// Called when the kernel has finished with the memory (O1). The result is the
+    /// number of bytes that were sent, or an error number.
     fn finish(&self, result: Result<usize, i32>);
 }
 
@@ -87,9 +86,9 @@ impl<B: Send> OwnedSend for OwnedBuffer<B> {
 }
 
 impl RingStream {
-    /// Sends all of a buffer from where it is, after what was written before, and
-    /// gives it back. With `zero_copy` the kernel copies nothing, if it can, and
-    /// the buffer comes back when the network is through with it.
+    /// Sends all of a buffer, after what was written before, and returns the
+    /// buffer. With `zero_copy` the kernel does not copy the bytes, if it can, and
+    /// the buffer is returned when the network no longer needs it.
     ///
     /// Returns the buffer, unsent, as an error if the stream has left the ring.
     ///
@@ -121,13 +120,13 @@ impl RingStream {
         done.await;
         let (result, buffer) = buffer.take();
         let result = result.map_err(|error| match error {
-            libc::ECANCELED => shutdown_error(), // cancelled by nobody else
+            libc::ECANCELED => shutdown_error(), // nothing else cancels it
             error => io::Error::from_raw_os_error(error),
         });
         Ok((result, buffer))
     }
 
-    /// Waits until everything before is out, and begins.
+    /// Waits until everything that was written before is sent, and begins the send.
     fn poll_begin_owned<B: Send + 'static>(
         &self,
         cx: &mut Context<'_>,
@@ -157,7 +156,7 @@ impl RingStream {
     ) -> Poll<()> {
         let waker = cx.waker().clone(); // foreign code: before the lock
         self.with_table(|table, deferred| {
-            // Under the ring's lock, under which it is finished.
+            // With the ring's lock held, as `finish` is called.
             if buffer.is_done() {
                 deferred.drop_waker(Some(waker));
                 return Poll::Ready(());
