@@ -65,13 +65,13 @@ impl Waiter {
     /// future (Q1).
     unsafe fn replace_state(&self, state: WaiterState) -> WaiterState {
         self.state.with_mut(|now| {
-            // SAFETY: nothing else accesses the state, by the caller's word.
+            // SAFETY: the caller guarantees that nothing else accesses the state.
             std::mem::replace(unsafe { &mut *now }, state)
         })
     }
 }
 
-/// All that wait for one source; behind the slot's lock.
+/// All waiters of one source; behind the slot's lock.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     reader: Option<Waker>,
@@ -119,16 +119,16 @@ impl Waiters {
         }
     }
 
-    /// Removes all waiters of a source that has ended (one that is still here is of
-    /// a future that was leaked). Returns the wakers, for the caller to drop after
-    /// the lock.
+    /// Removes all waiters of a source that has ended. A waiter that is still here
+    /// belongs to a future that was leaked. Returns the wakers, for the caller to
+    /// drop after it has released the lock.
     pub(super) fn remove_all(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         wakers.extend(self.reader.take());
         wakers.extend(self.writer.take());
         while let Some(node) = self.list.pop_front() {
-            // SAFETY: Q2: the future's memory is still its own, for it has
-            // not been dropped.
+            // SAFETY: Q2: queued, so the future has not been dropped and its memory
+            // is valid.
             let waiter = unsafe { node.as_ref() };
             // SAFETY: Q1, the caller holds the lock.
             if let WaiterState::Queued(waker) = unsafe { waiter.replace_state(WaiterState::Idle) } {
@@ -145,7 +145,7 @@ impl Waiters {
 pub(crate) struct Wait<'a> {
     slot: &'a SourceSlot,
     waiter: Waiter,
-    /// Whether the waiter is not `Idle`; the future's own.
+    /// Whether the waiter is not `Idle`. Only the future uses this.
     shared: Cell<bool>,
 }
 

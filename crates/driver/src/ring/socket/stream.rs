@@ -346,9 +346,9 @@ impl RingStream {
         ReadStep::Ready(Ok(Ok(prefix.peek(room))))
     }
 
-    /// Calls `recv(2)` for `room`, and for `ahead` more bytes into the prefix. Either the
-    /// prefix or `room` is empty. Returns how many bytes are in `room`, or in the prefix
-    /// if there is no room.
+    /// Calls `recv(2)` for `room` and, with `ahead`, for more bytes into the prefix.
+    /// Either the prefix or `room` is empty. Returns how many bytes are in `room`, or in
+    /// the prefix if there is no room.
     fn recv_direct(
         &self,
         prefix: &mut Prefix,
