@@ -40,7 +40,7 @@ impl<T> OwnerCount<T> {
     /// Called once, before any thread uses the count.
     pub(crate) unsafe fn set_owner(&self, owner: Arc<T>) {
         self.owner
-            // SAFETY: no other thread uses it yet, by the caller's word.
+            // SAFETY: no other thread uses it yet, as the caller guarantees.
             .with_mut(|slot| unsafe { *slot = Some(owner) });
     }
 

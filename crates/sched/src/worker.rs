@@ -52,7 +52,7 @@ pub struct Worker {
     /// The tick of the last driver turn.
     last_turn: Cell<u32>,
     busy_time: BusyTime,
-    /// How many tasks in a row came from the newest-task slot.
+    /// How many tasks in a row came from the LIFO slot.
     lifo_streak: Cell<u32>,
     /// The injection shard to look at first.
     next_inject_shard: Cell<usize>,
@@ -610,8 +610,8 @@ impl Worker {
         self.next_maintenance.set(next);
     }
 
-    /// Does what is due every [`event_interval`](Pace::event_interval) polls: turns
-    /// the drivers, samples the pace, serves siblings that are stuck.
+    /// Does what is due every [`event_interval`](Pace::event_interval) polls: turns the
+    /// drivers, samples the pace, serves workers that are stuck.
     pub(crate) fn maintain(&self) {
         let scheduler = &*self.scheduler;
         let now_ns = scheduler.world().now_ns();
@@ -621,7 +621,7 @@ impl Worker {
             self.turn_drivers();
         }
         if scheduler.workers() > 1 && scheduler.monitor.claim_look(now_ns) {
-            self.look_after_siblings();
+            self.serve_stuck_workers();
         }
         self.notice_close();
     }
@@ -688,7 +688,7 @@ impl Worker {
     }
 
     /// Serves workers that are stuck in a poll.
-    fn look_after_siblings(&self) {
+    fn serve_stuck_workers(&self) {
         let scheduler = &self.scheduler;
         let stuck = scheduler.monitor.look(
             |worker| match worker == self.index {
@@ -746,7 +746,7 @@ impl Worker {
         self.unparked();
         self.share_woken();
         if scheduler.monitor.is_missing() && scheduler.monitor.claim_look(world.now_ns()) {
-            self.look_after_siblings();
+            self.serve_stuck_workers();
         }
     }
 
@@ -776,9 +776,9 @@ impl Worker {
         self.notice_close();
     }
 
-    /// A parked worker is not parked any more: before it calls the first waker, if it
-    /// can, and no later than when a task is queued here. Wakers are foreign code, and
-    /// may block: then the monitor and thieves must see that this worker is stuck.
+    /// Marks a parked worker as running: before it calls the first waker, if possible, and
+    /// no later than when a task is queued here. Wakers are foreign code, and may block:
+    /// then the monitor and thieves must see that this worker is stuck.
     #[inline]
     pub(crate) fn end_park(&self) {
         if self.is_parked.replace(false) {
@@ -831,7 +831,8 @@ fn run_tasks(depth: usize) {
     }
 }
 
-/// The same for a scheduler whose polls are observed: others do not pay for it.
+/// Like [`run_tasks`], for a scheduler whose polls are observed. Its own copy of the loop,
+/// so that schedulers whose polls are not observed pay nothing for it.
 #[cold]
 fn run_observed_tasks(depth: usize) {
     while let Some(task) = with_current(Worker::next_task).flatten() {
@@ -839,7 +840,7 @@ fn run_observed_tasks(depth: usize) {
     }
 }
 
-/// [`run_task`], with a look at the clock and a call of the world before and after the poll.
+/// Like [`run_task`], but reads the clock and calls the world before and after the poll.
 #[cold]
 pub(crate) fn run_observed(task: Runnable, depth: usize) {
     let info = TaskInfo::new(task.header());
@@ -898,13 +899,13 @@ fn with_current<R>(visit: impl FnOnce(&Worker) -> R) -> Option<R> {
     current::with_worker(|worker| worker.map(visit))
 }
 
-/// The calling thread's worker has waited in its drivers, and is about to call wakers:
-/// it is not parked any more.
+/// Marks the calling thread's worker as running, after it has waited in its drivers and
+/// before it calls wakers.
 pub fn end_park() {
     current::with_worker(|worker| worker.map(Worker::end_park));
 }
 
-/// The index of the worker whose thread this is.
+/// Returns the index of the worker that the calling thread runs.
 pub fn current_index() -> Option<usize> {
     current::with_worker(|worker| worker.map(Worker::index))
 }

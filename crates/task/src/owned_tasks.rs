@@ -59,7 +59,7 @@ impl OwnedTasks {
         if tasks.closed {
             return Err(Closed);
         }
-        // SAFETY: in no list by the caller's word; T1 keeps it alive until it is
+        // SAFETY: in no list, as the caller guarantees; T1 keeps it alive until it is
         // complete, and its scheduler removes it before it is freed (O1).
         unsafe { tasks.list.push_back(task.as_ptr()) };
         self.len.store(self.len.load(Relaxed) + 1, Relaxed);
@@ -113,8 +113,7 @@ impl OwnedTasks {
             };
             // SAFETY: O1, under the lock.
             let close = unsafe { task.as_ref() }.state.close_idle();
-            // SAFETY: it has just left the list; O1 as before. Who completes it
-            // takes it out.
+            // SAFETY: O1, as before. The thread that completes the task removes it.
             unsafe { tasks.list.push_back(task) };
             drop(tasks);
             if close == CloseOutcome::Cancel {
@@ -139,8 +138,8 @@ impl OwnedTasks {
                 return;
             };
             self.len.store(self.len.load(Relaxed) - 1, Relaxed);
-            // SAFETY: O1, under the lock: who completes a task first takes it
-            // out here, so it is alive until the lock is released.
+            // SAFETY: O1, under the lock: a task is removed here before it is completed, so
+            // it is alive until the lock is released.
             let close = unsafe { task.as_ref() }.state.close();
             drop(tasks);
             if close == CloseOutcome::Cancel {
@@ -150,7 +149,7 @@ impl OwnedTasks {
         }
     }
 
-    /// Shows every live task.
+    /// Calls `visit` with every live task.
     pub fn for_each(&self, mut visit: impl FnMut(&Header)) {
         let tasks = self.tasks.lock();
         // SAFETY: O1, under the lock, as above.

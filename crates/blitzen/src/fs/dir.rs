@@ -245,7 +245,7 @@ pub struct ReadDir(State);
 enum State {
     Batch(Batch),
     Job(JoinHandle<Batch>),
-    /// A job was lost, and the directory with it.
+    /// A job was cancelled, and the directory is lost with it.
     Lost,
 }
 
@@ -360,15 +360,15 @@ impl ReadDir {
 #[derive(Debug)]
 pub struct DirEntry {
     std: Arc<std::fs::DirEntry>,
-    /// If the directory has told it.
+    /// The type, if the directory contains it.
     file_type: Option<FileType>,
 }
 
 impl DirEntry {
     fn new(std: std::fs::DirEntry) -> Self {
         Self {
-            // On the pool, where this may wait: some file systems do not keep
-            // it in the directory.
+            // Called on the pool, since it may block: some file systems do not store
+            // the type in the directory.
             file_type: std.file_type().ok(),
             std: Arc::new(std),
         }

@@ -10,8 +10,8 @@ use super::doc::example;
 use super::op::{self, FileOp, MAX_INLINE_BYTES, PathCall};
 use super::{File, sys};
 
-/// Contents up to this size are copied and written by one job, which makes the
-/// file as well.
+/// Contents up to this size are copied, and written by one job, which also creates
+/// the file.
 const MAX_IN_ONE_JOB: usize = 2 * 1024 * 1024;
 
 /// Reads the whole file at `path`.

@@ -10,12 +10,12 @@
 //!                       any other: a job reads, its bytes wait here ─► done
 //! ```
 //!
-//! P1. Bytes are read, and the position moves, when they are handed to the
-//!     reader: a future that is dropped has read nothing, and what it began is of
-//!     no interest to anybody.
-//! P2. A job reads a file that is not local at an offset, and does not move it.
-//!     Its bytes count only if the file still stands there and nothing has
-//!     changed it since.
+//! P1. Bytes count as read, and the position moves, when they are returned to the
+//!     reader: a future that is dropped has read nothing, and the result of what
+//!     it began is discarded.
+//! P2. A job reads a file that is not local at an offset, and does not move its
+//!     position. Its bytes are used only if the position is still the same and the
+//!     file has not been changed since.
 //! P3. A stream, such as a pipe or a terminal, has no position. What a job has
 //!     read of one is kept for the next read.
 
@@ -36,14 +36,14 @@ use super::sys::{self, NoWait, ReadAhead};
 
 pub(super) struct Reader {
     state: State,
-    /// Bytes of a stream that nobody has taken yet (P3), from `taken` on.
+    /// Bytes of a stream that were not returned yet (P3), from `taken` on.
     kept: Vec<u8>,
     taken: usize,
 }
 
 enum State {
     Idle,
-    /// Bytes on their way into the page cache. What comes of it is of no interest.
+    /// A read-ahead into the page cache, whose result is discarded.
     ReadAhead(ReadAhead),
     Job {
         job: JoinHandle<Chunk>,
@@ -54,7 +54,7 @@ enum State {
 
 /// What a job has read.
 enum Chunk {
-    /// At an offset, which has not moved the file.
+    /// Read at an offset, without moving the position.
     At(u64, io::Result<Vec<u8>>),
     Stream(io::Result<Vec<u8>>),
 }
@@ -80,7 +80,7 @@ impl Reader {
         matches!(self.state, State::Job { .. })
     }
 
-    /// Waits until no job reads. What it has read has nobody to go to.
+    /// Waits until no job reads. What it has read is discarded.
     pub(super) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let State::Job { job, .. } = &mut self.state {
             let _chunk = ready!(Pin::new(job).poll(cx));
@@ -149,7 +149,7 @@ impl Reader {
             }
             self.state = match is_cached {
                 false => begin(file, max_len),
-                true => begin_job(file, max_len), // it was in vain
+                true => begin_job(file, max_len), // the read-ahead has not helped
             };
         }
     }
@@ -208,8 +208,8 @@ fn begin_job(file: &Arc<OpenFile>, len: usize) -> State {
     }
 }
 
-/// Hands over what was read at `offset`, and moves the file behind it; `None` if
-/// the file stands elsewhere by now (P2).
+/// Copies what was read at `offset`, and moves the position behind it; returns
+/// `None` if the position has changed (P2).
 fn deliver(
     file: &OpenFile,
     offset: u64,

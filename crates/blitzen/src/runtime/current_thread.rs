@@ -62,7 +62,7 @@ impl BlockedThread for BlockOnThread {
 }
 
 impl CoreWaiter for BlockOnThread {
-    fn core_is_free(&self) {
+    fn notify_core_free(&self) {
         self.parker.unpark();
     }
 }

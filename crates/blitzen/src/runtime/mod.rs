@@ -1,4 +1,4 @@
-//! The runtime: what runs tasks, and how to build one.
+//! Runtimes, which run tasks, and how to build one.
 //!
 //! ```
 //! let runtime = blitzen::runtime::Runtime::new().unwrap();
@@ -9,10 +9,10 @@
 //! assert_eq!(answer, 42);
 //! ```
 //!
-//! There are two flavours. A *multi-thread* runtime has workers that share
-//! tasks among each other by stealing; a *current-thread* runtime has one, which
-//! the caller of `block_on` runs itself. Both serve timers, sockets and files,
-//! and both have a pool of threads for work that blocks.
+//! There are two flavours. A *multi-thread* runtime has worker threads, which
+//! steal tasks from each other. A *current-thread* runtime has one worker, which
+//! the caller of `block_on` runs. Both serve timers, sockets and files, and both
+//! have a pool of threads for blocking work.
 
 mod backend;
 mod block_on;

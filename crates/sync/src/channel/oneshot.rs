@@ -186,7 +186,7 @@ pub struct Sender<T> {
 /// Awaiting `&mut receiver` is cancel safe: if that future is dropped, the value
 /// stays in the channel.
 pub struct Receiver<T> {
-    /// `None` once it has answered.
+    /// `None` once it has completed.
     cell: Option<NonNull<OneshotCell<T>>>,
 }
 
@@ -273,7 +273,7 @@ impl<T> OneshotCell<T> {
         if nobody_waits && Self::step(place, state, state | bits).is_ok() {
             return Ok(None);
         }
-        // SAFETY: handed on.
+        // SAFETY: the caller upholds the same contract.
         unsafe { Self::settle_slow(cell, bits, unless, ours, theirs) }
     }
 
@@ -345,8 +345,8 @@ impl<T> OneshotCell<T> {
                 }
             }
             if state & ours.waiting != 0 {
-                // The other side is waking another task of ours right now, and
-                // what we wait for is an instant away.
+                // The other side is waking an earlier waker of ours right now, and is
+                // about to set its bit.
                 hint::spin_loop();
                 cx.waker().wake_by_ref();
                 return true;
@@ -691,7 +691,8 @@ impl<T> Receiver<T> {
         block_on(self)
     }
 
-    /// What `state` has to say; if it is final, the receiver is finished.
+    /// Returns the result that `state` stands for, if it is final. The receiver has then
+    /// completed.
     #[inline(always)]
     fn take_result(&mut self, state: u8) -> Option<Result<T, RecvError>> {
         if state & (SENT | TX_DROPPED | CLOSED) == 0 {
@@ -710,7 +711,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// The receiver's last touch.
+/// Sets `RX_DROPPED`: the receiver's last access to the cell (O3).
 #[inline]
 fn drop_receiver<T>(cell: NonNull<OneshotCell<T>>) {
     let bits = CLOSED | RX_DROPPED;
@@ -849,7 +850,7 @@ mod model {
     }
 
     #[test]
-    fn the_sender_sees_the_receiver_go() {
+    fn the_sender_sees_that_the_receiver_was_dropped() {
         loom::model(|| {
             let (mut tx, rx) = channel::<u32>();
             let receiver = thread::spawn(move || drop(rx));
@@ -861,7 +862,7 @@ mod model {
     }
 
     #[test]
-    fn both_may_wait_and_both_may_go() {
+    fn both_sides_may_wait_and_both_may_be_dropped() {
         loom::model(|| {
             let (mut tx, mut rx) = channel::<u32>();
             let sender = thread::spawn(move || {
