@@ -280,7 +280,7 @@ fn settle_down(theirs: TcpStream, ours: &RingStream) {
 }
 
 #[test]
-fn the_end_of_a_stream_of_large_messages_is_told_again_and_again() {
+fn the_end_of_a_stream_of_large_messages_is_found_by_every_read() {
     let Some(ring) = ring() else { return };
     let (ours, mut theirs) = pair(&ring);
     for _ in 0..3 {

@@ -72,8 +72,8 @@ impl OwnedTasks {
     /// The task is in this list or in none.
     pub unsafe fn remove(&self, task: &Header) {
         let mut tasks = self.tasks.lock();
-        // SAFETY: alive while it is borrowed, in this list or in none by the
-        // caller's word.
+        // SAFETY: alive while it is borrowed; the caller guarantees that it is in this list
+        // or in none.
         if unsafe { tasks.list.remove(NonNull::from(task)) } {
             self.len.store(self.len.load(Relaxed) - 1, Relaxed);
         }
@@ -113,7 +113,8 @@ impl OwnedTasks {
             };
             // SAFETY: O1, under the lock.
             let close = unsafe { task.as_ref() }.state.close_idle();
-            // SAFETY: O1, as before. The thread that completes the task removes it.
+            // SAFETY: it was just taken from the list, so it is in none; O1 as before. The
+            // thread that completes it removes it.
             unsafe { tasks.list.push_back(task) };
             drop(tasks);
             if close == CloseOutcome::Cancel {
@@ -138,8 +139,9 @@ impl OwnedTasks {
                 return;
             };
             self.len.store(self.len.load(Relaxed) - 1, Relaxed);
-            // SAFETY: O1, under the lock: a task is removed here before it is completed, so
-            // it is alive until the lock is released.
+            // SAFETY: O1, under the lock: the thread that completes a task removes it here
+            // before it gives up the scheduler's reference. So it is alive until the lock is
+            // released.
             let close = unsafe { task.as_ref() }.state.close();
             drop(tasks);
             if close == CloseOutcome::Cancel {

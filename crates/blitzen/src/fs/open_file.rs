@@ -52,7 +52,8 @@ impl OpenFile {
 
     /// Reads at the position, if the kernel need not wait.
     pub(super) fn read_nowait(&self, room: &mut [MaybeUninit<u8>]) -> NoWait<usize> {
-        self.nowait_reads.attempt(|| sys::read_nowait(&self.std, room))
+        self.nowait_reads
+            .attempt(|| sys::read_nowait(&self.std, room))
     }
 
     /// Writes at the position, if the kernel need not wait.

@@ -731,7 +731,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_goes_with_hundreds_of_operations_in_the_kernel() {
+    fn a_runtime_may_be_dropped_with_hundreds_of_operations_in_the_kernel() {
         for runtime in [with_workers(2), current_thread()] {
             let Some(runtime) = runtime else {
                 return;
