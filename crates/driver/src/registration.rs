@@ -140,7 +140,7 @@ impl Registration {
     /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
     /// # let mut cx = Context::from_waker(Waker::noop());
     /// registration.deregister(&mut ours)?;
-    /// theirs.write_all(b"nobody hears of it")?;
+    /// theirs.write_all(b"nobody is woken")?;
     /// assert_eq!(poller.turn(Some(Duration::ZERO))?, 0);
     /// # Ok::<(), std::io::Error>(())
     /// ```

@@ -115,7 +115,7 @@ mod model {
     impl Drop for Owner {
         fn drop(&mut self) {
             for done in &self.done {
-                // SAFETY: the last reference is gone; loom says if that is not seen.
+                // SAFETY: the last reference was given up; loom checks that this is ordered.
                 assert_eq!(done.with_mut(|done| unsafe { *done }), 1);
             }
             self.drops.fetch_add(1, Relaxed);

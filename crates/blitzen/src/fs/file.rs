@@ -65,12 +65,12 @@ const MAX_BUF_SIZE: usize = 2 * 1024 * 1024;
 /// operation on the file starts after it.
 pub struct File {
     pub(super) file: Arc<OpenFile>,
-    cursor: Mutex<Cursor>,
+    cursor: Mutex<FileCursor>,
     max_buf_size: usize,
 }
 
 /// What is under way at the file's position.
-struct Cursor {
+struct FileCursor {
     reader: Reader,
     seek: SeekState,
 }
@@ -81,7 +81,7 @@ enum SeekState {
     Wanted(SeekFrom),
 }
 
-impl Cursor {
+impl FileCursor {
     fn new() -> Self {
         Self {
             reader: Reader::new(),
@@ -204,7 +204,7 @@ impl File {
     pub fn from_std(std: StdFile) -> File {
         File {
             file: Arc::new(OpenFile::new(std)),
-            cursor: Mutex::new(Cursor::new()),
+            cursor: Mutex::new(FileCursor::new()),
             max_buf_size: MAX_BUF_SIZE,
         }
     }
@@ -433,7 +433,7 @@ impl File {
 
     #[allow(clippy::result_large_err)] // it is what the caller had
     fn take_std(mut self) -> Result<StdFile, Self> {
-        *self.cursor.get_mut() = Cursor::new(); // a read-ahead has the file too
+        *self.cursor.get_mut() = FileCursor::new(); // a read-ahead has the file too
         match Arc::try_unwrap(self.file) {
             Ok(file) => Ok(file.std),
             // A read whose future was dropped has not ended.

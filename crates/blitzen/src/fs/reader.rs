@@ -35,13 +35,13 @@ use super::open_file::{OpenFile, retry_interrupted};
 use super::sys::{self, NoWait, ReadAhead};
 
 pub(super) struct Reader {
-    state: State,
+    state: ReaderState,
     /// Bytes of a stream that were not returned yet (P3), from `taken` on.
     kept: Vec<u8>,
     taken: usize,
 }
 
-enum State {
+enum ReaderState {
     Idle,
     /// A read-ahead into the page cache, whose result is discarded.
     ReadAhead(ReadAhead),
@@ -62,7 +62,7 @@ enum Chunk {
 impl Reader {
     pub(super) fn new() -> Self {
         Self {
-            state: State::Idle,
+            state: ReaderState::Idle,
             kept: Vec::new(),
             taken: 0,
         }
@@ -70,21 +70,21 @@ impl Reader {
 
     /// Notes that the file is about to change.
     pub(super) fn invalidate(&mut self) {
-        if let State::Job { is_outdated, .. } = &mut self.state {
+        if let ReaderState::Job { is_outdated, .. } = &mut self.state {
             *is_outdated = true;
         }
     }
 
     /// Whether a job may be reading a stream.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.state, State::Job { .. })
+        matches!(self.state, ReaderState::Job { .. })
     }
 
     /// Waits until no job reads. What it has read is discarded.
     pub(super) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let State::Job { job, .. } = &mut self.state {
+        if let ReaderState::Job { job, .. } = &mut self.state {
             let _chunk = ready!(Pin::new(job).poll(cx));
-            self.state = State::Idle;
+            self.state = ReaderState::Idle;
         }
         Poll::Ready(())
     }
@@ -104,16 +104,16 @@ impl Reader {
         loop {
             let mut is_cached = false;
             match &mut self.state {
-                State::Idle => {}
-                State::ReadAhead(read_ahead) => {
+                ReaderState::Idle => {}
+                ReaderState::ReadAhead(read_ahead) => {
                     ready!(Pin::new(read_ahead).poll(cx));
-                    self.state = State::Idle;
+                    self.state = ReaderState::Idle;
                     is_cached = true;
                 }
-                State::Job { job, is_outdated } => {
+                ReaderState::Job { job, is_outdated } => {
                     let chunk = ready!(Pin::new(job).poll(cx));
                     let is_outdated = *is_outdated;
-                    self.state = State::Idle;
+                    self.state = ReaderState::Idle;
                     match chunk.map_err(|_| op::refused())? {
                         Chunk::At(offset, bytes) if !is_outdated => {
                             if let Some(read) = deliver(file, offset, bytes, buf, max_len) {
@@ -177,14 +177,14 @@ fn read_here(
     }
 }
 
-fn begin(file: &Arc<OpenFile>, len: usize) -> State {
+fn begin(file: &Arc<OpenFile>, len: usize) -> ReaderState {
     match sys::read_ahead(file, len.min(MAX_INLINE_BYTES)) {
-        Some(read_ahead) => State::ReadAhead(read_ahead),
+        Some(read_ahead) => ReaderState::ReadAhead(read_ahead),
         None => begin_job(file, len),
     }
 }
 
-fn begin_job(file: &Arc<OpenFile>, len: usize) -> State {
+fn begin_job(file: &Arc<OpenFile>, len: usize) -> ReaderState {
     let file = file.clone();
     let job = move || {
         let mut bytes = vec![0; len];
@@ -202,7 +202,7 @@ fn begin_job(file: &Arc<OpenFile>, len: usize) -> State {
             None => Chunk::Stream(read),
         }
     };
-    State::Job {
+    ReaderState::Job {
         job: op::spawn_on_pool(job, false),
         is_outdated: false,
     }

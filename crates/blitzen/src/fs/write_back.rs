@@ -36,10 +36,10 @@ const HIGH_WATER: usize = 256 * 1024;
 const KEPT_CAPACITY: usize = 2 * HIGH_WATER;
 
 #[derive(Default)]
-pub(super) struct WriteBack(Mutex<Queue>);
+pub(super) struct WriteBack(Mutex<WriteQueue>);
 
 #[derive(Default)]
-struct Queue {
+struct WriteQueue {
     filling: Vec<u8>,
     /// Memory of the last job, for the next.
     spare: Vec<u8>,
@@ -51,7 +51,7 @@ struct Queue {
     waiting: Vec<Waker>,
 }
 
-impl Queue {
+impl WriteQueue {
     fn is_busy(&self) -> bool {
         self.has_job || self.abandoned_changes > 0
     }
@@ -133,7 +133,7 @@ impl WriteBack {
     pub(super) fn begin_change(self: &Arc<Self>) -> (Change, ChangeGuard) {
         let tracker = Arc::new(ChangeTracker {
             write_back: self.clone(),
-            stage: Mutex::new(Stage::UnderWay),
+            stage: Mutex::new(ChangeStage::UnderWay),
         });
         (Change(Some(tracker.clone())), ChangeGuard(Some(tracker)))
     }
@@ -148,7 +148,11 @@ impl WriteBack {
     }
 }
 
-fn end_job_locked(queue: &mut Queue, file: &mut Option<Arc<OpenFile>>, error: Option<io::Error>) {
+fn end_job_locked(
+    queue: &mut WriteQueue,
+    file: &mut Option<Arc<OpenFile>>,
+    error: Option<io::Error>,
+) {
     // Before others see that the job has ended, so that they can then take the
     // file for themselves.
     *file = None;
@@ -213,10 +217,10 @@ impl Drop for WriteBackJob {
 /// The state that a change and its future share.
 struct ChangeTracker {
     write_back: Arc<WriteBack>,
-    stage: Mutex<Stage>,
+    stage: Mutex<ChangeStage>,
 }
 
-enum Stage {
+enum ChangeStage {
     UnderWay,
     /// The future was dropped, and the change is counted in `abandoned_changes`.
     Abandoned,
@@ -233,8 +237,8 @@ impl Drop for Change {
         let Some(tracker) = &self.0 else {
             return;
         };
-        let before = std::mem::replace(&mut *tracker.stage.lock(), Stage::Over);
-        if let Stage::Abandoned = before {
+        let before = std::mem::replace(&mut *tracker.stage.lock(), ChangeStage::Over);
+        if let ChangeStage::Abandoned = before {
             let mut queue = tracker.write_back.0.lock();
             queue.abandoned_changes -= 1;
             let waiting = std::mem::take(&mut queue.waiting);
@@ -254,10 +258,10 @@ impl Drop for ChangeGuard {
             return;
         };
         let mut stage = tracker.stage.lock();
-        if let Stage::UnderWay = *stage {
+        if let ChangeStage::UnderWay = *stage {
             // Counted under the lock, before `Change` can uncount it.
             tracker.write_back.0.lock().abandoned_changes += 1;
-            *stage = Stage::Abandoned;
+            *stage = ChangeStage::Abandoned;
         }
     }
 }

@@ -12,12 +12,12 @@ use super::inner::Inner;
 use crate::task::JoinHandle;
 
 /// A closure as a future that ends with its first poll.
-struct Blocking<F>(Option<F>);
+struct BlockingCall<F>(Option<F>);
 
 // The closure is moved out before it is called, and never pinned.
-impl<F> Unpin for Blocking<F> {}
+impl<F> Unpin for BlockingCall<F> {}
 
-impl<F: FnOnce() -> R, R> Future for Blocking<F> {
+impl<F: FnOnce() -> R, R> Future for BlockingCall<F> {
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<R> {
@@ -54,7 +54,7 @@ impl Inner {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        let future = Blocking(Some(code));
+        let future = BlockingCall(Some(code));
         let (task, handle) = blitzen_task::spawn(future, Once, next_id(), meta);
         self.world().quiescence().begin_blocking();
         match self.pool().submit(Job { task, mandatory }) {

@@ -30,8 +30,8 @@ use crate::{Interest, Ready};
 
 /// One waiter of [`Wait`].
 #[derive(Debug)]
-pub(super) struct Waiter {
-    links: Links<Waiter>,
+pub(super) struct ReadinessWaiter {
+    links: Links<ReadinessWaiter>,
     mask: Ready,
     state: UnsafeCell<WaiterState>,
 }
@@ -45,19 +45,19 @@ enum WaiterState {
 
 // SAFETY: the links and the state are touched under the slot's lock (Q1), and
 // what they hold may go to any thread.
-unsafe impl Send for Waiter {}
+unsafe impl Send for ReadinessWaiter {}
 // SAFETY: as above; `mask` never changes.
-unsafe impl Sync for Waiter {}
+unsafe impl Sync for ReadinessWaiter {}
 
 // SAFETY: the field's address, without a reference to the node.
-unsafe impl Linked for Waiter {
+unsafe impl Linked for ReadinessWaiter {
     unsafe fn links(node: NonNull<Self>) -> NonNull<Links<Self>> {
         // SAFETY: in bounds of a live node.
         unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
     }
 }
 
-impl Waiter {
+impl ReadinessWaiter {
     /// Replaces the state.
     ///
     /// # Safety
@@ -76,7 +76,7 @@ impl Waiter {
 pub(super) struct Waiters {
     reader: Option<Waker>,
     writer: Option<Waker>,
-    list: List<Waiter>,
+    list: List<ReadinessWaiter>,
 }
 
 impl Waiters {
@@ -144,7 +144,7 @@ impl Waiters {
 #[must_use = "futures do nothing unless polled"]
 pub(crate) struct Wait<'a> {
     slot: &'a SourceSlot,
-    waiter: Waiter,
+    waiter: ReadinessWaiter,
     /// Whether the waiter is not `Idle`. Only the future uses this.
     shared: Cell<bool>,
 }
@@ -157,7 +157,7 @@ impl<'a> Wait<'a> {
     pub(crate) fn new(slot: &'a SourceSlot, interest: Interest) -> Self {
         Self {
             slot,
-            waiter: Waiter {
+            waiter: ReadinessWaiter {
                 links: Links::new(),
                 mask: Ready::for_interest(interest),
                 state: UnsafeCell::new(WaiterState::Idle),

@@ -378,7 +378,7 @@ impl Ring {
         &self,
         mut state: MutexGuard<'_, RingState>,
         mut reaped: Reaped,
-        entered: io::Result<Entered>,
+        entered: io::Result<EnterOutcome>,
     ) -> io::Result<usize> {
         self.reap_into(&mut state, &mut reaped);
         drop(state);
@@ -397,17 +397,17 @@ impl Ring {
         state: MutexGuard<'a, RingState>,
         timeout: Option<Duration>,
         reaped: &mut Reaped,
-    ) -> (MutexGuard<'a, RingState>, io::Result<Entered>) {
+    ) -> (MutexGuard<'a, RingState>, io::Result<EnterOutcome>) {
         // Everything that is pending has to be submitted before the owner sleeps (R3).
         let (mut state, sent) = self.fill_all(state);
-        if !matches!(sent, Ok(Entered::Done)) {
+        if !matches!(sent, Ok(EnterOutcome::Done)) {
             return (state, sent);
         }
         if state.has_immediate {
             // A completion may have queued another request.
             let (back, entered) = self.enter(state, None);
             state = back;
-            if !matches!(entered, Ok(Entered::Done)) {
+            if !matches!(entered, Ok(EnterOutcome::Done)) {
                 return (state, entered);
             }
             self.reap_into(&mut state, reaped);
@@ -423,10 +423,10 @@ impl Ring {
     fn submit_pending<'a>(
         &'a self,
         state: MutexGuard<'a, RingState>,
-    ) -> (MutexGuard<'a, RingState>, io::Result<Entered>) {
+    ) -> (MutexGuard<'a, RingState>, io::Result<EnterOutcome>) {
         let (state, sent) = self.fill_all(state);
         match sent {
-            Ok(Entered::Done) if self.needs_enter() => self.enter(state, None),
+            Ok(EnterOutcome::Done) if self.needs_enter() => self.enter(state, None),
             sent => (state, sent),
         }
     }
@@ -436,15 +436,15 @@ impl Ring {
     fn fill_all<'a>(
         &'a self,
         mut state: MutexGuard<'a, RingState>,
-    ) -> (MutexGuard<'a, RingState>, io::Result<Entered>) {
+    ) -> (MutexGuard<'a, RingState>, io::Result<EnterOutcome>) {
         while self.fill(&mut state) == Filled::QueueIsFull {
             let (back, entered) = self.enter(state, None);
             state = back;
-            if !matches!(entered, Ok(Entered::Done)) {
+            if !matches!(entered, Ok(EnterOutcome::Done)) {
                 return (state, entered);
             }
         }
-        (state, Ok(Entered::Done))
+        (state, Ok(EnterOutcome::Done))
     }
 
     /// Serves the ring for an owner that is stuck. A [`Flavour::Shared`] ring is served completely:
@@ -501,7 +501,7 @@ impl Ring {
         while state.has_requests() {
             self.fill(state);
             state.has_immediate = false;
-            if check_entered(self.queues.enter(None))? == Entered::Refused {
+            if check_entered(self.queues.enter(None))? == EnterOutcome::Refused {
                 break; // the owner's next turn submits the rest
             }
         }
@@ -727,7 +727,7 @@ impl Ring {
         &'a self,
         mut state: MutexGuard<'a, RingState>,
         wait: Option<Option<Duration>>,
-    ) -> (MutexGuard<'a, RingState>, io::Result<Entered>) {
+    ) -> (MutexGuard<'a, RingState>, io::Result<EnterOutcome>) {
         state.entered = true;
         // If the kernel does not watch the poller, nothing could wake the owner.
         let may_wait = state.watching;
@@ -774,7 +774,7 @@ enum Filled {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entered {
+enum EnterOutcome {
     Done,
     /// The completion queue is full, or the kernel has no memory.
     Refused,
@@ -815,14 +815,14 @@ impl fmt::Debug for Ring {
 }
 
 /// Decides which errors of entering the kernel are temporary.
-fn check_entered(entered: io::Result<()>) -> io::Result<Entered> {
+fn check_entered(entered: io::Result<()>) -> io::Result<EnterOutcome> {
     match entered {
-        Ok(()) => Ok(Entered::Done),
+        Ok(()) => Ok(EnterOutcome::Done),
         Err(error) => match error.raw_os_error() {
-            Some(libc::ETIME | libc::EINTR) => Ok(Entered::Done),
+            Some(libc::ETIME | libc::EINTR) => Ok(EnterOutcome::Done),
             // The completion queue has overflowed, or there is no memory at the moment: try again
             // later.
-            Some(libc::EBUSY | libc::EAGAIN) => Ok(Entered::Refused),
+            Some(libc::EBUSY | libc::EAGAIN) => Ok(EnterOutcome::Refused),
             _ => Err(error),
         },
     }

@@ -259,12 +259,12 @@ impl<T> OneshotCell<T> {
         unless: u8,
         ours: &WakerBits,
         theirs: &WakerBits,
-    ) -> Result<Option<TakenWakers>, Refused> {
+    ) -> Result<Option<TakenWakers>, NotSettled> {
         // SAFETY: by the contract it is there until the bits are set.
         let place = unsafe { &(*cell.as_ptr()).state };
         let state = place.load(Acquire); // as in `state`
         if state & unless != 0 {
-            return Err(Refused {
+            return Err(NotSettled {
                 state,
                 _taken: None,
             });
@@ -287,7 +287,7 @@ impl<T> OneshotCell<T> {
         unless: u8,
         ours: &WakerBits,
         theirs: &WakerBits,
-    ) -> Result<Option<TakenWakers>, Refused> {
+    ) -> Result<Option<TakenWakers>, NotSettled> {
         // SAFETY: by the contract it is there until the bits are set.
         let place = unsafe { &(*cell.as_ptr()).state };
         let mut taken = TakenWakers::default();
@@ -295,7 +295,7 @@ impl<T> OneshotCell<T> {
         loop {
             if state & unless != 0 {
                 let _taken = Some(taken);
-                return Err(Refused { state, _taken });
+                return Err(NotSettled { state, _taken });
             }
             let next = if theirs.has_waker(state) {
                 state | theirs.taken
@@ -408,7 +408,7 @@ impl TakenWakers {
 }
 
 /// Why [`OneshotCell::settle`] has set nothing.
-struct Refused {
+struct NotSettled {
     state: u8,
     /// Dropped last: the drop of a waker may panic.
     _taken: Option<TakenWakers>,

@@ -354,7 +354,8 @@ macro_rules! stream_traits {
                 $crate::net::socket::ignore_not_connected(result)
             }
 
-            /// [`shutdown_write`](Self::shutdown_write), after everything that was written has gone out.
+            /// Like [`shutdown_write`](Self::shutdown_write), after everything that was
+            /// written has been sent.
             pub(crate) fn poll_shutdown_shared(
                 &self,
                 cx: &mut std::task::Context<'_>,

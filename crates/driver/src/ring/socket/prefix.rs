@@ -89,7 +89,7 @@ mod tests {
     fn read(prefix: &mut Prefix, max: usize) -> Vec<u8> {
         let mut room = vec![MaybeUninit::uninit(); max];
         let count = prefix.read(&mut room);
-        // SAFETY: so many were written.
+        // SAFETY: that many were written.
         unsafe { room[..count].assume_init_ref() }.to_vec()
     }
 

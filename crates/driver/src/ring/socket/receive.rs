@@ -92,14 +92,14 @@ enum RecvEnd {
     Error(i32),
 }
 
-/// The result of [`Receiver::take`].
+/// The result of [`RecvState::take`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TakeResult {
     Bytes(usize),
     Eof,
     Error(i32),
     /// The reader calls `recv(2)`. The report of the kernel is consumed;
-    /// [`Receiver::note_direct`] stores what is left.
+    /// [`RecvState::note_direct`] stores what is left.
     Direct(InKernel),
     Nothing,
 }
@@ -107,7 +107,7 @@ pub(super) enum TakeResult {
 /// The receiving direction, in one cache line: receiving a message mostly touches no other
 /// line of its stream.
 #[repr(align(64))]
-pub(super) struct Receiver {
+pub(super) struct RecvState {
     op: RecvOp,
     /// How the next request is armed.
     mode: RecvMode,
@@ -119,9 +119,9 @@ pub(super) struct Receiver {
 }
 
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Receiver>() == 64);
+const _: () = assert!(size_of::<RecvState>() == 64);
 
-impl Receiver {
+impl RecvState {
     pub(super) fn new() -> Self {
         Self {
             op: RecvOp::Idle,
@@ -353,7 +353,7 @@ mod tests {
 
     /// A receiver, and everything around it.
     struct Fixture {
-        receiver: Receiver,
+        receiver: RecvState,
         pool: BufferPool,
         requests: Requests,
     }
@@ -368,7 +368,7 @@ mod tests {
             });
             pool.grow();
             let mut fixture = Self {
-                receiver: Receiver::new(),
+                receiver: RecvState::new(),
                 pool,
                 requests: Requests::default(),
             };
@@ -502,7 +502,7 @@ mod tests {
 
     #[test]
     fn a_request_that_was_not_submitted_is_withdrawn() {
-        let mut receiver = Receiver::new();
+        let mut receiver = RecvState::new();
         let mut requests = Requests::default();
         receiver.arm(KEY, true, &mut requests);
         assert_eq!(receiver.op(), RecvOp::Queued(RecvMode::Poll));

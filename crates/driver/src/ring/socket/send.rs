@@ -189,7 +189,7 @@ pub(super) struct WriteContext {
     pub(super) turn: u32,
 }
 
-pub(super) struct Sender {
+pub(super) struct SendState {
     op: SendOp,
     /// Buffered bytes, which follow what is in flight.
     pending: Vec<u8>,
@@ -202,7 +202,7 @@ pub(super) struct Sender {
     pub(super) waiters: StreamWaiters,
 }
 
-impl Sender {
+impl SendState {
     pub(super) fn new() -> Self {
         Self {
             op: SendOp::Idle,
@@ -615,7 +615,7 @@ mod tests {
     /// A sender, and everything around it.
     #[derive(Default)]
     struct Fixture {
-        sender: Option<Sender>,
+        sender: Option<SendState>,
         spare: SpareBuffers,
         requests: Requests,
         turn: u32,
@@ -624,7 +624,7 @@ mod tests {
     impl Fixture {
         /// Creates a sender whose socket has room.
         fn new() -> Self {
-            let mut sender = Sender::new();
+            let mut sender = SendState::new();
             assert!(sender.set_credit(ROOM, 1));
             Self {
                 sender: Some(sender),
@@ -632,7 +632,7 @@ mod tests {
             }
         }
 
-        fn sender(&mut self) -> &mut Sender {
+        fn sender(&mut self) -> &mut SendState {
             self.sender.as_mut().expect("made with one")
         }
 

@@ -21,9 +21,9 @@ use io_uring::squeue::Entry;
 use super::deferred::Deferred;
 use super::owned::OwnedSend;
 use super::pool::BufferPool;
-use super::receive::{InKernel, Receiver, RecvMode, RecvOp, TakeResult};
+use super::receive::{InKernel, RecvMode, RecvOp, RecvState, TakeResult};
 use super::request::{Request, Requests, cancel_entry};
-use super::send::{FlushStep, Sender, Sent, SpareBuffers, WriteContext, WriteStep};
+use super::send::{FlushStep, SendState, Sent, SpareBuffers, WriteContext, WriteStep};
 use super::waiters::{StreamWaiters, WaitAs};
 use crate::ring::Filled;
 use crate::ring::completion::Completion;
@@ -52,8 +52,8 @@ enum Phase {
 }
 
 struct Socket {
-    receiver: Receiver,
-    sender: Sender,
+    receiver: RecvState,
+    sender: SendState,
     phase: Phase,
     fd: RawFd,
     /// `None` once it is closed.
@@ -169,8 +169,8 @@ impl SocketTable {
         });
         let slot = &mut self.slots[index as usize];
         slot.socket = Some(Box::new(Socket {
-            receiver: Receiver::new(),
-            sender: Sender::new(),
+            receiver: RecvState::new(),
+            sender: SendState::new(),
             phase: Phase::OnRing,
             fd,
             keep_open: Some(keep_open),

@@ -19,7 +19,7 @@ use blitzen_util::shim::{Arc, MODEL, hint, thread};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use super::error::TryRecvError;
-use super::waker_cell::{Registration, WakerCell};
+use super::waker_cell::{WakerCell, WakerRegistration};
 use crate::channel::block_list::{BlockHead, BlockList, PositionCounter};
 use crate::channel::handle_count::HandleCount;
 use crate::channel::wait_until::{release_round, wait_until};
@@ -330,9 +330,9 @@ impl<T, F: FlowControl> Rx<T, F> {
         let withdraw = || flow.clear_waiting();
         // SAFETY: we are the receiver.
         let waiting_since = match unsafe { flow.rx_waker().register(cx.waker(), withdraw) } {
-            Registration::Stored => Some(flow.set_waiting()),
-            Registration::AlreadyStored => flow.waiting_tail(),
-            Registration::BeingWoken => None,
+            WakerRegistration::Stored => Some(flow.set_waiting()),
+            WakerRegistration::AlreadyStored => flow.waiting_tail(),
+            WakerRegistration::BeingWoken => None,
         };
         if let Some(claimed) = waiting_since {
             let next = self.next();

@@ -152,7 +152,7 @@ impl RingStream {
             });
             debug_assert!(deferred.is_empty(), "without a waker nobody waits");
             match step {
-                // SAFETY: the table has copied so many bytes.
+                // SAFETY: the table has copied that many bytes.
                 RecvStep::Bytes(count) => unsafe { prefix.advance(count) },
                 RecvStep::Error(error) => {
                     return DrainStep::Error(io::Error::from_raw_os_error(error));
