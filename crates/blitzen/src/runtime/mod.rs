@@ -58,9 +58,9 @@ pub use runtime::Runtime;
 pub use shutdown::{Stragglers, StragglingTask, is_rt_shutdown_err};
 pub use task_hooks::TaskMeta;
 
-/// The index of the worker whose thread this is, from zero; `None` on any
-/// other thread. The caller of `block_on` is a worker only of a current-thread
-/// runtime.
+/// Returns the index of the worker that the calling thread runs, counted from
+/// zero, or `None` on other threads. The caller of `block_on` is a worker only
+/// of a current-thread runtime.
 ///
 /// ```
 /// use blitzen::runtime::{self, Builder};
