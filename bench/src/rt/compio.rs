@@ -4,11 +4,11 @@ use std::future::Future;
 
 use compio::runtime::Runtime;
 
-use super::SingleThread;
+use super::Alone;
 
 pub(crate) struct Compio;
 
-impl SingleThread for Compio {
+impl Alone for Compio {
     fn run<F: Future>(future: F) -> F::Output {
         Runtime::new()
             .expect("there is an io_uring")

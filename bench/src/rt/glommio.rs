@@ -4,11 +4,11 @@ use std::future::Future;
 
 use glommio::{LocalExecutorBuilder, Placement};
 
-use super::SingleThread;
+use super::Alone;
 
 pub(crate) struct Glommio;
 
-impl SingleThread for Glommio {
+impl Alone for Glommio {
     fn run<F: Future>(future: F) -> F::Output {
         LocalExecutorBuilder::new(Placement::Unbound)
             .make()

@@ -4,11 +4,11 @@ use std::future::Future;
 
 use monoio::{IoUringDriver, RuntimeBuilder};
 
-use super::SingleThread;
+use super::Alone;
 
 pub(crate) struct Monoio;
 
-impl SingleThread for Monoio {
+impl Alone for Monoio {
     fn run<F: Future>(future: F) -> F::Output {
         RuntimeBuilder::<IoUringDriver>::new()
             .build()

@@ -1,9 +1,9 @@
-//! A temporary path for a test.
+//! A place for a file of a test's own.
 
 use std::ffi::CString;
 use std::path::PathBuf;
 
-/// A path that does not exist yet; what is there is removed on drop.
+/// A path where there is nothing yet, and nothing any more afterwards.
 pub(crate) struct TempPath(pub(crate) PathBuf);
 
 impl TempPath {

@@ -7,17 +7,17 @@ use std::task::Waker;
 
 use blitzen_util::prefetch::prefetch;
 
-/// How many wakers ahead memory is prefetched.
+/// How many wakers ahead memory is brought near.
 const PREFETCH_DISTANCE: usize = 3;
 
 thread_local! {
-    /// An empty vector, whose memory the next wakers of this thread use.
+    /// Empty; its memory is for the next wakers this thread gathers.
     static SPARE: Cell<Vec<Waker>> = const { Cell::new(Vec::new()) };
 }
 
-/// Runs foreign code, such as a waker, and catches its panic: the panic hook has
-/// reported it, and it must neither end a worker nor keep other tasks from being
-/// woken.
+/// Runs foreign code, such as a waker's, whose panic ends here: it has been
+/// reported by the panic hook, and must neither end a worker nor keep others from
+/// their wake.
 pub(crate) fn contain_panic(foreign: impl FnOnce()) {
     let drop_payload = |payload| catch_unwind(AssertUnwindSafe(|| drop(payload)));
     if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign))
@@ -29,8 +29,8 @@ pub(crate) fn contain_panic(foreign: impl FnOnce()) {
 
 /// Any number of wakers.
 ///
-/// Every waker in the list is woken: if one panics, the others are woken all the
-/// same.
+/// To gather a waker is to promise a wake: if one panics, the others are woken all
+/// the same.
 #[derive(Debug, Default)]
 pub(crate) struct WakeList(Vec<Waker>);
 
@@ -47,7 +47,7 @@ impl WakeList {
         self.0.is_empty()
     }
 
-    /// The number of wakers, which bounds a turn of a ring.
+    /// How many there are: what a turn of a ring is bounded by.
     #[cfg(blitzen_ring)]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
@@ -66,7 +66,7 @@ impl WakeList {
 
     fn wake_until_panic(&mut self) {
         while let Some(waker) = self.0.pop() {
-            // The task of a waker is likely not to be in the cache.
+            // What a waker names is likely to have gone cold.
             if let Some(later) = self.0.len().checked_sub(PREFETCH_DISTANCE) {
                 prefetch(self.0[later].data());
             }
@@ -76,7 +76,7 @@ impl WakeList {
 }
 
 impl Drop for WakeList {
-    /// Wakes the rest: the list is not empty here only while a panic unwinds.
+    /// Not empty here means that a panic unwinds.
     fn drop(&mut self) {
         self.wake_all();
     }

@@ -17,6 +17,8 @@
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, Waker};
 
+use blitzen_util::wait::{self, WaitKind};
+
 use crate::ReadBuf;
 
 /// The least storage that is allocated.
@@ -96,7 +98,10 @@ impl Pipe {
         if amount == 0 {
             return match self.is_closed || buf.remaining() == 0 {
                 true => (Poll::Ready(Ok(())), DeferredWake::None),
-                false => (Poll::Pending, DeferredWake::wait(&mut self.reader, cx)),
+                false => {
+                    wait::pending_on(WaitKind::PipeRead, self);
+                    (Poll::Pending, DeferredWake::wait(&mut self.reader, cx))
+                }
             };
         }
         buf.put_slice(&unread[..amount]);
@@ -125,6 +130,7 @@ impl Pipe {
             let amount = buf.len().min(self.capacity - unread);
             if amount == 0 {
                 if total == 0 {
+                    wait::pending_on(WaitKind::PipeWrite, self);
                     return (Poll::Pending, DeferredWake::wait(&mut self.writer, cx));
                 }
                 break;

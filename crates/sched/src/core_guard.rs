@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 use blitzen_task::Runnable;
 use blitzen_util::coop;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
+use blitzen_util::wait;
 
 use crate::context_depth::context_depth;
 use crate::current::{self, Previous};
@@ -60,7 +61,8 @@ impl CoreGuard {
             // Acquire, met by the Release of the waker: what it published
             // before is seen by this poll.
             if woken.swap(false, Acquire)
-                && let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx))
+                && let Poll::Ready(output) =
+                    coop::with_budget(|| wait::isolated(|| future.as_mut().poll(&mut cx)))
             {
                 return output;
             }

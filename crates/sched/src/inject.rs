@@ -44,7 +44,7 @@ unsafe impl Send for TaskQueue {}
 impl TaskQueue {
     fn push(&mut self, task: Runnable) {
         // SAFETY: the caller holds the lock of the queue the task goes into.
-        unsafe { task.with_queue_next(|next| *next = None) };
+        unsafe { task.set_queue_next(None) };
         let task = task.into_raw();
         match self.last.replace(task) {
             None => self.first = Some(task),
@@ -52,7 +52,7 @@ impl TaskQueue {
                 // SAFETY: in the queue, so not taken out of it; lock as above.
                 unsafe {
                     let last = Runnable::from_raw(last);
-                    last.with_queue_next(|next| *next = Some(task));
+                    last.set_queue_next(Some(task));
                     last.forget();
                 }
             }
@@ -64,7 +64,7 @@ impl TaskQueue {
         // as above.
         unsafe {
             let task = Runnable::from_raw(self.first?);
-            self.first = task.with_queue_next(Option::take);
+            self.first = task.queue_next();
             if self.first.is_none() {
                 self.last = None;
             }

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use blitzen_util::coop;
+use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use crate::wait_queue::{LockedQueue, Outcome, WaitQueue, Waiter, WaiterStatus};
@@ -162,7 +163,10 @@ impl Future for BarrierWait<'_> {
             // SAFETY: pinned with the future, whose `drop` takes it out.
             match unsafe { barrier.poll_round(&this.waiter, cx) } {
                 Poll::Ready(leader) => leader,
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    wait::pending_on(WaitKind::Barrier, barrier);
+                    return Poll::Pending;
+                }
             }
         };
         spent.made_progress();
@@ -177,7 +181,7 @@ impl Barrier {
     /// or dies.
     unsafe fn poll_round(&self, waiter: &Waiter, cx: &mut Context<'_>) -> Poll<bool> {
         match waiter.status() {
-            // SAFETY: the caller upholds the same contract.
+            // SAFETY: handed on.
             WaiterStatus::Idle => unsafe { self.arrive(waiter, cx) },
             // SAFETY: it is in this queue or has been settled.
             WaiterStatus::Queued if unsafe { self.queue.refresh(waiter, cx) } => Poll::Pending,

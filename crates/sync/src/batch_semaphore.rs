@@ -31,6 +31,7 @@ use blitzen_util::coop;
 use blitzen_util::shim::Peek;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicUsize, fence};
+use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use crate::semaphore::{AcquireError, TryAcquireError};
@@ -199,7 +200,7 @@ impl BatchSemaphore {
                 }
             }
         }
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: handed on.
         unsafe { self.poll_queued(waiter, count, cx) }
     }
 
@@ -215,7 +216,7 @@ impl BatchSemaphore {
     ) -> Poll<Result<(), AcquireError>> {
         loop {
             return match waiter.status() {
-                // SAFETY: the caller upholds the same contract.
+                // SAFETY: handed on.
                 WaiterStatus::Idle => unsafe { self.enqueue(waiter, count, cx) },
                 WaiterStatus::Queued => {
                     // SAFETY: it is in this queue or has been settled.
@@ -523,6 +524,9 @@ fn finish_within_budget(cx: &mut Context<'_>) -> Poll<Result<(), AcquireError>> 
 /// # Safety
 /// `semaphore` returns the same semaphore each time, and `count` the same number.
 pub(crate) unsafe trait AcquireTarget {
+    /// What a task that acquires it waits for.
+    const WAIT: WaitKind;
+
     type Output;
 
     fn semaphore(&self) -> &BatchSemaphore;
@@ -578,6 +582,7 @@ impl<C: AcquireTarget> Future for AcquireFuture<C> {
             )
         };
         let Poll::Ready(outcome) = poll else {
+            wait::pending_on(C::WAIT, target.semaphore());
             return Poll::Pending;
         };
         match this.target.take() {
@@ -615,11 +620,12 @@ pub(crate) mod model {
     use std::pin::pin;
     use std::task::Waker;
 
-    /// Waits for permits and does not return them: the model does.
+    /// Waits for permits and gives back nothing: who holds is up to the model.
     struct Take<'a>(&'a BatchSemaphore, usize);
 
     // SAFETY: both are fixed when the target is made.
     unsafe impl AcquireTarget for Take<'_> {
+        const WAIT: WaitKind = WaitKind::Semaphore;
         type Output = Result<(), AcquireError>;
 
         fn semaphore(&self) -> &BatchSemaphore {
@@ -705,7 +711,7 @@ pub(crate) mod model {
     }
 
     #[test]
-    fn permits_gathered_one_by_one_publish_what_each_releaser_did() {
+    fn permits_gathered_one_by_one_publish_what_each_giver_did() {
         loom::model(|| {
             let shared = Arc::new((BatchSemaphore::new(0), Watched::new(0), Watched::new(0)));
             let giver = |index: usize| {
@@ -728,7 +734,7 @@ pub(crate) mod model {
     }
 
     #[test]
-    fn permits_left_over_by_a_release_publish_too() {
+    fn what_a_giver_leaves_over_publishes_too() {
         loom::model(|| {
             let shared = Arc::new((BatchSemaphore::new(0), Watched::new(0)));
             let mut with_waiters = Box::pin(take(&shared.0, 1));
@@ -736,8 +742,7 @@ pub(crate) mod model {
             let giver = thread::spawn({
                 let shared = shared.clone();
                 move || {
-                    // SAFETY: read only by the thread that takes the permits it
-                    // releases.
+                    // SAFETY: read only by who takes what it gives.
                     shared.1.with_mut(|slot| unsafe { *slot = 1 });
                     shared.0.release(2);
                 }

@@ -46,6 +46,7 @@ use std::task::{Context, Poll};
 use blitzen_util::list::{Linked, Links, List};
 use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::{Mutex, MutexGuard};
+use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use crate::batch_semaphore::BatchSemaphore;
@@ -444,7 +445,11 @@ impl<N: Deref<Target = TokenNode>> CancelledWait<N> {
         }
         // C2: ready only when closed, since there are no permits.
         // SAFETY: used with this semaphore only; `drop` abandons it.
-        unsafe { semaphore.poll_acquire(&self.waiter, 1, 0, cx) }.map(|_closed| ())
+        let poll = unsafe { semaphore.poll_acquire(&self.waiter, 1, 0, cx) };
+        if poll.is_pending() {
+            wait::pending_on(WaitKind::Cancelled, semaphore);
+        }
+        poll.map(|_closed| ())
     }
 }
 
@@ -620,7 +625,7 @@ impl LockedTree<'_> {
     /// Both belong to this tree and are alive, and `child` has no parent and
     /// keeps C4.
     unsafe fn attach(&self, parent: NonNull<TokenNode>, child: NonNull<TokenNode>) {
-        // SAFETY: the caller upholds the same contract; C4 for `push_back`.
+        // SAFETY: handed on; C4 for `push_back`.
         unsafe {
             self.with_links(child, |links| links.parent = Some(parent));
             self.with_links(parent, |links| links.children.push_back(child));
@@ -632,7 +637,7 @@ impl LockedTree<'_> {
     /// # Safety
     /// Both belong to this tree and are alive.
     unsafe fn move_children(&self, from: NonNull<TokenNode>, to: Option<NonNull<TokenNode>>) {
-        // SAFETY: the caller upholds the same contract, and C4 for the children.
+        // SAFETY: handed on, and C4 for the children.
         unsafe {
             while let Some(child) = self.with_links(from, |links| links.children.pop_front()) {
                 match to {
@@ -648,7 +653,7 @@ impl LockedTree<'_> {
     /// # Safety
     /// It belongs to this tree and is alive.
     unsafe fn detach(&self, node: NonNull<TokenNode>) -> Option<NonNull<TokenNode>> {
-        // SAFETY: the caller upholds the same contract, and C4 for the parent.
+        // SAFETY: handed on, and C4 for the parent.
         unsafe {
             let parent = self.with_links(node, |links| links.parent.take())?;
             self.with_links(parent, |links| links.children.remove(node));
@@ -688,7 +693,7 @@ impl LockedTree<'_> {
     /// # Safety
     /// `node` belongs to this tree and is alive.
     unsafe fn refuse_below(&self, node: NonNull<TokenNode>) {
-        // SAFETY: the caller upholds the same contract; C4 for all others.
+        // SAFETY: handed on; C4 for all others.
         unsafe {
             let mut cursor = self.with_links(node, |links| links.children.front());
             while let Some(child) = cursor {
@@ -765,7 +770,7 @@ mod model {
     }
 
     #[test]
-    fn a_dropped_wait_does_not_block_the_cancellation() {
+    fn a_listener_that_gives_up_does_not_stand_in_the_way() {
         loom::model(|| {
             let token = CancelToken::new();
             let canceller = thread::spawn({

@@ -28,6 +28,7 @@ use blitzen_util::coop;
 use blitzen_util::shim::Peek;
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use crate::wait_queue::{LockedQueue, Outcome, WaitQueue, Waiter, WaiterStatus};
@@ -442,7 +443,7 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
                 }
             }
         }
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: handed on.
         unsafe { self.poll_queued(Some(cx)) }
     }
 
@@ -456,9 +457,9 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
         loop {
             return match self.waiter.status() {
                 WaiterStatus::Idle => {
-                    // SAFETY: the caller upholds the same contract.
+                    // SAFETY: handed on.
                     if unsafe { self.enqueue(cx.as_deref()) } {
-                        return Poll::Pending;
+                        return self.pending(cx.is_some());
                     }
                     continue;
                 }
@@ -467,7 +468,7 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
                     Some(cx) => {
                         // SAFETY: it is in this queue or has been settled.
                         match unsafe { self.notify.queue.refresh(&self.waiter, cx) } {
-                            true => Poll::Pending,
+                            true => self.pending(true),
                             false => continue,
                         }
                     }
@@ -481,6 +482,14 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
                 WaiterStatus::Removed => unreachable!("it leaves when it is dropped"),
             };
         }
+    }
+
+    /// Notes what the task waits for, unless this is a call of `enable`.
+    fn pending(&self, is_polled: bool) -> Poll<()> {
+        if is_polled {
+            wait::pending_on(WaitKind::Notify, &*self.notify);
+        }
+        Poll::Pending
     }
 
     /// Returns false if there is no need to queue: the status says why.
@@ -787,14 +796,14 @@ mod model {
     }
 
     #[test]
-    fn notify_waiters_wakes_all_waiters() {
+    fn all_who_listen_hear_notify_waiters() {
         loom::model(|| {
             let notify = Arc::new(Notify::new());
             let early = notify.notified();
             let listener = thread::spawn({
                 let notify = notify.clone();
-                // The future was created before or after the call. In the latter case
-                // it would wait for ever, so it is polled only once.
+                // Began to listen before or after: in the latter case it may not
+                // wait for ever, so it only looks once.
                 move || poll_once(Box::pin(notify.notified()).as_mut()).is_ready()
             });
             let notifier = thread::spawn({

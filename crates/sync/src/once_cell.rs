@@ -376,7 +376,7 @@ mod model {
     }
 
     #[test]
-    fn one_of_two_initializers_runs_and_both_see_its_value() {
+    fn of_two_who_fill_one_does_and_both_see_it() {
         loom::model(|| {
             let cell = Arc::new(OnceCell::new());
             let other = thread::spawn({

@@ -10,6 +10,8 @@ use std::cell::UnsafeCell;
 use std::future::Future;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
+use blitzen_util::wait::WaitKind;
+
 use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};
 use crate::semaphore::{AcquireError, TryAcquireError};
 
@@ -154,6 +156,7 @@ struct BeginTarget<'a, T>(&'a WriteOnce<T, 1>);
 
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a, T> AcquireTarget for BeginTarget<'a, T> {
+    const WAIT: WaitKind = WaitKind::OnceCell;
     type Output = Begun<'a, T>;
 
     #[inline(always)]
@@ -179,6 +182,7 @@ struct WaitTarget<'a, T>(&'a WriteOnce<T, 0>);
 
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a, T> AcquireTarget for WaitTarget<'a, T> {
+    const WAIT: WaitKind = WaitKind::SetOnce;
     type Output = &'a T;
 
     #[inline(always)]

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::task::Waker;
 
 use blitzen_util::thread_local_const;
+use blitzen_util::wait::{self, PollNote};
 
 use crate::header::Header;
 use crate::id::Id;
@@ -13,8 +14,6 @@ use crate::waker;
 
 struct Current {
     task: Cell<Option<NonNull<Header>>>,
-    /// The task asked to be queued again at the end of its poll.
-    yielding: Cell<bool>,
     /// The ids that this thread has reserved, `next..end`.
     next_id: Cell<u64>,
     end_id: Cell<u64>,
@@ -23,26 +22,23 @@ struct Current {
 thread_local_const! {
     static CURRENT: Current = Current {
         task: Cell::new(None),
-        yielding: Cell::new(false),
         next_id: Cell::new(0),
         end_id: Cell::new(0),
     };
 }
 
-/// Restores on drop the task that was current before, and whether it has asked
-/// to yield: a task may be polled within the poll of another one.
+/// Restores on drop the task that was current before, and what it has noted: a task may be
+/// polled within the poll of another one.
 pub(crate) struct CurrentTaskGuard {
     task: Option<NonNull<Header>>,
-    yielding: bool,
+    note: PollNote,
 }
 
 impl Drop for CurrentTaskGuard {
     #[inline]
     fn drop(&mut self) {
-        CURRENT.with(|current| {
-            current.task.set(self.task);
-            current.yielding.set(self.yielding);
-        });
+        CURRENT.with(|current| current.task.set(self.task));
+        wait::replace(self.note);
     }
 }
 
@@ -50,13 +46,13 @@ impl Drop for CurrentTaskGuard {
 /// alive for as long.
 #[inline]
 pub(crate) fn enter(task: NonNull<Header>) -> CurrentTaskGuard {
-    CURRENT.with(|current| CurrentTaskGuard {
-        task: current.task.replace(Some(task)),
-        yielding: current.yielding.replace(false),
-    })
+    CurrentTaskGuard {
+        task: CURRENT.with(|current| current.task.replace(Some(task))),
+        note: wait::take(),
+    }
 }
 
-/// Returns the current task. The caller of [`enter`] keeps it alive.
+/// The current task. Alive while it is current: who entered it holds it.
 pub(crate) fn task() -> Option<NonNull<Header>> {
     CURRENT.with(|current| current.task.get())
 }
@@ -67,9 +63,9 @@ pub fn id() -> Option<Id> {
     task().map(|task| unsafe { task.as_ref() }.id)
 }
 
-/// Calls `visit` with the current task's id and where it was spawned.
+/// Shows the current task's id and where it was spawned.
 pub fn with_spawn_meta<R>(visit: impl FnOnce(Id, &SpawnMeta) -> R) -> Option<R> {
-    // SAFETY: a current task is alive, and stays current while `visit` runs.
+    // SAFETY: a current task is alive, and stays so while its poll shows it.
     let task = task().map(|task| unsafe { &*task.as_ptr() })?;
     Some(visit(task.id, &task.meta))
 }
@@ -81,22 +77,16 @@ pub fn is_own_waker(waker: &Waker) -> bool {
     task().is_some_and(|task| waker::is_of(waker, task))
 }
 
-/// Has the current task queued again when its poll ends, behind the others,
-/// without the cost of a wake. Returns false if `waker` is not the task's own,
-/// and so must be woken.
+/// Asks that the current task be queued again when its poll ends, behind the
+/// others, without the cost of a wake. False if `waker` is not its own, and so
+/// must be woken some other way.
 #[inline]
 pub fn yield_if_own(waker: &Waker) -> bool {
     let is_own = is_own_waker(waker);
     if is_own {
-        CURRENT.with(|current| current.yielding.set(true));
+        wait::request_yield();
     }
     is_own
-}
-
-/// Returns whether the poll that just ended asked to yield, and resets that.
-#[inline]
-pub(crate) fn take_yielding() -> bool {
-    CURRENT.with(|current| current.yielding.replace(false))
 }
 
 /// The next unused id of this thread's batch, or the first of a new one.

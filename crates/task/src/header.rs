@@ -4,9 +4,9 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use blitzen_util::list::{Linked, Links};
-use blitzen_util::shim::cell::UnsafeCell;
 
 use crate::id::Id;
+use crate::queue_link::QueueLink;
 use crate::raw::{Runnable, Vtable};
 use crate::spawn_meta::SpawnMeta;
 use crate::state::TaskState;
@@ -28,9 +28,8 @@ pub trait Schedule: Send + Sync + 'static {
 pub struct Header {
     pub(crate) state: TaskState,
     pub(crate) vtable: &'static Vtable,
-    /// The next task of the queue this one is in. Code that may access that queue
-    /// may access this.
-    pub(crate) queue_next: UnsafeCell<Option<NonNull<Header>>>,
+    /// The next task of the queue this one is in, or what it waits for.
+    pub(crate) queue_link: QueueLink,
     /// The links of the list of live tasks of its scheduler; guarded by that list's
     /// lock.
     pub(crate) owned: Links<Header>,
@@ -59,7 +58,7 @@ impl Header {
 
     /// The name of its lifecycle state: idle, scheduled, running or complete.
     pub fn state_name(&self) -> &'static str {
-        self.state.load().name()
+        self.state.load().status().name()
     }
 
     /// How many shields it is under.

@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
 use blitzen_util::coop;
+use blitzen_util::wait::{self, WaitKind};
 
 use crate::error::JoinError;
 use crate::header::Header;
@@ -252,6 +253,7 @@ impl<T> Future for JoinHandle<T> {
             return Poll::Pending;
         };
         if !self.set_join_waker(cx.waker()) {
+            wait::pending(WaitKind::Join, self.id().as_u64());
             return Poll::Pending;
         }
         spent.made_progress();

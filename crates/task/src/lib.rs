@@ -37,9 +37,11 @@ mod header;
 mod id;
 mod join;
 mod owned_tasks;
+mod queue_link;
 mod raw;
 pub mod remote_queue;
 mod shield;
+mod snapshot;
 mod spawn_meta;
 mod state;
 mod waker;
@@ -51,6 +53,7 @@ pub use join::{AbortHandle, JoinHandle};
 pub use owned_tasks::{Closed, OwnedTasks};
 pub use raw::{RunOutcome, Runnable, spawn, spawn_unchecked};
 pub use shield::{Shield, shield};
+pub use snapshot::{TaskSnapshot, TaskStatus};
 pub use spawn_meta::SpawnMeta;
 
 #[cfg(all(test, blitzen_loom))]

@@ -4,11 +4,13 @@
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::ptr::NonNull;
 use std::sync::Arc as Plain;
 use std::sync::atomic::{AtomicUsize as PlainUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 
 use blitzen_util::shim::{Arc, Mutex, thread};
+use blitzen_util::wait::{self, WaitKind};
 
 use crate::{Header, Id, JoinHandle, OwnedTasks, RunOutcome, Runnable, Schedule, SpawnMeta, spawn};
 
@@ -19,7 +21,7 @@ impl Schedule for Queue {
     fn schedule(&self, task: Runnable) {
         match &mut *self.0.0.lock() {
             Some(tasks) => tasks.push_back(task),
-            // Closed: the thread that closed the queue cancels the task.
+            // Closed: who closed the queue cancels the task.
             None => task.forget(),
         }
     }
@@ -84,7 +86,7 @@ fn waker() -> (Plain<CountWakes>, Waker) {
     (wakes.clone(), wakes.into())
 }
 
-/// Counts how often it is dropped.
+/// Tells how often it was dropped.
 struct Dropped(Plain<PlainUsize>);
 
 impl Drop for Dropped {
@@ -141,7 +143,7 @@ fn dropping_the_handle_against_completion_drops_the_output_once() {
 }
 
 #[test]
-fn a_handle_compares_its_waker_before_the_waker_is_dropped() {
+fn a_handle_that_looks_at_its_waker_and_goes_does_so_before_the_waker_is_dropped() {
     loom::model(|| {
         let queue = Queue::new();
         let mut handle = queue.spawn(async {});
@@ -265,6 +267,92 @@ fn closing_during_a_poll_drops_the_future_once() {
         let closer = closer.lock().take().unwrap();
         closer.join().unwrap();
         assert_eq!(drops.load(Relaxed), 1);
+        assert!(queue.0.1.is_empty());
+    });
+}
+
+/// A scheduler that links its tasks, as an injection queue does.
+#[derive(Clone)]
+struct LinkedQueue(Arc<(Mutex<Option<Runnable>>, OwnedTasks)>);
+
+impl Schedule for LinkedQueue {
+    fn schedule(&self, task: Runnable) {
+        let mut queued = self.0.0.lock();
+        // SAFETY: the lock is that of the queue; the link is not followed.
+        unsafe { task.set_queue_next(Some(NonNull::from(task.header()))) };
+        *queued = Some(task);
+    }
+
+    fn release(&self, task: &Header) {
+        // SAFETY: inserted there by the model.
+        unsafe { self.0.1.remove(task) };
+    }
+}
+
+#[test]
+fn a_walk_against_a_wake_and_a_poll_sees_a_wait_that_was_or_none() {
+    loom::model(|| {
+        let queue = LinkedQueue(Arc::new((Mutex::new(None), OwnedTasks::new())));
+        let slot = Arc::new(Mutex::new(None::<Waker>));
+        let waits = [(WaitKind::Mutex, 8), (WaitKind::Timer, 16)];
+        let mut left = waits.into_iter();
+        let future = poll_fn({
+            let slot = slot.clone();
+            move |cx| {
+                let Some((kind, identity)) = left.next() else {
+                    return Poll::Ready(());
+                };
+                *slot.lock() = Some(cx.waker().clone());
+                wait::pending(kind, identity);
+                Poll::Pending
+            }
+        });
+        let (task, handle) = spawn(future, queue.clone(), Id::next(), SpawnMeta::caller());
+        // SAFETY: new, and `release` above removes it.
+        unsafe { queue.0.1.insert(&task) }.unwrap();
+        drop(handle);
+        assert!(matches!(task.run(), RunOutcome::Idle));
+        let worker = thread::spawn({
+            let (queue, slot) = (queue.clone(), slot.clone());
+            move || {
+                let waker = slot.lock().take().unwrap();
+                waker.wake();
+                let task = queue.0.0.lock().take().unwrap();
+                assert!(matches!(task.run(), RunOutcome::Idle));
+            }
+        });
+        let mut shown = 0;
+        queue.0.1.walk(1, |task| {
+            shown += 1;
+            let snapshot = task.snapshot();
+            if let Some((identity, _)) = snapshot.wait {
+                assert!(waits.contains(&(snapshot.wait_kind, identity.unwrap())));
+            }
+        });
+        assert_eq!(shown, 1);
+        worker.join().unwrap();
+        slot.lock().take().unwrap().wake();
+        let task = queue.0.0.lock().take().unwrap();
+        assert!(matches!(task.run(), RunOutcome::Complete));
+    });
+}
+
+#[test]
+fn a_walk_against_the_end_of_a_task_shows_it_alive_or_not_at_all() {
+    loom::model(|| {
+        let queue = Queue::new();
+        drop(queue.spawn(async {}));
+        drop(queue.spawn(async {}));
+        let worker = thread::spawn({
+            let queue = queue.clone();
+            move || queue.run()
+        });
+        // One task under each hold of the lock: the cursor's may end between two of them.
+        queue
+            .0
+            .1
+            .walk(1, |task| assert!(task.snapshot().wait.is_none()));
+        worker.join().unwrap();
         assert!(queue.0.1.is_empty());
     });
 }

@@ -3,6 +3,8 @@
 //!
 //! O1. A task is in the list from its spawn until it is complete.
 //! O2. Once closed, the list takes no task.
+//! O3. The cursor of a walk is a task in the list, or none: who takes that task out moves the
+//!     cursor to the next one first.
 
 use std::ptr::NonNull;
 
@@ -22,29 +24,56 @@ pub struct Closed;
 /// A list of live tasks.
 #[derive(Debug)]
 pub struct OwnedTasks {
-    tasks: Mutex<TaskList>,
+    tasks: Mutex<LiveTasks>,
     /// The length of the list; written under the lock only, so exact there.
     len: AtomicUsize,
+    /// Held by the walk that uses the cursor.
+    walking: Mutex<()>,
 }
 
 #[derive(Debug)]
-struct TaskList {
+struct LiveTasks {
     list: List<Header>,
     closed: bool,
+    /// The task that a walk visits next (O3).
+    cursor: Option<NonNull<Header>>,
 }
 
 // SAFETY: the headers are reached under the lock, and are made for any thread.
-unsafe impl Send for TaskList {}
+unsafe impl Send for LiveTasks {}
+
+impl LiveTasks {
+    /// Moves the cursor off a task that leaves its position (O3).
+    ///
+    /// # Safety
+    /// `task` is in the list.
+    #[inline]
+    unsafe fn leave_cursor(&mut self, task: NonNull<Header>) {
+        if self.cursor == Some(task) {
+            // SAFETY: in the list by the caller's word.
+            self.cursor = unsafe { self.list.after(task) };
+        }
+    }
+
+    fn pop_front(&mut self) -> Option<NonNull<Header>> {
+        let task = self.list.front()?;
+        // SAFETY: the first of the list.
+        unsafe { self.leave_cursor(task) };
+        self.list.pop_front()
+    }
+}
 
 impl OwnedTasks {
     /// An empty list.
     pub fn new() -> Self {
         Self {
-            tasks: Mutex::new(TaskList {
+            tasks: Mutex::new(LiveTasks {
                 list: List::new(),
                 closed: false,
+                cursor: None,
             }),
             len: AtomicUsize::new(0),
+            walking: Mutex::new(()),
         }
     }
 
@@ -59,7 +88,7 @@ impl OwnedTasks {
         if tasks.closed {
             return Err(Closed);
         }
-        // SAFETY: in no list, as the caller guarantees; T1 keeps it alive until it is
+        // SAFETY: in no list by the caller's word; T1 keeps it alive until it is
         // complete, and its scheduler removes it before it is freed (O1).
         unsafe { tasks.list.push_back(task.as_ptr()) };
         self.len.store(self.len.load(Relaxed) + 1, Relaxed);
@@ -72,9 +101,12 @@ impl OwnedTasks {
     /// The task is in this list or in none.
     pub unsafe fn remove(&self, task: &Header) {
         let mut tasks = self.tasks.lock();
-        // SAFETY: alive while it is borrowed; the caller guarantees that it is in this list
-        // or in none.
-        if unsafe { tasks.list.remove(NonNull::from(task)) } {
+        let task = NonNull::from(task);
+        // SAFETY: the cursor is in the list (O3).
+        unsafe { tasks.leave_cursor(task) };
+        // SAFETY: alive while it is borrowed, in this list or in none by the
+        // caller's word.
+        if unsafe { tasks.list.remove(task) } {
             self.len.store(self.len.load(Relaxed) - 1, Relaxed);
         }
     }
@@ -108,13 +140,13 @@ impl OwnedTasks {
         let rounds = self.len();
         for _ in 0..rounds {
             let mut tasks = self.tasks.lock();
-            let Some(task) = tasks.list.pop_front() else {
+            let Some(task) = tasks.pop_front() else {
                 return;
             };
             // SAFETY: O1, under the lock.
             let close = unsafe { task.as_ref() }.state.close_idle();
-            // SAFETY: it was just taken from the list, so it is in none; O1 as before. The
-            // thread that completes it removes it.
+            // SAFETY: it has just left the list; O1 as before. Who completes it
+            // takes it out.
             unsafe { tasks.list.push_back(task) };
             drop(tasks);
             if close == CloseOutcome::Cancel {
@@ -135,13 +167,12 @@ impl OwnedTasks {
         loop {
             let mut tasks = self.tasks.lock();
             tasks.closed = true;
-            let Some(task) = tasks.list.pop_front() else {
+            let Some(task) = tasks.pop_front() else {
                 return;
             };
             self.len.store(self.len.load(Relaxed) - 1, Relaxed);
-            // SAFETY: O1, under the lock: the thread that completes a task removes it here
-            // before it gives up the scheduler's reference. So it is alive until the lock is
-            // released.
+            // SAFETY: O1, under the lock: who completes a task first takes it
+            // out here, so it is alive until the lock is released.
             let close = unsafe { task.as_ref() }.state.close();
             drop(tasks);
             if close == CloseOutcome::Cancel {
@@ -151,7 +182,36 @@ impl OwnedTasks {
         }
     }
 
-    /// Calls `visit` with every live task.
+    /// Shows every task that is live throughout, at most `batch` under one hold of the lock. A
+    /// task that changes its position in a list that closes is shown twice. `visit` must not
+    /// call foreign code.
+    pub fn walk(&self, batch: usize, mut visit: impl FnMut(&Header)) {
+        let _walking = self.walking.lock();
+        let mut tasks = self.tasks.lock();
+        tasks.cursor = tasks.list.front();
+        // New tasks are behind those that were there, and the walk need not reach them. A closed
+        // list takes none, and is walked to its end since tasks move there.
+        let mut left = self.len();
+        loop {
+            for _ in 0..batch {
+                let is_over = left == 0 && !tasks.closed;
+                let Some(task) = tasks.cursor.filter(|_| !is_over) else {
+                    tasks.cursor = None;
+                    return;
+                };
+                left = left.saturating_sub(1);
+                // SAFETY: O3; O1, under the lock.
+                unsafe {
+                    tasks.cursor = tasks.list.after(task);
+                    visit(task.as_ref());
+                }
+            }
+            drop(tasks);
+            tasks = self.tasks.lock();
+        }
+    }
+
+    /// Shows every live task.
     pub fn for_each(&self, mut visit: impl FnMut(&Header)) {
         let tasks = self.tasks.lock();
         // SAFETY: O1, under the lock, as above.

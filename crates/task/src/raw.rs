@@ -1,6 +1,7 @@
 //! Every pointer cast of the crate: from a header to its cell and back.
 
 use std::alloc::Layout;
+use std::any::type_name;
 use std::fmt;
 use std::future::Future;
 use std::mem::{ManuallyDrop, needs_drop, replace};
@@ -17,14 +18,19 @@ use crate::error::{Failure, JoinError, Outcome};
 use crate::header::{Header, Schedule};
 use crate::id::Id;
 use crate::join::JoinHandle;
+use crate::queue_link::QueueLink;
 use crate::spawn_meta::SpawnMeta;
 use crate::state::{CloseOutcome, EndPoll, RefCount, StartPoll, TaskState};
 use crate::waker;
 use blitzen_util::quiet::{catch, quietly};
+use blitzen_util::wait;
 
 /// The functions that know a task's future and scheduler. Each has the
 /// contract of the function below that calls it.
 pub(crate) struct Vtable {
+    /// The type of the future, and its size.
+    pub(crate) future_type: fn() -> &'static str,
+    pub(crate) future_size: usize,
     poll: unsafe fn(NonNull<Header>) -> RunOutcome,
     cancel: unsafe fn(NonNull<Header>),
     schedule: unsafe fn(NonNull<Header>),
@@ -101,19 +107,20 @@ impl Runnable {
         self.0
     }
 
-    /// Gives access to the link to the next task of a queue.
+    /// The next task of the queue that the task is in. Means nothing to a caller that has no
+    /// exclusive access to that queue.
+    #[inline]
+    pub fn queue_next(&self) -> Option<NonNull<Header>> {
+        self.header().queue_link.next()
+    }
+
+    /// Sets the next task of a queue.
     ///
     /// # Safety
-    /// The caller has exclusive access to the queue that the task is in or going
-    /// into.
-    pub unsafe fn with_queue_next<R>(
-        &self,
-        visit: impl FnOnce(&mut Option<NonNull<Header>>) -> R,
-    ) -> R {
-        self.header()
-            .queue_next
-            // SAFETY: the caller guarantees exclusive access.
-            .with_mut(|next| visit(unsafe { &mut *next }))
+    /// The caller has exclusive access to the queue that the task is in or going into.
+    #[inline]
+    pub unsafe fn set_queue_next(&self, next: Option<NonNull<Header>>) {
+        self.header().queue_link.set_next(next);
     }
 
     /// Gives up the right to poll without running or cancelling the task. The
@@ -183,7 +190,7 @@ where
             header: Header {
                 state: TaskState::new(),
                 vtable: const { &vtable::<F, S>() },
-                queue_next: UnsafeCell::new(None),
+                queue_link: QueueLink::new(),
                 owned: Default::default(),
                 id,
                 meta,
@@ -204,7 +211,7 @@ where
 /// # Safety
 /// The caller has just moved it to `SCHEDULED`, and holds it alive.
 pub(crate) unsafe fn schedule(task: NonNull<Header>) {
-    // SAFETY: the caller guarantees that it is alive.
+    // SAFETY: alive by the caller's word.
     unsafe { (task.as_ref().vtable.schedule)(task) };
 }
 
@@ -244,7 +251,7 @@ pub(crate) unsafe fn with_join_waker<R>(
     task: NonNull<Header>,
     visit: impl FnOnce(&mut Option<Waker>) -> R,
 ) -> R {
-    // SAFETY: the caller guarantees that it is alive.
+    // SAFETY: alive by the caller's word.
     let slot = unsafe { (task.as_ref().vtable.join_waker)(task).as_ref() };
     // SAFETY: exclusive by T5.
     slot.with_mut(|slot| visit(unsafe { &mut *slot }))
@@ -258,7 +265,7 @@ pub(crate) unsafe fn read_join_waker<R>(
     task: NonNull<Header>,
     visit: impl FnOnce(&Option<Waker>) -> R,
 ) -> R {
-    // SAFETY: the caller guarantees that it is alive.
+    // SAFETY: alive by the caller's word.
     let slot = unsafe { (task.as_ref().vtable.join_waker)(task).as_ref() };
     // SAFETY: nobody writes a published slot (T5).
     slot.with(|slot| visit(unsafe { &*slot }))
@@ -285,6 +292,8 @@ pub(crate) unsafe fn release(task: NonNull<Header>) {
 
 const fn vtable<F: Future + 'static, S: Schedule>() -> Vtable {
     Vtable {
+        future_type: type_name::<F>,
+        future_size: size_of::<F>(),
         poll: poll_cell::<F, S>,
         cancel: cancel_cell::<F, S>,
         schedule: schedule_cell::<F, S>,
@@ -325,15 +334,22 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
         std::mem::forget(panicking);
         polled
     }));
-    let yielded = current::take_yielding();
+    let note = wait::take();
     let outcome = match polled {
-        Ok(Poll::Pending) => match state.end_pending(yielded) {
-            // The task may have been freed by now: it must not be accessed any more.
-            EndPoll::Idle => return RunOutcome::Idle,
-            EndPoll::Reschedule if yielded => return RunOutcome::Yielded(Runnable(task)),
-            EndPoll::Reschedule => return RunOutcome::Woken(Runnable(task)),
-            EndPoll::Cancel => Err(Failure::Cancelled),
-        },
+        Ok(Poll::Pending) => {
+            if !note.is_empty() {
+                cell.header.queue_link.set_wait(wait::identity());
+            }
+            match state.end_pending(note) {
+                // The task may have been freed by now: it must not be accessed any more.
+                EndPoll::Idle => return RunOutcome::Idle,
+                EndPoll::Reschedule if note.has_yielded() => {
+                    return RunOutcome::Yielded(Runnable(task));
+                }
+                EndPoll::Reschedule => return RunOutcome::Woken(Runnable(task)),
+                EndPoll::Cancel => Err(Failure::Cancelled),
+            }
+        }
         Ok(Poll::Ready(output)) => Ok(output),
         Err(payload) => {
             cell.scheduler.panicked();
@@ -432,7 +448,7 @@ unsafe fn complete<F: Future + 'static, S: Schedule>(
 }
 
 unsafe fn schedule_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) {
-    // SAFETY: the caller guarantees that it is alive; the runnable was made by its move to
+    // SAFETY: alive by the caller's word; the runnable was made by its move to
     // `SCHEDULED` (S1).
     unsafe { cell::<F, S>(task) }
         .scheduler
@@ -466,7 +482,7 @@ unsafe fn drop_output_cell<F: Future + 'static, S: Schedule>(task: NonNull<Heade
 unsafe fn join_waker_cell<F: Future + 'static, S: Schedule>(
     task: NonNull<Header>,
 ) -> NonNull<UnsafeCell<Option<Waker>>> {
-    // SAFETY: the caller guarantees that it is alive.
+    // SAFETY: alive by the caller's word.
     NonNull::from(&unsafe { cell::<F, S>(task) }.join_waker)
 }
 

@@ -26,18 +26,18 @@ struct Named {
 }
 
 impl SpawnMeta {
-    /// Creates the metadata of a task spawned at `location`.
+    /// A task spawned at `location`.
     pub fn new(location: &'static Location<'static>) -> Self {
         Self(NonNull::from(location).cast())
     }
 
-    /// Creates the metadata of a task spawned by the caller.
+    /// A task spawned by the caller.
     #[track_caller]
     pub fn caller() -> Self {
         Self::new(Location::caller())
     }
 
-    /// Returns the same metadata, with a name.
+    /// The same place, with a name.
     pub fn named(self, name: &str) -> Self {
         let named = Box::new(Named {
             location: self.location(),

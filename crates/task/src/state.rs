@@ -2,10 +2,10 @@
 //! transition says what the caller may access, and must do.
 //!
 //! ```text
-//!  63        40 39      32 31     24 23       16 15         0
-//! ┌────────────┬──────────┬─────────┬───────────┬────────────┐
-//! │ references │  shield  │  flags  │ lifecycle │  reserved  │
-//! └────────────┴──────────┴─────────┴───────────┴────────────┘
+//!  63        40 39      32 31     24 23     18 17       16 15         0
+//! ┌────────────┬──────────┬─────────┬─────────┬───────────┬────────────┐
+//! │ references │  shield  │  flags  │  wait   │ lifecycle │  reserved  │
+//! └────────────┴──────────┴─────────┴─────────┴───────────┴────────────┘
 //!
 //!            wake, cancel                 start_poll
 //!    IDLE ─────────────────► SCHEDULED ─────────────► RUNNING ──► COMPLETE
@@ -21,6 +21,8 @@
 //!     that; a wake that comes later causes one more poll.
 //! S3. A cancellation takes effect where the shield depth is zero, or whenever
 //!     the runtime closes.
+//! S4. The kind of what the task waits for is there while it is `IDLE`, and zero otherwise. The
+//!     [queue link](crate::queue_link) has the rest.
 //!
 //! Every transition is one read-modify-write with `AcqRel`. Its partner is the
 //! next transition of the same task, so that a thread that makes a transition sees
@@ -30,8 +32,14 @@ use blitzen_util::field::Field;
 use blitzen_util::shim::Peek;
 use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::wait::{PollNote, WaitKind};
 
-const LIFECYCLE: Field = Field::new(16, 8);
+use crate::snapshot::TaskStatus;
+
+const LIFECYCLE: Field = Field::new(16, 2);
+/// The lifecycle, and above it the kind of what the task waits for.
+const LIFECYCLE_AND_WAIT: Field = Field::new(16, 8);
+const WAIT: Field = Field::new(18, 6);
 const SHIELD: Field = Field::new(32, 8);
 const REFERENCES: Field = Field::new(40, 24);
 
@@ -125,7 +133,11 @@ impl StateSnapshot {
     }
 
     fn now(self, lifecycle: u64) -> Self {
-        Self(LIFECYCLE.set(self.0, lifecycle))
+        Self(LIFECYCLE_AND_WAIT.set(self.0, lifecycle)) // S4
+    }
+
+    fn now_idle(self, note: PollNote) -> Self {
+        Self(WAIT.set(self.now(IDLE).0, note.kind_number()))
     }
 
     fn has(self, flag: u64) -> bool {
@@ -160,14 +172,31 @@ impl StateSnapshot {
         self.has(JOIN_WAKER)
     }
 
-    /// The name of the lifecycle state, for dumps.
-    pub(crate) fn name(self) -> &'static str {
+    /// The lifecycle, for dumps.
+    pub(crate) fn status(self) -> TaskStatus {
         match self.lifecycle() {
-            IDLE => "idle",
-            SCHEDULED => "scheduled",
-            RUNNING => "running",
-            _ => "complete",
+            IDLE => TaskStatus::Idle,
+            SCHEDULED => TaskStatus::Scheduled,
+            RUNNING => TaskStatus::Running,
+            _ => TaskStatus::Complete,
         }
+    }
+
+    /// The kind of what an idle task waits for (S4).
+    pub(crate) fn wait_kind(self) -> WaitKind {
+        WaitKind::from_number(WAIT.get(self.0) as u8)
+    }
+
+    pub(crate) fn is_cancelled(self) -> bool {
+        self.has(CANCELLED)
+    }
+
+    /// How many references there are beside that of the scheduler, of the join handle and of the
+    /// shields: those of wakers and abort handles.
+    pub(crate) fn other_references(self) -> u64 {
+        let scheduler = u64::from(!self.is_complete());
+        let known = scheduler + u64::from(self.is_join_interested()) + self.shield_depth();
+        self.references().saturating_sub(known)
     }
 
     /// Whether a cancellation takes effect now (S3).
@@ -249,18 +278,18 @@ impl TaskState {
         })
     }
 
-    /// Ends a poll that was pending. If `yielded`, the task is queued again without a
-    /// wake.
+    /// Ends a poll that was pending, and whose leaves have left a note. If the task has
+    /// yielded, it is queued again without a wake.
     #[inline]
-    pub(crate) fn end_pending(&self, yielded: bool) -> EndPoll {
+    pub(crate) fn end_pending(&self, note: PollNote) -> EndPoll {
         self.update(|snapshot| {
             debug_assert_eq!(snapshot.lifecycle(), RUNNING, "T2");
             if snapshot.must_cancel() {
                 (EndPoll::Cancel, None)
-            } else if yielded || snapshot.has(NOTIFIED) {
+            } else if note.has_yielded() || snapshot.has(NOTIFIED) {
                 (EndPoll::Reschedule, Some(snapshot.now(SCHEDULED)))
             } else {
-                (EndPoll::Idle, Some(snapshot.now(IDLE)))
+                (EndPoll::Idle, Some(snapshot.now_idle(note)))
             }
         })
     }
@@ -452,7 +481,7 @@ mod tests {
 
     fn idle() -> TaskState {
         let state = running();
-        assert_eq!(state.end_pending(false), EndPoll::Idle);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
         state
     }
 
@@ -469,19 +498,22 @@ mod tests {
         assert_eq!(state.wake(), Wake::Enqueue);
         assert_eq!(state.wake(), Wake::Nothing);
         assert_eq!(state.start_poll(), StartPoll::Poll);
-        assert_eq!(state.end_pending(false), EndPoll::Idle);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
     }
 
     #[test]
     fn a_wake_during_the_poll_asks_for_another() {
         let state = running();
         assert_eq!(state.wake(), Wake::Nothing);
-        assert_eq!(state.end_pending(false), EndPoll::Reschedule);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Reschedule);
     }
 
     #[test]
     fn a_yield_goes_back_to_the_queue() {
-        assert_eq!(running().end_pending(true), EndPoll::Reschedule);
+        assert_eq!(
+            running().end_pending(PollNote::YIELDED),
+            EndPoll::Reschedule
+        );
     }
 
     #[test]
@@ -498,7 +530,7 @@ mod tests {
         state.raise_shield();
         state.raise_shield();
         assert_eq!(state.cancel(), Wake::Nothing);
-        assert_eq!(state.end_pending(false), EndPoll::Idle);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
         assert_eq!(state.lower_shield(), Wake::Nothing);
         assert_eq!(state.lower_shield(), Wake::Enqueue);
         assert_eq!(state.start_poll(), StartPoll::Cancel);
@@ -510,7 +542,7 @@ mod tests {
         state.raise_shield();
         assert_eq!(state.cancel(), Wake::Nothing);
         assert_eq!(state.lower_shield(), Wake::Nothing);
-        assert_eq!(state.end_pending(false), EndPoll::Cancel);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Cancel);
     }
 
     #[test]
@@ -518,10 +550,10 @@ mod tests {
         let state = running();
         state.raise_shield();
         assert_eq!(state.close(), CloseOutcome::Running);
-        assert_eq!(state.end_pending(false), EndPoll::Cancel);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Cancel);
         let state = running();
         state.raise_shield();
-        assert_eq!(state.end_pending(false), EndPoll::Idle);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
         assert_eq!(state.close(), CloseOutcome::Cancel);
     }
 
@@ -593,7 +625,7 @@ mod model {
                 let state = state.clone();
                 move || state.wake()
             });
-            let ended = state.end_pending(false);
+            let ended = state.end_pending(PollNote::EMPTY);
             let woken = waker.join().unwrap();
             assert!(
                 (ended == EndPoll::Reschedule) ^ (woken == Wake::Enqueue),
@@ -606,7 +638,7 @@ mod model {
     fn two_wakes_queue_an_idle_task_once() {
         loom::model(|| {
             let state = running();
-            assert_eq!(state.end_pending(false), EndPoll::Idle);
+            assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
             let waker = thread::spawn({
                 let state = state.clone();
                 move || state.wake()
@@ -634,7 +666,7 @@ mod model {
             loop {
                 assert_eq!(shared.0.start_poll(), StartPoll::Poll);
                 seen |= shared.1.load(Relaxed) == 1;
-                if shared.0.end_pending(false) == EndPoll::Idle {
+                if shared.0.end_pending(PollNote::EMPTY) == EndPoll::Idle {
                     break;
                 }
             }
@@ -651,7 +683,7 @@ mod model {
                 let state = state.clone();
                 move || state.cancel()
             });
-            let mut drops = (state.end_pending(false) == EndPoll::Cancel) as u32;
+            let mut drops = (state.end_pending(PollNote::EMPTY) == EndPoll::Cancel) as u32;
             if aborter.join().unwrap() == Wake::Enqueue {
                 drops += (state.start_poll() == StartPoll::Cancel) as u32;
             }
@@ -664,7 +696,7 @@ mod model {
         loom::model(|| {
             let state = running();
             state.raise_shield();
-            assert_eq!(state.end_pending(false), EndPoll::Idle);
+            assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
             let aborter = thread::spawn({
                 let state = state.clone();
                 move || state.cancel()
@@ -680,7 +712,7 @@ mod model {
     fn closing_against_a_wake_leaves_one_owner_of_the_future() {
         loom::model(|| {
             let state = running();
-            assert_eq!(state.end_pending(false), EndPoll::Idle);
+            assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
             let waker = thread::spawn({
                 let state = state.clone();
                 move || state.wake()
@@ -701,7 +733,7 @@ mod model {
                 let state = state.clone();
                 move || state.close()
             });
-            let mut drops = (state.end_pending(false) == EndPoll::Cancel) as u32;
+            let mut drops = (state.end_pending(PollNote::EMPTY) == EndPoll::Cancel) as u32;
             drops += (closer.join().unwrap() == CloseOutcome::Cancel) as u32;
             assert_eq!(drops, 1);
         });

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::coop;
 use crate::park::Parker;
+use crate::wait;
 
 impl Wake for Parker {
     fn wake(self: Arc<Self>) {
@@ -43,7 +44,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     loop {
         // Nothing else runs on this thread meanwhile, so yielding would help no
         // task: a budget that the caller used up would only make this spin.
-        let poll = coop::with_unconstrained(|| future.as_mut().poll(&mut cx));
+        let poll = coop::with_unconstrained(|| wait::isolated(|| future.as_mut().poll(&mut cx)));
         if let Poll::Ready(output) = poll {
             return output;
         }

@@ -33,6 +33,8 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
+use crate::wait::{self, WaitKind};
+
 /// Operations a task may do in one poll before it has to yield.
 pub const BUDGET: u8 = 128;
 
@@ -63,7 +65,7 @@ struct Restore(u8);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        // A thread that is ending has no budget to restore.
+        // A thread that is going away has no budget left to restore.
         let _ = LEFT.try_with(|left| left.set(self.0));
     }
 }
@@ -182,6 +184,7 @@ fn defer_task<T>(cx: &mut Context<'_>) -> Poll<T> {
     {
         count();
     }
+    wait::pending(WaitKind::Budget, 0);
     defer(cx.waker());
     Poll::Pending
 }

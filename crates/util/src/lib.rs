@@ -7,6 +7,7 @@
 //! | [`field`] | named bit ranges of a packed word |
 //! | [`pad`] | cache-line padding |
 //! | [`thread_shard`] | a number for every thread, to choose among shards by |
+//! | [`kernel_thread`] | the calling thread as the kernel calls it |
 //! | [`list`] | intrusive doubly linked list |
 //! | [`lock`] | a lock of one word, for short critical sections |
 //! | [`wake_batch`] | wakers gathered under a lock, fired after it |
@@ -22,6 +23,7 @@
 //! | [`coop`] | the cooperative budget of the task being polled |
 //! | [`delay`] | sleeping, with the timers that a runtime has installed |
 //! | [`entered`] | whether this thread is driving tasks, and so must not block |
+//! | [`wait`] | what the task being polled waits for |
 //!
 //! The crate is an implementation detail: its interface may change with any release.
 
@@ -39,6 +41,7 @@ pub mod entered;
 pub mod field;
 pub mod flags;
 pub mod futex;
+pub mod kernel_thread;
 pub mod list;
 pub mod lock;
 pub mod pad;
@@ -50,6 +53,7 @@ pub mod shim;
 pub mod spin;
 mod spin_policy;
 pub mod thread_shard;
+pub mod wait;
 pub mod wake_batch;
 pub mod wake_set;
 

@@ -114,8 +114,7 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// Creates the state of a thread that has not waited yet. Without a permit it
-    /// never spins.
+    /// For a thread that has not waited yet. Without a permit it never spins.
     ///
     /// ```
     /// # use blitzen_util::spin::Spin;
@@ -203,7 +202,7 @@ mod tests {
         }
     }
 
-    /// A thread whose last waits were short.
+    /// One whose last waits were short.
     fn eager(permit: &SpinPermit) -> Spin {
         let spin = Spin::new(Some(permit.clone()));
         for _ in 0..20 {

@@ -71,7 +71,7 @@ impl TimerCell {
     /// # Safety
     /// T1 gives it to the caller.
     unsafe fn take_waker(&self) -> Option<Waker> {
-        // SAFETY: the caller guarantees that nobody else accesses it.
+        // SAFETY: nobody else reaches it: the caller's promise.
         self.waker.with_mut(|waker| unsafe { (*waker).take() })
     }
 

@@ -1,4 +1,4 @@
-//! The write-back queue of a file: bytes that were accepted and not yet written,
+//! The write-back queue of a file: bytes that were written and are on their way,
 //! and changes whose futures were dropped.
 //!
 //! ```text
@@ -8,15 +8,15 @@
 //!                        └──────────────────────────────┘ again, until empty
 //! ```
 //!
-//! W1. There are bytes only while a job runs, and at most one job runs: bytes are
-//!     written in the order in which they were accepted.
+//! W1. There are bytes only while a job runs, and at most one job runs: bytes go
+//!     out in the order in which they came.
 //! W2. The job runs even if the file is dropped or the runtime shut down. A job
 //!     that is refused leaves an error.
 //! W3. An error ends the job and drops the bytes behind it. It is returned once,
 //!     by the next operation on the file, of whatever kind.
-//! W4. A change (such as `set_len`) whose future was dropped may still run, on
-//!     the ring or on the pool. It is counted until it has ended, and the next
-//!     operation waits for it: otherwise the change could undo what comes later.
+//! W4. A change (such as `set_len`) whose future was dropped may still be under
+//!     way, in the ring or on the pool. It is counted until it is over, and the
+//!     next operation waits for that: or the change could undo what comes later.
 //! W5. Wakers are fired after the lock.
 
 use std::io::{self, IoSlice, Write};
@@ -24,26 +24,27 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use blitzen_util::shim::Mutex;
+use blitzen_util::wait::{self, WaitKind};
 
 use super::op;
 use super::open_file::OpenFile;
 
-/// A write waits while this many bytes are queued: enough to keep the job busy,
-/// and few enough to stay in the processor's cache.
+/// A write waits while so many bytes are queued behind the job: enough to keep it
+/// busy, and few enough to stay in the processor's cache.
 const HIGH_WATER: usize = 256 * 1024;
 
-/// The capacity that is kept while there is nothing to write.
+/// Memory that is kept while there is nothing to write.
 const KEPT_CAPACITY: usize = 2 * HIGH_WATER;
 
 #[derive(Default)]
-pub(super) struct WriteBack(Mutex<WriteQueue>);
+pub(super) struct WriteBack(Mutex<Queue>);
 
 #[derive(Default)]
-struct WriteQueue {
+struct Queue {
     filling: Vec<u8>,
     /// Memory of the last job, for the next.
     spare: Vec<u8>,
-    /// Whether a job runs, or has been submitted.
+    /// A job runs, or has been asked for.
     has_job: bool,
     /// Changes under way whose futures were dropped (W4).
     abandoned_changes: usize,
@@ -51,7 +52,7 @@ struct WriteQueue {
     waiting: Vec<Waker>,
 }
 
-impl WriteQueue {
+impl Queue {
     fn is_busy(&self) -> bool {
         self.has_job || self.abandoned_changes > 0
     }
@@ -64,23 +65,24 @@ impl WriteQueue {
 }
 
 impl WriteBack {
-    /// Waits until everything is written, and all changes have ended whose
-    /// futures were dropped.
+    /// Waits until everything is written and no change is under way that nobody
+    /// waits for.
     pub(super) fn poll_idle(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut queue = self.0.lock();
         if queue.is_busy() {
+            wait::pending_on(WaitKind::File, self);
             queue.wait(cx);
             return Poll::Pending;
         }
         Poll::Ready(queue.error.take().map_or(Ok(()), Err)) // W3
     }
 
-    /// Whether bytes are being written, or an abandoned change runs.
+    /// Whether something is under way.
     pub(super) fn is_busy(&self) -> bool {
         self.0.lock().is_busy()
     }
 
-    /// Whether there are no bytes, no abandoned changes, and no error to return.
+    /// Whether nothing is under way, and no error waits to be returned.
     pub(super) fn is_clean(&self) -> bool {
         let queue = self.0.lock();
         !queue.is_busy() && queue.error.is_none()
@@ -101,6 +103,7 @@ impl WriteBack {
         }
         let before = queue.filling.len();
         if before >= max_len.min(HIGH_WATER) || queue.abandoned_changes > 0 {
+            wait::pending_on(WaitKind::File, &**self);
             queue.wait(cx);
             return Poll::Pending;
         }
@@ -121,7 +124,7 @@ impl WriteBack {
             file: Some(file.clone()),
         };
         drop(op::spawn_on_pool(move || job.run(), true)); // W2
-        // If the job was refused, its error is stored by now.
+        // A job that was refused has left its error by now.
         match self.0.lock().error.take() {
             Some(error) => Poll::Ready(Err(error)),
             None => Poll::Ready(Ok(count)),
@@ -133,12 +136,12 @@ impl WriteBack {
     pub(super) fn begin_change(self: &Arc<Self>) -> (Change, ChangeGuard) {
         let tracker = Arc::new(ChangeTracker {
             write_back: self.clone(),
-            stage: Mutex::new(ChangeStage::UnderWay),
+            stage: Mutex::new(Stage::UnderWay),
         });
         (Change(Some(tracker.clone())), ChangeGuard(Some(tracker)))
     }
 
-    /// Ends the job, and drops its file.
+    /// Ends the job, with the file given up.
     fn end_job(&self, file: &mut Option<Arc<OpenFile>>, error: Option<io::Error>) {
         let mut queue = self.0.lock();
         end_job_locked(&mut queue, file, error);
@@ -148,13 +151,9 @@ impl WriteBack {
     }
 }
 
-fn end_job_locked(
-    queue: &mut WriteQueue,
-    file: &mut Option<Arc<OpenFile>>,
-    error: Option<io::Error>,
-) {
-    // Before others see that the job has ended, so that they can then take the
-    // file for themselves.
+fn end_job_locked(queue: &mut Queue, file: &mut Option<Arc<OpenFile>>, error: Option<io::Error>) {
+    // Before anybody knows that the job is over: who then wants the file alone
+    // gets it.
     *file = None;
     for memory in [&mut queue.filling, &mut queue.spare] {
         memory.clear();
@@ -199,7 +198,7 @@ impl WriteBackJob {
         }
         let waiting = std::mem::take(&mut queue.waiting);
         drop(queue);
-        waiting.into_iter().for_each(Waker::wake); // W5: there is room, or nothing left to write
+        waiting.into_iter().for_each(Waker::wake); // W5: there is room, or quiet
         found
     }
 }
@@ -214,21 +213,21 @@ impl Drop for WriteBackJob {
     }
 }
 
-/// The state that a change and its future share.
+/// What a change and its future know of each other.
 struct ChangeTracker {
     write_back: Arc<WriteBack>,
-    stage: Mutex<ChangeStage>,
+    stage: Mutex<Stage>,
 }
 
-enum ChangeStage {
+enum Stage {
     UnderWay,
     /// The future was dropped, and the change is counted in `abandoned_changes`.
     Abandoned,
     Over,
 }
 
-/// The half that goes with the operation: dropping it ends the change. The
-/// default is for an operation that changes nothing.
+/// Goes with a change, wherever it is made: it is over when this is dropped. The
+/// default is that of an operation that changes nothing.
 #[derive(Default)]
 pub(super) struct Change(Option<Arc<ChangeTracker>>);
 
@@ -237,8 +236,8 @@ impl Drop for Change {
         let Some(tracker) = &self.0 else {
             return;
         };
-        let before = std::mem::replace(&mut *tracker.stage.lock(), ChangeStage::Over);
-        if let ChangeStage::Abandoned = before {
+        let before = std::mem::replace(&mut *tracker.stage.lock(), Stage::Over);
+        if let Stage::Abandoned = before {
             let mut queue = tracker.write_back.0.lock();
             queue.abandoned_changes -= 1;
             let waiting = std::mem::take(&mut queue.waiting);
@@ -248,7 +247,7 @@ impl Drop for Change {
     }
 }
 
-/// The half that stays with the future.
+/// Stays with the future of a change.
 #[derive(Default)]
 pub(super) struct ChangeGuard(Option<Arc<ChangeTracker>>);
 
@@ -258,10 +257,10 @@ impl Drop for ChangeGuard {
             return;
         };
         let mut stage = tracker.stage.lock();
-        if let ChangeStage::UnderWay = *stage {
-            // Counted under the lock, before `Change` can uncount it.
+        if let Stage::UnderWay = *stage {
+            // Counted under the lock, before `Change` can count it off.
             tracker.write_back.0.lock().abandoned_changes += 1;
-            *stage = ChangeStage::Abandoned;
+            *stage = Stage::Abandoned;
         }
     }
 }
@@ -275,7 +274,8 @@ mod tests {
         write_back.poll_idle(&Context::from_waker(Waker::noop()))
     }
 
-    /// As if the pool had closed between the check and the submission of the job.
+    /// As a job that the pool refuses, between the look whether it would and the
+    /// attempt.
     #[test]
     fn a_job_that_never_runs_leaves_an_error_and_nobody_waiting() {
         let write_back = Arc::new(WriteBack::default());

@@ -432,7 +432,7 @@ impl Command {
     where
         F: FnMut() -> io::Result<()> + Send + Sync + 'static,
     {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller's promise.
         unsafe { self.std.pre_exec(f) };
         self
     }

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use blitzen_sched::count_thread;
 use blitzen_util::coop;
 use blitzen_util::entered::{self, Guard};
+use blitzen_util::wait;
 
 use super::block_on_parker::BlockOnParker;
 use super::context::{self, KeepContext};
@@ -46,7 +47,8 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(future);
     loop {
-        if let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx)) {
+        let poll = || wait::isolated(|| future.as_mut().poll(&mut cx));
+        if let Poll::Ready(output) = coop::with_budget(poll) {
             return output;
         }
         parker.park(world);

@@ -15,7 +15,7 @@ pub(crate) struct BlockOnParker {
 }
 
 impl BlockOnParker {
-    /// Creates the parker of a thread that is running.
+    /// Of a thread that runs.
     pub(crate) fn new() -> Self {
         let activity = Activity::new();
         activity.set_active();

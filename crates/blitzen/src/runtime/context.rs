@@ -42,8 +42,7 @@ struct Context {
 }
 
 impl Context {
-    /// Creates the context of a thread that has entered `handle`, and `depth` runtimes in
-    /// all.
+    /// Of a thread that has entered `handle`, and `depth` runtimes in all.
     fn of(handle: &Handle, depth: usize) -> Self {
         Self {
             runtime: Some(handle.clone()),
@@ -139,8 +138,8 @@ impl Drop for EnteredInOrder {
             return self.0.leave();
         }
         self.0.before = None;
-        // The depth may also be smaller: the poll in which the guard was made is over, and
-        // the thread has left its runtime since.
+        // Less than that: the poll in which it was made is over, and the thread has left
+        // its runtime since.
         if context_depth() > depth && !std::thread::panicking() {
             panic!(
                 "`EnterGuard` values dropped out of order. Guards returned by \
@@ -187,7 +186,7 @@ impl<F: Future> Future for KeepContext<'_, F> {
     }
 }
 
-/// Calls `waker` after other tasks have run and the drivers were turned.
+/// Calls `waker` when others have had their turn, and the drivers a look.
 pub(crate) fn defer(waker: &Waker) {
     if !blitzen_task::current::yield_if_own(waker) && !blitzen_sched::defer(waker) {
         waker.wake_by_ref();
@@ -196,11 +195,11 @@ pub(crate) fn defer(waker: &Waker) {
 
 /// Counts that a budget was used up, for the metrics of the current runtime.
 pub(crate) fn count_forced_yield() {
-    // Without a runtime nothing is counted.
+    // Without a runtime nobody asks.
     let _ = with_current(|handle| handle.inner.world().forced_yields().add_shared(1));
 }
 
-/// Restores on drop how exhausted budgets yielded before.
+/// Puts back on drop the way budgets yielded before.
 #[must_use]
 pub(crate) struct Deferring(Option<fn(&Waker)>);
 

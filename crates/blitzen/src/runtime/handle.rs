@@ -10,6 +10,7 @@ use blitzen_task::SpawnMeta;
 use blitzen_task::glue::next_id;
 
 use super::context::{self, EnteredInOrder};
+use super::dump::TaskList;
 use super::id::Id;
 use super::inner::{Flavor, Inner};
 use super::metrics::RuntimeMetrics;
@@ -240,6 +241,28 @@ impl Handle {
     /// ```
     pub fn name(&self) -> Option<&str> {
         self.inner.name()
+    }
+
+    /// Returns a list of all live tasks of the runtime: where each one was spawned, whether it
+    /// runs, and what it waits for.
+    ///
+    /// This polls no task and stops no worker. It may be called from any thread, also while
+    /// workers are stuck. Tasks that are spawned or end meanwhile may be missing. Tasks of a
+    /// [`LocalSet`](crate::task::LocalSet) and code on the blocking pool are not in the list.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// let task = runtime.spawn(std::future::pending::<()>());
+    /// let tasks = runtime.handle().tasks();
+    /// assert_eq!(tasks.get(task.id()).unwrap().spawned_at().file(), file!());
+    /// task.abort();
+    /// ```
+    pub fn tasks(&self) -> TaskList {
+        TaskList::new(self.inner.scheduler(), self.inner.world().clock())
     }
 
     /// Returns a view of the metrics of the runtime.

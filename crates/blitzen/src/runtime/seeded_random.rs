@@ -5,22 +5,20 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use blitzen_util::rng::{Rng, replace_thread_rng};
 
-/// The random sequences of a runtime's threads, derived from one seed.
+/// Gives every thread that enters a sequence of its own, all from one seed.
 pub(crate) struct SeededRandom {
     seed: u64,
     entries: AtomicU64,
 }
 
-/// A guard: the thread draws from a sequence of the runtime until it is
-/// dropped.
+/// The thread seeded_random from the runtime's seed until this is dropped.
 pub(crate) struct SeededRandomGuard {
     before: Option<Rng>,
 }
 
 impl SeededRandom {
     pub(crate) fn new(seed: u64) -> Self {
-        // Different from the sequences with which workers choose whom to steal
-        // from.
+        // Away from the sequences of the workers, who steal by theirs.
         let seed = Rng::derive(!seed, 0);
         Self {
             seed,
@@ -28,14 +26,13 @@ impl SeededRandom {
         }
     }
 
-    /// Gives the calling thread, which is in `block_on`, the next sequence:
-    /// they follow the order of the calls.
+    /// A caller of `block_on` enters: sequences follow the order of the calls.
     pub(crate) fn enter(&self) -> SeededRandomGuard {
         let entry = self.entries.fetch_add(1, Relaxed);
         self.draw(entry.wrapping_mul(2))
     }
 
-    /// Gives the calling thread the sequence of a worker.
+    /// A worker begins.
     pub(crate) fn enter_worker(&self, worker: usize) -> SeededRandomGuard {
         self.draw(2 * worker as u64 + 1)
     }

@@ -23,7 +23,7 @@ use blitzen_util::quiet::quietly;
 /// ```
 pub struct TaskMeta<'a> {
     info: TaskInfo,
-    /// For borrowed fields that may be added later.
+    /// Room for what cannot be copied.
     _task: PhantomData<&'a ()>,
 }
 

@@ -17,9 +17,10 @@ use blitzen_sched::{
 };
 use blitzen_util::pad::Padded;
 use blitzen_util::rng::{self, Rng};
+use blitzen_util::wait;
 
 use super::backend::IoBackend;
-use super::clock::Clock;
+use super::clock::{self, Clock};
 use super::context;
 use super::handle::Handle;
 use super::hooks::{Hooks, call};
@@ -33,7 +34,7 @@ use super::timers::{self, TimeOptions, Timers};
 use super::worker_drivers::WorkerDrivers;
 use crate::net::SocketMode;
 
-/// The builder's settings for tasks.
+/// What the builder was told about tasks.
 pub(crate) struct TaskOptions {
     pub(crate) hooks: TaskHooks,
     /// The histogram of poll times, if there is to be one.
@@ -76,6 +77,8 @@ pub(crate) struct RealWorld {
     running_workers: AtomicUsize,
     relief_threads: ReliefThreads,
     started: Instant,
+    /// The same in seconds since a moment that all runtimes share.
+    started_s: u64,
     seed: u64,
     /// If a seed was asked for.
     seeded_random: Option<SeededRandom>,
@@ -117,6 +120,7 @@ impl RealWorld {
             running_workers: AtomicUsize::new(0),
             relief_threads,
             started: Instant::now(),
+            started_s: clock::to_ns(Instant::now()) / 1_000_000_000,
             seed: seed.unwrap_or_else(rng::entropy),
             seeded_random: seed.map(SeededRandom::new),
             hooks,
@@ -164,7 +168,7 @@ impl RealWorld {
         self.drivers.iter().map(|drivers| &**drivers)
     }
 
-    /// Returns a worker for a source or a timer from outside the workers: each in its turn.
+    /// A worker for something that comes from outside of them: each in its turn.
     pub(crate) fn any_worker(&self) -> usize {
         match self.drivers.len() {
             1 => 0,
@@ -172,8 +176,7 @@ impl RealWorld {
         }
     }
 
-    /// Returns the drivers of any worker, for a source from outside the workers: each in its
-    /// turn.
+    /// A drivers for something that comes from outside the workers.
     pub(crate) fn any_drivers(&self) -> &WorkerDrivers {
         self.drivers(self.any_worker())
     }
@@ -389,7 +392,9 @@ impl World for SchedulerWorld {
     }
 
     fn now_ns(&self) -> u64 {
-        self.0.started.elapsed().as_nanos() as u64
+        let elapsed = self.0.started.elapsed();
+        wait::set_seconds(self.0.started_s + elapsed.as_secs());
+        elapsed.as_nanos() as u64
     }
 
     fn seed(&self, worker: usize) -> u64 {

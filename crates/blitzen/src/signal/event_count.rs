@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use blitzen_util::quiet::quietly;
+use blitzen_util::wait::{self, WaitKind};
 
 /// The count of one kind of event.
 #[derive(Debug)]
@@ -97,6 +98,9 @@ impl EventListener {
         };
         drop(counted);
         drop(before); // B3
+        if answer.is_pending() {
+            wait::pending_on(WaitKind::Signal, self.events);
+        }
         answer
     }
 }

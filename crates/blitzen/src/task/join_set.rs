@@ -14,7 +14,7 @@
 
 // J1. A slot holds the handle of a task that was not joined yet. The task's join waker carries
 //     the slot's number and generation, and pushes them to the finished queue once.
-// J2. A key whose generation is no longer the slot's belongs to a task that was detached.
+// J2. A key whose generation is no longer the slot's is of a task that was let go.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -27,6 +27,7 @@ use blitzen_task::finished_queue::FinishedQueue;
 use blitzen_task::glue::{next_id, set_join_waker, try_take_output};
 use blitzen_task::{AbortHandle, Id, JoinError, JoinHandle, SpawnMeta};
 use blitzen_util::coop;
+use blitzen_util::wait::{self, WaitKind};
 
 use super::local::{LocalSet, spawn_local_with};
 use super::panics::{self, unless_panicking};
@@ -677,6 +678,7 @@ impl<T: 'static> JoinSet<T> {
             return Poll::Ready(Some(output(handle)));
         }
         if self.finished.register(cx.waker()) {
+            wait::pending_on(WaitKind::JoinSet, self);
             return Poll::Pending;
         }
         // One ended just now.

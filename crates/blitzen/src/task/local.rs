@@ -1,7 +1,7 @@
 //! Tasks that stay on one thread, on any runtime.
 //!
-//! A [`LocalSet`] is a future that runs other futures on its own thread, so that they need not be
-//! `Send`.
+//! A [`LocalSet`] is a future that runs other futures, which therefore need not
+//! be `Send`: they move when it does, and it does not.
 //!
 //! Q1. A task that is woken on the set's thread goes to the local queue, which only that
 //!     thread touches; all others go to the remote queue.
@@ -26,11 +26,12 @@ use blitzen_task::glue::next_id;
 use blitzen_task::remote_queue::{PollerKey, RemoteQueue};
 use blitzen_task::{Header, JoinHandle, OwnedTasks, RunOutcome, Runnable, Schedule, SpawnMeta};
 use blitzen_util::coop;
+use blitzen_util::wait::{self, WaitKind};
 
 use super::panics::unless_panicking;
 use crate::runtime::{self, Runtime, UnhandledPanic};
 
-/// How many tasks run in one poll of the set.
+/// Tasks run in one go before the thread is given back.
 const TASKS_PER_TURN: usize = 61;
 /// Tasks between two looks at the remote queue while the local one has some.
 const REMOTE_INTERVAL: u32 = 31;
@@ -95,7 +96,7 @@ impl<T> ThreadBound<T> {
         (self.thread == thread::current().id()).then_some(&self.value)
     }
 
-    /// Returns the value, without checking the thread.
+    /// The value, without a look at the thread.
     ///
     /// # Safety
     /// This is its thread.
@@ -136,7 +137,7 @@ impl Drop for CurrentSetGuard {
     }
 }
 
-/// Replaces the current set. A thread that is ending has none.
+/// A thread that is going away has no current set any more.
 fn replace_current(set: Option<Arc<LocalShared>>) -> Option<Arc<LocalShared>> {
     CURRENT
         .try_with(|current| current.replace(set))
@@ -438,6 +439,7 @@ impl LocalSet {
             if self.run_tasks() {
                 cx.waker().wake_by_ref();
             }
+            wait::pending_on(WaitKind::LocalSet, &*self.shared);
             Poll::Pending
         })
         .await
@@ -517,7 +519,7 @@ impl LocalSet {
     }
 }
 
-/// One of several tasks that poll a set. When it is dropped, the others are woken.
+/// One of those who poll a set. When it goes, the others take over.
 struct SetPoller<'a> {
     remote: &'a RemoteQueue<Runnable>,
     key: PollerKey,
@@ -555,16 +557,17 @@ impl Future for LocalSet {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        match self.shared.owned.is_empty() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        if self.shared.owned.is_empty() {
+            return Poll::Ready(());
         }
+        wait::pending_on(WaitKind::LocalSet, &*self.shared);
+        Poll::Pending
     }
 }
 
 impl Drop for LocalSet {
     fn drop(&mut self) {
-        // Destructors may use the set: they find it closed.
+        // Destructors may look for the set: they find it, closed.
         let _polling = PollingGuard::new(&self.shared);
         self.shared.owned.close();
         let remote = self.shared.remote.close();

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use blitzen_util::coop;
+use blitzen_util::wait::{self, WaitKind};
 use blitzen_wheel::{Timer, TimerShard, TimerState};
 
 use super::Instant;
@@ -118,8 +119,8 @@ enum FirstPoll {
     /// the clock is not worth its cost.
     Arm,
     /// Arms the timer, although the deadline is the moment it was set: a loop of
-    /// sleeps of no length must let other tasks and I/O proceed. With a paused clock
-    /// it yields instead, so that the clock does not move.
+    /// sleeps of no length must let other tasks run and I/O be seen to. Where a
+    /// clock is paused it yields instead, so that the clock does not move.
     Yield,
 }
 
@@ -244,7 +245,7 @@ impl Future for Sleep {
             match this.timer.state() {
                 TimerState::Fired => break,
                 TimerState::Armed if this.timer.as_mut().update_waker(cx.waker()) => {
-                    return Poll::Pending;
+                    return pending_until(to_ns(this.deadline.into_std()));
                 }
                 TimerState::Armed => {} // it was just now
                 TimerState::Idle => {
@@ -266,7 +267,7 @@ impl Future for Sleep {
                         .arm(shard, deadline_ns, cx.waker())
                         .is_ok()
                     {
-                        return Poll::Pending;
+                        return pending_until(deadline_ns);
                     }
                 }
                 TimerState::Closed => return poll_closed(&this.timer),
@@ -275,6 +276,13 @@ impl Future for Sleep {
         spent.made_progress();
         Poll::Ready(())
     }
+}
+
+/// Notes that the task waits for a timer.
+#[inline]
+fn pending_until(deadline_ns: u64) -> Poll<()> {
+    wait::pending(WaitKind::Timer, wait::deadline_identity(deadline_ns));
+    Poll::Pending
 }
 
 /// The runtime is shutting down, or has. It cancels its own tasks when they return

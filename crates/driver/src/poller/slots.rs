@@ -1,5 +1,4 @@
-//! The slots of a poller's sources: found by number, and freed only with the
-//! poller.
+//! The slots of a poller's sources: found by number, never freed before it.
 //!
 //! ```text
 //!   pages   ┌────┐┌────────┐┌────────────────┐
@@ -39,10 +38,10 @@ const NUMBER_BITS: u32 = match usize::BITS {
     bits => bits / 2 + 4,
 };
 
-/// All numbers are below this, so that a token is never all ones.
-const MAX_NUMBERS: usize = (1 << NUMBER_BITS) - 1;
+/// Numbers in use are below this, so that a token is never all ones.
+const MOST: usize = (1 << NUMBER_BITS) - 1;
 
-/// The token of a source: the kernel returns it with each event.
+/// What the kernel gets to keep of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SourceToken(pub(super) usize);
 
@@ -52,11 +51,10 @@ impl SourceToken {
     }
 
     fn number(self) -> usize {
-        self.0 & MAX_NUMBERS
+        self.0 & MOST
     }
 
-    /// Whether the bits of a generation that fit into a token are those of this
-    /// token.
+    /// Whether a generation is the token's, as far as the token can say.
     pub(super) fn is_of(self, generation: u32) -> bool {
         self.0 >> NUMBER_BITS == (generation as usize) << NUMBER_BITS >> NUMBER_BITS
     }
@@ -87,10 +85,9 @@ impl SourceSlots {
         }
     }
 
-    /// Returns about how many sources there are.
+    /// How many sources there are, about.
     pub(super) fn live(&self) -> usize {
-        // Relaxed: a thread that registers a source interrupts the owner
-        // (`park.rs`, B4).
+        // Relaxed: who registers a source makes the owner look, by other means.
         self.live.load(Relaxed)
     }
 
@@ -105,8 +102,7 @@ impl SourceSlots {
         }
         let number = free.numbers.pop().expect("a page was added");
         let slot = self.slot(number).expect("its page was added");
-        // Under the lock: either `shut` came before, and was seen above, or it
-        // comes later, and finds this slot.
+        // Under the lock: `shut` comes before, and was seen, or sweeps later.
         let generation = slot.open(initially);
         self.live.fetch_add(1, Relaxed);
         Ok((slot, SourceToken::new(number, generation)))
@@ -117,7 +113,7 @@ impl SourceSlots {
         let number = token.number();
         let slot = self.slot(number).expect("a token comes from `open`");
         let wakers = slot.retire();
-        // `add_page` has reserved the room, so that closing never allocates.
+        // There is room: `add_page` saw to it. So closing never allocates.
         self.free.lock().numbers.push(number);
         self.live.fetch_sub(1, Relaxed);
         for waker in wakers {
@@ -146,7 +142,7 @@ impl SourceSlots {
     fn add_page(&self, free: &mut Free) -> io::Result<()> {
         let start = free.end;
         let (page, _) = place(start);
-        let end = page_end(page).min(MAX_NUMBERS);
+        let end = page_end(page).min(MOST);
         if start >= end || page >= PAGES {
             return Err(io::Error::other("too many sources on one poller"));
         }
@@ -165,7 +161,7 @@ impl SourceSlots {
     }
 }
 
-/// Returns the page of a number, and the index in that page.
+/// The page of a number, and its place there.
 fn place(number: usize) -> (usize, usize) {
     let page = (number / FIRST_PAGE + 1).ilog2() as usize;
     (page, number - (page_end(page) - (FIRST_PAGE << page)))

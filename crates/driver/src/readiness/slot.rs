@@ -5,9 +5,8 @@
 //!   wait:  look at the word     lock   look again, queue    unlock
 //! ```
 //!
-//! One of the two takes the lock first. If it is the waiter, the poster finds it in
-//! the list. If it is the poster, the waiter sees the changed word when it checks
-//! again.
+//! One of the two locks first. If the waiter does, the poster finds it in the
+//! list; if the poster does, the waiter's second look sees the changed word.
 //!
 //! S1. Nothing foreign (a waker's clone, drop or wake) runs under the lock: it
 //!     could come back to this very slot.
@@ -17,6 +16,7 @@
 use std::task::{Context, Poll, Waker};
 
 use blitzen_util::shim::Mutex;
+use blitzen_util::wait::{self, WaitKind};
 
 use super::waiter::Waiters;
 use super::word::{ReadinessWord, ReadyEvent};
@@ -31,6 +31,14 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
+    /// What a task waits for in this direction.
+    fn wait_kind(self) -> WaitKind {
+        match self {
+            Direction::Read => WaitKind::Readable,
+            Direction::Write => WaitKind::Writable,
+        }
+    }
+
     /// The readiness that ends a wait in this direction.
     pub(crate) fn mask(self) -> Ready {
         match self {
@@ -77,8 +85,7 @@ impl SourceSlot {
     #[must_use]
     pub(crate) fn retire(&self) -> Vec<Waker> {
         self.word.retire();
-        // After the word was changed: an event that gets the lock later finds another
-        // generation.
+        // After the word: an event that gets the lock later sees that it is late.
         self.waiters.lock().remove_all()
     }
 
@@ -141,6 +148,7 @@ impl SourceSlot {
         let before = waiters.of(direction).replace(waker);
         drop(waiters);
         drop(before); // S1
+        wait::pending_on(direction.wait_kind(), self);
         Poll::Pending
     }
 }
@@ -223,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn every_future_is_notified_even_if_another_clears_first() {
+    fn every_future_is_told_even_if_another_clears_first() {
         let slot = SourceSlot::new();
         slot.open(Ready::EMPTY);
         let (woken, waker) = Count::new();
@@ -298,7 +306,7 @@ mod model {
     use std::pin::pin;
     use std::task::Waker;
 
-    /// A slot, and the bytes that the kernel holds for it.
+    /// A slot and the kernel's side of it: bytes that wait to be read.
     struct Socket {
         slot: SourceSlot,
         bytes: AtomicUsize,
@@ -314,7 +322,7 @@ mod model {
             Arc::new(socket)
         }
 
-        /// The peer sends a byte, and a poller posts the event.
+        /// The peer sends a byte, and some poller hears of it.
         fn arrive(&self) {
             self.bytes.fetch_add(1, Relaxed);
             self.post(Ready::READABLE);
@@ -443,8 +451,8 @@ mod model {
         });
     }
 
-    /// A waker that counts its calls, with an atomic of std: the count is not part of
-    /// the model.
+    /// A waker that counts its calls. The model's threads are none of its
+    /// business, so its count is std's.
     #[derive(Default)]
     struct Count(std::sync::atomic::AtomicUsize);
 

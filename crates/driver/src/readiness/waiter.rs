@@ -22,6 +22,7 @@ use std::task::{Context, Poll, Waker};
 
 use blitzen_util::list::{Linked, Links, List};
 use blitzen_util::shim::cell::UnsafeCell;
+use blitzen_util::wait::{self, WaitKind};
 
 use super::slot::{Direction, SourceSlot};
 use super::word::{ReadinessSnapshot, ReadyEvent};
@@ -30,14 +31,14 @@ use crate::{Interest, Ready};
 
 /// One waiter of [`Wait`].
 #[derive(Debug)]
-pub(super) struct ReadinessWaiter {
-    links: Links<ReadinessWaiter>,
+pub(super) struct Waiter {
+    links: Links<Waiter>,
     mask: Ready,
-    state: UnsafeCell<WaiterState>,
+    state: UnsafeCell<State>,
 }
 
 #[derive(Debug)]
-enum WaiterState {
+enum State {
     Idle,
     Queued(Waker),
     Notified(ReadyEvent),
@@ -45,38 +46,38 @@ enum WaiterState {
 
 // SAFETY: the links and the state are touched under the slot's lock (Q1), and
 // what they hold may go to any thread.
-unsafe impl Send for ReadinessWaiter {}
+unsafe impl Send for Waiter {}
 // SAFETY: as above; `mask` never changes.
-unsafe impl Sync for ReadinessWaiter {}
+unsafe impl Sync for Waiter {}
 
 // SAFETY: the field's address, without a reference to the node.
-unsafe impl Linked for ReadinessWaiter {
+unsafe impl Linked for Waiter {
     unsafe fn links(node: NonNull<Self>) -> NonNull<Links<Self>> {
         // SAFETY: in bounds of a live node.
         unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
     }
 }
 
-impl ReadinessWaiter {
+impl Waiter {
     /// Replaces the state.
     ///
     /// # Safety
     /// The slot's lock is held, or the waiter is `Idle` and the caller is its
     /// future (Q1).
-    unsafe fn replace_state(&self, state: WaiterState) -> WaiterState {
+    unsafe fn become_(&self, state: State) -> State {
         self.state.with_mut(|now| {
-            // SAFETY: the caller guarantees that nothing else accesses the state.
+            // SAFETY: nothing else accesses the state, by the caller's word.
             std::mem::replace(unsafe { &mut *now }, state)
         })
     }
 }
 
-/// All waiters of one source; behind the slot's lock.
+/// All that wait for one source; behind the slot's lock.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     reader: Option<Waker>,
     writer: Option<Waker>,
-    list: List<ReadinessWaiter>,
+    list: List<Waiter>,
 }
 
 impl Waiters {
@@ -111,27 +112,25 @@ impl Waiters {
             }
             let event = now.event(waiter.mask).with_ready(news);
             // SAFETY: Q1, the caller holds the lock.
-            if let WaiterState::Queued(waker) =
-                unsafe { waiter.replace_state(WaiterState::Notified(event)) }
-            {
+            if let State::Queued(waker) = unsafe { waiter.become_(State::Notified(event)) } {
                 wakes.push(waker);
             }
         }
     }
 
-    /// Removes all waiters of a source that has ended. A waiter that is still here
-    /// belongs to a future that was leaked. Returns the wakers, for the caller to
-    /// drop after it has released the lock.
+    /// Removes all waiters of a source that has ended (one that is still here is of
+    /// a future that was leaked). Returns the wakers, for the caller to drop after
+    /// the lock.
     pub(super) fn remove_all(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         wakers.extend(self.reader.take());
         wakers.extend(self.writer.take());
         while let Some(node) = self.list.pop_front() {
-            // SAFETY: Q2: queued, so the future has not been dropped and its memory
-            // is valid.
+            // SAFETY: Q2: the future's memory is still its own, for it has
+            // not been dropped.
             let waiter = unsafe { node.as_ref() };
             // SAFETY: Q1, the caller holds the lock.
-            if let WaiterState::Queued(waker) = unsafe { waiter.replace_state(WaiterState::Idle) } {
+            if let State::Queued(waker) = unsafe { waiter.become_(State::Idle) } {
                 wakers.push(waker);
             }
         }
@@ -144,8 +143,8 @@ impl Waiters {
 #[must_use = "futures do nothing unless polled"]
 pub(crate) struct Wait<'a> {
     slot: &'a SourceSlot,
-    waiter: ReadinessWaiter,
-    /// Whether the waiter is not `Idle`. Only the future uses this.
+    waiter: Waiter,
+    /// Whether the waiter is not `Idle`; the future's own.
     shared: Cell<bool>,
 }
 
@@ -157,10 +156,10 @@ impl<'a> Wait<'a> {
     pub(crate) fn new(slot: &'a SourceSlot, interest: Interest) -> Self {
         Self {
             slot,
-            waiter: ReadinessWaiter {
+            waiter: Waiter {
                 links: Links::new(),
                 mask: Ready::for_interest(interest),
-                state: UnsafeCell::new(WaiterState::Idle),
+                state: UnsafeCell::new(State::Idle),
             },
             shared: Cell::new(false),
         }
@@ -179,26 +178,26 @@ impl<'a> Wait<'a> {
             return Poll::Ready(event);
         }
         // SAFETY: Q1, we hold the lock.
-        unsafe { self.waiter.replace_state(WaiterState::Queued(waker)) };
+        unsafe { self.waiter.become_(State::Queued(waker)) };
         // SAFETY: not shared, so in no list; pinned, and `drop` takes it out.
         unsafe { waiters.list.push_back(NonNull::from(&self.waiter)) };
         self.shared.set(true);
         Poll::Pending
     }
 
-    fn poll_queued(&self, cx: &Context<'_>) -> Poll<ReadyEvent> {
+    fn go_on(&self, cx: &Context<'_>) -> Poll<ReadyEvent> {
         let waker = cx.waker().clone(); // foreign code: before the lock
         let waiters = self.slot.waiters().lock();
         // SAFETY: Q1, we hold the lock.
-        let before = unsafe { self.waiter.replace_state(WaiterState::Idle) };
+        let before = unsafe { self.waiter.become_(State::Idle) };
         let answer = match &before {
-            WaiterState::Notified(event) => {
+            State::Notified(event) => {
                 self.shared.set(false);
                 Poll::Ready(*event)
             }
             _ => {
                 // SAFETY: Q1, as above.
-                unsafe { self.waiter.replace_state(WaiterState::Queued(waker)) };
+                unsafe { self.waiter.become_(State::Queued(waker)) };
                 Poll::Pending
             }
         };
@@ -208,16 +207,31 @@ impl<'a> Wait<'a> {
     }
 }
 
+/// What a task waits for that waits for `mask`.
+fn wait_kind(mask: Ready) -> WaitKind {
+    if mask == Direction::Read.mask() {
+        WaitKind::Readable
+    } else if mask == Direction::Write.mask() {
+        WaitKind::Writable
+    } else {
+        WaitKind::Ready
+    }
+}
+
 impl Future for Wait<'_> {
     type Output = ReadyEvent;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ReadyEvent> {
         // A shared reference from here on: the list has another one.
         let this = self.into_ref().get_ref();
-        match this.shared.get() {
+        let poll = match this.shared.get() {
             false => this.start(cx),
-            true => this.poll_queued(cx),
+            true => this.go_on(cx),
+        };
+        if poll.is_pending() {
+            wait::pending_on(wait_kind(this.waiter.mask), this.slot);
         }
+        poll
     }
 }
 
@@ -230,7 +244,7 @@ impl Drop for Wait<'_> {
         // SAFETY: alive, and in this slot's list or in none (Q2).
         unsafe { waiters.list.remove(NonNull::from(&self.waiter)) };
         // SAFETY: Q1, we hold the lock.
-        let state = unsafe { self.waiter.replace_state(WaiterState::Idle) };
+        let state = unsafe { self.waiter.become_(State::Idle) };
         drop(waiters);
         drop(state); // a waker: foreign code, after the lock
     }

@@ -5,8 +5,9 @@
 //! completion: a descriptor closed and used again in between would name another
 //! file.
 //!
-//! Transfers can be made without a ring as well: without waiting, if the kernel can
-//! ([`Transfer::nowait`]), or on a thread that may block ([`Transfer::block`]).
+//! Transfers can be made without a ring as well: without waiting, if the kernel
+//! can ([`Transfer::nowait`]), or on a thread that may wait
+//! ([`Transfer::block`]).
 
 use std::ffi::CString;
 use std::io;
@@ -20,7 +21,7 @@ use super::op::Operation;
 use crate::is_shutdown_error;
 use crate::nowait::{self, NoWait, readv_nowait, writev_nowait};
 
-/// The descriptor of an open file, as an entry takes it.
+/// The descriptor of an open file, as the ring wants it.
 trait AsRingFd: AsFd + Send + 'static {
     fn fd(&self) -> types::Fd {
         types::Fd(self.as_fd().as_raw_fd())
@@ -31,10 +32,10 @@ impl<F: AsFd + Send + 'static> AsRingFd for F {}
 
 const CWD: types::Fd = types::Fd(libc::AT_FDCWD);
 
-/// The number of bytes that were transferred, and the buffer.
-pub type TransferResult<B> = (io::Result<usize>, B);
+/// How many bytes a transfer has moved, with the owner of the memory.
+pub type TransferResult<K> = (io::Result<usize>, K);
 
-/// A read or a write, which can also be made without a ring.
+/// A read or a write, which can be made without a ring as well.
 ///
 /// ```
 /// use blitzen_driver::ring::Memory;
@@ -46,31 +47,31 @@ pub type TransferResult<B> = (io::Result<usize>, B);
 /// assert_eq!(read.block().0?, 0);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[allow(clippy::len_without_is_empty)] // an empty transfer is not submitted
-pub trait Transfer<B>: Operation<Output = TransferResult<B>> {
+#[allow(clippy::len_without_is_empty)] // nothing is asked of an empty one
+pub trait Transfer<K>: Operation<Output = TransferResult<K>> {
     /// Whether it writes to the file.
     const WRITES: bool;
 
-    /// Makes the transfer if it need not wait. If the result is `Done`, the caller
-    /// passes it to [`finish`](Operation::finish).
+    /// Makes the transfer if it need not wait. If it is done,
+    /// [`finish`](Operation::finish) it with the result.
     fn nowait(&mut self) -> NoWait<u32>;
 
-    /// Makes the transfer on a thread that may block.
-    fn block(self) -> TransferResult<B>;
+    /// Makes the transfer on a thread that may wait.
+    fn block(self) -> TransferResult<K>;
 
-    /// Returns the most bytes that it transfers.
+    /// Returns how many bytes it may move.
     fn len(&self) -> usize;
 
-    /// Returns the buffer without making the transfer.
-    fn into_buffer(self) -> B;
+    /// Gives up the transfer, and returns the owner of the memory.
+    fn into_keeper(self) -> K;
 }
 
-/// An operation, and a value that is kept until it has ended.
+/// An operation, and something that is kept until it is over.
 ///
 /// ```
-/// use blitzen_driver::ring::file::{Fsync, Holding};
+/// use blitzen_driver::ring::file::{Holding, Sync};
 ///
-/// let sync = Fsync::all(std::fs::File::open("/dev/null")?);
+/// let sync = Sync::all(std::fs::File::open("/dev/null")?);
 /// let sync = Holding { operation: sync, held: "dropped after the last completion" };
 /// # drop(sync);
 /// # Ok::<(), std::io::Error>(())
@@ -79,11 +80,11 @@ pub trait Transfer<B>: Operation<Output = TransferResult<B>> {
 pub struct Holding<T, X> {
     /// The operation.
     pub operation: T,
-    /// The value.
+    /// What is kept.
     pub held: X,
 }
 
-// SAFETY: the entry is that of `T`, whose contract holds when it is moved.
+// SAFETY: as for `T`, which makes the entry and alone is moved with it.
 unsafe impl<T: Operation, X: Send + 'static> Operation for Holding<T, X> {
     type Output = T::Output;
     const REPEATABLE: bool = T::REPEATABLE;
@@ -97,12 +98,12 @@ unsafe impl<T: Operation, X: Send + 'static> Operation for Holding<T, X> {
     }
 }
 
-/// Returns the offset, or `None` for the file's own position.
+/// The offset, unless the file's own position is meant.
 fn at(offset: u64) -> Option<u64> {
     (offset != u64::MAX).then_some(offset)
 }
 
-/// Makes a transfer that may block, again if a signal interrupts it. `at_offset` and
+/// A transfer that may wait; made again if a signal interrupts it. `at_offset` and
 /// `at_position` are the numbers of the system calls.
 ///
 /// # Safety
@@ -117,11 +118,11 @@ unsafe fn transfer_blocking(
     let (fd, list, count) = (file.as_raw_fd(), pieces.as_ptr(), pieces.len());
     loop {
         let done = match at(offset).map(i64::try_from) {
-            // SAFETY: the caller upholds the same contract.
+            // SAFETY: the caller's.
             None => unsafe { libc::syscall(at_position, fd, list, count) },
             Some(Ok(offset)) => {
                 let (low, high) = nowait::split(offset);
-                // SAFETY: the caller upholds the same contract.
+                // SAFETY: the caller's.
                 unsafe { libc::syscall(at_offset, fd, list, count, low, high) }
             }
             Some(Err(_)) => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
@@ -147,16 +148,16 @@ unsafe fn transfer_blocking(
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Read<F, B> {
+pub struct Read<F, K> {
     file: F,
-    memory: Memory<B>,
+    memory: Memory<K>,
     offset: u64,
 }
 
-impl<F, B> Read<F, B> {
-    /// Reads into `memory` from `offset` on. `u64::MAX` stands for the file's position,
-    /// for files without offsets, such as pipes.
-    pub fn new(file: F, memory: Memory<B>, offset: u64) -> Self {
+impl<F, K> Read<F, K> {
+    /// Reads into `memory` from `offset` on. `u64::MAX` is the place where the
+    /// file stands, for what has no offsets, such as a pipe.
+    pub fn new(file: F, memory: Memory<K>, offset: u64) -> Self {
         Self {
             file,
             memory,
@@ -165,7 +166,7 @@ impl<F, B> Read<F, B> {
     }
 }
 
-impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for Read<F, B> {
+impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Read<F, K> {
     const WRITES: bool = false;
 
     fn nowait(&mut self) -> NoWait<u32> {
@@ -174,7 +175,7 @@ impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for Read<F, B> {
         unsafe { readv_nowait(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
     }
 
-    fn block(self) -> TransferResult<B> {
+    fn block(self) -> TransferResult<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
             // SAFETY: the memory is the operation's.
@@ -189,14 +190,14 @@ impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for Read<F, B> {
         self.memory.len()
     }
 
-    fn into_buffer(self) -> B {
-        self.memory.into_buffer()
+    fn into_keeper(self) -> K {
+        self.memory.into_keeper()
     }
 }
 
 // SAFETY: the file and the memory are owned, and stay where they are.
-unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for Read<F, B> {
-    type Output = TransferResult<B>;
+unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Read<F, K> {
+    type Output = TransferResult<K>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -205,11 +206,11 @@ unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for Read<F, B
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> TransferResult<B> {
+    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
         let read = result.map(|n| n as usize);
         let memory = self.memory;
-        let buffer = memory.into_written(*read.as_ref().unwrap_or(&0));
-        (read, buffer)
+        let keeper = memory.into_written(*read.as_ref().unwrap_or(&0));
+        (read, keeper)
     }
 }
 
@@ -224,16 +225,16 @@ unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for Read<F, B
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Write<F, B> {
+pub struct Write<F, K> {
     file: F,
-    memory: Memory<B>,
+    memory: Memory<K>,
     offset: u64,
 }
 
-impl<F, B> Write<F, B> {
-    /// Writes `memory` at `offset`. `u64::MAX` stands for the file's position, or its
-    /// end if it was opened to append.
-    pub fn new(file: F, memory: Memory<B>, offset: u64) -> Self {
+impl<F, K> Write<F, K> {
+    /// Writes `memory` from `offset` on. `u64::MAX` is the place where the
+    /// file stands, or its end if it was opened to append.
+    pub fn new(file: F, memory: Memory<K>, offset: u64) -> Self {
         Self {
             file,
             memory,
@@ -242,7 +243,7 @@ impl<F, B> Write<F, B> {
     }
 }
 
-impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for Write<F, B> {
+impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Write<F, K> {
     const WRITES: bool = true;
 
     fn nowait(&mut self) -> NoWait<u32> {
@@ -251,7 +252,7 @@ impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for Write<F, B> {
         unsafe { writev_nowait(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
     }
 
-    fn block(self) -> TransferResult<B> {
+    fn block(self) -> TransferResult<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
             // SAFETY: the memory is the operation's.
@@ -272,14 +273,14 @@ impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for Write<F, B> {
         self.memory.len()
     }
 
-    fn into_buffer(self) -> B {
-        self.memory.into_buffer()
+    fn into_keeper(self) -> K {
+        self.memory.into_keeper()
     }
 }
 
 // SAFETY: the file and the memory are owned, and stay where they are.
-unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for Write<F, B> {
-    type Output = TransferResult<B>;
+unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Write<F, K> {
+    type Output = TransferResult<K>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -288,12 +289,12 @@ unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for Write<F, 
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> TransferResult<B> {
-        (result.map(|n| n as usize), self.memory.into_buffer())
+    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
+        (result.map(|n| n as usize), self.memory.into_keeper())
     }
 }
 
-/// Reads at an offset into several pieces of memory.
+/// Reads at an offset into several stretches of memory.
 ///
 /// ```
 /// use blitzen_driver::ring::{Pieces, file::ReadVectored};
@@ -305,15 +306,15 @@ unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for Write<F, 
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct ReadVectored<F, B> {
+pub struct ReadVectored<F, K> {
     file: F,
-    pieces: Pieces<B>,
+    pieces: Pieces<K>,
     offset: u64,
 }
 
-impl<F, B> ReadVectored<F, B> {
+impl<F, K> ReadVectored<F, K> {
     /// Reads into `pieces`, one after another, from `offset` on.
-    pub fn new(file: F, pieces: Pieces<B>, offset: u64) -> Self {
+    pub fn new(file: F, pieces: Pieces<K>, offset: u64) -> Self {
         Self {
             file,
             pieces,
@@ -322,7 +323,7 @@ impl<F, B> ReadVectored<F, B> {
     }
 }
 
-impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for ReadVectored<F, B> {
+impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for ReadVectored<F, K> {
     const WRITES: bool = false;
 
     fn nowait(&mut self) -> NoWait<u32> {
@@ -331,7 +332,7 @@ impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for ReadVectored<F
         unsafe { readv_nowait(file, self.pieces.list(), offset) }.map(|n| n as u32)
     }
 
-    fn block(self) -> TransferResult<B> {
+    fn block(self) -> TransferResult<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), self.pieces.list());
             // SAFETY: the memory is the operation's.
@@ -346,15 +347,15 @@ impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for ReadVectored<F
         self.pieces.len()
     }
 
-    fn into_buffer(self) -> B {
-        self.pieces.into_buffer()
+    fn into_keeper(self) -> K {
+        self.pieces.into_keeper()
     }
 }
 
 // SAFETY: the file and the memory are owned, and stay where they are; so does
 // the list of pieces, which is on the heap.
-unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for ReadVectored<F, B> {
-    type Output = TransferResult<B>;
+unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for ReadVectored<F, K> {
+    type Output = TransferResult<K>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -364,14 +365,14 @@ unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for ReadVecto
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> TransferResult<B> {
+    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
         let read = result.map(|n| n as usize);
-        let buffer = self.pieces.into_written(*read.as_ref().unwrap_or(&0));
-        (read, buffer)
+        let keeper = self.pieces.into_written(*read.as_ref().unwrap_or(&0));
+        (read, keeper)
     }
 }
 
-/// Writes several pieces of memory at an offset.
+/// Writes several stretches of memory at an offset.
 ///
 /// ```
 /// use blitzen_driver::ring::{Pieces, file::WriteVectored};
@@ -383,15 +384,15 @@ unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for ReadVecto
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct WriteVectored<F, B> {
+pub struct WriteVectored<F, K> {
     file: F,
-    pieces: Pieces<B>,
+    pieces: Pieces<K>,
     offset: u64,
 }
 
-impl<F, B> WriteVectored<F, B> {
+impl<F, K> WriteVectored<F, K> {
     /// Writes `pieces`, one after another, from `offset` on.
-    pub fn new(file: F, pieces: Pieces<B>, offset: u64) -> Self {
+    pub fn new(file: F, pieces: Pieces<K>, offset: u64) -> Self {
         Self {
             file,
             pieces,
@@ -400,7 +401,7 @@ impl<F, B> WriteVectored<F, B> {
     }
 }
 
-impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for WriteVectored<F, B> {
+impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for WriteVectored<F, K> {
     const WRITES: bool = true;
 
     fn nowait(&mut self) -> NoWait<u32> {
@@ -409,7 +410,7 @@ impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for WriteVectored<
         unsafe { writev_nowait(file, self.pieces.list(), offset) }.map(|n| n as u32)
     }
 
-    fn block(self) -> TransferResult<B> {
+    fn block(self) -> TransferResult<K> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), self.pieces.list());
             // SAFETY: the memory is the operation's.
@@ -430,14 +431,14 @@ impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for WriteVectored<
         self.pieces.len()
     }
 
-    fn into_buffer(self) -> B {
-        self.pieces.into_buffer()
+    fn into_keeper(self) -> K {
+        self.pieces.into_keeper()
     }
 }
 
 // SAFETY: as for `ReadVectored`.
-unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for WriteVectored<F, B> {
-    type Output = TransferResult<B>;
+unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for WriteVectored<F, K> {
+    type Output = TransferResult<K>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -447,35 +448,35 @@ unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for WriteVect
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> TransferResult<B> {
-        (result.map(|n| n as usize), self.pieces.into_buffer())
+    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
+        (result.map(|n| n as usize), self.pieces.into_keeper())
     }
 }
 
-/// Writes what was written to the file to the disk.
+/// Brings what was written to the disk.
 ///
 /// ```
-/// use blitzen_driver::ring::file::Fsync;
+/// use blitzen_driver::ring::file::Sync;
 ///
 /// let file = std::fs::File::open("/dev/null")?;
-/// let sync = Fsync::data(file);
+/// let sync = Sync::data(file);
 /// # drop(sync);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Fsync<F> {
+pub struct Sync<F> {
     file: F,
     flags: types::FsyncFlags,
 }
 
-impl<F> Fsync<F> {
-    /// Syncs data and metadata, as `fsync(2)` does.
+impl<F> Sync<F> {
+    /// Data and everything known of the file.
     pub fn all(file: F) -> Self {
         let flags = types::FsyncFlags::empty();
         Self { file, flags }
     }
 
-    /// Syncs data and the metadata needed to read it, as `fdatasync(2)` does.
+    /// Data, and only what is needed to find it again.
     pub fn data(file: F) -> Self {
         let flags = types::FsyncFlags::DATASYNC;
         Self { file, flags }
@@ -483,7 +484,7 @@ impl<F> Fsync<F> {
 }
 
 // SAFETY: the file is owned.
-unsafe impl<F: AsFd + Send + 'static> Operation for Fsync<F> {
+unsafe impl<F: AsFd + Send + 'static> Operation for Sync<F> {
     type Output = io::Result<()>;
     const REPEATABLE: bool = true;
 
@@ -496,7 +497,7 @@ unsafe impl<F: AsFd + Send + 'static> Operation for Fsync<F> {
     }
 }
 
-/// Allocates or frees disk space of a file, as `fallocate(2)` does.
+/// Sets room aside for a file, or gives it back, as `fallocate(2)` does.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Allocate;
@@ -515,7 +516,7 @@ pub struct Allocate<F> {
 }
 
 impl<F> Allocate<F> {
-    /// Allocates or frees `len` bytes from `offset` on.
+    /// `len` bytes from `offset` on.
     pub fn new(file: F, mode: i32, offset: u64, len: u64) -> Self {
         Self {
             file,
@@ -543,8 +544,8 @@ unsafe impl<F: AsFd + Send + 'static> Operation for Allocate<F> {
     }
 }
 
-/// Sets the length of a file. Kernels before 6.9 lack it: call
-/// [`Ring::supports`](super::Ring::supports) with [`SetLen::CODE`] first.
+/// Makes a file longer or shorter. Kernels before 6.9 do not know it: ask
+/// [`Ring::supports`](super::Ring::supports) for [`SetLen::CODE`].
 ///
 /// ```
 /// use blitzen_driver::ring::file::SetLen;
@@ -561,10 +562,10 @@ pub struct SetLen<F> {
 }
 
 impl<F> SetLen<F> {
-    /// The kernel's number of the operation.
+    /// The kernel's number for it.
     pub const CODE: u8 = opcode::Ftruncate::CODE;
 
-    /// Sets the length of `file` to `len` bytes.
+    /// The file shall have `len` bytes.
     pub fn new(file: F, len: u64) -> Self {
         Self { file, len }
     }
@@ -600,7 +601,8 @@ pub struct Open {
 }
 
 impl Open {
-    /// Opens `path` with the flags of `open(2)`, and `O_CLOEXEC`.
+    /// Opens `path` with the flags of `open(2)`. It will be closed when a
+    /// program is executed.
     pub fn new(path: CString, flags: i32, mode: libc::mode_t) -> Self {
         let flags = flags | libc::O_CLOEXEC;
         Self { path, flags, mode }
@@ -613,7 +615,7 @@ unsafe impl Operation for Open {
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
-        // On a thread of the kernel: an attempt without waiting would not wait for the
+        // By a thread of the kernel's: a try in passing would not wait for the
         // other end of a named pipe, as opening one must.
         opcode::OpenAt::new(CWD, self.path.as_ptr())
             .flags(self.flags)
@@ -628,7 +630,7 @@ unsafe impl Operation for Open {
     }
 }
 
-/// Closes a file. [Detach](super::Op::detach) it to close it in the background.
+/// Closes a file. [Detach](super::Op::detach) it if nobody cares when.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Close;
@@ -639,7 +641,7 @@ unsafe impl Operation for Open {
 /// ```
 #[derive(Debug)]
 pub struct Close {
-    /// `None` once the entry has been made.
+    /// `None` once the kernel has been told its number.
     file: Option<OwnedFd>,
     number: i32,
 }
@@ -653,8 +655,8 @@ impl Close {
     }
 }
 
-// SAFETY: the operation owns the descriptor, and the entry closes it. Nobody else
-// closes it from then on, unless the kernel has not done so.
+// SAFETY: the descriptor is the operation's, and the entry closes it: from then
+// on nobody else does, unless the kernel says that it has not.
 unsafe impl Operation for Close {
     type Output = io::Result<()>;
 
@@ -663,21 +665,21 @@ unsafe impl Operation for Close {
     }
 
     fn finish(mut self, result: io::Result<u32>) -> io::Result<()> {
-        // Closed by the kernel; or the ring was shut before the entry was submitted.
+        // By the kernel, or by a ring that was shut before it was sent.
         let was_cancelled = |error: &io::Error| {
             error.raw_os_error() == Some(libc::ECANCELED) || is_shutdown_error(error)
         };
         let cancelled = result.as_ref().is_err_and(was_cancelled);
         if !cancelled && let Some(file) = self.file.take() {
-            // Closed even if the kernel has returned an error: the number may belong to
-            // another file by now.
+            // Closed, whatever the kernel said about it: the number may be
+            // somebody else's by now.
             let _number = file.into_raw_fd();
         }
         result.map(drop)
     }
 }
 
-/// Reads the metadata of a file, as `statx(2)` does.
+/// Asks what is known of a file.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Stat;
@@ -712,7 +714,7 @@ impl StatxBuf {
 }
 
 impl Stat {
-    /// Reads the metadata of what `path` names; `flags` as for `statx(2)`.
+    /// What `path` names; `flags` as for `statx(2)`.
     pub fn path(path: CString, flags: i32) -> Self {
         Self {
             file: None,
@@ -724,7 +726,7 @@ impl Stat {
 }
 
 impl<F> Stat<F> {
-    /// Reads the metadata of an open file.
+    /// An open file.
     pub fn file(file: F) -> Self {
         Self {
             file: Some(file),
@@ -755,7 +757,7 @@ unsafe impl<F: AsFd + Send + 'static> Operation for Stat<F> {
     }
 }
 
-/// Renames a file.
+/// Gives a file another name.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Rename;
@@ -770,7 +772,7 @@ pub struct Rename {
 }
 
 impl Rename {
-    /// Renames `from` to `to`, which is replaced if it exists.
+    /// What is called `from` shall be called `to`, which it replaces.
     pub fn new(from: CString, to: CString) -> Self {
         Self { from, to }
     }
@@ -805,12 +807,12 @@ pub struct Remove {
 }
 
 impl Remove {
-    /// Removes a file.
+    /// A file.
     pub fn file(path: CString) -> Self {
         Self { path, flags: 0 }
     }
 
-    /// Removes an empty directory.
+    /// An empty directory.
     pub fn dir(path: CString) -> Self {
         let flags = libc::AT_REMOVEDIR;
         Self { path, flags }
@@ -833,7 +835,7 @@ unsafe impl Operation for Remove {
     }
 }
 
-/// Creates a directory.
+/// Makes a directory.
 ///
 /// ```
 /// use blitzen_driver::ring::file::CreateDir;
@@ -848,8 +850,7 @@ pub struct CreateDir {
 }
 
 impl CreateDir {
-    /// Creates a directory with the permissions `mode`, without those in the umask of
-    /// the process.
+    /// A directory with `mode`, less what the process masks.
     pub fn new(path: CString, mode: libc::mode_t) -> Self {
         Self { path, mode }
     }
@@ -871,7 +872,7 @@ unsafe impl Operation for CreateDir {
     }
 }
 
-/// Creates a hard link.
+/// Makes a second name for a file.
 ///
 /// ```
 /// use blitzen_driver::ring::file::HardLink;
@@ -886,7 +887,7 @@ pub struct HardLink {
 }
 
 impl HardLink {
-    /// Creates the hard link `link` to `original`.
+    /// `link` shall name what `original` names.
     pub fn new(original: CString, link: CString) -> Self {
         Self { original, link }
     }
@@ -906,7 +907,7 @@ unsafe impl Operation for HardLink {
     }
 }
 
-/// Creates a symbolic link.
+/// Makes a symbolic link.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Symlink;
@@ -921,7 +922,7 @@ pub struct Symlink {
 }
 
 impl Symlink {
-    /// Creates the symbolic link `link` to `original`.
+    /// `link` shall lead to `original`.
     pub fn new(original: CString, link: CString) -> Self {
         Self { original, link }
     }

@@ -7,11 +7,10 @@ use io_uring::{IoUring, Probe};
 
 use super::socket::BufferConfig;
 
-/// Which threads may enter a ring, and when its completions are posted.
+/// Who may touch a ring, and with it how its completions come in.
 ///
-/// A ring with neither of the two flags is never used: there every completion
-/// interrupts its owner, which halves the speed of a worker that makes system calls of
-/// its own.
+/// Never a plain ring: there every completion interrupts its owner, which
+/// halves the speed of a worker that makes system calls of its own.
 ///
 /// ```
 /// use blitzen_driver::ring::{Flavour, RingConfig};
@@ -21,13 +20,13 @@ use super::socket::BufferConfig;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flavour {
-    /// Completions are posted whenever the owner enters the kernel for any reason, and
-    /// other threads can have them posted while it does not:
+    /// Completions come in whenever the owner enters the kernel for any
+    /// reason, and others can bring them in while it does not:
     /// [`Ring::rescue`](super::Ring::rescue).
     #[default]
     Shared,
-    /// Completions are posted only when the owner enters the ring. The owner is one
-    /// thread for good, the first that turns the ring; no other thread can rescue it.
+    /// Completions come in only when the owner asks. For a ring whose owner is
+    /// one thread for good, the first that turns it; nobody can rescue it.
     Pinned,
 }
 
@@ -41,14 +40,14 @@ pub enum Flavour {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RingConfig {
-    /// The size of the submission queue. More operations may be in flight.
+    /// Operations that go to the kernel at once. More may be in flight.
     pub entries: u32,
-    /// The size of the completion queue. If it overflows, fetching the rest costs a
-    /// system call.
+    /// Completions that fit before the kernel has to keep them aside, which
+    /// costs a system call to fetch them.
     pub completions: u32,
-    /// Which threads may enter the ring.
+    /// Who may touch the ring.
     pub flavour: Flavour,
-    /// The provided buffers of sockets, created with the first socket.
+    /// Buffers for what sockets receive, made with the first of them.
     pub buffers: BufferConfig,
 }
 
@@ -63,7 +62,7 @@ impl Default for RingConfig {
     }
 }
 
-/// Why the system has no ring for us. Everything works without one, only slower.
+/// Why the system gives us no ring. Everything works without, if slower.
 ///
 /// ```
 /// use blitzen_driver::ring::Refusal;
@@ -88,7 +87,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Classifies the error of `io_uring_setup(2)`.
+    /// Reads the system's answer to an attempt.
     pub fn from_error(error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::ENOSYS) => Self::Missing(error),
@@ -99,8 +98,7 @@ impl Refusal {
         }
     }
 
-    /// Whether another attempt may succeed later: the process was probably out of
-    /// descriptors.
+    /// Whether there may be a ring later: there was no descriptor for it, most likely.
     pub(crate) fn is_temporary(&self) -> bool {
         matches!(self, Self::Other(_))
     }
@@ -141,8 +139,8 @@ impl From<Refusal> for io::Error {
     }
 }
 
-/// Operations that every ring must support. All are older than the flags that are
-/// requested, so only a modified kernel lacks one.
+/// Operations every ring must know. All came before the flags that are asked
+/// for, so a kernel without one of them has been tampered with.
 #[cfg_attr(blitzen_loom, allow(dead_code))]
 const REQUIRED: [u8; 7] = [
     io_uring::opcode::AsyncCancel::CODE,
@@ -154,11 +152,11 @@ const REQUIRED: [u8; 7] = [
     io_uring::opcode::Close::CODE,
 ];
 
-/// The operations that the kernel supports.
+/// What the kernel can do.
 pub(super) struct Features(Probe);
 
 impl Features {
-    /// The features of the simulated kernel: none.
+    /// Of a kernel that is only a model.
     #[cfg(blitzen_loom)]
     pub(super) fn none() -> Self {
         Self(Probe::new())
@@ -169,7 +167,7 @@ impl Features {
     }
 }
 
-/// Creates a ring, and finds out what it supports.
+/// Makes a ring and looks at what it can do.
 #[cfg_attr(blitzen_loom, allow(dead_code))]
 pub(super) fn build(config: &RingConfig) -> Result<(IoUring, Features), Refusal> {
     let mut builder = IoUring::builder();

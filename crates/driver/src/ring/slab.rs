@@ -1,31 +1,30 @@
-//! Operations in flight, by the token in their user data.
+//! Operations in flight, by the token the kernel keeps of them.
 //!
 //! ```text
-//!            submitted             its last completion
+//!            sent                  the kernel's last word
 //!   Queued ────────► Running ───────────────────────────────► Done ──► free
 //!     │                 │ the future is dropped                  taken
-//!     ▼ dropped         ▼              its last completion
+//!     ▼ dropped         ▼              the kernel's last word
 //!    free            Abandoned(payload) ──────────────────────► free
 //! ```
 //!
-//! K1. A payload (buffers, paths, a reference to the file) lives until the last
-//!     completion of its operation: in the future, or, once that is dropped, in
-//!     this slab.
-//! K2. A token carries its slot's generation. A slot becomes free only with the
-//!     last completion of its operation, or when an operation is withdrawn that
-//!     was never submitted. So a token in the kernel always names a live
-//!     operation.
+//! K1. A payload (buffers, paths, a reference to the file) lives until the
+//!     kernel's last word on its operation: in the future, or, once that is
+//!     dropped, in here.
+//! K2. A token carries its slot's generation. Only the kernel's last word, or
+//!     the withdrawal of an operation it never saw, makes the slot free; so a
+//!     token in the kernel always names a live operation.
 
 use std::io;
 use std::task::Waker;
 
-/// The payload of an operation whose future was dropped.
+/// The payload of an operation whose future is gone.
 pub(super) trait AbandonedPayload: Send {
-    /// Finishes the operation, which has ended with `result`.
+    /// The operation has ended with `result`.
     fn finish(self: Box<Self>, result: io::Result<u32>);
 }
 
-/// The name of an operation, which its user data contains.
+/// Names an operation; what the kernel gets to keep of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpToken(u64);
 
@@ -51,42 +50,41 @@ impl OpToken {
     }
 }
 
-enum OpState {
+enum State {
     Free,
     Queued(Option<Waker>),
     Running {
         waker: Option<Waker>,
-        /// The result of the first completion, if another one will follow.
+        /// What a first word said, when the kernel announced another.
         early: Option<i32>,
     },
     Abandoned {
         payload: Box<dyn AbandonedPayload>,
         early: Option<i32>,
-        /// Whether the operation runs to its end in the background.
+        /// Shall go on to its end.
         detached: bool,
     },
     Done(i32),
 }
 
-struct OpSlot {
+struct Slot {
     generation: u32,
-    state: OpState,
+    state: State,
 }
 
 /// All operations of one ring; behind its lock.
 #[derive(Default)]
 pub(super) struct Slab {
-    slots: Vec<OpSlot>,
+    slots: Vec<Slot>,
     free: Vec<usize>,
     live: usize,
 }
 
-/// What the caller of [`Slab::complete`] must do after it has released the
-/// lock.
+/// What is to be done, after the lock, about a word from the kernel.
 pub(super) enum Ended {
-    /// Wake the task that waits.
+    /// Somebody waits.
     Wake(Waker),
-    /// Finish the payload: the future was dropped.
+    /// Nobody is left: this is the end of the payload.
     Finish(Box<dyn AbandonedPayload>, i32),
     /// Nothing.
     Nothing,
@@ -103,7 +101,7 @@ pub(super) enum OnDrop {
 }
 
 impl Slab {
-    /// Returns the number of operations that have not ended.
+    /// Operations that have not ended.
     pub(super) fn live(&self) -> usize {
         self.live
     }
@@ -112,59 +110,58 @@ impl Slab {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = self.slots.len();
             assert!(index < 1 << 31, "two thousand million operations in flight");
-            let (generation, state) = (0, OpState::Free);
-            self.slots.push(OpSlot { generation, state });
+            let (generation, state) = (0, State::Free);
+            self.slots.push(Slot { generation, state });
             self.free.reserve(self.slots.len()); // ending one never allocates
             index
         });
         self.live += 1;
         let slot = &mut self.slots[index];
-        slot.state = OpState::Queued(None);
+        slot.state = State::Queued(None);
         OpToken::new(index, slot.generation)
     }
 
-    /// Inserts an operation that has ended with `result` without being
-    /// submitted.
+    /// An operation that ends before it begins.
     pub(super) fn insert_ended(&mut self, result: i32) -> OpToken {
         let token = self.insert();
         self.live -= 1;
-        self.slots[token.index()].state = OpState::Done(result);
+        self.slots[token.index()].state = State::Done(result);
         token
     }
 
-    /// Marks an operation as submitted; returns false if it was withdrawn.
+    /// The operation goes to the kernel; false if it has been withdrawn.
     pub(super) fn submit(&mut self, token: OpToken) -> bool {
         let Some(slot) = self.get(token) else {
             return false;
         };
-        if let OpState::Queued(waker) = &mut slot.state {
+        if let State::Queued(waker) = &mut slot.state {
             let waker = waker.take();
             let early = None;
-            slot.state = OpState::Running { waker, early };
+            slot.state = State::Running { waker, early };
         }
         true
     }
 
-    /// Takes in a completion; with `more`, another one will follow.
+    /// A word from the kernel; `more` if it announces another.
     pub(super) fn complete(&mut self, token: OpToken, result: i32, more: bool) -> Ended {
         let slot = self
             .get(token)
             .expect("K2: the kernel names a live operation");
-        let (OpState::Running { early, .. } | OpState::Abandoned { early, .. }) = &mut slot.state
+        let (State::Running { early, .. } | State::Abandoned { early, .. }) = &mut slot.state
         else {
-            unreachable!("the last completion comes once, after the operation was submitted");
+            unreachable!("the kernel's last word comes once, after the operation was sent");
         };
-        // The first completion has the result. A later one only says that the
-        // kernel has finished with the memory.
+        // The first word is the result; later ones only say that the kernel
+        // is through with the memory.
         let result = *early.get_or_insert(result);
         if more {
             return Ended::Nothing;
         }
-        let before = std::mem::replace(&mut slot.state, OpState::Done(result));
+        let before = std::mem::replace(&mut slot.state, State::Done(result));
         self.live -= 1;
         match before {
-            OpState::Running { waker, .. } => waker.map_or(Ended::Nothing, Ended::Wake),
-            OpState::Abandoned { payload, .. } => {
+            State::Running { waker, .. } => waker.map_or(Ended::Nothing, Ended::Wake),
+            State::Abandoned { payload, .. } => {
                 self.release(token.index());
                 Ended::Finish(payload, result)
             }
@@ -172,15 +169,13 @@ impl Slab {
         }
     }
 
-    /// Returns the result, and frees the slot. If there is none yet, keeps
-    /// `waker`, and returns the previous waker, to be dropped after the lock.
+    /// The result, if there is one, which frees the slot; otherwise `waker` is
+    /// kept, and the one before handed back to be dropped after the lock.
     pub(super) fn poll(&mut self, token: OpToken, waker: Waker) -> Result<i32, Option<Waker>> {
         let slot = self.get(token).expect("a future names a live operation");
         match &mut slot.state {
-            OpState::Queued(place) | OpState::Running { waker: place, .. } => {
-                Err(place.replace(waker))
-            }
-            OpState::Done(result) => {
+            State::Queued(place) | State::Running { waker: place, .. } => Err(place.replace(waker)),
+            State::Done(result) => {
                 let result = *result;
                 self.release(token.index());
                 Ok(result)
@@ -189,8 +184,9 @@ impl Slab {
         }
     }
 
-    /// Notes that the future was dropped. If the operation was submitted, or is
-    /// `detached`, keeps the result of `payload` until its end (K1).
+    /// The future is dropped. If the kernel has the operation, `payload` is
+    /// called for, and kept to the end (K1); with `detached`, so it is if the
+    /// operation only waits to be sent.
     pub(super) fn abandon(
         &mut self,
         token: OpToken,
@@ -198,45 +194,44 @@ impl Slab {
         payload: impl FnOnce() -> Box<dyn AbandonedPayload>,
     ) -> (OnDrop, Option<Waker>) {
         let slot = self.get(token).expect("a future names a live operation");
-        match std::mem::replace(&mut slot.state, OpState::Free) {
-            OpState::Queued(waker) if !detached => {
+        match std::mem::replace(&mut slot.state, State::Free) {
+            State::Queued(waker) if !detached => {
                 self.live -= 1;
                 self.release(token.index());
                 (OnDrop::Withdrawn, waker)
             }
-            OpState::Queued(waker) => {
-                slot.state = OpState::Abandoned {
+            State::Queued(waker) => {
+                slot.state = State::Abandoned {
                     payload: payload(),
                     early: None,
                     detached,
                 };
                 (OnDrop::Running, waker)
             }
-            OpState::Running { waker, early } => {
-                slot.state = OpState::Abandoned {
+            State::Running { waker, early } => {
+                slot.state = State::Abandoned {
                     payload: payload(),
                     early,
                     detached,
                 };
                 (OnDrop::Running, waker)
             }
-            OpState::Done(result) => {
+            State::Done(result) => {
                 self.release(token.index());
                 (OnDrop::Ended(result), None)
             }
-            OpState::Free | OpState::Abandoned { .. } => {
+            State::Free | State::Abandoned { .. } => {
                 unreachable!("a future is dropped once")
             }
         }
     }
 
-    /// Returns the operations that have not ended, without those that run in
-    /// the background.
+    /// All operations that have not ended, and need not.
     pub(super) fn attached(&self) -> impl Iterator<Item = OpToken> + '_ {
-        let is_attached = |state: &OpState| match state {
-            OpState::Queued(_) | OpState::Running { .. } => true,
-            OpState::Abandoned { detached, .. } => !detached,
-            OpState::Free | OpState::Done(_) => false,
+        let is_attached = |state: &State| match state {
+            State::Queued(_) | State::Running { .. } => true,
+            State::Abandoned { detached, .. } => !detached,
+            State::Free | State::Done(_) => false,
         };
         self.slots
             .iter()
@@ -245,25 +240,26 @@ impl Slab {
             .map(|(index, slot)| OpToken::new(index, slot.generation))
     }
 
-    fn get(&mut self, token: OpToken) -> Option<&mut OpSlot> {
+    fn get(&mut self, token: OpToken) -> Option<&mut Slot> {
         let slot = self.slots.get_mut(token.index())?;
-        let is_live = !matches!(slot.state, OpState::Free);
+        let is_live = !matches!(slot.state, State::Free);
         (is_live && slot.generation == token.generation()).then_some(slot)
     }
 
     fn release(&mut self, index: usize) {
         let slot = &mut self.slots[index];
-        slot.state = OpState::Free;
+        slot.state = State::Free;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
     }
 }
 
 impl Drop for Slab {
-    /// Leaks memory that the kernel may still write to.
+    /// Memory that the kernel may still write to is not given back, not even
+    /// now: better lost than shared.
     fn drop(&mut self) {
         for slot in self.slots.drain(..) {
-            if let OpState::Abandoned { payload, .. } = slot.state {
+            if let State::Abandoned { payload, .. } = slot.state {
                 std::mem::forget(payload);
             }
         }
@@ -293,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_queued_submitted_completed_and_taken() {
+    fn an_operation_goes_its_way() {
         let mut slab = Slab::default();
         let token = slab.insert();
         assert!(slab.poll(token, waker()).is_err());
@@ -301,7 +297,7 @@ mod tests {
         assert!(matches!(slab.complete(token, 7, false), Ended::Wake(_)));
         assert_eq!(slab.live(), 0);
         assert!(matches!(slab.poll(token, waker()), Ok(7)));
-        // The slot is used again, under another token.
+        // The slot is used again, under another name.
         let next = slab.insert();
         assert_eq!(next.index(), token.index());
         assert_ne!(next, token);
@@ -309,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_payload_of_a_dropped_future_lives_until_the_last_completion() {
+    fn a_dropped_future_leaves_its_payload_until_the_last_word() {
         let mut slab = Slab::default();
         let token = slab.insert();
         slab.submit(token);
@@ -345,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_a_future_after_the_end_returns_the_result() {
+    fn a_future_dropped_after_the_end_is_told_how_it_ended() {
         let mut slab = Slab::default();
         let token = slab.insert();
         slab.submit(token);

@@ -1,4 +1,4 @@
-//! The user data of a request, which the kernel returns with each completion.
+//! What the kernel keeps of a request, and hands back with each completion.
 //!
 //! ```text
 //!   bits          63 62        61 … 32       31     30 … 0
@@ -39,19 +39,19 @@ impl SocketKey {
 pub(super) enum OpKind {
     Recv = 0,
     Send = 1,
-    /// To report when there is room to send.
+    /// To say when there is room to send.
     Writable = 2,
 }
 
-/// What a completion belongs to.
+/// Whom a completion is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UserData {
     /// An operation in the slab.
     Op(OpToken),
     Socket(SocketKey, OpKind),
-    /// The watch of the poller: it has events.
+    /// The owner: its poller has events.
     Poller,
-    /// A cancellation, whose result is ignored.
+    /// Nobody: the answer to a cancellation.
     Cancel,
 }
 

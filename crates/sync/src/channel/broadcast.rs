@@ -47,6 +47,7 @@ use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicU64, AtomicUsize};
 use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::{Arc, hint, thread};
+use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch;
 
 use self::error::{RecvError, SendError, TryRecvError};
@@ -322,16 +323,15 @@ impl<T> BroadcastSlot<T> {
         unreachable!("the other side ran for a while")
     }
 
-    /// Stores a value for `receivers` receivers; returns the previous value if not
-    /// all of them have read it.
+    /// Puts a value in, for so many receivers; returns the one that they have
+    /// not all read.
     ///
     /// # Safety
     /// Senders only, under R1.
     #[inline(always)]
     unsafe fn put(&self, position: u64, receivers: usize, value: T) -> Option<T> {
         let mut old = None;
-        // Acquire, met by the Release in `LockedSlot::drop`: all readers have
-        // finished.
+        // Acquire, met by the Release in `LockedSlot::drop`: who read it is done.
         if self.state.load(Acquire) != 0
             && let Some(locked) = self.lock()
         {
@@ -390,7 +390,7 @@ impl<T> BroadcastShared<T> {
         &self.ring[position as usize & (self.ring.len() - 1)]
     }
 
-    /// Adds a receiver.
+    /// Takes a receiver in.
     #[track_caller]
     fn subscribe(shared: &Arc<Self>) -> Receiver<T> {
         let mut locked = shared.tail.lock();
@@ -797,7 +797,7 @@ impl<T> fmt::Debug for WeakSender<T> {
     }
 }
 
-/// Returns the value at `next`, and advances `next`.
+/// The value at `next`, which moves on.
 #[inline(always)]
 fn try_next<T: Clone>(shared: &BroadcastShared<T>, next: &mut u64) -> Result<T, TryRecvError> {
     loop {
@@ -823,7 +823,7 @@ fn try_next<T: Clone>(shared: &BroadcastShared<T>, next: &mut u64) -> Result<T, 
     }
 }
 
-/// Returns why `next` is not in the ring; `Ok` if it is by now.
+/// Why `next` is not in the ring. `Ok` if by now it is.
 #[cold]
 #[inline(never)]
 fn empty_or_lagged<T>(shared: &BroadcastShared<T>, next: &mut u64) -> Result<(), TryRecvError> {
@@ -1002,6 +1002,7 @@ impl<T: Clone> Receiver<T> {
                     nothing_new.then_some(*next as usize)
                 };
                 if entry.wait(cx, must_wait) {
+                    wait::pending_on(WaitKind::Broadcast, shared);
                     return Poll::Pending;
                 }
             };
@@ -1239,7 +1240,7 @@ mod model {
 
     impl Clone for Exclusive {
         fn clone(&self) -> Self {
-            // SAFETY: loom fails the model if two threads are here at once.
+            // SAFETY: loom fails the model if somebody else is here.
             self.0.with_mut(|count| unsafe { *count += 1 });
             Self::new()
         }
@@ -1260,7 +1261,7 @@ mod model {
     }
 
     #[test]
-    fn the_sender_sees_that_the_last_receiver_was_dropped() {
+    fn the_sender_sees_the_last_receiver_go() {
         loom::model(|| {
             let (tx, one) = channel::<u32>(1);
             let two = tx.subscribe();

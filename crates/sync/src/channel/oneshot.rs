@@ -50,6 +50,7 @@ use blitzen_util::shim::atomic::AtomicU8;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire};
 use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::hint;
+use blitzen_util::wait::{self, WaitKind};
 
 use self::error::{RecvError, TryRecvError};
 
@@ -186,7 +187,7 @@ pub struct Sender<T> {
 /// Awaiting `&mut receiver` is cancel safe: if that future is dropped, the value
 /// stays in the channel.
 pub struct Receiver<T> {
-    /// `None` once it has completed.
+    /// `None` once it has answered.
     cell: Option<NonNull<OneshotCell<T>>>,
 }
 
@@ -259,12 +260,12 @@ impl<T> OneshotCell<T> {
         unless: u8,
         ours: &WakerBits,
         theirs: &WakerBits,
-    ) -> Result<Option<TakenWakers>, NotSettled> {
+    ) -> Result<Option<TakenWakers>, Refused> {
         // SAFETY: by the contract it is there until the bits are set.
         let place = unsafe { &(*cell.as_ptr()).state };
         let state = place.load(Acquire); // as in `state`
         if state & unless != 0 {
-            return Err(NotSettled {
+            return Err(Refused {
                 state,
                 _taken: None,
             });
@@ -273,7 +274,7 @@ impl<T> OneshotCell<T> {
         if nobody_waits && Self::step(place, state, state | bits).is_ok() {
             return Ok(None);
         }
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: handed on.
         unsafe { Self::settle_slow(cell, bits, unless, ours, theirs) }
     }
 
@@ -287,7 +288,7 @@ impl<T> OneshotCell<T> {
         unless: u8,
         ours: &WakerBits,
         theirs: &WakerBits,
-    ) -> Result<Option<TakenWakers>, NotSettled> {
+    ) -> Result<Option<TakenWakers>, Refused> {
         // SAFETY: by the contract it is there until the bits are set.
         let place = unsafe { &(*cell.as_ptr()).state };
         let mut taken = TakenWakers::default();
@@ -295,7 +296,7 @@ impl<T> OneshotCell<T> {
         loop {
             if state & unless != 0 {
                 let _taken = Some(taken);
-                return Err(NotSettled { state, _taken });
+                return Err(Refused { state, _taken });
             }
             let next = if theirs.has_waker(state) {
                 state | theirs.taken
@@ -345,8 +346,8 @@ impl<T> OneshotCell<T> {
                 }
             }
             if state & ours.waiting != 0 {
-                // The other side is waking an earlier waker of ours right now, and is
-                // about to set its bit.
+                // The other side is waking another task of ours right now, and
+                // what we wait for is an instant away.
                 hint::spin_loop();
                 cx.waker().wake_by_ref();
                 return true;
@@ -408,7 +409,7 @@ impl TakenWakers {
 }
 
 /// Why [`OneshotCell::settle`] has set nothing.
-struct NotSettled {
+struct Refused {
     state: u8,
     /// Dropped last: the drop of a waker may panic.
     _taken: Option<TakenWakers>,
@@ -544,6 +545,7 @@ impl<T> Sender<T> {
         let cell = self.cell();
         while cell.state() & CLOSED == 0 {
             if cell.wait(&TX, CLOSED, cx) {
+                wait::pending_on(WaitKind::Oneshot, cell);
                 return Poll::Pending;
             }
         }
@@ -691,8 +693,7 @@ impl<T> Receiver<T> {
         block_on(self)
     }
 
-    /// Returns the result that `state` stands for, if it is final. The receiver has then
-    /// completed.
+    /// What `state` has to say; if it is final, the receiver is finished.
     #[inline(always)]
     fn take_result(&mut self, state: u8) -> Option<Result<T, RecvError>> {
         if state & (SENT | TX_DROPPED | CLOSED) == 0 {
@@ -711,7 +712,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// Sets `RX_DROPPED`: the receiver's last access to the cell (O3).
+/// The receiver's last touch.
 #[inline]
 fn drop_receiver<T>(cell: NonNull<OneshotCell<T>>) {
     let bits = CLOSED | RX_DROPPED;
@@ -753,6 +754,7 @@ impl<T> Future for Receiver<T> {
                 unreachable!("no answer yet")
             };
             if cell.wait(&RX, TX_DROPPED, cx) {
+                wait::pending_on(WaitKind::Oneshot, cell);
                 return Poll::Pending;
             }
         }
@@ -850,7 +852,7 @@ mod model {
     }
 
     #[test]
-    fn the_sender_sees_that_the_receiver_was_dropped() {
+    fn the_sender_sees_the_receiver_go() {
         loom::model(|| {
             let (mut tx, rx) = channel::<u32>();
             let receiver = thread::spawn(move || drop(rx));
@@ -862,7 +864,7 @@ mod model {
     }
 
     #[test]
-    fn both_sides_may_wait_and_both_may_be_dropped() {
+    fn both_may_wait_and_both_may_go() {
         loom::model(|| {
             let (mut tx, mut rx) = channel::<u32>();
             let sender = thread::spawn(move || {

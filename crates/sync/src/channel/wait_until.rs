@@ -8,6 +8,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
+use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use crate::wait_queue::{Outcome, WaitQueue, Waiter, WaiterStatus};
@@ -74,6 +75,7 @@ pub(super) async fn wait_until(queue: &WaitQueue, happened: impl Fn() -> bool) {
         let spent = ready!(coop::poll_proceed(cx));
         while !happened() {
             if entry.wait(cx, |()| (!happened()).then_some(0)) {
+                wait::pending_on(WaitKind::ChannelClosed, queue);
                 return Poll::Pending;
             }
         }

@@ -42,6 +42,7 @@ use blitzen_util::coop;
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use blitzen_util::shim::{Arc, RwLock, RwLockReadGuard};
+use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch;
 
 use self::error::{RecvError, SendError};
@@ -262,8 +263,7 @@ impl<T> WatchShared<T> {
         });
     }
 
-    /// Returns the tag to wait with in `changing`, or `None` if the version has
-    /// changed (V2).
+    /// The tag of a place in `changing`, unless there is news (V2).
     fn must_wait(&self, seen: usize) -> Option<usize> {
         let mut state = self.state();
         loop {
@@ -719,6 +719,7 @@ impl<T> Receiver<T> {
                     break Err(RecvError(()));
                 }
                 if entry.wait(cx, |()| shared.must_wait(*seen)) {
+                    wait::pending_on(WaitKind::Watch, shared);
                     return Poll::Pending;
                 }
             };
@@ -781,6 +782,7 @@ impl<T> Receiver<T> {
                     return Poll::Ready(Err(RecvError(())));
                 }
                 if entry.wait(cx, |()| shared.must_wait(*seen)) {
+                    wait::pending_on(WaitKind::Watch, shared);
                     return Poll::Pending;
                 }
             }
@@ -971,7 +973,7 @@ mod model {
     }
 
     #[test]
-    fn the_sender_sees_that_the_last_receiver_was_dropped() {
+    fn the_sender_sees_the_last_receiver_go() {
         loom::model(|| {
             let (tx, one) = channel(0);
             let two = one.clone();

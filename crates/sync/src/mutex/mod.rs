@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use blitzen_util::block_on::block_on;
 use blitzen_util::entered::assert_may_block;
+use blitzen_util::wait::WaitKind;
 
 use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};
 use crate::semaphore::AcquireError;
@@ -333,6 +334,7 @@ struct LockTarget<'a, T: ?Sized>(&'a Mutex<T>);
 
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a, T: ?Sized> AcquireTarget for LockTarget<'a, T> {
+    const WAIT: WaitKind = WaitKind::Mutex;
     type Output = MutexGuard<'a, T>;
 
     #[inline(always)]
@@ -355,6 +357,7 @@ struct OwnedLockTarget<T: ?Sized>(Arc<Mutex<T>>);
 
 // SAFETY: both are fixed when the target is made.
 unsafe impl<T: ?Sized> AcquireTarget for OwnedLockTarget<T> {
+    const WAIT: WaitKind = WaitKind::Mutex;
     type Output = OwnedMutexGuard<T>;
 
     #[inline(always)]

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use blitzen_util::block_on::block_on;
 use blitzen_util::entered::assert_may_block;
+use blitzen_util::wait::WaitKind;
 
 use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};
 use crate::mutex::TryLockError;
@@ -489,6 +490,7 @@ struct ReadTarget<'a, T: ?Sized>(&'a RwLock<T>);
 
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a, T: ?Sized> AcquireTarget for ReadTarget<'a, T> {
+    const WAIT: WaitKind = WaitKind::RwLockRead;
     type Output = RwLockReadGuard<'a, T>;
 
     #[inline(always)]
@@ -511,6 +513,7 @@ struct OwnedReadTarget<T: ?Sized>(Arc<RwLock<T>>);
 
 // SAFETY: both are fixed when the target is made.
 unsafe impl<T: ?Sized> AcquireTarget for OwnedReadTarget<T> {
+    const WAIT: WaitKind = WaitKind::RwLockRead;
     type Output = OwnedRwLockReadGuard<T>;
 
     #[inline(always)]
@@ -533,6 +536,7 @@ struct WriteTarget<'a, T: ?Sized>(&'a RwLock<T>);
 
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a, T: ?Sized> AcquireTarget for WriteTarget<'a, T> {
+    const WAIT: WaitKind = WaitKind::RwLockWrite;
     type Output = RwLockWriteGuard<'a, T>;
 
     #[inline(always)]
@@ -560,6 +564,7 @@ struct OwnedWriteTarget<T: ?Sized>(Arc<RwLock<T>>);
 
 // SAFETY: both are fixed when the target is made.
 unsafe impl<T: ?Sized> AcquireTarget for OwnedWriteTarget<T> {
+    const WAIT: WaitKind = WaitKind::RwLockWrite;
     type Output = OwnedRwLockWriteGuard<T>;
 
     #[inline(always)]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use blitzen_util::block_on::block_on;
 use blitzen_util::entered::assert_may_block;
+use blitzen_util::wait::WaitKind;
 
 use crate::batch_semaphore::{self, AcquireFuture, AcquireTarget, BatchSemaphore};
 
@@ -567,6 +568,7 @@ struct AcquireOne<'a>(&'a Semaphore);
 
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a> AcquireTarget for AcquireOne<'a> {
+    const WAIT: WaitKind = WaitKind::Semaphore;
     type Output = Result<SemaphorePermit<'a>, AcquireError>;
 
     #[inline(always)]
@@ -592,6 +594,7 @@ struct AcquireMany<'a> {
 
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a> AcquireTarget for AcquireMany<'a> {
+    const WAIT: WaitKind = WaitKind::Semaphore;
     type Output = Result<SemaphorePermit<'a>, AcquireError>;
 
     #[inline(always)]
@@ -622,6 +625,7 @@ struct AcquireManyOwned {
 
 // SAFETY: both are fixed when the target is made.
 unsafe impl AcquireTarget for AcquireManyOwned {
+    const WAIT: WaitKind = WaitKind::Semaphore;
     type Output = Result<OwnedSemaphorePermit, AcquireError>;
 
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! Permits that were acquired: guards that return them.
+//! BatchSemaphore taken: guards that give them back.
 
 use std::sync::Arc;
 

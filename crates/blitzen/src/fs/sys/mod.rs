@@ -1,4 +1,4 @@
-//! The system-specific part of files, with the same names on every system.
+//! What files can do on this system, under the same names everywhere.
 
 cfg_select! {
     blitzen_ring => {

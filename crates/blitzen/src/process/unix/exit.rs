@@ -33,7 +33,7 @@ pub(crate) struct ExitWait {
     source: ExitSource,
 }
 
-/// What reports the exit.
+/// What tells of the exit.
 #[derive(Debug)]
 enum ExitSource {
     Unregistered,
@@ -43,7 +43,7 @@ enum ExitSource {
 
 impl ExitWait {
     pub(crate) fn new(runtime: Handle) -> Self {
-        // Cheap compared with spawning a child, and repeated with each one.
+        // Cheap beside spawning a child, and a moment that comes again.
         reaper::start_if_needed();
         Self {
             runtime,

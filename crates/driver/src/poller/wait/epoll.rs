@@ -1,7 +1,7 @@
-//! Waiting in epoll directly: the timeout of mio is in whole milliseconds, which
-//! is too coarse for a worker's next timer.
+//! Waiting in epoll directly, for the sake of the timeout: mio's is in whole
+//! milliseconds, and a worker's next timer is not.
 //!
-//! mio still registers the sources; only the wait is made here.
+//! Registration stays mio's affair; only the wait itself is made here.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -13,7 +13,7 @@ use mio::{Interest, Token};
 
 use crate::Ready;
 
-/// A source that is read and written, with what the selector needs to watch it.
+/// A source that is read and written, as a selector wants it.
 ///
 /// ```
 /// let (mut ours, _theirs) = mio::net::UnixStream::pair()?;
@@ -42,9 +42,9 @@ impl Selector {
         self.poll.registry()
     }
 
-    /// Registers a stream for reading only, since a new stream is writable, and
-    /// an event that says so would wake nobody. Returns the descriptor, for
-    /// [`watch_both`](Self::watch_both) when writability matters.
+    /// Watches what a stream has to say. That it can be written to, which it can
+    /// for a start, would be said at once, and to nobody: so that is left out,
+    /// and the descriptor returned for [`watch_both`](Self::watch_both).
     pub(in crate::poller) fn add_stream(
         &self,
         stream: &mut impl Stream,
@@ -56,8 +56,8 @@ impl Selector {
         Ok(Some(descriptor))
     }
 
-    /// Registers a stream for both directions. An event reports what it is ready
-    /// for now.
+    /// Watches both directions of a stream from now on; what it is ready for
+    /// now is said too.
     pub(in crate::poller) fn watch_both(&self, descriptor: RawFd, token: Token) -> io::Result<()> {
         let both = Interest::READABLE | Interest::WRITABLE;
         self.registry()
@@ -94,7 +94,7 @@ impl Selector {
     }
 }
 
-/// Whether the call is missing in this kernel, or refused by a sandbox.
+/// Too old a kernel, or a sandbox that does not know the call.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
@@ -140,8 +140,7 @@ fn wait_in_ms(
 ) -> io::Result<usize> {
     let ms = match timeout {
         None => -1,
-        // Rounded up: a wait that ended too early would be repeated until its
-        // time.
+        // Rounded up: a wait must not end before its time, over and over.
         Some(time) => {
             let ms = time.as_nanos().div_ceil(1_000_000);
             libc::c_int::try_from(ms).unwrap_or(libc::c_int::MAX)
@@ -153,7 +152,7 @@ fn wait_in_ms(
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// The events of a wait.
+/// What a wait brought.
 pub(in crate::poller) struct Events {
     list: Vec<libc::epoll_event>,
     /// Whether the kernel takes a timeout in nanoseconds, as far as is known.
@@ -183,7 +182,7 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// Converts the kernel's event bits.
+/// What the kernel's bits say.
 fn ready(bits: u32) -> Ready {
     const IN: u32 = libc::EPOLLIN as u32;
     const OUT: u32 = libc::EPOLLOUT as u32;
@@ -199,7 +198,7 @@ fn ready(bits: u32) -> Ready {
             ready |= what;
         }
     };
-    // A read returns the error, even of a source that is only written.
+    // An error is fetched by whoever reads, also where nothing else can come.
     add(has(IN | PRI | ERR), Ready::READABLE);
     add(has(OUT), Ready::WRITABLE);
     add(has(PRI), Ready::PRIORITY);

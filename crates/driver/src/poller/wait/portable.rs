@@ -9,7 +9,7 @@ use mio::{Interest, Token};
 
 use crate::Ready;
 
-/// A source that is read and written.
+/// A source that is read and written, as a selector wants it.
 ///
 /// ```
 /// let (mut ours, _theirs) = mio::net::UnixStream::pair()?;
@@ -41,8 +41,7 @@ impl Selector {
         &self.registry
     }
 
-    /// Registers a stream for both directions, so that there is nothing to add
-    /// later.
+    /// Watches both directions of a stream: there is nothing to add later.
     pub(in crate::poller) fn add_stream(
         &self,
         stream: &mut impl Stream,
@@ -53,8 +52,7 @@ impl Selector {
         Ok(None)
     }
 
-    /// Never called: [`add_stream`](Self::add_stream) registers both
-    /// directions.
+    /// Not needed here.
     pub(in crate::poller) fn watch_both(&self, _descriptor: i32, _token: Token) -> io::Result<()> {
         Ok(())
     }
@@ -76,7 +74,7 @@ impl Selector {
     }
 }
 
-/// The events of a wait.
+/// What a wait brought.
 #[derive(Debug)]
 pub(in crate::poller) struct Events {
     few: mio::Events,

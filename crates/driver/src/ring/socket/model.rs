@@ -1,5 +1,5 @@
-//! Models of a socket and the threads that use it: the owner of its ring, a task
-//! that runs elsewhere, and a peer.
+//! Models of a socket between the threads that have to do with it: the owner of
+//! its ring, a task that runs elsewhere, and a peer.
 //!
 //! The owner sleeps when it has nothing to do, and so do readers: a wake that is
 //! lost is a deadlock, which loom reports.
@@ -32,7 +32,7 @@ struct OwnedRing {
 }
 
 impl OwnedRing {
-    /// Creates a ring with `buffers` buffers of eight bytes.
+    /// With as many buffers, of eight bytes.
     fn new(buffers: u16) -> Arc<Self> {
         let config = RingConfig {
             buffers: BufferConfig {
@@ -50,8 +50,7 @@ impl OwnedRing {
         })
     }
 
-    /// Opens a connection: one side is on the ring, the other is a peer that
-    /// never waits.
+    /// A connection: our side on the ring, theirs never waits.
     fn open(&self) -> (RingStream, Peer) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
@@ -61,8 +60,7 @@ impl OwnedRing {
         (stream, Peer { ring, theirs })
     }
 
-    /// The owner's part: turns the ring, and sleeps in it while there is nothing
-    /// to do.
+    /// The owner's part: turns the ring, asleep most of the time.
     fn serve(&self) {
         // Acquire, met by the Release in `stop`.
         while !self.is_over.load(Acquire) {
@@ -72,7 +70,7 @@ impl OwnedRing {
 
     /// Stops the owner when `all` threads have finished.
     fn finish(&self, all: usize) {
-        // The last thread stops the owner.
+        // The lock of nothing but a count; the last one stops.
         let mut finished = self.finished.lock();
         *finished += 1;
         if *finished == all {
@@ -87,10 +85,9 @@ impl OwnedRing {
         self.ring.interrupt();
     }
 
-    /// The owner's part after all others have ended: checks that nothing is
-    /// left.
+    /// The owner's part when all others are through: nothing is left behind.
     fn settle(&self) {
-        while self.ring.has_kernel_work() {
+        while self.ring.is_at_work() {
             self.ring.turn(NOW).unwrap();
         }
         assert_eq!(self.ring.buffers_held(), 0, "every buffer is back");
@@ -104,13 +101,13 @@ struct Peer {
 }
 
 impl Peer {
-    fn write(&self, bytes: &[u8]) {
+    fn say(&self, bytes: &[u8]) {
         assert_eq!((&self.theirs).write(bytes).unwrap(), bytes.len());
-        self.ring.queues.network();
+        self.ring.port.network();
     }
 
-    /// Returns all bytes that have arrived, and whether the stream has ended.
-    fn read(&self) -> (Vec<u8>, bool) {
+    /// Everything that has come, and whether that was all.
+    fn hear(&self) -> (Vec<u8>, bool) {
         let mut bytes = Vec::new();
         let end = (&self.theirs).read_to_end(&mut bytes);
         (bytes, end.is_ok())
@@ -121,13 +118,13 @@ impl Peer {
 #[derive(Default)]
 struct Sleeper {
     woken: Mutex<bool>,
-    changed: Condvar,
+    heard: Condvar,
 }
 
 impl Wake for Sleeper {
     fn wake(self: Arc<Self>) {
         *self.woken.lock() = true;
-        self.changed.notify_one();
+        self.heard.notify_one();
     }
 }
 
@@ -140,7 +137,7 @@ fn wait_for<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
         }
         let mut woken = sleeper.woken.lock();
         while !*woken {
-            woken = sleeper.changed.wait(woken);
+            woken = sleeper.heard.wait(woken);
         }
         *woken = false;
     }
@@ -165,14 +162,14 @@ fn initialised(room: &[MaybeUninit<u8>]) -> Vec<u8> {
     room.iter().map(byte).collect()
 }
 
-/// Arms a receive, and does not wait.
+/// Asks the kernel for what comes, and does not wait.
 fn arm(stream: &RingStream) {
     let mut cx = Context::from_waker(Waker::noop());
     let read = stream.poll_read(&mut cx, &mut [MaybeUninit::uninit(); 16]);
     assert!(read.is_pending());
 }
 
-/// Writes a byte if that need not wait; returns whether it did.
+/// Writes a byte, unless that has to wait.
 fn write(stream: &RingStream, byte: u8) -> bool {
     let mut cx = Context::from_waker(Waker::noop());
     match stream.poll_write(&mut cx, &[IoSlice::new(&[byte])]) {
@@ -183,11 +180,11 @@ fn write(stream: &RingStream, byte: u8) -> bool {
 
 /// Writes so that the bytes wait for the owner's next turn. For the owner.
 fn write_behind(ring: &Ring, stream: &RingStream, bytes: &[u8]) {
-    ring.turn(NOW).unwrap(); // becomes the ring's owner
+    ring.turn(NOW).unwrap(); // whose ring it is
     for byte in bytes {
         assert!(write(stream, *byte));
     }
-    assert!(ring.sockets.queued.load(Acquire) > 0, "buffered");
+    assert!(ring.sockets.queued.load(Acquire) > 0, "taken over");
 }
 
 #[test]
@@ -204,7 +201,7 @@ fn a_reader_on_another_thread_gets_what_comes() {
             }
         });
         let talker = thread::spawn(move || {
-            peer.write(b"x");
+            peer.say(b"x");
             peer
         });
         owned.serve();
@@ -214,20 +211,19 @@ fn a_reader_on_another_thread_gets_what_comes() {
     });
 }
 
-/// A connection whose messages are large, so that they are read with `recv(2)`;
-/// some bytes of one have arrived.
+/// A connection whose messages are large, so that they are read from the socket
+/// itself; some bytes of one are there.
 fn open_large(owned: &OwnedRing) -> (Arc<RingStream>, Peer) {
     let (stream, peer) = owned.open();
     arm(&stream);
-    peer.write(b"a bufferABCDEFGHIJ");
+    peer.say(b"a bufferABCDEFGHIJ");
     owned.ring.turn(NOW).unwrap();
     owned.ring.turn(NOW).unwrap();
     assert_eq!(read_up_to::<8>(&stream), b"a buffer");
     (Arc::new(stream), peer)
 }
 
-/// Two threads read two bytes each while the owner turns the ring. Returns what
-/// they got.
+/// Two threads read two bytes, while the owner turns the ring. What they got.
 fn read_by_two(owned: &Arc<OwnedRing>, stream: Arc<RingStream>) -> [Vec<u8>; 2] {
     let reader = |stream: Arc<RingStream>, owned: Arc<OwnedRing>| {
         move || {
@@ -264,19 +260,15 @@ fn a_reader_that_goes_away_takes_nothing_with_it() {
         arm(&stream);
         let dropper = thread::spawn(move || drop(stream));
         let talker = thread::spawn(move || {
-            let _ = (&peer.theirs).write(b"x"); // the reader may have gone
-            peer.ring.queues.network();
+            let _ = (&peer.theirs).write(b"x"); // nobody may be there any more
+            peer.ring.port.network();
             peer
         });
         owned.ring.turn(NOW).unwrap();
         dropper.join().unwrap();
         let peer = talker.join().unwrap();
         owned.settle();
-        assert_eq!(
-            owned.ring.queues.buffers_left(),
-            1,
-            "the kernel has it again"
-        );
+        assert_eq!(owned.ring.port.buffers_left(), 1, "the kernel has it again");
         let closed = (&peer.theirs).read(&mut [0; 1]);
         let is_open =
             matches!(&closed, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock);
@@ -285,17 +277,17 @@ fn a_reader_that_goes_away_takes_nothing_with_it() {
 }
 
 #[test]
-fn a_reader_without_a_buffer_is_served_when_one_is_returned() {
+fn whoever_finds_no_buffer_is_served_when_one_comes_back() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (full, full_peer) = owned.open();
         let (hungry, hungry_peer) = owned.open();
         arm(&full);
-        full_peer.write(b"full");
+        full_peer.say(b"full");
         owned.ring.turn(NOW).unwrap();
         owned.ring.turn(NOW).unwrap();
-        assert_eq!(owned.ring.queues.buffers_left(), 0);
-        hungry_peer.write(b"hungry");
+        assert_eq!(owned.ring.port.buffers_left(), 0);
+        hungry_peer.say(b"hungry");
         let giver = thread::spawn(move || assert_eq!(read(&full), b"full"));
         let waiter = thread::spawn({
             let owned = owned.clone();
@@ -308,22 +300,22 @@ fn a_reader_without_a_buffer_is_served_when_one_is_returned() {
         giver.join().unwrap();
         waiter.join().unwrap();
         owned.settle();
-        assert_eq!(owned.ring.queues.buffers_left(), 1);
+        assert_eq!(owned.ring.port.buffers_left(), 1);
     });
 }
 
 #[test]
-fn buffered_bytes_are_sent_once_when_a_flush_has_ended() {
+fn what_was_taken_over_is_out_once_when_a_flush_has_ended() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
         write_behind(&owned.ring, &stream, b"abc");
-        owned.ring.queues.cut_sends(1);
+        owned.ring.port.cut_sends(1);
         let flusher = thread::spawn({
             let owned = owned.clone();
             move || {
                 wait_for(|cx| stream.poll_flush(cx)).unwrap();
-                assert_eq!(peer.read().0, b"abc", "all of it, once, in order");
+                assert_eq!(peer.hear().0, b"abc", "all of it, once, in order");
                 drop(stream);
                 owned.stop();
             }
@@ -335,25 +327,25 @@ fn buffered_bytes_are_sent_once_when_a_flush_has_ended() {
 }
 
 #[test]
-fn a_shutdown_and_a_drop_follow_the_buffered_bytes() {
+fn a_shutdown_and_a_drop_come_after_what_was_taken_over() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
         write_behind(&owned.ring, &stream, b"abc");
-        owned.ring.queues.cut_sends(1);
+        owned.ring.port.cut_sends(1);
         let ender = thread::spawn(move || {
-            stream.shutdown_write().unwrap();
+            stream.end().unwrap();
             drop(stream);
         });
         owned.ring.turn(NOW).unwrap();
         ender.join().unwrap();
         owned.settle();
-        assert_eq!(peer.read(), (b"abc".to_vec(), true));
+        assert_eq!(peer.hear(), (b"abc".to_vec(), true));
     });
 }
 
 #[test]
-fn a_sleeping_owner_shuts_down_what_another_thread_ends() {
+fn an_owner_asleep_ends_what_is_ended_elsewhere() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
@@ -361,7 +353,7 @@ fn a_sleeping_owner_shuts_down_what_another_thread_ends() {
         let ender = thread::spawn({
             let owned = owned.clone();
             move || {
-                stream.shutdown_write().unwrap();
+                stream.end().unwrap();
                 wait_for(|cx| stream.poll_flush(cx)).unwrap();
                 owned.stop();
                 stream
@@ -369,7 +361,7 @@ fn a_sleeping_owner_shuts_down_what_another_thread_ends() {
         });
         owned.serve();
         let stream = ender.join().unwrap();
-        assert_eq!(peer.read(), (b"ab".to_vec(), true), "the end was said");
+        assert_eq!(peer.hear(), (b"ab".to_vec(), true), "the end was said");
         drop(stream);
         owned.settle();
     });
@@ -404,14 +396,14 @@ fn a_stream_that_leaves_leaves_no_byte_behind() {
             }
         });
         let talker = thread::spawn(move || {
-            peer.write(b"x");
+            peer.say(b"x");
             peer
         });
         owned.serve();
         let mut bytes = leaver.join().unwrap();
         let _peer = talker.join().unwrap();
         owned.settle();
-        // Other reads find the rest.
+        // The rest is where others find it.
         let end = (&*socket).read_to_end(&mut bytes).unwrap_err();
         assert_eq!(end.kind(), std::io::ErrorKind::WouldBlock);
         assert_eq!(bytes, b"x", "once");
@@ -419,7 +411,7 @@ fn a_stream_that_leaves_leaves_no_byte_behind() {
 }
 
 #[test]
-fn bytes_that_arrive_while_a_stream_leaves_are_read() {
+fn what_comes_while_a_stream_leaves_is_found_by_its_reader() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -429,7 +421,7 @@ fn bytes_that_arrive_while_a_stream_leaves_are_read() {
         arm(&stream);
         owned.ring.turn(NOW).unwrap();
         let ring = owned.ring.clone();
-        Peer { ring, theirs }.write(b"x"); // armed, so the ring brings it
+        Peer { ring, theirs }.say(b"x"); // armed, so the ring brings it
         let reader = thread::spawn({
             let owned = owned.clone();
             move || {
@@ -459,7 +451,7 @@ fn bytes_that_arrive_while_a_stream_leaves_are_read() {
 }
 
 #[test]
-fn a_waiting_reader_is_woken_when_the_stream_leaves() {
+fn a_reader_that_waits_is_sent_on_when_the_stream_leaves() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
@@ -474,7 +466,7 @@ fn a_waiting_reader_is_woken_when_the_stream_leaves() {
                 let mut room = [MaybeUninit::uninit(); 16];
                 let read = wait_for(|cx| stream.poll_read(cx, &mut room));
                 assert!(read.is_err(), "it has left");
-                // Then the stream can be used by readiness.
+                // Nothing is in the way of readiness when that is over.
                 wait_for(|cx| stream.poll_recv_drained(cx));
                 assert!(matches!(stream.drain_read(&mut room), DrainStep::Done));
                 owned.stop();
@@ -489,7 +481,7 @@ fn a_waiting_reader_is_woken_when_the_stream_leaves() {
 }
 
 #[test]
-fn dropping_a_waiter_against_a_completion_is_safe() {
+fn a_waiter_that_gives_up_and_a_completion_do_not_meet() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
@@ -510,7 +502,7 @@ fn dropping_a_waiter_against_a_completion_is_safe() {
             }
         });
         let talker = thread::spawn(move || {
-            peer.write(b"x");
+            peer.say(b"x");
             peer
         });
         owned.serve();
@@ -521,12 +513,12 @@ fn dropping_a_waiter_against_a_completion_is_safe() {
 }
 
 #[test]
-fn a_rescuer_serves_the_reader_of_a_stuck_owner() {
+fn a_reader_is_served_by_a_sibling_of_a_stuck_owner() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
         arm(&stream);
-        peer.write(b"x");
+        peer.say(b"x");
         let rescuer = thread::spawn({
             let owned = owned.clone();
             move || owned.ring.rescue().unwrap()
@@ -546,12 +538,12 @@ fn a_rescuer_serves_the_reader_of_a_stuck_owner() {
     });
 }
 
-/// A buffer that notes when it is freed.
+/// A buffer that says when it is freed.
 struct Buffer(Arc<AtomicBool>, Vec<u8>);
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.1.fill(b'-'); // the kernel would send this if it still used the buffer
+        self.1.fill(b'-'); // a kernel that still uses it would send that
         assert!(!self.0.swap(true, Release), "freed once");
     }
 }
@@ -578,7 +570,7 @@ fn an_owned_buffer_goes_out_whole_although_its_future_is_dropped() {
         sender.join().unwrap();
         owned.settle();
         assert!(freed.load(Acquire));
-        assert_eq!(peer.read(), (b"whole".to_vec(), true));
+        assert_eq!(peer.hear(), (b"whole".to_vec(), true));
     });
 }
 
@@ -587,8 +579,8 @@ fn an_owned_buffer_is_not_mixed_with_what_the_owner_writes() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
-        owned.ring.queues.cut_sends(1);
-        owned.ring.turn(NOW).unwrap(); // becomes the ring's owner
+        owned.ring.port.cut_sends(1);
+        owned.ring.turn(NOW).unwrap(); // whose ring it is
         let stream = Arc::new(stream);
         let sender = thread::spawn({
             let (owned, stream) = (owned.clone(), stream.clone());
@@ -601,7 +593,7 @@ fn an_owned_buffer_is_not_mixed_with_what_the_owner_writes() {
                 sent
             }
         });
-        // While an owned buffer is being sent, other writes have to wait.
+        // What is refused, since a buffer is on its way, is not written.
         let written: Vec<u8> = (*b"xab")
             .into_iter()
             .filter(|byte| write(&stream, *byte))
@@ -610,9 +602,9 @@ fn an_owned_buffer_is_not_mixed_with_what_the_owner_writes() {
         let sent = sender.join().unwrap();
         drop(stream);
         owned.settle();
-        let (received, _) = peer.read();
-        let is_whole = |at: &usize| received[*at..].starts_with(&b"whole"[..sent]);
-        let at = (0..changed.len()).find(is_whole).expect("in one piece");
-        assert_eq!([&received[..at], &received[at + sent..]].concat(), written);
+        let (heard, _) = peer.hear();
+        let is_whole = |at: &usize| heard[*at..].starts_with(&b"whole"[..sent]);
+        let at = (0..heard.len()).find(is_whole).expect("in one piece");
+        assert_eq!([&heard[..at], &heard[at + sent..]].concat(), written);
     });
 }

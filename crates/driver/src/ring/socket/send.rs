@@ -1,21 +1,21 @@
-//! The sending direction of a stream: bytes that were copied into a buffer, and
-//! buffers that operations own.
+//! The sending direction of a stream: bytes that were taken over, and buffers that
+//! operations own.
 //!
 //! ```text
 //!              a small write             submitted          its last completion
 //!   Idle ──────────────────────► Queued ──────────► InFlight ──────────────► Idle
 //!     │                            │ ▲                  │  ▲
 //!     │ an owned buffer            │ ╰──── more bytes ──┤  │ submitted
-//!     │                            │  were buffered     ▼  │
+//!     │                            │  were taken over   ▼  │
 //!     ╰────────────────────────────┼─────────────────► Resume    cut short
 //!                                  ╰──► Idle
 //!                            the writer sends them itself
 //! ```
 //!
 //! T1. At most one send is with the kernel, so bytes go out in order.
-//! T2. Bytes are buffered only if the socket was measured to have room for them. So
-//!     the kernel takes them at once, and neither a flush nor a shutdown has to wait
-//!     for a peer.
+//! T2. Bytes are taken over only within room that the socket was measured to have.
+//!     So the kernel takes them at once, and neither a flush nor a shutdown has to
+//!     wait for a peer.
 //! T3. A send that is cut short, also by the end of the thread that submitted it,
 //!     is resumed with the rest.
 
@@ -35,12 +35,12 @@ use crate::ring::user_data::{OpKind, SocketKey};
 
 /// The most bytes that wait for the next submission.
 const MAX_PENDING: usize = 16 * 1024;
-/// The largest write that is buffered.
+/// Writes up to here are taken over.
 const MAX_SMALL: usize = 2048;
-/// The largest write that is buffered if several writes of the stream are sent
-/// together, which saves more than the copy costs.
+/// And up to here if several of the stream go out together, which saves more than
+/// the copy costs.
 const MAX_BATCHED: usize = 8192;
-/// How much of a socket's room a send may take in addition to its bytes.
+/// What a send may cost of a socket's room beside its bytes.
 const SEND_OVERHEAD: u32 = 2048;
 
 /// The bytes of one send.
@@ -52,15 +52,14 @@ enum Payload {
     },
 }
 
-/// A send that was submitted, or is about to be.
+/// A send that the kernel has, or gets.
 pub(super) struct Outgoing {
     payload: Payload,
     sent: usize,
-    /// Whether the kernel may wait for room: the socket had none before, or the
-    /// buffer is owned.
+    /// The kernel may wait for room: it had none before, or the buffer is owned.
     may_wait: bool,
-    /// The result, if another completion will follow when the kernel no longer needs
-    /// the memory.
+    /// The result, when the kernel has announced another completion for the
+    /// moment at which it needs the memory no more.
     early_result: Option<i32>,
 }
 
@@ -77,8 +76,8 @@ impl Outgoing {
         matches!(self.payload, Payload::Owned { .. })
     }
 
-    /// Whether the rest has to be submitted after this `result` (T3). When the ring
-    /// is `shut`, the rest of a cancelled send is not.
+    /// Whether the rest has to be submitted again after this `result` (T3). When the
+    /// ring is `shut`, sends that were cancelled are not.
     fn is_cut_short(&self, result: i32, shut: bool) -> bool {
         match result {
             count @ 0.. => self.rest().1 > count as usize && !(shut && self.is_owned()),
@@ -95,14 +94,14 @@ impl Outgoing {
 pub(super) enum SendOp {
     #[default]
     Idle,
-    /// `pending` is sent with the next submission.
+    /// `pending` goes out with the next submission.
     Queued,
     /// To be submitted, from where it was cut short.
     Resume(Outgoing),
     InFlight(Outgoing),
 }
 
-/// Whether the direction has been shut down.
+/// Whether the direction has been ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HalfClose {
     Open,
@@ -111,7 +110,7 @@ enum HalfClose {
     Done,
 }
 
-/// The state of the request that reports room.
+/// Where a request to say when there is room stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WritableOp {
     Idle,
@@ -123,15 +122,15 @@ enum WritableOp {
 /// What to do with bytes that are to be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WriteStep {
-    /// They were buffered.
-    Buffered,
+    /// They were taken over.
+    Taken,
     /// An earlier send has failed with this.
     Failed(i32),
     /// The writer sends them itself, after these, which were pending.
     Direct(Vec<u8>),
-    /// They can be buffered if the socket has room: the caller measures it.
+    /// They could be taken over if it were known that there is room.
     Measure,
-    /// They have to wait for the send that is in flight.
+    /// Not before what the kernel works on.
     Busy,
 }
 
@@ -143,15 +142,15 @@ pub(super) enum FlushStep {
     Failed(i32),
     /// The caller sends these.
     Direct(Vec<u8>),
-    /// A send is in flight.
+    /// The kernel works on it.
     Busy,
 }
 
-/// What is left to do after a completion of a send.
+/// What the end of a send leaves to be done.
 pub(super) enum Sent {
     /// There is more to send.
     Continues,
-    /// Everything is sent; with `half_close`, `shutdown(2)` follows.
+    /// Everything is out; `half_close` if `shutdown(2)` follows.
     Idle { half_close: bool },
 }
 
@@ -177,23 +176,23 @@ impl WriteRate {
     }
 }
 
-/// The circumstances of a write.
+/// Who writes, and when.
 #[derive(Clone, Copy)]
 pub(super) struct WriteContext {
-    /// Whether the caller turns the ring, and so will submit soon.
+    /// The caller turns the ring, and so will submit soon.
     pub(super) by_owner: bool,
-    /// Whether this is the first write of all sockets since the last submission,
-    /// which had at most one: there may be no other, so waiting gains nothing.
+    /// The first write of all sockets since the last submission, which had none or
+    /// one: there may be no other, so nothing is gained by waiting.
     pub(super) is_first: bool,
     /// Counts submissions.
     pub(super) turn: u32,
 }
 
-pub(super) struct SendState {
+pub(super) struct Sender {
     op: SendOp,
-    /// Buffered bytes, which follow what is in flight.
+    /// Bytes that were taken over, and follow what is in flight.
     pending: Vec<u8>,
-    /// How much room the socket is known to have (T2).
+    /// So much room is known to be there (T2).
     credit: u32,
     error: Option<i32>,
     half_close: HalfClose,
@@ -202,7 +201,7 @@ pub(super) struct SendState {
     pub(super) waiters: StreamWaiters,
 }
 
-impl SendState {
+impl Sender {
     pub(super) fn new() -> Self {
         Self {
             op: SendOp::Idle,
@@ -220,7 +219,7 @@ impl SendState {
         matches!(self.op, SendOp::Idle)
     }
 
-    /// Whether buffered bytes wait for the next submission.
+    /// Whether bytes that were taken over wait for the next submission.
     pub(super) fn is_queued(&self) -> bool {
         matches!(self.op, SendOp::Queued)
     }
@@ -230,15 +229,15 @@ impl SendState {
         usize::from(!self.is_idle()) + usize::from(self.writable != WritableOp::Idle)
     }
 
-    /// Whether no request of this direction is with the kernel.
+    /// Whether the kernel has nothing of this direction.
     pub(super) fn is_settled(&self) -> bool {
         use WritableOp::{Armed, Cancelling};
         self.is_idle() && !matches!(self.writable, Armed | Cancelling)
     }
 
-    /// Whether the kernel no longer needs the descriptor: it has no request, or only
-    /// the memory of a buffer that the network still needs.
-    pub(super) fn has_released_fd(&self, shut: bool) -> bool {
+    /// Whether the kernel needs the descriptor no more: it has nothing, or only the
+    /// memory of a buffer that the network is not through with.
+    pub(super) fn is_through_with_fd(&self, shut: bool) -> bool {
         match &self.op {
             SendOp::InFlight(outgoing) => outgoing
                 .early_result
@@ -251,7 +250,7 @@ impl SendState {
         self.error.take()
     }
 
-    /// Buffers `parts`, or returns what else to do with them. The caller holds the
+    /// Takes `parts` over, or says what else to do with them. The caller holds the
     /// stream's write lock.
     pub(super) fn write(
         &mut self,
@@ -292,7 +291,7 @@ impl SendState {
                 self.op = SendOp::Queued;
                 requests.submit(key, OpKind::Send);
             }
-            return WriteStep::Buffered;
+            return WriteStep::Taken;
         }
         match self.op {
             SendOp::Idle if may_take && self.writable == WritableOp::Idle => WriteStep::Measure,
@@ -304,20 +303,19 @@ impl SendState {
         }
     }
 
-    /// Notes how much room was measured; returns whether it is enough for `len`
-    /// bytes.
+    /// So much room was measured; whether it is enough for `len` bytes.
     pub(super) fn set_credit(&mut self, room: u32, len: usize) -> bool {
         self.credit = room;
         cost(len) <= room
     }
 
-    /// Takes the buffered bytes. The caller holds the write lock.
+    /// Bytes that are queued become the caller's, who holds the write lock.
     fn take_pending(&mut self) -> Vec<u8> {
         self.op = SendOp::Idle;
         take(&mut self.pending)
     }
 
-    /// Returns what a flush has to do.
+    /// Looks what is not with the kernel yet.
     pub(super) fn flush(&mut self) -> FlushStep {
         if let Some(error) = self.error.take() {
             return FlushStep::Failed(error);
@@ -329,8 +327,8 @@ impl SendState {
         }
     }
 
-    /// Queues the rest of what was pending, for which the socket had no room: the
-    /// kernel sends it when there is.
+    /// The socket had no room for the rest of what was pending: the kernel sends
+    /// it when there is.
     pub(super) fn resume_pending(
         &mut self,
         key: SocketKey,
@@ -366,15 +364,15 @@ impl SendState {
         requests.submit(key, OpKind::Send);
     }
 
-    /// Keeps an error that a direct send of pending bytes has returned, for the next
-    /// operation.
+    /// An error that a direct send of pending bytes has returned: it is for the
+    /// next operation.
     pub(super) fn keep_error(&mut self, error: i32) {
         self.error = Some(error);
     }
 
-    /// Ends writing. Returns true if `shutdown(2)` may be called now; otherwise it
-    /// follows the last byte.
-    pub(super) fn half_close(&mut self) -> bool {
+    /// Nothing is written any more. Returns true if `shutdown(2)` may be called
+    /// now; otherwise it follows the last byte.
+    pub(super) fn end(&mut self) -> bool {
         let is_idle = self.is_idle();
         self.half_close = match is_idle {
             true => HalfClose::Done,
@@ -383,7 +381,7 @@ impl SendState {
         is_idle
     }
 
-    /// Queues a request that reports room, if there is none.
+    /// Makes sure that those who wait hear of room.
     pub(super) fn arm_writable(&mut self, key: SocketKey, requests: &mut Requests) {
         if self.is_idle() && self.writable == WritableOp::Idle {
             self.writable = WritableOp::Queued;
@@ -407,8 +405,8 @@ impl SendState {
         matches!(self.op, SendOp::InFlight(_))
     }
 
-    /// Cancels the send of an owned buffer, which may wait for the peer. Returns the
-    /// buffer if it was not submitted yet.
+    /// Ends the send of an owned buffer, which may wait for the peer. Returns one
+    /// that the kernel never had.
     pub(super) fn cancel_owned(
         &mut self,
         key: SocketKey,
@@ -428,14 +426,14 @@ impl SendState {
         }
     }
 
-    /// Cancels a send that waits for room.
+    /// Ends a send for which the kernel waits.
     pub(super) fn cancel_waiting(&mut self, key: SocketKey, requests: &mut Requests) {
         if matches!(&self.op, SendOp::InFlight(outgoing) if outgoing.may_wait) {
             requests.cancel(key, OpKind::Send);
         }
     }
 
-    /// Returns the entry of the queued send, unless it was withdrawn.
+    /// The send for the kernel, unless it was withdrawn.
     pub(super) fn entry(&mut self, fd: RawFd) -> Option<Entry> {
         if let SendOp::Queued = self.op {
             self.op = SendOp::Resume(Outgoing {
@@ -463,7 +461,7 @@ impl SendState {
         })
     }
 
-    /// Notes that the send was submitted. Returns true if it completes at once.
+    /// The kernel has the send. Returns true if it answers at once.
     pub(super) fn submitted(&mut self) -> bool {
         match take(&mut self.op) {
             SendOp::Resume(outgoing) => {
@@ -491,8 +489,8 @@ impl SendState {
         let SendOp::InFlight(mut outgoing) = replace(&mut self.op, SendOp::Idle) else {
             unreachable!("T1: a send was in flight");
         };
-        // The first completion has the result. A later one only says that the kernel
-        // no longer needs the memory.
+        // The first completion has the result. A later one only says that the
+        // kernel needs the memory no more.
         let result = *outgoing.early_result.get_or_insert(completion.result);
         if completion.has_more() {
             self.op = SendOp::InFlight(outgoing);
@@ -520,7 +518,7 @@ impl SendState {
         (Sent::Idle { half_close }, owned)
     }
 
-    /// Ends a send; `error` is zero if it succeeded.
+    /// A send has ended, with `error` or with zero.
     fn finish(
         &mut self,
         outgoing: Outgoing,
@@ -553,7 +551,7 @@ impl SendState {
         }
     }
 
-    /// Returns the entry of the request that reports room, unless it was withdrawn.
+    /// The request for the kernel to say when there is room, unless withdrawn.
     pub(super) fn writable_entry(&self, fd: RawFd) -> Option<Entry> {
         let poll = opcode::PollAdd::new(types::Fd(fd), libc::POLLOUT as u32);
         (self.writable == WritableOp::Queued).then(|| poll.build())
@@ -565,8 +563,7 @@ impl SendState {
         }
     }
 
-    /// Notes a completion of that request. Its result does not matter: the next
-    /// attempt finds out.
+    /// Whatever the completion says: the next try tells more.
     pub(super) fn writable_completed(&mut self) {
         self.writable = WritableOp::Idle;
     }
@@ -576,17 +573,17 @@ impl SendState {
     }
 }
 
-/// How much of a socket's room a send of `len` bytes takes at most.
+/// The most that a send of `len` bytes takes of a socket's room.
 fn cost(len: usize) -> u32 {
     (len as u32).saturating_add(SEND_OVERHEAD)
 }
 
-/// Empty buffers that are kept for the next pending bytes.
+/// Memory for pending bytes that is kept for the next ones.
 #[derive(Debug, Default)]
 pub(super) struct SpareBuffers(Vec<Vec<u8>>);
 
 impl SpareBuffers {
-    /// Buffers beyond this number are freed.
+    /// More than that is freed.
     const MAX: usize = 256;
 
     fn take(&mut self) -> Vec<u8> {
@@ -614,17 +611,17 @@ mod tests {
 
     /// A sender, and everything around it.
     #[derive(Default)]
-    struct Fixture {
-        sender: Option<SendState>,
+    struct World {
+        sender: Option<Sender>,
         spare: SpareBuffers,
         requests: Requests,
         turn: u32,
     }
 
-    impl Fixture {
-        /// Creates a sender whose socket has room.
+    impl World {
+        /// One that has room.
         fn new() -> Self {
-            let mut sender = SendState::new();
+            let mut sender = Sender::new();
             assert!(sender.set_credit(ROOM, 1));
             Self {
                 sender: Some(sender),
@@ -632,7 +629,7 @@ mod tests {
             }
         }
 
-        fn sender(&mut self) -> &mut SendState {
+        fn sender(&mut self) -> &mut Sender {
             self.sender.as_mut().expect("made with one")
         }
 
@@ -652,7 +649,7 @@ mod tests {
             sender.write(KEY, &[IoSlice::new(bytes)], context, spare, requests)
         }
 
-        /// Submits, and returns the number of bytes that are sent, if any.
+        /// Submits; how many bytes go out, if any do.
         fn submit(&mut self) -> Option<usize> {
             self.turn += 1;
             self.sender().entry(-1)?;
@@ -682,32 +679,32 @@ mod tests {
 
     #[test]
     fn the_first_write_goes_directly_and_others_are_gathered() {
-        let mut fixture = Fixture::new();
-        assert_eq!(fixture.write(b"first", true), WriteStep::Direct(Vec::new()));
-        assert_eq!(fixture.write(b"se", false), WriteStep::Buffered);
-        assert_eq!(fixture.write(b"cond", false), WriteStep::Buffered);
-        assert_eq!(fixture.submit(), Some(6));
-        // More bytes follow what is in flight.
-        assert_eq!(fixture.write(b"third", false), WriteStep::Buffered);
-        assert!(matches!(fixture.complete(6, 0, false), Sent::Continues));
-        assert_eq!(fixture.submit(), Some(5));
-        assert!(is_idle(&fixture.complete(5, 0, false)));
-        assert_eq!(fixture.submit(), None);
+        let mut world = World::new();
+        assert_eq!(world.write(b"first", true), WriteStep::Direct(Vec::new()));
+        assert_eq!(world.write(b"se", false), WriteStep::Taken);
+        assert_eq!(world.write(b"cond", false), WriteStep::Taken);
+        assert_eq!(world.submit(), Some(6));
+        // More follows what is in flight.
+        assert_eq!(world.write(b"third", false), WriteStep::Taken);
+        assert!(matches!(world.complete(6, 0, false), Sent::Continues));
+        assert_eq!(world.submit(), Some(5));
+        assert!(is_idle(&world.complete(5, 0, false)));
+        assert_eq!(world.submit(), None);
     }
 
     #[test]
     fn larger_writes_are_gathered_where_there_were_several_in_a_turn() {
-        let mut fixture = Fixture::new();
+        let mut world = World::new();
         let bytes = [0; MAX_SMALL + 1];
         let mut write_turn = |times: usize| {
             let steps: Vec<_> = (0..times)
                 .map(|_| {
-                    fixture.sender().set_credit(ROOM, 1);
-                    fixture.write(&bytes, false) == WriteStep::Buffered
+                    world.sender().set_credit(ROOM, 1);
+                    world.write(&bytes, false) == WriteStep::Taken
                 })
                 .collect();
-            if let Some(len) = fixture.submit() {
-                assert!(is_idle(&fixture.complete(len as i32, 0, false)));
+            if let Some(len) = world.submit() {
+                assert!(is_idle(&world.complete(len as i32, 0, false)));
             }
             steps
         };
@@ -718,61 +715,55 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_buffered_without_room() {
-        let mut fixture = Fixture::new();
-        fixture.sender().set_credit(0, 1);
-        assert_eq!(fixture.write(b"x", false), WriteStep::Measure);
-        fixture.sender().set_credit(ROOM, 1);
-        assert_eq!(fixture.write(b"x", false), WriteStep::Buffered);
-        fixture.sender().set_credit(0, 1);
+    fn nothing_is_taken_over_without_room() {
+        let mut world = World::new();
+        world.sender().set_credit(0, 1);
+        assert_eq!(world.write(b"x", false), WriteStep::Measure);
+        world.sender().set_credit(ROOM, 1);
+        assert_eq!(world.write(b"x", false), WriteStep::Taken);
+        world.sender().set_credit(0, 1);
         // What is pending goes first.
         let pending = b"x".to_vec();
-        assert_eq!(fixture.write(b"y", false), WriteStep::Direct(pending));
-        assert_eq!(fixture.submit(), None, "the writer has it");
+        assert_eq!(world.write(b"y", false), WriteStep::Direct(pending));
+        assert_eq!(world.submit(), None, "the writer has it");
     }
 
     #[test]
     fn a_flush_takes_what_is_pending_and_waits_for_what_is_in_flight() {
-        let mut fixture = Fixture::new();
-        assert_eq!(fixture.sender().flush(), FlushStep::Done);
-        fixture.write(b"abc", false);
-        assert_eq!(fixture.sender().flush(), FlushStep::Direct(b"abc".to_vec()));
-        assert_eq!(fixture.sender().flush(), FlushStep::Done);
-        fixture.write(b"abc", false);
-        fixture.submit();
-        assert_eq!(fixture.sender().flush(), FlushStep::Busy);
-        fixture.complete(-libc::ECONNRESET, 0, false);
-        assert_eq!(
-            fixture.sender().flush(),
-            FlushStep::Failed(libc::ECONNRESET)
-        );
-        assert_eq!(fixture.sender().flush(), FlushStep::Done);
+        let mut world = World::new();
+        assert_eq!(world.sender().flush(), FlushStep::Done);
+        world.write(b"abc", false);
+        assert_eq!(world.sender().flush(), FlushStep::Direct(b"abc".to_vec()));
+        assert_eq!(world.sender().flush(), FlushStep::Done);
+        world.write(b"abc", false);
+        world.submit();
+        assert_eq!(world.sender().flush(), FlushStep::Busy);
+        world.complete(-libc::ECONNRESET, 0, false);
+        assert_eq!(world.sender().flush(), FlushStep::Failed(libc::ECONNRESET));
+        assert_eq!(world.sender().flush(), FlushStep::Done);
     }
 
     #[test]
     fn a_send_that_is_cut_short_is_resumed_with_the_rest() {
         for result in [2, -libc::EAGAIN, -libc::ECANCELED] {
-            let mut fixture = Fixture::new();
-            fixture.write(b"abcdef", false);
-            fixture.submit();
-            assert!(matches!(
-                fixture.complete(result, 0, false),
-                Sent::Continues
-            ));
-            assert_eq!(fixture.write(b"x", false), WriteStep::Busy);
-            assert_eq!(fixture.submit(), Some(6 - result.max(0) as usize));
+            let mut world = World::new();
+            world.write(b"abcdef", false);
+            world.submit();
+            assert!(matches!(world.complete(result, 0, false), Sent::Continues));
+            assert_eq!(world.write(b"x", false), WriteStep::Busy);
+            assert_eq!(world.submit(), Some(6 - result.max(0) as usize));
         }
     }
 
     #[test]
     fn the_end_follows_the_last_byte() {
-        let mut fixture = Fixture::new();
-        fixture.write(b"abc", false);
-        fixture.submit();
-        assert!(!fixture.sender().half_close());
-        let sent = fixture.complete(3, 0, false);
+        let mut world = World::new();
+        world.write(b"abc", false);
+        world.submit();
+        assert!(!world.sender().end());
+        let sent = world.complete(3, 0, false);
         assert!(matches!(sent, Sent::Idle { half_close: true }));
-        assert!(fixture.sender().half_close(), "nothing is in the way");
+        assert!(world.sender().end(), "nothing is in the way");
     }
 
     /// An owned buffer, and how its send ended.
@@ -789,11 +780,11 @@ mod tests {
         }
     }
 
-    fn owned(fixture: &mut Fixture, zero_copy: bool) -> Arc<Owned> {
+    fn owned(world: &mut World, zero_copy: bool) -> Arc<Owned> {
         let buffer = Arc::new(Owned(b"owned".to_vec(), Mutex::new(None)));
-        let Fixture {
+        let World {
             sender, requests, ..
-        } = fixture;
+        } = world;
         let sender = sender.as_mut().expect("made with one");
         sender.begin_owned(KEY, buffer.clone(), zero_copy, requests);
         buffer
@@ -801,38 +792,35 @@ mod tests {
 
     #[test]
     fn an_owned_buffer_is_the_kernels_until_its_last_completion() {
-        let mut fixture = Fixture::new();
-        let buffer = owned(&mut fixture, true);
-        assert_eq!(fixture.write(b"x", false), WriteStep::Busy);
-        assert_eq!(fixture.submit(), Some(5));
-        assert!(!fixture.sender().has_released_fd(false));
-        assert!(matches!(
-            fixture.complete(5, 1 << 1, false),
-            Sent::Continues
-        ));
+        let mut world = World::new();
+        let buffer = owned(&mut world, true);
+        assert_eq!(world.write(b"x", false), WriteStep::Busy);
+        assert_eq!(world.submit(), Some(5));
+        assert!(!world.sender().is_through_with_fd(false));
+        assert!(matches!(world.complete(5, 1 << 1, false), Sent::Continues));
         assert!(
-            fixture.sender().has_released_fd(false),
+            world.sender().is_through_with_fd(false),
             "but not with the memory"
         );
         assert!(buffer.1.lock().unwrap().is_none());
-        assert!(is_idle(&fixture.complete(0, 1 << 3, false)));
+        assert!(is_idle(&world.complete(0, 1 << 3, false)));
         assert_eq!(*buffer.1.lock().unwrap(), Some(Ok(5)));
     }
 
     #[test]
     fn an_owned_buffer_is_resumed_unless_the_ring_is_shut() {
-        let mut fixture = Fixture::new();
-        let buffer = owned(&mut fixture, false);
-        fixture.submit();
+        let mut world = World::new();
+        let buffer = owned(&mut world, false);
+        world.submit();
         assert!(matches!(
-            fixture.complete(-libc::ECANCELED, 0, false),
+            world.complete(-libc::ECANCELED, 0, false),
             Sent::Continues
         ));
-        assert_eq!(fixture.submit(), Some(5));
-        assert!(matches!(fixture.complete(2, 0, false), Sent::Continues));
-        assert_eq!(fixture.submit(), Some(3));
-        assert!(is_idle(&fixture.complete(-libc::ECANCELED, 0, true)));
+        assert_eq!(world.submit(), Some(5));
+        assert!(matches!(world.complete(2, 0, false), Sent::Continues));
+        assert_eq!(world.submit(), Some(3));
+        assert!(is_idle(&world.complete(-libc::ECANCELED, 0, true)));
         assert_eq!(*buffer.1.lock().unwrap(), Some(Ok(2)));
-        assert_eq!(fixture.sender().take_error(), Some(libc::ECANCELED));
+        assert_eq!(world.sender().take_error(), Some(libc::ECANCELED));
     }
 }

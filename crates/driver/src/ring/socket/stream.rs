@@ -1,15 +1,15 @@
-//! A connection on a ring, as a task uses it.
+//! A connection on a ring, as a task has it.
 //!
 //! ```text
-//!   poll_read ── read lock ──► prefix ──► bytes that the ring has received ──► recv(2)
-//!   poll_write ─ write lock ─► buffered, or   ──► send(2), pending bytes first
+//!   poll_read ── read lock ──► prefix ──► what the ring has brought ──► recv(2)
+//!   poll_write ─ write lock ─► taken over, or ──► send(2), pending bytes first
 //! ```
 //!
-//! X1. Bytes are taken only under the read lock, and sends begun only under the write
-//!     lock. So bytes keep their order. The ring's lock is taken after these two, and no
-//!     foreign code runs under any of them.
-//! X2. A stream is on its ring until it [leaves](RingStream::leave), and never comes
-//!     back.
+//! X1. Whoever holds the read lock is the only one to take bytes; whoever holds the
+//!     write lock is the only one to begin a send. So bytes keep their order. The
+//!     ring's lock comes after these two, and nothing foreign runs under any.
+//! X2. A stream is on its ring until it leaves, and never comes back: see
+//!     [`leave`](RingStream::leave).
 
 mod leave;
 
@@ -23,21 +23,22 @@ use std::task::{Context, Poll, Waker, ready};
 
 use blitzen_util::coop;
 use blitzen_util::shim::Mutex;
+use blitzen_util::wait::{self, WaitKind};
 
 use super::deferred::Deferred;
 use super::prefix::{Prefix, READ_AHEAD};
 use super::receive::InKernel;
 use super::send::{FlushStep, WriteStep};
-use super::table::{RecvStep, SendStep, SocketTable, StreamDirection};
+use super::table::{RecvStep, SendStep, StreamDirection, Table};
 use super::waiters::{PollWithNode, WaitAs};
 use crate::ring::Ring;
 use crate::ring::user_data::SocketKey;
 use crate::shutdown_error;
 
-/// A connection whose bytes are received and sent through a [`Ring`].
+/// A connection whose bytes come and go by way of a [`Ring`].
 ///
-/// Created by [`Ring::open_stream`]. Dropping it sends buffered bytes, and closes the
-/// socket unless it is shared.
+/// Made by [`Ring::open_stream`]. Dropping it sends what was taken over, and closes
+/// the socket, unless others hold it too.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -73,68 +74,68 @@ pub struct RingStream {
     reader: Mutex<Prefix>,
     /// The write lock (X1).
     writer: Mutex<()>,
-    /// Whether a stream that has left the ring has no received bytes left.
+    /// Nothing is left to be read here: of a stream that has left.
     is_read_out: AtomicBool,
-    /// Whether a stream that has left the ring has no bytes left to send.
+    /// Nothing is left to be sent here: of a stream that has left.
     is_sent_out: AtomicBool,
 }
 
-/// The stream has left its ring, or is about to: the caller continues by readiness.
+/// The stream has left its ring, or is about to: go on by readiness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeftRing;
 
-/// The result of an operation during which the stream may leave its ring.
+/// The answer of an operation that the stream may leave meanwhile.
 pub type OnRing<T> = Result<io::Result<T>, LeftRing>;
 
-/// What is left on the ring of a stream that has left it.
+/// What a stream that has left its ring still has for a reader.
 #[derive(Debug)]
 pub enum DrainStep {
     /// The number of bytes that were copied.
     Bytes(usize),
-    /// An error that the ring has received, after the bytes.
+    /// An error that the ring has received, which comes after the bytes.
     Error(io::Error),
-    /// The last receive has not ended: it may return more.
+    /// The kernel has not ended the last receive: it may bring more.
     Pending,
-    /// Nothing: the rest is in the socket.
+    /// Nothing: the socket has everything else.
     Done,
 }
 
-/// The result of one attempt under the read lock.
+/// What one look under the read lock came to.
 enum ReadStep {
     Ready(OnRing<usize>),
     NeedsWaker,
     Pending,
 }
 
-/// The result of one attempt under the write lock.
+/// What one try under the write lock came to.
 pub(super) enum SendWait<T> {
     Ready(OnRing<T>),
-    /// Try again when the send that is in flight has ended or, with `for_room`, the
-    /// socket has room.
+    /// Not before what the kernel works on is out or, with `for_room`, the socket
+    /// has room.
     Wait {
         for_room: bool,
     },
 }
 
 impl Ring {
-    /// Adds a connected socket, which has to be in non-blocking mode. Until it
-    /// [leaves](RingStream::leave), it is read and written through the ring only.
+    /// Takes a connected socket in, which has to be in non-blocking mode. Until it
+    /// [leaves](RingStream::leave) it is read and written here only.
     ///
     /// # Errors
-    /// Returns [`shutdown_error()`] after [`cancel_all`](Ring::cancel_all), and an error
-    /// of kind [`Unsupported`](io::ErrorKind::Unsupported) if the kernel has no rings of
-    /// provided buffers (before 5.19).
+    /// [`shutdown_error()`] after [`cancel_all`](Ring::cancel_all), and of kind
+    /// [`Unsupported`](io::ErrorKind::Unsupported) if the kernel cannot pick
+    /// buffers, which it can since 5.19.
     pub fn open_stream<S>(self: &Arc<Self>, socket: Arc<S>) -> io::Result<RingStream>
     where
         S: AsFd + Send + Sync + 'static,
     {
         let fd = socket.as_fd().as_raw_fd();
-        let key = self.visit_sockets(|state| {
-            if state.sockets.is_shut() {
+        let key = self.visit_sockets(|core| {
+            if core.sockets.is_shut() {
                 return Err(shutdown_error());
             }
-            self.provide_buffers(state)?;
-            Ok(state.sockets.insert(fd, socket))
+            self.provide_buffers(core)?;
+            Ok(core.sockets.insert(fd, socket))
         })?;
         Ok(RingStream {
             ring: self.clone(),
@@ -150,19 +151,20 @@ impl Ring {
 
 /// Reading.
 impl RingStream {
-    /// Notes that there may be something to read already, so that the first read tries.
+    /// Says that the socket may have something to read already, so that the first
+    /// read tries.
     pub fn expect_bytes(&self) {
         self.visit(|table| table.expect_bytes(self.key));
     }
 
-    /// Reads received bytes; waits if there are none. Of several tasks that wait with a
-    /// `poll` function, the one that called last is woken.
+    /// Reads what has come; waits if there is nothing. Of several tasks that wait
+    /// with a `poll` function the one that called last is woken.
     ///
     /// # Errors
-    /// Returns the error of `recv(2)`, or [`shutdown_error()`] if the ring was shut.
+    /// The error of `recv(2)`, and [`shutdown_error()`] if the ring was shut.
     ///
     /// # Cancel safety
-    /// Bytes that arrive while nobody waits are kept for the next call.
+    /// Bytes that come when nobody waits are kept for the next call.
     pub fn poll_read(
         &self,
         cx: &mut Context<'_>,
@@ -171,7 +173,7 @@ impl RingStream {
         self.poll_read_as(cx, WaitAs::Latest, room)
     }
 
-    /// Reads received bytes; waits if there are none. Any number of tasks may wait.
+    /// Reads what has come; waits if there is nothing, beside all others who do.
     ///
     /// # Errors
     /// As for [`poll_read`](Self::poll_read).
@@ -193,7 +195,7 @@ impl RingStream {
         })
     }
 
-    /// Copies received bytes without removing them; waits if there are none.
+    /// Copies what has come without taking it; waits if there is nothing.
     ///
     /// # Errors
     /// As for [`poll_read`](Self::poll_read).
@@ -205,8 +207,8 @@ impl RingStream {
         self.poll_peek_as(cx, WaitAs::Latest, room)
     }
 
-    /// Copies received bytes without removing them; waits if there are none. Any number
-    /// of tasks may wait.
+    /// Copies what has come without taking it; waits if there is nothing, beside
+    /// all others who do.
     ///
     /// # Errors
     /// As for [`poll_read`](Self::poll_read).
@@ -228,8 +230,7 @@ impl RingStream {
         })
     }
 
-    /// Calls `step` under the read lock, and does its deferred work after the lock is
-    /// released.
+    /// Takes `step` under the read lock, and does what it leaves after it.
     #[inline]
     fn poll_reader(
         &self,
@@ -250,7 +251,10 @@ impl RingStream {
                     spent.made_progress();
                     return Poll::Ready(result);
                 }
-                ReadStep::Pending => return Poll::Pending,
+                ReadStep::Pending => {
+                    wait::pending_on(WaitKind::RingReceive, self);
+                    return Poll::Pending;
+                }
                 ReadStep::NeedsWaker => waker = Some(cx.waker().clone()),
             }
         }
@@ -293,7 +297,8 @@ impl RingStream {
         }
     }
 
-    /// Moves received bytes to the prefix, as many as fit into `room`, and copies them.
+    /// Gathers in the prefix what has come, as far as there is room for it, and
+    /// copies it.
     fn peek_locked(
         &self,
         prefix: &mut Prefix,
@@ -303,7 +308,7 @@ impl RingStream {
         deferred: &mut Deferred,
     ) -> ReadStep {
         while prefix.len() < room.len() {
-            // There are some bytes: do not wait for more.
+            // What is there already is not worth a wait for more.
             let mut no_waker = None;
             let waker = match prefix.is_empty() {
                 true => &mut *waker,
@@ -313,7 +318,7 @@ impl RingStream {
             let step = self.visit(|table| table.recv(self.key, spare, waiter, waker, deferred));
             let gathered = match step {
                 RecvStep::Bytes(count) => {
-                    // SAFETY: the table has copied that many bytes.
+                    // SAFETY: the table has copied so many bytes.
                     unsafe { prefix.advance(count) };
                     continue;
                 }
@@ -346,9 +351,9 @@ impl RingStream {
         ReadStep::Ready(Ok(Ok(prefix.peek(room))))
     }
 
-    /// Calls `recv(2)` for `room` and, with `ahead`, for more bytes into the prefix.
-    /// Either the prefix or `room` is empty. Returns how many bytes are in `room`, or in
-    /// the prefix if there is no room.
+    /// Reads from the socket itself into `room`, and `ahead` into the prefix, which
+    /// is empty or follows no room. Returns how much of it the caller has got: of
+    /// `room`, or of the prefix if there is no room.
     fn recv_direct(
         &self,
         prefix: &mut Prefix,
@@ -364,15 +369,14 @@ impl RingStream {
         let is_full = |count: usize| count == room.len() + max_ahead;
         let (count, left) = match &result {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => (0, InKernel::Nothing),
-            // The end is found again by the next read, and after an error at least the
-            // end follows.
+            // The end stays, and something follows an error: the end at least.
             Err(_) | Ok(0) => (0, InKernel::HangUp),
             Ok(count) if announced == InKernel::HangUp => (*count, InKernel::HangUp),
             Ok(count) if is_full(*count) => (*count, InKernel::Bytes),
             Ok(count) => (*count, InKernel::Nothing),
         };
         if ahead {
-            // SAFETY: the kernel has filled `room` first, and then this many bytes.
+            // SAFETY: the kernel has filled the room first, then so many of these.
             unsafe { prefix.advance(count.saturating_sub(room.len())) };
         }
         if count > 0 || left != InKernel::Nothing {
@@ -384,7 +388,7 @@ impl RingStream {
         }
     }
 
-    /// Calls `recv(2)` or `recvmsg(2)` for the parts, without waiting.
+    /// Reads from the socket into one part after the other, without waiting.
     fn recv_parts<const N: usize>(&self, parts: [&mut [MaybeUninit<u8>]; N]) -> io::Result<usize> {
         let mut parts = parts.map(|part| libc::iovec {
             iov_base: part.as_mut_ptr().cast(),
@@ -407,7 +411,7 @@ impl RingStream {
         usize::try_from(received).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Returns the number of received bytes that were not read.
+    /// How many bytes have come that nobody has read.
     pub fn unread(&self) -> usize {
         let prefix = self.reader.lock();
         prefix.len() + self.visit(|table| table.unread(self.key))
@@ -416,19 +420,19 @@ impl RingStream {
 
 /// Writing.
 impl RingStream {
-    /// Sends some bytes of several parts; waits if there is no room. Of several tasks
-    /// that wait with a `poll` function, the one that called last is woken.
+    /// Sends some bytes, of several parts; waits if there is no room. Of several
+    /// tasks that wait with a `poll` function the one that called last is woken.
     ///
-    /// Small writes of the thread that turns the ring are buffered, if the socket has
-    /// room for them. They are sent with the next turn or [flush](Self::poll_flush). If
-    /// the connection fails before that, the next call returns the error.
+    /// A few bytes, written by the thread that turns the ring, are taken over: they
+    /// go out with its next turn, or a [flush](Self::poll_flush), and there is room
+    /// for them. If the connection fails before that, the next call returns the error.
     ///
     /// # Errors
-    /// Returns the error of `send(2)`, also of buffered bytes, or [`shutdown_error()`] if
-    /// the ring was shut and there is no room.
+    /// The error of `send(2)`, also for earlier bytes, and [`shutdown_error()`] if the
+    /// ring was shut and there is no room.
     ///
     /// # Cancel safety
-    /// A call that returns `Pending` has sent nothing.
+    /// A call that has not answered has taken nothing.
     pub fn poll_write(&self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<OnRing<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
         let write = || self.write_locked(parts);
@@ -437,13 +441,13 @@ impl RingStream {
         Poll::Ready(written)
     }
 
-    /// Sends all buffered bytes now.
+    /// Hands everything that was taken over to the kernel, at once.
     ///
     /// # Errors
-    /// Returns the error of `send(2)`.
+    /// The error of `send(2)`.
     pub fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = self.poll_write_locked(cx, WaitAs::Latest, || self.flush_locked());
-        // The flush ends here even if the stream leaves meanwhile.
+        // It is done here even if the stream leaves meanwhile.
         flushed.map(|flushed| flushed.unwrap_or(Ok(())))
     }
 
@@ -452,11 +456,9 @@ impl RingStream {
     /// caller must return to whatever turns the ring, without blocking.
     ///
     /// # Errors
-    /// Returns the error of `send(2)`.
+    /// The error of `send(2)`.
     pub fn poll_flush_in_turn(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flush = || match self.ring.is_owned_by_current_thread()
-            && self.visit(|table| table.is_queued(self.key))
-        {
+        let flush = || match self.ring.is_mine() && self.visit(|table| table.is_queued(self.key)) {
             true => SendWait::Wait { for_room: false },
             false => self.flush_locked(),
         };
@@ -464,18 +466,18 @@ impl RingStream {
         flushed.map(|flushed| flushed.unwrap_or(Ok(()))) // as above
     }
 
-    /// Shuts down the sending direction, after sending all buffered bytes. If a send is
-    /// in flight, `shutdown(2)` is called when it has ended.
+    /// Ends the direction that is written, after everything that was taken over, which
+    /// is sent at once. If the kernel still works on a send, the end follows that, later.
     ///
     /// # Errors
-    /// Returns the error of `send(2)` or `shutdown(2)`.
-    pub fn shutdown_write(&self) -> io::Result<()> {
+    /// The error of `send(2)` or of `shutdown(2)`.
+    pub fn end(&self) -> io::Result<()> {
         let _writer = self.writer.lock();
         let flushed = match self.flush_locked() {
             SendWait::Ready(Ok(flushed)) => flushed,
             _ => Ok(()),
         };
-        if !self.visit(|table| table.half_close(self.key)) {
+        if !self.visit(|table| table.end(self.key)) {
             return flushed;
         }
         // SAFETY: the socket is open.
@@ -485,13 +487,13 @@ impl RingStream {
         }
     }
 
-    /// Takes the error of buffered bytes that could not be sent.
+    /// Takes the error of earlier bytes, if they could not be sent.
     pub fn take_error(&self) -> Option<io::Error> {
         let error = self.visit(|table| table.take_send_error(self.key));
         error.map(io::Error::from_raw_os_error)
     }
 
-    /// Calls `step` under the write lock, and waits if it returns `Wait`.
+    /// Takes `step` under the write lock, and waits as it says.
     pub(super) fn poll_write_locked<T>(
         &self,
         cx: &mut Context<'_>,
@@ -511,7 +513,10 @@ impl RingStream {
                         table.wait_to_send(self.key, for_room, waiter, waker, &mut deferred)
                     });
                     match waits {
-                        SendStep::Waits => Some(Poll::Pending),
+                        SendStep::Waits => {
+                            wait::pending_on(WaitKind::RingSend, self);
+                            Some(Poll::Pending)
+                        }
                         SendStep::Retry => None,
                         SendStep::Leaving => Some(Poll::Ready(Err(LeftRing))),
                         SendStep::Shut => Some(Poll::Ready(Ok(Err(shutdown_error())))),
@@ -529,11 +534,11 @@ impl RingStream {
 
     fn write_locked(&self, parts: &[IoSlice<'_>]) -> SendWait<usize> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
-        let mut by_owner = self.ring.is_owned_by_current_thread();
+        let mut by_owner = self.ring.is_mine();
         loop {
             match self.visit(|table| table.write(self.key, parts, by_owner)) {
                 Err(LeftRing) => return SendWait::Ready(Err(LeftRing)),
-                Ok(WriteStep::Buffered) => return SendWait::Ready(Ok(Ok(len))),
+                Ok(WriteStep::Taken) => return SendWait::Ready(Ok(Ok(len))),
                 Ok(WriteStep::Failed(error)) => {
                     return SendWait::Ready(Ok(Err(io::Error::from_raw_os_error(error))));
                 }
@@ -579,7 +584,7 @@ impl RingStream {
         };
         let has_more = parts.iter().any(|part| !part.is_empty());
         match sent.checked_sub(pending.len()) {
-            // There should have been room: let the kernel wait for it.
+            // There should have been room: the kernel waits for it.
             None => {
                 self.visit(|table| table.resume_pending(self.key, pending, sent));
                 SendWait::Wait { for_room: false }
@@ -603,7 +608,7 @@ impl RingStream {
 
     /// Sends without waiting.
     fn send_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        /// The kernel's limit for one call (`UIO_MAXIOV`).
+        /// What the kernel takes at once.
         const MAX_PARTS: usize = 1024;
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         if let [part] = parts {
@@ -622,7 +627,7 @@ impl RingStream {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Returns half of the room in the socket's send buffer, to be on the safe side.
+    /// How much room the socket has for what is sent: half of it, to be sure.
     fn room(&self) -> u32 {
         const SO_MEMINFO: libc::c_int = 55; // not in the `libc` crate for every target
         const SNDBUF: usize = 3;
@@ -630,7 +635,7 @@ impl RingStream {
         const WMEM_QUEUED: usize = 5;
         let mut info = [0_u32; 16];
         let mut len = size_of_val(&info) as libc::socklen_t;
-        // SAFETY: the array has the length that is passed.
+        // SAFETY: as much memory as is said.
         let answer = unsafe {
             let info = info.as_mut_ptr().cast();
             libc::getsockopt(self.fd, libc::SOL_SOCKET, SO_MEMINFO, info, &mut len)
@@ -652,19 +657,14 @@ impl RingStream {
         self.key
     }
 
-    /// Calls `act` with the table. The caller does deferred work after it has released
-    /// its locks.
+    /// Does something with the table, whose rest the caller does after its locks.
     #[inline(always)]
-    pub(super) fn visit<R>(&self, act: impl FnOnce(&mut SocketTable) -> R) -> R {
-        self.ring.visit_sockets(|state| act(&mut state.sockets))
+    pub(super) fn visit<R>(&self, act: impl FnOnce(&mut Table) -> R) -> R {
+        self.ring.visit_sockets(|core| act(&mut core.sockets))
     }
 
-    /// Calls `act` with the table, and does deferred work, for a caller that holds no
-    /// other lock.
-    pub(super) fn with_table<R>(
-        &self,
-        act: impl FnOnce(&mut SocketTable, &mut Deferred) -> R,
-    ) -> R {
+    /// Does something with the table, for a caller that holds no other lock.
+    pub(super) fn with_table<R>(&self, act: impl FnOnce(&mut Table, &mut Deferred) -> R) -> R {
         let mut deferred = Deferred::default();
         let result = self.visit(|table| act(table, &mut deferred));
         deferred.finish();
@@ -674,7 +674,7 @@ impl RingStream {
 
 impl Drop for RingStream {
     fn drop(&mut self) {
-        drop(self.flush_locked()); // an error can be returned to nobody
+        drop(self.flush_locked()); // nobody is left to hear of an error
         self.with_table(|table, deferred| table.close(self.key, deferred));
         self.ring.submit_if_unowned();
     }

@@ -18,6 +18,7 @@ use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
 use blitzen_util::shim::{MODEL, hint, thread};
+use blitzen_util::wait;
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use super::bounded_ring::BoundedRing;
@@ -323,6 +324,7 @@ impl<'a, T> AttemptWaiter<'a, T> {
                 Attempt::WouldBlock if status != WaiterStatus::Queued => this.enqueue(cx),
                 Attempt::WouldBlock => {
                     if this.waiter.status() == WaiterStatus::Queued {
+                        wait::pending_on(this.side.wait_kind(), this.chan);
                         return Poll::Pending; // M1
                     }
                 }
@@ -415,7 +417,7 @@ mod model {
     }
 
     #[test]
-    fn a_dropped_receive_passes_its_wake_on() {
+    fn a_receive_given_up_passes_its_turn_on() {
         loom::model(|| {
             let (tx, rx) = bounded(1);
             let sender = thread::spawn(move || {
@@ -437,7 +439,7 @@ mod model {
     }
 
     #[test]
-    fn an_unused_wake_goes_to_the_next_waiter() {
+    fn a_turn_dropped_unused_reaches_who_waits_behind() {
         loom::model(|| {
             let (tx, rx) = bounded(1);
             let waiting = thread::spawn({
@@ -457,7 +459,7 @@ mod model {
     }
 
     #[test]
-    fn a_dropped_send_passes_its_wake_on() {
+    fn a_send_given_up_passes_its_turn_on() {
         loom::model(|| {
             let (tx, rx) = bounded(1);
             tx.try_send(1).unwrap();
@@ -481,7 +483,7 @@ mod model {
     }
 
     #[test]
-    fn a_close_wakes_every_waiter() {
+    fn everybody_hears_of_the_close() {
         loom::model(|| {
             let (tx, rx) = bounded::<u32>(1);
             let receiver = thread::spawn(move || block_on(rx.recv()));
@@ -517,7 +519,7 @@ mod model {
     }
 
     #[test]
-    fn a_wake_before_its_value_is_stored_is_not_lost() {
+    fn a_turn_that_comes_before_its_value_is_made_up_for() {
         loom::model(|| {
             let (tx, rx) = bounded(2);
             let sender = thread::spawn({

@@ -41,6 +41,7 @@ pub use self::sender::{Sender, WeakSender};
 
 use self::chan::Chan;
 use blitzen_util::shim::Arc;
+use blitzen_util::wait::WaitKind;
 
 /// Why a value was not added.
 enum PushError {
@@ -64,6 +65,16 @@ enum PopError {
 enum WaitSide {
     Receivers,
     Senders,
+}
+
+impl WaitSide {
+    /// What a task on this side waits for.
+    fn wait_kind(self) -> WaitKind {
+        match self {
+            Self::Receivers => WaitKind::MpmcReceive,
+            Self::Senders => WaitKind::MpmcSend,
+        }
+    }
 }
 
 /// Creates a channel that holds at most `capacity` values.

@@ -31,6 +31,7 @@ use std::task::{Context, Poll, ready};
 use blitzen_util::coop;
 use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use super::chan::{FlowControl, SlotClaim};
@@ -100,14 +101,14 @@ impl FlowState {
         self.is_closed() && self.permits() == limit
     }
 
-    /// Whether permits may be taken without waiting (F3, F4).
+    /// F3 and F4.
     #[inline(always)]
     fn can_grant(self, count: usize) -> bool {
         self.0 & (CLOSED | QUEUED) == 0 && self.permits() >= count
     }
 }
 
-/// Returns `count` permits at their position in the word.
+/// BatchSemaphore times their place in the word.
 #[inline(always)]
 fn permits(count: usize) -> u64 {
     count as u64 * PERMIT
@@ -116,8 +117,7 @@ fn permits(count: usize) -> u64 {
 /// Capacity, positions, and the queue of senders that wait for capacity.
 pub(super) struct BoundedFlow {
     state: AtomicU64,
-    /// The receiver's waker, woken for a message, and when a closed channel has all permits
-    /// back.
+    /// To be told when a closed channel has its permits back, or of a message.
     rx_waker: WakerCell,
     waiters: WaitQueue,
     /// All permits there are.
@@ -257,12 +257,12 @@ impl BoundedFlow {
         self.capacity
     }
 
-    /// Returns the largest number of permits.
+    /// How many permits there can be at the most.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Returns the number of permits that can be taken now without waiting.
+    /// How many permits a newcomer could take.
     pub(super) fn capacity(&self) -> usize {
         let state = self.state_acquire();
         match state.is_queued() {
@@ -319,7 +319,7 @@ impl BoundedFlow {
         }
     }
 
-    /// Returns permits that were not used.
+    /// Gives permits back with which nothing was sent.
     pub(super) fn release(&self, count: usize) {
         if count == 0 {
             return;
@@ -336,8 +336,8 @@ impl BoundedFlow {
         wake_batch::in_rounds(|batch| self.grant_round(&mut self.waiters.lock(), batch));
     }
 
-    /// Grants the reserved permits to the senders at the front of the queue. Returns true if
-    /// the batch is full and more can be granted.
+    /// Hands what has been gathered to those at the front, as far as it goes.
+    /// True if the batch is full before that.
     fn grant_round(&self, waiters: &mut LockedQueue<'_>, batch: &mut WakeBatch) -> bool {
         while let Some(wanted) = waiters.front() {
             let mut state = self.state();
@@ -369,8 +369,8 @@ fn capacity_error(state: FlowState) -> CapacityError {
 
 /// Waits for permits.
 ///
-/// If it is dropped before it is ready, it leaves the queue and returns permits that it was
-/// granted.
+/// Dropped before it is ready, it leaves the queue; permits that it has been
+/// given are given back.
 pub(super) struct AcquireCapacity<'a> {
     flow: &'a BoundedFlow,
     count: usize,
@@ -417,6 +417,13 @@ impl AcquireCapacity<'_> {
     }
 }
 
+impl AcquireCapacity<'_> {
+    fn pending<R>(&self) -> Poll<R> {
+        wait::pending_on(WaitKind::MpscSend, self.flow);
+        Poll::Pending
+    }
+}
+
 impl Future for AcquireCapacity<'_> {
     type Output = Result<(), Closed>;
 
@@ -426,14 +433,14 @@ impl Future for AcquireCapacity<'_> {
         let outcome = loop {
             match this.waiter.status() {
                 WaiterStatus::Idle => match this.enqueue(cx) {
-                    Ok(true) => return Poll::Pending,
+                    Ok(true) => return this.pending(),
                     Ok(false) => {}
                     Err(Closed) => break Err(Closed),
                 },
                 WaiterStatus::Queued => {
                     // SAFETY: it is in this queue or has been settled.
                     if unsafe { this.flow.waiters.refresh(&this.waiter, cx) } {
-                        return Poll::Pending;
+                        return this.pending();
                     }
                 }
                 status => {

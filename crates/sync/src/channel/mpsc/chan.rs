@@ -16,10 +16,11 @@ use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::{Arc, MODEL, hint, thread};
+use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use super::error::TryRecvError;
-use super::waker_cell::{WakerCell, WakerRegistration};
+use super::waker_cell::{Registration, WakerCell};
 use crate::channel::block_list::{BlockHead, BlockList, PositionCounter};
 use crate::channel::handle_count::HandleCount;
 use crate::channel::wait_until::{release_round, wait_until};
@@ -110,13 +111,13 @@ pub(super) fn channel<T, F: FlowControl>(flow: F) -> (Tx<T, F>, Rx<T, F>) {
 }
 
 impl<T, F: FlowControl> Chan<T, F> {
-    /// Stores a message, and wakes the receiver if it waits.
+    /// Stores a message and tells the receiver.
     ///
     /// # Safety
     /// The caller has just made the claim on `flow`.
     #[inline(always)]
     pub(super) unsafe fn send_at(&self, claim: SlotClaim, value: T) {
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: handed on.
         unsafe { self.blocks.push(&self.flow, claim.position, value) };
         if claim.wakes_receiver {
             self.wake_claimed();
@@ -318,7 +319,10 @@ impl<T, F: FlowControl> Rx<T, F> {
         let value = match next {
             Received::Value(value) => Some(value),
             Received::End => None,
-            Received::Empty => return Poll::Pending,
+            Received::Empty => {
+                wait::pending_on(WaitKind::MpscReceive, &self.0.flow);
+                return Poll::Pending;
+            }
         };
         spent.made_progress();
         Poll::Ready(value)
@@ -330,9 +334,9 @@ impl<T, F: FlowControl> Rx<T, F> {
         let withdraw = || flow.clear_waiting();
         // SAFETY: we are the receiver.
         let waiting_since = match unsafe { flow.rx_waker().register(cx.waker(), withdraw) } {
-            WakerRegistration::Stored => Some(flow.set_waiting()),
-            WakerRegistration::AlreadyStored => flow.waiting_tail(),
-            WakerRegistration::BeingWoken => None,
+            Registration::Stored => Some(flow.set_waiting()),
+            Registration::AlreadyStored => flow.waiting_tail(),
+            Registration::BeingWoken => None,
         };
         if let Some(claimed) = waiting_since {
             let next = self.next();
@@ -559,7 +563,7 @@ mod model {
     }
 
     #[test]
-    fn queued_senders_and_a_receiver_all_make_progress() {
+    fn senders_in_line_and_a_receiver_all_get_on() {
         loom::model(|| {
             let (tx, mut rx) = channel(1);
             let senders = [1, 2].map(|value| {
@@ -579,7 +583,7 @@ mod model {
     }
 
     #[test]
-    fn a_send_dropped_after_its_grant_passes_its_capacity_on() {
+    fn a_send_given_up_while_granted_passes_its_room_on() {
         loom::model(|| {
             let (tx, mut rx) = channel(1);
             tx.try_send(1).unwrap();
@@ -632,7 +636,7 @@ mod model {
     }
 
     #[test]
-    fn a_close_wakes_a_waiting_sender() {
+    fn a_waiting_sender_hears_of_the_close() {
         loom::model(|| {
             let (tx, rx) = channel(1);
             tx.try_send(1).unwrap();
@@ -643,7 +647,7 @@ mod model {
     }
 
     #[test]
-    fn a_close_wakes_every_waiter() {
+    fn everybody_hears_of_the_close() {
         loom::model(|| {
             let (tx, rx) = channel::<u32>(1);
             let waiting = thread::spawn(move || {

@@ -1,8 +1,8 @@
 //! The two queues that are shared with the kernel.
 //!
-//! All submissions and completions go through this file. `queues_model.rs` exports
-//! the same names over a simulated kernel, so that loom can model the ring's
-//! protocol between threads.
+//! Everything the ring asks of the kernel goes through here, so that its
+//! protocol between threads can be modelled with a kernel of our own making
+//! ([`model`](super)), which exports the same names.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,73 +17,73 @@ use io_uring::{IoUring, types};
 use super::setup::{self, Features, Flavour, Refusal, RingConfig};
 use crate::Poller;
 
-/// A completion: the user data of its request, the result, and flags.
+/// A completion: what was given to the kernel to keep, the result, and flags.
 pub(super) use io_uring::cqueue::Entry as Cqe;
 
-/// How many completions are taken from the queue at a time.
+/// Completions that are looked at together.
 pub(super) const REAPED_AT_ONCE: usize = 16;
 
-/// The submission queue and the completion queue of an io_uring.
+/// One end of an io_uring.
 ///
 /// P1. The queues may be touched under the ring's lock only, and by nobody
 ///     else while its owner is in the kernel.
-pub(super) struct RingQueues {
+pub(super) struct Port {
     uring: IoUring,
-    /// The thread that the kernel allows to enter the ring: the first one that
-    /// enters a pinned ring.
+    /// The thread whose the ring is, for the kernel: the first that enters.
     owner: AtomicI32,
 }
 
-/// No thread has entered the pinned ring yet.
-const NO_THREAD: i32 = 0;
-/// Any thread may enter the ring.
-const ANY_THREAD: i32 = -1;
+/// The ring obeys nobody yet.
+const NOBODY: i32 = 0;
+/// The ring obeys all threads.
+const EVERYBODY: i32 = -1;
 
-impl RingQueues {
+impl Port {
     pub(super) fn open(config: &RingConfig) -> Result<(Self, Features), Refusal> {
         let (uring, features) = setup::build(config)?;
         if config.flavour == Flavour::Shared {
-            barrier::register();
+            barrier::announce();
         }
         let owner = AtomicI32::new(match config.flavour {
-            Flavour::Shared => ANY_THREAD,
-            Flavour::Pinned => NO_THREAD,
+            Flavour::Shared => EVERYBODY,
+            Flavour::Pinned => NOBODY,
         });
         Ok((Self { uring, owner }, features))
     }
 
     /// Whether the kernel would let any thread enter.
-    pub(super) fn allows_any_thread(&self) -> bool {
-        self.owner.load(Relaxed) == ANY_THREAD
+    pub(super) fn obeys_everybody(&self) -> bool {
+        self.owner.load(Relaxed) == EVERYBODY
     }
 
     /// Whether the kernel would let the calling thread enter.
-    pub(super) fn allows_current_thread(&self) -> bool {
+    pub(super) fn obeys_us(&self) -> bool {
         // Relaxed: what matters is only whether this thread has written it.
         match self.owner.load(Relaxed) {
-            ANY_THREAD => true,
-            owner => owner == current_thread_id(),
+            EVERYBODY => true,
+            owner => owner == this_thread(),
         }
     }
 
-    /// Registers provided buffers with the kernel: `count` entries at `address`,
-    /// as the buffer group `group`.
+    /// Tells the kernel of buffers to pick from: `count` entries at `address`,
+    /// known as `group`.
     ///
     /// # Safety
-    /// The entries, and the buffers they name, live as long as the kernel may
-    /// receive into them.
+    /// The entries, and the buffers they name, live as long as anything may be
+    /// received.
     pub(super) unsafe fn provide(&self, address: u64, count: u16, group: u16) -> io::Result<()> {
         let submitter = self.uring.submitter();
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: the caller's.
         unsafe { submitter.register_buf_ring_with_flags(address, count, group, 0) }
     }
 
     /// Puts an entry into the submission queue; false if that is full.
     ///
     /// # Safety
-    /// P1; and what the entry points to lives until its last completion.
+    /// P1; and what the entry points to lives until the kernel's last word on
+    /// it.
     pub(super) unsafe fn push(&self, entry: &Entry) -> bool {
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: the caller's.
         unsafe { self.uring.submission_shared().push(entry) }.is_ok()
     }
 
@@ -92,7 +92,7 @@ impl RingQueues {
     /// # Safety
     /// P1.
     pub(super) unsafe fn needs_enter(&self) -> bool {
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: the caller's.
         let queue = unsafe { self.uring.submission_shared() };
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
     }
@@ -103,26 +103,25 @@ impl RingQueues {
     /// # Safety
     /// P1.
     pub(super) unsafe fn waits_for_submitter(&self) -> bool {
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: the caller's.
         unsafe { self.uring.submission_shared() }.taskrun()
     }
 
-    /// Whether there are completions in the queue.
+    /// Whether there are completions to take in.
     ///
     /// # Safety
     /// P1.
     pub(super) unsafe fn has_completions(&self) -> bool {
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: the caller's.
         !unsafe { self.uring.completion_shared() }.is_empty()
     }
 
-    /// Takes completions from the queue, some at a time, while `visit` returns
-    /// true.
+    /// Takes completions in, some at a time, as long as `visit` wants more.
     ///
     /// # Safety
     /// P1.
     pub(super) unsafe fn reap(&self, mut visit: impl FnMut(&[Cqe]) -> bool) {
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: the caller's.
         let mut queue = unsafe { self.uring.completion_shared() };
         let mut room = [const { MaybeUninit::uninit() }; REAPED_AT_ONCE];
         loop {
@@ -133,14 +132,14 @@ impl RingQueues {
         }
     }
 
-    /// Enters the kernel, which takes the entries of the submission queue. With
-    /// `wait`, waits for a completion: `Some(None)` without a limit.
+    /// Enters the kernel: it takes what the submission queue holds, and, if
+    /// there is a limit for it, waits for a completion.
     pub(super) fn enter(&self, wait: Option<Option<Duration>>) -> io::Result<()> {
         let submitter = self.uring.submitter();
-        // Relaxed: only the ring's owner enters while no thread is stored.
-        if self.owner.load(Relaxed) == NO_THREAD {
+        // Relaxed: only one thread ever finds nobody.
+        if self.owner.load(Relaxed) == NOBODY {
             submitter.register_enable_rings()?;
-            self.owner.store(current_thread_id(), Relaxed);
+            self.owner.store(this_thread(), Relaxed);
         }
         let args = types::SubmitArgs::new();
         let entered = match wait {
@@ -161,7 +160,7 @@ impl RingQueues {
 
     /// Makes all running threads of this process enter the kernel.
     pub(super) fn interrupt_submitters(&self) {
-        barrier::interrupt_all_threads();
+        barrier::interrupt_everybody();
     }
 
     /// Wakes an owner that waits in [`enter`](Self::enter).
@@ -170,8 +169,8 @@ impl RingQueues {
     }
 }
 
-/// Returns the kernel's id of the calling thread.
-fn current_thread_id() -> i32 {
+/// The kernel's name of the calling thread.
+fn this_thread() -> i32 {
     // SAFETY: no memory is passed.
     unsafe { libc::gettid() }
 }
@@ -182,18 +181,17 @@ mod barrier {
     const REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
 
     fn membarrier(command: i32) {
-        // SAFETY: takes numbers, and touches no memory of ours. Where the call is
-        // missing or refused, the completions of a stuck owner are posted at its
-        // next clock tick.
+        // SAFETY: takes numbers, and touches no memory of ours. Where it is
+        // not to be had, a rescue comes with the owner's next clock tick.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
     }
 
-    /// Registers the process for [`interrupt_all_threads`].
-    pub(super) fn register() {
+    /// Says that this process will want to.
+    pub(super) fn announce() {
         membarrier(REGISTER_PRIVATE_EXPEDITED);
     }
 
-    pub(super) fn interrupt_all_threads() {
+    pub(super) fn interrupt_everybody() {
         membarrier(PRIVATE_EXPEDITED);
     }
 }

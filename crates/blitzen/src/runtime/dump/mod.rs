@@ -1,0 +1,23 @@
+//! What the tasks of a runtime do, seen from outside.
+//!
+//! [`Handle::tasks`](super::Handle::tasks) lists every live task: where it was spawned, whether it
+//! runs, and what it waits for. It polls nothing and stops nobody, and works although every worker
+//! is stuck.
+//!
+//! ```
+//! use blitzen::runtime::Runtime;
+//!
+//! let runtime = Runtime::new().unwrap();
+//! let task = runtime.spawn(std::future::pending::<()>());
+//! let tasks = runtime.handle().tasks();
+//! assert_eq!(tasks.len(), 1);
+//! println!("{tasks}");
+//! task.abort();
+//! ```
+
+mod json;
+mod task_list;
+
+pub use blitzen_task::TaskStatus;
+pub use blitzen_util::wait::WaitKind;
+pub use task_list::{ListedTask, TaskList, TaskWait};

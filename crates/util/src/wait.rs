@@ -1,0 +1,438 @@
+//! What the task that is being polled waits for.
+//!
+//! A leaf future (a lock, a channel, a timer, a socket) that is about to return `Pending` calls
+//! [`pending`]. It leaves a note in a thread-local; the end of the poll takes the note, and keeps
+//! it in the task for a dump to read. The note also holds a request to yield, so that a poll
+//! without a leaf pays for one test in all.
+//!
+//! ```text
+//!  31       30       6    5      0
+//! ┌───────┬────────┬────┬─────────┐
+//! │ yield │ record │    │  kind   │
+//! └───────┴────────┴────┴─────────┘
+//! ```
+//!
+//! W1. The note belongs to the innermost poll of the thread: who polls a task replaces it, and
+//!     puts it back afterwards.
+//! W2. A second leaf in the same poll makes the kind [`WaitKind::Several`].
+//! W3. With the record bit every leaf goes to the function that [`set_recorder`] was given, for a
+//!     poll that is watched.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::thread_local_const;
+
+const KIND: u32 = 0x3f;
+const RECORD: u32 = 1 << 30;
+const YIELD: u32 = 1 << 31;
+
+macro_rules! wait_kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// What a task waits for.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use blitzen::runtime::dump::WaitKind;
+        ///
+        /// assert_eq!(WaitKind::Mutex.to_string(), "mutex");
+        /// assert_eq!(WaitKind::default(), WaitKind::Unknown);
+        /// ```
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum WaitKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        const KINDS: &[(WaitKind, &str)] = &[$((WaitKind::$kind, $name),)*];
+    };
+}
+
+wait_kinds! {
+    /// Something that is not part of this crate, such as a waker that the program has stored.
+    #[default]
+    Unknown = "unknown",
+    /// More than one thing: in the last poll, several operations had to wait.
+    Several = "several",
+    /// A turn after other tasks: the budget of the task was used up.
+    Budget = "budget",
+    /// A `Mutex`.
+    Mutex = "mutex",
+    /// An `RwLock`, to read.
+    RwLockRead = "rwlock read",
+    /// An `RwLock`, to write.
+    RwLockWrite = "rwlock write",
+    /// Permits of a `Semaphore`.
+    Semaphore = "semaphore",
+    /// A `Notify`.
+    Notify = "notify",
+    /// A `Barrier`.
+    Barrier = "barrier",
+    /// A `OnceCell` that another task initialises.
+    OnceCell = "once cell",
+    /// A `SetOnce`.
+    SetOnce = "set once",
+    /// A cancellation token.
+    Cancelled = "cancellation",
+    /// The receiver of an `mpsc` channel: a message.
+    MpscReceive = "mpsc receive",
+    /// A sender of an `mpsc` channel: room.
+    MpscSend = "mpsc send",
+    /// The receiver of an `mpmc` channel: a message.
+    MpmcReceive = "mpmc receive",
+    /// A sender of an `mpmc` channel: room.
+    MpmcSend = "mpmc send",
+    /// A `oneshot` channel: its value, or the end of its receiver.
+    Oneshot = "oneshot",
+    /// A `broadcast` channel: a message.
+    Broadcast = "broadcast",
+    /// A `watch` channel: another value.
+    Watch = "watch",
+    /// The end of all receivers of a channel.
+    ChannelClosed = "channel closed",
+    /// A timer.
+    Timer = "timer",
+    /// A socket, pipe or other descriptor, to become readable.
+    Readable = "readable",
+    /// A socket, pipe or other descriptor, to become writable.
+    Writable = "writable",
+    /// A descriptor, to become ready for several things.
+    Ready = "ready",
+    /// An operation of an io_uring.
+    RingOperation = "io_uring",
+    /// The bytes of a socket that an io_uring serves.
+    RingReceive = "io_uring receive",
+    /// Room to send on a socket that an io_uring serves.
+    RingSend = "io_uring send",
+    /// A file operation on another thread.
+    File = "file",
+    /// An in-memory pipe, to read.
+    PipeRead = "pipe read",
+    /// An in-memory pipe, to write.
+    PipeWrite = "pipe write",
+    /// The end of another task.
+    Join = "join",
+    /// The end of any task of a `JoinSet`.
+    JoinSet = "join set",
+    /// The tasks of a `LocalSet`.
+    LocalSet = "local set",
+    /// A signal.
+    Signal = "signal",
+    /// The end of a child process.
+    Process = "process",
+}
+
+const _: () = assert!(KINDS.len() <= KIND as usize + 1);
+
+impl WaitKind {
+    /// Returns the kind with a number; `Unknown` if there is none.
+    #[doc(hidden)]
+    pub fn from_number(number: u8) -> Self {
+        KINDS
+            .get(usize::from(number))
+            .map_or(Self::Unknown, |&(kind, _)| kind)
+    }
+
+    /// Returns the name of the kind, in lower case.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::dump::WaitKind;
+    ///
+    /// assert_eq!(WaitKind::MpscReceive.name(), "mpsc receive");
+    /// ```
+    pub fn name(self) -> &'static str {
+        KINDS[self as usize].1
+    }
+}
+
+impl fmt::Display for WaitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+struct Notes {
+    note: Cell<u32>,
+    /// What the leaf of the note waits for: an address or a number.
+    identity: Cell<u64>,
+}
+
+thread_local_const! {
+    static NOTES: Notes = Notes {
+        note: Cell::new(0),
+        identity: Cell::new(0),
+    };
+}
+
+/// What the leaves of a poll have noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PollNote(u32);
+
+impl PollNote {
+    /// No leaf has had to wait.
+    pub const EMPTY: Self = Self(0);
+    /// The task has asked to yield, and nothing else.
+    pub const YIELDED: Self = Self(YIELD);
+    /// No leaf has had to wait yet, and each one is to be recorded (W3).
+    pub const RECORD: Self = Self(RECORD);
+
+    /// Whether there is nothing to keep.
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the task has asked to yield.
+    #[inline(always)]
+    pub fn has_yielded(self) -> bool {
+        self.0 & YIELD != 0
+    }
+
+    /// The number of the kind, as the state of a task keeps it.
+    #[inline(always)]
+    pub fn kind_number(self) -> u64 {
+        u64::from(self.0 & KIND)
+    }
+}
+
+/// Notes that a leaf is about to return `Pending`, and what it waits for: an address, or
+/// another number that tells one such thing from others.
+#[inline]
+pub fn pending(kind: WaitKind, identity: u64) {
+    NOTES.with(|notes| match notes.note.get() {
+        0 => {
+            notes.note.set(kind as u32);
+            notes.identity.set(identity);
+        }
+        _ => pending_again(kind, identity),
+    });
+}
+
+/// [`pending`] for a leaf that waits for an object in memory.
+#[inline]
+pub fn pending_on<T: ?Sized>(kind: WaitKind, object: &T) {
+    pending(kind, (&raw const *object).addr() as u64);
+}
+
+/// A deadline in nanoseconds as an identity: to the microsecond, and nine years at most.
+#[inline]
+pub fn deadline_identity(deadline_ns: u64) -> u64 {
+    (deadline_ns >> DEADLINE_SHIFT).min((1 << 48) - 1)
+}
+
+/// The nanoseconds of a [`deadline_identity`].
+pub fn deadline_ns(identity: u64) -> u64 {
+    identity << DEADLINE_SHIFT
+}
+
+const DEADLINE_SHIFT: u32 = 10;
+
+#[cold]
+#[inline(never)]
+fn pending_again(kind: WaitKind, identity: u64) {
+    let note = NOTES.with(|notes| notes.note.get());
+    let next = match note & KIND {
+        0 => {
+            NOTES.with(|notes| notes.identity.set(identity));
+            kind
+        }
+        _ => WaitKind::Several, // W2
+    };
+    NOTES.with(|notes| notes.note.set(note & !KIND | next as u32));
+    if note & RECORD != 0
+        && let Some(record) = RECORDER.get()
+    {
+        record(kind, identity); // W3
+    }
+}
+
+/// Starts a poll with `note`; returns the note of the poll around it (W1).
+#[inline]
+pub fn replace(note: PollNote) -> PollNote {
+    NOTES.with(|notes| PollNote(notes.note.replace(note.0)))
+}
+
+/// Takes the note at the end of a poll.
+#[inline]
+pub fn take() -> PollNote {
+    replace(PollNote::EMPTY)
+}
+
+/// What the leaf waits for whose note was just taken; means nothing for an empty note, or one of
+/// several leaves.
+#[inline]
+pub fn identity() -> u64 {
+    NOTES.with(|notes| notes.identity.get())
+}
+
+/// Notes that the task asks to be queued again at the end of its poll.
+#[inline]
+pub fn request_yield() {
+    NOTES.with(|notes| notes.note.set(notes.note.get() | YIELD));
+}
+
+/// Runs `poll` with an empty note: what it waits for concerns the caller's task no more than the
+/// work of another thread would.
+pub fn isolated<R>(poll: impl FnOnce() -> R) -> R {
+    struct Restore(PollNote);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            replace(self.0);
+        }
+    }
+    let _restore = Restore(take());
+    poll()
+}
+
+/// What is called for each leaf of a watched poll (W3).
+pub type Recorder = fn(WaitKind, u64);
+
+static RECORDER: OnceLock<Recorder> = OnceLock::new();
+
+/// Sets the function that is called for each leaf of a watched poll. The first one that is set
+/// stays.
+pub fn set_recorder(record: Recorder) {
+    RECORDER.get_or_init(|| record);
+}
+
+/// The seconds of the process, as far as somebody has told them. Not modelled: a dump shows
+/// them, nothing depends on them.
+static SECONDS: AtomicU32 = AtomicU32::new(0);
+/// The same as a [`Stamp`].
+static STAMP: AtomicU32 = AtomicU32::new(Stamp::of(0).0 as u32);
+
+/// Tells how many seconds have passed since some moment in the past. Threads that read a clock
+/// anyway call this, so that the end of a poll need not.
+#[inline]
+pub fn set_seconds(seconds: u64) {
+    let seconds = seconds as u32;
+    // Relaxed, here and below: a stamp that is a little old is as good.
+    if SECONDS.load(Relaxed) != seconds {
+        SECONDS.store(seconds, Relaxed);
+        STAMP.store(Stamp::of(seconds).0.into(), Relaxed);
+    }
+}
+
+/// A moment to the second, of the last sixteen hours: 16 bits whose lowest three are not all
+/// zero, so that no aligned pointer looks like one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp(u16);
+
+impl Stamp {
+    /// How many seconds there are before the stamps repeat.
+    const SPAN: u32 = (1 << 13) * 7;
+
+    /// The current stamp.
+    #[inline(always)]
+    pub fn now() -> Self {
+        Self(STAMP.load(Relaxed) as u16)
+    }
+
+    const fn of(seconds: u32) -> Self {
+        let seconds = seconds % Self::SPAN;
+        Self((seconds / 7 * 8 + seconds % 7 + 1) as u16)
+    }
+
+    /// The stamp in the lowest 16 bits of a word; `None` for an aligned pointer.
+    pub fn from_word(word: u64) -> Option<Self> {
+        (word % 8 != 0).then_some(Self(word as u16))
+    }
+
+    /// The stamp as the lowest 16 bits of a word.
+    #[inline(always)]
+    pub fn to_word(self) -> u64 {
+        self.0.into()
+    }
+
+    /// How many seconds ago it was, by the seconds last told.
+    pub fn age_seconds(self) -> u64 {
+        let at = u32::from(self.0) / 8 * 7 + u32::from(self.0) % 8 - 1;
+        let now = SECONDS.load(Relaxed) % Self::SPAN;
+        let age = (now + Self::SPAN - at) % Self::SPAN;
+        // Somebody told an earlier second after this one: clocks of two threads.
+        match age > Self::SPAN - 60 {
+            true => 0,
+            false => age.into(),
+        }
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_leaf_is_named_and_two_are_several() {
+        let before = take();
+        assert!(take().is_empty());
+        pending(WaitKind::Mutex, 7);
+        let note = take();
+        assert_eq!(note.kind_number(), WaitKind::Mutex as u64);
+        assert_eq!(identity(), 7);
+        pending(WaitKind::Mutex, 7);
+        pending(WaitKind::Mutex, 7);
+        assert_eq!(take().kind_number(), WaitKind::Several as u64);
+        replace(before);
+    }
+
+    #[test]
+    fn a_request_to_yield_keeps_what_was_noted_and_what_comes() {
+        pending(WaitKind::Timer, 1);
+        request_yield();
+        let note = take();
+        assert!(note.has_yielded());
+        assert_eq!(note.kind_number(), WaitKind::Timer as u64);
+        request_yield();
+        pending(WaitKind::Notify, 2);
+        let note = take();
+        assert!(note.has_yielded());
+        assert_eq!(
+            (note.kind_number(), identity()),
+            (WaitKind::Notify as u64, 2)
+        );
+    }
+
+    #[test]
+    fn an_isolated_poll_leaves_the_note_as_it_was() {
+        pending(WaitKind::Mutex, 1);
+        isolated(|| pending(WaitKind::Timer, 2));
+        assert_eq!(take().kind_number(), WaitKind::Mutex as u64);
+    }
+
+    #[test]
+    fn every_kind_comes_back_from_its_number() {
+        for &(kind, name) in KINDS {
+            assert_eq!(WaitKind::from_number(kind as u8), kind);
+            assert_eq!(kind.name(), name);
+        }
+        assert_eq!(WaitKind::from_number(63), WaitKind::Unknown);
+    }
+
+    #[test]
+    fn no_stamp_looks_like_an_aligned_pointer_and_all_differ() {
+        let words: std::collections::BTreeSet<_> = (0..Stamp::SPAN)
+            .map(|seconds| Stamp::of(seconds).to_word())
+            .collect();
+        assert_eq!(words.len(), Stamp::SPAN as usize);
+        assert!(words.iter().all(|word| word % 8 != 0 && *word <= 0xffff));
+        assert_eq!(Stamp::from_word(0x7fff_0000_1230), None);
+        assert_eq!(Stamp::from_word(0xab_0000 | 9), Some(Stamp(9)));
+    }
+
+    #[test]
+    fn a_stamp_knows_its_age_across_the_end_of_its_span() {
+        set_seconds(u64::from(Stamp::SPAN) - 3);
+        let stamp = Stamp::now();
+        set_seconds(u64::from(Stamp::SPAN) + 4);
+        assert_eq!(stamp.age_seconds(), 7);
+        set_seconds(u64::from(Stamp::SPAN) - 5);
+        assert_eq!(stamp.age_seconds(), 0, "a clock that lags");
+    }
+}
