@@ -96,6 +96,8 @@ worker_counters! {
     rescues,
     /// Times a task yielded or used up its budget.
     yields,
+    /// Times a task was woken during its own poll, by itself or by another, and queued again.
+    self_wakes,
     /// Nanoseconds for which it was not parked.
     busy_ns,
     /// Nanoseconds of the sampled polls.

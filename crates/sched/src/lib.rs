@@ -19,6 +19,7 @@ mod lifo;
 mod monitor;
 mod owner_count;
 mod pace;
+mod poll_watch;
 mod pool;
 mod quiescence;
 mod ring;
@@ -38,6 +39,7 @@ pub use context_depth::{context_depth, set_context_depth};
 pub use core_guard::CoreGuard;
 pub use core_slot::{CoreSlot, CoreWait, CoreWaiter};
 pub use monitor::Monitor;
+pub use poll_watch::{LongPoll, PollWatch};
 pub use pool::{Job, Pool, PoolThread, Refused, SpawnThread, ThreadJoiner};
 pub use quiescence::{
     Activity, BlockedThread, CountedThread, PausedWorld, Quiescence, advance_if_quiescent,

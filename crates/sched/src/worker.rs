@@ -5,6 +5,7 @@
 //! [`CoreGuard`](crate::CoreGuard) instead.
 
 use std::cell::{Cell, RefCell};
+use std::ptr;
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::thread::{self, ThreadId};
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use blitzen_task::{RunOutcome, Runnable};
 use blitzen_util::coop;
+use blitzen_util::kernel_thread::kernel_thread_id;
 use blitzen_util::quiet::quietly;
 use blitzen_util::rng::Rng;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
@@ -52,7 +54,7 @@ pub struct Worker {
     /// The tick of the last driver turn.
     last_turn: Cell<u32>,
     busy_time: BusyTime,
-    /// How many tasks in a row came from the LIFO slot.
+    /// How many tasks in a row came from the newest-task slot.
     lifo_streak: Cell<u32>,
     /// The injection shard to look at first.
     next_inject_shard: Cell<usize>,
@@ -69,8 +71,6 @@ pub struct Worker {
     thread: Cell<Option<ThreadId>>,
     /// It counts as parked in the idle bitmap, or did until another thread unparked it.
     is_parked: Cell<bool>,
-    /// Whether a task is being polled: only then may the worker leave its thread.
-    is_polling: Cell<bool>,
 }
 
 /// Whether a driver turn goes on, and whether it has woken several tasks.
@@ -134,7 +134,6 @@ impl Worker {
             polls_at_unpark: Cell::new(0),
             thread: Cell::new(None),
             is_parked: Cell::new(false),
-            is_polling: Cell::new(false),
         }
     }
 
@@ -153,9 +152,16 @@ impl Worker {
         Arc::ptr_eq(&self.scheduler, scheduler)
     }
 
-    /// Whether a task is being polled.
+    /// Whether a task is being polled: only then may the worker leave its thread.
     pub(crate) fn is_polling(&self) -> bool {
-        self.is_polling.get()
+        self.shared().polled.load(Relaxed) != 0
+    }
+
+    /// Publishes which task is being polled.
+    #[inline]
+    fn set_polled(&self, task: Option<&Runnable>) {
+        let address = task.map_or(0, |task| ptr::from_ref(task.header()).addr());
+        self.shared().polled.store(address, Relaxed);
     }
 
     /// Whether another thread could take over the worker.
@@ -237,7 +243,7 @@ impl Worker {
             }
             Some(None) => Step::Idle,
             Some(Some(task)) => {
-                with_current(|worker| worker.is_polling.set(true));
+                with_current(|worker| worker.set_polled(Some(&task)));
                 run_task(task, context_depth());
                 Step::Ran
             }
@@ -268,15 +274,16 @@ impl Worker {
     fn note_thread(&self) {
         let current = Some(thread::current().id());
         if self.thread.replace(current) != current {
-            let thread = self.shared().thread.lock();
-            *thread.unwrap_or_else(PoisonError::into_inner) = current;
+            let shared = self.shared();
+            *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = current;
+            shared.kernel_thread.store(kernel_thread_id(), Relaxed);
         }
     }
 
     /// Forgets what it was doing when it left a thread, or when foreign code
     /// panicked under the run loop.
     fn recover(&self) {
-        self.is_polling.set(false);
+        self.set_polled(None);
         self.driver_turn.set(DriverTurn::None);
     }
 
@@ -308,7 +315,7 @@ impl Worker {
     #[inline]
     fn begin_poll(&self, task: Runnable) -> Runnable {
         self.shared().counters.polls.bump();
-        self.is_polling.set(true);
+        self.set_polled(Some(&task));
         task
     }
 
@@ -582,11 +589,12 @@ impl Worker {
     /// Accounts for a poll that is over, and queues the task again if it wants to
     /// run again.
     fn end_poll(&self, ran: RunOutcome) {
-        self.is_polling.set(false);
+        self.set_polled(None);
         match ran {
             RunOutcome::Complete => self.shared().counters.tasks_completed.bump(),
             RunOutcome::Idle => {}
             RunOutcome::Woken(task) => {
+                self.shared().counters.self_wakes.bump();
                 self.push_ring(task);
                 self.share_if_long();
             }
@@ -610,8 +618,8 @@ impl Worker {
         self.next_maintenance.set(next);
     }
 
-    /// Does what is due every [`event_interval`](Pace::event_interval) polls: turns the
-    /// drivers, samples the pace, serves workers that are stuck.
+    /// Does what is due every [`event_interval`](Pace::event_interval) polls: turns
+    /// the drivers, samples the pace, serves siblings that are stuck.
     pub(crate) fn maintain(&self) {
         let scheduler = &*self.scheduler;
         let now_ns = scheduler.world().now_ns();
@@ -621,7 +629,7 @@ impl Worker {
             self.turn_drivers();
         }
         if scheduler.workers() > 1 && scheduler.monitor.claim_look(now_ns) {
-            self.serve_stuck_workers();
+            self.look_after_siblings();
         }
         self.notice_close();
     }
@@ -688,7 +696,7 @@ impl Worker {
     }
 
     /// Serves workers that are stuck in a poll.
-    fn serve_stuck_workers(&self) {
+    fn look_after_siblings(&self) {
         let scheduler = &self.scheduler;
         let stuck = scheduler.monitor.look(
             |worker| match worker == self.index {
@@ -746,13 +754,13 @@ impl Worker {
         self.unparked();
         self.share_woken();
         if scheduler.monitor.is_missing() && scheduler.monitor.claim_look(world.now_ns()) {
-            self.serve_stuck_workers();
+            self.look_after_siblings();
         }
     }
 
     /// Parks a current-thread worker that nobody drives any more.
     pub(crate) fn park_undriven(&self) {
-        self.is_polling.set(false);
+        self.set_polled(None);
         let counters = &self.shared().counters;
         counters.park_events.bump();
         self.busy_time
@@ -776,9 +784,9 @@ impl Worker {
         self.notice_close();
     }
 
-    /// Marks a parked worker as running: before it calls the first waker, if possible, and
-    /// no later than when a task is queued here. Wakers are foreign code, and may block:
-    /// then the monitor and thieves must see that this worker is stuck.
+    /// A parked worker is not parked any more: before it calls the first waker, if it
+    /// can, and no later than when a task is queued here. Wakers are foreign code, and
+    /// may block: then the monitor and thieves must see that this worker is stuck.
     #[inline]
     pub(crate) fn end_park(&self) {
         if self.is_parked.replace(false) {
@@ -803,7 +811,7 @@ impl Worker {
 
     /// Cancels what is queued here, and the tasks that wait to be woken anywhere.
     pub(crate) fn close(&self) {
-        self.is_polling.set(false);
+        self.set_polled(None);
         let now_ns = self.scheduler.world().now_ns();
         self.busy_time.stop(&self.shared().counters, now_ns);
         self.searching
@@ -831,8 +839,7 @@ fn run_tasks(depth: usize) {
     }
 }
 
-/// Like [`run_tasks`], for a scheduler whose polls are observed. Its own copy of the loop,
-/// so that schedulers whose polls are not observed pay nothing for it.
+/// The same for a scheduler whose polls are observed: others do not pay for it.
 #[cold]
 fn run_observed_tasks(depth: usize) {
     while let Some(task) = with_current(Worker::next_task).flatten() {
@@ -840,7 +847,7 @@ fn run_observed_tasks(depth: usize) {
     }
 }
 
-/// Like [`run_task`], but reads the clock and calls the world before and after the poll.
+/// [`run_task`], with a look at the clock and a call of the world before and after the poll.
 #[cold]
 pub(crate) fn run_observed(task: Runnable, depth: usize) {
     let info = TaskInfo::new(task.header());
@@ -899,13 +906,13 @@ fn with_current<R>(visit: impl FnOnce(&Worker) -> R) -> Option<R> {
     current::with_worker(|worker| worker.map(visit))
 }
 
-/// Marks the calling thread's worker as running, after it has waited in its drivers and
-/// before it calls wakers.
+/// The calling thread's worker has waited in its drivers, and is about to call wakers:
+/// it is not parked any more.
 pub fn end_park() {
     current::with_worker(|worker| worker.map(Worker::end_park));
 }
 
-/// Returns the index of the worker that the calling thread runs.
+/// The index of the worker whose thread this is.
 pub fn current_index() -> Option<usize> {
     current::with_worker(|worker| worker.map(Worker::index))
 }

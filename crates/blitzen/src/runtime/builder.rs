@@ -12,21 +12,27 @@ use blitzen_util::coop;
 
 use super::backend::IoBackend;
 use super::context;
+#[cfg(unix)]
+use super::dump::DumpOnSignal;
 use super::engine;
 use super::handle::Handle;
 use super::hooks::{Hook, Hooks};
 use super::inner::{Flavor, Inner};
 use super::io::IoOptions;
+use super::lint::{Lint, LintOptions, Observer};
 use super::local_runtime::{LocalOptions, LocalRuntime};
 use super::relief::ReliefThreads;
 use super::rng_seed::RngSeed;
 use super::runtime::Runtime;
+use super::shutdown::{ShutdownWait, shut_down};
 use super::task_hooks::{TaskHooks, TaskMeta};
 use super::timers::TimeOptions;
 use super::world::{PoolWorld, RealWorld, SchedulerWorld, TaskOptions};
 use crate::net::SocketMode;
+#[cfg(unix)]
+use crate::signal::unix::SignalKind;
 
-/// The most threads of the blocking pool.
+/// Threads of the blocking pool, at the most.
 const MAX_BLOCKING_THREADS: usize = 512;
 /// How long one of them waits for work before it ends.
 const THREAD_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -38,15 +44,15 @@ const THREAD_NAME: &str = "blitzen-worker";
 /// thread does everything.
 const CURRENT_THREAD_EVENT_INTERVAL: u32 = 61;
 const CURRENT_THREAD_INJECT_INTERVAL: u32 = 31;
-/// How many events a worker takes in at once: as many as its run queue always has room for.
+/// Events that a worker takes at once: as many as its run queue surely has room for.
 const MAX_IO_EVENTS_PER_TICK: usize = blitzen_sched::ROOM_FOR_EVENTS;
-/// How many events it takes in while it has tasks to run: half of that, so that it has run their
-/// tasks by its next turn, which then seldom has to wait for room.
+/// Events that it takes while it has tasks to run: half of that, so that it has dealt
+/// with them by its next turn, which then seldom waits for room.
 const MAX_IO_EVENTS_PER_BUSY_TICK: usize = MAX_IO_EVENTS_PER_TICK / 2;
-/// The environment variable with the number of workers, if the builder does not set it.
+/// Overrides the number of workers where the code does not say it.
 const WORKER_THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
 
-/// Builds a [`Runtime`] or a [`LocalRuntime`] with custom options.
+/// Builds a [`Runtime`] or a [`LocalRuntime`] with options of one's own.
 ///
 /// Timers and sockets are switched off unless [`enable_all`](Self::enable_all),
 /// [`enable_time`](Self::enable_time) or [`enable_io`](Self::enable_io) is called.
@@ -87,6 +93,9 @@ pub struct Builder {
     task_hooks: TaskHooks,
     poll_times: PollTimes,
     unhandled_panic: UnhandledPanic,
+    lints: LintOptions,
+    #[cfg(unix)]
+    dump_signals: Vec<SignalKind>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +163,9 @@ impl Builder {
             task_hooks: TaskHooks::default(),
             poll_times: PollTimes::default(),
             unhandled_panic: UnhandledPanic::Ignore,
+            lints: LintOptions::default(),
+            #[cfg(unix)]
+            dump_signals: Vec::new(),
         }
     }
 
@@ -216,7 +228,7 @@ impl Builder {
         self
     }
 
-    /// Sets how the streams of the runtime transfer bytes.
+    /// Sets how the streams and listeners of the runtime transfer bytes.
     ///
     /// The default is the value of the environment variable `BLITZEN_SOCKETS`, or
     /// [`SocketMode::Readiness`] if it is not set. See [`SocketMode`].
@@ -963,6 +975,85 @@ impl Builder {
         self
     }
 
+    /// Makes the runtime report polls that last for `after` or longer, and other
+    /// [lints](super::lint).
+    ///
+    /// A thread named `blitzen-lints` looks at the workers, a few times within `after`. It names
+    /// the task, the line that spawned it, and on Linux the system call that the poll is in, once
+    /// for each such poll. Code in [`block_in_place`](crate::task::block_in_place) does not count.
+    /// Reports go to [`on_lint`](Self::on_lint) or, without that, to standard error. The default
+    /// is one second, if something else turns lints on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread()
+    ///     .slow_poll(Duration::from_millis(100))
+    ///     .build()
+    ///     .unwrap();
+    /// # runtime.block_on(async {});
+    /// ```
+    pub fn slow_poll(&mut self, after: Duration) -> &mut Self {
+        self.lints.slow_poll = Some(after);
+        self
+    }
+
+    /// Calls `report` for each [lint](super::lint), on a thread named `blitzen-lints`.
+    ///
+    /// With `BLITZEN_LINTS=stderr` in the environment every runtime has such a thread, and writes
+    /// lints to standard error as well. If `report` panics or blocks, this concerns no task, and
+    /// does not hold up the end of the runtime; while it blocks, there are no other reports.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread()
+    ///     .on_lint(|lint| eprintln!("{lint}"))
+    ///     .build()
+    ///     .unwrap();
+    /// # runtime.block_on(async {});
+    /// ```
+    pub fn on_lint<F>(&mut self, report: F) -> &mut Self
+    where
+        F: Fn(&Lint) + Send + Sync + 'static,
+    {
+        self.lints.on_lint = Some(Arc::new(report));
+        self
+    }
+
+    /// Writes the [list of tasks](Handle::tasks) to standard error whenever the process receives
+    /// the signal `kind`. May be called for several signals.
+    ///
+    /// A thread named `blitzen-dump` writes it, so that it works while all workers are stuck. The
+    /// default action of the signal is replaced for the rest of the process, as by a listener of
+    /// [`signal`](crate::signal).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use blitzen::runtime::Builder;
+    /// use blitzen::signal::unix::SignalKind;
+    ///
+    /// // Ctrl-\ in a terminal shows what every task waits for.
+    /// let runtime = Builder::new_multi_thread().dump_on(SignalKind::quit()).build()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) returns `InvalidInput` for a signal that cannot be handled, such as
+    /// `SIGKILL`.
+    #[cfg(unix)]
+    pub fn dump_on(&mut self, kind: SignalKind) -> &mut Self {
+        self.dump_signals.push(kind);
+        self
+    }
+
     /// Creates the runtime.
     ///
     /// Unless there is an [`on_thread_start`](Self::on_thread_start) or
@@ -981,7 +1072,7 @@ impl Builder {
     /// # Errors
     ///
     /// Returns `InvalidInput` if `BLITZEN_IO` or `BLITZEN_SOCKETS` is needed and has an unknown
-    /// value. With [`IoBackend::Uring`], returns the error of `io_uring_setup(2)`, such as
+    /// value, or `BLITZEN_LINTS` has one. With [`IoBackend::Uring`], returns the error of `io_uring_setup(2)`, such as
     /// `Unsupported` or `PermissionDenied`. If a hook makes the workers start
     /// at once, returns the error of the system if a worker thread cannot be started.
     ///
@@ -1133,7 +1224,25 @@ impl Builder {
             // The start hook is to be called for every thread, and workers without a task park.
             handle.inner.scheduler().start()?;
         }
+        if let Err(error) = self.start_observers(&handle.inner) {
+            // Nothing runs yet that it could have to wait for.
+            let _ = shut_down(&handle, ShutdownWait::Endless);
+            return Err(error);
+        }
         Ok(handle)
+    }
+
+    /// Starts the threads that look at the runtime from outside, if they were asked for.
+    fn start_observers(&self, runtime: &Arc<Inner>) -> io::Result<()> {
+        let observers = &runtime.observers;
+        if let Some(observer) = Observer::start(&self.lints, runtime)? {
+            observers.lints.get_or_init(|| observer);
+        }
+        #[cfg(unix)]
+        if let Some(dump) = DumpOnSignal::start(&self.dump_signals, runtime)? {
+            observers.dump_on_signal.get_or_init(|| dump);
+        }
+        Ok(())
     }
 }
 
@@ -1214,7 +1323,7 @@ fn hook(call: impl Fn() + Send + Sync + 'static) -> Hook {
     Some(Arc::new(call))
 }
 
-/// Returns the number of workers in the environment variable, or that of the processors.
+/// What the variable says, or a worker for each core.
 #[track_caller]
 fn default_workers() -> usize {
     match std::env::var(WORKER_THREADS_VARIABLE) {

@@ -1,13 +1,16 @@
 //! What a runtime is made of.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, ThreadId};
 
 use blitzen_sched::{CoreSlot, Pool, Scheduler, Worker};
 use blitzen_task::{Id as TaskId, SpawnMeta};
 
+#[cfg(unix)]
+use super::dump::DumpOnSignal;
 use super::id::Id;
+use super::lint::Observer;
 use super::world::RealWorld;
 use crate::task::JoinHandle;
 
@@ -31,6 +34,29 @@ pub(crate) struct Inner {
     has_spawn_hook: bool,
     /// The thread that it never leaves, and on which `spawn_local` may be called.
     local_thread: Option<ThreadId>,
+    /// The threads that look at it from outside, if they were asked for.
+    pub(super) observers: Observers,
+}
+
+/// The threads that look at a runtime from outside; set right after it was made.
+#[derive(Default)]
+pub(crate) struct Observers {
+    pub(super) lints: OnceLock<Observer>,
+    #[cfg(unix)]
+    pub(super) dump_on_signal: OnceLock<DumpOnSignal>,
+}
+
+impl Observers {
+    /// Ends them, and waits for that if `wait`, as far as they call no foreign code.
+    pub(super) fn stop(&self, wait: bool) {
+        if let Some(observer) = self.lints.get() {
+            observer.stop(wait);
+        }
+        #[cfg(unix)]
+        if let Some(dump) = self.dump_on_signal.get() {
+            dump.stop();
+        }
+    }
 }
 
 impl Inner {
@@ -51,6 +77,7 @@ impl Inner {
             pool,
             world,
             local_thread,
+            observers: Observers::default(),
         });
         inner.world.set_runtime(&inner);
         inner

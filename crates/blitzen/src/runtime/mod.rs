@@ -29,6 +29,7 @@ mod hooks;
 mod id;
 mod inner;
 pub(crate) mod io;
+pub mod lint;
 mod local_runtime;
 mod metrics;
 mod relief;

@@ -16,8 +16,12 @@
 //! ```
 
 mod json;
+#[cfg(unix)]
+mod on_signal;
 mod task_list;
 
 pub use blitzen_task::TaskStatus;
 pub use blitzen_util::wait::WaitKind;
+#[cfg(unix)]
+pub(crate) use on_signal::DumpOnSignal;
 pub use task_list::{ListedTask, TaskList, TaskWait};

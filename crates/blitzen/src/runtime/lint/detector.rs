@@ -1,0 +1,251 @@
+//! Finds what lints report: compares what it sees of a runtime with what it saw before.
+
+use std::collections::HashSet;
+use std::panic::Location;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use blitzen_sched::{LongPoll, PollWatch};
+use blitzen_task::glue::id_number;
+
+use super::system_call::{ThreadActivity, activity_of};
+use super::{Lint, LintKind};
+use crate::runtime::dump::{ListedTask, TaskList};
+use crate::runtime::inner::Inner;
+
+/// The time over which polls are counted, and over which the pool must be full.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// The time between two walks through all tasks, at least; and how many times as long as a walk
+/// took: so that it takes at most a hundredth of a processor.
+const WALK_PERIOD: Duration = Duration::from_secs(1);
+const WALK_SHARE: u32 = 100;
+
+/// From so many polls of one worker in a second on, tasks that wake themselves are reported: a
+/// poll then takes 10 µs or less.
+const STORM_POLLS: u64 = 100_000;
+/// How many of ten polls must end with a wake of the task itself.
+const STORM_TENTHS: u64 = 9;
+/// How often to look which task a worker polls, and how often that must be the same one.
+const STORM_SAMPLES: usize = 64;
+const STORM_HITS: usize = STORM_SAMPLES / 4;
+
+/// What was seen of a runtime.
+pub(super) struct Detector {
+    slow_poll: Duration,
+    polls: PollWatch,
+    window: Window,
+    next_walk: Instant,
+    /// The ids of tasks whose waker is lost, or that wake themselves, and that were reported.
+    reported: HashSet<(LintKind, u64)>,
+    large_futures_at: HashSet<&'static Location<'static>>,
+    starved: Option<Starved>,
+    /// Whether the pool was full at the end of the last window, and that was reported.
+    is_pool_full: bool,
+}
+
+/// What is compared from one second to the next.
+struct Window {
+    start: Instant,
+    /// Polls of each worker, and those after which the task was queued again at once.
+    workers: Vec<(u64, u64)>,
+    pool_queue: usize,
+}
+
+/// Since when tasks are queued and no worker makes polls.
+struct Starved {
+    since: Instant,
+    polls: u64,
+    is_reported: bool,
+}
+
+impl Detector {
+    pub(super) fn new(runtime: &Inner, slow_poll: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            slow_poll,
+            polls: PollWatch::new(runtime.scheduler().workers()),
+            window: Window::new(runtime, now),
+            next_walk: now + WALK_PERIOD,
+            reported: HashSet::new(),
+            large_futures_at: HashSet::new(),
+            starved: None,
+            is_pool_full: false,
+        }
+    }
+
+    /// The time until the next look.
+    pub(super) fn period(&self) -> Duration {
+        let quarter = self.slow_poll / 4;
+        quarter.clamp(Duration::from_millis(1), Duration::from_millis(250))
+    }
+
+    /// Looks at the runtime; returns what is new.
+    pub(super) fn look(&mut self, runtime: &Inner) -> Vec<Lint> {
+        let mut lints = Vec::new();
+        for long in self.polls.look(runtime.scheduler(), self.slow_poll) {
+            lints.push(slow_poll(runtime, &long));
+        }
+        let now = Instant::now();
+        lints.extend(self.find_starved(runtime, now));
+        if now.duration_since(self.window.start) >= WINDOW {
+            let before = std::mem::replace(&mut self.window, Window::new(runtime, now));
+            lints.extend(self.find_self_wakes(runtime, &before));
+            lints.extend(self.find_full_pool(runtime, &before));
+        }
+        if now >= self.next_walk {
+            lints.extend(self.walk(runtime));
+            self.next_walk = Instant::now() + WALK_PERIOD.max(now.elapsed() * WALK_SHARE);
+        }
+        lints
+    }
+
+    fn find_starved(&mut self, runtime: &Inner, now: Instant) -> Option<Lint> {
+        let scheduler = runtime.scheduler();
+        let workers = scheduler.workers();
+        let rings = (0..workers).map(|worker| scheduler.ring_depth(worker));
+        let queued = scheduler.global_queue_depth() + rings.sum::<usize>();
+        let polls = (0..workers)
+            .map(|worker| scheduler.counters(worker).polls.get())
+            .sum();
+        if queued == 0 || !scheduler.is_driven() {
+            self.starved = None;
+            return None;
+        }
+        let same = |starved: &&mut Starved| starved.polls == polls;
+        let Some(starved) = self.starved.as_mut().filter(same) else {
+            self.starved = Some(Starved {
+                since: now,
+                polls,
+                is_reported: false,
+            });
+            return None;
+        };
+        let duration = now.duration_since(starved.since);
+        if duration < self.slow_poll || std::mem::replace(&mut starved.is_reported, true) {
+            return None;
+        }
+        Some(Lint {
+            duration: Some(duration),
+            count: Some(queued as u64),
+            ..Lint::new(LintKind::Starved)
+        })
+    }
+
+    fn find_self_wakes(&mut self, runtime: &Inner, before: &Window) -> Vec<Lint> {
+        let seconds = self.window.start.duration_since(before.start).as_secs_f64();
+        let mut lints = Vec::new();
+        let counts = before.workers.iter().zip(&self.window.workers);
+        for (worker, (before, after)) in counts.enumerate() {
+            let (polls, again) = (after.0 - before.0, after.1 - before.1);
+            let polls_a_second = (polls as f64 / seconds) as u64;
+            if polls_a_second < STORM_POLLS || again * 10 < polls * STORM_TENTHS {
+                continue;
+            }
+            let task = most_polled(runtime, worker);
+            let key = |task: &ListedTask| (LintKind::SelfWake, id_number(task.id()));
+            if let Some(task) = task
+                && self.reported.insert(key(&task))
+            {
+                lints.push(Lint {
+                    worker: Some(worker),
+                    count: Some(polls_a_second),
+                    ..Lint::of_task(LintKind::SelfWake, task)
+                });
+            }
+        }
+        lints
+    }
+
+    fn find_full_pool(&mut self, runtime: &Inner, before: &Window) -> Option<Lint> {
+        let pool = runtime.pool();
+        let queued = self.window.pool_queue;
+        let is_full = pool.is_full() && before.pool_queue > 0 && queued >= before.pool_queue;
+        let was_full = std::mem::replace(&mut self.is_pool_full, is_full);
+        (is_full && !was_full).then(|| Lint {
+            count: Some(queued as u64),
+            ..Lint::new(LintKind::PoolFull)
+        })
+    }
+
+    /// Looks through all tasks for what can be seen of a task alone.
+    fn walk(&mut self, runtime: &Inner) -> Vec<Lint> {
+        let tasks = TaskList::new(runtime.scheduler(), runtime.world().clock());
+        let alive: HashSet<u64> = tasks.iter().map(|task| id_number(task.id())).collect();
+        self.reported.retain(|(_, id)| alive.contains(id));
+        let mut lints = tasks.lints();
+        lints.retain(|lint| {
+            let Some(task) = lint.task() else { return true };
+            match lint.kind() {
+                LintKind::LargeFuture => self.large_futures_at.insert(task.spawned_at()),
+                kind => self.reported.insert((kind, id_number(task.id()))),
+            }
+        });
+        lints
+    }
+}
+
+impl Window {
+    fn new(runtime: &Inner, start: Instant) -> Self {
+        let scheduler = runtime.scheduler();
+        let counts = |worker| {
+            let counters = scheduler.counters(worker);
+            let again = counters.yields.get() + counters.self_wakes.get();
+            (counters.polls.get(), again)
+        };
+        Self {
+            start,
+            workers: (0..scheduler.workers()).map(counts).collect(),
+            pool_queue: runtime.pool().queued(),
+        }
+    }
+}
+
+/// Describes a poll that has lasted for long.
+fn slow_poll(runtime: &Inner, long: &LongPoll) -> Lint {
+    let activity = activity_of(long.kernel_thread);
+    let kind = match activity {
+        ThreadActivity::Futex => LintKind::BlockingLock,
+        _ => LintKind::SlowPoll,
+    };
+    // If the poll has ended meanwhile, another task may have the address.
+    let task = find_task(runtime, long.task_address)
+        .filter(|_| runtime.scheduler().is_still_polling(long));
+    Lint {
+        task,
+        worker: Some(long.worker),
+        duration: Some(long.duration),
+        system_call: activity.call(),
+        ..Lint::new(kind)
+    }
+}
+
+/// The task at an address, if there is one.
+fn find_task(runtime: &Inner, address: usize) -> Option<ListedTask> {
+    let now_ns = runtime.world().clock().now_ns();
+    let mut found = None;
+    runtime.scheduler().walk_tasks(|task| {
+        if std::ptr::from_ref(task).addr() == address {
+            found = Some(ListedTask::new(task, now_ns));
+        }
+    });
+    found
+}
+
+/// The task that a worker seems to poll all the time.
+fn most_polled(runtime: &Inner, worker: usize) -> Option<ListedTask> {
+    let scheduler = runtime.scheduler();
+    let samples: Vec<usize> = (0..STORM_SAMPLES)
+        .filter_map(|_| {
+            thread::yield_now();
+            scheduler.polled_address(worker)
+        })
+        .collect();
+    let hits = |address: usize| samples.iter().filter(|&&other| other == address).count();
+    let address = samples
+        .iter()
+        .copied()
+        .max_by_key(|&address| hits(address))?;
+    let task = find_task(runtime, address)?;
+    (hits(address) >= STORM_HITS).then_some(task)
+}

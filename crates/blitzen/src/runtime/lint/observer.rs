@@ -1,0 +1,174 @@
+//! The thread that looks for lints and reports them.
+//!
+//! O1. Reports are foreign code, and standard error may block. Neither holds up a worker, nor the
+//!     end of the runtime: who ends the runtime waits for the thread only while it is not
+//!     reporting.
+//! O2. After the runtime has ended no report begins.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use blitzen_util::quiet::quietly;
+
+use super::Lint;
+use super::detector::Detector;
+use crate::runtime::inner::Inner;
+
+/// Makes every runtime report lints.
+const VARIABLE: &str = "BLITZEN_LINTS";
+
+/// Unless the builder says otherwise.
+const SLOW_POLL: Duration = Duration::from_secs(1);
+
+/// A callback for lints.
+pub(crate) type OnLint = Arc<dyn Fn(&Lint) + Send + Sync>;
+
+/// What the builder was told about lints.
+#[derive(Clone, Default)]
+pub(crate) struct LintOptions {
+    pub(crate) slow_poll: Option<Duration>,
+    pub(crate) on_lint: Option<OnLint>,
+}
+
+/// Where reports go.
+struct Reporter {
+    on_lint: Option<OnLint>,
+    to_stderr: bool,
+}
+
+/// The thread, and how to end it.
+pub(crate) struct Observer {
+    control: Arc<ObserverControl>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct ObserverControl {
+    state: Mutex<ObserverState>,
+    on_close: Condvar,
+}
+
+#[derive(Default)]
+struct ObserverState {
+    is_closed: bool,
+    is_reporting: bool,
+}
+
+impl Observer {
+    /// Starts the thread if the builder or the environment asks for lints.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the variable has an unknown value, and those of the system if it refuses
+    /// the thread.
+    pub(crate) fn start(options: &LintOptions, runtime: &Arc<Inner>) -> io::Result<Option<Self>> {
+        let is_in_environment = is_in_environment()?;
+        let is_wanted = options.slow_poll.is_some() || options.on_lint.is_some();
+        if !is_wanted && !is_in_environment {
+            return Ok(None);
+        }
+        let reporter = Reporter {
+            on_lint: options.on_lint.clone(),
+            to_stderr: is_in_environment || options.on_lint.is_none(),
+        };
+        let slow_poll = options.slow_poll.unwrap_or(SLOW_POLL);
+        let detector = Detector::new(runtime, slow_poll);
+        let control = Arc::<ObserverControl>::default();
+        let thread = thread::Builder::new().name("blitzen-lints".into());
+        let thread = thread.spawn({
+            let (control, runtime) = (control.clone(), Arc::downgrade(runtime));
+            move || observe(&control, &runtime, detector, &reporter)
+        })?;
+        Ok(Some(Self {
+            control,
+            thread: Mutex::new(Some(thread)),
+        }))
+    }
+
+    /// Ends the thread, and waits for that if `wait`, and unless it is reporting (O1).
+    pub(crate) fn stop(&self, wait: bool) {
+        let mut state = self.control.lock();
+        state.is_closed = true;
+        let is_reporting = state.is_reporting;
+        drop(state);
+        self.control.on_close.notify_all();
+        let thread = self.thread.lock();
+        let thread = thread.unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread.filter(|_| wait && !is_reporting) {
+            // Its panics are caught where foreign code runs.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl ObserverControl {
+    fn lock(&self) -> MutexGuard<'_, ObserverState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits; returns false when the runtime has ended.
+    fn wait(&self, period: Duration) -> bool {
+        let is_open = |state: &mut ObserverState| !state.is_closed;
+        let waited = self
+            .on_close
+            .wait_timeout_while(self.lock(), period, is_open);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !state.is_closed
+    }
+
+    /// Calls `report`, unless the runtime has ended (O2).
+    fn report(&self, report: impl FnOnce()) {
+        let mut state = self.lock();
+        if state.is_closed {
+            return;
+        }
+        state.is_reporting = true;
+        drop(state);
+        quietly(report);
+        self.lock().is_reporting = false;
+    }
+}
+
+/// The main function of the thread.
+fn observe(
+    control: &ObserverControl,
+    runtime: &Weak<Inner>,
+    mut detector: Detector,
+    reporter: &Reporter,
+) {
+    while control.wait(detector.period()) {
+        let Some(runtime) = runtime.upgrade() else {
+            return;
+        };
+        let lints = detector.look(&runtime);
+        // Reports may take long, and must not keep the runtime in memory.
+        drop(runtime);
+        for lint in &lints {
+            control.report(|| reporter.report(lint));
+        }
+    }
+}
+
+impl Reporter {
+    fn report(&self, lint: &Lint) {
+        if let Some(on_lint) = &self.on_lint {
+            on_lint(lint);
+        }
+        if self.to_stderr {
+            // There is nobody to tell that standard error is gone.
+            let _ = io::stderr().write_all(format!("blitzen: {lint}\n").as_bytes());
+        }
+    }
+}
+
+fn is_in_environment() -> io::Result<bool> {
+    match std::env::var(VARIABLE).as_deref() {
+        Err(_) | Ok("") => Ok(false),
+        Ok("stderr") => Ok(true),
+        Ok(other) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{VARIABLE} must be \"stderr\", not {other:?}"),
+        )),
+    }
+}

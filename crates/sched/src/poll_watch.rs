@@ -1,0 +1,164 @@
+//! Finds polls that do not end, from outside the workers.
+//!
+//! P1. A worker's tick changes before each poll, and `polled` is the task's address from the
+//!     beginning of a poll to its end. So while neither changes, it is the same poll.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use blitzen_util::shim::atomic::Ordering::Relaxed;
+
+use crate::scheduler::Scheduler;
+
+/// A poll that has lasted for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LongPoll {
+    /// The worker.
+    pub worker: usize,
+    /// The address of the task: to be compared, not followed.
+    pub task_address: usize,
+    /// How long it has lasted at least.
+    pub duration: Duration,
+    /// The thread as the kernel calls it; zero if that is unknown.
+    pub kernel_thread: u32,
+    poll: PollId,
+}
+
+/// Tells one poll of a worker from its others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PollId {
+    tick: u32,
+    task_address: usize,
+}
+
+/// What was seen of the polls of each worker.
+#[derive(Debug)]
+pub struct PollWatch {
+    seen: Vec<Option<Seen>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    poll: PollId,
+    first_seen_ns: u64,
+    is_reported: bool,
+}
+
+impl PollWatch {
+    /// Nothing was seen of any worker yet.
+    pub fn new(workers: usize) -> Self {
+        Self {
+            seen: vec![None; workers],
+        }
+    }
+
+    /// Looks at all workers; returns the polls that were seen at least `after` ago for the first
+    /// time, each of them once. A task in a blocking section does not count.
+    #[must_use]
+    pub fn look(&mut self, scheduler: &Scheduler, after: Duration) -> Vec<LongPoll> {
+        let now_ns = scheduler.world().now_ns();
+        let current = |worker| scheduler.current_poll(worker);
+        let long = self.compare(now_ns, after, current);
+        let kernel_thread = |worker: usize| {
+            let shared = &scheduler.shared[worker];
+            shared.kernel_thread.load(Relaxed)
+        };
+        long.map(|long| LongPoll {
+            kernel_thread: kernel_thread(long.worker),
+            ..long
+        })
+        .collect()
+    }
+
+    fn compare(
+        &mut self,
+        now_ns: u64,
+        after: Duration,
+        current: impl Fn(usize) -> Option<PollId>,
+    ) -> impl Iterator<Item = LongPoll> {
+        let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        self.seen
+            .iter_mut()
+            .enumerate()
+            .filter_map(move |(worker, seen)| {
+                let poll = current(worker);
+                let Some(seen) = seen.as_mut().filter(|seen| Some(seen.poll) == poll) else {
+                    *seen = poll.map(|poll| Seen {
+                        poll,
+                        first_seen_ns: now_ns,
+                        is_reported: false,
+                    });
+                    return None;
+                };
+                let duration_ns = now_ns.saturating_sub(seen.first_seen_ns);
+                if seen.is_reported || duration_ns < after_ns {
+                    return None;
+                }
+                seen.is_reported = true;
+                Some(LongPoll {
+                    worker,
+                    task_address: seen.poll.task_address,
+                    duration: Duration::from_nanos(duration_ns),
+                    kernel_thread: 0,
+                    poll: seen.poll,
+                })
+            })
+    }
+}
+
+impl Scheduler {
+    /// The poll that a worker is in, unless its thread is in a blocking section.
+    fn current_poll(&self, worker: usize) -> Option<PollId> {
+        let shared = &self.shared[worker];
+        // Relaxed: both are compared with a later look; if the two are of different polls, the
+        // later look sees another pair.
+        let poll = PollId {
+            tick: shared.tick.load(Relaxed),
+            task_address: shared.polled.load(Relaxed),
+        };
+        (poll.task_address != 0 && shared.handoff.epoch().is_none()).then_some(poll)
+    }
+
+    /// Whether a poll still lasts, so that the task at its address is still the same one (P1).
+    pub fn is_still_polling(self: &Arc<Self>, long: &LongPoll) -> bool {
+        self.current_poll(long.worker) == Some(long.poll)
+    }
+
+    /// The address of the task that a worker polls, to be compared and not followed.
+    pub fn polled_address(&self, worker: usize) -> Option<usize> {
+        self.current_poll(worker).map(|poll| poll.task_address)
+    }
+
+    /// Whether there is a thread that runs tasks, or will when it is unparked.
+    pub fn is_driven(&self) -> bool {
+        self.has_threads() || !self.idle.is_parked(0)
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    fn poll(tick: u32, task_address: usize) -> Option<PollId> {
+        Some(PollId { tick, task_address })
+    }
+
+    #[test]
+    fn a_poll_is_reported_once_when_it_has_lasted_long_enough() {
+        let mut watch = PollWatch::new(2);
+        let mut look = |now_ns, polls: [Option<PollId>; 2]| {
+            let after = Duration::from_nanos(10);
+            let long = watch.compare(now_ns, after, |worker| polls[worker]);
+            long.map(|long| (long.worker, long.task_address, long.duration.as_nanos()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(look(100, [poll(1, 8), poll(1, 16)]), []);
+        assert_eq!(look(109, [poll(1, 8), poll(2, 16)]), []);
+        assert_eq!(look(110, [poll(1, 8), poll(2, 16)]), [(0, 8, 10)]);
+        assert_eq!(look(119, [poll(1, 8), poll(2, 16)]), [(1, 16, 10)]);
+        assert_eq!(look(200, [poll(1, 8), None]), []);
+        assert_eq!(look(300, [poll(2, 8), poll(2, 16)]), []);
+        assert_eq!(look(311, [poll(2, 8), None]), [(0, 8, 11)], "the next poll");
+    }
+}
