@@ -13,11 +13,19 @@ use crate::kit::deal;
 use crate::probe::{Cost, Probe, Region};
 use crate::rt::may::{Flag, join, run_inside, spawn, start};
 
+/// A coroutine's stack takes two mappings, of which Linux allows a process 65,530: no more than
+/// this many are alive at a time.
+const ALIVE: u64 = 16_384;
+
 fn spawn_then_join(n: u64) -> Cost {
-    let mut handles = Vec::with_capacity(n as usize);
+    let mut handles = Vec::with_capacity(ALIVE as usize);
     let region = Region::begin();
-    handles.extend((0..n).map(|_| spawn(|| black_box(1))));
-    let done = handles.into_iter().map(join).sum();
+    let mut done = 0;
+    for spawned in (0..n).step_by(ALIVE as usize) {
+        let portion = ALIVE.min(n - spawned);
+        handles.extend((0..portion).map(|_| spawn(|| black_box(1))));
+        done += handles.drain(..).map(join).sum::<u64>();
+    }
     region.end(done)
 }
 
