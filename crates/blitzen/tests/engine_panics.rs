@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use blitzen::runtime::{Builder, Runtime};
+use blitzen::runtime::{Builder, Runtime, UnhandledPanic};
 
 struct Bomb;
 
@@ -133,4 +133,24 @@ fn panics_while_the_runtime_shuts_down() {
         }
         drop(runtime);
     }
+}
+
+#[test]
+fn a_runtime_that_a_panic_has_shut_down_cancels_what_is_spawned() {
+    let runtime = Builder::new_current_thread()
+        .unhandled_panic(UnhandledPanic::ShutdownRuntime)
+        .build()
+        .unwrap();
+    let run = || {
+        runtime.block_on(async {
+            blitzen::spawn(async { panic!("in a task") });
+            pending::<()>().await
+        })
+    };
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_err();
+
+    let refused = runtime.spawn(async {});
+    assert!(refused.is_finished());
+    let error = one_worker().block_on(refused).unwrap_err();
+    assert!(error.is_cancelled());
 }

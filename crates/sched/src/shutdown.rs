@@ -77,9 +77,7 @@ impl Scheduler {
         }
         drop(guard);
         let queued = self.inject.close(); // X1
-        for task_shard in &self.task_shards {
-            task_shard.owned.close();
-        }
+        self.refuse_tasks();
         for worker in 0..self.workers() {
             self.idle.claim(worker);
             self.world().interrupt(worker);
@@ -87,6 +85,13 @@ impl Scheduler {
         self.monitor.dismiss();
         drop(queued); // which cancels them
         self.leave();
+    }
+
+    /// Cancels what is spawned from now on.
+    pub(crate) fn refuse_tasks(&self) {
+        for task_shard in &self.task_shards {
+            task_shard.owned.close();
+        }
     }
 
     /// Counts one more thread that has to leave before the shutdown is over.

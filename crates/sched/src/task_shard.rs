@@ -110,6 +110,9 @@ impl Schedule for TaskShardRef {
     }
 
     fn panicked(&self) {
-        self.scheduler().world().task_panicked();
+        let scheduler = self.scheduler();
+        if scheduler.world().task_panicked() {
+            scheduler.refuse_tasks();
+        }
     }
 }

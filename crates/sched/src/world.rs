@@ -109,8 +109,11 @@ pub trait World: Send + Sync + 'static {
     /// Called when a task has ended, if [`Config::observe_ends`](crate::Config) is set.
     fn task_ended(&self, _task: &TaskInfo) {}
 
-    /// Called when a task has panicked.
-    fn task_panicked(&self) {}
+    /// Called when a task has panicked. Returns whether the scheduler is to refuse tasks from
+    /// now on.
+    fn task_panicked(&self) -> bool {
+        false
+    }
 
     /// Called by the worker of a current-thread scheduler between two polls. A
     /// runtime that is to panic when a task has panicked does so here.

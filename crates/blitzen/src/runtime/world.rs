@@ -476,10 +476,11 @@ impl World for SchedulerWorld {
         task_hooks::call(&self.0.task_hooks.on_terminate, task);
     }
 
-    fn task_panicked(&self) {
+    fn task_panicked(&self) -> bool {
         if self.0.stop_on_panic {
             self.0.task_panicked.store(true, Relaxed);
         }
+        self.0.stop_on_panic
     }
 
     fn between_polls(&self) {
