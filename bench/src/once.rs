@@ -11,7 +11,7 @@ use crate::watchdog;
 /// Part of a sample's operations that run before it as a warm-up.
 const WARM_UP_SHARE: u64 = 16;
 
-/// What the hidden command `once` is told.
+/// The arguments of the hidden command `once`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Order {
     #[arg(long)]
@@ -110,7 +110,7 @@ pub(crate) fn obey(order: &Order, rows: &[Row]) -> Result<(), String> {
     crate::alloc::count(order.allocations);
     let sample = here(row, contender, order.ops, order.warm_up, order.workers);
     let text = serde_json::to_string(&sample).expect("a sample is plain data");
-    // A closed pipe means that whoever asked has gone.
+    // A closed pipe means that the parent process has ended.
     let _ = writeln!(std::io::stdout(), "{text}");
     Ok(())
 }

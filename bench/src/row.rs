@@ -24,18 +24,18 @@ impl Unit {
 /// What blitzen is to reach in a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Target {
-    /// Tokio's cost is so many times blitzen's.
+    /// Tokio's cost over blitzen's.
     OverTokio(f64),
-    /// Tokio's CPU time per operation is so many times blitzen's.
+    /// Tokio's CPU time per operation over blitzen's.
     CpuOverTokio(f64),
     /// In the row's unit.
     AtMost(f64),
     AtLeast(f64),
-    /// At most so many times what the bare system calls cost.
+    /// The highest multiple of what the bare system calls cost.
     TimesFloor(f64),
-    /// The best peer's cost is so many times blitzen's.
+    /// The best peer's cost over blitzen's.
     OverBestPeer(f64),
-    /// Tokio's note of that name is so many times blitzen's.
+    /// Tokio's note of that name over blitzen's.
     NoteOverTokio(&'static str, f64),
     /// The note of that name, in nanoseconds.
     NoteAtMost(&'static str, f64),

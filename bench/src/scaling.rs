@@ -13,7 +13,7 @@ use crate::row::{BLITZEN, COMPLETION, Ops, Row, TOKIO};
 use crate::style::{self, Cell, Style};
 use crate::{net, scheduler, time};
 
-/// Rounds of a point, at the most: a curve has many points.
+/// The most rounds of a point: a curve has many points.
 const MOST_ROUNDS: usize = 7;
 /// The largest size of a run that only checks the counts.
 const QUICK_SIZE: u64 = 1_000;

@@ -1,9 +1,9 @@
 //! The loom models: tests in modules whose name holds `model`, built with
 //! `--cfg blitzen_loom`.
 //!
-//! L1. Every model searches all interleavings with at most so many preemptions, to the end.
-//!     Each runs in a process of its own, and one that is not done within the time limit is
-//!     killed and has failed.
+//! L1. Every model searches all interleavings up to a number of preemptions, to the end. Each
+//!     runs in a process of its own, and one that is not done within the time limit is killed
+//!     and has failed.
 //! L2. The bound is [`PREEMPTIONS`], or what `xtask/loom-bounds.txt` says of the model by
 //!     name. A line there whose model does not exist is an error.
 //! L3. Nothing else ends a search early: the environment's other limits of loom's are taken

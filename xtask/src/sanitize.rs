@@ -25,7 +25,7 @@ const UNFIT: [&str; 4] = [
     "operations_are_a_few_words",
     "ten_thousand_idle_connections_cost_little_and_are_all_served_in_the_end",
     "a_descriptor_closed_while_a_task_waits_on_it_harms_nobody_else",
-    "all_of_it_holds_when_sigchld_tells",
+    "all_of_it_holds_with_sigchld",
 ];
 
 /// Address sanitizer, which looks for leaks at exit as well.

@@ -3,9 +3,9 @@
 //! The floors are the system calls themselves, made by one thread (`std`) that has
 //! nothing else to do and so may wait.
 
-mod alone;
 mod random;
 mod sequential;
+mod single_thread;
 mod small;
 
 use std::fs::File;

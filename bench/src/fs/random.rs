@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{BLOCK, Files, Offsets, WORKS, alone, chill, reopened, warm};
+use super::{BLOCK, Files, Offsets, WORKS, chill, reopened, single_thread, warm};
 use crate::probe::{Cost, Probe, Region};
 use crate::row::{Contender, Row, Target};
 use crate::rt::{Blitzen, Compio, Monoio, Tokio, run_inside};
@@ -26,8 +26,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", read_one::<Blitzen>),
                 Contender::named("tokio", read_one::<Tokio>),
-                Contender::named("monoio", alone::read_one::<Monoio>),
-                Contender::named("compio", alone::read_one::<Compio>),
+                Contender::named("monoio", single_thread::read_one::<Monoio>),
+                Contender::named("compio", single_thread::read_one::<Compio>),
                 Contender::floor("std", std_warm),
             ],
         )
@@ -50,8 +50,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", read_warm::<Blitzen>),
                 Contender::named("tokio", read_warm::<Tokio>),
-                Contender::named("monoio", alone::read_warm::<Monoio>),
-                Contender::named("compio", alone::read_warm::<Compio>),
+                Contender::named("monoio", single_thread::read_warm::<Monoio>),
+                Contender::named("compio", single_thread::read_warm::<Compio>),
                 Contender::floor("std", std_warm),
             ],
         )
@@ -64,8 +64,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", read_cold::<Blitzen>),
                 Contender::named("tokio", read_cold::<Tokio>),
-                Contender::named("monoio", alone::read_cold::<Monoio>),
-                Contender::named("compio", alone::read_cold::<Compio>),
+                Contender::named("monoio", single_thread::read_cold::<Monoio>),
+                Contender::named("compio", single_thread::read_cold::<Compio>),
                 Contender::floor("std", std_cold),
             ],
         )

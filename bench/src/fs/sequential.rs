@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 
-use super::{Files, WORKS, alone, reopened, warm};
+use super::{Files, WORKS, reopened, single_thread, warm};
 use crate::probe::{Probe, Region};
 use crate::row::{Contender, Row, Target};
 use crate::rt::{Blitzen, Compio, Monoio, Tokio, run_inside};
@@ -24,8 +24,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", read_through::<Blitzen>),
                 Contender::named("tokio", read_through::<Tokio>),
-                Contender::named("monoio", alone::read_through::<Monoio>),
-                Contender::named("compio", alone::read_through::<Compio>),
+                Contender::named("monoio", single_thread::read_through::<Monoio>),
+                Contender::named("compio", single_thread::read_through::<Compio>),
                 Contender::floor("std", std_read),
             ],
         )
@@ -38,8 +38,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", write_through::<Blitzen>),
                 Contender::named("tokio", write_through::<Tokio>),
-                Contender::named("monoio", alone::write_through::<Monoio>),
-                Contender::named("compio", alone::write_through::<Compio>),
+                Contender::named("monoio", single_thread::write_through::<Monoio>),
+                Contender::named("compio", single_thread::write_through::<Compio>),
                 Contender::floor("std", std_write),
             ],
         )

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{Files, WORKS, alone};
+use super::{Files, WORKS, single_thread};
 use crate::probe::{Probe, Region};
 use crate::row::{Contender, Row, Target};
 use crate::rt::{Blitzen, Compio, Monoio, Tokio, run_inside};
@@ -25,8 +25,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", many::<Blitzen>),
                 Contender::named("tokio", many::<Tokio>),
-                Contender::named("monoio", alone::small_many::<Monoio>),
-                Contender::named("compio", alone::small_many::<Compio>),
+                Contender::named("monoio", single_thread::small_many::<Monoio>),
+                Contender::named("compio", single_thread::small_many::<Compio>),
                 Contender::floor("std", by_std),
             ],
         )
@@ -38,8 +38,8 @@ pub(crate) fn rows() -> Vec<Row> {
             vec![
                 Contender::named("blitzen", one::<Blitzen>),
                 Contender::named("tokio", one::<Tokio>),
-                Contender::named("monoio", alone::small_one::<Monoio>),
-                Contender::named("compio", alone::small_one::<Compio>),
+                Contender::named("monoio", single_thread::small_one::<Monoio>),
+                Contender::named("compio", single_thread::small_one::<Compio>),
                 Contender::floor("std", by_std),
             ],
         )

@@ -3,17 +3,17 @@
 mod asleep;
 mod burn;
 mod countdown;
-mod deal;
 mod futex;
 mod one_core;
 mod resident;
 mod signal;
+mod split_evenly;
 
 pub(crate) use asleep::wait_until_others_sleep;
 pub(crate) use burn::Burn;
 pub(crate) use countdown::Countdown;
-pub(crate) use deal::deal;
 pub(crate) use futex::Futex;
 pub(crate) use one_core::keep_to_one_core;
 pub(crate) use resident::resident_bytes;
 pub(crate) use signal::Signal;
+pub(crate) use split_evenly::split_evenly;

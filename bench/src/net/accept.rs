@@ -1,7 +1,7 @@
 //! A storm of connections that come and go at once.
 //!
-//! The client connects so many at a time, says that it has nothing to say, and waits
-//! until the server has closed each of them.
+//! The client opens a number of connections at a time, shuts down its side, and
+//! waits until the server has closed each of them.
 
 use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpStream};

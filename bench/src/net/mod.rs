@@ -14,7 +14,6 @@
 //! worker beside a thread that sleeps.
 
 mod accept;
-mod alone;
 mod bare;
 mod client;
 mod cores;
@@ -23,6 +22,7 @@ mod http;
 mod idle;
 mod server;
 mod short_of_cores;
+mod single_thread;
 mod stall;
 
 use std::future::Future;
@@ -30,7 +30,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::row::Row;
-use crate::rt::{Blitzen, BlitzenAlone, BlitzenCompletion, Rt, Tokio, TokioAlone};
+use crate::rt::{Blitzen, BlitzenCompletion, BlitzenCurrentThread, Rt, Tokio, TokioCurrentThread};
 
 pub(crate) use cores::run_ahead;
 pub(crate) use idle::hold;
@@ -138,8 +138,12 @@ macro_rules! tokio_like {
 
 tokio_like!(Tokio, tokio, hyper_util::rt::TokioIo::new);
 tokio_like!(Blitzen, blitzen, blitzen::io::hyper::HyperIo::new);
-tokio_like!(TokioAlone, tokio, hyper_util::rt::TokioIo::new);
-tokio_like!(BlitzenAlone, blitzen, blitzen::io::hyper::HyperIo::new);
+tokio_like!(TokioCurrentThread, tokio, hyper_util::rt::TokioIo::new);
+tokio_like!(
+    BlitzenCurrentThread,
+    blitzen,
+    blitzen::io::hyper::HyperIo::new
+);
 tokio_like!(BlitzenCompletion, blitzen, blitzen::io::hyper::HyperIo::new);
 
 /// What an echo needs. Buffers go along and come back, and futures may stay on their
@@ -207,9 +211,9 @@ macro_rules! each_server {
             $crate::net::server_of!("blitzen", Blitzen, $work, $serve),
             $crate::net::server_of!("tokio", Tokio, $work, $serve),
             $crate::net::server_of!("blitzen-completion", BlitzenCompletion, $work, $serve),
-            $crate::net::server_alone!("monoio", Monoio, $work, $serve),
-            $crate::net::server_alone!("compio", Compio, $work, $serve),
-            $crate::net::server_alone!("glommio", Glommio, $work, $serve),
+            $crate::net::server_single_thread!("monoio", Monoio, $work, $serve),
+            $crate::net::server_single_thread!("compio", Compio, $work, $serve),
+            $crate::net::server_single_thread!("glommio", Glommio, $work, $serve),
         ]
     };
 }
@@ -226,7 +230,7 @@ macro_rules! server_of {
 }
 use server_of;
 
-macro_rules! server_alone {
+macro_rules! server_single_thread {
     ($name:literal, $rt:ident, $work:expr, $serve:ident) => {
         $crate::row::Contender::named($name, |probe| {
             type R = $crate::rt::$rt;
@@ -235,7 +239,7 @@ macro_rules! server_alone {
         })
     };
 }
-use server_alone;
+use server_single_thread;
 
 /// The same, and beside them the forms of Tokio and blitzen on one thread.
 macro_rules! each_server_and_current_thread {
@@ -243,8 +247,8 @@ macro_rules! each_server_and_current_thread {
         [
             $crate::net::each_server!($work, $serve),
             vec![
-                $crate::net::server_of!("blitzen-alone", BlitzenAlone, $work, $serve),
-                $crate::net::server_of!("tokio-alone", TokioAlone, $work, $serve),
+                $crate::net::server_of!("blitzen-alone", BlitzenCurrentThread, $work, $serve),
+                $crate::net::server_of!("tokio-alone", TokioCurrentThread, $work, $serve),
             ],
         ]
         .concat()

@@ -6,9 +6,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use super::Net;
-use super::alone::LocalNet;
 use super::bare;
 use super::cores::{Side, pin};
+use super::single_thread::LocalNet;
 use crate::kit::Signal;
 
 pub(super) struct Server {
@@ -77,7 +77,7 @@ impl Server {
         server
     }
 
-    /// Starts what is no runtime, for so many connections.
+    /// Starts a server that is no runtime, for `connections` connections.
     pub(super) fn start_bare(connections: usize) -> Server {
         let mut server = Server::run(true, move |address, stop| {
             bare::serve(connections, &address, stop);

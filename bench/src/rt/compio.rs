@@ -4,11 +4,11 @@ use std::future::Future;
 
 use compio::runtime::Runtime;
 
-use super::Alone;
+use super::SingleThread;
 
 pub(crate) struct Compio;
 
-impl Alone for Compio {
+impl SingleThread for Compio {
     fn run<F: Future>(future: F) -> F::Output {
         Runtime::new()
             .expect("there is an io_uring")

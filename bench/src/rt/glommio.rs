@@ -4,11 +4,11 @@ use std::future::Future;
 
 use glommio::{LocalExecutorBuilder, Placement};
 
-use super::Alone;
+use super::SingleThread;
 
 pub(crate) struct Glommio;
 
-impl Alone for Glommio {
+impl SingleThread for Glommio {
     fn run<F: Future>(future: F) -> F::Output {
         LocalExecutorBuilder::new(Placement::Unbound)
             .make()

@@ -21,7 +21,9 @@ pub(crate) use compio::Compio;
 pub(crate) use glommio::Glommio;
 pub(crate) use monoio::Monoio;
 pub(crate) use smol::{Smol, SmolStatic};
-pub(crate) use tokio_like::{Blitzen, BlitzenAlone, BlitzenCompletion, Tokio, TokioAlone};
+pub(crate) use tokio_like::{
+    Blitzen, BlitzenCompletion, BlitzenCurrentThread, Tokio, TokioCurrentThread,
+};
 
 /// Runs tasks on worker threads.
 pub(crate) trait Rt: Sized + 'static {
@@ -46,7 +48,7 @@ pub(crate) trait Rt: Sized + 'static {
 }
 
 /// A runtime of one thread, which is the one that starts it, for tasks that stay there.
-pub(crate) trait Alone: 'static {
+pub(crate) trait SingleThread: 'static {
     /// Starts, runs `future` to its end, and ends; tasks that are left go with it.
     fn run<F: Future>(future: F) -> F::Output;
 

@@ -4,11 +4,11 @@ use std::future::Future;
 
 use monoio::{IoUringDriver, RuntimeBuilder};
 
-use super::Alone;
+use super::SingleThread;
 
 pub(crate) struct Monoio;
 
-impl Alone for Monoio {
+impl SingleThread for Monoio {
     fn run<F: Future>(future: F) -> F::Output {
         RuntimeBuilder::<IoUringDriver>::new()
             .build()

@@ -93,14 +93,14 @@ tokio_like!(Blitzen, BlitzenJoin, blitzen, new_multi_thread, |builder| {
 
 // One thread, which is the one in `block_on`: for workloads that spawn all they do.
 tokio_like!(
-    TokioAlone,
+    TokioCurrentThread,
     TokioAloneJoin,
     tokio,
     new_current_thread,
     |builder| builder
 );
 tokio_like!(
-    BlitzenAlone,
+    BlitzenCurrentThread,
     BlitzenAloneJoin,
     blitzen,
     new_current_thread,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use may::coroutine;
 
-use crate::kit::deal;
+use crate::kit::split_evenly;
 use crate::probe::{Cost, Probe, Region};
 use crate::rt::may::{Flag, join, run_inside, spawn, start};
 
@@ -65,8 +65,9 @@ pub(super) fn yield_many(probe: &mut Probe) {
     probe.time(|n| {
         let mut handles = Vec::with_capacity(super::yielding::TASKS as usize);
         let region = Region::begin();
-        handles
-            .extend(deal(n, super::yielding::TASKS).map(|turns| spawn(move || yield_times(turns))));
+        handles.extend(
+            split_evenly(n, super::yielding::TASKS).map(|turns| spawn(move || yield_times(turns))),
+        );
         let done = handles.into_iter().map(join).sum();
         region.end(done)
     });

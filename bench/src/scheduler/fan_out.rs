@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use crate::kit::{Burn, Countdown, deal};
+use crate::kit::{Burn, Countdown, split_evenly};
 use crate::probe::{Cost, Probe, Region};
 use crate::row::{Contender, Row, Target::AtLeast, Unit};
 use crate::rt::{Rt, each_runtime, run_inside};
@@ -86,7 +86,7 @@ fn threads(probe: &mut Probe, burn: Burn) {
     let workers = probe.workers();
     probe.derive(|n| {
         let region = Region::begin();
-        let threads: Vec<_> = deal(n, workers as u64)
+        let threads: Vec<_> = split_evenly(n, workers as u64)
             .map(|tasks| {
                 thread::spawn(move || {
                     (0..tasks).for_each(|_| burn.run());

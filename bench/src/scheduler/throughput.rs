@@ -7,7 +7,7 @@
 
 use std::hint::black_box;
 
-use crate::kit::deal;
+use crate::kit::split_evenly;
 use crate::probe::{Probe, Region};
 use crate::row::{
     Row,
@@ -70,7 +70,7 @@ fn scheduled_ops<R: Rt>(probe: &mut Probe) {
         let cost = rt.block_on(async move {
             let mut joins = Vec::with_capacity(TASKS as usize);
             let region = Region::begin();
-            joins.extend(deal(n, TASKS).map(|polls| R::spawn(lives::<R>(polls))));
+            joins.extend(split_evenly(n, TASKS).map(|polls| R::spawn(lives::<R>(polls))));
             let mut done = 0;
             for join in &mut joins {
                 done += join.await;

@@ -6,7 +6,7 @@
 //! polls that came back.
 
 use super::coroutines;
-use crate::kit::deal;
+use crate::kit::split_evenly;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
 use crate::rt::{Rt, each_runtime, run_inside};
@@ -69,7 +69,7 @@ fn yield_among<R: Rt>(probe: &mut Probe, tasks: u64) {
         rt.block_on(async move {
             let mut joins = Vec::with_capacity(tasks as usize);
             let region = Region::begin();
-            joins.extend(deal(n, tasks).map(|turns| R::spawn(yield_times::<R>(turns))));
+            joins.extend(split_evenly(n, tasks).map(|turns| R::spawn(yield_times::<R>(turns))));
             let mut done = 0;
             for join in &mut joins {
                 done += join.await;

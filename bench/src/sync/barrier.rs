@@ -50,7 +50,7 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-pub(crate) trait Meeting: Send + Sync + 'static {
+pub(crate) trait AsyncBarrier: Send + Sync + 'static {
     fn new(tasks: usize) -> Self;
     /// Whether this task was the one that led.
     fn wait(&self) -> impl Future<Output = bool> + Send;
@@ -58,7 +58,7 @@ pub(crate) trait Meeting: Send + Sync + 'static {
 
 macro_rules! tokio_like {
     ($($library:ident)::+) => {
-        impl Meeting for $($library)::+::Barrier {
+        impl AsyncBarrier for $($library)::+::Barrier {
             fn new(tasks: usize) -> Self {
                 Self::new(tasks)
             }
@@ -74,7 +74,7 @@ tokio_like!(tokio::sync);
 tokio_like!(blitzen::sync);
 tokio_like!(async_lock);
 
-fn reused<R: Rt, B: Meeting>(probe: &mut Probe) {
+fn reused<R: Rt, B: AsyncBarrier>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.time(|n| {
         run_inside(&rt, async move {
@@ -89,7 +89,7 @@ fn reused<R: Rt, B: Meeting>(probe: &mut Probe) {
     });
 }
 
-fn new<R: Rt, B: Meeting>(probe: &mut Probe) {
+fn new<R: Rt, B: AsyncBarrier>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.time(|n| {
         run_inside(&rt, async move {
@@ -103,7 +103,7 @@ fn new<R: Rt, B: Meeting>(probe: &mut Probe) {
     });
 }
 
-fn four<R: Rt, B: Meeting>(probe: &mut Probe) {
+fn four<R: Rt, B: AsyncBarrier>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.time(|n| {
         rt.block_on(async move {

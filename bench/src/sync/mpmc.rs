@@ -10,7 +10,7 @@ use super::mpsc::{
     KanalBounded, KanalUnbounded, LARGE, Received, TryChannel, receive_all, send_numbers,
 };
 use super::pairs;
-use crate::kit::deal;
+use crate::kit::split_evenly;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
 use crate::rt::{Blitzen, Rt, Smol, Tokio};
@@ -94,7 +94,7 @@ fn four_to_four<R: Rt, C: Channel<Receiver: Clone>>(probe: &mut Probe) {
             let consumers: Vec<_> = (0..4)
                 .map(|_| R::spawn(receive_all::<C>(receiver.clone())))
                 .collect();
-            for count in deal(n, 4) {
+            for count in split_evenly(n, 4) {
                 R::detach(R::spawn(send_numbers::<C>(sender.clone(), count)));
             }
             drop(sender);

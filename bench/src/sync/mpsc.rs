@@ -11,7 +11,7 @@
 use std::future::Future;
 
 use super::pairs;
-use crate::kit::deal;
+use crate::kit::split_evenly;
 use crate::probe::{Laps, Probe, Region};
 use crate::row::{Contender, Row, Target::OverTokio};
 use crate::rt::{Blitzen, Rt, Smol, Tokio, may, run_inside};
@@ -381,8 +381,8 @@ impl Received {
     /// `senders`, `total` in all.
     #[track_caller]
     pub(super) fn check(&self, total: u64, senders: u64) -> u64 {
-        let sum =
-            deal(total, senders).fold(0u64, |sum, count| sum.wrapping_add(count * (count - 1) / 2));
+        let sum = split_evenly(total, senders)
+            .fold(0u64, |sum, count| sum.wrapping_add(count * (count - 1) / 2));
         assert_eq!(self.sum, sum, "the messages are not those that were sent");
         self.messages
     }
@@ -409,7 +409,7 @@ fn many_to_one<R: Rt, C: Channel>(probe: &mut Probe, producers: u64, capacity: u
             let (sender, receiver) = C::open(capacity);
             let region = Region::begin();
             let consumer = R::spawn(receive_all::<C>(receiver));
-            for count in deal(n, producers) {
+            for count in split_evenly(n, producers) {
                 R::detach(R::spawn(send_numbers::<C>(sender.clone(), count)));
             }
             drop(sender);
@@ -440,7 +440,7 @@ fn may_many_to_one(probe: &mut Probe, producers: u64) {
             }
             received
         });
-        for count in deal(n, producers) {
+        for count in split_evenly(n, producers) {
             let sender = sender.clone();
             drop(may::spawn(move || {
                 for value in 0..count {

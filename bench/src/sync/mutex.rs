@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::ops::DerefMut;
 
 use super::{leak, pairs};
-use crate::kit::deal;
+use crate::kit::split_evenly;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
 use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
@@ -157,7 +157,7 @@ fn contended<R: Rt, M: Lock, const HELD: bool>(probe: &mut Probe) {
         rt.block_on(async move {
             let mutex = leak(M::new());
             let region = Region::begin();
-            let tasks: Vec<_> = deal(n, 4)
+            let tasks: Vec<_> = split_evenly(n, 4)
                 .map(|times| {
                     R::spawn(async move {
                         for _ in 0..times {

@@ -42,7 +42,7 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-pub(crate) trait Notice: Send + Sync + 'static {
+pub(crate) trait AsyncNotify: Send + Sync + 'static {
     fn new() -> Self;
     fn notify_one(&self);
     fn notified(&'static self) -> impl Future<Output = ()> + Send;
@@ -50,7 +50,7 @@ pub(crate) trait Notice: Send + Sync + 'static {
 
 macro_rules! tokio_like {
     ($($library:ident)::+) => {
-        impl Notice for $($library)::+::Notify {
+        impl AsyncNotify for $($library)::+::Notify {
             fn new() -> Self {
                 Self::new()
             }
@@ -69,7 +69,7 @@ macro_rules! tokio_like {
 tokio_like!(tokio::sync);
 tokio_like!(blitzen::sync);
 
-fn stored<R: Rt, N: Notice>(probe: &mut Probe) {
+fn stored<R: Rt, N: AsyncNotify>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.time(|n| {
         run_inside(&rt, async move {
@@ -86,7 +86,7 @@ fn stored<R: Rt, N: Notice>(probe: &mut Probe) {
     });
 }
 
-fn ping_pong<R: Rt, N: Notice>(probe: &mut Probe) {
+fn ping_pong<R: Rt, N: AsyncNotify>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.time(|n| {
         run_inside(&rt, async move {

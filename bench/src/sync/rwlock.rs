@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::ops::{Deref, DerefMut};
 
 use super::{leak, pairs};
-use crate::kit::deal;
+use crate::kit::split_evenly;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
 use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
@@ -225,7 +225,7 @@ fn readers<R: Rt, L: SharedLock>(probe: &mut Probe) {
         rt.block_on(async move {
             let lock = holding_one::<L>().await;
             let region = Region::begin();
-            let tasks: Vec<_> = deal(n, 4)
+            let tasks: Vec<_> = split_evenly(n, 4)
                 .map(|times| {
                     R::spawn(async move {
                         let mut sum = 0;
@@ -251,7 +251,7 @@ fn readers_and_writers<R: Rt, L: SharedLock>(probe: &mut Probe) {
         rt.block_on(async move {
             let lock = leak(L::new());
             let region = Region::begin();
-            let tasks: Vec<_> = deal(n, 6)
+            let tasks: Vec<_> = split_evenly(n, 6)
                 .enumerate()
                 .map(|(index, times)| {
                     R::spawn(async move {

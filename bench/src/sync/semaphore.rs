@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::{leak, pairs};
-use crate::kit::deal;
+use crate::kit::split_evenly;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
 use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
@@ -153,7 +153,7 @@ fn contended<R: Rt, S: Permits, const HELD: bool>(probe: &mut Probe) {
             let semaphore = leak(S::new(2));
             let holders = leak(AtomicU64::new(0));
             let region = Region::begin();
-            let tasks: Vec<_> = deal(n, 8)
+            let tasks: Vec<_> = split_evenly(n, 8)
                 .map(|times| {
                     R::spawn(async move {
                         let mut taken = 0;

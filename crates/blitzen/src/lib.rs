@@ -55,7 +55,7 @@
 //! | [`sync`] | locks, semaphores, notifications, barriers, cells, cancellation |
 //! | [`channel`] | mpsc, mpmc, oneshot, broadcast and watch channels |
 //! | [`future`] | combinators: join, race, select, over tuples and collections |
-//! | [`shutdown`] | ending a program in good order, within a deadline |
+//! | [`shutdown`] | graceful shutdown, with a deadline |
 //!
 //! The macros [`select!`], [`join!`], [`try_join!`], [`pin!`] and [`task_local!`] are at
 //! the root.
@@ -77,7 +77,7 @@
 //! | `BLITZEN_CHILD` | `sigchld` | wait for children by SIGCHLD instead of a pidfd |
 //! | `BLITZEN_LOG` | `1` | every new runtime prints [what it runs on](engine()) to standard error |
 //!
-//! What the builder of a runtime says wins over these.
+//! The settings of a runtime's builder win over these.
 //!
 //! # Crate features
 //!

@@ -20,7 +20,7 @@ fn reads_and_writes_that_are_dropped_half_way_move_each_byte_once() {
                 let mut round = 0;
                 while sent < TOTAL {
                     round += 1;
-                    // Small ones, which are taken over, and large ones.
+                    // Small ones, which are buffered, and large ones.
                     let len = match round % 3 {
                         0 => round * 37 % 9000 + 1,
                         _ => round * 37 % 2000 + 1,

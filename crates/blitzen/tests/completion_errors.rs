@@ -26,7 +26,7 @@ fn reset(stream: std::net::TcpStream) {
 }
 
 #[test]
-fn flush_and_shutdown_tell_of_bytes_that_could_not_be_sent() {
+fn flush_and_shutdown_return_the_error_of_bytes_that_were_not_sent() {
     // In one poll of a runtime of one thread: nothing is sent in between.
     let Some(runtime) = runtime(0) else { return };
     for shuts_down in [false, true] {
@@ -48,7 +48,7 @@ fn flush_and_shutdown_tell_of_bytes_that_could_not_be_sent() {
 }
 
 #[test]
-fn a_foreign_write_does_not_overtake_what_was_taken_over() {
+fn a_foreign_write_does_not_overtake_buffered_bytes() {
     for runtime in runtimes() {
         runtime.block_on(async {
             blitzen::spawn(async {
@@ -70,7 +70,7 @@ fn a_foreign_write_does_not_overtake_what_was_taken_over() {
 }
 
 #[test]
-fn a_reset_behind_a_full_buffer_is_told() {
+fn a_reset_behind_a_full_buffer_is_reported() {
     for runtime in runtimes() {
         runtime.block_on(async {
             for len in [2048, 4096, 100] {
@@ -96,16 +96,16 @@ fn a_reset_behind_a_full_buffer_is_told() {
 }
 
 #[test]
-fn whoever_waits_elsewhere_is_told_that_the_runtime_has_gone() {
+fn a_wait_in_another_runtime_ends_with_an_error() {
     for workers in [0, 2] {
-        let (Some(home), Some(other)) = (runtime(workers), runtime(0)) else {
+        let (Some(own), Some(other)) = (runtime(workers), runtime(0)) else {
             return;
         };
-        let (mut ours, _theirs) = home.block_on(half_pair());
-        let listener = home.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let (mut ours, _theirs) = own.block_on(half_pair());
+        let listener = own.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let listener = Arc::new(listener);
-        // Both have something with the kernel, at home.
-        home.block_on(async {
+        // Both have something with the kernel, in its own runtime.
+        own.block_on(async {
             assert!(poll_once(ours.read(&mut [0; 8])).await.is_none());
             assert!(poll_once(listener.accept()).await.is_none());
             yield_now().await;
@@ -125,7 +125,7 @@ fn whoever_waits_elsewhere_is_told_that_the_runtime_has_gone() {
             })
         });
         told.recv_timeout(LONG).unwrap();
-        drop(home);
+        drop(own);
         let (read, accepted) = waiter.join().unwrap();
         assert!(is_rt_shutdown_err(&read), "{read}");
         assert!(is_rt_shutdown_err(&accepted), "{accepted}");

@@ -109,7 +109,7 @@ async fn armed() -> (TcpStream, std::net::TcpStream) {
 }
 
 #[test]
-fn another_thread_is_told_if_nobody_runs_the_runtime() {
+fn another_thread_gets_an_error_if_nobody_runs_the_runtime() {
     let Some(runtime) = local_runtime() else {
         return;
     };
@@ -133,7 +133,7 @@ fn another_thread_is_told_if_nobody_runs_the_runtime() {
 }
 
 #[test]
-fn another_thread_is_told_if_the_runtime_is_busy() {
+fn another_thread_gets_an_error_if_the_runtime_is_busy() {
     let Some(runtime) = local_runtime() else {
         return;
     };

@@ -153,7 +153,7 @@ fn references_after_drop(mut future: Pin<Box<dyn Future<Output = ()> + '_>>) -> 
 }
 
 #[test]
-fn whoever_gives_up_on_accept_is_forgotten() {
+fn a_dropped_accept_is_forgotten() {
     let Some(runtime) = runtime(0) else { return };
     runtime.block_on(async {
         let (listener, _) = listen().await;

@@ -171,7 +171,7 @@ fn an_abandoned_write_ends_with_its_runtime() {
 }
 
 #[test]
-fn a_write_under_way_is_told_of_the_runtimes_end() {
+fn a_write_under_way_fails_when_the_runtime_ends() {
     let _alone = alone();
     let (Some(home), Some(other)) = (runtime(1), runtime(0)) else {
         return;

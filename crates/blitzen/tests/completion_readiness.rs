@@ -35,7 +35,7 @@ async fn served_by_the_ring() -> (TcpStream, std::net::TcpStream) {
 }
 
 #[test]
-fn readable_is_told_of_bytes_and_of_the_end_after_reads_and_tries() {
+fn readable_returns_for_bytes_and_for_the_end_after_reads_and_tries() {
     for runtime in runtimes() {
         runtime.block_on(async {
             for ends in [false, true] {
@@ -69,7 +69,7 @@ fn readable_is_told_of_bytes_and_of_the_end_after_reads_and_tries() {
 }
 
 #[test]
-fn readable_is_told_of_what_comes_while_the_stream_moves() {
+fn readable_returns_for_bytes_that_arrive_while_the_stream_moves() {
     for runtime in runtimes() {
         runtime.block_on(async {
             for round in 0..50 {
@@ -278,7 +278,7 @@ fn references_after_drop<T>(mut future: Pin<Box<dyn Future<Output = T> + '_>>) -
 }
 
 #[test]
-fn whoever_gives_up_is_forgotten() {
+fn a_dropped_wait_is_forgotten() {
     let Some(runtime) = runtime(0) else { return };
     runtime.block_on(async {
         let (ours, _theirs) = served_by_the_ring().await;

@@ -55,7 +55,7 @@ fn child() {
 }
 
 #[test]
-fn whoever_is_refused_is_told_or_goes_on_by_readiness() {
+fn a_refused_ring_is_an_error_or_leaves_readiness() {
     for errno in [libc::ENOSYS, libc::EPERM, libc::ENOMEM] {
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["child", "--exact", "--nocapture"])
@@ -68,7 +68,7 @@ fn whoever_is_refused_is_told_or_goes_on_by_readiness() {
 }
 
 #[test]
-fn the_environment_says_it_too_and_is_checked() {
+fn the_environment_sets_the_mode_too_and_is_checked() {
     const MODE: &str = "BLITZEN_TEST_EXPECTED_MODE";
     if let Ok(expected) = std::env::var(MODE) {
         let mut builder = Builder::new_current_thread();

@@ -256,7 +256,7 @@ fn what_block_on_has_written_is_sent_when_it_returns() {
 }
 
 #[test]
-fn a_runtime_goes_with_hundreds_of_operations_in_flight() {
+fn a_runtime_may_be_dropped_with_hundreds_of_operations_in_flight() {
     for workers in [0, 2] {
         let before = completion_common::open_descriptors();
         let Some(runtime) = runtime(workers) else {

@@ -75,7 +75,7 @@ fn another_runtime_may_run_inside() {
 }
 
 #[test]
-fn who_only_waits_beside_a_current_thread_runtime_may_block() {
+fn a_thread_that_only_waits_beside_a_current_thread_runtime_may_block() {
     let runtime = Builder::new_current_thread().build().unwrap();
     let _inside = runtime.enter();
     let handle = runtime.handle();
@@ -128,7 +128,7 @@ fn drop_while_tasks_sleep_in_place(runtime: Runtime, tasks: usize) {
 }
 
 #[test]
-fn who_waits_in_place_for_a_timer_hears_of_the_runtimes_end() {
+fn a_blocking_section_that_waits_for_a_timer_ends_with_the_runtime() {
     for workers in [1, 2, 4] {
         let runtime = Builder::new_multi_thread()
             .worker_threads(workers)

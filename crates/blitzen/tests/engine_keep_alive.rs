@@ -50,7 +50,7 @@ fn hire_and_wait(keep_alive: Duration) {
 }
 
 #[test]
-fn idle_threads_go_home_after_a_while_and_come_back_for_work() {
+fn idle_threads_end_after_the_keep_alive_and_are_started_again_for_work() {
     // Once on their own, once sent by somebody who keeps the time.
     hire_and_wait(Duration::from_millis(5));
     hire_and_wait(Duration::from_millis(200));

@@ -140,7 +140,7 @@ fn destructors_run_inside_the_runtime_and_may_spawn_and_wake() {
 }
 
 #[test]
-fn a_deadline_that_passes_tells_who_is_still_at_work() {
+fn a_drain_that_reaches_its_deadline_reports_the_work_that_is_left() {
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         .build()

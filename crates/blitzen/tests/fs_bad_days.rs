@@ -56,9 +56,9 @@ fn limit_files(child: &mut Command) {
 }
 
 #[test]
-fn a_disk_that_is_full_is_told_to_the_next_operation() {
+fn the_next_operation_returns_the_error_of_a_full_disk() {
     if !is_child() {
-        let name = "a_disk_that_is_full_is_told_to_the_next_operation";
+        let name = "the_next_operation_returns_the_error_of_a_full_disk";
         return in_child(name, limit_files);
     }
     on_each(async || {
@@ -176,7 +176,7 @@ fn what_is_not_ours_is_denied() {
 }
 
 #[test]
-fn a_file_that_is_not_open_for_it_says_so() {
+fn a_file_that_is_not_open_for_reading_or_writing_is_an_error() {
     on_each(async || {
         let dir = Dir::new();
         std::fs::write(dir.join("file"), b"hello").unwrap();
@@ -244,7 +244,7 @@ fn a_file_removed_or_cut_underneath() {
 }
 
 #[test]
-fn a_runtime_goes_with_hundreds_of_operations_under_way() {
+fn a_runtime_may_be_dropped_with_hundreds_of_operations_under_way() {
     for runtime in runtimes() {
         let dir = Dir::new();
         let mut written = Vec::new();

@@ -383,7 +383,7 @@ fn the_seed_of_a_runtime_determines_the_order_on_each_of_its_threads() {
 }
 
 #[test]
-fn without_budget_nothing_is_polled_and_the_task_is_told_to_come_back() {
+fn without_budget_nothing_is_polled_and_the_task_is_woken_later() {
     let select_once = || async {
         select! {
             biased;

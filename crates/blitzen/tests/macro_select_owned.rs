@@ -19,7 +19,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 #[test]
-fn a_borrowed_loser_in_line_for_a_lock_hangs_select() {
+fn a_borrowed_loser_in_the_queue_of_a_lock_hangs_select() {
     let lock = Mutex::new(());
     let mut hangs = std::pin::pin!(async {
         let held = lock.lock().await;
@@ -40,7 +40,7 @@ fn a_borrowed_loser_in_line_for_a_lock_hangs_select() {
 }
 
 #[test]
-fn an_owned_loser_leaves_the_line_before_the_handler_runs() {
+fn an_owned_loser_leaves_the_queue_before_the_handler_runs() {
     let lock = Mutex::new(());
     block_on(async {
         let held = lock.lock().await;

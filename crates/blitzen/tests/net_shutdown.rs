@@ -75,7 +75,7 @@ fn waits_of_tasks_end_with_the_runtime_and_their_sockets_are_closed() {
 }
 
 #[test]
-fn a_socket_that_outlives_its_runtime_says_so() {
+fn a_socket_that_outlives_its_runtime_returns_an_error() {
     for runtime in runtimes() {
         let (mut stream, listener, socket) = runtime.block_on(async {
             let (stream, _) = tcp_pair().await.unwrap();
@@ -97,7 +97,7 @@ fn a_socket_that_outlives_its_runtime_says_so() {
 }
 
 #[test]
-fn somebody_elsewhere_who_waits_is_woken_by_the_end() {
+fn a_task_of_another_runtime_is_woken_by_the_end() {
     for runtime in runtimes() {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let (waits, wait) = std::sync::mpsc::channel();

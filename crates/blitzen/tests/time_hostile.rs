@@ -129,7 +129,7 @@ fn a_sleep_fires_in_another_runtime_than_its_own() {
 }
 
 #[test]
-fn a_sleep_whose_runtime_ends_tells_whoever_waits_elsewhere() {
+fn a_sleep_whose_runtime_ends_panics_in_another_runtime() {
     let (own, other) = (workers(1), workers(1));
     let nap = {
         let _inside = own.enter();

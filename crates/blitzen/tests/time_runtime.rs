@@ -200,7 +200,7 @@ fn an_interval_without_a_period_is_refused() {
 }
 
 #[test]
-fn a_runtime_that_goes_leaves_no_timer_behind() {
+fn a_runtime_that_is_dropped_leaves_no_timer_behind() {
     for runtime in [two_workers(), one_thread()] {
         let kept = Arc::new(());
         for _ in 0..100 {

@@ -165,7 +165,7 @@ impl Interest {
         }
     }
 
-    /// What mio is asked for.
+    /// Converts to mio's interest.
     pub(crate) fn to_mio(self) -> mio::Interest {
         let wanted = [
             (READABLE, Some(mio::Interest::READABLE)),
@@ -177,8 +177,8 @@ impl Interest {
             .filter(|(bit, _)| self.0 & bit != 0)
             .filter_map(|(_, interest)| interest)
             .reduce(mio::Interest::add)
-            // Errors are reported whatever was asked for, but something must
-            // be; what comes of it is not what the waiter waits for.
+            // mio reports errors for every interest, but refuses an empty one.
+            // Events of this extra interest do not end the wait.
             .unwrap_or(mio::Interest::READABLE)
     }
 }
@@ -225,12 +225,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_selector_is_asked_for_what_is_wanted() {
+    fn an_interest_becomes_that_of_mio() {
         let both = Interest::READABLE | Interest::WRITABLE;
         let asked = both.to_mio();
         assert!(asked.is_readable() && asked.is_writable() && !asked.is_priority());
         assert!(!Interest::WRITABLE.to_mio().is_readable());
-        // An empty request is refused, so errors ride on another one.
+        // mio refuses an empty interest, so errors are requested with another one.
         assert!(Interest::ERROR.to_mio().is_readable());
     }
 

@@ -6,12 +6,12 @@
 //! | `park` | where it is parked meanwhile, and the token that unparks it |
 //! | `poller` | one worker's sockets: waits for events and hands them out |
 //! | `readiness` | the readiness of one source, and the tasks that wait for it |
-//! | `nowait` | what the kernel can do without waiting (Linux) |
+//! | `nowait` | file operations that the kernel can do without waiting (Linux) |
 //! | `local_fs` | which paths are on a local file system (Linux) |
-//! | `registration` | what a socket keeps: readiness, waits, tries |
+//! | `registration` | a source in a poller: readiness, waits, attempts |
 //! | `ring` | one worker's io_uring (Linux): operations that own their buffers |
 //! | `ready`, `interest` | the sets of what can happen and what is wanted |
-//! | `wake_list` | wakers that are woken after a lock |
+//! | `wake_list` | wakers that are woken after a lock is released |
 //!
 //! The crate is an implementation detail: its interface may change with any release.
 

@@ -1,11 +1,10 @@
-//! Which paths and files are on a local file system: one of this machine, without
-//! a server to ask.
+//! Which paths and files are on a local file system: one of this machine, not of a file
+//! server.
 //!
-//! Creating, opening and removing files takes some microseconds there, unless the
-//! disk has to be waited for. The kernel cannot be asked to do it without waiting
-//! or not at all. But where the directory is in memory on a local file system it
-//! is likely to be short; and what would wait for another program, perhaps for
-//! ever, can be left out.
+//! Creating, opening and removing files takes some microseconds there, unless the kernel
+//! has to wait for the disk. No flag makes the kernel refuse instead of wait. But if the
+//! directory is in memory the call is likely to be short, and calls that could wait for
+//! another program, perhaps for ever, are excluded here.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
@@ -18,8 +17,8 @@ use blitzen_util::backoff::Backoff;
 
 use crate::nowait::{NoWait, Opened, file_type, find_cached, is_regular, stat_cached, statx};
 
-/// Returns whether a path's directory is in memory, on a local file system: as far
-/// as is known, and was checked lately.
+/// Returns whether a path's directory is in memory, on a local file system, according to
+/// the last check.
 ///
 /// ```
 /// use std::path::Path;
@@ -33,7 +32,7 @@ pub fn is_local(path: &Path) -> bool {
     DIR_CACHE.with_borrow_mut(|cache| cache.check(directory))
 }
 
-/// Without the last part.
+/// Returns the path without its last component.
 fn directory_of(path: &[u8]) -> &[u8] {
     let Some(end) = path.iter().rposition(|&byte| byte != b'/') else {
         return path;
@@ -93,7 +92,7 @@ impl DirCache {
         } else if entry.recheck.begin_attempt() {
             let before = std::mem::replace(&mut entry.is_local, check_dir(path));
             match before == entry.is_local {
-                true => entry.recheck.fail(), // in vain
+                true => entry.recheck.fail(), // it is not local
                 false => entry.recheck.succeed(),
             }
         }
@@ -108,7 +107,7 @@ fn check_dir(path: &[u8]) -> bool {
     matches!(find_cached(&path, false), NoWait::Done(Ok(found)) if is_on_local_fs(found.as_fd()))
 }
 
-/// What an open file is, as far as it matters to reading and writing it.
+/// The kind of an open file, which decides how it is read and written.
 ///
 /// ```
 /// use blitzen_driver::local_fs::{FileKind, file_kind};
@@ -118,11 +117,11 @@ fn check_dir(path: &[u8]) -> bool {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A regular file on a local file system, by way of the page cache.
+    /// A regular file on a local file system, with the page cache.
     Local,
-    /// Another regular file, or a disk.
+    /// Another regular file, or a block device.
     Seekable,
-    /// Anything else: what was read of it may not come a second time.
+    /// Anything else: bytes that were read cannot be read again.
     Stream,
 }
 
@@ -139,7 +138,7 @@ pub fn file_kind(file: impl AsFd) -> FileKind {
     let file = file.as_fd();
     let file_type = match stat_cached(file) {
         Some(stat) => file_type(&stat),
-        None => file_type_of_old(file),
+        None => file_type_without_statx(file),
     };
     match file_type {
         libc::S_IFREG if is_on_local_fs(file) && !is_direct(file) => FileKind::Local,
@@ -148,10 +147,11 @@ pub fn file_kind(file: impl AsFd) -> FileKind {
     }
 }
 
-/// The type of a file where there is no `statx(2)`. It may wait for a server.
+/// Returns the type of a file where there is no `statx(2)`. It may wait for a file
+/// server.
 #[cold]
-fn file_type_of_old(file: BorrowedFd<'_>) -> libc::mode_t {
-    // SAFETY: a structure of numbers, for which zero is a value.
+fn file_type_without_statx(file: BorrowedFd<'_>) -> libc::mode_t {
+    // SAFETY: a structure of integers, for which zero is valid.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: an open descriptor, and room for the answer.
     unsafe { libc::fstat(file.as_raw_fd(), &mut stat) };
@@ -170,13 +170,13 @@ fn is_on_local_fs(file: BorrowedFd<'_>) -> bool {
     const RAMFS: u64 = 0x8584_58f6;
     const ZFS: u64 = 0x2fc1_2fc1;
     const BCACHEFS: u64 = 0xca45_1a4e;
-    // SAFETY: a structure of numbers, for which zero is a value.
+    // SAFETY: a structure of integers, for which zero is valid.
     let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: an open descriptor, and room for the answer.
     if unsafe { libc::fstatfs(file.as_raw_fd(), &mut stat) } != 0 {
         return false;
     }
-    // Its type is another one on every system.
+    // The type of this field differs between targets.
     #[allow(clippy::unnecessary_cast)]
     let kind = u64::from(stat.f_type as u32);
     let known = [
@@ -234,12 +234,12 @@ pub fn open_regular(path: &CStr, flags: i32, mode: libc::mode_t) -> NoWait<Opene
     let stat = match statx(libc::AT_FDCWD, path, libc::AT_STATX_DONT_SYNC | nofollow) {
         Ok(stat) if is_regular(&stat) => stat,
         Ok(_) => return NoWait::Unsupported,
-        // A link that leads nowhere may yet be created through.
+        // A dangling symbolic link: the file that it points to may be created.
         Err(_) if flags & libc::O_CREAT != 0 => return NoWait::Unsupported,
         Err(error) => return from_error(error),
     };
-    // Should it have become a named pipe just now, or should another program have
-    // a lease on it, then this does not wait, and fails.
+    // If it has become a named pipe just now, or another program has a lease on it, this
+    // fails instead of waiting.
     let file = match open(path, (flags & !libc::O_CREAT) | libc::O_NONBLOCK, 0) {
         Ok(file) => file,
         Err(error) => return from_error(error),
@@ -255,10 +255,10 @@ pub fn open_regular(path: &CStr, flags: i32, mode: libc::mode_t) -> NoWait<Opene
     }))
 }
 
-/// An error that the file is to blame for, or one of the way it was opened here.
+/// Decides whether the error is one of the file, or only of the way it was opened here.
 fn from_error(error: io::Error) -> NoWait<Opened> {
     match error.raw_os_error() {
-        // No reader of a pipe, or no device.
+        // A pipe without a reader, or a missing device.
         Some(libc::ENXIO | libc::ENODEV) => NoWait::Unsupported,
         _ => NoWait::from_error(error),
     }
@@ -301,7 +301,7 @@ mod tests {
         assert!(!cache.check(b"/proc/self"));
         assert!(!cache.check(b"/no/such/directory"));
         assert!(!cache.check(b"/no/such/directory"));
-        // As if it had been found: believed once, beside the other one.
+        // An entry for a directory that does not exist: it is believed once.
         cache.entries[0].is_local = true;
         assert!(cache.check(b"/no/such/directory"));
         assert!(!cache.check(b"/proc/self"));

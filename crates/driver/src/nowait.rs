@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// The kernel's answer.
+/// The result of an operation that must not wait.
 ///
 /// ```
 /// use blitzen_driver::nowait::{NoWait, read_nowait};
@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// let mut room = [std::mem::MaybeUninit::uninit(); 16];
 /// match read_nowait(&file, &mut room, Some(0)) {
 ///     NoWait::Done(read) => assert_eq!(read?, 6),
-///     NoWait::WouldBlock => println!("a disk has to turn first"),
+///     NoWait::WouldBlock => println!("the bytes are on the disk"),
 ///     NoWait::Unsupported => println!("this file system cannot tell"),
 /// }
 /// # std::fs::remove_file(&path)?;
@@ -27,16 +27,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// ```
 #[derive(Debug)]
 pub enum NoWait<T> {
-    /// It is done, or has failed for good.
+    /// The operation has succeeded or failed.
     Done(io::Result<T>),
-    /// It would have to wait for something.
+    /// The operation would have to wait.
     WouldBlock,
-    /// It may or may not have to wait: the kernel cannot say.
+    /// The kernel or the file system does not support the flag.
     Unsupported,
 }
 
 impl<T> NoWait<T> {
-    /// Another kind of answer.
+    /// Maps the value of a successful operation.
     ///
     /// ```
     /// # use blitzen_driver::nowait::NoWait;
@@ -53,19 +53,19 @@ impl<T> NoWait<T> {
     pub(crate) fn from_error(error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EINTR) => Self::WouldBlock,
-            // EINVAL: flags that this kernel does not know; EPERM: a sandbox
-            // that does not know the call. The ordinary way will tell.
+            // EINVAL: flags that this kernel does not know; EPERM: a sandbox that refuses
+            // the call. If the error is a real one, the ordinary call returns it.
             Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::EPERM) => Self::Unsupported,
             _ => Self::Done(Err(error)),
         }
     }
 }
 
-/// `preadv2(2)` or `pwritev2(2)`, which older libcs do not have. Without an offset
-/// it is the file's position, which then moves.
+/// Calls `preadv2(2)` or `pwritev2(2)`, which older libcs lack. Without an offset it uses
+/// and moves the file's position.
 ///
 /// # Safety
-/// As for the call: the pieces may be written to, or read.
+/// As for the call: the pieces are valid for writes, or for reads.
 unsafe fn transfer_nowait(
     call: libc::c_long,
     file: BorrowedFd<'_>,
@@ -79,7 +79,7 @@ unsafe fn transfer_nowait(
     };
     let (low, high) = split(offset);
     let (fd, count) = (file.as_raw_fd(), pieces.len());
-    // SAFETY: the caller's pieces, as many as said, and numbers.
+    // SAFETY: the caller's pieces and their number; the rest are integers.
     let done = unsafe {
         libc::syscall(
             call,
@@ -97,16 +97,16 @@ unsafe fn transfer_nowait(
     )
 }
 
-/// An offset as the kernel takes it: in two words, of which 64 bits need only the
-/// first.
+/// Splits an offset into the two arguments that the kernel takes. On 64 bits only the
+/// first one matters.
 pub(crate) fn split(offset: i64) -> (libc::c_long, libc::c_long) {
     (offset as libc::c_long, (offset >> 32) as libc::c_long)
 }
 
-/// Reads at an offset, or where the file stands, into one or more pieces.
+/// Reads at an offset, or at the file's position, into one or more pieces.
 ///
 /// # Safety
-/// As for `preadv2(2)`: the pieces may be written to.
+/// As for `preadv2(2)`: the pieces are valid for writes.
 pub(crate) unsafe fn readv_nowait(
     file: BorrowedFd<'_>,
     pieces: &[libc::iovec],
@@ -116,10 +116,10 @@ pub(crate) unsafe fn readv_nowait(
     unsafe { transfer_nowait(libc::SYS_preadv2, file, pieces, offset) }
 }
 
-/// Writes at an offset, or where the file stands, from one or more pieces.
+/// Writes at an offset, or at the file's position, from one or more pieces.
 ///
 /// # Safety
-/// As for `pwritev2(2)`: the pieces may be read.
+/// As for `pwritev2(2)`: the pieces are valid for reads.
 pub(crate) unsafe fn writev_nowait(
     file: BorrowedFd<'_>,
     pieces: &[libc::iovec],
@@ -129,7 +129,7 @@ pub(crate) unsafe fn writev_nowait(
     unsafe { transfer_nowait(libc::SYS_pwritev2, file, pieces, offset) }
 }
 
-/// Reads at an offset, or where the file stands, if that needs no waiting.
+/// Reads at an offset, or at the file's position, if that need not wait.
 ///
 /// ```
 /// use blitzen_driver::nowait::{NoWait, read_nowait};
@@ -154,7 +154,7 @@ pub fn read_nowait(
     unsafe { readv_nowait(file.as_fd(), &[piece], offset) }
 }
 
-/// Writes at an offset, or where the file stands, if that needs no waiting.
+/// Writes at an offset, or at the file's position, if that need not wait.
 ///
 /// ```
 /// use std::io::IoSlice;
@@ -179,15 +179,15 @@ pub fn write_nowait(file: impl AsFd, pieces: &[IoSlice<'_>], offset: Option<u64>
 pub struct Opened {
     /// The file.
     pub file: OwnedFd,
-    /// How long it was a moment ago.
+    /// Its length in bytes when it was opened.
     pub len: u64,
-    /// Whether `O_NONBLOCK` was added, which means nothing to a regular file, but
-    /// can be seen.
+    /// Whether `O_NONBLOCK` was added. It has no effect on a regular file, but `fcntl(2)`
+    /// shows it.
     pub(crate) is_nonblocking: bool,
 }
 
 impl Opened {
-    /// Returns the file with the `flags` that it was to be opened with.
+    /// Returns the file, without an `O_NONBLOCK` that is not in `flags`.
     ///
     /// ```
     /// use blitzen_driver::nowait::{NoWait, open_cached};
@@ -200,8 +200,8 @@ impl Opened {
     /// ```
     pub fn into_file(self, flags: i32) -> OwnedFd {
         if self.is_nonblocking && flags & libc::O_NONBLOCK == 0 {
-            // SAFETY: a flag of a descriptor that is ours. It cannot fail for one
-            // that takes no lock.
+            // SAFETY: sets a flag of a descriptor that we own. It does not fail for a
+            // regular file.
             unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETFL, flags) };
         }
         self.file
@@ -211,9 +211,9 @@ impl Opened {
 /// Opens a regular file or a directory with the flags of `open(2)`, if every
 /// part of its path is in memory.
 ///
-/// Not one that has to be made or cut, which always may wait; nor a device or a
-/// named pipe: there opening is an act of its own, which may wait for somebody,
-/// and must not be done twice.
+/// Refuses to create or truncate a file, which may always wait; and devices and named
+/// pipes, whose opening has effects of its own: it may wait for another program, and must
+/// not be done twice.
 ///
 /// ```
 /// use blitzen_driver::nowait::{NoWait, open_cached};
@@ -229,7 +229,7 @@ pub fn open_cached(path: &CStr, flags: i32) -> NoWait<Opened> {
         return NoWait::WouldBlock;
     }
     let nofollow = flags & libc::O_NOFOLLOW;
-    // What it is has to be known before it is opened.
+    // The type has to be known before the file is opened.
     let found = match find_cached(path, nofollow != 0) {
         NoWait::Done(Ok(found)) => found,
         NoWait::Done(Err(error)) => return NoWait::Done(Err(error)),
@@ -240,8 +240,8 @@ pub fn open_cached(path: &CStr, flags: i32) -> NoWait<Opened> {
         Some(stat) if matches!(file_type(&stat), libc::S_IFREG | libc::S_IFDIR) => stat.stx_size,
         _ => return NoWait::Unsupported,
     };
-    // A lease that somebody holds on it would have to be waited for: with
-    // O_NONBLOCK that is an error, EAGAIN.
+    // Opening waits until another program has given up its lease. With O_NONBLOCK it
+    // returns EAGAIN instead.
     let file = match openat2_cached(path, flags | libc::O_NONBLOCK) {
         Ok(file) => file,
         Err(error) => return NoWait::from_error(error),
@@ -253,8 +253,8 @@ pub fn open_cached(path: &CStr, flags: i32) -> NoWait<Opened> {
     }))
 }
 
-/// Finds what a path names, if every part of it is in memory: a descriptor that
-/// stands for it, and with which nothing is opened.
+/// Finds what a path names, if every part of it is in memory. Returns an `O_PATH`
+/// descriptor, which does not open the file itself.
 ///
 /// ```
 /// use blitzen_driver::nowait::{NoWait, find_cached};
@@ -273,12 +273,12 @@ pub fn find_cached(path: &CStr, nofollow: bool) -> NoWait<OwnedFd> {
 }
 
 fn openat2_cached(path: &CStr, flags: i32) -> io::Result<OwnedFd> {
-    // SAFETY: a structure of numbers, for which zero is a value.
+    // SAFETY: a structure of integers, for which zero is valid.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
     how.flags = (flags | libc::O_CLOEXEC) as u64;
     how.resolve = libc::RESOLVE_CACHED;
     let (how, size) = (&raw const how, size_of::<libc::open_how>());
-    // SAFETY: a path that ends with a zero, and a structure of the size said.
+    // SAFETY: a path that ends with a zero, and a structure of the size that is passed.
     let fd = unsafe { libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, path.as_ptr(), how, size) };
     match i32::try_from(fd) {
         // SAFETY: the kernel has just opened it for us.
@@ -296,15 +296,15 @@ pub(crate) fn file_type(stat: &libc::statx) -> u32 {
     u32::from(stat.stx_mode) & libc::S_IFMT
 }
 
-/// What is known of an open file without asking anybody for it.
+/// Returns the metadata of an open file that the kernel knows without asking a server.
 pub(crate) fn stat_cached(file: BorrowedFd<'_>) -> Option<libc::statx> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
     statx(file.as_raw_fd(), c"", flags).ok()
 }
 
-/// `statx(2)`, which older libcs do not have: type and size.
+/// Calls `statx(2)`, which older libcs lack, for type and size.
 pub(crate) fn statx(dir: i32, path: &CStr, flags: i32) -> io::Result<libc::statx> {
-    // SAFETY: a structure of numbers, for which zero is a value.
+    // SAFETY: a structure of integers, for which zero is valid.
     let mut stat: libc::statx = unsafe { std::mem::zeroed() };
     let mask = libc::STATX_TYPE | libc::STATX_SIZE;
     // SAFETY: a path that ends with a zero, and room for the answer.
@@ -349,9 +349,9 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_names_nothing_is_told_so() {
+    fn a_path_that_names_nothing_is_not_found() {
         let place = TempPath::new("missing");
-        assert!(std::fs::metadata(&place.0).is_err()); // now it is known
+        assert!(std::fs::metadata(&place.0).is_err()); // now the kernel knows it
         if let NoWait::Done(opened) = open_cached(&place.c(), libc::O_RDONLY) {
             assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::NotFound);
         }

@@ -18,7 +18,7 @@
 //!     so it does not matter whether the owner has reached the kernel yet. There may be
 //!     one event too many, if the owner woke by itself; never one too few.
 //! B3. A thread that serves a poller for its owner may take an event of the waker that
-//!     was meant for the owner: it wakes the owner again, unless that is awake.
+//!     was meant for the owner. It wakes the owner again, unless the owner is awake.
 //! B4. The right place depends on what there is to wait for, which others change.
 //!     Both sides write one word and read the other's:
 //!
@@ -27,8 +27,9 @@
 //!   others:  there is a source     fence   where is the owner parked?
 //! ```
 //!
-//! One fence is first. If the owner's, the others find it in the wrong place and
-//! unpark it; if theirs, the owner finds the source and moves.
+//! One fence is first. If it is the owner's, the others find the owner in the wrong
+//! place and unpark it. If it is theirs, the owner finds the source and parks
+//! elsewhere.
 
 use std::time::Duration;
 
@@ -41,11 +42,11 @@ use blitzen_util::shim::atomic::fence;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum ParkedIn {
-    /// On the word: nothing but a token can come.
+    /// On the futex: only a token can wake it.
     Futex = 2,
-    /// In the poller: events of sources can come.
+    /// In the poller: events of sources wake it too.
     Poller = 3,
-    /// In the ring, which watches the poller: everything can come.
+    /// In the ring, which watches the poller: everything wakes it.
     Ring = 4,
 }
 
@@ -60,7 +61,7 @@ impl ParkedIn {
     }
 }
 
-/// The word between an owner and those who unpark it.
+/// Where an owner is parked, and its token.
 #[derive(Debug)]
 pub(crate) struct ParkState(Padded<Futex>);
 
@@ -69,7 +70,8 @@ impl ParkState {
         Self(Padded(Futex::new(AWAKE)))
     }
 
-    /// The owner parks: false, and the token taken, if there is one.
+    /// Marks the owner as parked in `place`. If there is a token, takes it and returns
+    /// false.
     pub(crate) fn begin(&self, place: ParkedIn) -> bool {
         let word = self.0.word();
         let begun = word.compare_exchange(AWAKE, place as u32, Relaxed, Relaxed);
@@ -79,8 +81,8 @@ impl ParkState {
         begun.is_ok()
     }
 
-    /// The owner parks in the place that `choose` names, which is returned once it
-    /// is settled (B4); `None`, and the token taken, if there is one.
+    /// Marks the owner as parked in the place that `choose` returns, and returns the
+    /// place (B4). If there is a token, takes it and returns `None`.
     pub(crate) fn begin_in(&self, choose: impl Fn() -> ParkedIn) -> Option<ParkedIn> {
         loop {
             let place = choose();
@@ -97,14 +99,14 @@ impl ParkState {
         }
     }
 
-    /// The owner is awake; true if it takes a token with it.
+    /// Marks the owner as awake; returns true if it takes a token.
     pub(crate) fn end(&self) -> bool {
         // A swap, never a store (B2). Acquire, met by the Release in `unpark`.
         self.0.word().swap(AWAKE, Acquire) == NOTIFIED
     }
 
-    /// Ends the park when dropped, whatever happens: an owner that is awake must not
-    /// be woken.
+    /// Returns a guard that ends the park when it is dropped, also by a panic: an owner
+    /// that is awake must not be woken.
     pub(crate) fn end_on_drop(&self) -> EndPark<'_> {
         EndPark(self)
     }
@@ -114,7 +116,7 @@ impl ParkState {
         self.0.word().load(Relaxed) == NOTIFIED
     }
 
-    /// Whether the owner is parked there, or just about to be.
+    /// Whether the owner is parked in `place`, or just about to be.
     pub(crate) fn is_parked_in(&self, place: ParkedIn) -> bool {
         self.0.word().load(Relaxed) == place as u32
     }
@@ -122,18 +124,18 @@ impl ParkState {
     /// Whether the owner may be waiting for an event of the waker that another thread
     /// has taken (B3).
     pub(crate) fn may_wait_for_waker(&self) -> bool {
-        // Relaxed: the event was made after the token was given, and what one learns
-        // through the kernel one has seen.
+        // Relaxed: the token was given before the event was posted, and the kernel
+        // orders the two for the thread that takes the event.
         self.0.word().load(Relaxed) != AWAKE
     }
 
-    /// Sleeps on the word, if the owner is parked there.
+    /// Sleeps on the futex, if the owner is parked there.
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
         self.0.wait(ParkedIn::Futex as u32, timeout);
     }
 
-    /// Gives the token. Returns where the owner has to be woken, unless that was
-    /// done here.
+    /// Gives the token, and wakes an owner that is parked on the futex. If it is parked
+    /// elsewhere, returns where the caller has to wake it.
     #[must_use = "an owner in the kernel waits for the poller's waker"]
     pub(crate) fn unpark(&self) -> Option<ParkedIn> {
         // Release, met by the Acquire in `end`: what was written before is seen
@@ -148,8 +150,8 @@ impl ParkState {
         }
     }
 
-    /// Where the owner is parked, for one that has changed what there is to wait for
-    /// (B4).
+    /// Returns where the owner is parked, for a thread that has added a source or an
+    /// operation (B4).
     pub(crate) fn place_after_change(&self) -> Option<ParkedIn> {
         fence(SeqCst); // B4
         ParkedIn::from_word(self.0.word().load(Relaxed))
@@ -160,7 +162,7 @@ impl ParkState {
 pub(crate) struct EndPark<'a>(&'a ParkState);
 
 impl EndPark<'_> {
-    /// Ends the park now; true if the owner takes a token with it.
+    /// Ends the park now; returns true if the owner takes a token.
     pub(crate) fn end(self) -> bool {
         let state = self.0;
         std::mem::forget(self);
@@ -180,36 +182,36 @@ mod model {
     use blitzen_util::shim::atomic::AtomicUsize;
     use blitzen_util::shim::{Arc, Condvar, Mutex, thread};
 
-    /// The kernel's part: sleeps until there was an event since the last time.
+    /// The event of the poller's waker, as the kernel keeps it.
     #[derive(Default)]
-    struct Wakeup {
-        rung: Mutex<bool>,
-        heard: Condvar,
+    struct WakerEvent {
+        is_pending: Mutex<bool>,
+        posted: Condvar,
     }
 
-    impl Wakeup {
-        fn ring(&self) {
-            *self.rung.lock() = true;
-            self.heard.notify_one();
+    impl WakerEvent {
+        fn post(&self) {
+            *self.is_pending.lock() = true;
+            self.posted.notify_one();
         }
 
         fn wait(&self) {
-            let mut rung = self.rung.lock();
-            while !*rung {
-                rung = self.heard.wait(rung);
+            let mut is_pending = self.is_pending.lock();
+            while !*is_pending {
+                is_pending = self.posted.wait(is_pending);
             }
-            *rung = false;
+            *is_pending = false;
         }
 
         /// Takes the event, if there is one, without waiting.
         fn take(&self) -> bool {
-            std::mem::take(&mut *self.rung.lock())
+            std::mem::take(&mut *self.is_pending.lock())
         }
     }
 
     struct Worker {
         park: ParkState,
-        wakeup: Wakeup,
+        event: WakerEvent,
         sources: AtomicUsize,
         queue: AtomicUsize,
     }
@@ -218,7 +220,7 @@ mod model {
         fn new(sources: usize) -> Arc<Self> {
             Arc::new(Self {
                 park: ParkState::new(),
-                wakeup: Wakeup::default(),
+                event: WakerEvent::default(),
                 sources: AtomicUsize::new(sources),
                 queue: AtomicUsize::new(0),
             })
@@ -233,7 +235,7 @@ mod model {
 
         fn unpark(&self) {
             if self.park.unpark().is_some() {
-                self.wakeup.ring();
+                self.event.post();
             }
         }
 
@@ -242,12 +244,12 @@ mod model {
             self.unpark();
         }
 
-        /// Parks once, until something comes; the place.
+        /// Parks once, until a token or an event comes; returns where it parked.
         fn park(&self) -> Option<ParkedIn> {
             let place = self.park.begin_in(|| self.place())?;
             match place {
                 ParkedIn::Futex => self.park.wait(None),
-                _ => self.wakeup.wait(),
+                _ => self.event.wait(),
             }
             self.park.end();
             Some(place)
@@ -334,8 +336,8 @@ mod model {
             let server = thread::spawn({
                 let worker = worker.clone();
                 move || {
-                    if worker.wakeup.take() && worker.park.may_wait_for_waker() {
-                        worker.wakeup.ring(); // B3
+                    if worker.event.take() && worker.park.may_wait_for_waker() {
+                        worker.event.post(); // B3
                     }
                 }
             });

@@ -143,19 +143,19 @@ impl Ready {
         Ready(bits)
     }
 
-    /// What a portable event says.
+    /// Converts an event of mio.
     #[cfg_attr(any(target_os = "linux", target_os = "android"), allow(dead_code))]
     pub(crate) fn from_event(event: &mio::event::Event) -> Ready {
         let mut bits = 0;
         let mut add = |holds: bool, bit: u8| bits |= if holds { bit } else { 0 };
-        // An error is fetched by whoever reads, also where nothing else can come.
+        // A read returns the error, even of a source that is only written.
         add(event.is_readable() || event.is_error(), READABLE);
         add(event.is_writable(), WRITABLE);
         add(event.is_read_closed(), READ_CLOSED);
         add(event.is_write_closed(), WRITE_CLOSED);
         add(event.is_priority(), PRIORITY);
         add(event.is_error(), ERROR);
-        // The end of an asynchronous operation is something to read.
+        // A completed asynchronous operation (AIO, LIO) counts as readable.
         add(event.is_aio() || event.is_lio(), READABLE);
         Ready(bits)
     }

@@ -1,4 +1,4 @@
-//! The registration of a socket with its poller: readiness, waits, tries.
+//! The registration of a source with its poller: readiness, waits, attempts.
 //!
 //! The rules are those of cached readiness. The word remembers the events that the
 //! kernel has reported. An operation is tried while the word says that it may succeed,
@@ -19,10 +19,9 @@ use mio::event::Source;
 use crate::readiness::{Direction, ReadyEvent, SourceSlot, Unwatched, Wait};
 use crate::{Interest, Poller, Ready, shutdown_error};
 
-/// Whether the selector reports a change once. Then a transfer that is shorter
-/// than asked has found the end of what there was, and the next change will be
-/// reported: another try would be wasted. Where the selector reports a state,
-/// it has to be tried until it fails.
+/// Whether the selector is edge-triggered. Then a transfer that is shorter than requested has
+/// emptied or filled the source, and the next change will be reported: another attempt would
+/// be wasted. With a level-triggered selector, operations are tried until they would block.
 const REPORTS_CHANGES: bool = cfg!(all(
     not(mio_unsupported_force_poll_poll),
     any(
@@ -94,8 +93,8 @@ impl Registration {
         }
     }
 
-    /// The selector does not watch yet whether the source can be written to, which
-    /// the word says it can.
+    /// Notes that the selector does not watch writability yet; the word says that the source
+    /// is writable.
     pub(crate) fn watch_writes_later(&mut self, descriptor: i32) {
         self.unwatched = Unwatched::new(Some(descriptor));
     }
@@ -141,7 +140,7 @@ impl Registration {
     /// # let mut registration = poller.register(&mut ours, both, Ready::EMPTY)?;
     /// # let mut cx = Context::from_waker(Waker::noop());
     /// registration.deregister(&mut ours)?;
-    /// theirs.write_all(b"nobody hears of it")?;
+    /// theirs.write_all(b"nobody is woken")?;
     /// assert_eq!(poller.turn(Some(Duration::ZERO))?, 0);
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -499,10 +498,9 @@ impl Registration {
     }
 
     /// [`poll_read_io`](Self::poll_read_io) for a stream's read into `room`
-    /// bytes: one that does not fill them has emptied the stream, so that the
-    /// next one waits for an event instead of trying in vain. Not for sources
-    /// that may stop short for other reasons, such as a Unix socket where
-    /// descriptors are passed, or a datagram.
+    /// bytes: one that does not fill them has emptied the stream, so the next read waits for
+    /// an event first. Not for sources that may return less for other reasons, such as
+    /// datagrams, or Unix sockets on which descriptors are passed.
     ///
     /// ```
     /// # use std::io::{Read, Write};
@@ -575,7 +573,7 @@ impl Registration {
         operation: impl FnMut() -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         let (moved, event) = ready!(self.poll_io(cx, direction, operation))?;
-        // Nothing at all is the end, and stays known without an event.
+        // Zero bytes are the end of the stream, which stays readable without an event.
         if REPORTS_CHANGES && 0 < moved && moved < asked {
             self.clear_readiness(event);
         }

@@ -1,9 +1,9 @@
-//! A place for a file of a test's own.
+//! A temporary path for a test.
 
 use std::ffi::CString;
 use std::path::PathBuf;
 
-/// A path where there is nothing yet, and nothing any more afterwards.
+/// A path that does not exist yet; what is there is removed on drop.
 pub(crate) struct TempPath(pub(crate) PathBuf);
 
 impl TempPath {

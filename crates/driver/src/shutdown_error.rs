@@ -3,14 +3,14 @@
 use std::error::Error;
 use std::{fmt, io};
 
-/// What [`shutdown_error()`] wraps; recognised by its type, whatever the text of other
-/// errors.
+/// The error that [`shutdown_error()`] wraps. It is recognised by its type, not by its
+/// text.
 #[derive(Debug)]
 struct ShutDown;
 
 impl fmt::Display for ShutDown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The words existing programs look for.
+        // Existing programs look for this text.
         f.write_str("A Tokio 1.x context was found, but it is being shutdown.")
     }
 }

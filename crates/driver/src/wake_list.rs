@@ -7,17 +7,17 @@ use std::task::Waker;
 
 use blitzen_util::prefetch::prefetch;
 
-/// How many wakers ahead memory is brought near.
+/// How many wakers ahead memory is prefetched.
 const PREFETCH_DISTANCE: usize = 3;
 
 thread_local! {
-    /// Empty; its memory is for the next wakers this thread gathers.
+    /// An empty vector, whose memory the next wakers of this thread use.
     static SPARE: Cell<Vec<Waker>> = const { Cell::new(Vec::new()) };
 }
 
-/// Runs foreign code, such as a waker's, whose panic ends here: it has been
-/// reported by the panic hook, and must neither end a worker nor keep others from
-/// their wake.
+/// Runs foreign code, such as a waker, and catches its panic: the panic hook has
+/// reported it, and it must neither end a worker nor keep other tasks from being
+/// woken.
 pub(crate) fn contain_panic(foreign: impl FnOnce()) {
     let drop_payload = |payload| catch_unwind(AssertUnwindSafe(|| drop(payload)));
     if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign))
@@ -29,8 +29,8 @@ pub(crate) fn contain_panic(foreign: impl FnOnce()) {
 
 /// Any number of wakers.
 ///
-/// To gather a waker is to promise a wake: if one panics, the others are woken all
-/// the same.
+/// Every waker in the list is woken: if one panics, the others are woken all the
+/// same.
 #[derive(Debug, Default)]
 pub(crate) struct WakeList(Vec<Waker>);
 
@@ -47,7 +47,7 @@ impl WakeList {
         self.0.is_empty()
     }
 
-    /// How many there are: what a turn of a ring is bounded by.
+    /// The number of wakers, which bounds a turn of a ring.
     #[cfg(blitzen_ring)]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
@@ -66,7 +66,7 @@ impl WakeList {
 
     fn wake_until_panic(&mut self) {
         while let Some(waker) = self.0.pop() {
-            // What a waker names is likely to have gone cold.
+            // The task of a waker is likely not to be in the cache.
             if let Some(later) = self.0.len().checked_sub(PREFETCH_DISTANCE) {
                 prefetch(self.0[later].data());
             }
@@ -76,7 +76,7 @@ impl WakeList {
 }
 
 impl Drop for WakeList {
-    /// Not empty here means that a panic unwinds.
+    /// Wakes the rest: the list is not empty here only while a panic unwinds.
     fn drop(&mut self) {
         self.wake_all();
     }

@@ -66,7 +66,7 @@ fn configs() -> [DriverConfig; 2] {
 }
 
 #[test]
-fn a_source_registered_while_the_owner_sleeps_elsewhere_is_heard() {
+fn a_source_registered_while_the_owner_sleeps_elsewhere_wakes_it() {
     for config in configs() {
         for _ in 0..200 {
             let worker = Worker::start(config.clone());
@@ -211,7 +211,7 @@ mod with_ring {
     }
 
     #[test]
-    fn sources_are_heard_while_operations_are_in_flight_and_the_other_way_round() {
+    fn sources_are_served_while_operations_are_in_flight_and_the_other_way_round() {
         if !has_ring() {
             return;
         }
@@ -254,7 +254,7 @@ mod with_ring {
     }
 
     #[test]
-    fn a_driver_told_to_do_without_a_ring_hands_the_operation_back() {
+    fn a_driver_without_a_ring_returns_the_operation() {
         let config = DriverConfig {
             ring: None,
             ..DriverConfig::default()

@@ -127,7 +127,7 @@ fn fill(io: &Registration, mut stream: &UnixStream) -> usize {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_stream_that_has_nothing_to_say_brings_no_event() {
+fn a_stream_without_data_causes_no_event() {
     let poller = poller();
     let (ours, io, mut theirs) = stream_pair(&poller);
     assert_eq!(poller.turn(NOW).unwrap(), 0);
@@ -315,7 +315,7 @@ fn a_named_pipe_that_gets_a_new_writer_is_waited_for_again() {
 }
 
 #[test]
-fn every_waiter_of_one_event_is_told() {
+fn every_waiter_of_one_event_is_woken() {
     let owner = Owner::start();
     let (_ours, io, mut theirs) = pair(&owner.poller);
     let io = Arc::new(io);
@@ -476,7 +476,7 @@ fn waits_may_move_to_any_thread() {
 }
 
 #[test]
-fn an_error_of_an_earlier_datagram_wakes_who_waits_for_the_next() {
+fn an_error_of_an_earlier_datagram_wakes_a_waiting_receive() {
     let poller = poller();
     // Takes the port, so that no other test does, and hears nobody but itself.
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

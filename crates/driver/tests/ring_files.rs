@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use blitzen_driver::nowait::NoWait;
 use blitzen_driver::ring::file::{
-    Allocate, Close, CreateDir, HardLink, Open, Read, ReadVectored, Remove, Rename, SetLen, Stat,
-    Symlink, Sync, Transfer, Write, WriteVectored,
+    Allocate, Close, CreateDir, Fsync, HardLink, Open, Read, ReadVectored, Remove, Rename, SetLen,
+    Stat, Symlink, Transfer, Write, WriteVectored,
 };
 use blitzen_driver::ring::{Flavour, Memory, Operation, Pieces, Ring};
 use common::{ring, run};
@@ -70,8 +70,8 @@ fn bytes_go_out_and_come_back() {
         assert_eq!((written.unwrap(), back), (11, message));
         assert_eq!(fs::read(&path).unwrap(), b"\0\0\0hello, ring");
 
-        run(&ring, ring.submit(Sync::data(file.clone()))).unwrap();
-        run(&ring, ring.submit(Sync::all(file.clone()))).unwrap();
+        run(&ring, ring.submit(Fsync::data(file.clone()))).unwrap();
+        run(&ring, ring.submit(Fsync::all(file.clone()))).unwrap();
 
         // A read appends to what is there, and stops where the file does.
         let mut room = Vec::with_capacity(32);

@@ -183,7 +183,7 @@ fn write_all(stream: &RingStream, mut bytes: &[u8]) {
 }
 
 fn settle(ring: &Ring) {
-    while ring.is_at_work() {
+    while ring.has_kernel_work() {
         ring.turn(Some(Duration::from_millis(100))).unwrap();
     }
 }
@@ -280,7 +280,7 @@ fn settle_down(theirs: TcpStream, ours: &RingStream) {
 }
 
 #[test]
-fn the_end_of_a_stream_of_large_messages_is_told_again_and_again() {
+fn the_end_of_a_stream_of_large_messages_is_found_by_every_read() {
     let Some(ring) = ring() else { return };
     let (ours, mut theirs) = pair(&ring);
     for _ in 0..3 {
@@ -509,7 +509,7 @@ fn a_socket_is_closed_for_the_peer_whatever_is_armed() {
 }
 
 #[test]
-fn what_was_taken_over_is_sent_although_the_stream_is_dropped() {
+fn buffered_bytes_are_sent_although_the_stream_is_dropped() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
     for waits in [false, true] {
@@ -531,7 +531,7 @@ fn what_was_taken_over_is_sent_although_the_stream_is_dropped() {
 }
 
 #[test]
-fn what_was_taken_over_is_sent_although_the_ring_is_shut() {
+fn buffered_bytes_are_sent_although_the_ring_is_shut() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
     let (ours, mut theirs) = pair(&ring);
@@ -555,7 +555,7 @@ fn what_was_taken_over_is_sent_although_the_ring_is_shut() {
 }
 
 #[test]
-fn what_was_taken_over_goes_out_when_the_owner_leaves() {
+fn buffered_bytes_are_sent_when_the_owner_leaves() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
     let (ours, mut theirs) = pair(&ring);
@@ -609,7 +609,7 @@ fn what_the_system_takes_in_parts_or_not_yet_is_sent_whole() {
             let bytes = pattern(sent, len);
             sent += stream.write_now(&bytes).unwrap();
         }
-        assert!(ring.is_at_work());
+        assert!(ring.has_kernel_work());
         // … until there is less, or none.
         set_buffer(&*socket, libc::SO_SNDBUF, 1);
         let mut others = 0;
@@ -625,7 +625,7 @@ fn what_the_system_takes_in_parts_or_not_yet_is_sent_whole() {
             bytes
         });
         // Also if the owner sleeps and nobody waits for it.
-        while !is_awaited && ring.is_at_work() {
+        while !is_awaited && ring.has_kernel_work() {
             ring.turn(Some(Duration::from_secs(20))).unwrap();
         }
         drive(&ring, |cx| stream.poll_flush(cx)).unwrap();
@@ -640,7 +640,7 @@ fn the_end_comes_after_the_last_byte() {
     let (ours, mut theirs) = pair(&ring);
     write_all(&ours, b"all "); // the first of a turn goes out at once
     write_all(&ours, b"of it");
-    ours.end().unwrap();
+    ours.shutdown_write().unwrap();
     settle(&ring);
     let mut text = String::new();
     theirs.read_to_string(&mut text).unwrap();
@@ -677,7 +677,7 @@ fn a_peer_that_never_reads_stops_the_writer_and_loses_nothing() {
 }
 
 #[test]
-fn an_error_of_bytes_taken_over_is_told_with_the_next_write() {
+fn the_next_write_returns_the_error_of_buffered_bytes() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
     let (ours, theirs) = pair(&ring);
@@ -688,7 +688,7 @@ fn an_error_of_bytes_taken_over_is_told_with_the_next_write() {
     let mut result = Ok(1);
     let (other, _other_peer) = pair(&ring);
     for _ in 0..1000 {
-        // Another's is the first of the turn, so ours are taken over.
+        // Another's is the first of the turn, so ours are buffered.
         write_all(&other, b"x");
         result = ours.write_now(b"more");
         if result.is_err() {
@@ -778,7 +778,7 @@ fn whoever_waits_is_woken_when_the_stream_leaves() {
 }
 
 #[test]
-fn what_was_taken_over_is_out_when_the_stream_has_left() {
+fn buffered_bytes_are_sent_when_the_stream_has_left() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner
     let (ours, mut theirs) = pair(&ring);

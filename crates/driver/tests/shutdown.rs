@@ -78,7 +78,7 @@ fn new_sources_are_refused() {
 }
 
 #[test]
-fn a_waker_that_holds_its_own_source_is_let_go() {
+fn a_waker_that_holds_its_own_source_is_dropped() {
     struct Cycle {
         source: Mutex<Option<Registration>>,
         dropped: Arc<AtomicBool>,

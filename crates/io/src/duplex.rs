@@ -185,7 +185,7 @@ mod model {
     }
 
     #[test]
-    fn a_writer_that_waits_hears_that_nobody_reads_any_more() {
+    fn a_waiting_writer_is_woken_when_the_reader_is_dropped() {
         loom::model(|| {
             let (mut near, far) = duplex(1);
             let reader = thread::spawn(move || drop(far));

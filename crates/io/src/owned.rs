@@ -431,7 +431,7 @@ unsafe impl IoBufMut for Vec<u8> {
 
     unsafe fn set_init(&mut self, len: usize) {
         if len > self.len() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the same contract.
             unsafe { self.set_len(len) };
         }
     }
@@ -457,7 +457,7 @@ unsafe impl IoBufMut for BytesMut {
 
     unsafe fn set_init(&mut self, len: usize) {
         if len > self.len() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the same contract.
             unsafe { self.set_len(len) };
         }
     }

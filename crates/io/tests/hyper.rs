@@ -26,7 +26,7 @@ proptest! {
 }
 
 #[test]
-fn whether_writes_are_vectored_gets_through() {
+fn is_write_vectored_is_passed_on() {
     assert!(HyperIo::new(HyperIo::new(Vec::new())).is_write_vectored());
     let whole = Jumpy::new(Vec::new(), Vec::new());
     assert!(!HyperIo::new(HyperIo::new(whole)).is_write_vectored());

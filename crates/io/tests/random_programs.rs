@@ -539,7 +539,7 @@ async fn talk(
 }
 
 #[test]
-fn two_peers_hear_each_other_through_a_proxy() {
+fn two_peers_talk_through_a_proxy() {
     run(|rng| {
         let (to_server, to_client) = (rng.bytes(600), rng.bytes(600));
         let pair = |rng: &mut Rng| blitzen_io::duplex(1 + rng.below(30));

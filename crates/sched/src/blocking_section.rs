@@ -102,7 +102,7 @@ impl Drop for BlockingSection {
 /// Runs `code`, which blocks, on the calling thread. If the thread is polling a
 /// task for a worker, another thread goes on with the worker meanwhile.
 pub fn block_in_place<R>(code: impl FnOnce() -> R) -> R {
-    // Futures that yielded must not wait for a thread to come.
+    // Futures that have yielded must not wait for a relief thread.
     wake_deferred();
     let section = BlockingSection::enter(|_| true);
     if let Some(section) = &section {

@@ -14,7 +14,7 @@ use blitzen_util::shim::Mutex;
 /// A thread that waits for the core.
 pub trait CoreWaiter: Send + Sync {
     /// Wakes the thread: the core may be free.
-    fn core_is_free(&self);
+    fn notify_core_free(&self);
 }
 
 /// The core of a current-thread runtime, and the threads that wait for it.
@@ -33,7 +33,7 @@ impl<C> CoreState<C> {
         if self.core.is_some()
             && let Some(next) = self.waiting.pop_front()
         {
-            next.core_is_free();
+            next.notify_core_free();
         }
     }
 }
@@ -112,7 +112,7 @@ mod model {
     use blitzen_util::shim::thread;
 
     impl CoreWaiter for Parker {
-        fn core_is_free(&self) {
+        fn notify_core_free(&self) {
             self.unpark();
         }
     }
@@ -160,7 +160,7 @@ mod model {
     }
 
     #[test]
-    fn a_thread_that_gives_up_passes_the_word_on() {
+    fn a_thread_that_gives_up_notifies_the_next() {
         check(|slot| {
             let other = slot.clone();
             vec![

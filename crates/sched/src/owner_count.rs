@@ -40,7 +40,7 @@ impl<T> OwnerCount<T> {
     /// Called once, before any thread uses the count.
     pub(crate) unsafe fn set_owner(&self, owner: Arc<T>) {
         self.owner
-            // SAFETY: no other thread uses it yet, by the caller's word.
+            // SAFETY: no other thread uses it yet, as the caller guarantees.
             .with_mut(|slot| unsafe { *slot = Some(owner) });
     }
 
@@ -115,7 +115,7 @@ mod model {
     impl Drop for Owner {
         fn drop(&mut self) {
             for done in &self.done {
-                // SAFETY: the last reference is gone; loom says if that is not seen.
+                // SAFETY: the last reference was given up; loom checks that this is ordered.
                 assert_eq!(done.with_mut(|done| unsafe { *done }), 1);
             }
             self.drops.fetch_add(1, Relaxed);

@@ -5,7 +5,7 @@
 /// 1 µs a poll.
 pub(crate) const BUDGET_PER_TICK: u32 = 128;
 
-/// The most tasks from the newest-task slot in a row before one from the ring.
+/// The most tasks from the LIFO slot in a row before one from the ring.
 pub(crate) const MAX_LIFO_POLLS: u32 = 3;
 
 /// The smallest batch from the injection queue.

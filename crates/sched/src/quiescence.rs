@@ -36,7 +36,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Of one that is idle, since nobody runs it yet.
+    /// Creates the activity of a participant that is idle, since no thread runs it yet.
     #[cfg(not(blitzen_loom))]
     pub const fn new() -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Activity {
         }
     }
 
-    /// Of one that is idle, since nobody runs it yet.
+    /// Creates the activity of a participant that is idle, since no thread runs it yet.
     #[cfg(blitzen_loom)]
     pub fn new() -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Activity {
         true
     }
 
-    /// An idle participant checks the others, and is not idle meanwhile. Returns the
+    /// Marks an idle participant as not idle while it checks the others. Returns the
     /// number for [`end_check`](Self::end_check), or `None` if it has been woken.
     fn begin_check(&self) -> Option<u64> {
         // Release, met by the Acquire in `idle_mark`: L2.
@@ -94,9 +94,9 @@ impl Activity {
         (before == self.idle_at.load(Relaxed)).then_some(before + 1)
     }
 
-    /// Makes it idle again; returns false if it has been woken meanwhile. Unlike
-    /// `set_active` and `set_idle`, which are for one that has looked what it was woken
-    /// for, this takes no wake for seen.
+    /// Marks the participant as idle again; returns false if it was woken meanwhile.
+    /// `set_active` and `set_idle` are for a participant that has checked what it was
+    /// woken for; this is not, so a wake stays unseen.
     fn end_check(&self, number: u64) -> bool {
         if self.changes.load(Relaxed) != number {
             return false;
@@ -173,7 +173,7 @@ pub trait PausedWorld {
 }
 
 impl Quiescence {
-    /// Creates one for a runtime on which no thread blocks.
+    /// Creates the state of a runtime on which no thread blocks.
     pub fn new() -> Self {
         Self::default()
     }
@@ -236,8 +236,8 @@ pub fn end_blocking(world: &dyn PausedWorld) {
     while world.is_paused() && advance_if_quiescent(world, None) {}
 }
 
-/// A participant has left, or is not driven any more: checks whether the others are
-/// all idle (L3).
+/// Checks whether all others are idle (L3), after a participant has left or is no longer
+/// driven.
 pub fn participant_left(world: &dyn PausedWorld) {
     fence(SeqCst); // L3
     // Wakers are foreign code, and the thread may be unwinding already.

@@ -65,7 +65,7 @@ impl Heads {
         STEAL.set(REAL.set(0, self.real.into()), self.steal.into())
     }
 
-    /// R2.
+    /// Whether a thief has claimed slots (R2).
     fn is_claimed(self) -> bool {
         self.steal != self.real
     }
@@ -101,7 +101,7 @@ impl RunQueue {
         &self.slots[(position & (CAPACITY - 1)) as usize]
     }
 
-    /// The task in a slot that has just become the caller's.
+    /// Returns the task in a slot that the caller has just claimed.
     ///
     /// # Safety
     /// The caller moved a head over `position`: R4 makes the task its own.

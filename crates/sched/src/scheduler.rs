@@ -239,7 +239,7 @@ impl Scheduler {
             let Some(reference) = task_shard.reference() else {
                 return refuse(future, id, meta);
             };
-            // SAFETY: handed on; the workers run every task of the scheduler.
+            // SAFETY: the caller upholds the same contract; the workers run every task of the scheduler.
             let (task, handle) =
                 unsafe { blitzen_task::spawn_unchecked(future, reference, id, meta) };
             // SAFETY: new, and its scheduler, the reference, removes it.
@@ -369,8 +369,8 @@ impl Scheduler {
     /// Gives the workers threads, unless they have them. Fails only if the system
     /// refuses even the first one.
     pub fn start(self: &Arc<Self>) -> io::Result<()> {
-        // The names of the threads come from a user's function. It may spawn a task, and
-        // gets here again, or drop the runtime: so no lock is held.
+        // The names of the threads come from a user's function, which may spawn a task and
+        // so call this function, or drop the runtime: so no lock is held.
         if ThreadMark::is_set(Role::Starting, &**self) {
             return Ok(());
         }

@@ -1,7 +1,8 @@
 //! The shutdown of a scheduler.
 //!
-//! X1. The injection queue and the lists of live tasks close: what was queued is
-//!     cancelled, what is woken from now on is forgotten, what is spawned refused.
+//! X1. The injection queue and the lists of live tasks close: tasks that were queued are
+//!     cancelled, tasks that are woken from now on are not queued, and new tasks are
+//!     refused.
 //! X2. Each worker, when it notices, cancels what is in its own queue and every
 //!     task that waits to be woken, and leaves.
 //! X3. When the last one leaves, no task runs and every queue is empty, so that no
@@ -150,7 +151,7 @@ impl Scheduler {
         let deadline = timeout.map(|timeout| std::time::Instant::now().checked_add(timeout));
         while !*stopped && !others_left() {
             let left = match deadline {
-                // Without a deadline, or with one beyond what the clock can say.
+                // Without a deadline, or with one that overflows the clock.
                 None | Some(None) => None,
                 Some(Some(end)) => {
                     let left = end.saturating_duration_since(std::time::Instant::now());

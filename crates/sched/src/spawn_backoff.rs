@@ -29,8 +29,8 @@ impl SpawnBackoff {
         announces
     }
 
-    /// Notes that the worker looked into its newest-task slot: the task was
-    /// `still_there`, or stolen.
+    /// Notes that the worker looked into its LIFO slot: the task was `still_there`,
+    /// or stolen.
     #[inline]
     pub(crate) fn newest_taken(&self, still_there: bool) {
         if self.announced.replace(false) {

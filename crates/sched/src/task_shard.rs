@@ -42,7 +42,7 @@ impl TaskShard {
     /// # Safety
     /// No task has been registered yet, and this is called once.
     pub(crate) unsafe fn set_scheduler(&self, scheduler: Arc<Scheduler>) {
-        // SAFETY: handed on.
+        // SAFETY: the caller upholds the same contract.
         unsafe { self.references.set_owner(scheduler) };
     }
 

@@ -181,7 +181,7 @@ impl Barrier {
     /// or dies.
     unsafe fn poll_round(&self, waiter: &Waiter, cx: &mut Context<'_>) -> Poll<bool> {
         match waiter.status() {
-            // SAFETY: handed on.
+            // SAFETY: the caller upholds the same contract.
             WaiterStatus::Idle => unsafe { self.arrive(waiter, cx) },
             // SAFETY: it is in this queue or has been settled.
             WaiterStatus::Queued if unsafe { self.queue.refresh(waiter, cx) } => Poll::Pending,

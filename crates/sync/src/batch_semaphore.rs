@@ -200,7 +200,7 @@ impl BatchSemaphore {
                 }
             }
         }
-        // SAFETY: handed on.
+        // SAFETY: the caller upholds the same contract.
         unsafe { self.poll_queued(waiter, count, cx) }
     }
 
@@ -216,7 +216,7 @@ impl BatchSemaphore {
     ) -> Poll<Result<(), AcquireError>> {
         loop {
             return match waiter.status() {
-                // SAFETY: handed on.
+                // SAFETY: the caller upholds the same contract.
                 WaiterStatus::Idle => unsafe { self.enqueue(waiter, count, cx) },
                 WaiterStatus::Queued => {
                     // SAFETY: it is in this queue or has been settled.
@@ -620,7 +620,7 @@ pub(crate) mod model {
     use std::pin::pin;
     use std::task::Waker;
 
-    /// Waits for permits and gives back nothing: who holds is up to the model.
+    /// Waits for permits and does not return them: the model does.
     struct Take<'a>(&'a BatchSemaphore, usize);
 
     // SAFETY: both are fixed when the target is made.
@@ -711,7 +711,7 @@ pub(crate) mod model {
     }
 
     #[test]
-    fn permits_gathered_one_by_one_publish_what_each_giver_did() {
+    fn permits_gathered_one_by_one_publish_what_each_releaser_did() {
         loom::model(|| {
             let shared = Arc::new((BatchSemaphore::new(0), Watched::new(0), Watched::new(0)));
             let giver = |index: usize| {
@@ -734,7 +734,7 @@ pub(crate) mod model {
     }
 
     #[test]
-    fn what_a_giver_leaves_over_publishes_too() {
+    fn permits_left_over_by_a_release_publish_too() {
         loom::model(|| {
             let shared = Arc::new((BatchSemaphore::new(0), Watched::new(0)));
             let mut with_waiters = Box::pin(take(&shared.0, 1));
@@ -742,7 +742,8 @@ pub(crate) mod model {
             let giver = thread::spawn({
                 let shared = shared.clone();
                 move || {
-                    // SAFETY: read only by who takes what it gives.
+                    // SAFETY: read only by the thread that takes the permits it
+                    // releases.
                     shared.1.with_mut(|slot| unsafe { *slot = 1 });
                     shared.0.release(2);
                 }

@@ -625,7 +625,7 @@ impl LockedTree<'_> {
     /// Both belong to this tree and are alive, and `child` has no parent and
     /// keeps C4.
     unsafe fn attach(&self, parent: NonNull<TokenNode>, child: NonNull<TokenNode>) {
-        // SAFETY: handed on; C4 for `push_back`.
+        // SAFETY: the caller upholds the same contract; C4 for `push_back`.
         unsafe {
             self.with_links(child, |links| links.parent = Some(parent));
             self.with_links(parent, |links| links.children.push_back(child));
@@ -637,7 +637,7 @@ impl LockedTree<'_> {
     /// # Safety
     /// Both belong to this tree and are alive.
     unsafe fn move_children(&self, from: NonNull<TokenNode>, to: Option<NonNull<TokenNode>>) {
-        // SAFETY: handed on, and C4 for the children.
+        // SAFETY: the caller upholds the same contract, and C4 for the children.
         unsafe {
             while let Some(child) = self.with_links(from, |links| links.children.pop_front()) {
                 match to {
@@ -653,7 +653,7 @@ impl LockedTree<'_> {
     /// # Safety
     /// It belongs to this tree and is alive.
     unsafe fn detach(&self, node: NonNull<TokenNode>) -> Option<NonNull<TokenNode>> {
-        // SAFETY: handed on, and C4 for the parent.
+        // SAFETY: the caller upholds the same contract, and C4 for the parent.
         unsafe {
             let parent = self.with_links(node, |links| links.parent.take())?;
             self.with_links(parent, |links| links.children.remove(node));
@@ -693,7 +693,7 @@ impl LockedTree<'_> {
     /// # Safety
     /// `node` belongs to this tree and is alive.
     unsafe fn refuse_below(&self, node: NonNull<TokenNode>) {
-        // SAFETY: handed on; C4 for all others.
+        // SAFETY: the caller upholds the same contract; C4 for all others.
         unsafe {
             let mut cursor = self.with_links(node, |links| links.children.front());
             while let Some(child) = cursor {
@@ -770,7 +770,7 @@ mod model {
     }
 
     #[test]
-    fn a_listener_that_gives_up_does_not_stand_in_the_way() {
+    fn a_dropped_wait_does_not_block_the_cancellation() {
         loom::model(|| {
             let token = CancelToken::new();
             let canceller = thread::spawn({

@@ -443,7 +443,7 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
                 }
             }
         }
-        // SAFETY: handed on.
+        // SAFETY: the caller upholds the same contract.
         unsafe { self.poll_queued(Some(cx)) }
     }
 
@@ -457,7 +457,7 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
         loop {
             return match self.waiter.status() {
                 WaiterStatus::Idle => {
-                    // SAFETY: handed on.
+                    // SAFETY: the caller upholds the same contract.
                     if unsafe { self.enqueue(cx.as_deref()) } {
                         return self.pending(cx.is_some());
                     }
@@ -796,14 +796,14 @@ mod model {
     }
 
     #[test]
-    fn all_who_listen_hear_notify_waiters() {
+    fn notify_waiters_wakes_all_waiters() {
         loom::model(|| {
             let notify = Arc::new(Notify::new());
             let early = notify.notified();
             let listener = thread::spawn({
                 let notify = notify.clone();
-                // Began to listen before or after: in the latter case it may not
-                // wait for ever, so it only looks once.
+                // The future was created before or after the call. In the latter case
+                // it would wait for ever, so it is polled only once.
                 move || poll_once(Box::pin(notify.notified()).as_mut()).is_ready()
             });
             let notifier = thread::spawn({

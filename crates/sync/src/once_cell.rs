@@ -376,7 +376,7 @@ mod model {
     }
 
     #[test]
-    fn of_two_who_fill_one_does_and_both_see_it() {
+    fn one_of_two_initializers_runs_and_both_see_its_value() {
         loom::model(|| {
             let cell = Arc::new(OnceCell::new());
             let other = thread::spawn({

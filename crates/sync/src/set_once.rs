@@ -240,7 +240,7 @@ mod model {
     }
 
     #[test]
-    fn of_two_who_set_one_does_and_the_waiter_sees_it() {
+    fn one_of_two_sets_succeeds_and_the_waiter_sees_its_value() {
         loom::model(|| {
             let cell = Arc::new(SetOnce::new());
             let setter = |by: i32| {
@@ -273,7 +273,7 @@ mod model {
     }
 
     #[test]
-    fn one_that_gives_up_does_not_stand_in_the_way() {
+    fn a_dropped_wait_does_not_block_the_others() {
         loom::model(|| {
             let cell = Arc::new(SetOnce::new());
             let quitter = thread::spawn({

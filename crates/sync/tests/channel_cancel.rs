@@ -46,7 +46,7 @@ fn room_given_to_a_send_that_is_dropped_goes_to_the_next() {
 }
 
 #[test]
-fn a_send_dropped_in_the_middle_of_the_line_is_skipped() {
+fn a_send_dropped_in_the_middle_of_the_queue_is_skipped() {
     let (tx, mut rx) = mpsc::channel(1);
     tx.try_send(1).unwrap();
     let mut sends: Vec<_> = (2..=4).map(|value| task(tx.send(value))).collect();
@@ -201,7 +201,7 @@ fn many_waiters_are_all_woken_by_one_send() {
 }
 
 #[test]
-fn a_waker_that_panics_costs_nobody_else_the_news() {
+fn a_waker_that_panics_keeps_no_other_waiter_from_being_woken() {
     struct Bomb;
 
     impl Wake for Bomb {

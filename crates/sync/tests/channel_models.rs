@@ -163,7 +163,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn mpsc_bounded_is_a_line_and_a_queue(capacity in 1..4_usize, uses in uses()) {
+    fn mpsc_bounded_behaves_like_a_queue_of_senders_and_one_of_values(capacity in 1..4_usize, uses in uses()) {
         let (tx, mut rx) = mpsc::channel(capacity);
         let mut model = Mpsc { capacity, free: capacity, ..Mpsc::default() };
         let mut next = 0;
@@ -301,7 +301,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn mpmc_is_a_queue(bound in prop::option::of(1..5_usize), uses in prop::collection::vec(0..10_u8, 0..200)) {
+    fn mpmc_behaves_like_a_queue(bound in prop::option::of(1..5_usize), uses in prop::collection::vec(0..10_u8, 0..200)) {
         let (tx, rx) = match bound {
             Some(capacity) => channel::bounded(capacity),
             None => channel::unbounded(),
@@ -384,7 +384,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn oneshot_is_a_slot(uses in prop::collection::vec(0..7_u8, 0..12)) {
+    fn oneshot_behaves_like_a_slot(uses in prop::collection::vec(0..7_u8, 0..12)) {
         let (tx, rx) = oneshot::channel::<u32>();
         let (mut tx, mut rx) = (Some(tx), Some(rx));
         let mut slot = None;
@@ -448,7 +448,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn broadcast_is_a_log_with_readers(
+    fn broadcast_behaves_like_a_log_with_readers(
         capacity in 1..6_usize,
         uses in prop::collection::vec(
             prop_oneof![
@@ -517,7 +517,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn watch_is_a_value_with_a_version(uses in prop::collection::vec((0..9_u8, 0..3_usize), 0..100)) {
+    fn watch_behaves_like_a_value_with_a_version(uses in prop::collection::vec((0..9_u8, 0..3_usize), 0..100)) {
         let (tx, rx) = watch::channel(0);
         let mut tx = Some(tx);
         let mut readers = vec![(rx, true)]; // whether it has seen the value

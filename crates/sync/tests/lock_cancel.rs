@@ -71,7 +71,7 @@ fn a_writer_dropped_in_the_queue_lets_readers_in() {
 }
 
 #[test]
-fn a_future_never_polled_was_never_in_line() {
+fn a_future_that_was_never_polled_was_never_queued() {
     let mutex = Mutex::new(());
     drop(mutex.lock());
     let guard = mutex.try_lock().unwrap();

@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn a_mutex_is_a_line_of_one(steps in steps()) {
+    fn a_mutex_behaves_like_a_queue_with_one_holder(steps in steps()) {
         let mutex = Mutex::new(());
         let mut line = Line { permits: 1, ..Line::default() };
         let mut held: Option<MutexGuard<'_, ()>> = None;
@@ -255,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rwlock_is_a_line_of_readers_and_writers(steps in steps()) {
+    fn a_rwlock_behaves_like_a_queue_of_readers_and_writers(steps in steps()) {
         enum Guard<'a> {
             Read(RwLockReadGuard<'a, ()>),
             Write(RwLockWriteGuard<'a, ()>),

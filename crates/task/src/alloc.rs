@@ -49,12 +49,13 @@ const fn limit_of(class: usize) -> usize {
     }
 }
 
-/// A free block, linked through its own first word.
+/// The free blocks of a class.
 struct Stack {
     top: Option<NonNull<Block>>,
     len: usize,
 }
 
+/// A free block, linked through its own first word.
 struct Block {
     below: Option<NonNull<Block>>,
 }
@@ -110,7 +111,8 @@ pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
     let Some(class) = class_of(layout) else {
         return from_system(layout);
     };
-    // A thread that is going away has lost its cache, and does without.
+    // A thread that is ending has lost its cache, and allocates from the
+    // system.
     match CACHE.try_with(|cache| cache.borrow_mut().take(class)) {
         Ok(Some(block)) => block,
         _ => from_system(layout_of(class)),

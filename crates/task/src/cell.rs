@@ -35,7 +35,7 @@ impl<F: Future> Stage<F> {
     #[inline]
     pub(crate) unsafe fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
         match self {
-            // SAFETY: pinned by the caller's word.
+            // SAFETY: the caller guarantees that it is pinned.
             Self::Running(future) => unsafe { Pin::new_unchecked(future) }.poll(cx),
             _ => unreachable!("a task that has ended is not polled (T2)"),
         }

@@ -52,7 +52,7 @@ pub(crate) fn enter(task: NonNull<Header>) -> CurrentTaskGuard {
     }
 }
 
-/// The current task. Alive while it is current: who entered it holds it.
+/// Returns the current task. The caller of [`enter`] keeps it alive.
 pub(crate) fn task() -> Option<NonNull<Header>> {
     CURRENT.with(|current| current.task.get())
 }
@@ -63,9 +63,9 @@ pub fn id() -> Option<Id> {
     task().map(|task| unsafe { task.as_ref() }.id)
 }
 
-/// Shows the current task's id and where it was spawned.
+/// Calls `visit` with the current task's id and where it was spawned.
 pub fn with_spawn_meta<R>(visit: impl FnOnce(Id, &SpawnMeta) -> R) -> Option<R> {
-    // SAFETY: a current task is alive, and stays so while its poll shows it.
+    // SAFETY: a current task is alive, and stays current while `visit` runs.
     let task = task().map(|task| unsafe { &*task.as_ptr() })?;
     Some(visit(task.id, &task.meta))
 }
@@ -77,9 +77,9 @@ pub fn is_own_waker(waker: &Waker) -> bool {
     task().is_some_and(|task| waker::is_of(waker, task))
 }
 
-/// Asks that the current task be queued again when its poll ends, behind the
-/// others, without the cost of a wake. False if `waker` is not its own, and so
-/// must be woken some other way.
+/// Has the current task queued again when its poll ends, behind the others,
+/// without the cost of a wake. Returns false if `waker` is not the task's own,
+/// and so must be woken.
 #[inline]
 pub fn yield_if_own(waker: &Waker) -> bool {
     let is_own = is_own_waker(waker);

@@ -21,7 +21,7 @@ impl Schedule for Queue {
     fn schedule(&self, task: Runnable) {
         match &mut *self.0.0.lock() {
             Some(tasks) => tasks.push_back(task),
-            // Closed: who closed the queue cancels the task.
+            // Closed: the thread that closed the queue cancels the task.
             None => task.forget(),
         }
     }
@@ -86,7 +86,7 @@ fn waker() -> (Plain<CountWakes>, Waker) {
     (wakes.clone(), wakes.into())
 }
 
-/// Tells how often it was dropped.
+/// Counts how often it is dropped.
 struct Dropped(Plain<PlainUsize>);
 
 impl Drop for Dropped {
@@ -143,7 +143,7 @@ fn dropping_the_handle_against_completion_drops_the_output_once() {
 }
 
 #[test]
-fn a_handle_that_looks_at_its_waker_and_goes_does_so_before_the_waker_is_dropped() {
+fn a_handle_compares_its_waker_before_the_waker_is_dropped() {
     loom::model(|| {
         let queue = Queue::new();
         let mut handle = queue.spawn(async {});

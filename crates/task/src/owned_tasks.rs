@@ -88,7 +88,7 @@ impl OwnedTasks {
         if tasks.closed {
             return Err(Closed);
         }
-        // SAFETY: in no list by the caller's word; T1 keeps it alive until it is
+        // SAFETY: in no list, as the caller guarantees; T1 keeps it alive until it is
         // complete, and its scheduler removes it before it is freed (O1).
         unsafe { tasks.list.push_back(task.as_ptr()) };
         self.len.store(self.len.load(Relaxed) + 1, Relaxed);
@@ -104,8 +104,8 @@ impl OwnedTasks {
         let task = NonNull::from(task);
         // SAFETY: the cursor is in the list (O3).
         unsafe { tasks.leave_cursor(task) };
-        // SAFETY: alive while it is borrowed, in this list or in none by the
-        // caller's word.
+        // SAFETY: alive while it is borrowed; the caller guarantees that it is in this list
+        // or in none.
         if unsafe { tasks.list.remove(task) } {
             self.len.store(self.len.load(Relaxed) - 1, Relaxed);
         }
@@ -145,8 +145,8 @@ impl OwnedTasks {
             };
             // SAFETY: O1, under the lock.
             let close = unsafe { task.as_ref() }.state.close_idle();
-            // SAFETY: it has just left the list; O1 as before. Who completes it
-            // takes it out.
+            // SAFETY: it was just taken from the list, so it is in none; O1 as before. The
+            // thread that completes it removes it.
             unsafe { tasks.list.push_back(task) };
             drop(tasks);
             if close == CloseOutcome::Cancel {
@@ -171,8 +171,9 @@ impl OwnedTasks {
                 return;
             };
             self.len.store(self.len.load(Relaxed) - 1, Relaxed);
-            // SAFETY: O1, under the lock: who completes a task first takes it
-            // out here, so it is alive until the lock is released.
+            // SAFETY: O1, under the lock: the thread that completes a task removes it here
+            // before it gives up the scheduler's reference. So it is alive until the lock is
+            // released.
             let close = unsafe { task.as_ref() }.state.close();
             drop(tasks);
             if close == CloseOutcome::Cancel {
@@ -211,7 +212,7 @@ impl OwnedTasks {
         }
     }
 
-    /// Shows every live task.
+    /// Calls `visit` with every live task.
     pub fn for_each(&self, mut visit: impl FnMut(&Header)) {
         let tasks = self.tasks.lock();
         // SAFETY: O1, under the lock, as above.

@@ -211,7 +211,7 @@ where
 /// # Safety
 /// The caller has just moved it to `SCHEDULED`, and holds it alive.
 pub(crate) unsafe fn schedule(task: NonNull<Header>) {
-    // SAFETY: alive by the caller's word.
+    // SAFETY: the caller guarantees that it is alive.
     unsafe { (task.as_ref().vtable.schedule)(task) };
 }
 
@@ -251,7 +251,7 @@ pub(crate) unsafe fn with_join_waker<R>(
     task: NonNull<Header>,
     visit: impl FnOnce(&mut Option<Waker>) -> R,
 ) -> R {
-    // SAFETY: alive by the caller's word.
+    // SAFETY: the caller guarantees that it is alive.
     let slot = unsafe { (task.as_ref().vtable.join_waker)(task).as_ref() };
     // SAFETY: exclusive by T5.
     slot.with_mut(|slot| visit(unsafe { &mut *slot }))
@@ -265,7 +265,7 @@ pub(crate) unsafe fn read_join_waker<R>(
     task: NonNull<Header>,
     visit: impl FnOnce(&Option<Waker>) -> R,
 ) -> R {
-    // SAFETY: alive by the caller's word.
+    // SAFETY: the caller guarantees that it is alive.
     let slot = unsafe { (task.as_ref().vtable.join_waker)(task).as_ref() };
     // SAFETY: nobody writes a published slot (T5).
     slot.with(|slot| visit(unsafe { &*slot }))
@@ -448,7 +448,7 @@ unsafe fn complete<F: Future + 'static, S: Schedule>(
 }
 
 unsafe fn schedule_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) {
-    // SAFETY: alive by the caller's word; the runnable was made by its move to
+    // SAFETY: the caller guarantees that it is alive; the runnable was made by its move to
     // `SCHEDULED` (S1).
     unsafe { cell::<F, S>(task) }
         .scheduler
@@ -482,7 +482,7 @@ unsafe fn drop_output_cell<F: Future + 'static, S: Schedule>(task: NonNull<Heade
 unsafe fn join_waker_cell<F: Future + 'static, S: Schedule>(
     task: NonNull<Header>,
 ) -> NonNull<UnsafeCell<Option<Waker>>> {
-    // SAFETY: alive by the caller's word.
+    // SAFETY: the caller guarantees that it is alive.
     NonNull::from(&unsafe { cell::<F, S>(task) }.join_waker)
 }
 

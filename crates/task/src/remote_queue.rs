@@ -6,7 +6,7 @@
 //!   poller:  lock, store its waker           lock, pop until it is empty, wait
 //! ```
 //!
-//! M1. Of the two first steps one comes first. If it is the pusher's, the poller finds the
+//! M1. Of the two first steps, one comes first. If it is the pusher's, the poller finds the
 //!     task; if it is the poller's, the pusher finds the waker.
 //! M2. Every poller that waits has its waker here, or has been woken. So it does not matter
 //!     which of several pollers goes away.
@@ -20,7 +20,7 @@ use std::task::Waker;
 use blitzen_util::shim::{Mutex, MutexGuard};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
-/// A queue that any thread may push to, with the wakers of those who pop.
+/// A queue that any thread may push to, with the wakers of the tasks that poll the set.
 pub struct RemoteQueue<T>(Mutex<Remote<T>>);
 
 struct Remote<T> {
@@ -120,8 +120,8 @@ impl<T> RemoteQueue<T> {
         wake_batch::in_rounds(|batch| self.lock().take_wakers(batch));
     }
 
-    /// Forgets a poller, and wakes the others: it may have been woken for what it leaves
-    /// undone.
+    /// Removes a poller, and wakes the others: it may have been woken for tasks that it has
+    /// not run.
     pub fn leave(&self, poller: PollerKey) {
         let mut remote = self.lock();
         let place = remote.pollers.iter().position(|(key, _)| *key == poller);

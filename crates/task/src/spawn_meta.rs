@@ -26,18 +26,18 @@ struct Named {
 }
 
 impl SpawnMeta {
-    /// A task spawned at `location`.
+    /// Creates the metadata of a task spawned at `location`.
     pub fn new(location: &'static Location<'static>) -> Self {
         Self(NonNull::from(location).cast())
     }
 
-    /// A task spawned by the caller.
+    /// Creates the metadata of a task spawned by the caller.
     #[track_caller]
     pub fn caller() -> Self {
         Self::new(Location::caller())
     }
 
-    /// The same place, with a name.
+    /// Returns the same metadata, with a name.
     pub fn named(self, name: &str) -> Self {
         let named = Box::new(Named {
             location: self.location(),

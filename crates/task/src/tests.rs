@@ -67,7 +67,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Tells how often it was dropped.
+/// Counts how often it is dropped.
 struct Dropped(Arc<AtomicUsize>);
 
 impl Drop for Dropped {
@@ -277,7 +277,8 @@ fn a_destructor_that_panics_is_an_error_of_the_task() {
     cancelled.abort();
     queue.run();
     assert!(matches!(poll(&mut cancelled), Poll::Ready(Err(e)) if e.is_panic()));
-    // An output nobody wants, and one whose handle goes after the end.
+    // An output whose handle was dropped before, and one whose handle is
+    // dropped after the end.
     drop(queue.spawn(async { Bomb }));
     let late = queue.spawn(async { Bomb });
     queue.run();

@@ -31,7 +31,7 @@ pub(crate) fn is_of(waker: &Waker, task: NonNull<Header>) -> bool {
 /// # Safety
 /// `data` is the data of a waker made here, which holds the task alive.
 unsafe fn header<'a>(data: *const ()) -> (&'a Header, NonNull<Header>) {
-    // SAFETY: never null, alive by the caller's word.
+    // SAFETY: never null, and alive as the caller guarantees.
     unsafe {
         let task = NonNull::new_unchecked(data.cast_mut().cast::<Header>());
         (task.as_ref(), task)

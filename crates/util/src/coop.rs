@@ -65,7 +65,7 @@ struct Restore(u8);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        // A thread that is going away has no budget left to restore.
+        // A thread that is ending has no budget to restore.
         let _ = LEFT.try_with(|left| left.set(self.0));
     }
 }

@@ -154,11 +154,11 @@ impl<T: Linked> List<T> {
     /// # Safety
     /// `node` is alive, and in this list or in none.
     pub unsafe fn remove(&mut self, node: NonNull<T>) -> bool {
-        // SAFETY: alive by the caller's word.
+        // SAFETY: the caller guarantees that it is alive.
         if !unsafe { self.contains(node) } {
             return false;
         }
-        // SAFETY: by the caller's word it is in this list or in none, so in this one.
+        // SAFETY: the caller guarantees that it is in this list or in none, so it is in this one.
         unsafe { self.unlink(node) };
         true
     }
@@ -168,7 +168,7 @@ impl<T: Linked> List<T> {
     /// # Safety
     /// `node` is alive, and in this list or in none.
     pub unsafe fn contains(&self, node: NonNull<T>) -> bool {
-        // SAFETY: alive by the caller's word; by L1 its links are ours, or
+        // SAFETY: the caller guarantees that it is alive; by L1 its links are ours, or
         // nobody's.
         let linked = unsafe { with_ends(node, |ends| ends.prev.is_some()) };
         linked || self.head == Some(node) // L3
@@ -245,7 +245,7 @@ impl<T: Linked> fmt::Debug for List<T> {
 /// # Safety
 /// `node` is alive and its links are the caller's to touch (L1).
 unsafe fn with_ends<T: Linked, R>(node: NonNull<T>, visit: impl FnOnce(&mut Ends<T>) -> R) -> R {
-    // SAFETY: alive by the caller's word.
+    // SAFETY: the caller guarantees that it is alive.
     let links = unsafe { T::links(node) };
     // SAFETY: L1 excludes a second reference, and `visit` cannot reach the
     // links in any other way.
@@ -259,21 +259,21 @@ unsafe fn set_ends<T: Linked>(
     prev: Option<NonNull<T>>,
     next: Option<NonNull<T>>,
 ) {
-    // SAFETY: handed on.
+    // SAFETY: the caller upholds the same contract.
     unsafe { with_ends(node, |ends| *ends = Ends { prev, next }) }
 }
 
 /// # Safety
 /// As for [`with_ends`].
 unsafe fn set_prev<T: Linked>(node: NonNull<T>, prev: Option<NonNull<T>>) {
-    // SAFETY: handed on.
+    // SAFETY: the caller upholds the same contract.
     unsafe { with_ends(node, |ends| ends.prev = prev) }
 }
 
 /// # Safety
 /// As for [`with_ends`].
 unsafe fn set_next<T: Linked>(node: NonNull<T>, next: Option<NonNull<T>>) {
-    // SAFETY: handed on.
+    // SAFETY: the caller upholds the same contract.
     unsafe { with_ends(node, |ends| ends.next = next) }
 }
 

@@ -114,7 +114,8 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// For a thread that has not waited yet. Without a permit it never spins.
+    /// Creates the state of a thread that has not waited yet. Without a permit it
+    /// never spins.
     ///
     /// ```
     /// # use blitzen_util::spin::Spin;
@@ -202,7 +203,7 @@ mod tests {
         }
     }
 
-    /// One whose last waits were short.
+    /// A thread whose last waits were short.
     fn eager(permit: &SpinPermit) -> Spin {
         let spin = Spin::new(Some(permit.clone()));
         for _ in 0..20 {

@@ -5,7 +5,7 @@
 //! So a thread spins while its last waits were short on average; spins that find
 //! nothing are followed by ever more waits without one.
 //!
-//! Only the owner uses it; the atomics are there to share it, not to agree.
+//! Only the owner uses it; it has atomics only so that it is `Sync`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -42,8 +42,8 @@ impl SpinPolicy {
         self.recent_ns.load(Relaxed) <= SHORT_NS && self.backoff.begin_attempt()
     }
 
-    /// A wait took `ns`. If it started with a spin, `spin_found` says whether that
-    /// found the event.
+    /// Notes that a wait took `ns`. If it started with a spin, `spin_found` says
+    /// whether the spin found the event.
     pub(crate) fn end_wait(&self, ns: u64, spin_found: Option<bool>) {
         let average_ns = (self.recent_ns.load(Relaxed) * 3 + ns.min(LONG_NS)) / 4;
         self.recent_ns.store(average_ns, Relaxed);

@@ -1,6 +1,6 @@
-//! A node of the wheel: its links, what the wheel stores in it, and a value of the caller's.
+//! A node of the wheel: its links, the wheel's own data, and a value of the caller.
 //!
-//! E1. An entry in a wheel is alive and stays where it is: `insert`'s caller promised.
+//! E1. An entry in a wheel is alive and stays at its address: the contract of `insert`.
 //! E2. Links and meta are touched only by the holder of `&mut` of the wheel that the entry is in,
 //!     or, while it is in none, by a caller that may insert it.
 //! E3. `slot` is `Some` exactly while the entry is in a list, and then it names that list.
@@ -14,9 +14,9 @@ use std::ptr::NonNull;
 
 /// A timer that a [`Wheel`](crate::Wheel) can hold, with a value for the code that fires it.
 ///
-/// It lives in the future that waits; the wheel only points to it. So it must be pinned, and must leave the wheel before it is dropped. No `&mut WheelEntry`
-/// may be made while it is in a wheel: the value, if it changes, needs interior mutability, and
-/// the lock around the wheel can guard it as well.
+/// It lives in the future that waits; the wheel only points to it. So it must be pinned, and must
+/// leave the wheel before it is dropped. No `&mut WheelEntry` may be made while it is in a wheel:
+/// a value that changes needs interior mutability, which the lock around the wheel can guard.
 ///
 /// ```
 /// use blitzen_wheel::WheelEntry;

@@ -1,9 +1,10 @@
 //! Timers as arithmetic: a hierarchical wheel that takes the time as an argument.
 //!
-//! The wheel has no clock and no thread, and does not know what a timer wakes. It counts in *ticks*,
-//! and the caller decides how long a tick is: `blitzen` uses 25 µs unless its builder sets another
-//! resolution. Shorter ticks are more precise, and cascade more often. To be never early, round deadlines **up** to a tick
-//! and the clock **down**: [`TickScale`] does.
+//! The wheel has no clock and no thread, and does not know what a timer wakes. It counts in
+//! *ticks*, and the caller decides how long a tick is: `blitzen` uses 25 µs unless its builder
+//! sets another resolution. Shorter ticks are more precise, and cascade more often. So that no
+//! timer fires early, deadlines are rounded **up** to a tick and the clock **down**: see
+//! [`TickScale`].
 //!
 //! ```
 //! use blitzen_wheel::{WheelEntry, Wheel};

@@ -71,7 +71,7 @@ impl TimerCell {
     /// # Safety
     /// T1 gives it to the caller.
     unsafe fn take_waker(&self) -> Option<Waker> {
-        // SAFETY: nobody else reaches it: the caller's promise.
+        // SAFETY: the caller guarantees that nobody else accesses it.
         self.waker.with_mut(|waker| unsafe { (*waker).take() })
     }
 

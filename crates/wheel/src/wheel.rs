@@ -188,7 +188,7 @@ impl<T> Wheel<T> {
         // SAFETY: alive, and ours to touch: it is in this wheel or in none.
         let meta = unsafe { WheelEntry::meta(link) };
         let Some(slot_index) = meta.slot else {
-            // SAFETY: it is in no wheel; the rest is the caller's promise.
+            // SAFETY: it is in no wheel; the caller guarantees the rest.
             return unsafe { self.insert(entry, deadline_tick) };
         };
         let deadline_tick = deadline_tick.max(self.elapsed);
@@ -372,11 +372,11 @@ impl<T> Wheel<T> {
             slot.earliest = deadline_tick;
             slot.is_attained = true;
         }
-        // SAFETY: alive, and ours to touch: the caller's promise.
+        // SAFETY: the caller guarantees that it is alive and in no other wheel.
         let meta = unsafe { WheelEntry::meta(link) };
         meta.deadline_tick = deadline_tick;
         meta.slot = Some(slot_index);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { slot.entries.push_back(link) };
     }
 

@@ -220,7 +220,7 @@ pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
     let owned = path.to_owned();
     let read = || Ok(Batch::read(std::fs::read_dir(owned)?));
     let batch = op::run(PathCall::new(path, read)).await?;
-    Ok(ReadDir(State::Batch(batch)))
+    Ok(ReadDir(ReadDirState::Batch(batch)))
 }
 
 /// The entries of a directory, from [`read_dir`].
@@ -239,13 +239,13 @@ pub async fn read_dir(path: impl AsRef<Path>) -> io::Result<ReadDir> {
 /// ```
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
-pub struct ReadDir(State);
+pub struct ReadDir(ReadDirState);
 
 #[derive(Debug)]
-enum State {
+enum ReadDirState {
     Batch(Batch),
     Job(JoinHandle<Batch>),
-    /// A job was lost, and the directory with it.
+    /// A job was cancelled, and the directory is lost with it.
     Lost,
 }
 
@@ -323,7 +323,7 @@ impl ReadDir {
         let spent = ready!(blitzen_util::coop::poll_proceed(cx));
         loop {
             match &mut self.0 {
-                State::Batch(batch) => {
+                ReadDirState::Batch(batch) => {
                     if let Some(entry) = batch.entries.pop_front() {
                         spent.made_progress();
                         return Poll::Ready(entry.map(Some));
@@ -331,15 +331,15 @@ impl ReadDir {
                     let Some(rest) = batch.rest.take() else {
                         return Poll::Ready(Ok(None));
                     };
-                    self.0 = State::Job(op::spawn_on_pool(|| Batch::read(rest), false));
+                    self.0 = ReadDirState::Job(op::spawn_on_pool(|| Batch::read(rest), false));
                 }
-                State::Job(job) => {
+                ReadDirState::Job(job) => {
                     self.0 = match ready!(Pin::new(job).poll(cx)) {
-                        Ok(batch) => State::Batch(batch),
-                        Err(_) => State::Lost,
+                        Ok(batch) => ReadDirState::Batch(batch),
+                        Err(_) => ReadDirState::Lost,
                     };
                 }
-                State::Lost => return Poll::Ready(Err(op::refused())),
+                ReadDirState::Lost => return Poll::Ready(Err(op::refused())),
             }
         }
     }
@@ -360,15 +360,15 @@ impl ReadDir {
 #[derive(Debug)]
 pub struct DirEntry {
     std: Arc<std::fs::DirEntry>,
-    /// If the directory has told it.
+    /// The type, if the directory contains it.
     file_type: Option<FileType>,
 }
 
 impl DirEntry {
     fn new(std: std::fs::DirEntry) -> Self {
         Self {
-            // On the pool, where this may wait: some file systems do not keep
-            // it in the directory.
+            // Called on the pool, since it may block: some file systems do not store
+            // the type in the directory.
             file_type: std.file_type().ok(),
             std: Arc::new(std),
         }

@@ -26,7 +26,7 @@ use super::reader::Reader;
 use super::sys::{self, NoWait};
 use super::{FileTimes, OpenOptions, inline};
 
-/// The most bytes that are on their way at once, unless told otherwise.
+/// The default limit of [`File::set_max_buf_size`].
 const MAX_BUF_SIZE: usize = 2 * 1024 * 1024;
 
 /// An open file that tasks read and write.
@@ -65,23 +65,23 @@ const MAX_BUF_SIZE: usize = 2 * 1024 * 1024;
 /// operation on the file starts after it.
 pub struct File {
     pub(super) file: Arc<OpenFile>,
-    cursor: Mutex<Cursor>,
+    cursor: Mutex<FileCursor>,
     max_buf_size: usize,
 }
 
 /// What is under way at the file's position.
-struct Cursor {
+struct FileCursor {
     reader: Reader,
     seek: SeekState,
 }
 
 enum SeekState {
-    /// Where the file stood after the last seek.
+    /// No seek was started; the position after the last one.
     Done(u64),
     Wanted(SeekFrom),
 }
 
-impl Cursor {
+impl FileCursor {
     fn new() -> Self {
         Self {
             reader: Reader::new(),
@@ -89,7 +89,7 @@ impl Cursor {
         }
     }
 
-    /// Makes the seek that was wanted. It only moves a number, and never waits.
+    /// Makes the seek that was started. `lseek(2)` never waits.
     fn complete_seek(&mut self, mut std: &StdFile) -> io::Result<u64> {
         match std::mem::replace(&mut self.seek, SeekState::Done(0)) {
             SeekState::Done(position) => {
@@ -204,7 +204,7 @@ impl File {
     pub fn from_std(std: StdFile) -> File {
         File {
             file: Arc::new(OpenFile::new(std)),
-            cursor: Mutex::new(Cursor::new()),
+            cursor: Mutex::new(FileCursor::new()),
             max_buf_size: MAX_BUF_SIZE,
         }
     }
@@ -394,7 +394,7 @@ impl File {
     /// # Cancel safety
     /// Dropping the future drops the file.
     pub async fn into_std(mut self) -> StdFile {
-        // Errors of what was begun before have nobody to go to.
+        // Errors of earlier operations cannot be returned.
         let _ = self.settle().await;
         poll_fn(|cx| self.cursor.get_mut().reader.poll_idle(cx)).await;
         loop {
@@ -426,17 +426,17 @@ impl File {
         if self.file.write_back.is_busy() || cursor.reader.is_busy() {
             return Err(self);
         }
-        // Its error has nobody to go to.
+        // Its error cannot be returned.
         let _ = cursor.complete_seek(&self.file.std);
         self.take_std()
     }
 
     #[allow(clippy::result_large_err)] // it is what the caller had
     fn take_std(mut self) -> Result<StdFile, Self> {
-        *self.cursor.get_mut() = Cursor::new(); // a read-ahead has the file too
+        *self.cursor.get_mut() = FileCursor::new(); // a read-ahead has the file too
         match Arc::try_unwrap(self.file) {
             Ok(file) => Ok(file.std),
-            // The kernel is still busy with a read that nobody waits for.
+            // A read whose future was dropped has not ended.
             Err(file) => file.std.try_clone().map_err(|_| File { file, ..self }),
         }
     }
@@ -695,7 +695,7 @@ mod unix {
 
     impl FromRawFd for File {
         unsafe fn from_raw_fd(fd: RawFd) -> Self {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the same contract.
             unsafe { StdFile::from_raw_fd(fd) }.into()
         }
     }
@@ -728,7 +728,7 @@ mod windows {
 
     impl FromRawHandle for File {
         unsafe fn from_raw_handle(handle: RawHandle) -> Self {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the same contract.
             unsafe { StdFile::from_raw_handle(handle) }.into()
         }
     }

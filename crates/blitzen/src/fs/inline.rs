@@ -1,17 +1,17 @@
 //! Calls made by the worker's own thread, since they are likely to take some
 //! microseconds.
 //!
-//! Another thread would cost tens of microseconds, where creating a file takes
-//! ten. Nobody can know that a disk need not be waited for. So the call is made
-//! in a [blocking section](blitzen_sched::Scheduler::blocking_section): if it is
-//! not over within a millisecond or two, another thread goes on with the worker,
-//! and only the task waits.
+//! Another thread would cost tens of microseconds, and creating a file takes ten. It
+//! cannot be known beforehand whether the call waits for a disk. So it is made in a
+//! [blocking section](blitzen_sched::Scheduler::blocking_section): if it takes longer
+//! than a millisecond or two, another thread goes on with the worker, and only the
+//! task waits.
 //!
 //! S1. Only calls on local file systems: see [`sys::is_local`](super::sys::is_local).
 //!     Never one that may wait for another program, such as the other end of a
 //!     named pipe.
-//! S2. After a long call the next ones are made elsewhere, ever more of them: a
-//!     disk that is slow now is likely to be slow for a while.
+//! S2. After a long call the next ones are made on the ring or the pool, more of them
+//!     each time: a disk that is slow now is likely to stay slow for a while.
 //! S3. The time of a call is charged to its task, which then yields to others.
 
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub(super) type InlineBackoff = Backoff<1024>;
 /// For calls on paths. Every open file has its own.
 pub(super) static PATHS: InlineBackoff = InlineBackoff::new();
 
-/// Makes `call` here with `input`, or hands `input` back if this thread is no
+/// Calls `call` with `input` on this thread. Returns `input` if this thread is no
 /// worker, or `backoff` skips the call.
 pub(super) fn run<T, R>(
     backoff: &InlineBackoff,
@@ -63,7 +63,7 @@ pub(super) fn run<T, R>(
     }
 }
 
-/// Takes from the task's budget what it has used up (S3).
+/// Charges the time to the task's budget (S3).
 fn charge(took: Duration) {
     let units = took.as_nanos() / UNIT.as_nanos();
     for _ in 0..units.min(coop::BUDGET.into()) {
@@ -94,7 +94,7 @@ mod tests {
         let backoff = InlineBackoff::new();
         let task = async move {
             let wait = |time| std::thread::sleep(time);
-            // Until the monitor is there, which blocking sections need.
+            // Until the monitor runs, which blocking sections need.
             while run(&backoff, LONG * 2, wait).is_err() {
                 crate::task::yield_now().await;
             }

@@ -8,8 +8,8 @@
 //!   4 pool     a thread of the blocking pool
 //! ```
 //!
-//! [`run`] goes from one to the next. An operation implements the ways it has;
-//! only the last one is a must.
+//! [`run`] tries one after the other. An operation implements those that it
+//! supports; only the last one is required.
 
 use std::fs::File as StdFile;
 use std::future::{Future, Ready};
@@ -25,38 +25,39 @@ use super::write_back::Change;
 use super::{inline, sys};
 use crate::runtime::{Handle, context};
 
-/// The most bytes that a worker's own thread moves at once: some tens of
-/// microseconds' worth.
+/// The most bytes that a worker's own thread transfers at once, in some tens of
+/// microseconds.
 pub(super) const MAX_INLINE_BYTES: usize = 256 * 1024;
 
-/// A file operation that ends with an `R`. While a ring has it, it is an `O`;
-/// [`Ready`] stands for one that no ring knows.
+/// A file operation with the output `R`. `O` is its future on a ring; [`Ready`]
+/// stands for an operation that rings do not support.
 // Parameters instead of associated types: the compiler could not tell otherwise
 // that a future which writes a `&'static str` is `Send`.
 pub(super) trait FileOp<R: Send + 'static, O: Future<Output = R> + Send = Ready<R>>:
     Sized + Send + 'static
 {
-    /// Way 1. Hands itself back if it would have to wait, or might.
+    /// Way 1: without waiting. Returns itself if it would have to wait, or
+    /// might.
     fn nowait(self) -> Result<R, Self> {
         Err(self)
     }
 
-    /// Way 2. Hands itself back if it is not likely to be short, or this thread
-    /// is no worker.
+    /// Way 2: on this thread, in a blocking section. Returns itself if it is not
+    /// likely to be short, or this thread is no worker.
     fn inline(self) -> Result<R, Self> {
         Err(self)
     }
 
-    /// Way 3. Hands itself back if the ring cannot do it, or there is none.
-    /// Keeps `change` until the kernel is through.
+    /// Way 3: on the ring. Returns itself if the ring does not support it, or
+    /// there is none. Keeps `change` until the operation has ended.
     fn submit(self, change: Change) -> Result<O, (Self, Change)> {
         Err((self, change))
     }
 
-    /// Way 4: does it on a thread that may wait.
+    /// Way 4: on a thread that may block.
     fn block(self) -> R;
 
-    /// Ends with `error`: the runtime is shut down.
+    /// Returns the output with `error`: the runtime is shut down.
     fn refuse(self, error: io::Error) -> R;
 
     /// The open file that it changes.
@@ -65,7 +66,7 @@ pub(super) trait FileOp<R: Send + 'static, O: Future<Output = R> + Send = Ready<
     }
 }
 
-/// Does an operation the cheapest way that it can be done.
+/// Does an operation in the cheapest way that is possible.
 ///
 /// # Panics
 /// Outside a runtime.
@@ -104,7 +105,7 @@ where
     R: Send + 'static,
     O: Future<Output = R> + Send,
 {
-    // Shared, to get it back from a pool that refuses it.
+    // Shared, to get it back if the pool refuses it.
     let slot = Arc::new(Mutex::new(Some(op)));
     let job_slot = slot.clone();
     let job = move || {
@@ -126,8 +127,9 @@ pub(super) fn refused() -> io::Error {
     io::Error::other("background task failed")
 }
 
-/// Checks that there is a runtime. Every operation needs one, even if it can be
-/// done right here: nobody shall find out only on the day when it cannot.
+/// Checks that there is a runtime. Every operation requires one, even if this
+/// one could be done without: otherwise a missing runtime would go unnoticed
+/// until an operation has to wait.
 ///
 /// # Errors
 /// If the runtime has been shut down.
@@ -174,7 +176,7 @@ impl<F> PathCall<F> {
         Self { is_local, call }
     }
 
-    /// `call` takes its time wherever it is made.
+    /// `call` is never short.
     pub(super) fn on_pool(call: F) -> Self {
         let is_local = false;
         Self { is_local, call }
@@ -211,7 +213,7 @@ pub(super) struct FileCall<F> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// None: asks for what is in memory if the file is local.
+    /// None: reads metadata, which is in memory if the file is local.
     Query,
     /// None, but waits for the disk.
     Sync,
@@ -219,7 +221,7 @@ enum Effect {
 }
 
 impl<F> FileCall<F> {
-    /// `call` asks for something.
+    /// `call` reads metadata.
     pub(super) fn query(file: &Arc<OpenFile>, call: F) -> Self {
         Self::new(file, Effect::Query, call)
     }

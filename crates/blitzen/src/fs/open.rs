@@ -25,11 +25,11 @@ use super::{File, sys};
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     std: std::fs::OpenOptions,
-    /// The same, as far as it is known: std keeps its own to itself.
+    /// The same settings, as far as they are known: std does not let its own be read.
     flags: Option<OpenFlags>,
 }
 
-/// What std's options hold.
+/// The settings of std's options.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(blitzen_ring), allow(dead_code))]
 pub(super) struct OpenFlags {
@@ -41,18 +41,18 @@ pub(super) struct OpenFlags {
     create_new: bool,
     #[cfg(unix)]
     custom_flags: i32,
-    /// Of a file that is made, if not as usual.
+    /// The permissions of a file that is created, if not the default.
     #[cfg(unix)]
     mode: Option<u32>,
-    /// Something was said that is not kept here.
+    /// Whether a setting was made that is not recorded here.
     #[cfg(windows)]
     more: bool,
 }
 
 #[cfg(blitzen_ring)]
 impl OpenFlags {
-    /// For `open(2)`; `None` if they make no sense together, which std says
-    /// best.
+    /// Returns the flags for `open(2)`; `None` if they contradict each other: then std returns
+    /// the error.
     pub(super) fn for_open(&self) -> Option<i32> {
         let access = match (self.read, self.write, self.append) {
             (true, false, false) => libc::O_RDONLY,
@@ -78,7 +78,7 @@ impl OpenFlags {
         Some(access | creation | custom)
     }
 
-    /// The permissions of a file that is made.
+    /// Returns the permissions of a file that is created.
     pub(super) fn mode(&self) -> libc::mode_t {
         self.mode.unwrap_or(0o666)
     }

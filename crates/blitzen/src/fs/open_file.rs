@@ -1,5 +1,4 @@
-//! A descriptor, and what is known of it: shared by a file and the operations on
-//! it that are under way.
+//! A descriptor and its properties, shared by a file and the operations on it.
 
 use std::fs::File as StdFile;
 use std::io::{self, IoSlice, Seek};
@@ -39,11 +38,11 @@ impl OpenFile {
 
     /// Whether it is a regular file on a file system of this machine.
     pub(super) fn is_local(&self) -> bool {
-        // Elsewhere nobody can tell, and the question may wait.
+        // Other systems cannot tell, and finding out may block.
         cfg!(blitzen_ring) && self.kind() == FileKind::Local
     }
 
-    /// Where the file stands; `None` for a stream.
+    /// Returns the file's position; `None` for a stream.
     pub(super) fn position(&self) -> Option<u64> {
         match self.kind() {
             FileKind::Stream => None,
@@ -53,13 +52,14 @@ impl OpenFile {
 
     /// Reads at the position, if the kernel need not wait.
     pub(super) fn read_nowait(&self, room: &mut [MaybeUninit<u8>]) -> NoWait<usize> {
-        self.nowait_reads.ask(|| sys::read_nowait(&self.std, room))
+        self.nowait_reads
+            .attempt(|| sys::read_nowait(&self.std, room))
     }
 
     /// Writes at the position, if the kernel need not wait.
     pub(super) fn write_nowait(&self, pieces: &[IoSlice<'_>]) -> NoWait<usize> {
         self.nowait_writes
-            .ask(|| sys::write_nowait(&self.std, pieces))
+            .attempt(|| sys::write_nowait(&self.std, pieces))
     }
 }
 
@@ -70,8 +70,8 @@ impl std::os::fd::AsFd for OpenFile {
     }
 }
 
-/// Whether a file can tell what needs no waiting. Where one cannot (a file system
-/// without `RWF_NOWAIT`), asking each time would double the system calls.
+/// Whether a file supports `RWF_NOWAIT`. Where its file system does not, trying
+/// each time would double the system calls.
 pub(super) struct NoWaitSupport {
     is_missing: AtomicBool,
 }
@@ -82,13 +82,13 @@ impl NoWaitSupport {
         Self { is_missing }
     }
 
-    /// Whether the answer once was that this file cannot tell.
+    /// Whether an attempt has shown that the file does not support it.
     pub(super) fn is_missing(&self) -> bool {
         self.is_missing.load(Relaxed) // a fact about the file, which orders nothing
     }
 
-    /// Asks the kernel, unless it could not tell the last time.
-    pub(super) fn ask<T>(&self, attempt: impl FnOnce() -> NoWait<T>) -> NoWait<T> {
+    /// Makes `attempt`, unless the file does not support it.
+    pub(super) fn attempt<T>(&self, attempt: impl FnOnce() -> NoWait<T>) -> NoWait<T> {
         if self.is_missing() {
             return NoWait::Unsupported;
         }
@@ -100,7 +100,7 @@ impl NoWaitSupport {
     }
 }
 
-/// One call of `act`, again if a signal comes in between.
+/// Calls `act`, again if a signal interrupts it.
 pub(super) fn retry_interrupted<T>(mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match act() {

@@ -10,9 +10,9 @@ use super::doc::example;
 use super::op::{self, FileOp, MAX_INLINE_BYTES, PathCall};
 use super::{File, sys};
 
-/// Contents up to this size are copied and written by one job, which makes the
-/// file as well.
-const MOST_IN_ONE_JOB: usize = 2 * 1024 * 1024;
+/// Contents up to this size are copied, and written by one job, which also creates
+/// the file.
+const MAX_IN_ONE_JOB: usize = 2 * 1024 * 1024;
 
 /// Reads the whole file at `path`.
 ///
@@ -97,7 +97,7 @@ pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Re
     {
         return written;
     }
-    if contents.len() <= MOST_IN_ONE_JOB {
+    if contents.len() <= MAX_IN_ONE_JOB {
         let (path, contents) = (path.to_owned(), contents.to_owned());
         return op::run(PathCall::on_pool(|| std::fs::write(path, contents))).await;
     }

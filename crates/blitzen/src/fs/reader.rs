@@ -10,12 +10,12 @@
 //!                       any other: a job reads, its bytes wait here ─► done
 //! ```
 //!
-//! P1. Bytes are read, and the position moves, when they are handed to the
-//!     reader: a future that is dropped has read nothing, and what it began is of
-//!     no interest to anybody.
-//! P2. A job reads a file that is not local at an offset, and does not move it.
-//!     Its bytes count only if the file still stands there and nothing has
-//!     changed it since.
+//! P1. Bytes count as read, and the position moves, when they are returned to the
+//!     reader: a future that is dropped has read nothing, and the result of what
+//!     it began is discarded.
+//! P2. A job reads a file that is not local at an offset, and does not move its
+//!     position. Its bytes are used only if the position is still the same and the
+//!     file has not been changed since.
 //! P3. A stream, such as a pipe or a terminal, has no position. What a job has
 //!     read of one is kept for the next read.
 
@@ -35,15 +35,15 @@ use super::open_file::{OpenFile, retry_interrupted};
 use super::sys::{self, NoWait, ReadAhead};
 
 pub(super) struct Reader {
-    state: State,
-    /// Bytes of a stream that nobody has taken yet (P3), from `taken` on.
+    state: ReaderState,
+    /// Bytes of a stream that were not returned yet (P3), from `taken` on.
     kept: Vec<u8>,
     taken: usize,
 }
 
-enum State {
+enum ReaderState {
     Idle,
-    /// Bytes on their way into the page cache. What comes of it is of no interest.
+    /// A read-ahead into the page cache, whose result is discarded.
     ReadAhead(ReadAhead),
     Job {
         job: JoinHandle<Chunk>,
@@ -54,7 +54,7 @@ enum State {
 
 /// What a job has read.
 enum Chunk {
-    /// At an offset, which has not moved the file.
+    /// Read at an offset, without moving the position.
     At(u64, io::Result<Vec<u8>>),
     Stream(io::Result<Vec<u8>>),
 }
@@ -62,7 +62,7 @@ enum Chunk {
 impl Reader {
     pub(super) fn new() -> Self {
         Self {
-            state: State::Idle,
+            state: ReaderState::Idle,
             kept: Vec::new(),
             taken: 0,
         }
@@ -70,21 +70,21 @@ impl Reader {
 
     /// Notes that the file is about to change.
     pub(super) fn invalidate(&mut self) {
-        if let State::Job { is_outdated, .. } = &mut self.state {
+        if let ReaderState::Job { is_outdated, .. } = &mut self.state {
             *is_outdated = true;
         }
     }
 
     /// Whether a job may be reading a stream.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.state, State::Job { .. })
+        matches!(self.state, ReaderState::Job { .. })
     }
 
-    /// Waits until no job reads. What it has read has nobody to go to.
+    /// Waits until no job reads. What it has read is discarded.
     pub(super) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let State::Job { job, .. } = &mut self.state {
+        if let ReaderState::Job { job, .. } = &mut self.state {
             let _chunk = ready!(Pin::new(job).poll(cx));
-            self.state = State::Idle;
+            self.state = ReaderState::Idle;
         }
         Poll::Ready(())
     }
@@ -104,16 +104,16 @@ impl Reader {
         loop {
             let mut is_cached = false;
             match &mut self.state {
-                State::Idle => {}
-                State::ReadAhead(read_ahead) => {
+                ReaderState::Idle => {}
+                ReaderState::ReadAhead(read_ahead) => {
                     ready!(Pin::new(read_ahead).poll(cx));
-                    self.state = State::Idle;
+                    self.state = ReaderState::Idle;
                     is_cached = true;
                 }
-                State::Job { job, is_outdated } => {
+                ReaderState::Job { job, is_outdated } => {
                     let chunk = ready!(Pin::new(job).poll(cx));
                     let is_outdated = *is_outdated;
-                    self.state = State::Idle;
+                    self.state = ReaderState::Idle;
                     match chunk.map_err(|_| op::refused())? {
                         Chunk::At(offset, bytes) if !is_outdated => {
                             if let Some(read) = deliver(file, offset, bytes, buf, max_len) {
@@ -149,7 +149,7 @@ impl Reader {
             }
             self.state = match is_cached {
                 false => begin(file, max_len),
-                true => begin_job(file, max_len), // it was in vain
+                true => begin_job(file, max_len), // the read-ahead has not helped
             };
         }
     }
@@ -177,14 +177,14 @@ fn read_here(
     }
 }
 
-fn begin(file: &Arc<OpenFile>, len: usize) -> State {
+fn begin(file: &Arc<OpenFile>, len: usize) -> ReaderState {
     match sys::read_ahead(file, len.min(MAX_INLINE_BYTES)) {
-        Some(read_ahead) => State::ReadAhead(read_ahead),
+        Some(read_ahead) => ReaderState::ReadAhead(read_ahead),
         None => begin_job(file, len),
     }
 }
 
-fn begin_job(file: &Arc<OpenFile>, len: usize) -> State {
+fn begin_job(file: &Arc<OpenFile>, len: usize) -> ReaderState {
     let file = file.clone();
     let job = move || {
         let mut bytes = vec![0; len];
@@ -202,14 +202,14 @@ fn begin_job(file: &Arc<OpenFile>, len: usize) -> State {
             None => Chunk::Stream(read),
         }
     };
-    State::Job {
+    ReaderState::Job {
         job: op::spawn_on_pool(job, false),
         is_outdated: false,
     }
 }
 
-/// Hands over what was read at `offset`, and moves the file behind it; `None` if
-/// the file stands elsewhere by now (P2).
+/// Copies what was read at `offset`, and moves the position behind it; returns
+/// `None` if the position has changed (P2).
 fn deliver(
     file: &OpenFile,
     offset: u64,

@@ -1,4 +1,4 @@
-//! The write-back queue of a file: bytes that were written and are on their way,
+//! The write-back queue of a file: bytes that were accepted and not yet written,
 //! and changes whose futures were dropped.
 //!
 //! ```text
@@ -8,15 +8,15 @@
 //!                        └──────────────────────────────┘ again, until empty
 //! ```
 //!
-//! W1. There are bytes only while a job runs, and at most one job runs: bytes go
-//!     out in the order in which they came.
+//! W1. There are bytes only while a job runs, and at most one job runs: bytes are
+//!     written in the order in which they were accepted.
 //! W2. The job runs even if the file is dropped or the runtime shut down. A job
 //!     that is refused leaves an error.
 //! W3. An error ends the job and drops the bytes behind it. It is returned once,
 //!     by the next operation on the file, of whatever kind.
-//! W4. A change (such as `set_len`) whose future was dropped may still be under
-//!     way, in the ring or on the pool. It is counted until it is over, and the
-//!     next operation waits for that: or the change could undo what comes later.
+//! W4. A change (such as `set_len`) whose future was dropped may still run, on
+//!     the ring or on the pool. It is counted until it has ended, and the next
+//!     operation waits for it: otherwise the change could undo what comes later.
 //! W5. Wakers are fired after the lock.
 
 use std::io::{self, IoSlice, Write};
@@ -29,22 +29,22 @@ use blitzen_util::wait::{self, WaitKind};
 use super::op;
 use super::open_file::OpenFile;
 
-/// A write waits while so many bytes are queued behind the job: enough to keep it
-/// busy, and few enough to stay in the processor's cache.
+/// A write waits while this many bytes are queued: enough to keep the job busy,
+/// and few enough to stay in the processor's cache.
 const HIGH_WATER: usize = 256 * 1024;
 
-/// Memory that is kept while there is nothing to write.
+/// The capacity that is kept while there is nothing to write.
 const KEPT_CAPACITY: usize = 2 * HIGH_WATER;
 
 #[derive(Default)]
-pub(super) struct WriteBack(Mutex<Queue>);
+pub(super) struct WriteBack(Mutex<WriteQueue>);
 
 #[derive(Default)]
-struct Queue {
+struct WriteQueue {
     filling: Vec<u8>,
     /// Memory of the last job, for the next.
     spare: Vec<u8>,
-    /// A job runs, or has been asked for.
+    /// Whether a job runs, or has been submitted.
     has_job: bool,
     /// Changes under way whose futures were dropped (W4).
     abandoned_changes: usize,
@@ -52,7 +52,7 @@ struct Queue {
     waiting: Vec<Waker>,
 }
 
-impl Queue {
+impl WriteQueue {
     fn is_busy(&self) -> bool {
         self.has_job || self.abandoned_changes > 0
     }
@@ -65,8 +65,8 @@ impl Queue {
 }
 
 impl WriteBack {
-    /// Waits until everything is written and no change is under way that nobody
-    /// waits for.
+    /// Waits until everything is written, and all changes have ended whose
+    /// futures were dropped.
     pub(super) fn poll_idle(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut queue = self.0.lock();
         if queue.is_busy() {
@@ -77,12 +77,12 @@ impl WriteBack {
         Poll::Ready(queue.error.take().map_or(Ok(()), Err)) // W3
     }
 
-    /// Whether something is under way.
+    /// Whether bytes are being written, or an abandoned change runs.
     pub(super) fn is_busy(&self) -> bool {
         self.0.lock().is_busy()
     }
 
-    /// Whether nothing is under way, and no error waits to be returned.
+    /// Whether there are no bytes, no abandoned changes, and no error to return.
     pub(super) fn is_clean(&self) -> bool {
         let queue = self.0.lock();
         !queue.is_busy() && queue.error.is_none()
@@ -124,7 +124,7 @@ impl WriteBack {
             file: Some(file.clone()),
         };
         drop(op::spawn_on_pool(move || job.run(), true)); // W2
-        // A job that was refused has left its error by now.
+        // If the job was refused, its error is stored by now.
         match self.0.lock().error.take() {
             Some(error) => Poll::Ready(Err(error)),
             None => Poll::Ready(Ok(count)),
@@ -136,12 +136,12 @@ impl WriteBack {
     pub(super) fn begin_change(self: &Arc<Self>) -> (Change, ChangeGuard) {
         let tracker = Arc::new(ChangeTracker {
             write_back: self.clone(),
-            stage: Mutex::new(Stage::UnderWay),
+            stage: Mutex::new(ChangeStage::UnderWay),
         });
         (Change(Some(tracker.clone())), ChangeGuard(Some(tracker)))
     }
 
-    /// Ends the job, with the file given up.
+    /// Ends the job, and drops its file.
     fn end_job(&self, file: &mut Option<Arc<OpenFile>>, error: Option<io::Error>) {
         let mut queue = self.0.lock();
         end_job_locked(&mut queue, file, error);
@@ -151,9 +151,13 @@ impl WriteBack {
     }
 }
 
-fn end_job_locked(queue: &mut Queue, file: &mut Option<Arc<OpenFile>>, error: Option<io::Error>) {
-    // Before anybody knows that the job is over: who then wants the file alone
-    // gets it.
+fn end_job_locked(
+    queue: &mut WriteQueue,
+    file: &mut Option<Arc<OpenFile>>,
+    error: Option<io::Error>,
+) {
+    // Before others see that the job has ended, so that they can then take the
+    // file for themselves.
     *file = None;
     for memory in [&mut queue.filling, &mut queue.spare] {
         memory.clear();
@@ -198,7 +202,7 @@ impl WriteBackJob {
         }
         let waiting = std::mem::take(&mut queue.waiting);
         drop(queue);
-        waiting.into_iter().for_each(Waker::wake); // W5: there is room, or quiet
+        waiting.into_iter().for_each(Waker::wake); // W5: there is room, or nothing left to write
         found
     }
 }
@@ -213,21 +217,21 @@ impl Drop for WriteBackJob {
     }
 }
 
-/// What a change and its future know of each other.
+/// The state that a change and its future share.
 struct ChangeTracker {
     write_back: Arc<WriteBack>,
-    stage: Mutex<Stage>,
+    stage: Mutex<ChangeStage>,
 }
 
-enum Stage {
+enum ChangeStage {
     UnderWay,
     /// The future was dropped, and the change is counted in `abandoned_changes`.
     Abandoned,
     Over,
 }
 
-/// Goes with a change, wherever it is made: it is over when this is dropped. The
-/// default is that of an operation that changes nothing.
+/// The half that goes with the operation: dropping it ends the change. The
+/// default is for an operation that changes nothing.
 #[derive(Default)]
 pub(super) struct Change(Option<Arc<ChangeTracker>>);
 
@@ -236,8 +240,8 @@ impl Drop for Change {
         let Some(tracker) = &self.0 else {
             return;
         };
-        let before = std::mem::replace(&mut *tracker.stage.lock(), Stage::Over);
-        if let Stage::Abandoned = before {
+        let before = std::mem::replace(&mut *tracker.stage.lock(), ChangeStage::Over);
+        if let ChangeStage::Abandoned = before {
             let mut queue = tracker.write_back.0.lock();
             queue.abandoned_changes -= 1;
             let waiting = std::mem::take(&mut queue.waiting);
@@ -247,7 +251,7 @@ impl Drop for Change {
     }
 }
 
-/// Stays with the future of a change.
+/// The half that stays with the future.
 #[derive(Default)]
 pub(super) struct ChangeGuard(Option<Arc<ChangeTracker>>);
 
@@ -257,10 +261,10 @@ impl Drop for ChangeGuard {
             return;
         };
         let mut stage = tracker.stage.lock();
-        if let Stage::UnderWay = *stage {
-            // Counted under the lock, before `Change` can count it off.
+        if let ChangeStage::UnderWay = *stage {
+            // Counted under the lock, before `Change` can uncount it.
             tracker.write_back.0.lock().abandoned_changes += 1;
-            *stage = Stage::Abandoned;
+            *stage = ChangeStage::Abandoned;
         }
     }
 }
@@ -274,8 +278,7 @@ mod tests {
         write_back.poll_idle(&Context::from_waker(Waker::noop()))
     }
 
-    /// As a job that the pool refuses, between the look whether it would and the
-    /// attempt.
+    /// As if the pool had closed between the check and the submission of the job.
     #[test]
     fn a_job_that_never_runs_leaves_an_error_and_nobody_waiting() {
         let write_back = Arc::new(WriteBack::default());

@@ -104,8 +104,8 @@ impl<S: fmt::Debug> fmt::Debug for IntoStdError<S> {
 
 impl<S: fmt::Debug> Error for IntoStdError<S> {}
 
-/// What `into_inner` gives back when it fails: the socket's wrapper, unless it
-/// was lost, and the error.
+/// What `into_inner` returns when it fails: the socket's wrapper, unless it was lost, and the
+/// error.
 pub(super) type Kept<T> = (Option<T>, io::Error);
 
 /// Makes the error of `into_std`; `wrap` turns the wrapper back into the socket.

@@ -1,9 +1,9 @@
 //! The socket of a listener, and the mode of the streams that it accepts.
 //!
 //! Listeners always wait for readiness: a multishot accept is no faster, and its
-//! connections would have to be kept, bounded and given back. So `accept(2)` itself
-//! says who has connected, a dropped listener is closed at once, and a listener
-//! can be handed out at any time. Only accepted streams go by completion.
+//! connections would have to be queued and bounded. So a dropped listener is closed
+//! at once, and its descriptor can be exposed at any time. Only accepted streams
+//! use completion.
 
 use std::fmt;
 use std::io;
@@ -57,7 +57,7 @@ impl<S: Source> ListenerIo<S> {
     }
 }
 
-/// Replaces `PreferCompletion` by what there is.
+/// Replaces `PreferCompletion` by the mode that is available.
 fn available_mode(mode: SocketMode, runtime: &Inner) -> io::Result<SocketMode> {
     if mode == SocketMode::Readiness {
         return Ok(mode);

@@ -17,7 +17,7 @@
 //!
 //! A socket can leave the runtime (`into_std`) and come back (`from_std`).
 //! `try_io` and `async_io` run operations on its descriptor that this module does
-//! not have. On Linux, streams and listeners can use io_uring: see
+//! not have. On Linux, TCP and Unix streams can use io_uring: see
 //! [`SocketMode`].
 //!
 //! # Examples

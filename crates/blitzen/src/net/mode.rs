@@ -35,10 +35,10 @@ const VARIABLE: &str = "BLITZEN_SOCKETS";
 ///
 /// By completion, a small write returns before the kernel has the bytes. The worker
 /// sends them when it next looks for events, at the latest when no task is ready.
-/// `flush`, `shutdown`, and dropping the stream or the runtime send them earlier. When `flush` has returned, the
-/// kernel has them. A task that blocks its thread delays them: await `flush` before
-/// blocking. If the bytes cannot be sent, the next write, flush or shutdown returns the
-/// error.
+/// `flush`, `shutdown`, and dropping the stream or the runtime send them earlier. When
+/// `flush` has returned, the kernel has them. A task that blocks its thread delays
+/// them: await `flush` before blocking. If the bytes cannot be sent, the next write,
+/// flush or shutdown returns the error.
 ///
 /// # Examples
 ///

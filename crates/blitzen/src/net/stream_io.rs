@@ -21,7 +21,7 @@ use crate::io::{Interest, PollEvented, ReadBuf, Ready};
 use crate::runtime::Inner;
 use crate::runtime::io::{current, socket_mode};
 
-/// Readiness by names that a completion can have too.
+/// Readiness, with the methods that a completion stream has too.
 impl<S: Source> PollEvented<S> {
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         Ok(self.registration().readiness(interest).await?.ready())
@@ -53,13 +53,13 @@ impl<S: Source> PollEvented<S> {
         self.registration().async_io(interest, operation).await
     }
 
-    /// The error of bytes that were taken over to be sent: none are.
+    /// Returns `None`: no bytes are buffered.
     pub(crate) fn late_error(&self) -> Option<io::Error> {
         None
     }
 }
 
-/// What a stream is made of.
+/// The socket of a stream.
 pub(crate) enum StreamIo<S: Source + RingSocket> {
     Readiness(PollEvented<S>),
     /// By completion, or moved from there to readiness.
@@ -70,7 +70,7 @@ impl<S: Source + RingSocket> std::panic::UnwindSafe for StreamIo<S> {}
 impl<S: Source + RingSocket> std::panic::RefUnwindSafe for StreamIo<S> {}
 
 impl<S: Source + RingSocket> StreamIo<S> {
-    /// A connection, in the mode of the current runtime.
+    /// Creates a connection in the mode of the current runtime.
     ///
     /// # Panics
     /// Outside a runtime, and in one without I/O.
@@ -98,7 +98,8 @@ impl<S: Source + RingSocket> StreamIo<S> {
         Ok(Self::Readiness(PollEvented::stream(socket, initially)?))
     }
 
-    /// A connection that is being made, which only readiness can tell.
+    /// Creates a connection that is being established, which only readiness can
+    /// report.
     #[track_caller]
     pub(crate) fn connecting(socket: S) -> io::Result<Self> {
         Self::with_mode(socket, Ready::EMPTY, SocketMode::Readiness)
@@ -138,7 +139,7 @@ impl<S: Source + RingSocket> StreamIo<S> {
         }
     }
 
-    /// Gives the socket back; or itself, if something would be lost.
+    /// Returns the socket; or itself, if bytes would be lost.
     pub(crate) fn into_inner(self) -> Result<S, Kept<Self>> {
         match self {
             Self::Readiness(evented) => evented.into_inner().map_err(|error| (None, error)),
@@ -148,7 +149,7 @@ impl<S: Source + RingSocket> StreamIo<S> {
         }
     }
 
-    /// The descriptor, which moves the stream to readiness.
+    /// Returns the descriptor, and moves the stream to readiness.
     #[cfg(unix)]
     pub(crate) fn as_raw_fd(&self) -> std::os::fd::RawFd
     where
@@ -203,7 +204,7 @@ impl<S: Source + RingSocket> StreamIo<S> {
         }
     }
 
-    /// The error of bytes that were taken over to be sent.
+    /// Takes the error of buffered bytes that could not be sent.
     pub(crate) fn late_error(&self) -> Option<io::Error> {
         match self {
             Self::Readiness(_) => None,
@@ -211,7 +212,7 @@ impl<S: Source + RingSocket> StreamIo<S> {
         }
     }
 
-    /// Hands everything that was written to the kernel.
+    /// Passes everything that was written to the kernel.
     pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Readiness(_) => Poll::Ready(Ok(())), // the kernel has it
@@ -219,16 +220,16 @@ impl<S: Source + RingSocket> StreamIo<S> {
         }
     }
 
-    /// Ends the direction that is written, by readiness with `now`, otherwise after
-    /// what was taken over.
-    pub(crate) fn end(&self, now: impl FnOnce(&S) -> io::Result<()>) -> io::Result<()> {
+    /// Shuts down the sending direction: by readiness with `now`, by completion
+    /// after buffered bytes.
+    pub(crate) fn shutdown_write(&self, now: impl FnOnce(&S) -> io::Result<()>) -> io::Result<()> {
         match self {
             Self::Readiness(evented) => now(evented),
-            Self::Completion(stream) => stream.end(),
+            Self::Completion(stream) => stream.shutdown_write(),
         }
     }
 
-    pub(crate) fn poll_end(
+    pub(crate) fn poll_shutdown_write(
         &self,
         cx: &mut Context<'_>,
         now: impl FnOnce(&S) -> io::Result<()>,
@@ -244,7 +245,7 @@ impl<S: MioSocket + RingSocket> StreamIo<S>
 where
     for<'a> &'a S: Read + Write,
 {
-    /// Reads; `is_plain` if a read that does not fill the room has emptied the
+    /// Reads. `is_plain` says that a read that does not fill `buf` has emptied the
     /// socket.
     #[inline]
     pub(crate) fn poll_read(
@@ -373,7 +374,7 @@ where
                 };
                 let result = evented.attempts(Interest::READABLE, recv).await;
                 if let Ok(count) = result {
-                    // SAFETY: so many have been filled.
+                    // SAFETY: that many have been filled.
                     unsafe { buf.set_init(count) };
                 }
                 (result, buf)

@@ -22,9 +22,9 @@
 //! [`kill_on_drop`](Command::kill_on_drop) was set. When it exits it is reaped in
 //! either case, also after its runtime has ended: no zombie is left behind.
 //!
-//! On Linux a pidfd tells of a child's exit. Where there is none (on another system,
-//! an old kernel, in a sandbox), and with `BLITZEN_CHILD=sigchld` in the environment,
-//! SIGCHLD does; then the program must not replace the handler of that signal.
+//! On Linux a pidfd reports a child's exit. Where there is none (on another system, an
+//! old kernel, in a sandbox), and with `BLITZEN_CHILD=sigchld` in the environment,
+//! SIGCHLD reports it; then the program must not replace the handler of that signal.
 
 mod child;
 mod command;

@@ -1,7 +1,7 @@
 //! Child processes on Windows.
 //!
-//! A thread of the system's pool tells of a child's exit. Its pipes block, and are
-//! read and written on the blocking pool.
+//! A thread of the system's pool reports a child's exit. Its pipes block, and are read
+//! and written on the blocking pool.
 //!
 //! V1. The callback's argument is a reference to the notice that is counted for it. The
 //!     callback is called at most once, and gives the reference up. If it is not called,

@@ -38,7 +38,7 @@ pub enum IoBackend {
 }
 
 impl IoBackend {
-    /// What the environment says.
+    /// Reads the backend from the environment.
     pub(super) fn from_environment() -> io::Result<Self> {
         match std::env::var(VARIABLE) {
             Err(std::env::VarError::NotPresent) => Ok(Self::default()),
@@ -56,7 +56,7 @@ impl IoBackend {
         }
     }
 
-    /// Chooses the rings of a runtime; `stays` if it never leaves its thread.
+    /// Sets the rings of a runtime; `stays` if it never leaves its thread.
     #[cfg(blitzen_ring)]
     pub(super) fn apply(self, config: &mut DriverConfig, stays: bool) -> io::Result<()> {
         let ring = ring_config(stays);

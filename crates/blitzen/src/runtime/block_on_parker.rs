@@ -15,7 +15,7 @@ pub(crate) struct BlockOnParker {
 }
 
 impl BlockOnParker {
-    /// Of a thread that runs.
+    /// Creates the parker of a thread that is running.
     pub(crate) fn new() -> Self {
         let activity = Activity::new();
         activity.set_active();

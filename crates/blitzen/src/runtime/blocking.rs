@@ -12,12 +12,12 @@ use super::inner::Inner;
 use crate::task::JoinHandle;
 
 /// A closure as a future that ends with its first poll.
-struct Blocking<F>(Option<F>);
+struct BlockingCall<F>(Option<F>);
 
 // The closure is moved out before it is called, and never pinned.
-impl<F> Unpin for Blocking<F> {}
+impl<F> Unpin for BlockingCall<F> {}
 
-impl<F: FnOnce() -> R, R> Future for Blocking<F> {
+impl<F: FnOnce() -> R, R> Future for BlockingCall<F> {
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<R> {
@@ -54,7 +54,7 @@ impl Inner {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        let future = Blocking(Some(code));
+        let future = BlockingCall(Some(code));
         let (task, handle) = blitzen_task::spawn(future, Once, next_id(), meta);
         self.world().quiescence().begin_blocking();
         match self.pool().submit(Job { task, mandatory }) {
@@ -137,7 +137,7 @@ mod tests {
                         })
                     })
                     .collect();
-                // Needs a worker, and there is none but those that are away.
+                // It needs a worker, and all of them were handed off.
                 let others = crate::spawn(async move {
                     while begun.load(SeqCst) < workers {
                         crate::time::sleep(Duration::from_millis(1)).await;
@@ -154,7 +154,7 @@ mod tests {
                 }
                 assert!(long > 0, "nobody was relieved");
             });
-            // All of them are there again.
+            // All workers are available again.
             runtime.block_on(async {
                 let tasks = [(); 100].map(|()| crate::spawn(crate::task::yield_now()));
                 for task in tasks {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_goes_while_a_thread_is_in_a_blocking_section() {
+    fn a_runtime_may_be_dropped_while_a_thread_is_in_a_blocking_section() {
         for relieved in [false, true] {
             let runtime = with_workers(2);
             let (end, wait) = mpsc::channel();
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_go_elsewhere_enters_no_blocking_section() {
+    fn a_worker_that_cannot_move_enters_no_blocking_section() {
         assert!(context::with_current(|_| ()).is_err());
         let current = Builder::new_current_thread().build().unwrap();
         assert!(

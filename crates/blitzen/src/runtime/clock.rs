@@ -7,9 +7,9 @@
 //!              advance└────┴───────────────────────┘
 //! ```
 //!
-//! A clock that was never paused is the system's, and costs as much. All clocks count
-//! from one origin, so that an `Instant` is the same number of nanoseconds in every
-//! runtime.
+//! A clock that was never paused reads the system's clock, at no extra cost. All clocks
+//! count from one origin, so that an `Instant` is the same number of nanoseconds in
+//! every runtime.
 
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -42,7 +42,8 @@ struct Context {
 }
 
 impl Context {
-    /// Of a thread that has entered `handle`, and `depth` runtimes in all.
+    /// Creates the context of a thread that has entered `handle`, and `depth` runtimes in
+    /// all.
     fn of(handle: &Handle, depth: usize) -> Self {
         Self {
             runtime: Some(handle.clone()),
@@ -138,8 +139,8 @@ impl Drop for EnteredInOrder {
             return self.0.leave();
         }
         self.0.before = None;
-        // Less than that: the poll in which it was made is over, and the thread has left
-        // its runtime since.
+        // The depth may also be smaller: the poll in which the guard was made is over, and
+        // the thread has left its runtime since.
         if context_depth() > depth && !std::thread::panicking() {
             panic!(
                 "`EnterGuard` values dropped out of order. Guards returned by \
@@ -186,7 +187,7 @@ impl<F: Future> Future for KeepContext<'_, F> {
     }
 }
 
-/// Calls `waker` when others have had their turn, and the drivers a look.
+/// Calls `waker` after other tasks have run and the drivers were turned.
 pub(crate) fn defer(waker: &Waker) {
     if !blitzen_task::current::yield_if_own(waker) && !blitzen_sched::defer(waker) {
         waker.wake_by_ref();
@@ -195,11 +196,11 @@ pub(crate) fn defer(waker: &Waker) {
 
 /// Counts that a budget was used up, for the metrics of the current runtime.
 pub(crate) fn count_forced_yield() {
-    // Without a runtime nobody asks.
+    // Without a runtime nothing is counted.
     let _ = with_current(|handle| handle.inner.world().forced_yields().add_shared(1));
 }
 
-/// Puts back on drop the way budgets yielded before.
+/// Restores on drop how exhausted budgets yielded before.
 #[must_use]
 pub(crate) struct Deferring(Option<fn(&Waker)>);
 

@@ -62,7 +62,7 @@ impl BlockedThread for BlockOnThread {
 }
 
 impl CoreWaiter for BlockOnThread {
-    fn core_is_free(&self) {
+    fn notify_core_free(&self) {
         self.parker.unpark();
     }
 }
@@ -106,7 +106,8 @@ fn wait_for_core<F: Future>(
     loop {
         // Acquire, met by the Release in `wake_future`.
         if thread.is_woken.swap(false, Acquire) {
-            // The poll may block: a core that becomes free meanwhile is not for it.
+            // The poll may block: the thread leaves the queue, so that a core that
+            // becomes free meanwhile goes to another.
             wait.leave();
             if let Poll::Ready(output) = coop::with_budget(|| future.as_mut().poll(&mut cx)) {
                 return Some(output);

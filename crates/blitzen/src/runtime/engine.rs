@@ -1,5 +1,5 @@
-//! What a runtime consists of, in one line: for users who want to know whether their program
-//! runs on blitzen, and how.
+//! A summary of a runtime in one line, for users who want to know whether their program runs
+//! on blitzen, and how.
 
 use std::fmt;
 use std::io::Write;

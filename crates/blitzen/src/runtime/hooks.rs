@@ -30,10 +30,10 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// Returns the name of the next thread: calls a user's function. `None` if that panics,
-    /// or the name is none for the system.
+    /// Returns the name of the next thread, from a user's function. `None` if that panics,
+    /// or the system does not accept the name.
     pub(crate) fn thread_name(&self) -> Option<String> {
-        // A panic there must not pass through whoever needs the thread.
+        // A panic there must not unwind through the code that needs the thread.
         let mut name = None;
         quietly(|| name = Some((self.thread_name)()));
         name.filter(|name| !name.contains('\0')) // std panics for such a name
@@ -59,7 +59,7 @@ impl Hooks {
             let marked = mark();
             call(&on_start);
             drop(marked);
-            quietly(main); // whatever it was, the thread ends in good order
+            quietly(main); // the panic hook has reported it; the thread ends normally
             call(&on_stop);
         })
     }

@@ -1,4 +1,4 @@
-//! The runtime: what runs tasks, and how to build one.
+//! Runtimes, which run tasks, and how to build one.
 //!
 //! ```
 //! let runtime = blitzen::runtime::Runtime::new().unwrap();
@@ -9,10 +9,10 @@
 //! assert_eq!(answer, 42);
 //! ```
 //!
-//! There are two flavours. A *multi-thread* runtime has workers that share
-//! tasks among each other by stealing; a *current-thread* runtime has one, which
-//! the caller of `block_on` runs itself. Both serve timers, sockets and files,
-//! and both have a pool of threads for work that blocks.
+//! There are two flavours. A *multi-thread* runtime has worker threads, which
+//! steal tasks from each other. A *current-thread* runtime has one worker, which
+//! the caller of `block_on` runs. Both serve timers, sockets and files, and both
+//! have a pool of threads for blocking work.
 
 mod backend;
 mod block_on;
@@ -60,9 +60,9 @@ pub use runtime::Runtime;
 pub use shutdown::{Stragglers, StragglingTask, is_rt_shutdown_err};
 pub use task_hooks::TaskMeta;
 
-/// The index of the worker whose thread this is, from zero; `None` on any
-/// other thread. The caller of `block_on` is a worker only of a current-thread
-/// runtime.
+/// Returns the index of the worker that the calling thread runs, counted from
+/// zero, or `None` on other threads. The caller of `block_on` is a worker only
+/// of a current-thread runtime.
 ///
 /// ```
 /// use blitzen::runtime::{self, Builder};

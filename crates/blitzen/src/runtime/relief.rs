@@ -38,7 +38,7 @@ struct ReliefState {
 }
 
 impl ReliefState {
-    /// A thread ends.
+    /// Notes that a thread ends.
     fn end(&mut self, kind: ReliefThreadKind) {
         match kind {
             ReliefThreadKind::Counted => self.threads -= 1,
@@ -94,7 +94,7 @@ impl ReliefThreads {
             state.threads += 1;
             return Some(relief);
         }
-        // One that comes late must not take the place of one that is needed.
+        // A relief that is no longer needed must not replace one that is.
         let outdated = match relief.is_needed() {
             true => state.waiting[relief.worker()].replace(relief),
             false => Some(relief),

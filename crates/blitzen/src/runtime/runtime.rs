@@ -206,7 +206,7 @@ impl Runtime {
     /// runtime.shutdown_timeout(Duration::from_millis(100));
     /// ```
     pub fn shutdown_timeout(self, limit: Duration) {
-        // Whoever wants to know what is left calls `shutdown_within`.
+        // `shutdown_within` reports what is left.
         let _ = self.shutdown_within(limit);
     }
 
@@ -262,7 +262,7 @@ impl Runtime {
     /// ```
     pub fn shutdown_background(mut self) {
         self.is_shut_down = true;
-        // What does not stop at once is meant to go on.
+        // What does not stop at once goes on in the background.
         let _ = shut_down(&self.handle, ShutdownWait::None);
     }
 }
@@ -279,8 +279,8 @@ pub(crate) fn drop_runtime(handle: &Handle, is_shut_down: &mut bool) {
         return;
     }
     if blitzen_util::entered::is_entered() {
-        // Waiting here would block tasks. Cancel what can be, then complain,
-        // unless a panic is on its way already.
+        // Waiting here would block tasks. Cancel what can be cancelled, then panic, unless the
+        // thread is panicking already.
         let _ = shut_down(handle, ShutdownWait::None);
         if !std::thread::panicking() {
             panic!(

@@ -5,20 +5,22 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use blitzen_util::rng::{Rng, replace_thread_rng};
 
-/// Gives every thread that enters a sequence of its own, all from one seed.
+/// The random sequences of a runtime's threads, derived from one seed.
 pub(crate) struct SeededRandom {
     seed: u64,
     entries: AtomicU64,
 }
 
-/// The thread seeded_random from the runtime's seed until this is dropped.
+/// A guard: the thread draws from a sequence of the runtime until it is
+/// dropped.
 pub(crate) struct SeededRandomGuard {
     before: Option<Rng>,
 }
 
 impl SeededRandom {
     pub(crate) fn new(seed: u64) -> Self {
-        // Away from the sequences of the workers, who steal by theirs.
+        // Different from the sequences with which workers choose whom to steal
+        // from.
         let seed = Rng::derive(!seed, 0);
         Self {
             seed,
@@ -26,13 +28,14 @@ impl SeededRandom {
         }
     }
 
-    /// A caller of `block_on` enters: sequences follow the order of the calls.
+    /// Gives the calling thread, which is in `block_on`, the next sequence:
+    /// they follow the order of the calls.
     pub(crate) fn enter(&self) -> SeededRandomGuard {
         let entry = self.entries.fetch_add(1, Relaxed);
         self.draw(entry.wrapping_mul(2))
     }
 
-    /// A worker begins.
+    /// Gives the calling thread the sequence of a worker.
     pub(crate) fn enter_worker(&self, worker: usize) -> SeededRandomGuard {
         self.draw(2 * worker as u64 + 1)
     }

@@ -23,7 +23,7 @@ use blitzen_util::quiet::quietly;
 /// ```
 pub struct TaskMeta<'a> {
     info: TaskInfo,
-    /// Room for what cannot be copied.
+    /// For borrowed fields that may be added later.
     _task: PhantomData<&'a ()>,
 }
 

@@ -1,10 +1,11 @@
 //! The timer slack of worker threads, set so that they wake on time.
 //!
-//! Linux lets a thread that sleeps for some time sleep up to 50 µs longer, to
-//! save power; on top of that come the 50 µs that waking takes. Workers have
-//! gathered their timers already, and gain nothing by that.
+//! Linux lets a thread that sleeps with a timeout sleep up to 50 µs longer, to
+//! save power; waking takes some 50 µs more. Workers have batched their timers
+//! already, and gain nothing from the slack.
 
-/// The thread wakes as exactly as the system can, until this is dropped.
+/// A guard: the thread wakes as precisely as the system can, until it is
+/// dropped.
 pub(crate) struct TimerSlack {
     #[cfg(target_os = "linux")]
     slack_before_ns: Option<libc::c_ulong>,

@@ -140,7 +140,7 @@ impl WorkerDrivers {
 
     /// Ends what waits here. Owner only, and the last thing it does.
     pub(crate) fn shut_down(&self) {
-        // What has not ended by then is left to the system, with its memory.
+        // The memory of operations that have not ended by then is leaked.
         let _unfinished = must(self.driver.shutdown(CANCEL_WAIT));
     }
 }
@@ -152,8 +152,8 @@ fn must(found: std::io::Result<usize>) -> usize {
     }
 }
 
-/// The kernel refuses to wait on a descriptor that only the driver knows: other code
-/// has closed it. No socket or timer of the process could be trusted any more.
+/// Panics because the kernel refuses to wait on the driver's own descriptor: other
+/// code has closed it, and no socket or timer of the process would work any more.
 #[cold]
 fn driver_failed(error: &std::io::Error) -> ! {
     eprintln!(

@@ -34,7 +34,7 @@ use super::timers::{self, TimeOptions, Timers};
 use super::worker_drivers::WorkerDrivers;
 use crate::net::SocketMode;
 
-/// What the builder was told about tasks.
+/// The builder's settings for tasks.
 pub(crate) struct TaskOptions {
     pub(crate) hooks: TaskHooks,
     /// The histogram of poll times, if there is to be one.
@@ -168,7 +168,7 @@ impl RealWorld {
         self.drivers.iter().map(|drivers| &**drivers)
     }
 
-    /// A worker for something that comes from outside of them: each in its turn.
+    /// Returns a worker for a source or a timer from outside the workers: each in its turn.
     pub(crate) fn any_worker(&self) -> usize {
         match self.drivers.len() {
             1 => 0,
@@ -176,7 +176,8 @@ impl RealWorld {
         }
     }
 
-    /// A drivers for something that comes from outside the workers.
+    /// Returns the drivers of any worker, for a source from outside the workers: each in its
+    /// turn.
     pub(crate) fn any_drivers(&self) -> &WorkerDrivers {
         self.drivers(self.any_worker())
     }

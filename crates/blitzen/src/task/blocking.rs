@@ -76,7 +76,7 @@ where
         // Outside a runtime, or on a thread that may block anyway.
         return code();
     }
-    // What counts is whose tasks this thread runs, not which runtime is entered.
+    // It depends on the runtime whose tasks this thread runs, not on the one that is entered.
     assert!(
         !blitzen_sched::is_current_thread_driver() && !super::local::is_polling_local_set(),
         "can call blocking only when running on the multi-threaded runtime"

@@ -14,7 +14,7 @@
 
 // J1. A slot holds the handle of a task that was not joined yet. The task's join waker carries
 //     the slot's number and generation, and pushes them to the finished queue once.
-// J2. A key whose generation is no longer the slot's is of a task that was let go.
+// J2. A key whose generation is no longer the slot's belongs to a task that was detached.
 
 use std::fmt;
 use std::future::{Future, poll_fn};

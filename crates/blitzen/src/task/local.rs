@@ -1,7 +1,7 @@
 //! Tasks that stay on one thread, on any runtime.
 //!
-//! A [`LocalSet`] is a future that runs other futures, which therefore need not
-//! be `Send`: they move when it does, and it does not.
+//! A [`LocalSet`] is a future that runs other futures on its own thread, so that they need not be
+//! `Send`.
 //!
 //! Q1. A task that is woken on the set's thread goes to the local queue, which only that
 //!     thread touches; all others go to the remote queue.
@@ -31,7 +31,7 @@ use blitzen_util::wait::{self, WaitKind};
 use super::panics::unless_panicking;
 use crate::runtime::{self, Runtime, UnhandledPanic};
 
-/// Tasks run in one go before the thread is given back.
+/// How many tasks run in one poll of the set.
 const TASKS_PER_TURN: usize = 61;
 /// Tasks between two looks at the remote queue while the local one has some.
 const REMOTE_INTERVAL: u32 = 31;
@@ -96,7 +96,7 @@ impl<T> ThreadBound<T> {
         (self.thread == thread::current().id()).then_some(&self.value)
     }
 
-    /// The value, without a look at the thread.
+    /// Returns the value, without checking the thread.
     ///
     /// # Safety
     /// This is its thread.
@@ -137,7 +137,7 @@ impl Drop for CurrentSetGuard {
     }
 }
 
-/// A thread that is going away has no current set any more.
+/// Replaces the current set. A thread that is ending has none.
 fn replace_current(set: Option<Arc<LocalShared>>) -> Option<Arc<LocalShared>> {
     CURRENT
         .try_with(|current| current.replace(set))
@@ -519,7 +519,7 @@ impl LocalSet {
     }
 }
 
-/// One of those who poll a set. When it goes, the others take over.
+/// One of several tasks that poll a set. When it is dropped, the others are woken.
 struct SetPoller<'a> {
     remote: &'a RemoteQueue<Runnable>,
     key: PollerKey,
@@ -567,7 +567,7 @@ impl Future for LocalSet {
 
 impl Drop for LocalSet {
     fn drop(&mut self) {
-        // Destructors may look for the set: they find it, closed.
+        // Destructors may use the set: they find it closed.
         let _polling = PollingGuard::new(&self.shared);
         self.shared.owned.close();
         let remote = self.shared.remote.close();

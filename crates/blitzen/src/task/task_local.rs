@@ -372,8 +372,8 @@ pin_project! {
             if this.future.is_none() {
                 return;
             }
-            // ScopeError only inside `with` or at the end of the thread: the
-            // future is then dropped without its value, after this.
+            // It fails only inside `with` or when the thread ends: the future is then dropped
+            // without its value, after this.
             if let Ok(_scope) = ScopeGuard::enter(this.key, this.value) {
                 this.future.set(None);
             }

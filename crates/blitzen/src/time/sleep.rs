@@ -119,8 +119,8 @@ enum FirstPoll {
     /// the clock is not worth its cost.
     Arm,
     /// Arms the timer, although the deadline is the moment it was set: a loop of
-    /// sleeps of no length must let other tasks run and I/O be seen to. Where a
-    /// clock is paused it yields instead, so that the clock does not move.
+    /// sleeps of no length must let other tasks and I/O proceed. With a paused clock
+    /// it yields instead, so that the clock does not move.
     Yield,
 }
 

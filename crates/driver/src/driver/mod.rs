@@ -1,4 +1,4 @@
-//! Everything one worker waits for, and the place where it does.
+//! The driver of one worker: its poller, its ring, and where it sleeps.
 //!
 //! ```text
 //!   nothing but interrupts        ──► asleep on a word
@@ -6,9 +6,9 @@
 //!   operations (and sources)      ──► asleep in the ring, which watches the poller
 //! ```
 //!
-//! The poller is created with the first source, the ring with the first operation, on
-//! the thread that adds them. An owner that sleeps elsewhere at that moment is woken,
-//! and then sleeps in the right place.
+//! The poller is created with the first source, the ring with the first operation, on the
+//! thread that adds them. An owner that sleeps elsewhere at that moment is woken, and then
+//! sleeps where the new events arrive.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ use std::os::fd::AsFd;
 #[cfg(blitzen_ring)]
 use std::time::Instant;
 
-/// What a [`Driver`] is made of.
+/// The settings of a [`Driver`].
 ///
 /// ```
 /// use blitzen_driver::DriverConfig;
@@ -41,14 +41,14 @@ use std::time::Instant;
 /// ```
 #[derive(Clone, Debug)]
 pub struct DriverConfig {
-    /// The most events that a turn takes in which may wait.
+    /// The most events that a turn takes in that may wait.
     pub max_events: usize,
     /// The most events a turn takes in that does not wait, since its worker has other
     /// work; 128 if not given, or `max_events` if that is less.
     pub max_busy_events: Option<usize>,
     /// The permit to spin before sleeping; `None` if the driver never spins.
     pub spin: Option<SpinPermit>,
-    /// What a ring is made of; `None` never to make one.
+    /// The settings of the ring; `None` if there is never to be one.
     #[cfg(blitzen_ring)]
     pub ring: Option<RingConfig>,
 }
@@ -65,7 +65,7 @@ impl Default for DriverConfig {
     }
 }
 
-/// One worker's poller, ring and sleeping place.
+/// One worker's poller, ring and park state.
 ///
 /// ```
 /// use std::time::Duration;
@@ -86,14 +86,14 @@ pub struct Driver {
     poller: OnceLock<Arc<Poller>>,
     #[cfg(blitzen_ring)]
     ring: OnceLock<Result<Arc<Ring>, Refusal>>,
-    /// Held by whoever makes a poller or a ring; says whether it still may.
-    shut: Mutex<bool>,
+    /// Whether the driver was shut down. Locked while a poller or a ring is created.
+    is_shut: Mutex<bool>,
     spin: Spin,
     config: DriverConfig,
 }
 
 impl Driver {
-    /// A driver that has neither poller nor ring yet.
+    /// Creates a driver that has neither poller nor ring yet.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -107,7 +107,7 @@ impl Driver {
             poller: OnceLock::new(),
             #[cfg(blitzen_ring)]
             ring: OnceLock::new(),
-            shut: Mutex::new(false),
+            is_shut: Mutex::new(false),
             spin: Spin::new(config.spin.clone()),
             config,
         }
@@ -163,7 +163,7 @@ impl Driver {
         Ok(registration)
     }
 
-    /// Interrupts an owner that sleeps where no source reaches it: it has to move.
+    /// Interrupts an owner that sleeps where no event of a source wakes it.
     fn interrupt_outside_poller(&self) {
         if self.park.place_after_change() == Some(ParkedIn::Futex) {
             self.interrupt();
@@ -181,7 +181,7 @@ impl Driver {
         self.poller.get()
     }
 
-    /// The worker's poller, made now if there is none.
+    /// Returns the worker's poller, and creates it if there is none.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -197,7 +197,7 @@ impl Driver {
         if let Some(poller) = self.poller.get() {
             return Ok(poller);
         }
-        let shut = self.shut.lock();
+        let shut = self.is_shut.lock();
         if *shut {
             return Err(shutdown_error());
         }
@@ -213,13 +213,13 @@ impl Driver {
         Ok(self.poller.get().expect("just set"))
     }
 
-    /// Wakes the tasks for which something has come, and waits for more unless
+    /// Takes events in and wakes the tasks that wait for them; waits if there are none, unless
     /// `max_wait` is zero. Returns the number of events.
     ///
     /// For the owner, one thread at a time. Returns at once if there was an
-    /// [`interrupt`](Self::interrupt) since the last turn that could wait, and
-    /// may return early for no reason. A worker with nothing to wait for makes
-    /// no system call here unless it sleeps.
+    /// [`interrupt`](Self::interrupt) since the last turn that could wait, and may return early
+    /// for no reason. A worker without sources and operations makes no system call here unless
+    /// it sleeps.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -257,10 +257,10 @@ impl Driver {
         is_over: &dyn Fn() -> bool,
     ) -> io::Result<usize> {
         if max_wait == Some(Duration::ZERO) {
-            return self.look();
+            return self.take_events();
         }
         let mut wait = self.spin.begin();
-        let look = || self.look_while_spinning(is_over);
+        let look = || self.take_events_while_spinning(is_over);
         if let Some(found) = self.spin.spin(&mut wait, max_wait, look) {
             self.spin.end(wait);
             return found;
@@ -272,8 +272,8 @@ impl Driver {
         }
     }
 
-    /// Wakes the tasks for which something has come, for an owner that is stuck. Any
-    /// thread may call it. Returns the number of events.
+    /// Takes events in and wakes the tasks that wait for them, for an owner that is stuck. Any
+    /// thread may call this. Returns the number of events.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -308,7 +308,7 @@ impl Driver {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn interrupt(&self) {
-        // In the poller or the ring it waits for the poller's waker.
+        // An owner in the poller or the ring waits for the poller's waker.
         if self.park.unpark().is_some()
             && let Some(poller) = self.poller.get()
         {
@@ -320,9 +320,9 @@ impl Driver {
     /// operations in flight. Waits until they have ended, at most `max_wait`, and returns
     /// how many have not.
     ///
-    /// The owner calls this, or another thread when the owner turns no more, but before
-    /// the owner's thread ends. What the kernel has not ended by then, such as zero-copy
-    /// sends to a peer that does not read, is left to a thread of its own.
+    /// The owner calls this, or another thread when the owner no longer turns, but before the
+    /// owner's thread ends. Operations that have not ended by then, such as zero-copy sends to
+    /// a peer that does not read, are left to the reaper.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -351,7 +351,7 @@ impl Driver {
     /// assert!(blitzen_driver::is_shutdown_error(&driver.poller().unwrap_err()));
     /// ```
     pub fn shutdown_sources(&self) {
-        *self.shut.lock() = true;
+        *self.is_shut.lock() = true;
         if let Some(poller) = self.poller.get() {
             poller.shutdown();
         }
@@ -368,11 +368,11 @@ impl Driver {
     /// assert!(!driver.is_busy());
     /// ```
     pub fn is_busy(&self) -> bool {
-        self.place() != ParkedIn::Futex
+        self.park_place() != ParkedIn::Futex
     }
 
-    /// The place for what there is to wait for now.
-    fn place(&self) -> ParkedIn {
+    /// Returns where the owner has to park to be woken by everything that can come now.
+    fn park_place(&self) -> ParkedIn {
         if self.is_ring_needed() {
             return ParkedIn::Ring;
         }
@@ -382,9 +382,9 @@ impl Driver {
         }
     }
 
-    /// Fires what has come.
-    fn look(&self) -> io::Result<usize> {
-        let mut found = self.look_at_ring()?;
+    /// Takes in events and completions, without waiting.
+    fn take_events(&self) -> io::Result<usize> {
+        let mut found = self.take_completions()?;
         if let Some(poller) = self.poller.get()
             && poller.must_be_turned()
         {
@@ -393,13 +393,14 @@ impl Driver {
         Ok(found)
     }
 
-    /// One look of a search: the result of a turn that found something.
-    fn look_while_spinning(&self, is_over: &dyn Fn() -> bool) -> Option<io::Result<usize>> {
+    /// Like [`take_events`](Self::take_events), while the owner spins; returns `None` if there
+    /// was nothing, so that the owner goes on spinning.
+    fn take_events_while_spinning(&self, is_over: &dyn Fn() -> bool) -> Option<io::Result<usize>> {
         let is_notified = self.park.is_notified() && self.park.end();
         if is_notified || is_over() {
             return Some(Ok(0));
         }
-        match self.look() {
+        match self.take_events() {
             Ok(0) => None,
             found => Some(found),
         }
@@ -407,8 +408,8 @@ impl Driver {
 
     /// Sleeps where events arrive; calls `on_event` if anything came.
     fn sleep(&self, max_wait: Option<Duration>, on_event: impl FnOnce()) -> io::Result<usize> {
-        let Some(place) = self.park.begin_in(|| self.place()) else {
-            return self.look();
+        let Some(place) = self.park.begin_in(|| self.park_place()) else {
+            return self.take_events();
         };
         let (was_notified, found) = match place {
             ParkedIn::Futex => {
@@ -422,7 +423,7 @@ impl Driver {
             },
             ParkedIn::Ring => self.turn_ring_parked(max_wait),
         };
-        // A wait that ended with its time says nothing about what comes next.
+        // A wait that timed out does not count for the decision whether to spin.
         if !matches!(found, Ok(0)) || was_notified {
             on_event();
         }
@@ -432,7 +433,7 @@ impl Driver {
 
 #[cfg(blitzen_ring)]
 impl Driver {
-    /// Hands an operation over to the worker's ring. Any thread may.
+    /// Queues an operation on the worker's ring. Any thread may call this.
     ///
     /// ```
     /// use std::time::Duration;
@@ -453,7 +454,7 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// Gives the operation back if there is no ring.
+    /// Returns the operation if there is no ring.
     pub fn submit<T: Operation>(&self, operation: T) -> Result<Op<T>, (T, io::Error)> {
         let ring = match self.ring() {
             Ok(ring) => ring,
@@ -464,7 +465,7 @@ impl Driver {
         Ok(op)
     }
 
-    /// The worker's ring, made now if there is none. Any thread may.
+    /// Returns the worker's ring, and creates it if there is none. Any thread may call this.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -492,7 +493,7 @@ impl Driver {
     #[cold]
     fn make_ring(&self) -> io::Result<&Result<Arc<Ring>, Refusal>> {
         let poller = self.poller()?.clone();
-        let shut = self.shut.lock();
+        let shut = self.is_shut.lock();
         if *shut {
             return Err(shutdown_error());
         }
@@ -513,46 +514,47 @@ impl Driver {
         Ok(self.ring.get().expect("just set"))
     }
 
-    fn made_ring(&self) -> Option<&Arc<Ring>> {
+    fn existing_ring(&self) -> Option<&Arc<Ring>> {
         self.ring.get()?.as_ref().ok()
     }
 
-    /// Whether the system is at work on operations of this worker.
+    /// Whether operations of this worker are in flight.
     ///
     /// ```
     /// # use blitzen_driver::{Driver, DriverConfig};
     /// assert!(!Driver::new(DriverConfig::default()).has_operations());
     /// ```
     pub fn has_operations(&self) -> bool {
-        self.made_ring().is_some_and(|ring| ring.in_flight() > 0)
+        self.existing_ring()
+            .is_some_and(|ring| ring.in_flight() > 0)
     }
 
-    fn look_at_ring(&self) -> io::Result<usize> {
-        match self.made_ring() {
+    fn take_completions(&self) -> io::Result<usize> {
+        match self.existing_ring() {
             Some(ring) if ring.is_needed() => ring.turn(Some(Duration::ZERO)),
             _ => Ok(0),
         }
     }
 
     fn turn_ring_parked(&self, max_wait: Option<Duration>) -> (bool, io::Result<usize>) {
-        match self.made_ring() {
+        match self.existing_ring() {
             Some(ring) => ring.turn_parked(max_wait),
             None => unreachable!("operations are in a ring"),
         }
     }
 
     fn rescue_ring(&self) -> io::Result<usize> {
-        match self.made_ring() {
+        match self.existing_ring() {
             Some(ring) if ring.is_needed() => ring.rescue(),
             _ => Ok(0),
         }
     }
 
     fn is_ring_needed(&self) -> bool {
-        self.made_ring().is_some_and(|ring| ring.is_needed())
+        self.existing_ring().is_some_and(|ring| ring.is_needed())
     }
 
-    /// Takes a connected socket into the worker's ring. Any thread may.
+    /// Adds a connected socket to the worker's ring. Any thread may call this.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -579,7 +581,7 @@ impl Driver {
         Ok(stream)
     }
 
-    /// Interrupts an owner that sleeps outside the ring: it has to move there.
+    /// Interrupts an owner that sleeps outside the ring, so that it sleeps in the ring next.
     fn interrupt_outside_ring(&self) {
         let place = self.park.place_after_change();
         if matches!(place, Some(ParkedIn::Futex | ParkedIn::Poller)) {
@@ -587,8 +589,8 @@ impl Driver {
         }
     }
 
-    /// Called when the owner leaves its thread and may not come back. Bytes that were
-    /// taken over are sent now, and no more are taken over until the next turn.
+    /// Called when the owner leaves its thread and may not come back. Buffered bytes are sent
+    /// now, and no more are buffered until the next turn.
     ///
     /// ```
     /// # use blitzen_driver::{Driver, DriverConfig};
@@ -600,39 +602,39 @@ impl Driver {
     /// # Errors
     /// Returns an error if the ring itself fails.
     pub fn leave(&self) -> io::Result<()> {
-        match self.made_ring() {
+        match self.existing_ring() {
             Some(ring) if ring.is_needed() => ring.release_owner(),
             _ => Ok(()),
         }
     }
 
     fn shut_ring(&self, max_wait: Duration) -> io::Result<usize> {
-        let Some(ring) = self.made_ring() else {
+        let Some(ring) = self.existing_ring() else {
             return Ok(0);
         };
         ring.cancel_all();
         turn_until_idle(ring, max_wait)?;
-        if ring.is_at_work() && !ring.only_reads_buffers() {
-            // Connections that take no bytes do not keep their descriptors.
+        if ring.has_kernel_work() && !ring.only_reads_buffers() {
+            // Sockets without room for the rest do not keep their descriptors open.
             ring.cancel_sends();
             turn_until_idle(ring, max_wait)?;
         }
         let unfinished = ring.in_flight();
-        if ring.is_at_work() && ring.is_shared() {
-            // If the system has no thread or no descriptor for that, the memory that
-            // the kernel may still use is lost with the ring.
+        if ring.has_kernel_work() && ring.is_shared() {
+            // If the system refuses a thread or a descriptor for that, the memory that the
+            // kernel may still use is leaked with the ring.
             let _ = reaper::reap_in_background(ring.clone());
         }
         Ok(unfinished)
     }
 }
 
-/// Turns a ring until the kernel has ended everything, or what is left is for the
-/// reaper, but at most for `max_wait`.
+/// Turns a ring until all operations have ended, or only those are left that the reaper can
+/// wait for, but at most for `max_wait`.
 #[cfg(blitzen_ring)]
 fn turn_until_idle(ring: &Ring, max_wait: Duration) -> io::Result<()> {
     let end = Instant::now().checked_add(max_wait);
-    while ring.is_at_work() && !(ring.is_shared() && ring.only_reads_buffers()) {
+    while ring.has_kernel_work() && !(ring.is_shared() && ring.only_reads_buffers()) {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
             break;
@@ -642,10 +644,10 @@ fn turn_until_idle(ring: &Ring, max_wait: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Where there are no rings.
+/// The same methods where there are no rings.
 #[cfg(not(blitzen_ring))]
 impl Driver {
-    /// Whether the system is at work on operations of this worker: never.
+    /// Returns false: there are no operations.
     ///
     /// ```
     /// # use blitzen_driver::{Driver, DriverConfig};
@@ -655,7 +657,7 @@ impl Driver {
         false
     }
 
-    /// The owner leaves, and may not come back.
+    /// Does nothing: there is no ring.
     ///
     /// ```
     /// # use blitzen_driver::{Driver, DriverConfig};
@@ -665,7 +667,7 @@ impl Driver {
     /// ```
     ///
     /// # Errors
-    /// None.
+    /// Never fails.
     pub fn leave(&self) -> io::Result<()> {
         Ok(())
     }
@@ -674,7 +676,7 @@ impl Driver {
         false
     }
 
-    fn look_at_ring(&self) -> io::Result<usize> {
+    fn take_completions(&self) -> io::Result<usize> {
         Ok(0)
     }
 

@@ -1,4 +1,4 @@
-//! The poller of one worker: takes events from the kernel, posts them to the sources,
+//! The poller of one worker: it takes events from the kernel, posts them to the sources, and
 //! wakes the tasks that wait for them.
 //!
 //! ```text
@@ -11,9 +11,9 @@
 //! [`try_turn`](Poller::try_turn). Posting an event only sets bits in a slot's word, so
 //! it does not matter which thread does it.
 //!
-//! P1. A thread that asks the kernel for events holds the turn's lock. If it does so
-//!     for the owner, and finds the waker's event, it wakes again (`park.rs`, B3).
-//! P2. Wakers are fired after the lock: they run foreign code, which may drop
+//! P1. A thread that takes events from the kernel holds the turn's lock. If it serves the poller
+//!     for the owner, and finds the waker's event, it wakes the owner again (`park.rs`, B3).
+//! P2. Wakers are called after the lock is released: they run foreign code, which may drop
 //!     sources, register new ones, or turn this poller.
 //! P3. A turn takes in a bounded number of events. What is left stays in the
 //!     kernel's queue, in front of what was taken, so that nothing starves.
@@ -38,7 +38,7 @@ use crate::park::{ParkState, ParkedIn};
 use crate::wake_list::WakeList;
 use crate::{Interest, Ready, Registration};
 
-/// The waker's token. No slot has it: see [`slots`].
+/// The token of the waker. No source has it: see [`slots`].
 const WAKER_TOKEN: usize = usize::MAX;
 
 /// The most events that a turn takes in when its worker has other work, unless a limit
@@ -90,7 +90,7 @@ struct Limits {
 #[derive(Debug)]
 struct Turn {
     events: Events,
-    /// Empty; kept for its memory.
+    /// Empty between turns; kept to reuse its memory.
     wakes: WakeList,
 }
 
@@ -175,7 +175,7 @@ impl Poller {
         Self::with_park_state(idle, busy, Arc::new(ParkState::new()))
     }
 
-    /// The same for an owner that is also parked elsewhere.
+    /// Like [`with_limits`](Self::with_limits), for an owner that also parks elsewhere.
     #[track_caller]
     pub(crate) fn with_park_state(
         idle: usize,
@@ -237,7 +237,7 @@ impl Poller {
         initially: Ready,
     ) -> io::Result<Registration> {
         let (slot, token) = self.slots.open(initially)?;
-        // Owned by now, so that a refusal below gives the slot back.
+        // Created before the system call, so that an error frees the slot.
         let registration = Registration::new(self.clone(), slot.into(), token.0);
         self.selector
             .registry()
@@ -275,7 +275,7 @@ impl Poller {
             return self.register(stream, Interest::READABLE | Interest::WRITABLE, initially);
         }
         let (slot, token) = self.slots.open(initially)?;
-        // Owned by now, so that a refusal below gives the slot back.
+        // Created before the system call, so that an error frees the slot.
         let mut registration = Registration::new(self.clone(), slot.into(), token.0);
         if let Some(descriptor) = self.selector.add_stream(stream, mio::Token(token.0))? {
             registration.watch_writes_later(descriptor);
@@ -295,8 +295,8 @@ impl Poller {
         self.slots.live() > 0
     }
 
-    /// Whether the owner has to turn: for sources, or for what the system still owes to
-    /// sources that have ended. Makes no system call and takes no lock.
+    /// Whether the owner has to turn: for sources, or for pending operations of sources that
+    /// have ended. Makes no system call and takes no lock.
     pub(crate) fn must_be_turned(&self) -> bool {
         // On Windows, dropping a named pipe only asks the system to cancel its operations. The
         // cancelled read, and the write under way, complete later, through this poller; until a
@@ -343,8 +343,8 @@ impl Poller {
         self.turn_parked(timeout).1
     }
 
-    /// A turn of an owner that has parked here. Ends the park; true if there was a
-    /// token.
+    /// A turn of an owner that is parked in the poller. Ends the park; also returns whether
+    /// there was a token.
     pub(crate) fn turn_parked(&self, timeout: Option<Duration>) -> (bool, io::Result<usize>) {
         let parked = self.park.end_on_drop();
         let mut turn = self.turn.lock();
@@ -486,7 +486,7 @@ impl Poller {
         }
     }
 
-    /// Tells the sources, then wakes those who wait (P2).
+    /// Posts the events to their sources, then wakes the tasks that wait (P2).
     fn deliver(&self, mut turn: MutexGuard<'_, Turn>, by: TurnedBy) -> usize {
         let Turn { events, wakes } = &mut *turn;
         let (mut reached, mut spurious) = (0, 0);
@@ -519,7 +519,7 @@ impl Poller {
         let mut taken = std::mem::take(wakes);
         drop(turn);
         taken.wake_all();
-        // Gives the memory back, unless another thread is turning by now.
+        // Keeps the memory for the next turn, unless another thread is turning by now.
         if let Some(mut turn) = self.turn.try_lock() {
             turn.wakes = taken;
         }

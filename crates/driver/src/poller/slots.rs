@@ -1,4 +1,5 @@
-//! The slots of a poller's sources: found by number, never freed before it.
+//! The slots of a poller's sources: found by number, and freed only with the
+//! poller.
 //!
 //! ```text
 //!   pages   ┌────┐┌────────┐┌────────────────┐
@@ -38,10 +39,10 @@ const NUMBER_BITS: u32 = match usize::BITS {
     bits => bits / 2 + 4,
 };
 
-/// Numbers in use are below this, so that a token is never all ones.
-const MOST: usize = (1 << NUMBER_BITS) - 1;
+/// All numbers are below this, so that a token is never all ones.
+const MAX_NUMBERS: usize = (1 << NUMBER_BITS) - 1;
 
-/// What the kernel gets to keep of a source.
+/// The token of a source: the kernel returns it with each event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SourceToken(pub(super) usize);
 
@@ -51,10 +52,11 @@ impl SourceToken {
     }
 
     fn number(self) -> usize {
-        self.0 & MOST
+        self.0 & MAX_NUMBERS
     }
 
-    /// Whether a generation is the token's, as far as the token can say.
+    /// Whether the bits of a generation that fit into a token are those of this
+    /// token.
     pub(super) fn is_of(self, generation: u32) -> bool {
         self.0 >> NUMBER_BITS == (generation as usize) << NUMBER_BITS >> NUMBER_BITS
     }
@@ -85,9 +87,10 @@ impl SourceSlots {
         }
     }
 
-    /// How many sources there are, about.
+    /// Returns about how many sources there are.
     pub(super) fn live(&self) -> usize {
-        // Relaxed: who registers a source makes the owner look, by other means.
+        // Relaxed: a thread that registers a source interrupts the owner
+        // (`park.rs`, B4).
         self.live.load(Relaxed)
     }
 
@@ -102,7 +105,8 @@ impl SourceSlots {
         }
         let number = free.numbers.pop().expect("a page was added");
         let slot = self.slot(number).expect("its page was added");
-        // Under the lock: `shut` comes before, and was seen, or sweeps later.
+        // Under the lock: either `shut` came before, and was seen above, or it
+        // comes later, and finds this slot.
         let generation = slot.open(initially);
         self.live.fetch_add(1, Relaxed);
         Ok((slot, SourceToken::new(number, generation)))
@@ -113,7 +117,7 @@ impl SourceSlots {
         let number = token.number();
         let slot = self.slot(number).expect("a token comes from `open`");
         let wakers = slot.retire();
-        // There is room: `add_page` saw to it. So closing never allocates.
+        // `add_page` has reserved the room, so that closing never allocates.
         self.free.lock().numbers.push(number);
         self.live.fetch_sub(1, Relaxed);
         for waker in wakers {
@@ -142,7 +146,7 @@ impl SourceSlots {
     fn add_page(&self, free: &mut Free) -> io::Result<()> {
         let start = free.end;
         let (page, _) = place(start);
-        let end = page_end(page).min(MOST);
+        let end = page_end(page).min(MAX_NUMBERS);
         if start >= end || page >= PAGES {
             return Err(io::Error::other("too many sources on one poller"));
         }
@@ -161,7 +165,7 @@ impl SourceSlots {
     }
 }
 
-/// The page of a number, and its place there.
+/// Returns the page of a number, and the index in that page.
 fn place(number: usize) -> (usize, usize) {
     let page = (number / FIRST_PAGE + 1).ilog2() as usize;
     (page, number - (page_end(page) - (FIRST_PAGE << page)))

@@ -5,8 +5,9 @@
 //!   wait:  look at the word     lock   look again, queue    unlock
 //! ```
 //!
-//! One of the two locks first. If the waiter does, the poster finds it in the
-//! list; if the poster does, the waiter's second look sees the changed word.
+//! One of the two takes the lock first. If it is the waiter, the poster finds it in
+//! the list. If it is the poster, the waiter sees the changed word when it checks
+//! again.
 //!
 //! S1. Nothing foreign (a waker's clone, drop or wake) runs under the lock: it
 //!     could come back to this very slot.
@@ -85,7 +86,8 @@ impl SourceSlot {
     #[must_use]
     pub(crate) fn retire(&self) -> Vec<Waker> {
         self.word.retire();
-        // After the word: an event that gets the lock later sees that it is late.
+        // After the word was changed: an event that gets the lock later finds another
+        // generation.
         self.waiters.lock().remove_all()
     }
 
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn every_future_is_told_even_if_another_clears_first() {
+    fn every_future_is_notified_even_if_another_clears_first() {
         let slot = SourceSlot::new();
         slot.open(Ready::EMPTY);
         let (woken, waker) = Count::new();
@@ -306,7 +308,7 @@ mod model {
     use std::pin::pin;
     use std::task::Waker;
 
-    /// A slot and the kernel's side of it: bytes that wait to be read.
+    /// A slot, and the bytes that the kernel holds for it.
     struct Socket {
         slot: SourceSlot,
         bytes: AtomicUsize,
@@ -322,7 +324,7 @@ mod model {
             Arc::new(socket)
         }
 
-        /// The peer sends a byte, and some poller hears of it.
+        /// The peer sends a byte, and a poller posts the event.
         fn arrive(&self) {
             self.bytes.fetch_add(1, Relaxed);
             self.post(Ready::READABLE);
@@ -451,8 +453,8 @@ mod model {
         });
     }
 
-    /// A waker that counts its calls. The model's threads are none of its
-    /// business, so its count is std's.
+    /// A waker that counts its calls, with an atomic of std: the count is not part of
+    /// the model.
     #[derive(Default)]
     struct Count(std::sync::atomic::AtomicUsize);
 

@@ -133,7 +133,8 @@ mod model {
             })
         }
 
-        /// Changes the kernel's side, which tells if it is watched and has room.
+        /// Changes the kernel's side, which posts an event if the stream is watched and
+        /// has room.
         fn change(&self, change: impl FnOnce(&mut Kernel)) {
             let tells = {
                 let mut kernel = self.kernel.lock();
@@ -186,7 +187,7 @@ mod model {
             .await
         }
 
-        /// Only tries once, and takes back what that has refuted.
+        /// Tries once, and clears the readiness if the write found no room.
         fn try_once(&self) -> io::Result<()> {
             let event = self.slot.now(Ready::WRITABLE);
             match !event.ready().is_empty() && !self.try_write() {
@@ -197,7 +198,7 @@ mod model {
     }
 
     #[test]
-    fn a_write_that_finds_no_room_is_told_of_some_although_nobody_watched() {
+    fn a_write_that_finds_no_room_is_woken_although_nothing_was_watched() {
         loom::model(|| {
             let stream = Stream::new();
             let peer = thread::spawn({
@@ -210,7 +211,7 @@ mod model {
     }
 
     #[test]
-    fn whoever_else_finds_no_room_is_told_by_the_one_who_watches() {
+    fn a_second_write_is_woken_by_the_watch_of_the_first() {
         loom::model(|| {
             let stream = Stream::new();
             let other = thread::spawn({
@@ -224,7 +225,7 @@ mod model {
     }
 
     #[test]
-    fn nobody_waits_for_what_the_kernel_refuses_to_watch() {
+    fn no_write_waits_if_the_kernel_refuses_to_watch() {
         loom::model(|| {
             let stream = Stream::new();
             stream.kernel.lock().refusals = 2;

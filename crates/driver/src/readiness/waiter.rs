@@ -31,14 +31,14 @@ use crate::{Interest, Ready};
 
 /// One waiter of [`Wait`].
 #[derive(Debug)]
-pub(super) struct Waiter {
-    links: Links<Waiter>,
+pub(super) struct ReadinessWaiter {
+    links: Links<ReadinessWaiter>,
     mask: Ready,
-    state: UnsafeCell<State>,
+    state: UnsafeCell<WaiterState>,
 }
 
 #[derive(Debug)]
-enum State {
+enum WaiterState {
     Idle,
     Queued(Waker),
     Notified(ReadyEvent),
@@ -46,38 +46,38 @@ enum State {
 
 // SAFETY: the links and the state are touched under the slot's lock (Q1), and
 // what they hold may go to any thread.
-unsafe impl Send for Waiter {}
+unsafe impl Send for ReadinessWaiter {}
 // SAFETY: as above; `mask` never changes.
-unsafe impl Sync for Waiter {}
+unsafe impl Sync for ReadinessWaiter {}
 
 // SAFETY: the field's address, without a reference to the node.
-unsafe impl Linked for Waiter {
+unsafe impl Linked for ReadinessWaiter {
     unsafe fn links(node: NonNull<Self>) -> NonNull<Links<Self>> {
         // SAFETY: in bounds of a live node.
         unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
     }
 }
 
-impl Waiter {
+impl ReadinessWaiter {
     /// Replaces the state.
     ///
     /// # Safety
     /// The slot's lock is held, or the waiter is `Idle` and the caller is its
     /// future (Q1).
-    unsafe fn become_(&self, state: State) -> State {
+    unsafe fn replace_state(&self, state: WaiterState) -> WaiterState {
         self.state.with_mut(|now| {
-            // SAFETY: nothing else accesses the state, by the caller's word.
+            // SAFETY: the caller guarantees that nothing else accesses the state.
             std::mem::replace(unsafe { &mut *now }, state)
         })
     }
 }
 
-/// All that wait for one source; behind the slot's lock.
+/// All waiters of one source; behind the slot's lock.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     reader: Option<Waker>,
     writer: Option<Waker>,
-    list: List<Waiter>,
+    list: List<ReadinessWaiter>,
 }
 
 impl Waiters {
@@ -112,25 +112,27 @@ impl Waiters {
             }
             let event = now.event(waiter.mask).with_ready(news);
             // SAFETY: Q1, the caller holds the lock.
-            if let State::Queued(waker) = unsafe { waiter.become_(State::Notified(event)) } {
+            if let WaiterState::Queued(waker) =
+                unsafe { waiter.replace_state(WaiterState::Notified(event)) }
+            {
                 wakes.push(waker);
             }
         }
     }
 
-    /// Removes all waiters of a source that has ended (one that is still here is of
-    /// a future that was leaked). Returns the wakers, for the caller to drop after
-    /// the lock.
+    /// Removes all waiters of a source that has ended. A waiter that is still here
+    /// belongs to a future that was leaked. Returns the wakers, for the caller to
+    /// drop after it has released the lock.
     pub(super) fn remove_all(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         wakers.extend(self.reader.take());
         wakers.extend(self.writer.take());
         while let Some(node) = self.list.pop_front() {
-            // SAFETY: Q2: the future's memory is still its own, for it has
-            // not been dropped.
+            // SAFETY: Q2: queued, so the future has not been dropped and its memory
+            // is valid.
             let waiter = unsafe { node.as_ref() };
             // SAFETY: Q1, the caller holds the lock.
-            if let State::Queued(waker) = unsafe { waiter.become_(State::Idle) } {
+            if let WaiterState::Queued(waker) = unsafe { waiter.replace_state(WaiterState::Idle) } {
                 wakers.push(waker);
             }
         }
@@ -143,8 +145,8 @@ impl Waiters {
 #[must_use = "futures do nothing unless polled"]
 pub(crate) struct Wait<'a> {
     slot: &'a SourceSlot,
-    waiter: Waiter,
-    /// Whether the waiter is not `Idle`; the future's own.
+    waiter: ReadinessWaiter,
+    /// Whether the waiter is not `Idle`. Only the future uses this.
     shared: Cell<bool>,
 }
 
@@ -156,10 +158,10 @@ impl<'a> Wait<'a> {
     pub(crate) fn new(slot: &'a SourceSlot, interest: Interest) -> Self {
         Self {
             slot,
-            waiter: Waiter {
+            waiter: ReadinessWaiter {
                 links: Links::new(),
                 mask: Ready::for_interest(interest),
-                state: UnsafeCell::new(State::Idle),
+                state: UnsafeCell::new(WaiterState::Idle),
             },
             shared: Cell::new(false),
         }
@@ -178,26 +180,26 @@ impl<'a> Wait<'a> {
             return Poll::Ready(event);
         }
         // SAFETY: Q1, we hold the lock.
-        unsafe { self.waiter.become_(State::Queued(waker)) };
+        unsafe { self.waiter.replace_state(WaiterState::Queued(waker)) };
         // SAFETY: not shared, so in no list; pinned, and `drop` takes it out.
         unsafe { waiters.list.push_back(NonNull::from(&self.waiter)) };
         self.shared.set(true);
         Poll::Pending
     }
 
-    fn go_on(&self, cx: &Context<'_>) -> Poll<ReadyEvent> {
+    fn poll_queued(&self, cx: &Context<'_>) -> Poll<ReadyEvent> {
         let waker = cx.waker().clone(); // foreign code: before the lock
         let waiters = self.slot.waiters().lock();
         // SAFETY: Q1, we hold the lock.
-        let before = unsafe { self.waiter.become_(State::Idle) };
+        let before = unsafe { self.waiter.replace_state(WaiterState::Idle) };
         let answer = match &before {
-            State::Notified(event) => {
+            WaiterState::Notified(event) => {
                 self.shared.set(false);
                 Poll::Ready(*event)
             }
             _ => {
                 // SAFETY: Q1, as above.
-                unsafe { self.waiter.become_(State::Queued(waker)) };
+                unsafe { self.waiter.replace_state(WaiterState::Queued(waker)) };
                 Poll::Pending
             }
         };
@@ -226,7 +228,7 @@ impl Future for Wait<'_> {
         let this = self.into_ref().get_ref();
         let poll = match this.shared.get() {
             false => this.start(cx),
-            true => this.go_on(cx),
+            true => this.poll_queued(cx),
         };
         if poll.is_pending() {
             wait::pending_on(wait_kind(this.waiter.mask), this.slot);
@@ -244,7 +246,7 @@ impl Drop for Wait<'_> {
         // SAFETY: alive, and in this slot's list or in none (Q2).
         unsafe { waiters.list.remove(NonNull::from(&self.waiter)) };
         // SAFETY: Q1, we hold the lock.
-        let state = unsafe { self.waiter.become_(State::Idle) };
+        let state = unsafe { self.waiter.replace_state(WaiterState::Idle) };
         drop(waiters);
         drop(state); // a waker: foreign code, after the lock
     }

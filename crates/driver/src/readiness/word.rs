@@ -27,9 +27,9 @@ const _: () = assert!(Ready::ALL.bits() as u64 <= READY.max());
 
 /// Readiness as it was at one moment.
 ///
-/// What a waiter is given; handing it to
-/// [`clear_readiness`](crate::Registration::clear_readiness) takes back exactly
-/// what the waiter knew, and nothing that became known since.
+/// A wait returns it. Passing it to
+/// [`clear_readiness`](crate::Registration::clear_readiness) clears exactly the
+/// readiness that the waiter knew, and nothing that was reported since.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -50,7 +50,7 @@ pub struct ReadyEvent {
 }
 
 impl ReadyEvent {
-    /// What the source was ready for, of what was asked.
+    /// Returns what the source was ready for, within the interest of the wait.
     pub fn ready(self) -> Ready {
         self.ready
     }
@@ -60,7 +60,7 @@ impl ReadyEvent {
         self.shut
     }
 
-    /// The same moment, with another readiness: to clear a part of it.
+    /// Returns the same event with another readiness, to clear a part of it.
     ///
     /// ```
     /// # use std::io::{Read, Write};
@@ -139,18 +139,19 @@ impl ReadinessWord {
 
     #[inline]
     pub(crate) fn load(&self) -> ReadinessSnapshot {
-        // Acquire, met by the Release of the update: the system call made on
-        // the strength of this value is not made before it was read.
+        // Acquire, met by the Release of the update: a system call that depends on
+        // this value is not made before it was read.
         ReadinessSnapshot(self.0.load(Acquire))
     }
 
-    /// Starts a source off. The caller has the slot to itself.
+    /// Begins a source. Only the caller uses the slot.
     pub(crate) fn open(&self, initially: Ready) -> ReadinessSnapshot {
         self.update(|word| Some(word.with_ready(initially)))
             .unwrap_or_else(|word| word)
     }
 
-    /// An event of `generation`: adds `ready`. `None` if it came too late (W1).
+    /// Adds `ready`, an event of `generation`; returns `None` if it came too late
+    /// (W1).
     pub(crate) fn post(
         &self,
         is_current: impl Fn(u32) -> bool,
@@ -165,7 +166,7 @@ impl ReadinessWord {
         posted.ok()
     }
 
-    /// Takes back `event`, unless something has happened since (W2, W3).
+    /// Clears the readiness of `event`, unless another event has come since (W2, W3).
     pub(crate) fn clear(&self, event: ReadyEvent) {
         let _nothing_to_clear = self.update(|word| {
             let now = word.event(event.ready);
@@ -174,7 +175,7 @@ impl ReadinessWord {
         });
     }
 
-    /// The driver is going: every try shall be made, every wait shall fail.
+    /// Marks the driver as shut down: every attempt is made, and every wait fails.
     pub(crate) fn shut(&self) -> ReadinessSnapshot {
         self.update(|word| {
             Some(ReadinessSnapshot(
@@ -184,7 +185,7 @@ impl ReadinessWord {
         .unwrap_or_else(|word| word)
     }
 
-    /// Ends a source: whatever still carries its generation is too late.
+    /// Ends a source: events that still carry its generation are ignored.
     pub(crate) fn retire(&self) {
         let _always = self.update(|word| {
             let next = word.generation().wrapping_add(1);
@@ -192,7 +193,8 @@ impl ReadinessWord {
         });
     }
 
-    /// The one loop: the new word, or the old one if `next` declines.
+    /// The one compare-exchange loop; returns the new word, or the old one if `next`
+    /// returns `None`.
     fn update(
         &self,
         mut next: impl FnMut(ReadinessSnapshot) -> Option<ReadinessSnapshot>,

@@ -15,7 +15,7 @@ impl Completion {
         cqueue::more(self.flags)
     }
 
-    /// The provided buffer that the kernel has picked.
+    /// The id of the provided buffer that the kernel has picked.
     pub(super) fn buffer(&self) -> Option<u16> {
         cqueue::buffer_select(self.flags)
     }

@@ -5,9 +5,8 @@
 //! completion: a descriptor closed and used again in between would name another
 //! file.
 //!
-//! Transfers can be made without a ring as well: without waiting, if the kernel
-//! can ([`Transfer::nowait`]), or on a thread that may wait
-//! ([`Transfer::block`]).
+//! Transfers can be made without a ring as well: without waiting, if the kernel can
+//! ([`Transfer::nowait`]), or on a thread that may block ([`Transfer::block`]).
 
 use std::ffi::CString;
 use std::io;
@@ -21,7 +20,7 @@ use super::op::Operation;
 use crate::is_shutdown_error;
 use crate::nowait::{self, NoWait, readv_nowait, writev_nowait};
 
-/// The descriptor of an open file, as the ring wants it.
+/// The descriptor of an open file, as an entry takes it.
 trait AsRingFd: AsFd + Send + 'static {
     fn fd(&self) -> types::Fd {
         types::Fd(self.as_fd().as_raw_fd())
@@ -32,10 +31,10 @@ impl<F: AsFd + Send + 'static> AsRingFd for F {}
 
 const CWD: types::Fd = types::Fd(libc::AT_FDCWD);
 
-/// How many bytes a transfer has moved, with the owner of the memory.
-pub type TransferResult<K> = (io::Result<usize>, K);
+/// The number of bytes that were transferred, and the buffer.
+pub type TransferResult<B> = (io::Result<usize>, B);
 
-/// A read or a write, which can be made without a ring as well.
+/// A read or a write, which can also be made without a ring.
 ///
 /// ```
 /// use blitzen_driver::ring::Memory;
@@ -47,31 +46,31 @@ pub type TransferResult<K> = (io::Result<usize>, K);
 /// assert_eq!(read.block().0?, 0);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[allow(clippy::len_without_is_empty)] // nothing is asked of an empty one
-pub trait Transfer<K>: Operation<Output = TransferResult<K>> {
+#[allow(clippy::len_without_is_empty)] // an empty transfer is not submitted
+pub trait Transfer<B>: Operation<Output = TransferResult<B>> {
     /// Whether it writes to the file.
     const WRITES: bool;
 
-    /// Makes the transfer if it need not wait. If it is done,
-    /// [`finish`](Operation::finish) it with the result.
+    /// Makes the transfer if it need not wait. If the result is `Done`, the caller
+    /// passes it to [`finish`](Operation::finish).
     fn nowait(&mut self) -> NoWait<u32>;
 
-    /// Makes the transfer on a thread that may wait.
-    fn block(self) -> TransferResult<K>;
+    /// Makes the transfer on a thread that may block.
+    fn block(self) -> TransferResult<B>;
 
-    /// Returns how many bytes it may move.
+    /// Returns the most bytes that it transfers.
     fn len(&self) -> usize;
 
-    /// Gives up the transfer, and returns the owner of the memory.
-    fn into_keeper(self) -> K;
+    /// Returns the buffer without making the transfer.
+    fn into_buffer(self) -> B;
 }
 
-/// An operation, and something that is kept until it is over.
+/// An operation, and a value that is kept until it has ended.
 ///
 /// ```
-/// use blitzen_driver::ring::file::{Holding, Sync};
+/// use blitzen_driver::ring::file::{Fsync, Holding};
 ///
-/// let sync = Sync::all(std::fs::File::open("/dev/null")?);
+/// let sync = Fsync::all(std::fs::File::open("/dev/null")?);
 /// let sync = Holding { operation: sync, held: "dropped after the last completion" };
 /// # drop(sync);
 /// # Ok::<(), std::io::Error>(())
@@ -80,11 +79,11 @@ pub trait Transfer<K>: Operation<Output = TransferResult<K>> {
 pub struct Holding<T, X> {
     /// The operation.
     pub operation: T,
-    /// What is kept.
+    /// The value.
     pub held: X,
 }
 
-// SAFETY: as for `T`, which makes the entry and alone is moved with it.
+// SAFETY: the entry is that of `T`, whose contract holds when it is moved.
 unsafe impl<T: Operation, X: Send + 'static> Operation for Holding<T, X> {
     type Output = T::Output;
     const REPEATABLE: bool = T::REPEATABLE;
@@ -98,12 +97,12 @@ unsafe impl<T: Operation, X: Send + 'static> Operation for Holding<T, X> {
     }
 }
 
-/// The offset, unless the file's own position is meant.
+/// Returns the offset, or `None` for the file's own position.
 fn at(offset: u64) -> Option<u64> {
     (offset != u64::MAX).then_some(offset)
 }
 
-/// A transfer that may wait; made again if a signal interrupts it. `at_offset` and
+/// Makes a transfer that may block, again if a signal interrupts it. `at_offset` and
 /// `at_position` are the numbers of the system calls.
 ///
 /// # Safety
@@ -118,11 +117,11 @@ unsafe fn transfer_blocking(
     let (fd, list, count) = (file.as_raw_fd(), pieces.as_ptr(), pieces.len());
     loop {
         let done = match at(offset).map(i64::try_from) {
-            // SAFETY: the caller's.
+            // SAFETY: the caller upholds the same contract.
             None => unsafe { libc::syscall(at_position, fd, list, count) },
             Some(Ok(offset)) => {
                 let (low, high) = nowait::split(offset);
-                // SAFETY: the caller's.
+                // SAFETY: the caller upholds the same contract.
                 unsafe { libc::syscall(at_offset, fd, list, count, low, high) }
             }
             Some(Err(_)) => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
@@ -148,16 +147,16 @@ unsafe fn transfer_blocking(
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Read<F, K> {
+pub struct Read<F, B> {
     file: F,
-    memory: Memory<K>,
+    memory: Memory<B>,
     offset: u64,
 }
 
-impl<F, K> Read<F, K> {
-    /// Reads into `memory` from `offset` on. `u64::MAX` is the place where the
-    /// file stands, for what has no offsets, such as a pipe.
-    pub fn new(file: F, memory: Memory<K>, offset: u64) -> Self {
+impl<F, B> Read<F, B> {
+    /// Reads into `memory` from `offset` on. `u64::MAX` stands for the file's position,
+    /// for files without offsets, such as pipes.
+    pub fn new(file: F, memory: Memory<B>, offset: u64) -> Self {
         Self {
             file,
             memory,
@@ -166,7 +165,7 @@ impl<F, K> Read<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Read<F, K> {
+impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for Read<F, B> {
     const WRITES: bool = false;
 
     fn nowait(&mut self) -> NoWait<u32> {
@@ -175,7 +174,7 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Read<F, K> {
         unsafe { readv_nowait(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
     }
 
-    fn block(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<B> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
             // SAFETY: the memory is the operation's.
@@ -190,14 +189,14 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Read<F, K> {
         self.memory.len()
     }
 
-    fn into_keeper(self) -> K {
-        self.memory.into_keeper()
+    fn into_buffer(self) -> B {
+        self.memory.into_buffer()
     }
 }
 
 // SAFETY: the file and the memory are owned, and stay where they are.
-unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Read<F, K> {
-    type Output = TransferResult<K>;
+unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for Read<F, B> {
+    type Output = TransferResult<B>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -206,11 +205,11 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Read<F, K
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
+    fn finish(self, result: io::Result<u32>) -> TransferResult<B> {
         let read = result.map(|n| n as usize);
         let memory = self.memory;
-        let keeper = memory.into_written(*read.as_ref().unwrap_or(&0));
-        (read, keeper)
+        let buffer = memory.into_written(*read.as_ref().unwrap_or(&0));
+        (read, buffer)
     }
 }
 
@@ -225,16 +224,16 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Read<F, K
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Write<F, K> {
+pub struct Write<F, B> {
     file: F,
-    memory: Memory<K>,
+    memory: Memory<B>,
     offset: u64,
 }
 
-impl<F, K> Write<F, K> {
-    /// Writes `memory` from `offset` on. `u64::MAX` is the place where the
-    /// file stands, or its end if it was opened to append.
-    pub fn new(file: F, memory: Memory<K>, offset: u64) -> Self {
+impl<F, B> Write<F, B> {
+    /// Writes `memory` at `offset`. `u64::MAX` stands for the file's position, or its
+    /// end if it was opened to append.
+    pub fn new(file: F, memory: Memory<B>, offset: u64) -> Self {
         Self {
             file,
             memory,
@@ -243,7 +242,7 @@ impl<F, K> Write<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Write<F, K> {
+impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for Write<F, B> {
     const WRITES: bool = true;
 
     fn nowait(&mut self) -> NoWait<u32> {
@@ -252,7 +251,7 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Write<F, K> {
         unsafe { writev_nowait(file, &[self.memory.piece()], offset) }.map(|n| n as u32)
     }
 
-    fn block(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<B> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), &[self.memory.piece()]);
             // SAFETY: the memory is the operation's.
@@ -273,14 +272,14 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for Write<F, K> {
         self.memory.len()
     }
 
-    fn into_keeper(self) -> K {
-        self.memory.into_keeper()
+    fn into_buffer(self) -> B {
+        self.memory.into_buffer()
     }
 }
 
 // SAFETY: the file and the memory are owned, and stay where they are.
-unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Write<F, K> {
-    type Output = TransferResult<K>;
+unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for Write<F, B> {
+    type Output = TransferResult<B>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -289,12 +288,12 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Write<F, 
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
-        (result.map(|n| n as usize), self.memory.into_keeper())
+    fn finish(self, result: io::Result<u32>) -> TransferResult<B> {
+        (result.map(|n| n as usize), self.memory.into_buffer())
     }
 }
 
-/// Reads at an offset into several stretches of memory.
+/// Reads at an offset into several pieces of memory.
 ///
 /// ```
 /// use blitzen_driver::ring::{Pieces, file::ReadVectored};
@@ -306,15 +305,15 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for Write<F, 
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct ReadVectored<F, K> {
+pub struct ReadVectored<F, B> {
     file: F,
-    pieces: Pieces<K>,
+    pieces: Pieces<B>,
     offset: u64,
 }
 
-impl<F, K> ReadVectored<F, K> {
+impl<F, B> ReadVectored<F, B> {
     /// Reads into `pieces`, one after another, from `offset` on.
-    pub fn new(file: F, pieces: Pieces<K>, offset: u64) -> Self {
+    pub fn new(file: F, pieces: Pieces<B>, offset: u64) -> Self {
         Self {
             file,
             pieces,
@@ -323,7 +322,7 @@ impl<F, K> ReadVectored<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for ReadVectored<F, K> {
+impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for ReadVectored<F, B> {
     const WRITES: bool = false;
 
     fn nowait(&mut self) -> NoWait<u32> {
@@ -332,7 +331,7 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for ReadVectored<F
         unsafe { readv_nowait(file, self.pieces.list(), offset) }.map(|n| n as u32)
     }
 
-    fn block(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<B> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), self.pieces.list());
             // SAFETY: the memory is the operation's.
@@ -347,15 +346,15 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for ReadVectored<F
         self.pieces.len()
     }
 
-    fn into_keeper(self) -> K {
-        self.pieces.into_keeper()
+    fn into_buffer(self) -> B {
+        self.pieces.into_buffer()
     }
 }
 
 // SAFETY: the file and the memory are owned, and stay where they are; so does
 // the list of pieces, which is on the heap.
-unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for ReadVectored<F, K> {
-    type Output = TransferResult<K>;
+unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for ReadVectored<F, B> {
+    type Output = TransferResult<B>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -365,14 +364,14 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for ReadVecto
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
+    fn finish(self, result: io::Result<u32>) -> TransferResult<B> {
         let read = result.map(|n| n as usize);
-        let keeper = self.pieces.into_written(*read.as_ref().unwrap_or(&0));
-        (read, keeper)
+        let buffer = self.pieces.into_written(*read.as_ref().unwrap_or(&0));
+        (read, buffer)
     }
 }
 
-/// Writes several stretches of memory at an offset.
+/// Writes several pieces of memory at an offset.
 ///
 /// ```
 /// use blitzen_driver::ring::{Pieces, file::WriteVectored};
@@ -384,15 +383,15 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for ReadVecto
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct WriteVectored<F, K> {
+pub struct WriteVectored<F, B> {
     file: F,
-    pieces: Pieces<K>,
+    pieces: Pieces<B>,
     offset: u64,
 }
 
-impl<F, K> WriteVectored<F, K> {
+impl<F, B> WriteVectored<F, B> {
     /// Writes `pieces`, one after another, from `offset` on.
-    pub fn new(file: F, pieces: Pieces<K>, offset: u64) -> Self {
+    pub fn new(file: F, pieces: Pieces<B>, offset: u64) -> Self {
         Self {
             file,
             pieces,
@@ -401,7 +400,7 @@ impl<F, K> WriteVectored<F, K> {
     }
 }
 
-impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for WriteVectored<F, K> {
+impl<F: AsFd + Send + 'static, B: Send + 'static> Transfer<B> for WriteVectored<F, B> {
     const WRITES: bool = true;
 
     fn nowait(&mut self) -> NoWait<u32> {
@@ -410,7 +409,7 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for WriteVectored<
         unsafe { writev_nowait(file, self.pieces.list(), offset) }.map(|n| n as u32)
     }
 
-    fn block(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<B> {
         let done = {
             let (file, pieces) = (self.file.as_fd(), self.pieces.list());
             // SAFETY: the memory is the operation's.
@@ -431,14 +430,14 @@ impl<F: AsFd + Send + 'static, K: Send + 'static> Transfer<K> for WriteVectored<
         self.pieces.len()
     }
 
-    fn into_keeper(self) -> K {
-        self.pieces.into_keeper()
+    fn into_buffer(self) -> B {
+        self.pieces.into_buffer()
     }
 }
 
 // SAFETY: as for `ReadVectored`.
-unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for WriteVectored<F, K> {
-    type Output = TransferResult<K>;
+unsafe impl<F: AsFd + Send + 'static, B: Send + 'static> Operation for WriteVectored<F, B> {
+    type Output = TransferResult<B>;
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
@@ -448,35 +447,35 @@ unsafe impl<F: AsFd + Send + 'static, K: Send + 'static> Operation for WriteVect
             .build()
     }
 
-    fn finish(self, result: io::Result<u32>) -> TransferResult<K> {
-        (result.map(|n| n as usize), self.pieces.into_keeper())
+    fn finish(self, result: io::Result<u32>) -> TransferResult<B> {
+        (result.map(|n| n as usize), self.pieces.into_buffer())
     }
 }
 
-/// Brings what was written to the disk.
+/// Writes what was written to the file to the disk.
 ///
 /// ```
-/// use blitzen_driver::ring::file::Sync;
+/// use blitzen_driver::ring::file::Fsync;
 ///
 /// let file = std::fs::File::open("/dev/null")?;
-/// let sync = Sync::data(file);
+/// let sync = Fsync::data(file);
 /// # drop(sync);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Sync<F> {
+pub struct Fsync<F> {
     file: F,
     flags: types::FsyncFlags,
 }
 
-impl<F> Sync<F> {
-    /// Data and everything known of the file.
+impl<F> Fsync<F> {
+    /// Syncs data and metadata, as `fsync(2)` does.
     pub fn all(file: F) -> Self {
         let flags = types::FsyncFlags::empty();
         Self { file, flags }
     }
 
-    /// Data, and only what is needed to find it again.
+    /// Syncs data and the metadata needed to read it, as `fdatasync(2)` does.
     pub fn data(file: F) -> Self {
         let flags = types::FsyncFlags::DATASYNC;
         Self { file, flags }
@@ -484,7 +483,7 @@ impl<F> Sync<F> {
 }
 
 // SAFETY: the file is owned.
-unsafe impl<F: AsFd + Send + 'static> Operation for Sync<F> {
+unsafe impl<F: AsFd + Send + 'static> Operation for Fsync<F> {
     type Output = io::Result<()>;
     const REPEATABLE: bool = true;
 
@@ -497,7 +496,7 @@ unsafe impl<F: AsFd + Send + 'static> Operation for Sync<F> {
     }
 }
 
-/// Sets room aside for a file, or gives it back, as `fallocate(2)` does.
+/// Allocates or frees disk space of a file, as `fallocate(2)` does.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Allocate;
@@ -516,7 +515,7 @@ pub struct Allocate<F> {
 }
 
 impl<F> Allocate<F> {
-    /// `len` bytes from `offset` on.
+    /// Allocates or frees `len` bytes from `offset` on.
     pub fn new(file: F, mode: i32, offset: u64, len: u64) -> Self {
         Self {
             file,
@@ -544,8 +543,8 @@ unsafe impl<F: AsFd + Send + 'static> Operation for Allocate<F> {
     }
 }
 
-/// Makes a file longer or shorter. Kernels before 6.9 do not know it: ask
-/// [`Ring::supports`](super::Ring::supports) for [`SetLen::CODE`].
+/// Sets the length of a file. Kernels before 6.9 lack it: call
+/// [`Ring::supports`](super::Ring::supports) with [`SetLen::CODE`] first.
 ///
 /// ```
 /// use blitzen_driver::ring::file::SetLen;
@@ -562,10 +561,10 @@ pub struct SetLen<F> {
 }
 
 impl<F> SetLen<F> {
-    /// The kernel's number for it.
+    /// The kernel's number of the operation.
     pub const CODE: u8 = opcode::Ftruncate::CODE;
 
-    /// The file shall have `len` bytes.
+    /// Sets the length of `file` to `len` bytes.
     pub fn new(file: F, len: u64) -> Self {
         Self { file, len }
     }
@@ -601,8 +600,7 @@ pub struct Open {
 }
 
 impl Open {
-    /// Opens `path` with the flags of `open(2)`. It will be closed when a
-    /// program is executed.
+    /// Opens `path` with the flags of `open(2)`, and `O_CLOEXEC`.
     pub fn new(path: CString, flags: i32, mode: libc::mode_t) -> Self {
         let flags = flags | libc::O_CLOEXEC;
         Self { path, flags, mode }
@@ -615,7 +613,7 @@ unsafe impl Operation for Open {
     const REPEATABLE: bool = true;
 
     fn entry(&mut self) -> Entry {
-        // By a thread of the kernel's: a try in passing would not wait for the
+        // On a thread of the kernel: an attempt without waiting would not wait for the
         // other end of a named pipe, as opening one must.
         opcode::OpenAt::new(CWD, self.path.as_ptr())
             .flags(self.flags)
@@ -630,7 +628,7 @@ unsafe impl Operation for Open {
     }
 }
 
-/// Closes a file. [Detach](super::Op::detach) it if nobody cares when.
+/// Closes a file. [Detach](super::Op::detach) it to close it in the background.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Close;
@@ -641,7 +639,7 @@ unsafe impl Operation for Open {
 /// ```
 #[derive(Debug)]
 pub struct Close {
-    /// `None` once the kernel has been told its number.
+    /// `None` once the entry has been made.
     file: Option<OwnedFd>,
     number: i32,
 }
@@ -655,8 +653,8 @@ impl Close {
     }
 }
 
-// SAFETY: the descriptor is the operation's, and the entry closes it: from then
-// on nobody else does, unless the kernel says that it has not.
+// SAFETY: the operation owns the descriptor, and the entry closes it. Nobody else
+// closes it from then on, unless the kernel has not done so.
 unsafe impl Operation for Close {
     type Output = io::Result<()>;
 
@@ -665,21 +663,21 @@ unsafe impl Operation for Close {
     }
 
     fn finish(mut self, result: io::Result<u32>) -> io::Result<()> {
-        // By the kernel, or by a ring that was shut before it was sent.
+        // Closed by the kernel; or the ring was shut before the entry was submitted.
         let was_cancelled = |error: &io::Error| {
             error.raw_os_error() == Some(libc::ECANCELED) || is_shutdown_error(error)
         };
         let cancelled = result.as_ref().is_err_and(was_cancelled);
         if !cancelled && let Some(file) = self.file.take() {
-            // Closed, whatever the kernel said about it: the number may be
-            // somebody else's by now.
+            // Closed even if the kernel has returned an error: the number may belong to
+            // another file by now.
             let _number = file.into_raw_fd();
         }
         result.map(drop)
     }
 }
 
-/// Asks what is known of a file.
+/// Reads the metadata of a file, as `statx(2)` does.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Stat;
@@ -714,7 +712,7 @@ impl StatxBuf {
 }
 
 impl Stat {
-    /// What `path` names; `flags` as for `statx(2)`.
+    /// Reads the metadata of what `path` names; `flags` as for `statx(2)`.
     pub fn path(path: CString, flags: i32) -> Self {
         Self {
             file: None,
@@ -726,7 +724,7 @@ impl Stat {
 }
 
 impl<F> Stat<F> {
-    /// An open file.
+    /// Reads the metadata of an open file.
     pub fn file(file: F) -> Self {
         Self {
             file: Some(file),
@@ -757,7 +755,7 @@ unsafe impl<F: AsFd + Send + 'static> Operation for Stat<F> {
     }
 }
 
-/// Gives a file another name.
+/// Renames a file.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Rename;
@@ -772,7 +770,7 @@ pub struct Rename {
 }
 
 impl Rename {
-    /// What is called `from` shall be called `to`, which it replaces.
+    /// Renames `from` to `to`, which is replaced if it exists.
     pub fn new(from: CString, to: CString) -> Self {
         Self { from, to }
     }
@@ -807,12 +805,12 @@ pub struct Remove {
 }
 
 impl Remove {
-    /// A file.
+    /// Removes a file.
     pub fn file(path: CString) -> Self {
         Self { path, flags: 0 }
     }
 
-    /// An empty directory.
+    /// Removes an empty directory.
     pub fn dir(path: CString) -> Self {
         let flags = libc::AT_REMOVEDIR;
         Self { path, flags }
@@ -835,7 +833,7 @@ unsafe impl Operation for Remove {
     }
 }
 
-/// Makes a directory.
+/// Creates a directory.
 ///
 /// ```
 /// use blitzen_driver::ring::file::CreateDir;
@@ -850,7 +848,8 @@ pub struct CreateDir {
 }
 
 impl CreateDir {
-    /// A directory with `mode`, less what the process masks.
+    /// Creates a directory with the permissions `mode`, without those in the umask of
+    /// the process.
     pub fn new(path: CString, mode: libc::mode_t) -> Self {
         Self { path, mode }
     }
@@ -872,7 +871,7 @@ unsafe impl Operation for CreateDir {
     }
 }
 
-/// Makes a second name for a file.
+/// Creates a hard link.
 ///
 /// ```
 /// use blitzen_driver::ring::file::HardLink;
@@ -887,7 +886,7 @@ pub struct HardLink {
 }
 
 impl HardLink {
-    /// `link` shall name what `original` names.
+    /// Creates the hard link `link` to `original`.
     pub fn new(original: CString, link: CString) -> Self {
         Self { original, link }
     }
@@ -907,7 +906,7 @@ unsafe impl Operation for HardLink {
     }
 }
 
-/// Makes a symbolic link.
+/// Creates a symbolic link.
 ///
 /// ```
 /// use blitzen_driver::ring::file::Symlink;
@@ -922,7 +921,7 @@ pub struct Symlink {
 }
 
 impl Symlink {
-    /// `link` shall lead to `original`.
+    /// Creates the symbolic link `link` to `original`.
     pub fn new(original: CString, link: CString) -> Self {
         Self { original, link }
     }

@@ -1,71 +1,74 @@
-//! Memory that the kernel works on, and whoever keeps it alive.
+//! Memory that the kernel reads or writes, and the buffer that owns it.
 //!
-//! M1. The address is taken from the keeper after it has been moved into its
-//!     [`MaybeDangling`]. Later moves are of that, and claim nothing: so the address
-//!     stays good for a keeper that is a `Box`, too.
+//! M1. The address is taken from the buffer after the buffer has been moved into its
+//!     [`MaybeDangling`]. Later moves are moves of the `MaybeDangling`, and do not
+//!     assert that the bytes are unaliased: so the address stays valid even for a
+//!     buffer that is a `Box`.
 
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
-/// The most that one operation moves; the kernel's own limit is near.
-const MOST: usize = 0x7fff_f000;
+/// The most bytes that one operation transfers: the limit of `read(2)` and
+/// `write(2)`.
+const MAX_LEN: usize = 0x7fff_f000;
 
 /// A value that can be moved while others use what it points to.
 ///
-/// Moving a `Box` says that nobody else has a pointer to its bytes. Moving a
-/// `MaybeUninit` says nothing of what is in it.
-struct MaybeDangling<K>(MaybeUninit<K>);
+/// Moving a `Box` asserts that nobody else has a pointer to its bytes. Moving a
+/// `MaybeUninit` asserts nothing about its content.
+struct MaybeDangling<B>(MaybeUninit<B>);
 
-impl<K> MaybeDangling<K> {
-    fn new(value: K) -> Self {
+impl<B> MaybeDangling<B> {
+    fn new(value: B) -> Self {
         Self(MaybeUninit::new(value))
     }
 
-    fn get_mut(&mut self) -> &mut K {
-        // SAFETY: initialised by `new`, and taken out only by who drops `self`.
+    fn get_mut(&mut self) -> &mut B {
+        // SAFETY: initialised by `new`, and taken out only by `into_inner` and
+        // `drop`, which consume `self`.
         unsafe { self.0.assume_init_mut() }
     }
 
-    fn into_inner(self) -> K {
+    fn into_inner(self) -> B {
         let this = ManuallyDrop::new(self);
         // SAFETY: initialised by `new`; `this` is neither used nor dropped again.
         unsafe { this.0.assume_init_read() }
     }
 }
 
-impl<K> Drop for MaybeDangling<K> {
+impl<B> Drop for MaybeDangling<B> {
     fn drop(&mut self) {
         // SAFETY: initialised by `new`, and dropped once.
         unsafe { self.0.assume_init_drop() };
     }
 }
 
-/// A stretch of memory that stays where it is as long as its keeper lives.
+/// The bytes of a buffer, which stay at their address as long as the buffer lives.
 ///
 /// ```
 /// use blitzen_driver::ring::Memory;
 ///
 /// let memory = Memory::bytes(b"to be written".to_vec());
 /// assert_eq!(memory.len(), 13);
-/// assert_eq!(memory.into_keeper(), b"to be written");
+/// assert_eq!(memory.into_buffer(), b"to be written");
 /// ```
-pub struct Memory<K> {
-    keeper: MaybeDangling<K>,
+pub struct Memory<B> {
+    buffer: MaybeDangling<B>,
     start: *mut u8,
     len: u32,
     /// Called with the number of bytes that were written; see [`Memory::new`].
-    written: fn(&mut K, usize),
+    written: fn(&mut B, usize),
 }
 
-// SAFETY: the memory belongs to the keeper alone, by the contract of `new`.
-unsafe impl<K: Send> Send for Memory<K> {}
-// SAFETY: a shared reference gives its length away, and nothing else.
-unsafe impl<K: Sync> Sync for Memory<K> {}
+// SAFETY: the memory belongs to the buffer alone, by the contract of `new`.
+unsafe impl<B: Send> Send for Memory<B> {}
+// SAFETY: a shared reference gives access to the length only.
+unsafe impl<B: Sync> Sync for Memory<B> {}
 
-impl<K> Memory<K> {
-    /// Memory that `keeper` keeps alive: `span` returns its start and its length in
-    /// bytes. After a read of `n` bytes `written` is called with `n`. No more than
-    /// 2 GiB are used.
+impl<B> Memory<B> {
+    /// Creates the memory of `buffer`: `span` returns its start and its length in
+    /// bytes. After a read of `n` bytes `written` is called with `n`. No more than 2
+    /// GiB are used.
     ///
     /// ```
     /// use blitzen_driver::ring::Memory;
@@ -78,40 +81,39 @@ impl<K> Memory<K> {
     /// ```
     ///
     /// # Safety
-    /// Until the keeper is changed or dropped, and moving it is no change, the
-    /// bytes stay where they are, and nobody else uses them: if they are to be
-    /// read into nobody reads or writes them, if they are to be written from
-    /// they are initialised and nobody writes them. `written` may rely on the
-    /// first `n` being initialised.
+    /// Until the buffer is changed or dropped (moving it is not a change), the bytes
+    /// stay at their address. If the operation reads into them, nobody else reads or
+    /// writes them. If it writes from them, they are initialised and nobody else
+    /// writes them. `written` may rely on the first `n` bytes being initialised.
     pub unsafe fn new(
-        keeper: K,
-        span: impl FnOnce(&mut K) -> (*mut u8, usize),
-        written: fn(&mut K, usize),
+        buffer: B,
+        span: impl FnOnce(&mut B) -> (*mut u8, usize),
+        written: fn(&mut B, usize),
     ) -> Self {
-        let mut keeper = MaybeDangling::new(keeper);
-        let (start, len) = span(keeper.get_mut()); // M1
-        let len = len.min(MOST) as u32;
+        let mut buffer = MaybeDangling::new(buffer);
+        let (start, len) = span(buffer.get_mut()); // M1
+        let len = len.min(MAX_LEN) as u32;
         Self {
-            keeper,
+            buffer,
             start,
             len,
             written,
         }
     }
 
-    /// How many bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The keeper, back.
-    pub fn into_keeper(self) -> K {
-        self.keeper.into_inner()
+    /// Returns the buffer.
+    pub fn into_buffer(self) -> B {
+        self.buffer.into_inner()
     }
 
     pub(super) fn start(&self) -> *mut u8 {
@@ -129,15 +131,15 @@ impl<K> Memory<K> {
         }
     }
 
-    /// The keeper, after `len` bytes were written to the memory.
-    pub(super) fn into_written(mut self, len: usize) -> K {
-        (self.written)(self.keeper.get_mut(), len);
-        self.keeper.into_inner()
+    /// Returns the buffer, after `len` bytes were written to the memory.
+    pub(super) fn into_written(mut self, len: usize) -> B {
+        (self.written)(self.buffer.get_mut(), len);
+        self.buffer.into_inner()
     }
 }
 
 impl Memory<Vec<u8>> {
-    /// A vector's bytes, to be written from.
+    /// Creates the memory of a vector's bytes, to write from.
     pub fn bytes(bytes: Vec<u8>) -> Self {
         let span = |bytes: &mut Vec<u8>| (bytes.as_mut_ptr(), bytes.len());
         // SAFETY: a vector's bytes are initialised, and stay where they are
@@ -145,7 +147,8 @@ impl Memory<Vec<u8>> {
         unsafe { Self::new(bytes, span, |_, _| {}) }
     }
 
-    /// A vector's free room, to be read into: what comes is appended.
+    /// Creates the memory of a vector's spare capacity, to read into: the bytes are
+    /// appended.
     ///
     /// ```
     /// use blitzen_driver::ring::Memory;
@@ -153,10 +156,10 @@ impl Memory<Vec<u8>> {
     /// assert_eq!(Memory::room(Vec::with_capacity(64)).len(), 64);
     /// ```
     pub fn room(bytes: Vec<u8>) -> Self {
-        Self::room_up_to(bytes, MOST)
+        Self::room_up_to(bytes, MAX_LEN)
     }
 
-    /// A vector's free room, or `most` bytes of it.
+    /// Creates the memory of a vector's spare capacity, or of its first `most` bytes.
     ///
     /// ```
     /// use blitzen_driver::ring::Memory;
@@ -169,15 +172,16 @@ impl Memory<Vec<u8>> {
             (room.as_mut_ptr().cast(), room.len().min(most))
         };
         let written = |bytes: &mut Vec<u8>, more: usize| {
-            // SAFETY: within the room that was offered, and initialised.
+            // SAFETY: within the capacity that was offered, and initialised.
             unsafe { bytes.set_len(bytes.len() + more) }
         };
-        // SAFETY: the room stays where it is until the vector is changed.
+        // SAFETY: the spare capacity stays at its address until the vector is
+        // changed.
         unsafe { Self::new(bytes, span, written) }
     }
 }
 
-impl<K> fmt::Debug for Memory<K> {
+impl<B> fmt::Debug for Memory<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory")
             .field("len", &self.len)
@@ -185,27 +189,27 @@ impl<K> fmt::Debug for Memory<K> {
     }
 }
 
-/// Several stretches of memory with one keeper.
+/// Several pieces of memory that one buffer owns.
 ///
 /// ```
 /// use blitzen_driver::ring::Pieces;
 ///
 /// let pieces = Pieces::bytes(vec![b"one".to_vec(), b"two".to_vec()]);
-/// assert_eq!(pieces.into_keeper().len(), 2);
+/// assert_eq!(pieces.into_buffer().len(), 2);
 /// ```
-pub struct Pieces<K> {
-    keeper: MaybeDangling<K>,
+pub struct Pieces<B> {
+    buffer: MaybeDangling<B>,
     list: Box<[libc::iovec]>,
-    written: fn(&mut K, usize),
+    written: fn(&mut B, usize),
 }
 
 // SAFETY: as for `Memory`.
-unsafe impl<K: Send> Send for Pieces<K> {}
-// SAFETY: a shared reference gives its count away, and nothing else.
-unsafe impl<K: Sync> Sync for Pieces<K> {}
+unsafe impl<B: Send> Send for Pieces<B> {}
+// SAFETY: a shared reference gives access to the number of pieces only.
+unsafe impl<B: Sync> Sync for Pieces<B> {}
 
-impl<K> Pieces<K> {
-    /// Stretches that `keeper` keeps alive, which `list` returns. After a read of `n`
+impl<B> Pieces<B> {
+    /// Creates the pieces of `buffer`, which `list` returns. After a read of `n`
     /// bytes in all `written` is called with `n`.
     ///
     /// ```
@@ -217,36 +221,36 @@ impl<K> Pieces<K> {
     /// };
     /// // SAFETY: a box's bytes stay where they are, and are the box's alone.
     /// let pieces = unsafe { Pieces::new(bytes, list, |_, _| {}) };
-    /// assert_eq!(pieces.into_keeper().len(), 64);
+    /// assert_eq!(pieces.into_buffer().len(), 64);
     /// ```
     ///
     /// # Safety
     /// As for [`Memory::new`], for each of them.
     pub unsafe fn new(
-        keeper: K,
-        list: impl FnOnce(&mut K) -> Box<[libc::iovec]>,
-        written: fn(&mut K, usize),
+        buffer: B,
+        list: impl FnOnce(&mut B) -> Box<[libc::iovec]>,
+        written: fn(&mut B, usize),
     ) -> Self {
-        let mut keeper = MaybeDangling::new(keeper);
-        let list = list(keeper.get_mut()); // M1
+        let mut buffer = MaybeDangling::new(buffer);
+        let list = list(buffer.get_mut()); // M1
         Self {
-            keeper,
+            buffer,
             list,
             written,
         }
     }
 
-    /// The keeper, back.
-    pub fn into_keeper(self) -> K {
-        self.keeper.into_inner()
+    /// Returns the buffer.
+    pub fn into_buffer(self) -> B {
+        self.buffer.into_inner()
     }
 
-    /// How many bytes in all.
+    /// Returns the number of bytes in all pieces.
     pub fn len(&self) -> usize {
         self.list.iter().map(|piece| piece.iov_len).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -255,14 +259,14 @@ impl<K> Pieces<K> {
         &self.list
     }
 
-    pub(super) fn into_written(mut self, len: usize) -> K {
-        (self.written)(self.keeper.get_mut(), len);
-        self.keeper.into_inner()
+    pub(super) fn into_written(mut self, len: usize) -> B {
+        (self.written)(self.buffer.get_mut(), len);
+        self.buffer.into_inner()
     }
 }
 
 impl Pieces<Vec<Vec<u8>>> {
-    /// The bytes of several vectors, to be written from.
+    /// Creates the pieces of several vectors' bytes, to write from.
     pub fn bytes(all: Vec<Vec<u8>>) -> Self {
         let piece = |bytes: &mut Vec<u8>| libc::iovec {
             iov_base: bytes.as_mut_ptr().cast(),
@@ -273,7 +277,8 @@ impl Pieces<Vec<Vec<u8>>> {
         unsafe { Self::new(all, list, |_, _| {}) }
     }
 
-    /// The free room of several vectors, to be read into one after another.
+    /// Creates the pieces of several vectors' spare capacity, to read into one after
+    /// another.
     pub fn room(all: Vec<Vec<u8>>) -> Self {
         let piece = |bytes: &mut Vec<u8>| {
             let room = bytes.spare_capacity_mut();
@@ -286,8 +291,8 @@ impl Pieces<Vec<Vec<u8>>> {
         let written = |all: &mut Vec<Vec<u8>>, mut more: usize| {
             for bytes in all {
                 let here = more.min(bytes.capacity() - bytes.len());
-                // SAFETY: within the room that was offered; the kernel fills
-                // one after the other.
+                // SAFETY: within the capacity that was offered; the kernel fills one
+                // after the other.
                 unsafe { bytes.set_len(bytes.len() + here) };
                 more -= here;
             }
@@ -297,7 +302,7 @@ impl Pieces<Vec<Vec<u8>>> {
     }
 }
 
-impl<K> fmt::Debug for Pieces<K> {
+impl<B> fmt::Debug for Pieces<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pieces")
             .field("count", &self.list.len())

@@ -1,28 +1,27 @@
-//! One worker's ring: operations go to the kernel in batches, and their ends
-//! come back the same way.
+//! One worker's io_uring: operations are submitted in batches, and their completions are taken in
+//! batches.
 //!
 //! ```text
 //!   submit ──► pending ──► submission queue ═══ enter ═══► kernel
 //!   future ◄── slab    ◄── completion queue ◄═════════════════╯
 //! ```
 //!
-//! Any thread may submit, drop or poll an operation. The owner turns the ring:
-//! it moves what is pending into the submission queue, enters the kernel, and
-//! takes in what came back. While it sleeps in here the ring watches its poller
-//! as well, whose waker wakes it. If the owner is stuck elsewhere, any thread
-//! can do all that for it, except to sleep.
+//! Any thread may submit, drop or poll an operation. The owner turns the ring: it moves pending
+//! entries into the submission queue, enters the kernel, and takes completions in. While it sleeps
+//! in the ring, the ring also watches its poller, whose waker wakes it. If the owner is stuck
+//! elsewhere, another thread, the *rescuer*, can do the same for it, except sleep.
 //!
 //! R1. The lock guards the slab, the sockets, the pending entries and both
 //!     queues.
-//! R2. The owner enters the kernel without the lock, `entered` being set;
-//!     nobody else touches the queues while it is. A rescuer enters with the
-//!     lock, and never waits there.
-//! R3. The owner is marked as parked here before its last look at the pending
-//!     entries, under the lock: whoever adds one later sees it parked.
-//! R4. Wakers and payloads are fired and dropped after the lock.
-//! R5. For the kernel an operation belongs to the thread that entered with it.
-//!     If that thread ends the kernel calls the operation off, with nothing
-//!     done: one that is [`REPEATABLE`](Operation::REPEATABLE) is asked again.
+//! R2. The owner enters the kernel without the lock, with `entered` set; while it is set, nobody
+//!     else accesses the queues. A rescuer enters with the lock held, and never waits in the
+//!     kernel.
+//! R3. The owner is marked as parked in the ring before it checks the pending entries for the last
+//!     time, under the lock. A thread that adds an entry later sees it parked.
+//! R4. Wakers are woken, and payloads dropped, after the lock is released.
+//! R5. For the kernel an operation belongs to the thread that submitted it. If that thread ends,
+//!     the kernel cancels the operation, and has done nothing of it: if it is
+//!     [`REPEATABLE`](Operation::REPEATABLE), it is submitted again.
 
 mod completion;
 pub mod file;
@@ -35,10 +34,10 @@ pub mod socket;
 mod user_data;
 
 #[cfg(not(blitzen_loom))]
-mod port;
+mod queues;
 #[cfg(blitzen_loom)]
-#[path = "port_model.rs"]
-mod port; // a kernel of our own making
+#[path = "queues_model.rs"]
+mod queues; // over a simulated kernel
 
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
@@ -65,10 +64,10 @@ use crate::wake_list::contain_panic;
 use crate::{Poller, shutdown_error};
 use completion::Completion;
 use op::Abandoned;
-use port::{Port, REAPED_AT_ONCE};
+use queues::{REAPED_AT_ONCE, RingQueues};
 use setup::Features;
 use slab::{AbandonedPayload, Ended, OnDrop, OpToken, Slab};
-use socket::{Deferred, Table, cancel_entry};
+use socket::{Deferred, SocketTable, cancel_entry};
 use user_data::UserData;
 
 /// The completions after which a turn takes in no more. The next turn finds the rest,
@@ -78,7 +77,7 @@ const COMPLETIONS_PER_TURN: usize = 512;
 /// that reaches it, they are no more than the events of a poller's busy turn.
 const WAKES_PER_TURN: usize = BUSY_EVENTS - REAPED_AT_ONCE;
 
-/// How long a rescue looks for what it has set free: some 20 µs.
+/// How long a rescuer waits for the completions that it has made the kernel post: some 20 µs.
 const RESCUE_SPINS: u32 = 2000;
 
 /// An io_uring and the operations in it.
@@ -92,7 +91,7 @@ const RESCUE_SPINS: u32 = 2000;
 /// let poller = Arc::new(Poller::new(1024)?);
 /// let ring = match Ring::new(&RingConfig::default(), poller) {
 ///     Ok(ring) => Arc::new(ring),
-///     Err(refusal) => return Ok(println!("without, then: {refusal}")),
+///     Err(refusal) => return Ok(println!("no io_uring: {refusal}")),
 /// };
 /// let file = std::fs::File::open("/etc/passwd")?;
 ///
@@ -107,45 +106,45 @@ const RESCUE_SPINS: u32 = 2000;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Ring {
-    port: Port,
-    core: Mutex<Core>,
-    /// The poller's: an owner is parked in one place at a time.
+    queues: RingQueues,
+    state: Mutex<RingState>,
+    /// The park state of the poller: an owner is parked in one place at a time.
     park: Arc<ParkState>,
     poller: Arc<Poller>,
     features: Features,
     flavour: Flavour,
-    /// `core.slab.live()`, for a look without the lock.
+    /// A copy of `state.slab.live()`, to be read without the lock.
     in_flight: AtomicUsize,
-    /// What `core.sockets` counts, for a look without the lock.
+    /// A copy of what `state.sockets` counts, to be read without the lock.
     sockets: socket::SocketCounts,
-    /// Who turns the ring.
+    /// The thread that turns the ring.
     owner: socket::OwnerThread,
     buffers: BufferConfig,
 }
 
-/// What the lock guards, beside the queues.
-struct Core {
+/// What the lock guards, apart from the queues.
+struct RingState {
     slab: Slab,
-    sockets: Table,
+    sockets: SocketTable,
     pending: VecDeque<Entry>,
-    /// There are requests in the submission queue that the kernel answers at
-    /// once: before a sleep the answers are taken in.
+    /// Whether there are requests in the submission queue that the kernel completes at once: their
+    /// completions are taken in before the owner sleeps.
     has_immediate: bool,
-    /// The owner is in the kernel without the lock (R2).
+    /// Whether the owner is in the kernel without the lock (R2).
     entered: bool,
-    /// The kernel has been asked to say when the poller has events.
+    /// Whether the kernel watches the poller for events.
     watching: bool,
     shut: bool,
 }
 
-impl Core {
+impl RingState {
     /// Whether something waits to be submitted.
     fn has_requests(&self) -> bool {
         !self.pending.is_empty() || self.sockets.queued() > 0
     }
 
     /// Takes in a completion.
-    fn complete(&mut self, cqe: &port::Cqe, reaped: &mut Reaped) {
+    fn complete(&mut self, cqe: &queues::Cqe, reaped: &mut Reaped) {
         let completion = Completion {
             result: cqe.result(),
             flags: cqe.flags(),
@@ -169,7 +168,7 @@ impl Core {
     }
 }
 
-/// What completions leave to be done after the lock (R4).
+/// What completions leave to do after the lock is released (R4).
 #[derive(Default)]
 struct Reaped {
     deferred: Deferred,
@@ -188,7 +187,7 @@ impl Reaped {
         }
     }
 
-    /// Whether nothing is to be done.
+    /// Whether there is nothing to do.
     fn is_empty(&self) -> bool {
         let Self {
             deferred,
@@ -199,8 +198,8 @@ impl Reaped {
         deferred.is_empty() && abandoned.is_empty() && *taken == 0 && !poller_has_events
     }
 
-    /// Does it. Foreign code that panics, a waker's or a buffer's, ends neither the
-    /// caller nor the rest.
+    /// Does it, and returns the number of completions. A waker or destructor that panics ends
+    /// neither the caller nor the rest of the work.
     fn finish(self) -> usize {
         for (payload, result) in self.abandoned {
             contain_panic(|| payload.finish(to_result(result)));
@@ -211,7 +210,7 @@ impl Reaped {
 }
 
 impl Ring {
-    /// A ring that watches `poller` while its owner sleeps in it.
+    /// Creates a ring that watches `poller` while its owner sleeps in the ring.
     ///
     /// A [`Flavour::Pinned`] ring belongs to the first thread that turns it.
     ///
@@ -223,20 +222,21 @@ impl Ring {
     /// let poller = Arc::new(Poller::new(16)?);
     /// match Ring::new(&RingConfig::default(), poller) {
     ///     Ok(ring) => assert_eq!(ring.in_flight(), 0),
-    ///     Err(refusal) => println!("without, then: {refusal}"),
+    ///     Err(refusal) => println!("no io_uring: {refusal}"),
     /// }
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
     /// # Errors
-    /// The system's refusal. Everything that a ring does can be done without.
+    /// Returns why the system has no ring for us. Everything that a ring does can be done without
+    /// one.
     pub fn new(config: &RingConfig, poller: Arc<Poller>) -> Result<Self, Refusal> {
-        let (port, features) = Port::open(config)?;
+        let (queues, features) = RingQueues::open(config)?;
         Ok(Self {
-            port,
-            core: Mutex::new(Core {
+            queues,
+            state: Mutex::new(RingState {
                 slab: Slab::default(),
-                sockets: Table::default(),
+                sockets: SocketTable::default(),
                 pending: VecDeque::new(),
                 has_immediate: false,
                 entered: false,
@@ -272,8 +272,8 @@ impl Ring {
         self.features.supports(code)
     }
 
-    /// Hands an operation over. It goes to the kernel with the owner's next
-    /// turn, which an owner asleep in here makes at once.
+    /// Queues an operation. It is submitted with the owner's next turn; an owner that sleeps in the
+    /// ring is woken for it.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -291,28 +291,28 @@ impl Ring {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn submit<T: Operation>(self: &Arc<Self>, mut operation: T) -> Op<T> {
-        let token = self.ask(operation.entry());
+        let token = self.queue_request(operation.entry());
         Op::new(self.clone(), token, operation)
     }
 
     /// Queues a request for the owner's next turn.
-    fn ask(&self, entry: Entry) -> OpToken {
-        let mut core = self.core.lock();
-        let token = match core.shut {
+    fn queue_request(&self, entry: Entry) -> OpToken {
+        let mut state = self.state.lock();
+        let token = match state.shut {
             false => {
-                let token = core.slab.insert();
-                core.pending.push_back(entry.user_data(token.bits()));
+                let token = state.slab.insert();
+                state.pending.push_back(entry.user_data(token.bits()));
                 token
             }
-            true => core.slab.insert_ended(-libc::ECANCELED),
+            true => state.slab.insert_ended(-libc::ECANCELED),
         };
-        self.update_counts(&core);
-        drop(core);
+        self.update_counts(&state);
+        drop(state);
         self.wake_sleeper();
         token
     }
 
-    /// Operations that have not ended. A look without a lock.
+    /// Returns the number of operations that have not ended. Takes no lock.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -357,8 +357,8 @@ impl Ring {
     pub fn turn(&self, timeout: Option<Duration>) -> io::Result<usize> {
         if timeout == Some(Duration::ZERO) || !self.park.begin(ParkedIn::Ring) {
             self.owner.set_current();
-            let (core, entered) = self.submit_pending(self.core.lock());
-            return self.finish_turn(core, Reaped::default(), entered);
+            let (state, entered) = self.submit_pending(self.state.lock());
+            return self.finish_turn(state, Reaped::default(), entered);
         }
         self.turn_parked(timeout).1
     }
@@ -369,20 +369,20 @@ impl Ring {
         let parked = self.park.end_on_drop();
         self.owner.set_current();
         let mut reaped = Reaped::default();
-        let (core, entered) = self.sleep(self.core.lock(), timeout, &mut reaped);
+        let (state, entered) = self.sleep(self.state.lock(), timeout, &mut reaped);
         let was_notified = parked.end();
-        (was_notified, self.finish_turn(core, reaped, entered))
+        (was_notified, self.finish_turn(state, reaped, entered))
     }
 
-    /// Takes completions in, and does what they leave.
+    /// Takes completions in, and does what they leave to do.
     fn finish_turn(
         &self,
-        mut core: MutexGuard<'_, Core>,
+        mut state: MutexGuard<'_, RingState>,
         mut reaped: Reaped,
-        entered: io::Result<Entered>,
+        entered: io::Result<EnterOutcome>,
     ) -> io::Result<usize> {
-        self.reap_into(&mut core, &mut reaped);
-        drop(core);
+        self.reap_into(&mut state, &mut reaped);
+        drop(state);
         let poller_has_events = reaped.poller_has_events;
         let taken = reaped.finish();
         entered?;
@@ -395,40 +395,40 @@ impl Ring {
     /// Submits what is pending and waits.
     fn sleep<'a>(
         &'a self,
-        core: MutexGuard<'a, Core>,
+        state: MutexGuard<'a, RingState>,
         timeout: Option<Duration>,
         reaped: &mut Reaped,
-    ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
-        // Everything pending has to be with the kernel before a sleep (R3).
-        let (mut core, sent) = self.fill_all(core);
-        if !matches!(sent, Ok(Entered::Done)) {
-            return (core, sent);
+    ) -> (MutexGuard<'a, RingState>, io::Result<EnterOutcome>) {
+        // Everything that is pending has to be submitted before the owner sleeps (R3).
+        let (mut state, sent) = self.fill_all(state);
+        if !matches!(sent, Ok(EnterOutcome::Done)) {
+            return (state, sent);
         }
-        if core.has_immediate {
-            // An answer may be that something has to be asked again.
-            let (back, entered) = self.enter(core, None);
-            core = back;
-            if !matches!(entered, Ok(Entered::Done)) {
-                return (core, entered);
+        if state.has_immediate {
+            // A completion may have queued another request.
+            let (back, entered) = self.enter(state, None);
+            state = back;
+            if !matches!(entered, Ok(EnterOutcome::Done)) {
+                return (state, entered);
             }
-            self.reap_into(&mut core, reaped);
-            if !reaped.is_empty() || core.has_requests() {
-                return (core, entered);
+            self.reap_into(&mut state, reaped);
+            if !reaped.is_empty() || state.has_requests() {
+                return (state, entered);
             }
         }
-        self.watch(&mut core);
-        self.enter(core, Some(timeout))
+        self.watch(&mut state);
+        self.enter(state, Some(timeout))
     }
 
-    /// Sends what is pending, and fetches what the kernel has in store.
+    /// Submits what is pending, and enters the kernel if it has completions to post.
     fn submit_pending<'a>(
         &'a self,
-        core: MutexGuard<'a, Core>,
-    ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
-        let (core, sent) = self.fill_all(core);
+        state: MutexGuard<'a, RingState>,
+    ) -> (MutexGuard<'a, RingState>, io::Result<EnterOutcome>) {
+        let (state, sent) = self.fill_all(state);
         match sent {
-            Ok(Entered::Done) if self.needs_enter() => self.enter(core, None),
-            sent => (core, sent),
+            Ok(EnterOutcome::Done) if self.needs_enter() => self.enter(state, None),
+            sent => (state, sent),
         }
     }
 
@@ -436,22 +436,21 @@ impl Ring {
     /// as often as that is full.
     fn fill_all<'a>(
         &'a self,
-        mut core: MutexGuard<'a, Core>,
-    ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
-        while self.fill(&mut core) == Filled::QueueIsFull {
-            let (back, entered) = self.enter(core, None);
-            core = back;
-            if !matches!(entered, Ok(Entered::Done)) {
-                return (core, entered);
+        mut state: MutexGuard<'a, RingState>,
+    ) -> (MutexGuard<'a, RingState>, io::Result<EnterOutcome>) {
+        while self.fill(&mut state) == Filled::QueueIsFull {
+            let (back, entered) = self.enter(state, None);
+            state = back;
+            if !matches!(entered, Ok(EnterOutcome::Done)) {
+                return (state, entered);
             }
         }
-        (core, Ok(Entered::Done))
+        (state, Ok(EnterOutcome::Done))
     }
 
-    /// Does the work of an owner that is stuck. For a [`Flavour::Shared`] ring
-    /// that is all: what is pending goes to the kernel, and what the kernel has
-    /// done is taken in. For a pinned one it is only to take in what its owner
-    /// has fetched. Does nothing if the owner is in the ring.
+    /// Serves the ring for an owner that is stuck. A [`Flavour::Shared`] ring is served completely:
+    /// pending entries are submitted, and completions are taken in. Of a pinned ring, only the
+    /// completions that are in the queue are taken in. Does nothing if the owner is in the kernel.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -468,43 +467,43 @@ impl Ring {
     /// # Errors
     /// As for [`turn`](Self::turn).
     pub fn rescue(&self) -> io::Result<usize> {
-        let Some(mut core) = self.core.try_lock() else {
+        let Some(mut state) = self.state.try_lock() else {
             return Ok(0);
         };
-        if core.entered {
+        if state.entered {
             return Ok(0); // R2
         }
         if self.flavour == Flavour::Shared {
-            self.submit_for_owner(&mut core)?;
+            self.submit_for_owner(&mut state)?;
             self.fetch_for_owner();
         }
-        let reaped = self.reap(&mut core);
-        drop(core);
+        let reaped = self.reap(&mut state);
+        drop(state);
         match self.finish_for_owner(reaped) {
             (taken, true) => Ok(taken + self.poller.try_turn()?),
             (taken, false) => Ok(taken),
         }
     }
 
-    /// Does what is left of completions that were taken in for the owner. Returns how
-    /// many there were, and whether the poller has events. Those may be the owner's
-    /// wakeup, which waits for it if it has parked since: it is woken again.
+    /// Does what completions have left to do that were taken in for the owner. Returns how many
+    /// there were, and whether the poller has events. One of these may be the event of the waker
+    /// that was meant for the owner: an owner that has parked since is woken again.
     fn finish_for_owner(&self, reaped: Reaped) -> (usize, bool) {
         let poller_has_events = reaped.poller_has_events;
         let taken = reaped.finish();
         if poller_has_events && self.park.may_wait_for_waker() {
-            self.port.wake(&self.poller);
+            self.queues.wake(&self.poller);
         }
         (taken, poller_has_events)
     }
 
-    /// Sends what is pending, under the lock (R2).
-    fn submit_for_owner(&self, core: &mut Core) -> io::Result<()> {
-        while core.has_requests() {
-            self.fill(core);
-            core.has_immediate = false;
-            if judge(self.port.enter(None))? == Entered::Refused {
-                break; // the owner's next turn will see to it
+    /// Submits what is pending, with the lock held (R2).
+    fn submit_for_owner(&self, state: &mut RingState) -> io::Result<()> {
+        while state.has_requests() {
+            self.fill(state);
+            state.has_immediate = false;
+            if check_entered(self.queues.enter(None))? == EnterOutcome::Refused {
+                break; // the owner's next turn submits the rest
             }
         }
         Ok(())
@@ -514,14 +513,14 @@ impl Ring {
     /// submitted them enters the kernel. Under the lock.
     fn fetch_for_owner(&self) {
         // SAFETY: R1, we hold the lock and the owner has not entered.
-        if !unsafe { self.port.waits_for_submitter() } {
+        if !unsafe { self.queues.waits_for_submitter() } {
             return;
         }
-        // Interrupting its processor makes it enter.
-        self.port.interrupt_submitters();
+        // An interrupt of its processor makes the owner's thread enter the kernel.
+        self.queues.interrupt_submitters();
         for _ in 0..RESCUE_SPINS {
             // SAFETY: as above.
-            if unsafe { self.port.has_completions() } {
+            if unsafe { self.queues.has_completions() } {
                 break;
             }
             hint::spin_loop();
@@ -545,7 +544,7 @@ impl Ring {
     /// ```
     pub fn interrupt(&self) {
         if self.park.unpark().is_some() {
-            self.port.wake(&self.poller);
+            self.queues.wake(&self.poller);
         }
     }
 
@@ -566,10 +565,10 @@ impl Ring {
         self.park.is_parked_in(ParkedIn::Ring)
     }
 
-    /// Refuses new operations, and asks the kernel to end those it has, except
-    /// those that were [detached](Op::detach). The owner then has to turn the
-    /// ring until none is [in flight](Self::in_flight) any more; only after
-    /// that may its thread and the ring go.
+    /// Refuses new operations, and cancels those in flight, except those that were
+    /// [detached](Op::detach). The owner then has to turn the ring until none is [in
+    /// flight](Self::in_flight) any more. Its thread must not end, nor the ring be dropped, before
+    /// that.
     ///
     /// Operations end with what they have done, or with the error [`shutdown_error()`].
     ///
@@ -587,43 +586,42 @@ impl Ring {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn cancel_all(&self) {
-        let mut core = self.core.lock();
-        core.shut = true;
-        let attached: Vec<_> = core.slab.attached().collect();
+        let mut state = self.state.lock();
+        state.shut = true;
+        let attached: Vec<_> = state.slab.attached().collect();
         for token in attached {
-            core.pending.push_back(cancel_entry(UserData::Op(token)));
+            state.pending.push_back(cancel_entry(UserData::Op(token)));
         }
         let mut deferred = Deferred::default();
-        core.sockets.shut(&mut deferred);
-        self.update_counts(&core);
-        drop(core);
+        state.sockets.shut(&mut deferred);
+        self.update_counts(&state);
+        drop(state);
         deferred.finish();
         self.wake_sleeper();
     }
 
-    /// Gives up sends of bytes that were taken over, for which a connection has no
-    /// room although it had when it was measured. After
-    /// [`cancel_all`](Self::cancel_all), and some time.
+    /// Cancels sends of bytes that were buffered, for which a socket has no room although it had
+    /// when it was measured. To be called some time after [`cancel_all`](Self::cancel_all).
     pub fn cancel_sends(&self) {
-        let mut core = self.core.lock();
-        core.sockets.cancel_sends();
-        self.update_counts(&core);
-        drop(core);
+        let mut state = self.state.lock();
+        state.sockets.cancel_sends();
+        self.update_counts(&state);
+        drop(state);
         self.wake_sleeper();
     }
 
     /// Whether a turn would submit something or take something in.
     fn has_more(&self) -> bool {
-        let core = self.core.lock();
+        let state = self.state.lock();
         // SAFETY: R1, R2: under the lock, by the owner.
-        core.has_requests() || unsafe { self.port.has_completions() }
+        state.has_requests() || unsafe { self.queues.has_completions() }
     }
 
-    /// Whether all that the kernel still does is to read the buffers of zero-copy
-    /// sends, as it may until their peers have acknowledged the bytes.
+    /// Whether the kernel only still reads the buffers of zero-copy sends, as it may until their
+    /// peers have acknowledged the bytes.
     pub(crate) fn only_reads_buffers(&self) -> bool {
-        let core = self.core.lock();
-        core.slab.live() == 0 && core.sockets.only_reads_buffers()
+        let state = self.state.lock();
+        state.slab.live() == 0 && state.sockets.only_reads_buffers()
     }
 
     /// Whether any thread may turn the ring.
@@ -631,13 +629,13 @@ impl Ring {
         self.flavour == Flavour::Shared
     }
 
-    /// The result of an operation, or a wake when there is one.
+    /// Returns the result of an operation; `Pending`, and wakes the task when there is one.
     fn poll_op(&self, token: OpToken, cx: &Context<'_>) -> Poll<io::Result<u32>> {
         let waker = cx.waker().clone(); // R4: foreign code
-        let mut core = self.core.lock();
-        let answer = core.slab.poll(token, waker);
-        let shut = core.shut;
-        drop(core);
+        let mut state = self.state.lock();
+        let answer = state.slab.poll(token, waker);
+        let shut = state.shut;
+        drop(state);
         match answer {
             Ok(result) if shut && result == -libc::ECANCELED => Poll::Ready(Err(shutdown_error())),
             Ok(result) => Poll::Ready(to_result(result)),
@@ -648,21 +646,21 @@ impl Ring {
         }
     }
 
-    /// The future of an operation is dropped; with `detached` the operation goes on
-    /// to its end.
+    /// Notes that the future of an operation was dropped; with `detached` the operation runs to its
+    /// end.
     fn abandon<T: Operation>(&self, token: OpToken, payload: T, detached: bool) {
         let mut payload = Some(payload);
-        let mut core = self.core.lock();
-        let (state, waker) = core.slab.abandon(token, detached, || {
+        let mut state = self.state.lock();
+        let (on_drop, waker) = state.slab.abandon(token, detached, || {
             Box::new(Abandoned(payload.take().expect("called for once")))
         });
-        if matches!(state, OnDrop::Running) && !detached {
-            core.pending.push_back(cancel_entry(UserData::Op(token)));
+        if matches!(on_drop, OnDrop::Running) && !detached {
+            state.pending.push_back(cancel_entry(UserData::Op(token)));
         }
-        self.update_counts(&core);
-        drop(core);
+        self.update_counts(&state);
+        drop(state);
         drop(waker); // R4
-        match state {
+        match on_drop {
             OnDrop::Running => self.wake_sleeper(),
             OnDrop::Withdrawn => drop(payload),
             OnDrop::Ended(result) => {
@@ -680,96 +678,95 @@ impl Ring {
         }
     }
 
-    fn update_counts(&self, core: &Core) {
-        self.in_flight.store(core.slab.live(), Relaxed);
-        self.sockets.update(&core.sockets);
+    fn update_counts(&self, state: &RingState) {
+        self.in_flight.store(state.slab.live(), Relaxed);
+        self.sockets.update(&state.sockets);
     }
 
     /// Moves pending entries into the submission queue.
-    fn fill(&self, core: &mut Core) -> Filled {
-        while let Some(entry) = core.pending.front() {
+    fn fill(&self, state: &mut RingState) -> Filled {
+        while let Some(entry) = state.pending.front() {
             if let UserData::Op(token) = UserData::from_bits(entry.get_user_data())
-                && !core.slab.submit(token)
+                && !state.slab.submit(token)
             {
-                core.pending.pop_front(); // withdrawn
+                state.pending.pop_front(); // withdrawn
                 continue;
             }
-            // SAFETY: R1, R2, under the lock. The slab keeps the payload, or
-            // its future does, until the kernel's last word (K1).
-            if !unsafe { self.port.push(entry) } {
+            // SAFETY: R1, R2, under the lock. The slab or the future keeps the payload until the
+            // last completion (K1).
+            if !unsafe { self.queues.push(entry) } {
                 return Filled::QueueIsFull;
             }
-            core.pending.pop_front();
+            state.pending.pop_front();
         }
-        // SAFETY: R1, R2, under the lock. The table keeps descriptors and memory
-        // until the kernel's last word (S1).
-        let push = |entry: &Entry| unsafe { self.port.push(entry) };
-        core.sockets.fill(push, &mut core.has_immediate)
+        // SAFETY: R1, R2, under the lock. The table keeps descriptors and memory until the last
+        // completion (S1).
+        let push = |entry: &Entry| unsafe { self.queues.push(entry) };
+        state.sockets.fill(push, &mut state.has_immediate)
     }
 
-    /// Asks to be told when the poller has events.
-    fn watch(&self, core: &mut Core) {
-        if core.watching {
+    /// Has the kernel watch the poller for events.
+    fn watch(&self, state: &mut RingState) {
+        if state.watching {
             return;
         }
         let events = opcode::PollAdd::new(types::Fd(self.poller.as_raw_fd()), libc::POLLIN as u32);
         let entry = events.build().user_data(UserData::Poller.bits());
-        // There may be no room: `fill` may have left the queue full. Then the turn
-        // only enters, and does not wait (`enter`).
+        // `fill` may have left the queue full. Then the turn only enters the kernel, and does not
+        // wait (`enter`).
         // SAFETY: R1, R2. The entry points to nothing, and the poller's
         // descriptor lives as long as the ring.
-        core.watching = unsafe { self.port.push(&entry) };
+        state.watching = unsafe { self.queues.push(&entry) };
     }
 
     /// Whether entering the kernel without waiting would do anything.
     fn needs_enter(&self) -> bool {
         // SAFETY: R1, R2: the owner, under the lock.
-        unsafe { self.port.needs_enter() }
+        unsafe { self.queues.needs_enter() }
     }
 
-    /// Enters the kernel without the lock (R2), waiting if there is a limit
-    /// for it.
+    /// Enters the kernel without the lock (R2). With `wait`, waits for a completion: `Some(None)`
+    /// without a limit.
     fn enter<'a>(
         &'a self,
-        mut core: MutexGuard<'a, Core>,
+        mut state: MutexGuard<'a, RingState>,
         wait: Option<Option<Duration>>,
-    ) -> (MutexGuard<'a, Core>, io::Result<Entered>) {
-        core.entered = true;
-        // Without the poller's watch nobody could wake us.
-        let may_wait = core.watching;
-        core.has_immediate = false;
-        drop(core);
-        let entered = judge(self.port.enter(wait.filter(|_| may_wait)));
-        let mut core = self.core.lock();
-        core.entered = false;
-        (core, entered)
+    ) -> (MutexGuard<'a, RingState>, io::Result<EnterOutcome>) {
+        state.entered = true;
+        // If the kernel does not watch the poller, nothing could wake the owner.
+        let may_wait = state.watching;
+        state.has_immediate = false;
+        drop(state);
+        let entered = check_entered(self.queues.enter(wait.filter(|_| may_wait)));
+        let mut state = self.state.lock();
+        state.entered = false;
+        (state, entered)
     }
 
     /// Takes completions in.
-    fn reap(&self, core: &mut Core) -> Reaped {
+    fn reap(&self, state: &mut RingState) -> Reaped {
         let mut reaped = Reaped::default();
-        self.reap_into(core, &mut reaped);
+        self.reap_into(state, &mut reaped);
         reaped
     }
 
-    fn reap_into(&self, core: &mut Core, reaped: &mut Reaped) {
+    fn reap_into(&self, state: &mut RingState, reaped: &mut Reaped) {
         let mut taken = 0;
-        let visit = |cqes: &[port::Cqe]| {
+        let visit = |cqes: &[queues::Cqe]| {
             for cqe in cqes {
                 if let UserData::Socket(key, kind) = UserData::from_bits(cqe.user_data()) {
-                    core.sockets.prefetch(key, kind);
+                    state.sockets.prefetch(key, kind);
                 }
             }
             for cqe in cqes {
-                core.complete(cqe, reaped);
+                state.complete(cqe, reaped);
             }
             taken += cqes.len();
             taken < COMPLETIONS_PER_TURN && reaped.deferred.wakes.len() < WAKES_PER_TURN
         };
-        // SAFETY: R1, R2: under the lock, and the owner has not entered, or
-        // is us.
-        unsafe { self.port.reap(visit) };
-        self.update_counts(core);
+        // SAFETY: R1, R2: under the lock, and the owner is not in the kernel, or this is the owner.
+        unsafe { self.queues.reap(visit) };
+        self.update_counts(state);
     }
 }
 
@@ -781,24 +778,24 @@ enum Filled {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entered {
+enum EnterOutcome {
     Done,
-    /// The kernel wants its completions taken in, or has no memory.
+    /// The completion queue is full, or the kernel has no memory.
     Refused,
 }
 
 impl Drop for Ring {
-    /// Closing a ring does not end what runs in it at once, so nothing may be
-    /// running. Futures keep the ring alive, so these are orphans; should the
-    /// owner have gone without [`cancel_all`](Ring::cancel_all), they get a
-    /// little time, and what then still runs is never freed.
+    /// Closing a ring does not end its operations at once. Futures keep the ring alive, so only
+    /// operations without a future are left. If the owner has not called
+    /// [`cancel_all`](Ring::cancel_all), they are turned for a short time; the memory of those that
+    /// have not ended then is leaked.
     fn drop(&mut self) {
-        if !self.is_at_work() {
+        if !self.has_kernel_work() {
             return;
         }
         self.cancel_all();
         for _ in 0..100 {
-            if !self.is_at_work() || self.turn(Some(Duration::from_millis(10))).is_err() {
+            if !self.has_kernel_work() || self.turn(Some(Duration::from_millis(10))).is_err() {
                 return;
             }
         }
@@ -808,7 +805,7 @@ impl Drop for Ring {
 impl AsRawFd for Ring {
     /// Returns the descriptor, which is readable while there are completions.
     fn as_raw_fd(&self) -> RawFd {
-        self.port.as_raw_fd()
+        self.queues.as_raw_fd()
     }
 }
 
@@ -821,21 +818,21 @@ impl fmt::Debug for Ring {
     }
 }
 
-/// What the kernel's answer to an entry means for the ring.
-fn judge(entered: io::Result<()>) -> io::Result<Entered> {
+/// Decides which errors of entering the kernel are temporary.
+fn check_entered(entered: io::Result<()>) -> io::Result<EnterOutcome> {
     match entered {
-        Ok(()) => Ok(Entered::Done),
+        Ok(()) => Ok(EnterOutcome::Done),
         Err(error) => match error.raw_os_error() {
-            Some(libc::ETIME | libc::EINTR) => Ok(Entered::Done),
-            // Completions that did not fit have to be taken in first, or
-            // there is no memory just now: later.
-            Some(libc::EBUSY | libc::EAGAIN) => Ok(Entered::Refused),
+            Some(libc::ETIME | libc::EINTR) => Ok(EnterOutcome::Done),
+            // The completion queue has overflowed, or there is no memory at the moment: try again
+            // later.
+            Some(libc::EBUSY | libc::EAGAIN) => Ok(EnterOutcome::Refused),
             _ => Err(error),
         },
     }
 }
 
-/// The kernel's number as a result.
+/// Converts the result of a completion.
 fn to_result(number: i32) -> io::Result<u32> {
     u32::try_from(number).map_err(|_| io::Error::from_raw_os_error(-number))
 }
@@ -851,7 +848,7 @@ mod model {
     use std::pin::Pin;
     use std::task::Waker;
 
-    /// An operation whose memory the kernel uses when it does it.
+    /// An operation whose memory the kernel accesses when it carries it out.
     struct Nothing(LoomArc<OpEnd>);
 
     #[derive(Default)]
@@ -891,11 +888,11 @@ mod model {
         Arc::new(Ring::new(&RingConfig::default(), poller).unwrap())
     }
 
-    /// A ring whose kernel wants the memory of `end` when it works.
+    /// A ring whose kernel accesses the memory of `end` for each operation.
     fn ring_for(end: &LoomArc<OpEnd>) -> Arc<Ring> {
         let (ring, end) = (ring(), end.clone());
         let work = move || assert!(!end.freed.load(Acquire), "K1: the kernel still uses it");
-        ring.port.set_work(Box::new(work));
+        ring.queues.set_work(Box::new(work));
         ring
     }
 
@@ -942,7 +939,7 @@ mod model {
     }
 
     #[test]
-    fn an_owner_and_a_rescuer_do_not_meet_in_the_queues() {
+    fn an_owner_and_a_rescuer_never_access_the_queues_at_once() {
         loom::model(|| {
             let (operation, end) = Nothing::new();
             let ring = ring_for(&end);

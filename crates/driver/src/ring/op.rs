@@ -1,4 +1,4 @@
-//! One operation as a future that owns what the kernel works on.
+//! One operation as a future, which owns the memory that the kernel accesses.
 
 use std::future::Future;
 use std::io;
@@ -12,7 +12,7 @@ use io_uring::squeue::Entry;
 use super::Ring;
 use super::slab::{AbandonedPayload, OpToken};
 
-/// Something to be asked of the kernel, with all it needs.
+/// An operation of the kernel, with everything that its entry refers to.
 ///
 /// ```
 /// use blitzen_driver::ring::Operation;
@@ -40,21 +40,24 @@ use super::slab::{AbandonedPayload, OpToken};
 /// is moved, and is used by nobody else in a way that the kernel's access
 /// forbids.
 pub unsafe trait Operation: Send + 'static {
-    /// What the future gives.
+    /// The output of the future.
     type Output;
 
-    /// Whether it may be asked again if the kernel called it off, as it does
-    /// when the thread ends that asked. Then nothing of it was done.
+    /// Whether the operation may be submitted again after the kernel has cancelled it
+    /// because the thread that submitted it has ended. The kernel has then done nothing
+    /// of it.
     const REPEATABLE: bool = false;
 
-    /// The request. Called once, and again each time that it is repeated.
+    /// Returns the submission queue entry. Called once, and again each time that the
+    /// operation is submitted again.
     fn entry(&mut self) -> Entry;
 
-    /// The end: the kernel is through with everything.
+    /// Makes the output of `result`. The kernel has finished with everything that the
+    /// entry refers to.
     fn finish(self, result: io::Result<u32>) -> Self::Output;
 }
 
-/// An [`Operation`] under way in a [`Ring`].
+/// The future of an [`Operation`] in a [`Ring`].
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -65,14 +68,14 @@ pub unsafe trait Operation: Send + 'static {
 /// # let Ok(ring) = Ring::new(&RingConfig::default(), poller) else { return Ok(()) };
 /// # let ring = Arc::new(ring);
 /// let stat = ring.submit(Stat::path(c"/".into(), 0));
-/// drop(stat); // asks the kernel to forget about it
+/// drop(stat); // requests cancellation
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
 /// # Cancel safety
-/// Dropping the future asks the kernel to stop, and leaves buffers and
-/// descriptors to the ring until it has. Whether the operation took place is
-/// then unknown. What it made, such as an opened file, is dropped.
+/// Dropping the future requests cancellation. The ring owns buffers and descriptors until
+/// the operation has ended. Whether it took place is then unknown. Its output, such as an
+/// opened file, is dropped.
 #[must_use = "dropping an operation cancels it; `detach` lets it go on"]
 #[derive(Debug)]
 pub struct Op<T: Operation> {
@@ -94,7 +97,7 @@ impl<T: Operation> Op<T> {
         }
     }
 
-    /// Lets the operation go on to its end without anybody waiting for it.
+    /// Lets the operation run to its end in the background.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -131,10 +134,10 @@ impl<T: Operation> Future for Op<T> {
             let result = ready!(this.ring.poll_op(this.token, cx));
             let payload = this.payload.as_mut();
             let payload = payload.expect("not polled after the operation's end");
-            if !(T::REPEATABLE && was_called_off(&result)) {
+            if !(T::REPEATABLE && was_cancelled(&result)) {
                 break result;
             }
-            this.token = this.ring.ask(payload.entry()); // R5
+            this.token = this.ring.queue_request(payload.entry()); // R5
         };
         spent.made_progress();
         let payload = this.payload.take().expect("it was there just now");
@@ -142,8 +145,8 @@ impl<T: Operation> Future for Op<T> {
     }
 }
 
-/// Whether the kernel has dropped a request, with nothing done.
-fn was_called_off(result: &io::Result<u32>) -> bool {
+/// Returns whether the kernel has cancelled the operation before it did anything.
+fn was_cancelled(result: &io::Result<u32>) -> bool {
     match result {
         Ok(_) => false,
         Err(error) => matches!(error.raw_os_error(), Some(libc::ECANCELED | libc::EINTR)),
@@ -156,7 +159,7 @@ impl<T: Operation> Drop for Op<T> {
     }
 }
 
-/// A payload in the ring's keeping.
+/// The payload of an operation whose future was dropped.
 pub(super) struct Abandoned<T>(pub(super) T);
 
 impl<T: Operation> AbandonedPayload for Abandoned<T> {

@@ -1,12 +1,13 @@
-//! The reaper: a thread that turns rings whose worker has ended before the kernel had.
+//! The reaper: a thread that turns rings whose worker has ended before all of their
+//! operations had.
 //!
 //! A zero-copy send reads its buffer until the peer has acknowledged the last byte.
 //! That may be long after the connection was closed and the runtime was dropped, and
-//! only a completion of the ring tells when it is. Until then the reaper keeps the
-//! ring, and with it the buffer.
+//! only a completion of the ring reports it. Until then the reaper keeps the ring, and
+//! with it the buffer.
 //!
-//! E1. A ring is in the list, or in the hands of the thread, until the kernel has
-//!     nothing of it.
+//! E1. A ring is in the list, or owned by the thread, until the kernel has finished with
+//!     it.
 //! E2. The thread ends under the lock, when the list is empty: the next ring starts
 //!     another one.
 //! E3. The selector watches a ring before it is in the list, and reports completions
@@ -28,7 +29,7 @@ use super::Ring;
 /// Rings without a worker.
 struct OrphanedRings {
     rings: Vec<Arc<Ring>>,
-    /// Of the selector in which the thread sleeps, if there is a thread.
+    /// The registry of the selector in which the thread sleeps, if there is a thread.
     registry: Option<Registry>,
 }
 
@@ -40,11 +41,11 @@ fn orphaned_rings() -> MutexGuard<'static, OrphanedRings> {
     RINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has a ring turned until the kernel has nothing of it, and then dropped. The ring
-/// is shut, and any thread may turn it.
+/// Has the reaper turn a ring until the kernel has finished with it, and then drop it.
+/// The ring is shut, and any thread may turn it.
 ///
 /// # Errors
-/// The error of the system that refuses a descriptor or a thread.
+/// Returns the error of the system if it refuses a descriptor or a thread.
 pub(crate) fn reap_in_background(ring: Arc<Ring>) -> io::Result<()> {
     let mut orphaned = orphaned_rings();
     match &orphaned.registry {
@@ -82,13 +83,13 @@ fn run(mut poll: Poll) {
         }
         let mut rings = std::mem::take(&mut orphaned_rings().rings);
         rings.retain(|ring| {
-            let is_at_work = turn_while_it_has_more(ring);
-            if !is_at_work {
+            let has_kernel_work = turn_while_it_has_more(ring);
+            if !has_kernel_work {
                 let fd = ring.as_raw_fd();
                 // It fails only if it was not registered.
                 let _ = poll.registry().deregister(&mut SourceFd(&fd));
             }
-            is_at_work
+            has_kernel_work
         });
         let mut orphaned = orphaned_rings();
         orphaned.rings.append(&mut rings);
@@ -111,7 +112,7 @@ fn turn_while_it_has_more(ring: &Ring) -> bool {
             break;
         }
     }
-    // A stream that has outlived its runtime submits for itself: the thread is not woken
-    // for that.
-    ring.release_owner().is_ok() && ring.is_at_work()
+    // A stream that has outlived its runtime submits its own requests: the thread is not
+    // woken for them.
+    ring.release_owner().is_ok() && ring.has_kernel_work()
 }

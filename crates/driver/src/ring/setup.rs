@@ -7,10 +7,11 @@ use io_uring::{IoUring, Probe};
 
 use super::socket::BufferConfig;
 
-/// Who may touch a ring, and with it how its completions come in.
+/// Which threads may enter a ring, and when its completions are posted.
 ///
-/// Never a plain ring: there every completion interrupts its owner, which
-/// halves the speed of a worker that makes system calls of its own.
+/// A ring with neither of the two flags is never used: there every completion
+/// interrupts its owner, which halves the speed of a worker that makes system calls of
+/// its own.
 ///
 /// ```
 /// use blitzen_driver::ring::{Flavour, RingConfig};
@@ -20,13 +21,13 @@ use super::socket::BufferConfig;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flavour {
-    /// Completions come in whenever the owner enters the kernel for any
-    /// reason, and others can bring them in while it does not:
+    /// Completions are posted whenever the owner enters the kernel for any reason, and
+    /// other threads can have them posted while it does not:
     /// [`Ring::rescue`](super::Ring::rescue).
     #[default]
     Shared,
-    /// Completions come in only when the owner asks. For a ring whose owner is
-    /// one thread for good, the first that turns it; nobody can rescue it.
+    /// Completions are posted only when the owner enters the ring. The owner is one
+    /// thread for good, the first that turns the ring; no other thread can rescue it.
     Pinned,
 }
 
@@ -40,14 +41,14 @@ pub enum Flavour {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RingConfig {
-    /// Operations that go to the kernel at once. More may be in flight.
+    /// The size of the submission queue. More operations may be in flight.
     pub entries: u32,
-    /// Completions that fit before the kernel has to keep them aside, which
-    /// costs a system call to fetch them.
+    /// The size of the completion queue. If it overflows, fetching the rest costs a
+    /// system call.
     pub completions: u32,
-    /// Who may touch the ring.
+    /// Which threads may enter the ring.
     pub flavour: Flavour,
-    /// Buffers for what sockets receive, made with the first of them.
+    /// The provided buffers of sockets, created with the first socket.
     pub buffers: BufferConfig,
 }
 
@@ -62,7 +63,7 @@ impl Default for RingConfig {
     }
 }
 
-/// Why the system gives us no ring. Everything works without, if slower.
+/// Why the system has no ring for us. Everything works without one, only slower.
 ///
 /// ```
 /// use blitzen_driver::ring::Refusal;
@@ -87,7 +88,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Reads the system's answer to an attempt.
+    /// Classifies the error of `io_uring_setup(2)`.
     pub fn from_error(error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::ENOSYS) => Self::Missing(error),
@@ -98,7 +99,8 @@ impl Refusal {
         }
     }
 
-    /// Whether there may be a ring later: there was no descriptor for it, most likely.
+    /// Whether another attempt may succeed later: the process was probably out of
+    /// descriptors.
     pub(crate) fn is_temporary(&self) -> bool {
         matches!(self, Self::Other(_))
     }
@@ -139,8 +141,8 @@ impl From<Refusal> for io::Error {
     }
 }
 
-/// Operations every ring must know. All came before the flags that are asked
-/// for, so a kernel without one of them has been tampered with.
+/// Operations that every ring must support. All are older than the flags that are
+/// requested, so only a modified kernel lacks one.
 #[cfg_attr(blitzen_loom, allow(dead_code))]
 const REQUIRED: [u8; 7] = [
     io_uring::opcode::AsyncCancel::CODE,
@@ -152,11 +154,11 @@ const REQUIRED: [u8; 7] = [
     io_uring::opcode::Close::CODE,
 ];
 
-/// What the kernel can do.
+/// The operations that the kernel supports.
 pub(super) struct Features(Probe);
 
 impl Features {
-    /// Of a kernel that is only a model.
+    /// The features of the simulated kernel: none.
     #[cfg(blitzen_loom)]
     pub(super) fn none() -> Self {
         Self(Probe::new())
@@ -167,7 +169,7 @@ impl Features {
     }
 }
 
-/// Makes a ring and looks at what it can do.
+/// Creates a ring, and finds out what it supports.
 #[cfg_attr(blitzen_loom, allow(dead_code))]
 pub(super) fn build(config: &RingConfig) -> Result<(IoUring, Features), Refusal> {
     let mut builder = IoUring::builder();

@@ -1,30 +1,31 @@
-//! Operations in flight, by the token the kernel keeps of them.
+//! Operations in flight, by the token in their user data.
 //!
 //! ```text
-//!            sent                  the kernel's last word
+//!            submitted             its last completion
 //!   Queued ────────► Running ───────────────────────────────► Done ──► free
 //!     │                 │ the future is dropped                  taken
-//!     ▼ dropped         ▼              the kernel's last word
+//!     ▼ dropped         ▼              its last completion
 //!    free            Abandoned(payload) ──────────────────────► free
 //! ```
 //!
-//! K1. A payload (buffers, paths, a reference to the file) lives until the
-//!     kernel's last word on its operation: in the future, or, once that is
-//!     dropped, in here.
-//! K2. A token carries its slot's generation. Only the kernel's last word, or
-//!     the withdrawal of an operation it never saw, makes the slot free; so a
-//!     token in the kernel always names a live operation.
+//! K1. A payload (buffers, paths, a reference to the file) lives until the last
+//!     completion of its operation: in the future, or, once that is dropped, in
+//!     this slab.
+//! K2. A token carries its slot's generation. A slot becomes free only with the
+//!     last completion of its operation, or when an operation is withdrawn that
+//!     was never submitted. So a token in the kernel always names a live
+//!     operation.
 
 use std::io;
 use std::task::Waker;
 
-/// The payload of an operation whose future is gone.
+/// The payload of an operation whose future was dropped.
 pub(super) trait AbandonedPayload: Send {
-    /// The operation has ended with `result`.
+    /// Finishes the operation, which has ended with `result`.
     fn finish(self: Box<Self>, result: io::Result<u32>);
 }
 
-/// Names an operation; what the kernel gets to keep of it.
+/// The name of an operation, which its user data contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpToken(u64);
 
@@ -50,41 +51,42 @@ impl OpToken {
     }
 }
 
-enum State {
+enum OpState {
     Free,
     Queued(Option<Waker>),
     Running {
         waker: Option<Waker>,
-        /// What a first word said, when the kernel announced another.
+        /// The result of the first completion, if another one will follow.
         early: Option<i32>,
     },
     Abandoned {
         payload: Box<dyn AbandonedPayload>,
         early: Option<i32>,
-        /// Shall go on to its end.
+        /// Whether the operation runs to its end in the background.
         detached: bool,
     },
     Done(i32),
 }
 
-struct Slot {
+struct OpSlot {
     generation: u32,
-    state: State,
+    state: OpState,
 }
 
 /// All operations of one ring; behind its lock.
 #[derive(Default)]
 pub(super) struct Slab {
-    slots: Vec<Slot>,
+    slots: Vec<OpSlot>,
     free: Vec<usize>,
     live: usize,
 }
 
-/// What is to be done, after the lock, about a word from the kernel.
+/// What the caller of [`Slab::complete`] must do after it has released the
+/// lock.
 pub(super) enum Ended {
-    /// Somebody waits.
+    /// Wake the task that waits.
     Wake(Waker),
-    /// Nobody is left: this is the end of the payload.
+    /// Finish the payload: the future was dropped.
     Finish(Box<dyn AbandonedPayload>, i32),
     /// Nothing.
     Nothing,
@@ -101,7 +103,7 @@ pub(super) enum OnDrop {
 }
 
 impl Slab {
-    /// Operations that have not ended.
+    /// Returns the number of operations that have not ended.
     pub(super) fn live(&self) -> usize {
         self.live
     }
@@ -110,58 +112,59 @@ impl Slab {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = self.slots.len();
             assert!(index < 1 << 31, "two thousand million operations in flight");
-            let (generation, state) = (0, State::Free);
-            self.slots.push(Slot { generation, state });
+            let (generation, state) = (0, OpState::Free);
+            self.slots.push(OpSlot { generation, state });
             self.free.reserve(self.slots.len()); // ending one never allocates
             index
         });
         self.live += 1;
         let slot = &mut self.slots[index];
-        slot.state = State::Queued(None);
+        slot.state = OpState::Queued(None);
         OpToken::new(index, slot.generation)
     }
 
-    /// An operation that ends before it begins.
+    /// Inserts an operation that has ended with `result` without being
+    /// submitted.
     pub(super) fn insert_ended(&mut self, result: i32) -> OpToken {
         let token = self.insert();
         self.live -= 1;
-        self.slots[token.index()].state = State::Done(result);
+        self.slots[token.index()].state = OpState::Done(result);
         token
     }
 
-    /// The operation goes to the kernel; false if it has been withdrawn.
+    /// Marks an operation as submitted; returns false if it was withdrawn.
     pub(super) fn submit(&mut self, token: OpToken) -> bool {
         let Some(slot) = self.get(token) else {
             return false;
         };
-        if let State::Queued(waker) = &mut slot.state {
+        if let OpState::Queued(waker) = &mut slot.state {
             let waker = waker.take();
             let early = None;
-            slot.state = State::Running { waker, early };
+            slot.state = OpState::Running { waker, early };
         }
         true
     }
 
-    /// A word from the kernel; `more` if it announces another.
+    /// Takes in a completion; with `more`, another one will follow.
     pub(super) fn complete(&mut self, token: OpToken, result: i32, more: bool) -> Ended {
         let slot = self
             .get(token)
             .expect("K2: the kernel names a live operation");
-        let (State::Running { early, .. } | State::Abandoned { early, .. }) = &mut slot.state
+        let (OpState::Running { early, .. } | OpState::Abandoned { early, .. }) = &mut slot.state
         else {
-            unreachable!("the kernel's last word comes once, after the operation was sent");
+            unreachable!("the last completion comes once, after the operation was submitted");
         };
-        // The first word is the result; later ones only say that the kernel
-        // is through with the memory.
+        // The first completion has the result. A later one only says that the
+        // kernel has finished with the memory.
         let result = *early.get_or_insert(result);
         if more {
             return Ended::Nothing;
         }
-        let before = std::mem::replace(&mut slot.state, State::Done(result));
+        let before = std::mem::replace(&mut slot.state, OpState::Done(result));
         self.live -= 1;
         match before {
-            State::Running { waker, .. } => waker.map_or(Ended::Nothing, Ended::Wake),
-            State::Abandoned { payload, .. } => {
+            OpState::Running { waker, .. } => waker.map_or(Ended::Nothing, Ended::Wake),
+            OpState::Abandoned { payload, .. } => {
                 self.release(token.index());
                 Ended::Finish(payload, result)
             }
@@ -169,13 +172,15 @@ impl Slab {
         }
     }
 
-    /// The result, if there is one, which frees the slot; otherwise `waker` is
-    /// kept, and the one before handed back to be dropped after the lock.
+    /// Returns the result, and frees the slot. If there is none yet, keeps
+    /// `waker`, and returns the previous waker, to be dropped after the lock.
     pub(super) fn poll(&mut self, token: OpToken, waker: Waker) -> Result<i32, Option<Waker>> {
         let slot = self.get(token).expect("a future names a live operation");
         match &mut slot.state {
-            State::Queued(place) | State::Running { waker: place, .. } => Err(place.replace(waker)),
-            State::Done(result) => {
+            OpState::Queued(place) | OpState::Running { waker: place, .. } => {
+                Err(place.replace(waker))
+            }
+            OpState::Done(result) => {
                 let result = *result;
                 self.release(token.index());
                 Ok(result)
@@ -184,9 +189,8 @@ impl Slab {
         }
     }
 
-    /// The future is dropped. If the kernel has the operation, `payload` is
-    /// called for, and kept to the end (K1); with `detached`, so it is if the
-    /// operation only waits to be sent.
+    /// Notes that the future was dropped. If the operation was submitted, or is
+    /// `detached`, keeps the result of `payload` until its end (K1).
     pub(super) fn abandon(
         &mut self,
         token: OpToken,
@@ -194,44 +198,45 @@ impl Slab {
         payload: impl FnOnce() -> Box<dyn AbandonedPayload>,
     ) -> (OnDrop, Option<Waker>) {
         let slot = self.get(token).expect("a future names a live operation");
-        match std::mem::replace(&mut slot.state, State::Free) {
-            State::Queued(waker) if !detached => {
+        match std::mem::replace(&mut slot.state, OpState::Free) {
+            OpState::Queued(waker) if !detached => {
                 self.live -= 1;
                 self.release(token.index());
                 (OnDrop::Withdrawn, waker)
             }
-            State::Queued(waker) => {
-                slot.state = State::Abandoned {
+            OpState::Queued(waker) => {
+                slot.state = OpState::Abandoned {
                     payload: payload(),
                     early: None,
                     detached,
                 };
                 (OnDrop::Running, waker)
             }
-            State::Running { waker, early } => {
-                slot.state = State::Abandoned {
+            OpState::Running { waker, early } => {
+                slot.state = OpState::Abandoned {
                     payload: payload(),
                     early,
                     detached,
                 };
                 (OnDrop::Running, waker)
             }
-            State::Done(result) => {
+            OpState::Done(result) => {
                 self.release(token.index());
                 (OnDrop::Ended(result), None)
             }
-            State::Free | State::Abandoned { .. } => {
+            OpState::Free | OpState::Abandoned { .. } => {
                 unreachable!("a future is dropped once")
             }
         }
     }
 
-    /// All operations that have not ended, and need not.
+    /// Returns the operations that have not ended, without those that run in
+    /// the background.
     pub(super) fn attached(&self) -> impl Iterator<Item = OpToken> + '_ {
-        let is_attached = |state: &State| match state {
-            State::Queued(_) | State::Running { .. } => true,
-            State::Abandoned { detached, .. } => !detached,
-            State::Free | State::Done(_) => false,
+        let is_attached = |state: &OpState| match state {
+            OpState::Queued(_) | OpState::Running { .. } => true,
+            OpState::Abandoned { detached, .. } => !detached,
+            OpState::Free | OpState::Done(_) => false,
         };
         self.slots
             .iter()
@@ -240,26 +245,25 @@ impl Slab {
             .map(|(index, slot)| OpToken::new(index, slot.generation))
     }
 
-    fn get(&mut self, token: OpToken) -> Option<&mut Slot> {
+    fn get(&mut self, token: OpToken) -> Option<&mut OpSlot> {
         let slot = self.slots.get_mut(token.index())?;
-        let is_live = !matches!(slot.state, State::Free);
+        let is_live = !matches!(slot.state, OpState::Free);
         (is_live && slot.generation == token.generation()).then_some(slot)
     }
 
     fn release(&mut self, index: usize) {
         let slot = &mut self.slots[index];
-        slot.state = State::Free;
+        slot.state = OpState::Free;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
     }
 }
 
 impl Drop for Slab {
-    /// Memory that the kernel may still write to is not given back, not even
-    /// now: better lost than shared.
+    /// Leaks memory that the kernel may still write to.
     fn drop(&mut self) {
         for slot in self.slots.drain(..) {
-            if let State::Abandoned { payload, .. } = slot.state {
+            if let OpState::Abandoned { payload, .. } = slot.state {
                 std::mem::forget(payload);
             }
         }
@@ -289,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_goes_its_way() {
+    fn an_operation_is_queued_submitted_completed_and_taken() {
         let mut slab = Slab::default();
         let token = slab.insert();
         assert!(slab.poll(token, waker()).is_err());
@@ -297,7 +301,7 @@ mod tests {
         assert!(matches!(slab.complete(token, 7, false), Ended::Wake(_)));
         assert_eq!(slab.live(), 0);
         assert!(matches!(slab.poll(token, waker()), Ok(7)));
-        // The slot is used again, under another name.
+        // The slot is used again, under another token.
         let next = slab.insert();
         assert_eq!(next.index(), token.index());
         assert_ne!(next, token);
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_future_leaves_its_payload_until_the_last_word() {
+    fn the_payload_of_a_dropped_future_lives_until_the_last_completion() {
         let mut slab = Slab::default();
         let token = slab.insert();
         slab.submit(token);
@@ -341,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_future_dropped_after_the_end_is_told_how_it_ended() {
+    fn dropping_a_future_after_the_end_returns_the_result() {
         let mut slab = Slab::default();
         let token = slab.insert();
         slab.submit(token);

@@ -1,4 +1,4 @@
-//! What the kernel keeps of a request, and hands back with each completion.
+//! The user data of a request, which the kernel returns with each completion.
 //!
 //! ```text
 //!   bits          63 62        61 … 32       31     30 … 0
@@ -39,19 +39,19 @@ impl SocketKey {
 pub(super) enum OpKind {
     Recv = 0,
     Send = 1,
-    /// To say when there is room to send.
+    /// To report when there is room to send.
     Writable = 2,
 }
 
-/// Whom a completion is for.
+/// What a completion belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UserData {
     /// An operation in the slab.
     Op(OpToken),
     Socket(SocketKey, OpKind),
-    /// The owner: its poller has events.
+    /// The watch of the poller: it has events.
     Poller,
-    /// Nobody: the answer to a cancellation.
+    /// A cancellation, whose result is ignored.
     Cancel,
 }
 

@@ -65,7 +65,7 @@ impl<'a> Utf8Appender<'a> {
     ///
     /// The bytes must be UTF-8.
     unsafe fn restore(&mut self) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the same contract.
         *self.string = unsafe { String::from_utf8_unchecked(std::mem::take(&mut self.bytes)) };
         self.first_len = 0;
         self.is_taken = false;

@@ -38,7 +38,7 @@ impl IdleParker {
         self.parker.unpark();
     }
 
-    /// Whether the thread was unparked to end; forgets it.
+    /// Returns whether the thread was unparked to end, and resets that.
     pub(super) fn take_dismissal(&self) -> bool {
         let is_dismissed = self.is_dismissed.load(Relaxed);
         self.is_dismissed.store(false, Relaxed);
@@ -78,7 +78,7 @@ impl IdleList {
         Some(self.threads.remove(index.unwrap_or(last)))
     }
 
-    /// Takes a certain thread off the list; false if somebody else did.
+    /// Removes a thread from the list; returns false if it was removed before.
     pub(super) fn remove(&mut self, number: usize) -> bool {
         let index = self.threads.iter().position(|one| one.number == number);
         index.map(|index| self.threads.remove(index)).is_some()
@@ -95,7 +95,7 @@ impl IdleList {
         self.threads.first().and_then(|thread| thread.end)
     }
 
-    /// Takes everybody.
+    /// Takes all threads.
     pub(super) fn take_all(&mut self) -> Vec<IdleThread> {
         std::mem::take(&mut self.threads)
     }

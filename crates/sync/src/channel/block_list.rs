@@ -295,7 +295,7 @@ impl<T> BlockList<T> {
     #[inline(always)]
     pub(super) unsafe fn pop<P: PositionCounter>(&self, head: &mut BlockHead<T>) -> Option<T> {
         if head.index == BLOCK_LEN {
-            // SAFETY: handed on.
+            // SAFETY: the caller upholds the same contract.
             unsafe { self.enter_next::<P>(head)? };
         }
         // SAFETY: taken back by nobody but us.

@@ -323,15 +323,16 @@ impl<T> BroadcastSlot<T> {
         unreachable!("the other side ran for a while")
     }
 
-    /// Puts a value in, for so many receivers; returns the one that they have
-    /// not all read.
+    /// Stores a value for `receivers` receivers; returns the previous value if not
+    /// all of them have read it.
     ///
     /// # Safety
     /// Senders only, under R1.
     #[inline(always)]
     unsafe fn put(&self, position: u64, receivers: usize, value: T) -> Option<T> {
         let mut old = None;
-        // Acquire, met by the Release in `LockedSlot::drop`: who read it is done.
+        // Acquire, met by the Release in `LockedSlot::drop`: all readers have
+        // finished.
         if self.state.load(Acquire) != 0
             && let Some(locked) = self.lock()
         {
@@ -390,7 +391,7 @@ impl<T> BroadcastShared<T> {
         &self.ring[position as usize & (self.ring.len() - 1)]
     }
 
-    /// Takes a receiver in.
+    /// Adds a receiver.
     #[track_caller]
     fn subscribe(shared: &Arc<Self>) -> Receiver<T> {
         let mut locked = shared.tail.lock();
@@ -797,7 +798,7 @@ impl<T> fmt::Debug for WeakSender<T> {
     }
 }
 
-/// The value at `next`, which moves on.
+/// Returns the value at `next`, and advances `next`.
 #[inline(always)]
 fn try_next<T: Clone>(shared: &BroadcastShared<T>, next: &mut u64) -> Result<T, TryRecvError> {
     loop {
@@ -823,7 +824,7 @@ fn try_next<T: Clone>(shared: &BroadcastShared<T>, next: &mut u64) -> Result<T, 
     }
 }
 
-/// Why `next` is not in the ring. `Ok` if by now it is.
+/// Returns why `next` is not in the ring; `Ok` if it is by now.
 #[cold]
 #[inline(never)]
 fn empty_or_lagged<T>(shared: &BroadcastShared<T>, next: &mut u64) -> Result<(), TryRecvError> {
@@ -1240,7 +1241,7 @@ mod model {
 
     impl Clone for Exclusive {
         fn clone(&self) -> Self {
-            // SAFETY: loom fails the model if somebody else is here.
+            // SAFETY: loom fails the model if two threads are here at once.
             self.0.with_mut(|count| unsafe { *count += 1 });
             Self::new()
         }
@@ -1261,7 +1262,7 @@ mod model {
     }
 
     #[test]
-    fn the_sender_sees_the_last_receiver_go() {
+    fn the_sender_sees_that_the_last_receiver_was_dropped() {
         loom::model(|| {
             let (tx, one) = channel::<u32>(1);
             let two = tx.subscribe();

@@ -187,7 +187,7 @@ pub struct Sender<T> {
 /// Awaiting `&mut receiver` is cancel safe: if that future is dropped, the value
 /// stays in the channel.
 pub struct Receiver<T> {
-    /// `None` once it has answered.
+    /// `None` once it has completed.
     cell: Option<NonNull<OneshotCell<T>>>,
 }
 
@@ -260,12 +260,12 @@ impl<T> OneshotCell<T> {
         unless: u8,
         ours: &WakerBits,
         theirs: &WakerBits,
-    ) -> Result<Option<TakenWakers>, Refused> {
+    ) -> Result<Option<TakenWakers>, NotSettled> {
         // SAFETY: by the contract it is there until the bits are set.
         let place = unsafe { &(*cell.as_ptr()).state };
         let state = place.load(Acquire); // as in `state`
         if state & unless != 0 {
-            return Err(Refused {
+            return Err(NotSettled {
                 state,
                 _taken: None,
             });
@@ -274,7 +274,7 @@ impl<T> OneshotCell<T> {
         if nobody_waits && Self::step(place, state, state | bits).is_ok() {
             return Ok(None);
         }
-        // SAFETY: handed on.
+        // SAFETY: the caller upholds the same contract.
         unsafe { Self::settle_slow(cell, bits, unless, ours, theirs) }
     }
 
@@ -288,7 +288,7 @@ impl<T> OneshotCell<T> {
         unless: u8,
         ours: &WakerBits,
         theirs: &WakerBits,
-    ) -> Result<Option<TakenWakers>, Refused> {
+    ) -> Result<Option<TakenWakers>, NotSettled> {
         // SAFETY: by the contract it is there until the bits are set.
         let place = unsafe { &(*cell.as_ptr()).state };
         let mut taken = TakenWakers::default();
@@ -296,7 +296,7 @@ impl<T> OneshotCell<T> {
         loop {
             if state & unless != 0 {
                 let _taken = Some(taken);
-                return Err(Refused { state, _taken });
+                return Err(NotSettled { state, _taken });
             }
             let next = if theirs.has_waker(state) {
                 state | theirs.taken
@@ -346,8 +346,8 @@ impl<T> OneshotCell<T> {
                 }
             }
             if state & ours.waiting != 0 {
-                // The other side is waking another task of ours right now, and
-                // what we wait for is an instant away.
+                // The other side is waking an earlier waker of ours right now, and is
+                // about to set its bit.
                 hint::spin_loop();
                 cx.waker().wake_by_ref();
                 return true;
@@ -409,7 +409,7 @@ impl TakenWakers {
 }
 
 /// Why [`OneshotCell::settle`] has set nothing.
-struct Refused {
+struct NotSettled {
     state: u8,
     /// Dropped last: the drop of a waker may panic.
     _taken: Option<TakenWakers>,
@@ -693,7 +693,8 @@ impl<T> Receiver<T> {
         block_on(self)
     }
 
-    /// What `state` has to say; if it is final, the receiver is finished.
+    /// Returns the result that `state` stands for, if it is final. The receiver has then
+    /// completed.
     #[inline(always)]
     fn take_result(&mut self, state: u8) -> Option<Result<T, RecvError>> {
         if state & (SENT | TX_DROPPED | CLOSED) == 0 {
@@ -712,7 +713,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// The receiver's last touch.
+/// Sets `RX_DROPPED`: the receiver's last access to the cell (O3).
 #[inline]
 fn drop_receiver<T>(cell: NonNull<OneshotCell<T>>) {
     let bits = CLOSED | RX_DROPPED;
@@ -852,7 +853,7 @@ mod model {
     }
 
     #[test]
-    fn the_sender_sees_the_receiver_go() {
+    fn the_sender_sees_that_the_receiver_was_dropped() {
         loom::model(|| {
             let (mut tx, rx) = channel::<u32>();
             let receiver = thread::spawn(move || drop(rx));
@@ -864,7 +865,7 @@ mod model {
     }
 
     #[test]
-    fn both_may_wait_and_both_may_go() {
+    fn both_sides_may_wait_and_both_may_be_dropped() {
         loom::model(|| {
             let (mut tx, mut rx) = channel::<u32>();
             let sender = thread::spawn(move || {

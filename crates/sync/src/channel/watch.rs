@@ -263,7 +263,8 @@ impl<T> WatchShared<T> {
         });
     }
 
-    /// The tag of a place in `changing`, unless there is news (V2).
+    /// Returns the tag to wait with in `changing`, or `None` if the version has
+    /// changed (V2).
     fn must_wait(&self, seen: usize) -> Option<usize> {
         let mut state = self.state();
         loop {
@@ -973,7 +974,7 @@ mod model {
     }
 
     #[test]
-    fn the_sender_sees_the_last_receiver_go() {
+    fn the_sender_sees_that_the_last_receiver_was_dropped() {
         loom::model(|| {
             let (tx, one) = channel(0);
             let two = one.clone();

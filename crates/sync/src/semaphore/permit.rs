@@ -1,4 +1,4 @@
-//! BatchSemaphore taken: guards that give them back.
+//! Permits that were acquired: guards that return them.
 
 use std::sync::Arc;
 

@@ -18,8 +18,8 @@ pub(crate) use blitzen_driver::local_fs::{FileKind, is_local};
 pub(crate) use blitzen_driver::nowait::NoWait;
 use blitzen_driver::nowait::{self, Opened};
 use blitzen_driver::ring::file::{
-    Allocate, CreateDir, HardLink, Holding, Read, ReadVectored, Remove, Rename, SetLen, Symlink, Sync,
-    Transfer, TransferResult, Write, WriteVectored,
+    Allocate, CreateDir, Fsync, HardLink, Holding, Read, ReadVectored, Remove, Rename, SetLen,
+    Symlink, Transfer, TransferResult, Write, WriteVectored,
 };
 use blitzen_driver::ring::{Memory, Op, Operation, Pieces};
 use blitzen_io::owned::{IoBuf, IoBufMut, Outcome};
@@ -32,11 +32,10 @@ use super::super::open_file::{OpenFile, retry_interrupted};
 use super::super::write_back::Change;
 use crate::runtime::context;
 
-/// Longer transfers are made by a thread of the pool, which has nothing else to
-/// do.
+/// Longer transfers are made by a thread of the pool.
 const MAX_RING_BYTES: usize = 1024 * 1024;
 
-/// Hands an operation to the ring of this worker, or back if there is none.
+/// Submits an operation to the ring of this worker; returns it if there is none.
 fn submit<T: Operation>(operation: T) -> Result<Op<T>, T> {
     let mut operation = Some(operation);
     let submitted = context::with_current(|handle| {
@@ -60,7 +59,7 @@ fn submit<T: Operation>(operation: T) -> Result<Op<T>, T> {
     }
 }
 
-/// Whether the ring of this worker knows an operation.
+/// Whether the ring of this worker supports an operation.
 fn ring_supports(code: u8) -> bool {
     let known = context::with_current(|handle| {
         let inner = &handle.inner;
@@ -71,7 +70,7 @@ fn ring_supports(code: u8) -> bool {
     matches!(known, Ok(Some(true)))
 }
 
-/// An operation that the ring has, with the change that is over when it is.
+/// An operation on the ring, with the change that ends with it.
 struct OnRing<T: Operation>(Op<Holding<T, Change>>);
 
 impl<T: Operation> OnRing<T> {
@@ -92,9 +91,10 @@ impl<T: Operation<Output: FromRing>> Future for OnRing<T> {
     }
 }
 
-/// What an operation ends with.
+/// The output of an operation on a ring.
 trait FromRing {
-    /// Gives a ring that was shut down the error of a pool that was.
+    /// Replaces the error of a ring that was shut down by that of a pool that
+    /// was.
     fn map_shutdown(self) -> Self;
 }
 
@@ -107,16 +107,16 @@ impl<R> FromRing for io::Result<R> {
     }
 }
 
-impl<K> FromRing for TransferResult<K> {
+impl<B> FromRing for TransferResult<B> {
     fn map_shutdown(self) -> Self {
         (self.0.map_shutdown(), self.1)
     }
 }
 
-/// A call that the ring can make as well.
+/// A call that the ring can also make.
 struct WithRing<C, O> {
     call: C,
-    /// `None` if this ring cannot, or the call is sure to fail.
+    /// `None` if this ring does not support it, or the call is sure to fail.
     operation: Option<O>,
 }
 
@@ -159,12 +159,13 @@ where
     }
 }
 
-/// For the kernel; `None` if there is a zero in it, of which std says it best.
+/// Returns the path with a final zero; `None` if it contains a zero: then std
+/// returns the error.
 fn c_string(path: &Path) -> Option<CString> {
     CString::new(path.as_os_str().as_bytes()).ok()
 }
 
-/// What kind of file it is, which never waits.
+/// Returns the kind of file. Never waits.
 pub(crate) fn kind(file: &StdFile) -> FileKind {
     local_fs::file_kind(file)
 }
@@ -193,7 +194,7 @@ pub(crate) fn read_blocking_at(file: &StdFile, room: &mut [u8], offset: u64) -> 
     retry_interrupted(|| file.read_at(room, offset))
 }
 
-/// Bytes on their way into the page cache; what comes of it is of no interest.
+/// A read-ahead into the page cache, whose result is discarded.
 pub(crate) enum ReadAhead {
     Ring(Op<Read<Arc<OpenFile>, Vec<u8>>>),
     Pool(JoinHandle<()>),
@@ -211,8 +212,9 @@ impl Future for ReadAhead {
     }
 }
 
-/// Brings the next `len` bytes of a file into the page cache; `None` for a file
-/// that has none, or could not be read from there afterwards.
+/// Reads the next `len` bytes of a file into the page cache; returns `None` if
+/// the file does not use it, or does not support `RWF_NOWAIT` to read them from
+/// there.
 pub(crate) fn read_ahead(file: &Arc<OpenFile>, len: usize) -> Option<ReadAhead> {
     let is_local = file.is_local();
     if !is_local && file.nowait_reads.is_missing() {
@@ -303,12 +305,12 @@ async fn read_to_end(file: &Arc<OpenFile>, len: usize) -> io::Result<Vec<u8>> {
         let (read, back) = op::run(FileTransfer::new(file, read)).await;
         let read = read?;
         bytes = back;
-        // Less than was asked for, and as much as the file had: that is all.
+        // A short read that reaches the length of the file is the end.
         if read == 0 || read < asked && bytes.len() == len {
             return Ok(bytes);
         }
         if read >= MAX_INLINE_BYTES / 2 {
-            crate::task::yield_now().await; // others wait as well
+            crate::task::yield_now().await; // other tasks wait too
         }
     }
 }
@@ -326,12 +328,12 @@ impl<T> FileTransfer<T> {
     }
 }
 
-impl<T, K> FileOp<TransferResult<K>, OnRing<T>> for FileTransfer<T>
+impl<T, B> FileOp<TransferResult<B>, OnRing<T>> for FileTransfer<T>
 where
-    T: Transfer<K>,
-    K: Send + 'static,
+    T: Transfer<B>,
+    B: Send + 'static,
 {
-    fn nowait(mut self) -> Result<TransferResult<K>, Self> {
+    fn nowait(mut self) -> Result<TransferResult<B>, Self> {
         if self.transfer.len() > MAX_RING_BYTES {
             return Err(self);
         }
@@ -339,18 +341,19 @@ where
             true => &self.file.nowait_writes,
             false => &self.file.nowait_reads,
         };
-        match support.ask(|| self.transfer.nowait()) {
+        match support.attempt(|| self.transfer.nowait()) {
             NoWait::Done(done) => Ok(self.transfer.finish(done)),
             NoWait::WouldBlock | NoWait::Unsupported => Err(self),
         }
     }
 
-    fn inline(self) -> Result<TransferResult<K>, Self> {
+    fn inline(self) -> Result<TransferResult<B>, Self> {
         let support = match T::WRITES {
             true => &self.file.nowait_writes,
             false => &self.file.nowait_reads,
         };
-        // A file that can tell has just said that it would have to wait.
+        // A file that supports `RWF_NOWAIT` has just returned that it would have
+        // to wait.
         let is_likely_short = support.is_missing() && self.transfer.len() <= MAX_INLINE_BYTES;
         if !is_likely_short || !self.file.is_local() {
             return Err(self);
@@ -369,12 +372,12 @@ where
             .map_err(|(transfer, change)| (Self { file, transfer }, change))
     }
 
-    fn block(self) -> TransferResult<K> {
+    fn block(self) -> TransferResult<B> {
         self.transfer.block()
     }
 
-    fn refuse(self, error: io::Error) -> TransferResult<K> {
-        (Err(error), self.transfer.into_keeper())
+    fn refuse(self, error: io::Error) -> TransferResult<B> {
+        (Err(error), self.transfer.into_buffer())
     }
 
     fn changed_file(&self) -> Option<&OpenFile> {
@@ -461,17 +464,17 @@ pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
 
 pub(crate) async fn sync_all(file: &Arc<OpenFile>) -> io::Result<()> {
     let call = FileCall::sync(file, StdFile::sync_all);
-    let operation = Some(Sync::all(file.clone()));
+    let operation = Some(Fsync::all(file.clone()));
     op::run(WithRing { call, operation }).await
 }
 
 pub(crate) async fn sync_data(file: &Arc<OpenFile>) -> io::Result<()> {
     let call = FileCall::sync(file, StdFile::sync_data);
-    let operation = Some(Sync::data(file.clone()));
+    let operation = Some(Fsync::data(file.clone()));
     op::run(WithRing { call, operation }).await
 }
 
-/// Cuts a file, or adds zeroes to it.
+/// Truncates a file, or extends it with zeroes.
 pub(crate) async fn set_len(file: &Arc<OpenFile>, len: u64) -> io::Result<()> {
     let call = FileCall::change(file, move |std: &StdFile| std.set_len(len));
     let can_ring = i64::try_from(len).is_ok() && ring_supports(SetLen::<StdFile>::CODE);
@@ -479,7 +482,7 @@ pub(crate) async fn set_len(file: &Arc<OpenFile>, len: u64) -> io::Result<()> {
     op::run(WithRing { call, operation }).await
 }
 
-/// Sets room aside, so that later writes there do not run out of it.
+/// Reserves disk space, so that later writes there do not find the disk full.
 pub(crate) async fn allocate(file: &Arc<OpenFile>, offset: u64, len: u64) -> io::Result<()> {
     let allocate = move |std: &StdFile| {
         let range = (libc::off_t::try_from(offset), libc::off_t::try_from(len));
@@ -541,8 +544,8 @@ fn c_strings(one: &Path, other: &Path) -> Option<(CString, CString)> {
     Some((c_string(one)?, c_string(other)?))
 }
 
-/// The ring in a runtime. Pipes stand for disks, since they can be made to take
-/// their time.
+/// The ring in a runtime. Pipes stand in for disks, since a test decides when
+/// they are ready.
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
@@ -626,8 +629,8 @@ mod tests {
                     done.send(read.await.0.unwrap()).unwrap();
                 });
                 writer.write_all(b"x").unwrap();
-                // Busy, and never in the kernel: nothing comes in by itself but
-                // with a tick of the clock.
+                // Busy, and never in the kernel: completions are posted only at a
+                // tick of the clock.
                 let end = std::time::Instant::now() + FOREVER;
                 while wait.try_recv().is_err() {
                     assert!(std::time::Instant::now() < end, "nobody came");
@@ -645,7 +648,7 @@ mod tests {
         let runtime = Arc::new(runtime);
         for _ in 0..5 {
             let (answer, answered) = mpsc::channel();
-            // Begun on a thread that ends: the kernel then calls it off (R5).
+            // Begun on a thread that ends: the kernel then cancels it (R5).
             let mut writer = std::thread::spawn({
                 let runtime = runtime.clone();
                 move || {
@@ -707,7 +710,7 @@ mod tests {
         let Ok(runtime) = builder.build_local(Default::default()) else {
             return;
         };
-        // Somebody else makes the ring; it is the owner's nevertheless.
+        // Another thread creates the ring; it belongs to the owner nevertheless.
         let handle = runtime.handle().clone();
         std::thread::spawn(move || {
             let driver = handle.inner.world().drivers(0).driver();
@@ -728,7 +731,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_goes_with_hundreds_of_operations_in_the_kernel() {
+    fn a_runtime_may_be_dropped_with_hundreds_of_operations_in_the_kernel() {
         for runtime in [with_workers(2), current_thread()] {
             let Some(runtime) = runtime else {
                 return;

@@ -1,4 +1,4 @@
-//! What files can do on this system, under the same names everywhere.
+//! The system-specific part of files, with the same names on every system.
 
 cfg_select! {
     blitzen_ring => {

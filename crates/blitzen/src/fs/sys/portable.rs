@@ -1,4 +1,4 @@
-//! Files where the system offers no more than calls that wait: on the pool.
+//! Files on systems that have only blocking calls: on the pool.
 
 use std::fs::File as StdFile;
 use std::future::Future;
@@ -15,7 +15,7 @@ use super::super::op::{self, FileCall, FileOp, PathCall};
 use super::super::open::OpenFlags;
 use super::super::open_file::{OpenFile, retry_interrupted};
 
-/// What the kernel can do without waiting: here nobody can tell.
+/// The result of an operation that must not wait: never supported here.
 pub(crate) enum NoWait<T> {
     #[allow(dead_code)] // elsewhere
     Done(io::Result<T>),
@@ -24,7 +24,7 @@ pub(crate) enum NoWait<T> {
     Unsupported,
 }
 
-/// What an open file is, as far as it matters to reading and writing it.
+/// The kind of an open file, which decides how it is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     #[allow(dead_code)] // elsewhere
@@ -35,7 +35,7 @@ pub(crate) enum FileKind {
     Stream,
 }
 
-/// What kind of file it is; may wait.
+/// Returns the kind of file; may block.
 pub(crate) fn kind(file: &StdFile) -> FileKind {
     match file.metadata().map(|metadata| metadata.file_type()) {
         Ok(file_type) if file_type.is_file() => FileKind::Seekable,
@@ -66,13 +66,13 @@ pub(crate) fn read_blocking(mut file: &StdFile, room: &mut [MaybeUninit<u8>]) ->
 /// Reads at an offset, and leaves the position alone.
 pub(crate) fn read_blocking_at(file: &StdFile, room: &mut [u8], offset: u64) -> io::Result<usize> {
     let read = retry_interrupted(|| read_once(file, room, offset));
-    // Here a read at an offset moves the file.
+    // On Windows a read at an offset moves the position.
     #[cfg(windows)]
     io::Seek::seek(&mut { file }, io::SeekFrom::Start(offset))?;
     read
 }
 
-/// Never made here.
+/// Never created here.
 pub(crate) enum ReadAhead {}
 
 impl Future for ReadAhead {
@@ -99,7 +99,7 @@ pub(crate) fn write_whole(_: &Path, _: &[u8]) -> Option<io::Result<()>> {
     None
 }
 
-/// Nobody can tell.
+/// Returns false: this system cannot tell.
 pub(crate) fn is_local(_: &Path) -> bool {
     false
 }
@@ -143,26 +143,26 @@ fn read_into<B: IoBufMut>(file: &StdFile, buf: &mut B, offset: u64) -> io::Resul
     Ok(read)
 }
 
-/// A transfer on the memory of `keeper`, which comes back in any case.
-struct FileTransfer<K, F> {
+/// A transfer from or to `buffer`, which is returned in any case.
+struct FileTransfer<B, F> {
     file: Arc<OpenFile>,
-    keeper: K,
+    buffer: B,
     writes: bool,
     act: F,
 }
 
-impl<K, F> FileOp<Outcome<K>> for FileTransfer<K, F>
+impl<B, F> FileOp<Outcome<B>> for FileTransfer<B, F>
 where
-    K: Send + 'static,
-    F: FnOnce(&StdFile, &mut K) -> io::Result<usize> + Send + 'static,
+    B: Send + 'static,
+    F: FnOnce(&StdFile, &mut B) -> io::Result<usize> + Send + 'static,
 {
-    fn block(mut self) -> Outcome<K> {
-        let done = (self.act)(&self.file.std, &mut self.keeper);
-        (done, self.keeper)
+    fn block(mut self) -> Outcome<B> {
+        let done = (self.act)(&self.file.std, &mut self.buffer);
+        (done, self.buffer)
     }
 
-    fn refuse(self, error: io::Error) -> Outcome<K> {
-        (Err(error), self.keeper)
+    fn refuse(self, error: io::Error) -> Outcome<B> {
+        (Err(error), self.buffer)
     }
 
     fn changed_file(&self) -> Option<&OpenFile> {
@@ -170,14 +170,14 @@ where
     }
 }
 
-async fn transfer<K: Send + 'static>(
+async fn transfer<B: Send + 'static>(
     file: &Arc<OpenFile>,
-    keeper: K,
+    buffer: B,
     writes: bool,
-    act: impl FnOnce(&StdFile, &mut K) -> io::Result<usize> + Send + 'static,
-) -> Outcome<K> {
+    act: impl FnOnce(&StdFile, &mut B) -> io::Result<usize> + Send + 'static,
+) -> Outcome<B> {
     let file = file.clone();
-    op::run(FileTransfer { file, keeper, writes, act }).await
+    op::run(FileTransfer { file, buffer, writes, act }).await
 }
 
 pub(crate) async fn read_at<B: IoBufMut + Send>(
@@ -211,7 +211,7 @@ pub(crate) async fn read_vectored_at<B: IoBufMut + Send>(
             match read {
                 Ok(read) => done += read,
                 Err(error) if done == 0 => return Err(error),
-                Err(_) => break, // the next read will tell
+                Err(_) => break, // the next read returns the error
             }
             if read.is_ok_and(|read| read < buf.total_len()) {
                 break;
@@ -239,7 +239,7 @@ pub(crate) async fn write_vectored_at<B: IoBuf + Send>(
                     }
                 }
                 Err(error) if done == 0 => return Err(error),
-                Err(_) => break, // the next write will tell
+                Err(_) => break, // the next write returns the error
             }
         }
         Ok(done)
@@ -259,7 +259,7 @@ pub(crate) async fn set_len(file: &Arc<OpenFile>, len: u64) -> io::Result<()> {
     op::run(FileCall::change(file, move |std: &StdFile| std.set_len(len))).await
 }
 
-/// Sets room aside, so that later writes there do not run out of it.
+/// Reserves disk space, so that later writes there do not find the disk full.
 #[cfg(any(target_os = "linux", target_os = "freebsd"))]
 pub(crate) async fn allocate(file: &Arc<OpenFile>, offset: u64, len: u64) -> io::Result<()> {
     use std::os::fd::AsRawFd;

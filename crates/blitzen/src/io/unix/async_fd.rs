@@ -761,8 +761,8 @@ impl<T: AsRawFd> AsRawFd for AsyncFd<T> {
 
 impl<T: AsRawFd> AsFd for AsyncFd<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: open as long as the value lives, by the word of whoever
-        // registered it.
+        // SAFETY: the code that registered the descriptor guarantees that it is open as
+        // long as the value lives.
         unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
     }
 }

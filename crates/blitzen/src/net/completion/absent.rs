@@ -1,4 +1,4 @@
-//! Sockets by completion where there is no io_uring: nobody can have one.
+//! Sockets by completion where there is no io_uring: none can be created.
 
 use std::convert::Infallible;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -12,12 +12,12 @@ use bytes::BufMut;
 use crate::io::{Interest, ReadBuf, Ready};
 use crate::runtime::Inner;
 
-/// A socket that a ring could work on.
+/// A socket that a ring could serve.
 pub(crate) trait RingSocket: blitzen_driver::Stream + Send + Sync + 'static {}
 
 impl<S: blitzen_driver::Stream + Send + Sync + 'static> RingSocket for S {}
 
-/// A stream that cannot be.
+/// A stream that cannot be created.
 pub(crate) struct CompletionStream<S>(Infallible, PhantomData<S>);
 
 /// Proof that a runtime has a ring: none has.
@@ -106,7 +106,7 @@ impl<S> CompletionStream<S> {
         match self.0 {}
     }
 
-    pub(crate) fn end(&self) -> io::Result<()> {
+    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
         match self.0 {}
     }
 

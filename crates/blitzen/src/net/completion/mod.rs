@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `stream` | a stream |
-//! | `absent` | the same where there is no io_uring: nobody can have one |
+//! | `absent` | the same where there is no io_uring: none can be created |
 
 mod stream;
 
@@ -17,7 +17,7 @@ use mio::event::Source;
 use crate::runtime::Inner;
 use crate::runtime::io::drivers_for_new_source;
 
-/// A socket that a ring can work on.
+/// A socket that a ring can serve.
 pub(crate) trait RingSocket: Source + AsFd + Send + Sync + 'static {}
 
 impl<S: Source + AsFd + Send + Sync + 'static> RingSocket for S {}
@@ -28,7 +28,8 @@ pub(crate) struct RingAvailable(());
 /// Checks that the runtime has a ring for completion.
 ///
 /// # Errors
-/// Of kind [`Unsupported`](io::ErrorKind::Unsupported) if it has none.
+/// Returns an error of kind [`Unsupported`](io::ErrorKind::Unsupported) if it
+/// has none.
 pub(crate) fn require_ring(runtime: &Inner) -> io::Result<RingAvailable> {
     let Err(error) = drivers_for_new_source(runtime).driver().ring() else {
         return Ok(RingAvailable(()));

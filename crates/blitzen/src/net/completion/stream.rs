@@ -1,4 +1,4 @@
-//! A stream by completion, until something asks for readiness.
+//! A stream by completion, until something needs its readiness.
 //!
 //! ```text
 //!                first read or write             readiness is asked for
@@ -7,14 +7,14 @@
 //!        └────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! C1. At any time one side knows the socket: the ring, or the poller. Whatever
-//!     looks at readiness or lets the descriptor out moves the stream to the poller,
+//! C1. At any time either the ring or the poller serves the socket. Every operation
+//!     that uses readiness or exposes the descriptor moves the stream to the poller,
 //!     for good.
 //! C2. A stream gets its ring when it is first used: that of the worker that runs
-//!     its task then, not of the one that accepted it.
-//! C3. After the move, what the ring has received is read first, and what it sends
-//!     goes out first. Until the kernel has ended its last receive for the ring,
-//!     which is mostly at once, nothing else is read.
+//!     its task then, which need not be the one that accepted it.
+//! C3. After the move, bytes that the ring has received are read first, and bytes
+//!     that it is sending are sent first. Nothing else is read until the last
+//!     receive of the ring has ended, which is mostly at once.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -38,7 +38,7 @@ use crate::io::{BOTH, Interest, ReadBuf, Ready};
 use crate::runtime::Inner;
 use crate::runtime::io::drivers_for_new_source;
 
-/// A connection whose bytes the kernel brings and takes.
+/// A connection whose bytes are received and sent through io_uring.
 pub(crate) struct CompletionStream<S: RingSocket> {
     /// Set by the first use (C2).
     ring: OnceLock<RingStream>,
@@ -46,16 +46,17 @@ pub(crate) struct CompletionStream<S: RingSocket> {
     moved: OnceLock<Moved<S>>,
     /// Held to set either of them.
     change: Mutex<()>,
-    /// What the socket counts as ready for until it is tried.
+    /// The readiness that is assumed until an operation has been tried.
     initially: Ready,
     runtime: Weak<Inner>,
     socket: Arc<S>,
 }
 
-/// The socket's place in a poller, which it leaves before it is closed or handed
-/// out.
+/// The socket's registration with a poller, which ends before the socket is closed
+/// or returned.
 struct Moved<S: RingSocket> {
-    /// `None` if the runtime is gone: then the socket is tried, and nobody waits.
+    /// `None` if the runtime has ended: then operations are tried, and waiting is an
+    /// error.
     registration: Option<Registration>,
     socket: Arc<S>,
 }
@@ -93,7 +94,7 @@ impl<S: RingSocket> Drop for Moved<S> {
     fn drop(&mut self) {
         if let Some(mut registration) = self.registration.take() {
             let fd = self.socket.as_fd().as_raw_fd();
-            // It fails if somebody has closed the descriptor behind our back.
+            // It fails if other code has closed the descriptor.
             let _ = registration.deregister(&mut SourceFd(&fd));
         }
     }
@@ -216,7 +217,7 @@ impl<S: RingSocket> CompletionStream<S> {
                 registration,
                 socket,
             });
-            // After that: whoever the ring sends away finds where to go on.
+            // After the registration is stored: a task that the ring wakes finds it.
             if let Some(ring) = self.ring.get() {
                 ring.leave();
             }
@@ -227,7 +228,7 @@ impl<S: RingSocket> CompletionStream<S> {
     fn new_registration(&self) -> io::Result<Registration> {
         let runtime = self.runtime.upgrade().ok_or_else(shutdown_error)?;
         let fd = self.socket.as_fd().as_raw_fd();
-        // After the ring nothing is known: each operation is tried once.
+        // The readiness is not known after the move: each operation is tried once.
         let initially = match self.ring.get() {
             Some(_) => Ready::READABLE | Ready::WRITABLE,
             None => self.initially,
@@ -236,23 +237,23 @@ impl<S: RingSocket> CompletionStream<S> {
         driver.register(&mut SourceFd(&fd), BOTH, initially)
     }
 
-    /// The socket, for somebody who uses the descriptor itself. If a thread that
-    /// runs its runtime alone has to let go of it, and is another one, that happens
-    /// later.
+    /// Returns the socket, for code that uses the descriptor itself. If only another
+    /// thread can end the requests of the ring, as in a current-thread runtime, that
+    /// happens later.
     pub(crate) fn expose(&self) -> &S {
         let moved = self.moved();
         drop(self.lock_change()); // another thread may be about to leave the ring
         if let Some(ring) = self.ring.get() {
             if moved.is_err() {
-                ring.leave(); // without a place in a poller, but for good
+                ring.leave(); // without a registration, but for good
             }
             let _ = ring.drain();
         }
         &self.socket
     }
 
-    /// Takes the socket out of the runtime; gives the stream back if bytes would be
-    /// lost, or the kernel has not let go of it.
+    /// Takes the socket out of the runtime; returns the stream if bytes would be
+    /// lost, or the kernel still uses the socket.
     pub(crate) fn into_socket(self: Box<Self>) -> Result<S, (Option<Box<Self>>, io::Error)> {
         if let Err(error) = self.moved() {
             return Err((Some(self), error));
@@ -271,7 +272,7 @@ impl<S: RingSocket> CompletionStream<S> {
         Arc::into_inner(socket).ok_or_else(|| (None, io::Error::other("the socket is in use")))
     }
 
-    /// What the ring has left for a reader (C3).
+    /// Reads what is left on the ring (C3).
     fn drain_read(&self, room: &mut [MaybeUninit<u8>]) -> DrainStep {
         match self.ring.get() {
             Some(ring) => ring.drain_read(room),
@@ -279,7 +280,7 @@ impl<S: RingSocket> CompletionStream<S> {
         }
     }
 
-    /// Reads what the ring has left; `None` if the socket has everything else.
+    /// Reads what is left on the ring; `None` if the rest is in the socket.
     fn try_drain_read(&self, room: &mut [MaybeUninit<u8>]) -> Option<io::Result<usize>> {
         match self.drain_read(room) {
             DrainStep::Bytes(count) => Some(Ok(count)),
@@ -289,8 +290,8 @@ impl<S: RingSocket> CompletionStream<S> {
         }
     }
 
-    /// Waits until a read of the socket itself is in order; what the ring has left
-    /// is the answer if there is some.
+    /// Waits until the socket itself may be read; returns what is left on the ring
+    /// first, if there is some.
     fn poll_drain_read(
         &self,
         cx: &mut Context<'_>,
@@ -323,11 +324,12 @@ impl<S: RingSocket> CompletionStream<S> {
         }
     }
 
-    /// Whether nothing of the ring is in the way of an operation on the socket.
+    /// Checks that an operation on the socket itself overtakes nothing on the ring.
     ///
     /// # Errors
-    /// Of kind [`WouldBlock`](io::ErrorKind::WouldBlock) while the kernel works for
-    /// the ring; and if bytes would be overtaken.
+    /// Returns an error of kind [`WouldBlock`](io::ErrorKind::WouldBlock) while
+    /// requests of the ring have not ended, and another error if the operation would
+    /// overtake bytes.
     fn check_direct(&self, interest: Interest) -> io::Result<()> {
         let Some(ring) = self.ring.get() else {
             return Ok(());
@@ -343,7 +345,7 @@ impl<S: RingSocket> CompletionStream<S> {
             match ring.has_undrained() {
                 None => return Err(io::ErrorKind::WouldBlock.into()),
                 Some(true) => match ring.unread() {
-                    0 => {} // an error, which the next read tells
+                    0 => {} // an error, which the next read returns
                     unread => return Err(has_unread(unread)),
                 },
                 Some(false) => {}
@@ -371,7 +373,7 @@ impl<S: RingSocket> CompletionStream<S> {
             None => self.poll_read_moved(cx, room, is_plain),
         };
         let count = ready!(read)?;
-        // SAFETY: so many have been written.
+        // SAFETY: that many have been written.
         unsafe { buf.assume_init(count) };
         buf.advance(count);
         Poll::Ready(Ok(()))
@@ -394,7 +396,7 @@ impl<S: RingSocket> CompletionStream<S> {
         }
     }
 
-    /// Reads, waiting beside all others who do.
+    /// Reads. Any number of tasks may wait.
     async fn read(&self, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         if let Some(ring) = self.ring()?
             && let Ok(result) = ring.read(room).await
@@ -429,7 +431,7 @@ impl<S: RingSocket> CompletionStream<S> {
             None => self.poll_peek_moved(cx, room),
         };
         let count = ready!(peeked)?;
-        // SAFETY: so many have been written.
+        // SAFETY: that many have been written.
         unsafe { buf.advance_mut(count) };
         Poll::Ready(Ok(count))
     }
@@ -475,7 +477,7 @@ impl<S: RingSocket> CompletionStream<S> {
             Some(read) => read?,
             None => moved.try_io(Interest::READABLE, || moved.recv(room))?,
         };
-        // SAFETY: so many have been written.
+        // SAFETY: that many have been written.
         unsafe { buf.advance_mut(count) };
         Ok(count)
     }
@@ -492,14 +494,13 @@ impl<S: RingSocket> CompletionStream<S> {
                     }
                 }
                 Err(error) if count == 0 => return Err(error),
-                Err(_) => break, // nothing more, or told by the next read
+                Err(_) => break, // nothing more, or an error for the next read
             }
         }
         Ok(count)
     }
 
-    /// Reads into a buffer. Bytes do not depend on the future: one that is dropped
-    /// has read none.
+    /// Reads into a buffer. A future that is dropped has read nothing.
     pub(crate) async fn read_owned<B: IoBufMut>(&self, mut buf: B) -> (io::Result<usize>, B) {
         let total = buf.total_len();
         // SAFETY: the buffer's own bytes, which nobody touches meanwhile, and into
@@ -510,7 +511,7 @@ impl<S: RingSocket> CompletionStream<S> {
         };
         let result = self.read(room).await;
         if let Ok(count) = result {
-            // SAFETY: so many have been written.
+            // SAFETY: that many have been written.
             unsafe { buf.set_init(count) };
         }
         (result, buf)
@@ -548,7 +549,7 @@ impl<S: RingSocket> CompletionStream<S> {
         moved.try_io(Interest::WRITABLE, || moved.send(parts))
     }
 
-    /// Hands everything that was written to the kernel.
+    /// Passes everything that was written to the kernel.
     pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match (self.ring.get(), self.has_moved()) {
             // A task returns to its worker, which turns the ring. Another executor,
@@ -562,16 +563,16 @@ impl<S: RingSocket> CompletionStream<S> {
         }
     }
 
-    /// Ends the direction that is written, after a flush.
+    /// Shuts down the sending direction, after a flush.
     pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
-        Poll::Ready(self.end())
+        Poll::Ready(self.shutdown_write())
     }
 
-    /// Ends the direction that is written, when everything is out.
-    pub(crate) fn end(&self) -> io::Result<()> {
+    /// Shuts down the sending direction when everything is sent.
+    pub(crate) fn shutdown_write(&self) -> io::Result<()> {
         match self.ring.get() {
-            Some(ring) => ring.end(),
+            Some(ring) => ring.shutdown_write(),
             None => SockRef::from(&*self.socket).shutdown(std::net::Shutdown::Write),
         }
     }
@@ -580,7 +581,7 @@ impl<S: RingSocket> CompletionStream<S> {
         self.ring.get().and_then(RingStream::take_error)
     }
 
-    /// Sends all of a buffer from where it is.
+    /// Sends all of a buffer without copying it first.
     pub(crate) async fn write_owned<B: IoBuf + Send>(
         &self,
         buf: B,
@@ -637,7 +638,8 @@ impl<S: RingSocket> CompletionStream<S> {
         if interest.is_writable() && !ring.is_sent_out() {
             match interest.remove(Interest::WRITABLE) {
                 None => ring.send_drained().await,
-                // Whatever is first: the end of the sends, or the rest.
+                // Ends with whichever comes first: the end of the ring's sends, or
+                // the readiness.
                 Some(rest) => {
                     let mut sent = pin!(ring.send_drained());
                     let mut ready = pin!(registration.readiness(rest));

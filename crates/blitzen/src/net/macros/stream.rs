@@ -350,18 +350,19 @@ macro_rules! stream_traits {
             pub(crate) fn shutdown_write(&self) -> std::io::Result<()> {
                 let result = self
                     .io
-                    .end(|socket| socket.shutdown(std::net::Shutdown::Write));
+                    .shutdown_write(|socket| socket.shutdown(std::net::Shutdown::Write));
                 $crate::net::socket::ignore_not_connected(result)
             }
 
-            /// [`shutdown_write`](Self::shutdown_write), after everything that was written has gone out.
+            /// Like [`shutdown_write`](Self::shutdown_write), after everything that was
+            /// written has been sent.
             pub(crate) fn poll_shutdown_shared(
                 &self,
                 cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
                 let result = self
                     .io
-                    .poll_end(cx, |socket| socket.shutdown(std::net::Shutdown::Write));
+                    .poll_shutdown_write(cx, |socket| socket.shutdown(std::net::Shutdown::Write));
                 result.map($crate::net::socket::ignore_not_connected)
             }
 

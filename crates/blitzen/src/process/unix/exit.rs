@@ -33,7 +33,7 @@ pub(crate) struct ExitWait {
     source: ExitSource,
 }
 
-/// What tells of the exit.
+/// What reports the exit.
 #[derive(Debug)]
 enum ExitSource {
     Unregistered,
@@ -43,7 +43,7 @@ enum ExitSource {
 
 impl ExitWait {
     pub(crate) fn new(runtime: Handle) -> Self {
-        // Cheap beside spawning a child, and a moment that comes again.
+        // Cheap compared with spawning a child, and repeated with each one.
         reaper::start_if_needed();
         Self {
             runtime,

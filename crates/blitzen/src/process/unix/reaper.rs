@@ -21,7 +21,7 @@ use std::thread;
 use super::pidfd::Pidfd;
 use crate::signal::unix::{ChildSignals, WakePipe, registry};
 
-/// Has a child waited for, now if it has exited, by the reaper otherwise.
+/// Waits for a child: now if it has exited, otherwise on the reaper's thread.
 pub(crate) fn reap_in_background(mut child: Child) {
     // An error says that other code has waited for it.
     if let Ok(None) = child.try_wait() {
@@ -84,7 +84,7 @@ impl Wake for ReaperWaker {
 
 struct Orphan {
     child: Child,
-    /// Without one, SIGCHLD tells of the exit.
+    /// Without one, SIGCHLD reports the exit.
     pidfd: Option<Pidfd>,
 }
 
@@ -100,7 +100,7 @@ impl Orphan {
 struct Reaper {
     waker: Arc<ReaperWaker>,
     orphans: Vec<Orphan>,
-    /// Since there was an orphan without a pidfd.
+    /// Set when the first orphan without a pidfd comes.
     signals: Option<ChildSignals>,
 }
 
@@ -180,7 +180,7 @@ impl Reaper {
         let with_pidfd = with_pidfd.filter(|orphan| orphan.pidfd.is_some());
         for (orphan, polled) in with_pidfd.zip(pidfds) {
             if polled.revents != 0 && !orphan.try_reap() {
-                // It is traced: the pidfd would stay readable, and SIGCHLD tells
+                // It is traced: the pidfd would stay readable, and SIGCHLD reports
                 // when the tracer detaches.
                 orphan.pidfd = None;
             }

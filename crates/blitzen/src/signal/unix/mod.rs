@@ -225,7 +225,7 @@ impl Signal {
             if !self.driver.is_shut_down() {
                 return Poll::Pending;
             }
-            // The runtime it was created in has shut down; the current one will do.
+            // The runtime it was created in has shut down: use the current one.
             match Handle::try_current().map(|_| SignalDriver::current()) {
                 Ok(Ok(driver)) => self.driver = driver,
                 Ok(Err(_)) | Err(_) => return Poll::Ready(None),

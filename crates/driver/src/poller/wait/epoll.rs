@@ -1,7 +1,7 @@
-//! Waiting in epoll directly, for the sake of the timeout: mio's is in whole
-//! milliseconds, and a worker's next timer is not.
+//! Waiting in epoll directly: the timeout of mio is in whole milliseconds, which
+//! is too coarse for a worker's next timer.
 //!
-//! Registration stays mio's affair; only the wait itself is made here.
+//! mio still registers the sources; only the wait is made here.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -13,7 +13,7 @@ use mio::{Interest, Token};
 
 use crate::Ready;
 
-/// A source that is read and written, as a selector wants it.
+/// A source that is read and written, with what the selector needs to watch it.
 ///
 /// ```
 /// let (mut ours, _theirs) = mio::net::UnixStream::pair()?;
@@ -42,9 +42,9 @@ impl Selector {
         self.poll.registry()
     }
 
-    /// Watches what a stream has to say. That it can be written to, which it can
-    /// for a start, would be said at once, and to nobody: so that is left out,
-    /// and the descriptor returned for [`watch_both`](Self::watch_both).
+    /// Registers a stream for reading only, since a new stream is writable, and
+    /// an event that says so would wake nobody. Returns the descriptor, for
+    /// [`watch_both`](Self::watch_both) when writability matters.
     pub(in crate::poller) fn add_stream(
         &self,
         stream: &mut impl Stream,
@@ -56,8 +56,8 @@ impl Selector {
         Ok(Some(descriptor))
     }
 
-    /// Watches both directions of a stream from now on; what it is ready for
-    /// now is said too.
+    /// Registers a stream for both directions. An event reports what it is ready
+    /// for now.
     pub(in crate::poller) fn watch_both(&self, descriptor: RawFd, token: Token) -> io::Result<()> {
         let both = Interest::READABLE | Interest::WRITABLE;
         self.registry()
@@ -94,7 +94,7 @@ impl Selector {
     }
 }
 
-/// Too old a kernel, or a sandbox that does not know the call.
+/// Whether the call is missing in this kernel, or refused by a sandbox.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
@@ -140,7 +140,8 @@ fn wait_in_ms(
 ) -> io::Result<usize> {
     let ms = match timeout {
         None => -1,
-        // Rounded up: a wait must not end before its time, over and over.
+        // Rounded up: a wait that ended too early would be repeated until its
+        // time.
         Some(time) => {
             let ms = time.as_nanos().div_ceil(1_000_000);
             libc::c_int::try_from(ms).unwrap_or(libc::c_int::MAX)
@@ -152,7 +153,7 @@ fn wait_in_ms(
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// What a wait brought.
+/// The events of a wait.
 pub(in crate::poller) struct Events {
     list: Vec<libc::epoll_event>,
     /// Whether the kernel takes a timeout in nanoseconds, as far as is known.
@@ -182,7 +183,7 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// What the kernel's bits say.
+/// Converts the kernel's event bits.
 fn ready(bits: u32) -> Ready {
     const IN: u32 = libc::EPOLLIN as u32;
     const OUT: u32 = libc::EPOLLOUT as u32;
@@ -198,7 +199,7 @@ fn ready(bits: u32) -> Ready {
             ready |= what;
         }
     };
-    // An error is fetched by whoever reads, also where nothing else can come.
+    // A read returns the error, even of a source that is only written.
     add(has(IN | PRI | ERR), Ready::READABLE);
     add(has(OUT), Ready::WRITABLE);
     add(has(PRI), Ready::PRIORITY);

@@ -1,8 +1,7 @@
 //! Waiting in the kernel for events: one file per way of doing it.
 //!
-//! Each exports `Selector`, which waits, and `Events`, what the wait brought:
-//! pairs of a token and a readiness. Tokens are numbers; what they mean is the
-//! poller's affair. `Stream` is what a source must have to be watched in one
+//! Each exports `Selector`, which waits; `Events`, pairs of a token and a
+//! readiness; and `Stream`, the trait of sources that can be registered for one
 //! direction first.
 
 cfg_select! {

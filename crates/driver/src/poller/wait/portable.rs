@@ -9,7 +9,7 @@ use mio::{Interest, Token};
 
 use crate::Ready;
 
-/// A source that is read and written, as a selector wants it.
+/// A source that is read and written.
 ///
 /// ```
 /// let (mut ours, _theirs) = mio::net::UnixStream::pair()?;
@@ -41,7 +41,8 @@ impl Selector {
         &self.registry
     }
 
-    /// Watches both directions of a stream: there is nothing to add later.
+    /// Registers a stream for both directions, so that there is nothing to add
+    /// later.
     pub(in crate::poller) fn add_stream(
         &self,
         stream: &mut impl Stream,
@@ -52,7 +53,8 @@ impl Selector {
         Ok(None)
     }
 
-    /// Not needed here.
+    /// Never called: [`add_stream`](Self::add_stream) registers both
+    /// directions.
     pub(in crate::poller) fn watch_both(&self, _descriptor: i32, _token: Token) -> io::Result<()> {
         Ok(())
     }
@@ -74,7 +76,7 @@ impl Selector {
     }
 }
 
-/// What a wait brought.
+/// The events of a wait.
 #[derive(Debug)]
 pub(in crate::poller) struct Events {
     few: mio::Events,

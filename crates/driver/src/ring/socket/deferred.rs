@@ -1,4 +1,4 @@
-//! What is left to do when the locks of a ring and its streams are released.
+//! What is left to do after the locks of a ring and its streams are released.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ enum Dropped {
     Waker(#[allow(dead_code)] Waker),
     Socket(#[allow(dead_code)] KeepOpen),
     Owned(#[allow(dead_code)] Arc<dyn OwnedSend>),
-    /// `shutdown(2)` for writing comes first.
+    /// A socket whose sending direction is shut down before it is dropped.
     HalfClosed(#[allow(dead_code)] KeepOpen, RawFd),
 }
 
@@ -65,8 +65,8 @@ impl Deferred {
     fn half_close_sockets(&mut self) {
         for dropped in &self.drops {
             if let Dropped::HalfClosed(_open, fd) = dropped {
-                // SAFETY: the value beside it keeps the descriptor open. A
-                // connection that has failed needs no end.
+                // SAFETY: the value beside it keeps the descriptor open. An
+                // error means that the connection has failed, and is ignored.
                 unsafe { libc::shutdown(*fd, libc::SHUT_WR) };
             }
         }

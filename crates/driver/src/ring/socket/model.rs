@@ -1,5 +1,5 @@
-//! Models of a socket between the threads that have to do with it: the owner of
-//! its ring, a task that runs elsewhere, and a peer.
+//! Models of a socket and the threads that use it: the owner of its ring, a task
+//! that runs elsewhere, and a peer.
 //!
 //! The owner sleeps when it has nothing to do, and so do readers: a wake that is
 //! lost is a deadlock, which loom reports.
@@ -32,7 +32,7 @@ struct OwnedRing {
 }
 
 impl OwnedRing {
-    /// With as many buffers, of eight bytes.
+    /// Creates a ring with `buffers` buffers of eight bytes.
     fn new(buffers: u16) -> Arc<Self> {
         let config = RingConfig {
             buffers: BufferConfig {
@@ -50,7 +50,8 @@ impl OwnedRing {
         })
     }
 
-    /// A connection: our side on the ring, theirs never waits.
+    /// Opens a connection: one side is on the ring, the other is a peer that
+    /// never waits.
     fn open(&self) -> (RingStream, Peer) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
@@ -60,7 +61,8 @@ impl OwnedRing {
         (stream, Peer { ring, theirs })
     }
 
-    /// The owner's part: turns the ring, asleep most of the time.
+    /// The owner's part: turns the ring, and sleeps in it while there is nothing
+    /// to do.
     fn serve(&self) {
         // Acquire, met by the Release in `stop`.
         while !self.is_over.load(Acquire) {
@@ -70,7 +72,7 @@ impl OwnedRing {
 
     /// Stops the owner when `all` threads have finished.
     fn finish(&self, all: usize) {
-        // The lock of nothing but a count; the last one stops.
+        // The last thread stops the owner.
         let mut finished = self.finished.lock();
         *finished += 1;
         if *finished == all {
@@ -85,9 +87,10 @@ impl OwnedRing {
         self.ring.interrupt();
     }
 
-    /// The owner's part when all others are through: nothing is left behind.
+    /// The owner's part after all others have ended: checks that nothing is
+    /// left.
     fn settle(&self) {
-        while self.ring.is_at_work() {
+        while self.ring.has_kernel_work() {
             self.ring.turn(NOW).unwrap();
         }
         assert_eq!(self.ring.buffers_held(), 0, "every buffer is back");
@@ -101,13 +104,13 @@ struct Peer {
 }
 
 impl Peer {
-    fn say(&self, bytes: &[u8]) {
+    fn write(&self, bytes: &[u8]) {
         assert_eq!((&self.theirs).write(bytes).unwrap(), bytes.len());
-        self.ring.port.network();
+        self.ring.queues.network();
     }
 
-    /// Everything that has come, and whether that was all.
-    fn hear(&self) -> (Vec<u8>, bool) {
+    /// Returns all bytes that have arrived, and whether the stream has ended.
+    fn read(&self) -> (Vec<u8>, bool) {
         let mut bytes = Vec::new();
         let end = (&self.theirs).read_to_end(&mut bytes);
         (bytes, end.is_ok())
@@ -118,13 +121,13 @@ impl Peer {
 #[derive(Default)]
 struct Sleeper {
     woken: Mutex<bool>,
-    heard: Condvar,
+    changed: Condvar,
 }
 
 impl Wake for Sleeper {
     fn wake(self: Arc<Self>) {
         *self.woken.lock() = true;
-        self.heard.notify_one();
+        self.changed.notify_one();
     }
 }
 
@@ -137,7 +140,7 @@ fn wait_for<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
         }
         let mut woken = sleeper.woken.lock();
         while !*woken {
-            woken = sleeper.heard.wait(woken);
+            woken = sleeper.changed.wait(woken);
         }
         *woken = false;
     }
@@ -162,14 +165,14 @@ fn initialised(room: &[MaybeUninit<u8>]) -> Vec<u8> {
     room.iter().map(byte).collect()
 }
 
-/// Asks the kernel for what comes, and does not wait.
+/// Arms a receive, and does not wait.
 fn arm(stream: &RingStream) {
     let mut cx = Context::from_waker(Waker::noop());
     let read = stream.poll_read(&mut cx, &mut [MaybeUninit::uninit(); 16]);
     assert!(read.is_pending());
 }
 
-/// Writes a byte, unless that has to wait.
+/// Writes a byte if that need not wait; returns whether it did.
 fn write(stream: &RingStream, byte: u8) -> bool {
     let mut cx = Context::from_waker(Waker::noop());
     match stream.poll_write(&mut cx, &[IoSlice::new(&[byte])]) {
@@ -180,11 +183,11 @@ fn write(stream: &RingStream, byte: u8) -> bool {
 
 /// Writes so that the bytes wait for the owner's next turn. For the owner.
 fn write_behind(ring: &Ring, stream: &RingStream, bytes: &[u8]) {
-    ring.turn(NOW).unwrap(); // whose ring it is
+    ring.turn(NOW).unwrap(); // becomes the ring's owner
     for byte in bytes {
         assert!(write(stream, *byte));
     }
-    assert!(ring.sockets.queued.load(Acquire) > 0, "taken over");
+    assert!(ring.sockets.queued.load(Acquire) > 0, "buffered");
 }
 
 #[test]
@@ -201,7 +204,7 @@ fn a_reader_on_another_thread_gets_what_comes() {
             }
         });
         let talker = thread::spawn(move || {
-            peer.say(b"x");
+            peer.write(b"x");
             peer
         });
         owned.serve();
@@ -211,19 +214,20 @@ fn a_reader_on_another_thread_gets_what_comes() {
     });
 }
 
-/// A connection whose messages are large, so that they are read from the socket
-/// itself; some bytes of one are there.
+/// A connection whose messages are large, so that they are read with `recv(2)`;
+/// some bytes of one have arrived.
 fn open_large(owned: &OwnedRing) -> (Arc<RingStream>, Peer) {
     let (stream, peer) = owned.open();
     arm(&stream);
-    peer.say(b"a bufferABCDEFGHIJ");
+    peer.write(b"a bufferABCDEFGHIJ");
     owned.ring.turn(NOW).unwrap();
     owned.ring.turn(NOW).unwrap();
     assert_eq!(read_up_to::<8>(&stream), b"a buffer");
     (Arc::new(stream), peer)
 }
 
-/// Two threads read two bytes, while the owner turns the ring. What they got.
+/// Two threads read two bytes each while the owner turns the ring. Returns what
+/// they got.
 fn read_by_two(owned: &Arc<OwnedRing>, stream: Arc<RingStream>) -> [Vec<u8>; 2] {
     let reader = |stream: Arc<RingStream>, owned: Arc<OwnedRing>| {
         move || {
@@ -260,15 +264,19 @@ fn a_reader_that_goes_away_takes_nothing_with_it() {
         arm(&stream);
         let dropper = thread::spawn(move || drop(stream));
         let talker = thread::spawn(move || {
-            let _ = (&peer.theirs).write(b"x"); // nobody may be there any more
-            peer.ring.port.network();
+            let _ = (&peer.theirs).write(b"x"); // the reader may have gone
+            peer.ring.queues.network();
             peer
         });
         owned.ring.turn(NOW).unwrap();
         dropper.join().unwrap();
         let peer = talker.join().unwrap();
         owned.settle();
-        assert_eq!(owned.ring.port.buffers_left(), 1, "the kernel has it again");
+        assert_eq!(
+            owned.ring.queues.buffers_left(),
+            1,
+            "the kernel has it again"
+        );
         let closed = (&peer.theirs).read(&mut [0; 1]);
         let is_open =
             matches!(&closed, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock);
@@ -277,17 +285,17 @@ fn a_reader_that_goes_away_takes_nothing_with_it() {
 }
 
 #[test]
-fn whoever_finds_no_buffer_is_served_when_one_comes_back() {
+fn a_reader_without_a_buffer_is_served_when_one_is_returned() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (full, full_peer) = owned.open();
         let (hungry, hungry_peer) = owned.open();
         arm(&full);
-        full_peer.say(b"full");
+        full_peer.write(b"full");
         owned.ring.turn(NOW).unwrap();
         owned.ring.turn(NOW).unwrap();
-        assert_eq!(owned.ring.port.buffers_left(), 0);
-        hungry_peer.say(b"hungry");
+        assert_eq!(owned.ring.queues.buffers_left(), 0);
+        hungry_peer.write(b"hungry");
         let giver = thread::spawn(move || assert_eq!(read(&full), b"full"));
         let waiter = thread::spawn({
             let owned = owned.clone();
@@ -300,22 +308,22 @@ fn whoever_finds_no_buffer_is_served_when_one_comes_back() {
         giver.join().unwrap();
         waiter.join().unwrap();
         owned.settle();
-        assert_eq!(owned.ring.port.buffers_left(), 1);
+        assert_eq!(owned.ring.queues.buffers_left(), 1);
     });
 }
 
 #[test]
-fn what_was_taken_over_is_out_once_when_a_flush_has_ended() {
+fn buffered_bytes_are_sent_once_when_a_flush_has_ended() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
         write_behind(&owned.ring, &stream, b"abc");
-        owned.ring.port.cut_sends(1);
+        owned.ring.queues.cut_sends(1);
         let flusher = thread::spawn({
             let owned = owned.clone();
             move || {
                 wait_for(|cx| stream.poll_flush(cx)).unwrap();
-                assert_eq!(peer.hear().0, b"abc", "all of it, once, in order");
+                assert_eq!(peer.read().0, b"abc", "all of it, once, in order");
                 drop(stream);
                 owned.stop();
             }
@@ -327,25 +335,25 @@ fn what_was_taken_over_is_out_once_when_a_flush_has_ended() {
 }
 
 #[test]
-fn a_shutdown_and_a_drop_come_after_what_was_taken_over() {
+fn a_shutdown_and_a_drop_follow_the_buffered_bytes() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
         write_behind(&owned.ring, &stream, b"abc");
-        owned.ring.port.cut_sends(1);
+        owned.ring.queues.cut_sends(1);
         let ender = thread::spawn(move || {
-            stream.end().unwrap();
+            stream.shutdown_write().unwrap();
             drop(stream);
         });
         owned.ring.turn(NOW).unwrap();
         ender.join().unwrap();
         owned.settle();
-        assert_eq!(peer.hear(), (b"abc".to_vec(), true));
+        assert_eq!(peer.read(), (b"abc".to_vec(), true));
     });
 }
 
 #[test]
-fn an_owner_asleep_ends_what_is_ended_elsewhere() {
+fn a_sleeping_owner_shuts_down_what_another_thread_ends() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
@@ -353,7 +361,7 @@ fn an_owner_asleep_ends_what_is_ended_elsewhere() {
         let ender = thread::spawn({
             let owned = owned.clone();
             move || {
-                stream.end().unwrap();
+                stream.shutdown_write().unwrap();
                 wait_for(|cx| stream.poll_flush(cx)).unwrap();
                 owned.stop();
                 stream
@@ -361,7 +369,7 @@ fn an_owner_asleep_ends_what_is_ended_elsewhere() {
         });
         owned.serve();
         let stream = ender.join().unwrap();
-        assert_eq!(peer.hear(), (b"ab".to_vec(), true), "the end was said");
+        assert_eq!(peer.read(), (b"ab".to_vec(), true), "the end was said");
         drop(stream);
         owned.settle();
     });
@@ -396,14 +404,14 @@ fn a_stream_that_leaves_leaves_no_byte_behind() {
             }
         });
         let talker = thread::spawn(move || {
-            peer.say(b"x");
+            peer.write(b"x");
             peer
         });
         owned.serve();
         let mut bytes = leaver.join().unwrap();
         let _peer = talker.join().unwrap();
         owned.settle();
-        // The rest is where others find it.
+        // Other reads find the rest.
         let end = (&*socket).read_to_end(&mut bytes).unwrap_err();
         assert_eq!(end.kind(), std::io::ErrorKind::WouldBlock);
         assert_eq!(bytes, b"x", "once");
@@ -411,7 +419,7 @@ fn a_stream_that_leaves_leaves_no_byte_behind() {
 }
 
 #[test]
-fn what_comes_while_a_stream_leaves_is_found_by_its_reader() {
+fn bytes_that_arrive_while_a_stream_leaves_are_read() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -421,7 +429,7 @@ fn what_comes_while_a_stream_leaves_is_found_by_its_reader() {
         arm(&stream);
         owned.ring.turn(NOW).unwrap();
         let ring = owned.ring.clone();
-        Peer { ring, theirs }.say(b"x"); // armed, so the ring brings it
+        Peer { ring, theirs }.write(b"x"); // armed, so the ring brings it
         let reader = thread::spawn({
             let owned = owned.clone();
             move || {
@@ -451,7 +459,7 @@ fn what_comes_while_a_stream_leaves_is_found_by_its_reader() {
 }
 
 #[test]
-fn a_reader_that_waits_is_sent_on_when_the_stream_leaves() {
+fn a_waiting_reader_is_woken_when_the_stream_leaves() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
@@ -466,7 +474,7 @@ fn a_reader_that_waits_is_sent_on_when_the_stream_leaves() {
                 let mut room = [MaybeUninit::uninit(); 16];
                 let read = wait_for(|cx| stream.poll_read(cx, &mut room));
                 assert!(read.is_err(), "it has left");
-                // Nothing is in the way of readiness when that is over.
+                // Then the stream can be used by readiness.
                 wait_for(|cx| stream.poll_recv_drained(cx));
                 assert!(matches!(stream.drain_read(&mut room), DrainStep::Done));
                 owned.stop();
@@ -481,7 +489,7 @@ fn a_reader_that_waits_is_sent_on_when_the_stream_leaves() {
 }
 
 #[test]
-fn a_waiter_that_gives_up_and_a_completion_do_not_meet() {
+fn dropping_a_waiter_against_a_completion_is_safe() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
@@ -502,7 +510,7 @@ fn a_waiter_that_gives_up_and_a_completion_do_not_meet() {
             }
         });
         let talker = thread::spawn(move || {
-            peer.say(b"x");
+            peer.write(b"x");
             peer
         });
         owned.serve();
@@ -513,12 +521,12 @@ fn a_waiter_that_gives_up_and_a_completion_do_not_meet() {
 }
 
 #[test]
-fn a_reader_is_served_by_a_sibling_of_a_stuck_owner() {
+fn a_rescuer_serves_the_reader_of_a_stuck_owner() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
         arm(&stream);
-        peer.say(b"x");
+        peer.write(b"x");
         let rescuer = thread::spawn({
             let owned = owned.clone();
             move || owned.ring.rescue().unwrap()
@@ -538,12 +546,12 @@ fn a_reader_is_served_by_a_sibling_of_a_stuck_owner() {
     });
 }
 
-/// A buffer that says when it is freed.
+/// A buffer that notes when it is freed.
 struct Buffer(Arc<AtomicBool>, Vec<u8>);
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.1.fill(b'-'); // a kernel that still uses it would send that
+        self.1.fill(b'-'); // the kernel would send this if it still used the buffer
         assert!(!self.0.swap(true, Release), "freed once");
     }
 }
@@ -570,7 +578,7 @@ fn an_owned_buffer_goes_out_whole_although_its_future_is_dropped() {
         sender.join().unwrap();
         owned.settle();
         assert!(freed.load(Acquire));
-        assert_eq!(peer.hear(), (b"whole".to_vec(), true));
+        assert_eq!(peer.read(), (b"whole".to_vec(), true));
     });
 }
 
@@ -579,8 +587,8 @@ fn an_owned_buffer_is_not_mixed_with_what_the_owner_writes() {
     loom::model(|| {
         let owned = OwnedRing::new(1);
         let (stream, peer) = owned.open();
-        owned.ring.port.cut_sends(1);
-        owned.ring.turn(NOW).unwrap(); // whose ring it is
+        owned.ring.queues.cut_sends(1);
+        owned.ring.turn(NOW).unwrap(); // becomes the ring's owner
         let stream = Arc::new(stream);
         let sender = thread::spawn({
             let (owned, stream) = (owned.clone(), stream.clone());
@@ -593,7 +601,7 @@ fn an_owned_buffer_is_not_mixed_with_what_the_owner_writes() {
                 sent
             }
         });
-        // What is refused, since a buffer is on its way, is not written.
+        // While an owned buffer is being sent, other writes have to wait.
         let written: Vec<u8> = (*b"xab")
             .into_iter()
             .filter(|byte| write(&stream, *byte))
@@ -602,9 +610,9 @@ fn an_owned_buffer_is_not_mixed_with_what_the_owner_writes() {
         let sent = sender.join().unwrap();
         drop(stream);
         owned.settle();
-        let (heard, _) = peer.hear();
-        let is_whole = |at: &usize| heard[*at..].starts_with(&b"whole"[..sent]);
-        let at = (0..heard.len()).find(is_whole).expect("in one piece");
-        assert_eq!([&heard[..at], &heard[at + sent..]].concat(), written);
+        let (received, _) = peer.read();
+        let is_whole = |at: &usize| received[*at..].starts_with(&b"whole"[..sent]);
+        let at = (0..changed.len()).find(is_whole).expect("in one piece");
+        assert_eq!([&received[..at], &received[at + sent..]].concat(), written);
     });
 }

@@ -4,9 +4,8 @@
 //!   Sending(memory) ──── the send has ended ───► Done(memory, result) ──► Taken
 //! ```
 //!
-//! O1. The table's reference keeps the memory until the kernel's last completion,
-//!     whether or not the future is still there. Only then does `finish` let the
-//!     future take it.
+//! O1. The table's reference keeps the memory until the last completion, whether or
+//!     not the future was dropped. Only then does `finish` let the future take it.
 
 use std::io;
 use std::sync::Arc;
@@ -23,35 +22,35 @@ use super::waiters::{PollWithNode, WaitAs};
 use crate::ring::Memory;
 use crate::shutdown_error;
 
-/// An owned buffer, as the table sees it.
+/// An owned buffer, as the table uses it.
 pub(in crate::ring) trait OwnedSend: Send + Sync {
-    /// Start and length, the same every time.
+    /// Returns start and length, the same every time.
     fn bytes(&self) -> (*const u8, usize);
 
-    /// The kernel is through with the memory (O1). The result is the number of bytes
-    /// that were sent, or an error number.
+    /// Called when the kernel has finished with the memory (O1). The result is the
+    /// number of bytes that were sent, or an error number.
     fn finish(&self, result: Result<usize, i32>);
 }
 
-struct OwnedBuffer<K> {
+struct OwnedBuffer<B> {
     start: *const u8,
     len: usize,
-    state: Mutex<OwnedState<K>>,
+    state: Mutex<OwnedState<B>>,
 }
 
-enum OwnedState<K> {
-    Sending(Memory<K>),
-    Done(Memory<K>, Result<usize, i32>),
+enum OwnedState<B> {
+    Sending(Memory<B>),
+    Done(Memory<B>, Result<usize, i32>),
     Taken,
 }
 
 // SAFETY: the pointer is to memory of the `Memory`, which may go to any thread.
-unsafe impl<K: Send> Send for OwnedBuffer<K> {}
+unsafe impl<B: Send> Send for OwnedBuffer<B> {}
 // SAFETY: as above; the state is behind a lock.
-unsafe impl<K: Send> Sync for OwnedBuffer<K> {}
+unsafe impl<B: Send> Sync for OwnedBuffer<B> {}
 
-impl<K> OwnedBuffer<K> {
-    fn new(memory: Memory<K>) -> Self {
+impl<B> OwnedBuffer<B> {
+    fn new(memory: Memory<B>) -> Self {
         Self {
             start: memory.start().cast_const(),
             len: memory.len(),
@@ -64,16 +63,16 @@ impl<K> OwnedBuffer<K> {
     }
 
     /// Takes the buffer of a send that has ended, or was never begun.
-    fn take(&self) -> (Result<usize, i32>, K) {
+    fn take(&self) -> (Result<usize, i32>, B) {
         match std::mem::replace(&mut *self.state.lock(), OwnedState::Taken) {
-            OwnedState::Sending(memory) => (Ok(0), memory.into_keeper()),
-            OwnedState::Done(memory, result) => (result, memory.into_keeper()),
+            OwnedState::Sending(memory) => (Ok(0), memory.into_buffer()),
+            OwnedState::Done(memory, result) => (result, memory.into_buffer()),
             OwnedState::Taken => unreachable!("taken once, by the future"),
         }
     }
 }
 
-impl<K: Send> OwnedSend for OwnedBuffer<K> {
+impl<B: Send> OwnedSend for OwnedBuffer<B> {
     fn bytes(&self) -> (*const u8, usize) {
         (self.start, self.len)
     }
@@ -88,9 +87,9 @@ impl<K: Send> OwnedSend for OwnedBuffer<K> {
 }
 
 impl RingStream {
-    /// Sends all of a buffer from where it is, after what was written before, and
-    /// gives it back. With `zero_copy` the kernel copies nothing, if it can, and
-    /// the buffer comes back when the network is through with it.
+    /// Sends all of a buffer, after what was written before, and returns the
+    /// buffer. With `zero_copy` the kernel does not copy the bytes, if it can, and
+    /// the buffer is returned when the network no longer needs it.
     ///
     /// Returns the buffer, unsent, as an error if the stream has left the ring.
     ///
@@ -101,11 +100,11 @@ impl RingStream {
     /// # Cancel safety
     /// A future that is dropped before its send has begun has sent nothing. Later,
     /// the ring keeps the buffer and sends all of it, unless the ring is shut.
-    pub async fn write_owned<K: Send + 'static>(
+    pub async fn write_owned<B: Send + 'static>(
         &self,
-        memory: Memory<K>,
+        memory: Memory<B>,
         zero_copy: bool,
-    ) -> Result<(io::Result<usize>, K), K> {
+    ) -> Result<(io::Result<usize>, B), B> {
         let zero_copy = zero_copy && self.ring().supports(opcode::SendZc::CODE);
         let buffer = Arc::new(OwnedBuffer::new(memory));
         let begun = PollWithNode::new(self, StreamDirection::Send, |cx, waiter| {
@@ -122,18 +121,18 @@ impl RingStream {
         done.await;
         let (result, buffer) = buffer.take();
         let result = result.map_err(|error| match error {
-            libc::ECANCELED => shutdown_error(), // cancelled by nobody else
+            libc::ECANCELED => shutdown_error(), // nothing else cancels it
             error => io::Error::from_raw_os_error(error),
         });
         Ok((result, buffer))
     }
 
-    /// Waits until everything before is out, and begins.
-    fn poll_begin_owned<K: Send + 'static>(
+    /// Waits until everything that was written before is sent, and begins the send.
+    fn poll_begin_owned<B: Send + 'static>(
         &self,
         cx: &mut Context<'_>,
         waiter: WaitAs<'_>,
-        buffer: &Arc<OwnedBuffer<K>>,
+        buffer: &Arc<OwnedBuffer<B>>,
         zero_copy: bool,
     ) -> Poll<Result<io::Result<()>, LeftRing>> {
         let spent = ready!(coop::poll_proceed(cx));
@@ -150,15 +149,15 @@ impl RingStream {
         Poll::Ready(begun)
     }
 
-    fn poll_owned_done<K: Send + 'static>(
+    fn poll_owned_done<B: Send + 'static>(
         &self,
         cx: &mut Context<'_>,
         waiter: WaitAs<'_>,
-        buffer: &Arc<OwnedBuffer<K>>,
+        buffer: &Arc<OwnedBuffer<B>>,
     ) -> Poll<()> {
         let waker = cx.waker().clone(); // foreign code: before the lock
         self.with_table(|table, deferred| {
-            // Under the ring's lock, under which it is finished.
+            // With the ring's lock held, as `finish` is called.
             if buffer.is_done() {
                 deferred.drop_waker(Some(waker));
                 return Poll::Ready(());

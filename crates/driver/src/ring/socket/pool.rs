@@ -1,5 +1,5 @@
-//! Buffers from which the kernel picks one when something has come for a
-//! socket.
+//! The provided buffers of a ring: the kernel picks one when bytes have arrived for
+//! a socket.
 //!
 //! ```text
 //!             provide                  a completion names it
@@ -8,12 +8,12 @@
 //!      └──────────────────── read, or discarded ───────────────────┘
 //! ```
 //!
-//! P1. A buffer is the kernel's from when its entry is published until a
-//!     completion names it; we touch its bytes only outside that time.
-//! P2. There are never more entries published than the shared ring has places,
-//!     for there are no more buffers.
-//! P3. The kernel takes buffers in turn. So there are few at first, which stay
-//!     warm, and more when they have run out.
+//! P1. A buffer belongs to the kernel from when its entry is published until a
+//!     completion names it. We access its bytes only outside that time.
+//! P2. There are no more buffers than the shared ring has entries, so no entry is
+//!     overwritten before the kernel has read it.
+//! P3. The kernel takes buffers in order. So there are few at first, which stay in
+//!     the processor's cache, and more when they have run out.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU16, Ordering::Release};
 
 use io_uring::types::BufRingEntry;
 
-/// How many buffers there are for what comes, and of what size.
+/// The number and size of the provided buffers.
 ///
 /// ```
 /// use blitzen_driver::ring::BufferConfig;
@@ -32,7 +32,7 @@ use io_uring::types::BufRingEntry;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct BufferConfig {
-    /// Buffers at the beginning: a power of two, or the next one above.
+    /// The initial number of buffers, rounded up to a power of two.
     pub initial: u16,
     /// The most buffers: a power of two, at most 32,768.
     pub max: u16,
@@ -89,7 +89,7 @@ impl Drop for Allocation {
     }
 }
 
-/// One socket's share of a buffer, in a list of those it has not read.
+/// The unread bytes of a buffer, in the list of the socket that they belong to.
 #[derive(Clone, Copy)]
 struct Part {
     start: u32,
@@ -97,7 +97,7 @@ struct Part {
     next: Option<u16>,
 }
 
-/// What a socket has of the pool's buffers, the oldest first.
+/// The buffers with unread bytes of a socket, the oldest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UnreadBuffers {
     ends: Option<(u16, u16)>,
@@ -163,7 +163,7 @@ impl BufferPool {
         self.held
     }
 
-    /// Makes more buffers; false if there are as many as there may be.
+    /// Allocates more buffers; returns false at the limit.
     pub(super) fn grow(&mut self) -> bool {
         let before = self.parts.len();
         let more = match before {
@@ -193,9 +193,9 @@ impl BufferPool {
         true
     }
 
-    /// From one buffer to the next. A line more than its size: if that is a
-    /// power of two, as it mostly is, the beginnings of all buffers would
-    /// compete for the same few places of the processor's cache.
+    /// The distance from one buffer to the next: its size and a cache line. If the
+    /// distance were a power of two, as the size usually is, the first lines of all
+    /// buffers would compete for the same few sets of the cache.
     fn stride(&self) -> usize {
         self.config.size as usize + LINE
     }
@@ -215,9 +215,9 @@ impl BufferPool {
     fn provide(&mut self, id: u16) {
         let entries: *mut BufRingEntry = self.entries.start.as_ptr().cast();
         let address = self.bytes(id) as u64;
-        // SAFETY: masked, so within the block of entries; P2, the kernel has
-        // read what was in that place. Field by field: the place of the tail
-        // lies in the first entry.
+        // SAFETY: masked, so within the block of entries; by P2 the kernel has read
+        // the entry that was there. Field by field: the tail is stored in the first
+        // entry.
         unsafe {
             let entry = entries.add(usize::from(self.tail & self.mask));
             (*entry).set_addr(address);
@@ -237,8 +237,8 @@ impl BufferPool {
         tail.store(self.tail, Release);
     }
 
-    /// The kernel has given a buffer back with `len` bytes in it, for a socket
-    /// with these unread buffers.
+    /// Adds a buffer in which the kernel has received `len` bytes to a socket's
+    /// unread buffers.
     pub(super) fn hold(&mut self, unread: &mut UnreadBuffers, id: u16, len: u32) {
         let (start, next) = (0, None);
         self.parts[usize::from(id)] = Part { start, len, next };
@@ -253,7 +253,7 @@ impl BufferPool {
         self.held += 1;
     }
 
-    /// The kernel has given a buffer back that nobody wants.
+    /// Returns a buffer to the kernel whose bytes nobody will read.
     pub(super) fn give_back(&mut self, id: u16) {
         self.provide(id);
         self.publish();
@@ -272,7 +272,8 @@ impl BufferPool {
             && filled < room.len()
         {
             let Part { start, len, .. } = self.parts[usize::from(first)];
-            // SAFETY: P1, a socket's; the kernel has written so many bytes.
+            // SAFETY: P1, it belongs to a socket; the kernel has written that many
+            // bytes.
             let bytes = unsafe {
                 std::slice::from_raw_parts(self.bytes(first).add(start as usize), len as usize)
             };

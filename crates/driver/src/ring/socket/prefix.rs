@@ -1,23 +1,23 @@
-//! Bytes that have left the kernel before a read asked for them.
+//! Bytes that were read ahead: received before a read asked for them.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 
-/// What `recv(2)` may bring beyond the room of a read: the next reads find it
-/// without a system call.
+/// How many bytes `recv(2)` may return beyond the room of a read: the next
+/// reads take them without a system call.
 pub(super) const READ_AHEAD: usize = if cfg!(blitzen_loom) { 4 } else { 16 * 1024 };
 
 thread_local! {
-    /// Empty; its memory is for the next read-ahead of this thread.
+    /// An empty vector, whose memory the next read-ahead of this thread uses.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The bytes in front of everything else that a stream has received; behind the
-/// stream's read lock.
+/// Bytes that come before everything else that a stream has received; behind
+/// the stream's read lock.
 #[derive(Debug, Default)]
 pub(super) struct Prefix {
     bytes: Vec<u8>,
-    /// So many of them have been read.
+    /// How many of them have been read.
     start: usize,
 }
 
@@ -30,7 +30,7 @@ impl Prefix {
         self.len() == 0
     }
 
-    /// Copies the first bytes into `room`. Returns how many.
+    /// Copies the first bytes into `room`, and returns their number.
     #[inline]
     pub(super) fn peek(&self, room: &mut [MaybeUninit<u8>]) -> usize {
         let unread = &self.bytes[self.start..];
@@ -39,7 +39,7 @@ impl Prefix {
         count
     }
 
-    /// Moves the first bytes into `room`. Returns how many.
+    /// Moves the first bytes into `room`, and returns their number.
     #[inline]
     pub(super) fn read(&mut self, room: &mut [MaybeUninit<u8>]) -> usize {
         let count = self.peek(room);
@@ -61,11 +61,11 @@ impl Prefix {
     /// # Safety
     /// The first `count` bytes of [`spare`](Self::spare) are initialised.
     pub(super) unsafe fn advance(&mut self, count: usize) {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller has initialised these bytes.
         unsafe { self.bytes.set_len(self.bytes.len() + count) };
     }
 
-    /// Gives memory away that holds nothing.
+    /// Releases the memory if it holds no bytes.
     #[inline]
     pub(super) fn trim(&mut self) {
         if self.bytes.capacity() > 0 && self.is_empty() {
@@ -89,7 +89,7 @@ mod tests {
     fn read(prefix: &mut Prefix, max: usize) -> Vec<u8> {
         let mut room = vec![MaybeUninit::uninit(); max];
         let count = prefix.read(&mut room);
-        // SAFETY: so many were written.
+        // SAFETY: that many were written.
         unsafe { room[..count].assume_init_ref() }.to_vec()
     }
 

@@ -1,5 +1,5 @@
-//! The receiving direction of a stream: what the kernel was asked for, and what
-//! has come.
+//! The receiving direction of a stream: the request that is with the kernel, and what was
+//! received.
 //!
 //! ```text
 //!            arm              submitted           its last completion
@@ -14,12 +14,12 @@
 //! messages that exceed a buffer, and for when there is no buffer: the kernel only
 //! announces that there is something, and the reader calls `recv(2)`.
 //!
-//! V1. At most one request is with the kernel, so bytes come in order.
-//! V2. The reader calls `recv(2)` only while the kernel takes no bytes for the ring
-//!     ([`is_hands_off`](RecvOp::is_hands_off)), and nothing is armed meanwhile:
-//!     that takes a waiter, and whoever waits needs the stream's read lock.
-//! V3. Whoever waits is served: with a waiter there is always a request queued, or
-//!     with the kernel.
+//! V1. At most one request is with the kernel, so bytes arrive in order.
+//! V2. The reader calls `recv(2)` only while the kernel receives nothing for the ring
+//!     ([`allows_direct_recv`](RecvOp::allows_direct_recv)). No request is armed meanwhile:
+//!     only a waiter causes one, and waiting needs the stream's read lock, which the reader
+//!     holds.
+//! V3. While there is a waiter, a request is queued or with the kernel.
 
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -37,8 +37,8 @@ use crate::ring::user_data::{OpKind, SocketKey};
 const MAX_UNREAD_BUFFERS: u16 = 8;
 /// Short messages in a row after which `Poll` gives way to `Multishot`.
 const SHORT_STREAK: u8 = 3;
-/// The peer has ended its side, the connection is broken, or its error queue is
-/// not empty.
+/// Events after which a `recv(2)` may find the end of the stream or an error: the peer has
+/// shut down its side, the connection is broken, or its error queue is not empty.
 const HANG_UP: libc::c_short = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
 
 /// How the kernel receives.
@@ -46,7 +46,7 @@ const HANG_UP: libc::c_short = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
 pub(super) enum RecvMode {
     /// Into provided buffers, one completion for each message.
     Multishot,
-    /// Not at all: it announces what is there.
+    /// The kernel does not receive: it reports that there are bytes.
     Poll,
 }
 
@@ -64,8 +64,8 @@ impl RecvOp {
         matches!(self, RecvOp::Armed(_) | RecvOp::Cancelling)
     }
 
-    /// Whether nobody but a reader takes bytes from the socket (V2).
-    fn is_hands_off(self) -> bool {
+    /// Whether only the reader takes bytes from the socket (V2).
+    fn allows_direct_recv(self) -> bool {
         use RecvMode::Poll;
         matches!(
             self,
@@ -74,39 +74,40 @@ impl RecvOp {
     }
 }
 
-/// What a `recv(2)` would find, as far as the kernel has announced it.
+/// What a `recv(2)` would find, according to the last report of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum InKernel {
     Nothing,
     Bytes,
-    /// The end or an error, after some bytes perhaps. It is not announced again.
+    /// The end or an error, perhaps after some bytes. It is not reported again.
     HangUp,
 }
 
-/// What follows the last byte.
+/// What a read finds after the last byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RecvEnd {
-    /// Nothing, for good.
+    /// The end of the stream, every time.
     Eof,
     /// An error, once.
     Error(i32),
 }
 
-/// What a look for bytes has found.
+/// The result of [`RecvState::take`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TakeResult {
     Bytes(usize),
     Eof,
     Error(i32),
-    /// `recv(2)` is the reader's to call. What was announced counts as taken;
-    /// [`Receiver::note_direct`] puts back what is left.
+    /// The reader calls `recv(2)`. The report of the kernel is consumed;
+    /// [`RecvState::note_direct`] stores what is left.
     Direct(InKernel),
     Nothing,
 }
 
-/// One cache line: most messages touch no other of their stream.
+/// The receiving direction, in one cache line: receiving a message mostly touches no other
+/// line of its stream.
 #[repr(align(64))]
-pub(super) struct Receiver {
+pub(super) struct RecvState {
     op: RecvOp,
     /// How the next request is armed.
     mode: RecvMode,
@@ -118,9 +119,9 @@ pub(super) struct Receiver {
 }
 
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<Receiver>() == 64);
+const _: () = assert!(size_of::<RecvState>() == 64);
 
-impl Receiver {
+impl RecvState {
     pub(super) fn new() -> Self {
         Self {
             op: RecvOp::Idle,
@@ -141,12 +142,12 @@ impl Receiver {
         self.mode
     }
 
-    /// There may be something to read already: the first read tries.
+    /// Notes that there may be something to read already, so that the first read tries.
     pub(super) fn expect_bytes(&mut self) {
         self.in_kernel = self.in_kernel.max(InKernel::Bytes);
     }
 
-    /// Takes what has come.
+    /// Takes received bytes.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -166,7 +167,7 @@ impl Receiver {
             None => {}
         }
         match self.in_kernel {
-            announced @ (InKernel::Bytes | InKernel::HangUp) if self.op.is_hands_off() => {
+            announced @ (InKernel::Bytes | InKernel::HangUp) if self.op.allows_direct_recv() => {
                 self.in_kernel = InKernel::Nothing;
                 TakeResult::Direct(announced)
             }
@@ -174,8 +175,8 @@ impl Receiver {
         }
     }
 
-    /// A `recv(2)` has brought `count` bytes, and `left` is what is still there.
-    /// Something that was announced meanwhile counts, too.
+    /// Notes that a `recv(2)` has returned `count` bytes, and that `left` is still there. A
+    /// report that came meanwhile counts too.
     pub(super) fn note_direct(&mut self, count: usize, left: InKernel, buffer_size: usize) {
         self.in_kernel = self.in_kernel.max(left);
         match count {
@@ -195,14 +196,12 @@ impl Receiver {
         self.short_messages = 0;
     }
 
-    /// An error that `recv(2)` has returned after some bytes: it is for the next
-    /// read.
+    /// Keeps an error that `recv(2)` has returned after some bytes, for the next read.
     pub(super) fn keep_error(&mut self, error: i32) {
         self.end = Some(RecvEnd::Error(error));
     }
 
-    /// Makes sure that the kernel serves those who wait (V3). `supported` are the
-    /// modes that it knows.
+    /// Queues a request if there is none (V3). With `only_poll`, in the mode `Poll`.
     pub(super) fn arm(&mut self, key: SocketKey, only_poll: bool, requests: &mut Requests) {
         if only_poll {
             self.mode = RecvMode::Poll;
@@ -244,7 +243,7 @@ impl Receiver {
         pool.unread_bytes(&self.unread)
     }
 
-    /// The request for the kernel, unless it was withdrawn.
+    /// Returns the entry of the queued request, unless it was withdrawn.
     pub(super) fn entry(&self, fd: RawFd) -> Option<Entry> {
         let fd = types::Fd(fd);
         match self.op {
@@ -259,15 +258,15 @@ impl Receiver {
         }
     }
 
-    /// The kernel has the request.
+    /// Notes that the request was submitted.
     pub(super) fn submitted(&mut self) {
         if let RecvOp::Queued(mode) = self.op {
             self.op = RecvOp::Armed(mode);
         }
     }
 
-    /// Takes in a completion. With `keeps` false nobody will read the bytes.
-    /// Returns false if the kernel does not know multishot receives.
+    /// Takes in a completion. With `keeps` false nobody will read the bytes. Returns false
+    /// if the kernel does not support multishot receives.
     #[must_use]
     pub(super) fn complete(
         &mut self,
@@ -304,7 +303,7 @@ impl Receiver {
             }
             0 => self.end = Some(RecvEnd::Eof),
             error => match -error {
-                // All buffers are unread: read this one directly, so that no
+                // All buffers hold unread bytes: this socket is read directly, so that no
                 // reader depends on another.
                 libc::ENOBUFS => {
                     if !pool.grow() {
@@ -323,14 +322,14 @@ impl Receiver {
         true
     }
 
-    /// Whether a read would find something.
-    pub(super) fn has_news(&self) -> bool {
-        let is_announced = self.in_kernel != InKernel::Nothing && self.op.is_hands_off();
+    /// Whether a read would find bytes, the end or an error.
+    pub(super) fn has_input(&self) -> bool {
+        let is_announced = self.in_kernel != InKernel::Nothing && self.op.allows_direct_recv();
         !self.unread.is_empty() || self.end.is_some() || is_announced
     }
 
-    /// Cancels a multishot receive that brings more than is read, or larger
-    /// messages than it is for.
+    /// Cancels a multishot receive if too many buffers are unread, or messages exceed a
+    /// buffer.
     pub(super) fn limit(&mut self, key: SocketKey, requests: &mut Requests) {
         let is_multishot = self.op == RecvOp::Armed(RecvMode::Multishot);
         let is_enough = self.unread.count() >= MAX_UNREAD_BUFFERS || self.mode == RecvMode::Poll;
@@ -353,14 +352,14 @@ mod tests {
     const BUFFER: u32 = 1 << 0;
 
     /// A receiver, and everything around it.
-    struct World {
-        receiver: Receiver,
+    struct Fixture {
+        receiver: RecvState,
         pool: BufferPool,
         requests: Requests,
     }
 
-    impl World {
-        /// With as many buffers, of eight bytes; and a receive armed.
+    impl Fixture {
+        /// Creates a receiver with `buffers` buffers of eight bytes, and an armed receive.
         fn new(buffers: u16) -> Self {
             let mut pool = BufferPool::new(BufferConfig {
                 initial: buffers,
@@ -368,13 +367,13 @@ mod tests {
                 size: 8,
             });
             pool.grow();
-            let mut world = Self {
-                receiver: Receiver::new(),
+            let mut fixture = Self {
+                receiver: RecvState::new(),
                 pool,
                 requests: Requests::default(),
             };
-            world.arm();
-            world
+            fixture.arm();
+            fixture
         }
 
         fn arm(&mut self) {
@@ -388,7 +387,7 @@ mod tests {
             self.receiver.limit(KEY, &mut self.requests);
         }
 
-        /// A message of `len` bytes comes in the buffer `id`.
+        /// A message of `len` bytes arrives in the buffer `id`.
         fn message(&mut self, id: u16, len: i32) {
             self.complete(len, BUFFER | MORE | u32::from(id) << 16);
         }
@@ -409,99 +408,101 @@ mod tests {
             self.arm();
         }
 
-        /// One whose messages are large, so that they are announced.
+        /// Creates a receiver whose messages are large, so that the kernel only reports
+        /// them.
         fn polling() -> Self {
-            let mut world = Self::new(4);
-            world.message(0, 8);
-            assert_eq!(world.take(8), TakeResult::Bytes(8));
-            world.rearm();
-            assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Poll));
-            assert_eq!(world.take(8), TakeResult::Direct(InKernel::Bytes));
-            assert_eq!(world.take(8), TakeResult::Nothing);
-            world
+            let mut fixture = Self::new(4);
+            fixture.message(0, 8);
+            assert_eq!(fixture.take(8), TakeResult::Bytes(8));
+            fixture.rearm();
+            assert_eq!(fixture.receiver.op(), RecvOp::Armed(RecvMode::Poll));
+            assert_eq!(fixture.take(8), TakeResult::Direct(InKernel::Bytes));
+            assert_eq!(fixture.take(8), TakeResult::Nothing);
+            fixture
         }
     }
 
     #[test]
     fn short_messages_come_in_buffers_and_are_bounded() {
-        let mut world = World::new(16);
+        let mut fixture = Fixture::new(16);
         for id in 0..MAX_UNREAD_BUFFERS {
-            assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
-            world.message(id, 3);
+            assert_eq!(fixture.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
+            fixture.message(id, 3);
         }
-        assert_eq!(world.receiver.op(), RecvOp::Cancelling);
-        assert_eq!(world.receiver.unread(&world.pool), 24);
-        assert_eq!(world.take(100), TakeResult::Bytes(24));
-        world.rearm();
-        assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
+        assert_eq!(fixture.receiver.op(), RecvOp::Cancelling);
+        assert_eq!(fixture.receiver.unread(&fixture.pool), 24);
+        assert_eq!(fixture.take(100), TakeResult::Bytes(24));
+        fixture.rearm();
+        assert_eq!(fixture.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
     }
 
     #[test]
-    fn what_is_announced_while_a_reader_finds_nothing_is_not_missed() {
-        let mut world = World::polling();
-        world.announce(libc::POLLIN);
-        assert_eq!(world.take(8), TakeResult::Direct(InKernel::Bytes));
-        // It finds the socket empty; before it says so, something is announced.
-        world.announce(libc::POLLIN);
-        world.receiver.note_direct(0, InKernel::Nothing, 8);
-        assert!(world.receiver.has_news());
-        assert_eq!(world.take(8), TakeResult::Direct(InKernel::Bytes));
-        assert_eq!(world.take(8), TakeResult::Nothing);
+    fn a_report_that_comes_while_a_reader_finds_nothing_is_kept() {
+        let mut fixture = Fixture::polling();
+        fixture.announce(libc::POLLIN);
+        assert_eq!(fixture.take(8), TakeResult::Direct(InKernel::Bytes));
+        // The reader finds the socket empty; before it notes that, the kernel reports
+        // bytes.
+        fixture.announce(libc::POLLIN);
+        fixture.receiver.note_direct(0, InKernel::Nothing, 8);
+        assert!(fixture.receiver.has_input());
+        assert_eq!(fixture.take(8), TakeResult::Direct(InKernel::Bytes));
+        assert_eq!(fixture.take(8), TakeResult::Nothing);
     }
 
     #[test]
-    fn the_end_is_announced_once_and_known_until_a_read_has_found_nothing() {
-        let mut world = World::polling();
-        world.announce(libc::POLLIN | libc::POLLRDHUP);
+    fn the_end_is_reported_once_and_known_until_a_read_has_found_nothing() {
+        let mut fixture = Fixture::polling();
+        fixture.announce(libc::POLLIN | libc::POLLRDHUP);
         for _ in 0..3 {
-            assert_eq!(world.take(8), TakeResult::Direct(InKernel::HangUp));
-            world.receiver.note_direct(4, InKernel::HangUp, 8);
+            assert_eq!(fixture.take(8), TakeResult::Direct(InKernel::HangUp));
+            fixture.receiver.note_direct(4, InKernel::HangUp, 8);
         }
         // An error queue, which `recv(2)` does not empty, is no end.
-        assert_eq!(world.take(8), TakeResult::Direct(InKernel::HangUp));
-        assert_eq!(world.take(8), TakeResult::Nothing);
+        assert_eq!(fixture.take(8), TakeResult::Direct(InKernel::HangUp));
+        assert_eq!(fixture.take(8), TakeResult::Nothing);
     }
 
     #[test]
     fn after_some_short_messages_they_come_in_buffers_again() {
-        let mut world = World::polling();
+        let mut fixture = Fixture::polling();
         for _ in 0..SHORT_STREAK {
-            assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Poll));
-            world.announce(libc::POLLIN);
-            assert_eq!(world.take(8), TakeResult::Direct(InKernel::Bytes));
-            world.receiver.note_direct(4, InKernel::Nothing, 8);
-            world.arm();
+            assert_eq!(fixture.receiver.op(), RecvOp::Armed(RecvMode::Poll));
+            fixture.announce(libc::POLLIN);
+            assert_eq!(fixture.take(8), TakeResult::Direct(InKernel::Bytes));
+            fixture.receiver.note_direct(4, InKernel::Nothing, 8);
+            fixture.arm();
         }
-        world.rearm();
-        assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
+        fixture.rearm();
+        assert_eq!(fixture.receiver.op(), RecvOp::Armed(RecvMode::Multishot));
     }
 
     #[test]
     fn without_a_buffer_a_socket_is_polled() {
-        let mut world = World::new(1);
-        world.complete(-libc::ENOBUFS, 0);
-        world.arm();
-        assert_eq!(world.receiver.op(), RecvOp::Armed(RecvMode::Poll));
+        let mut fixture = Fixture::new(1);
+        fixture.complete(-libc::ENOBUFS, 0);
+        fixture.arm();
+        assert_eq!(fixture.receiver.op(), RecvOp::Armed(RecvMode::Poll));
     }
 
     #[test]
     fn an_error_comes_once_and_the_end_for_ever_after_the_bytes() {
-        let mut world = World::new(4);
-        world.message(0, 2);
-        world.complete(-libc::ECONNRESET, 0);
-        assert_eq!(world.take(8), TakeResult::Bytes(2));
-        assert_eq!(world.take(8), TakeResult::Error(libc::ECONNRESET));
-        assert_eq!(world.take(8), TakeResult::Nothing);
-        world.arm();
-        world.complete(0, 0);
+        let mut fixture = Fixture::new(4);
+        fixture.message(0, 2);
+        fixture.complete(-libc::ECONNRESET, 0);
+        assert_eq!(fixture.take(8), TakeResult::Bytes(2));
+        assert_eq!(fixture.take(8), TakeResult::Error(libc::ECONNRESET));
+        assert_eq!(fixture.take(8), TakeResult::Nothing);
+        fixture.arm();
+        fixture.complete(0, 0);
         for _ in 0..3 {
-            assert_eq!(world.take(8), TakeResult::Eof);
+            assert_eq!(fixture.take(8), TakeResult::Eof);
         }
     }
 
     #[test]
     fn a_request_that_was_not_submitted_is_withdrawn() {
-        let mut receiver = Receiver::new();
+        let mut receiver = RecvState::new();
         let mut requests = Requests::default();
         receiver.arm(KEY, true, &mut requests);
         assert_eq!(receiver.op(), RecvOp::Queued(RecvMode::Poll));

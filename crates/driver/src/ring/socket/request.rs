@@ -7,8 +7,8 @@ use io_uring::squeue::Entry;
 
 use crate::ring::user_data::{OpKind, SocketKey, UserData};
 
-/// A request for one socket. What exactly is asked is decided when it is
-/// submitted; by then it may have become void.
+/// A request for one socket. Its entry is made when it is submitted; by then
+/// the request may have been withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Submit(SocketKey, OpKind),

@@ -1,21 +1,21 @@
-//! The sending direction of a stream: bytes that were taken over, and buffers that
-//! operations own.
+//! The sending direction of a stream: bytes that were copied into a buffer, and
+//! buffers that operations own.
 //!
 //! ```text
 //!              a small write             submitted          its last completion
 //!   Idle ──────────────────────► Queued ──────────► InFlight ──────────────► Idle
 //!     │                            │ ▲                  │  ▲
 //!     │ an owned buffer            │ ╰──── more bytes ──┤  │ submitted
-//!     │                            │  were taken over   ▼  │
+//!     │                            │  were buffered     ▼  │
 //!     ╰────────────────────────────┼─────────────────► Resume    cut short
 //!                                  ╰──► Idle
 //!                            the writer sends them itself
 //! ```
 //!
 //! T1. At most one send is with the kernel, so bytes go out in order.
-//! T2. Bytes are taken over only within room that the socket was measured to have.
-//!     So the kernel takes them at once, and neither a flush nor a shutdown has to
-//!     wait for a peer.
+//! T2. Bytes are buffered only if the socket was measured to have room for them. So
+//!     the kernel takes them at once, and neither a flush nor a shutdown has to wait
+//!     for a peer.
 //! T3. A send that is cut short, also by the end of the thread that submitted it,
 //!     is resumed with the rest.
 
@@ -35,12 +35,12 @@ use crate::ring::user_data::{OpKind, SocketKey};
 
 /// The most bytes that wait for the next submission.
 const MAX_PENDING: usize = 16 * 1024;
-/// Writes up to here are taken over.
+/// The largest write that is buffered.
 const MAX_SMALL: usize = 2048;
-/// And up to here if several of the stream go out together, which saves more than
-/// the copy costs.
+/// The largest write that is buffered if several writes of the stream are sent
+/// together, which saves more than the copy costs.
 const MAX_BATCHED: usize = 8192;
-/// What a send may cost of a socket's room beside its bytes.
+/// How much of a socket's room a send may take in addition to its bytes.
 const SEND_OVERHEAD: u32 = 2048;
 
 /// The bytes of one send.
@@ -52,14 +52,15 @@ enum Payload {
     },
 }
 
-/// A send that the kernel has, or gets.
+/// A send that was submitted, or is about to be.
 pub(super) struct Outgoing {
     payload: Payload,
     sent: usize,
-    /// The kernel may wait for room: it had none before, or the buffer is owned.
+    /// Whether the kernel may wait for room: the socket had none before, or the
+    /// buffer is owned.
     may_wait: bool,
-    /// The result, when the kernel has announced another completion for the
-    /// moment at which it needs the memory no more.
+    /// The result, if another completion will follow when the kernel no longer needs
+    /// the memory.
     early_result: Option<i32>,
 }
 
@@ -76,8 +77,8 @@ impl Outgoing {
         matches!(self.payload, Payload::Owned { .. })
     }
 
-    /// Whether the rest has to be submitted again after this `result` (T3). When the
-    /// ring is `shut`, sends that were cancelled are not.
+    /// Whether the rest has to be submitted after this `result` (T3). When the ring
+    /// is `shut`, the rest of a cancelled send is not.
     fn is_cut_short(&self, result: i32, shut: bool) -> bool {
         match result {
             count @ 0.. => self.rest().1 > count as usize && !(shut && self.is_owned()),
@@ -94,14 +95,14 @@ impl Outgoing {
 pub(super) enum SendOp {
     #[default]
     Idle,
-    /// `pending` goes out with the next submission.
+    /// `pending` is sent with the next submission.
     Queued,
     /// To be submitted, from where it was cut short.
     Resume(Outgoing),
     InFlight(Outgoing),
 }
 
-/// Whether the direction has been ended.
+/// Whether the direction has been shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HalfClose {
     Open,
@@ -110,7 +111,7 @@ enum HalfClose {
     Done,
 }
 
-/// Where a request to say when there is room stands.
+/// The state of the request that reports room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WritableOp {
     Idle,
@@ -122,15 +123,15 @@ enum WritableOp {
 /// What to do with bytes that are to be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WriteStep {
-    /// They were taken over.
-    Taken,
+    /// They were buffered.
+    Buffered,
     /// An earlier send has failed with this.
     Failed(i32),
     /// The writer sends them itself, after these, which were pending.
     Direct(Vec<u8>),
-    /// They could be taken over if it were known that there is room.
+    /// They can be buffered if the socket has room: the caller measures it.
     Measure,
-    /// Not before what the kernel works on.
+    /// They have to wait for the send that is in flight.
     Busy,
 }
 
@@ -142,15 +143,15 @@ pub(super) enum FlushStep {
     Failed(i32),
     /// The caller sends these.
     Direct(Vec<u8>),
-    /// The kernel works on it.
+    /// A send is in flight.
     Busy,
 }
 
-/// What the end of a send leaves to be done.
+/// What is left to do after a completion of a send.
 pub(super) enum Sent {
     /// There is more to send.
     Continues,
-    /// Everything is out; `half_close` if `shutdown(2)` follows.
+    /// Everything is sent; with `half_close`, `shutdown(2)` follows.
     Idle { half_close: bool },
 }
 
@@ -176,23 +177,23 @@ impl WriteRate {
     }
 }
 
-/// Who writes, and when.
+/// The circumstances of a write.
 #[derive(Clone, Copy)]
 pub(super) struct WriteContext {
-    /// The caller turns the ring, and so will submit soon.
+    /// Whether the caller turns the ring, and so will submit soon.
     pub(super) by_owner: bool,
-    /// The first write of all sockets since the last submission, which had none or
-    /// one: there may be no other, so nothing is gained by waiting.
+    /// Whether this is the first write of all sockets since the last submission,
+    /// which had at most one: there may be no other, so waiting gains nothing.
     pub(super) is_first: bool,
     /// Counts submissions.
     pub(super) turn: u32,
 }
 
-pub(super) struct Sender {
+pub(super) struct SendState {
     op: SendOp,
-    /// Bytes that were taken over, and follow what is in flight.
+    /// Buffered bytes, which follow what is in flight.
     pending: Vec<u8>,
-    /// So much room is known to be there (T2).
+    /// How much room the socket is known to have (T2).
     credit: u32,
     error: Option<i32>,
     half_close: HalfClose,
@@ -201,7 +202,7 @@ pub(super) struct Sender {
     pub(super) waiters: StreamWaiters,
 }
 
-impl Sender {
+impl SendState {
     pub(super) fn new() -> Self {
         Self {
             op: SendOp::Idle,
@@ -219,7 +220,7 @@ impl Sender {
         matches!(self.op, SendOp::Idle)
     }
 
-    /// Whether bytes that were taken over wait for the next submission.
+    /// Whether buffered bytes wait for the next submission.
     pub(super) fn is_queued(&self) -> bool {
         matches!(self.op, SendOp::Queued)
     }
@@ -229,15 +230,15 @@ impl Sender {
         usize::from(!self.is_idle()) + usize::from(self.writable != WritableOp::Idle)
     }
 
-    /// Whether the kernel has nothing of this direction.
+    /// Whether no request of this direction is with the kernel.
     pub(super) fn is_settled(&self) -> bool {
         use WritableOp::{Armed, Cancelling};
         self.is_idle() && !matches!(self.writable, Armed | Cancelling)
     }
 
-    /// Whether the kernel needs the descriptor no more: it has nothing, or only the
-    /// memory of a buffer that the network is not through with.
-    pub(super) fn is_through_with_fd(&self, shut: bool) -> bool {
+    /// Whether the kernel no longer needs the descriptor: it has no request, or only
+    /// the memory of a buffer that the network still needs.
+    pub(super) fn has_released_fd(&self, shut: bool) -> bool {
         match &self.op {
             SendOp::InFlight(outgoing) => outgoing
                 .early_result
@@ -250,7 +251,7 @@ impl Sender {
         self.error.take()
     }
 
-    /// Takes `parts` over, or says what else to do with them. The caller holds the
+    /// Buffers `parts`, or returns what else to do with them. The caller holds the
     /// stream's write lock.
     pub(super) fn write(
         &mut self,
@@ -291,7 +292,7 @@ impl Sender {
                 self.op = SendOp::Queued;
                 requests.submit(key, OpKind::Send);
             }
-            return WriteStep::Taken;
+            return WriteStep::Buffered;
         }
         match self.op {
             SendOp::Idle if may_take && self.writable == WritableOp::Idle => WriteStep::Measure,
@@ -303,19 +304,20 @@ impl Sender {
         }
     }
 
-    /// So much room was measured; whether it is enough for `len` bytes.
+    /// Notes how much room was measured; returns whether it is enough for `len`
+    /// bytes.
     pub(super) fn set_credit(&mut self, room: u32, len: usize) -> bool {
         self.credit = room;
         cost(len) <= room
     }
 
-    /// Bytes that are queued become the caller's, who holds the write lock.
+    /// Takes the buffered bytes. The caller holds the write lock.
     fn take_pending(&mut self) -> Vec<u8> {
         self.op = SendOp::Idle;
         take(&mut self.pending)
     }
 
-    /// Looks what is not with the kernel yet.
+    /// Returns what a flush has to do.
     pub(super) fn flush(&mut self) -> FlushStep {
         if let Some(error) = self.error.take() {
             return FlushStep::Failed(error);
@@ -327,8 +329,8 @@ impl Sender {
         }
     }
 
-    /// The socket had no room for the rest of what was pending: the kernel sends
-    /// it when there is.
+    /// Queues the rest of what was pending, for which the socket had no room: the
+    /// kernel sends it when there is.
     pub(super) fn resume_pending(
         &mut self,
         key: SocketKey,
@@ -364,15 +366,15 @@ impl Sender {
         requests.submit(key, OpKind::Send);
     }
 
-    /// An error that a direct send of pending bytes has returned: it is for the
-    /// next operation.
+    /// Keeps an error that a direct send of pending bytes has returned, for the next
+    /// operation.
     pub(super) fn keep_error(&mut self, error: i32) {
         self.error = Some(error);
     }
 
-    /// Nothing is written any more. Returns true if `shutdown(2)` may be called
-    /// now; otherwise it follows the last byte.
-    pub(super) fn end(&mut self) -> bool {
+    /// Ends writing. Returns true if `shutdown(2)` may be called now; otherwise it
+    /// follows the last byte.
+    pub(super) fn half_close(&mut self) -> bool {
         let is_idle = self.is_idle();
         self.half_close = match is_idle {
             true => HalfClose::Done,
@@ -381,7 +383,7 @@ impl Sender {
         is_idle
     }
 
-    /// Makes sure that those who wait hear of room.
+    /// Queues a request that reports room, if there is none.
     pub(super) fn arm_writable(&mut self, key: SocketKey, requests: &mut Requests) {
         if self.is_idle() && self.writable == WritableOp::Idle {
             self.writable = WritableOp::Queued;
@@ -405,8 +407,8 @@ impl Sender {
         matches!(self.op, SendOp::InFlight(_))
     }
 
-    /// Ends the send of an owned buffer, which may wait for the peer. Returns one
-    /// that the kernel never had.
+    /// Cancels the send of an owned buffer, which may wait for the peer. Returns the
+    /// buffer if it was not submitted yet.
     pub(super) fn cancel_owned(
         &mut self,
         key: SocketKey,
@@ -426,14 +428,14 @@ impl Sender {
         }
     }
 
-    /// Ends a send for which the kernel waits.
+    /// Cancels a send that waits for room.
     pub(super) fn cancel_waiting(&mut self, key: SocketKey, requests: &mut Requests) {
         if matches!(&self.op, SendOp::InFlight(outgoing) if outgoing.may_wait) {
             requests.cancel(key, OpKind::Send);
         }
     }
 
-    /// The send for the kernel, unless it was withdrawn.
+    /// Returns the entry of the queued send, unless it was withdrawn.
     pub(super) fn entry(&mut self, fd: RawFd) -> Option<Entry> {
         if let SendOp::Queued = self.op {
             self.op = SendOp::Resume(Outgoing {
@@ -461,7 +463,7 @@ impl Sender {
         })
     }
 
-    /// The kernel has the send. Returns true if it answers at once.
+    /// Notes that the send was submitted. Returns true if it completes at once.
     pub(super) fn submitted(&mut self) -> bool {
         match take(&mut self.op) {
             SendOp::Resume(outgoing) => {
@@ -489,8 +491,8 @@ impl Sender {
         let SendOp::InFlight(mut outgoing) = replace(&mut self.op, SendOp::Idle) else {
             unreachable!("T1: a send was in flight");
         };
-        // The first completion has the result. A later one only says that the
-        // kernel needs the memory no more.
+        // The first completion has the result. A later one only says that the kernel
+        // no longer needs the memory.
         let result = *outgoing.early_result.get_or_insert(completion.result);
         if completion.has_more() {
             self.op = SendOp::InFlight(outgoing);
@@ -518,7 +520,7 @@ impl Sender {
         (Sent::Idle { half_close }, owned)
     }
 
-    /// A send has ended, with `error` or with zero.
+    /// Ends a send; `error` is zero if it succeeded.
     fn finish(
         &mut self,
         outgoing: Outgoing,
@@ -551,7 +553,7 @@ impl Sender {
         }
     }
 
-    /// The request for the kernel to say when there is room, unless withdrawn.
+    /// Returns the entry of the request that reports room, unless it was withdrawn.
     pub(super) fn writable_entry(&self, fd: RawFd) -> Option<Entry> {
         let poll = opcode::PollAdd::new(types::Fd(fd), libc::POLLOUT as u32);
         (self.writable == WritableOp::Queued).then(|| poll.build())
@@ -563,7 +565,8 @@ impl Sender {
         }
     }
 
-    /// Whatever the completion says: the next try tells more.
+    /// Notes a completion of that request. Its result does not matter: the next
+    /// attempt finds out.
     pub(super) fn writable_completed(&mut self) {
         self.writable = WritableOp::Idle;
     }
@@ -573,17 +576,17 @@ impl Sender {
     }
 }
 
-/// The most that a send of `len` bytes takes of a socket's room.
+/// How much of a socket's room a send of `len` bytes takes at most.
 fn cost(len: usize) -> u32 {
     (len as u32).saturating_add(SEND_OVERHEAD)
 }
 
-/// Memory for pending bytes that is kept for the next ones.
+/// Empty buffers that are kept for the next pending bytes.
 #[derive(Debug, Default)]
 pub(super) struct SpareBuffers(Vec<Vec<u8>>);
 
 impl SpareBuffers {
-    /// More than that is freed.
+    /// Buffers beyond this number are freed.
     const MAX: usize = 256;
 
     fn take(&mut self) -> Vec<u8> {
@@ -611,17 +614,17 @@ mod tests {
 
     /// A sender, and everything around it.
     #[derive(Default)]
-    struct World {
-        sender: Option<Sender>,
+    struct Fixture {
+        sender: Option<SendState>,
         spare: SpareBuffers,
         requests: Requests,
         turn: u32,
     }
 
-    impl World {
-        /// One that has room.
+    impl Fixture {
+        /// Creates a sender whose socket has room.
         fn new() -> Self {
-            let mut sender = Sender::new();
+            let mut sender = SendState::new();
             assert!(sender.set_credit(ROOM, 1));
             Self {
                 sender: Some(sender),
@@ -629,7 +632,7 @@ mod tests {
             }
         }
 
-        fn sender(&mut self) -> &mut Sender {
+        fn sender(&mut self) -> &mut SendState {
             self.sender.as_mut().expect("made with one")
         }
 
@@ -649,7 +652,7 @@ mod tests {
             sender.write(KEY, &[IoSlice::new(bytes)], context, spare, requests)
         }
 
-        /// Submits; how many bytes go out, if any do.
+        /// Submits, and returns the number of bytes that are sent, if any.
         fn submit(&mut self) -> Option<usize> {
             self.turn += 1;
             self.sender().entry(-1)?;
@@ -679,32 +682,32 @@ mod tests {
 
     #[test]
     fn the_first_write_goes_directly_and_others_are_gathered() {
-        let mut world = World::new();
-        assert_eq!(world.write(b"first", true), WriteStep::Direct(Vec::new()));
-        assert_eq!(world.write(b"se", false), WriteStep::Taken);
-        assert_eq!(world.write(b"cond", false), WriteStep::Taken);
-        assert_eq!(world.submit(), Some(6));
-        // More follows what is in flight.
-        assert_eq!(world.write(b"third", false), WriteStep::Taken);
-        assert!(matches!(world.complete(6, 0, false), Sent::Continues));
-        assert_eq!(world.submit(), Some(5));
-        assert!(is_idle(&world.complete(5, 0, false)));
-        assert_eq!(world.submit(), None);
+        let mut fixture = Fixture::new();
+        assert_eq!(fixture.write(b"first", true), WriteStep::Direct(Vec::new()));
+        assert_eq!(fixture.write(b"se", false), WriteStep::Buffered);
+        assert_eq!(fixture.write(b"cond", false), WriteStep::Buffered);
+        assert_eq!(fixture.submit(), Some(6));
+        // More bytes follow what is in flight.
+        assert_eq!(fixture.write(b"third", false), WriteStep::Buffered);
+        assert!(matches!(fixture.complete(6, 0, false), Sent::Continues));
+        assert_eq!(fixture.submit(), Some(5));
+        assert!(is_idle(&fixture.complete(5, 0, false)));
+        assert_eq!(fixture.submit(), None);
     }
 
     #[test]
     fn larger_writes_are_gathered_where_there_were_several_in_a_turn() {
-        let mut world = World::new();
+        let mut fixture = Fixture::new();
         let bytes = [0; MAX_SMALL + 1];
         let mut write_turn = |times: usize| {
             let steps: Vec<_> = (0..times)
                 .map(|_| {
-                    world.sender().set_credit(ROOM, 1);
-                    world.write(&bytes, false) == WriteStep::Taken
+                    fixture.sender().set_credit(ROOM, 1);
+                    fixture.write(&bytes, false) == WriteStep::Buffered
                 })
                 .collect();
-            if let Some(len) = world.submit() {
-                assert!(is_idle(&world.complete(len as i32, 0, false)));
+            if let Some(len) = fixture.submit() {
+                assert!(is_idle(&fixture.complete(len as i32, 0, false)));
             }
             steps
         };
@@ -715,55 +718,61 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_over_without_room() {
-        let mut world = World::new();
-        world.sender().set_credit(0, 1);
-        assert_eq!(world.write(b"x", false), WriteStep::Measure);
-        world.sender().set_credit(ROOM, 1);
-        assert_eq!(world.write(b"x", false), WriteStep::Taken);
-        world.sender().set_credit(0, 1);
+    fn nothing_is_buffered_without_room() {
+        let mut fixture = Fixture::new();
+        fixture.sender().set_credit(0, 1);
+        assert_eq!(fixture.write(b"x", false), WriteStep::Measure);
+        fixture.sender().set_credit(ROOM, 1);
+        assert_eq!(fixture.write(b"x", false), WriteStep::Buffered);
+        fixture.sender().set_credit(0, 1);
         // What is pending goes first.
         let pending = b"x".to_vec();
-        assert_eq!(world.write(b"y", false), WriteStep::Direct(pending));
-        assert_eq!(world.submit(), None, "the writer has it");
+        assert_eq!(fixture.write(b"y", false), WriteStep::Direct(pending));
+        assert_eq!(fixture.submit(), None, "the writer has it");
     }
 
     #[test]
     fn a_flush_takes_what_is_pending_and_waits_for_what_is_in_flight() {
-        let mut world = World::new();
-        assert_eq!(world.sender().flush(), FlushStep::Done);
-        world.write(b"abc", false);
-        assert_eq!(world.sender().flush(), FlushStep::Direct(b"abc".to_vec()));
-        assert_eq!(world.sender().flush(), FlushStep::Done);
-        world.write(b"abc", false);
-        world.submit();
-        assert_eq!(world.sender().flush(), FlushStep::Busy);
-        world.complete(-libc::ECONNRESET, 0, false);
-        assert_eq!(world.sender().flush(), FlushStep::Failed(libc::ECONNRESET));
-        assert_eq!(world.sender().flush(), FlushStep::Done);
+        let mut fixture = Fixture::new();
+        assert_eq!(fixture.sender().flush(), FlushStep::Done);
+        fixture.write(b"abc", false);
+        assert_eq!(fixture.sender().flush(), FlushStep::Direct(b"abc".to_vec()));
+        assert_eq!(fixture.sender().flush(), FlushStep::Done);
+        fixture.write(b"abc", false);
+        fixture.submit();
+        assert_eq!(fixture.sender().flush(), FlushStep::Busy);
+        fixture.complete(-libc::ECONNRESET, 0, false);
+        assert_eq!(
+            fixture.sender().flush(),
+            FlushStep::Failed(libc::ECONNRESET)
+        );
+        assert_eq!(fixture.sender().flush(), FlushStep::Done);
     }
 
     #[test]
     fn a_send_that_is_cut_short_is_resumed_with_the_rest() {
         for result in [2, -libc::EAGAIN, -libc::ECANCELED] {
-            let mut world = World::new();
-            world.write(b"abcdef", false);
-            world.submit();
-            assert!(matches!(world.complete(result, 0, false), Sent::Continues));
-            assert_eq!(world.write(b"x", false), WriteStep::Busy);
-            assert_eq!(world.submit(), Some(6 - result.max(0) as usize));
+            let mut fixture = Fixture::new();
+            fixture.write(b"abcdef", false);
+            fixture.submit();
+            assert!(matches!(
+                fixture.complete(result, 0, false),
+                Sent::Continues
+            ));
+            assert_eq!(fixture.write(b"x", false), WriteStep::Busy);
+            assert_eq!(fixture.submit(), Some(6 - result.max(0) as usize));
         }
     }
 
     #[test]
     fn the_end_follows_the_last_byte() {
-        let mut world = World::new();
-        world.write(b"abc", false);
-        world.submit();
-        assert!(!world.sender().end());
-        let sent = world.complete(3, 0, false);
+        let mut fixture = Fixture::new();
+        fixture.write(b"abc", false);
+        fixture.submit();
+        assert!(!fixture.sender().half_close());
+        let sent = fixture.complete(3, 0, false);
         assert!(matches!(sent, Sent::Idle { half_close: true }));
-        assert!(world.sender().end(), "nothing is in the way");
+        assert!(fixture.sender().half_close(), "nothing is in the way");
     }
 
     /// An owned buffer, and how its send ended.
@@ -780,11 +789,11 @@ mod tests {
         }
     }
 
-    fn owned(world: &mut World, zero_copy: bool) -> Arc<Owned> {
+    fn owned(fixture: &mut Fixture, zero_copy: bool) -> Arc<Owned> {
         let buffer = Arc::new(Owned(b"owned".to_vec(), Mutex::new(None)));
-        let World {
+        let Fixture {
             sender, requests, ..
-        } = world;
+        } = fixture;
         let sender = sender.as_mut().expect("made with one");
         sender.begin_owned(KEY, buffer.clone(), zero_copy, requests);
         buffer
@@ -792,35 +801,38 @@ mod tests {
 
     #[test]
     fn an_owned_buffer_is_the_kernels_until_its_last_completion() {
-        let mut world = World::new();
-        let buffer = owned(&mut world, true);
-        assert_eq!(world.write(b"x", false), WriteStep::Busy);
-        assert_eq!(world.submit(), Some(5));
-        assert!(!world.sender().is_through_with_fd(false));
-        assert!(matches!(world.complete(5, 1 << 1, false), Sent::Continues));
+        let mut fixture = Fixture::new();
+        let buffer = owned(&mut fixture, true);
+        assert_eq!(fixture.write(b"x", false), WriteStep::Busy);
+        assert_eq!(fixture.submit(), Some(5));
+        assert!(!fixture.sender().has_released_fd(false));
+        assert!(matches!(
+            fixture.complete(5, 1 << 1, false),
+            Sent::Continues
+        ));
         assert!(
-            world.sender().is_through_with_fd(false),
+            fixture.sender().has_released_fd(false),
             "but not with the memory"
         );
         assert!(buffer.1.lock().unwrap().is_none());
-        assert!(is_idle(&world.complete(0, 1 << 3, false)));
+        assert!(is_idle(&fixture.complete(0, 1 << 3, false)));
         assert_eq!(*buffer.1.lock().unwrap(), Some(Ok(5)));
     }
 
     #[test]
     fn an_owned_buffer_is_resumed_unless_the_ring_is_shut() {
-        let mut world = World::new();
-        let buffer = owned(&mut world, false);
-        world.submit();
+        let mut fixture = Fixture::new();
+        let buffer = owned(&mut fixture, false);
+        fixture.submit();
         assert!(matches!(
-            world.complete(-libc::ECANCELED, 0, false),
+            fixture.complete(-libc::ECANCELED, 0, false),
             Sent::Continues
         ));
-        assert_eq!(world.submit(), Some(5));
-        assert!(matches!(world.complete(2, 0, false), Sent::Continues));
-        assert_eq!(world.submit(), Some(3));
-        assert!(is_idle(&world.complete(-libc::ECANCELED, 0, true)));
+        assert_eq!(fixture.submit(), Some(5));
+        assert!(matches!(fixture.complete(2, 0, false), Sent::Continues));
+        assert_eq!(fixture.submit(), Some(3));
+        assert!(is_idle(&fixture.complete(-libc::ECANCELED, 0, true)));
         assert_eq!(*buffer.1.lock().unwrap(), Some(Ok(2)));
-        assert_eq!(world.sender().take_error(), Some(libc::ECANCELED));
+        assert_eq!(fixture.sender().take_error(), Some(libc::ECANCELED));
     }
 }

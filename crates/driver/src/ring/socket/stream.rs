@@ -1,15 +1,15 @@
-//! A connection on a ring, as a task has it.
+//! A connection on a ring, as a task uses it.
 //!
 //! ```text
-//!   poll_read ── read lock ──► prefix ──► what the ring has brought ──► recv(2)
-//!   poll_write ─ write lock ─► taken over, or ──► send(2), pending bytes first
+//!   poll_read ── read lock ──► prefix ──► bytes that the ring has received ──► recv(2)
+//!   poll_write ─ write lock ─► buffered, or   ──► send(2), pending bytes first
 //! ```
 //!
-//! X1. Whoever holds the read lock is the only one to take bytes; whoever holds the
-//!     write lock is the only one to begin a send. So bytes keep their order. The
-//!     ring's lock comes after these two, and nothing foreign runs under any.
-//! X2. A stream is on its ring until it leaves, and never comes back: see
-//!     [`leave`](RingStream::leave).
+//! X1. Bytes are taken only under the read lock, and sends begun only under the write
+//!     lock. So bytes keep their order. The ring's lock is taken after these two, and no
+//!     foreign code runs under any of them.
+//! X2. A stream is on its ring until it [leaves](RingStream::leave), and never comes
+//!     back.
 
 mod leave;
 
@@ -29,16 +29,16 @@ use super::deferred::Deferred;
 use super::prefix::{Prefix, READ_AHEAD};
 use super::receive::InKernel;
 use super::send::{FlushStep, WriteStep};
-use super::table::{RecvStep, SendStep, StreamDirection, Table};
+use super::table::{RecvStep, SendStep, SocketTable, StreamDirection};
 use super::waiters::{PollWithNode, WaitAs};
 use crate::ring::Ring;
 use crate::ring::user_data::SocketKey;
 use crate::shutdown_error;
 
-/// A connection whose bytes come and go by way of a [`Ring`].
+/// A connection whose bytes are received and sent through a [`Ring`].
 ///
-/// Made by [`Ring::open_stream`]. Dropping it sends what was taken over, and closes
-/// the socket, unless others hold it too.
+/// Created by [`Ring::open_stream`]. Dropping it sends buffered bytes, and closes the
+/// socket unless it is shared.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -74,68 +74,68 @@ pub struct RingStream {
     reader: Mutex<Prefix>,
     /// The write lock (X1).
     writer: Mutex<()>,
-    /// Nothing is left to be read here: of a stream that has left.
+    /// Whether a stream that has left the ring has no received bytes left.
     is_read_out: AtomicBool,
-    /// Nothing is left to be sent here: of a stream that has left.
+    /// Whether a stream that has left the ring has no bytes left to send.
     is_sent_out: AtomicBool,
 }
 
-/// The stream has left its ring, or is about to: go on by readiness.
+/// The stream has left its ring, or is about to: the caller continues by readiness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeftRing;
 
-/// The answer of an operation that the stream may leave meanwhile.
+/// The result of an operation during which the stream may leave its ring.
 pub type OnRing<T> = Result<io::Result<T>, LeftRing>;
 
-/// What a stream that has left its ring still has for a reader.
+/// What is left on the ring of a stream that has left it.
 #[derive(Debug)]
 pub enum DrainStep {
     /// The number of bytes that were copied.
     Bytes(usize),
-    /// An error that the ring has received, which comes after the bytes.
+    /// An error that the ring has received, after the bytes.
     Error(io::Error),
-    /// The kernel has not ended the last receive: it may bring more.
+    /// The last receive has not ended: it may return more.
     Pending,
-    /// Nothing: the socket has everything else.
+    /// Nothing: the rest is in the socket.
     Done,
 }
 
-/// What one look under the read lock came to.
+/// The result of one attempt under the read lock.
 enum ReadStep {
     Ready(OnRing<usize>),
     NeedsWaker,
     Pending,
 }
 
-/// What one try under the write lock came to.
+/// The result of one attempt under the write lock.
 pub(super) enum SendWait<T> {
     Ready(OnRing<T>),
-    /// Not before what the kernel works on is out or, with `for_room`, the socket
-    /// has room.
+    /// Try again when the send that is in flight has ended or, with `for_room`, the
+    /// socket has room.
     Wait {
         for_room: bool,
     },
 }
 
 impl Ring {
-    /// Takes a connected socket in, which has to be in non-blocking mode. Until it
-    /// [leaves](RingStream::leave) it is read and written here only.
+    /// Adds a connected socket, which has to be in non-blocking mode. Until it
+    /// [leaves](RingStream::leave), it is read and written through the ring only.
     ///
     /// # Errors
-    /// [`shutdown_error()`] after [`cancel_all`](Ring::cancel_all), and of kind
-    /// [`Unsupported`](io::ErrorKind::Unsupported) if the kernel cannot pick
-    /// buffers, which it can since 5.19.
+    /// Returns [`shutdown_error()`] after [`cancel_all`](Ring::cancel_all), and an error
+    /// of kind [`Unsupported`](io::ErrorKind::Unsupported) if the kernel has no rings of
+    /// provided buffers (before 5.19).
     pub fn open_stream<S>(self: &Arc<Self>, socket: Arc<S>) -> io::Result<RingStream>
     where
         S: AsFd + Send + Sync + 'static,
     {
         let fd = socket.as_fd().as_raw_fd();
-        let key = self.visit_sockets(|core| {
-            if core.sockets.is_shut() {
+        let key = self.visit_sockets(|state| {
+            if state.sockets.is_shut() {
                 return Err(shutdown_error());
             }
-            self.provide_buffers(core)?;
-            Ok(core.sockets.insert(fd, socket))
+            self.provide_buffers(state)?;
+            Ok(state.sockets.insert(fd, socket))
         })?;
         Ok(RingStream {
             ring: self.clone(),
@@ -151,20 +151,19 @@ impl Ring {
 
 /// Reading.
 impl RingStream {
-    /// Says that the socket may have something to read already, so that the first
-    /// read tries.
+    /// Notes that there may be something to read already, so that the first read tries.
     pub fn expect_bytes(&self) {
         self.visit(|table| table.expect_bytes(self.key));
     }
 
-    /// Reads what has come; waits if there is nothing. Of several tasks that wait
-    /// with a `poll` function the one that called last is woken.
+    /// Reads received bytes; waits if there are none. Of several tasks that wait with a
+    /// `poll` function, the one that called last is woken.
     ///
     /// # Errors
-    /// The error of `recv(2)`, and [`shutdown_error()`] if the ring was shut.
+    /// Returns the error of `recv(2)`, or [`shutdown_error()`] if the ring was shut.
     ///
     /// # Cancel safety
-    /// Bytes that come when nobody waits are kept for the next call.
+    /// Bytes that arrive while nobody waits are kept for the next call.
     pub fn poll_read(
         &self,
         cx: &mut Context<'_>,
@@ -173,7 +172,7 @@ impl RingStream {
         self.poll_read_as(cx, WaitAs::Latest, room)
     }
 
-    /// Reads what has come; waits if there is nothing, beside all others who do.
+    /// Reads received bytes; waits if there are none. Any number of tasks may wait.
     ///
     /// # Errors
     /// As for [`poll_read`](Self::poll_read).
@@ -195,7 +194,7 @@ impl RingStream {
         })
     }
 
-    /// Copies what has come without taking it; waits if there is nothing.
+    /// Copies received bytes without removing them; waits if there are none.
     ///
     /// # Errors
     /// As for [`poll_read`](Self::poll_read).
@@ -207,8 +206,8 @@ impl RingStream {
         self.poll_peek_as(cx, WaitAs::Latest, room)
     }
 
-    /// Copies what has come without taking it; waits if there is nothing, beside
-    /// all others who do.
+    /// Copies received bytes without removing them; waits if there are none. Any number
+    /// of tasks may wait.
     ///
     /// # Errors
     /// As for [`poll_read`](Self::poll_read).
@@ -230,7 +229,8 @@ impl RingStream {
         })
     }
 
-    /// Takes `step` under the read lock, and does what it leaves after it.
+    /// Calls `step` under the read lock, and does its deferred work after the lock is
+    /// released.
     #[inline]
     fn poll_reader(
         &self,
@@ -297,8 +297,7 @@ impl RingStream {
         }
     }
 
-    /// Gathers in the prefix what has come, as far as there is room for it, and
-    /// copies it.
+    /// Moves received bytes to the prefix, as many as fit into `room`, and copies them.
     fn peek_locked(
         &self,
         prefix: &mut Prefix,
@@ -308,7 +307,7 @@ impl RingStream {
         deferred: &mut Deferred,
     ) -> ReadStep {
         while prefix.len() < room.len() {
-            // What is there already is not worth a wait for more.
+            // There are some bytes: do not wait for more.
             let mut no_waker = None;
             let waker = match prefix.is_empty() {
                 true => &mut *waker,
@@ -318,7 +317,7 @@ impl RingStream {
             let step = self.visit(|table| table.recv(self.key, spare, waiter, waker, deferred));
             let gathered = match step {
                 RecvStep::Bytes(count) => {
-                    // SAFETY: the table has copied so many bytes.
+                    // SAFETY: the table has copied that many bytes.
                     unsafe { prefix.advance(count) };
                     continue;
                 }
@@ -351,9 +350,9 @@ impl RingStream {
         ReadStep::Ready(Ok(Ok(prefix.peek(room))))
     }
 
-    /// Reads from the socket itself into `room`, and `ahead` into the prefix, which
-    /// is empty or follows no room. Returns how much of it the caller has got: of
-    /// `room`, or of the prefix if there is no room.
+    /// Calls `recv(2)` for `room` and, with `ahead`, for more bytes into the prefix.
+    /// Either the prefix or `room` is empty. Returns how many bytes are in `room`, or in
+    /// the prefix if there is no room.
     fn recv_direct(
         &self,
         prefix: &mut Prefix,
@@ -369,14 +368,15 @@ impl RingStream {
         let is_full = |count: usize| count == room.len() + max_ahead;
         let (count, left) = match &result {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => (0, InKernel::Nothing),
-            // The end stays, and something follows an error: the end at least.
+            // The end is found again by the next read, and after an error at least the
+            // end follows.
             Err(_) | Ok(0) => (0, InKernel::HangUp),
             Ok(count) if announced == InKernel::HangUp => (*count, InKernel::HangUp),
             Ok(count) if is_full(*count) => (*count, InKernel::Bytes),
             Ok(count) => (*count, InKernel::Nothing),
         };
         if ahead {
-            // SAFETY: the kernel has filled the room first, then so many of these.
+            // SAFETY: the kernel has filled `room` first, and then this many bytes.
             unsafe { prefix.advance(count.saturating_sub(room.len())) };
         }
         if count > 0 || left != InKernel::Nothing {
@@ -388,7 +388,7 @@ impl RingStream {
         }
     }
 
-    /// Reads from the socket into one part after the other, without waiting.
+    /// Calls `recv(2)` or `recvmsg(2)` for the parts, without waiting.
     fn recv_parts<const N: usize>(&self, parts: [&mut [MaybeUninit<u8>]; N]) -> io::Result<usize> {
         let mut parts = parts.map(|part| libc::iovec {
             iov_base: part.as_mut_ptr().cast(),
@@ -411,7 +411,7 @@ impl RingStream {
         usize::try_from(received).map_err(|_| io::Error::last_os_error())
     }
 
-    /// How many bytes have come that nobody has read.
+    /// Returns the number of received bytes that were not read.
     pub fn unread(&self) -> usize {
         let prefix = self.reader.lock();
         prefix.len() + self.visit(|table| table.unread(self.key))
@@ -420,19 +420,19 @@ impl RingStream {
 
 /// Writing.
 impl RingStream {
-    /// Sends some bytes, of several parts; waits if there is no room. Of several
-    /// tasks that wait with a `poll` function the one that called last is woken.
+    /// Sends some bytes of several parts; waits if there is no room. Of several tasks
+    /// that wait with a `poll` function, the one that called last is woken.
     ///
-    /// A few bytes, written by the thread that turns the ring, are taken over: they
-    /// go out with its next turn, or a [flush](Self::poll_flush), and there is room
-    /// for them. If the connection fails before that, the next call returns the error.
+    /// Small writes of the thread that turns the ring are buffered, if the socket has
+    /// room for them. They are sent with the next turn or [flush](Self::poll_flush). If
+    /// the connection fails before that, the next call returns the error.
     ///
     /// # Errors
-    /// The error of `send(2)`, also for earlier bytes, and [`shutdown_error()`] if the
-    /// ring was shut and there is no room.
+    /// Returns the error of `send(2)`, also of buffered bytes, or [`shutdown_error()`] if
+    /// the ring was shut and there is no room.
     ///
     /// # Cancel safety
-    /// A call that has not answered has taken nothing.
+    /// A call that returns `Pending` has sent nothing.
     pub fn poll_write(&self, cx: &mut Context<'_>, parts: &[IoSlice<'_>]) -> Poll<OnRing<usize>> {
         let spent = ready!(coop::poll_proceed(cx));
         let write = || self.write_locked(parts);
@@ -441,13 +441,13 @@ impl RingStream {
         Poll::Ready(written)
     }
 
-    /// Hands everything that was taken over to the kernel, at once.
+    /// Sends all buffered bytes now.
     ///
     /// # Errors
-    /// The error of `send(2)`.
+    /// Returns the error of `send(2)`.
     pub fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = self.poll_write_locked(cx, WaitAs::Latest, || self.flush_locked());
-        // It is done here even if the stream leaves meanwhile.
+        // The flush ends here even if the stream leaves meanwhile.
         flushed.map(|flushed| flushed.unwrap_or(Ok(())))
     }
 
@@ -456,9 +456,11 @@ impl RingStream {
     /// caller must return to whatever turns the ring, without blocking.
     ///
     /// # Errors
-    /// The error of `send(2)`.
+    /// Returns the error of `send(2)`.
     pub fn poll_flush_in_turn(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flush = || match self.ring.is_mine() && self.visit(|table| table.is_queued(self.key)) {
+        let flush = || match self.ring.is_owned_by_current_thread()
+            && self.visit(|table| table.is_queued(self.key))
+        {
             true => SendWait::Wait { for_room: false },
             false => self.flush_locked(),
         };
@@ -466,18 +468,18 @@ impl RingStream {
         flushed.map(|flushed| flushed.unwrap_or(Ok(()))) // as above
     }
 
-    /// Ends the direction that is written, after everything that was taken over, which
-    /// is sent at once. If the kernel still works on a send, the end follows that, later.
+    /// Shuts down the sending direction, after sending all buffered bytes. If a send is
+    /// in flight, `shutdown(2)` is called when it has ended.
     ///
     /// # Errors
-    /// The error of `send(2)` or of `shutdown(2)`.
-    pub fn end(&self) -> io::Result<()> {
+    /// Returns the error of `send(2)` or `shutdown(2)`.
+    pub fn shutdown_write(&self) -> io::Result<()> {
         let _writer = self.writer.lock();
         let flushed = match self.flush_locked() {
             SendWait::Ready(Ok(flushed)) => flushed,
             _ => Ok(()),
         };
-        if !self.visit(|table| table.end(self.key)) {
+        if !self.visit(|table| table.half_close(self.key)) {
             return flushed;
         }
         // SAFETY: the socket is open.
@@ -487,13 +489,13 @@ impl RingStream {
         }
     }
 
-    /// Takes the error of earlier bytes, if they could not be sent.
+    /// Takes the error of buffered bytes that could not be sent.
     pub fn take_error(&self) -> Option<io::Error> {
         let error = self.visit(|table| table.take_send_error(self.key));
         error.map(io::Error::from_raw_os_error)
     }
 
-    /// Takes `step` under the write lock, and waits as it says.
+    /// Calls `step` under the write lock, and waits if it returns `Wait`.
     pub(super) fn poll_write_locked<T>(
         &self,
         cx: &mut Context<'_>,
@@ -534,11 +536,11 @@ impl RingStream {
 
     fn write_locked(&self, parts: &[IoSlice<'_>]) -> SendWait<usize> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
-        let mut by_owner = self.ring.is_mine();
+        let mut by_owner = self.ring.is_owned_by_current_thread();
         loop {
             match self.visit(|table| table.write(self.key, parts, by_owner)) {
                 Err(LeftRing) => return SendWait::Ready(Err(LeftRing)),
-                Ok(WriteStep::Taken) => return SendWait::Ready(Ok(Ok(len))),
+                Ok(WriteStep::Buffered) => return SendWait::Ready(Ok(Ok(len))),
                 Ok(WriteStep::Failed(error)) => {
                     return SendWait::Ready(Ok(Err(io::Error::from_raw_os_error(error))));
                 }
@@ -584,7 +586,7 @@ impl RingStream {
         };
         let has_more = parts.iter().any(|part| !part.is_empty());
         match sent.checked_sub(pending.len()) {
-            // There should have been room: the kernel waits for it.
+            // There should have been room: let the kernel wait for it.
             None => {
                 self.visit(|table| table.resume_pending(self.key, pending, sent));
                 SendWait::Wait { for_room: false }
@@ -608,7 +610,7 @@ impl RingStream {
 
     /// Sends without waiting.
     fn send_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        /// What the kernel takes at once.
+        /// The kernel's limit for one call (`UIO_MAXIOV`).
         const MAX_PARTS: usize = 1024;
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         if let [part] = parts {
@@ -627,7 +629,7 @@ impl RingStream {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// How much room the socket has for what is sent: half of it, to be sure.
+    /// Returns half of the room in the socket's send buffer, to be on the safe side.
     fn room(&self) -> u32 {
         const SO_MEMINFO: libc::c_int = 55; // not in the `libc` crate for every target
         const SNDBUF: usize = 3;
@@ -635,7 +637,7 @@ impl RingStream {
         const WMEM_QUEUED: usize = 5;
         let mut info = [0_u32; 16];
         let mut len = size_of_val(&info) as libc::socklen_t;
-        // SAFETY: as much memory as is said.
+        // SAFETY: the array has the length that is passed.
         let answer = unsafe {
             let info = info.as_mut_ptr().cast();
             libc::getsockopt(self.fd, libc::SOL_SOCKET, SO_MEMINFO, info, &mut len)
@@ -657,14 +659,19 @@ impl RingStream {
         self.key
     }
 
-    /// Does something with the table, whose rest the caller does after its locks.
+    /// Calls `act` with the table. The caller does deferred work after it has released
+    /// its locks.
     #[inline(always)]
-    pub(super) fn visit<R>(&self, act: impl FnOnce(&mut Table) -> R) -> R {
-        self.ring.visit_sockets(|core| act(&mut core.sockets))
+    pub(super) fn visit<R>(&self, act: impl FnOnce(&mut SocketTable) -> R) -> R {
+        self.ring.visit_sockets(|state| act(&mut state.sockets))
     }
 
-    /// Does something with the table, for a caller that holds no other lock.
-    pub(super) fn with_table<R>(&self, act: impl FnOnce(&mut Table, &mut Deferred) -> R) -> R {
+    /// Calls `act` with the table, and does deferred work, for a caller that holds no
+    /// other lock.
+    pub(super) fn with_table<R>(
+        &self,
+        act: impl FnOnce(&mut SocketTable, &mut Deferred) -> R,
+    ) -> R {
         let mut deferred = Deferred::default();
         let result = self.visit(|table| act(table, &mut deferred));
         deferred.finish();
@@ -674,7 +681,7 @@ impl RingStream {
 
 impl Drop for RingStream {
     fn drop(&mut self) {
-        drop(self.flush_locked()); // nobody is left to hear of an error
+        drop(self.flush_locked()); // an error can be returned to nobody
         self.with_table(|table, deferred| table.close(self.key, deferred));
         self.ring.submit_if_unowned();
     }

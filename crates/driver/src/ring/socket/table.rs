@@ -1,12 +1,12 @@
 //! The sockets of one ring: bookkeeping behind the ring's lock, which turns calls
 //! into requests and completions into bytes, wakes and closed descriptors.
 //!
-//! S1. A socket's slot, and the bytes on their way out, live until the last completion
-//!     of everything the kernel was asked for that socket, whether or not it has been
-//!     closed by then; its descriptor as long as the kernel uses it. So a completion
-//!     always names a live slot.
-//! S2. What has been received is never given up while the socket is open.
-//! S3. Bytes that were taken over are sent, unless the connection fails.
+//! S1. A socket's slot, and the bytes that are being sent, live until the last
+//!     completion of all requests for that socket, whether or not it has been closed
+//!     by then. Its descriptor stays open as long as the kernel uses it. So a
+//!     completion always names a live slot.
+//! S2. Received bytes are never discarded while the socket is open.
+//! S3. Buffered bytes are sent, unless the connection fails.
 //! S4. `busy` counts the requests that are queued, or with the kernel.
 
 use std::io::{self, IoSlice};
@@ -21,9 +21,9 @@ use io_uring::squeue::Entry;
 use super::deferred::Deferred;
 use super::owned::OwnedSend;
 use super::pool::BufferPool;
-use super::receive::{InKernel, Receiver, RecvMode, RecvOp, TakeResult};
+use super::receive::{InKernel, RecvMode, RecvOp, RecvState, TakeResult};
 use super::request::{Request, Requests, cancel_entry};
-use super::send::{FlushStep, Sender, Sent, SpareBuffers, WriteContext, WriteStep};
+use super::send::{FlushStep, SendState, Sent, SpareBuffers, WriteContext, WriteStep};
 use super::waiters::{StreamWaiters, WaitAs};
 use crate::ring::Filled;
 use crate::ring::completion::Completion;
@@ -40,20 +40,20 @@ pub(super) enum StreamDirection {
     Send,
 }
 
-/// To whom a socket belongs.
+/// Whether a socket is served by the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     OnRing,
-    /// It is on its way to readiness: nothing is begun any more, and what was
-    /// received is still to be read.
+    /// It moves to readiness: no request is begun any more, and received bytes can
+    /// still be read.
     Leaving,
-    /// Nobody holds it.
+    /// Its stream was dropped.
     Closed,
 }
 
 struct Socket {
-    receiver: Receiver,
-    sender: Sender,
+    receiver: RecvState,
+    sender: SendState,
     phase: Phase,
     fd: RawFd,
     /// `None` once it is closed.
@@ -67,39 +67,38 @@ impl Socket {
     }
 }
 
-struct Slot {
+struct SocketSlot {
     generation: u32,
     socket: Option<Box<Socket>>,
 }
 
-/// What a read came to.
+/// The result of [`SocketTable::recv`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RecvStep {
     Bytes(usize),
     Eof,
     Error(i32),
-    /// The reader calls `recv(2)`, for what was announced, and beyond its room if
-    /// messages are `large`.
+    /// The reader calls `recv(2)`, and reads ahead if messages are `large`.
     Direct {
         announced: InKernel,
         large: bool,
     },
-    /// There is nothing; a waker is needed to wait.
+    /// There is nothing, and no waker was given to wait with.
     Nothing,
     /// There is nothing, and the waker will be woken.
     Waits,
-    /// The socket is on its way to readiness.
+    /// The socket moves to readiness.
     Leaving,
-    /// There is nothing, and nothing comes any more.
+    /// There is nothing, and the ring was shut.
     Shut,
 }
 
-/// What a wait to send came to.
+/// The result of [`SocketTable::wait_to_send`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SendStep {
     /// The waker will be woken.
     Waits,
-    /// There is nothing to wait for any more.
+    /// There is nothing to wait for: try again.
     Retry,
     Leaving,
     Shut,
@@ -107,27 +106,27 @@ pub(super) enum SendStep {
 
 /// All sockets of one ring; behind its lock.
 #[derive(Default)]
-pub(in crate::ring) struct Table {
-    slots: Vec<Slot>,
+pub(in crate::ring) struct SocketTable {
+    slots: Vec<SocketSlot>,
     free: Vec<u32>,
     requests: Requests,
     pool: Option<BufferPool>,
     spare: SpareBuffers,
     open: usize,
     busy: usize,
-    /// Counts submissions that had writes.
+    /// The number of submissions that had writes.
     turn: u32,
-    /// Writes since the last of them.
+    /// The number of writes since the last of them.
     writes: u32,
-    /// There were several writes before the last of them.
+    /// Whether there were several writes before the last of them.
     is_batching: bool,
-    /// The kernel knows no multishot receive.
+    /// Whether the kernel does not support multishot receives.
     only_poll: bool,
     shut: bool,
 }
 
-impl Table {
-    /// Sockets that are served here.
+impl SocketTable {
+    /// Returns the number of sockets.
     pub(in crate::ring) fn open(&self) -> usize {
         self.open
     }
@@ -164,14 +163,14 @@ impl Table {
             let index = self.slots.len();
             assert!(index < MAX_INDEX, "too many sockets on one ring");
             let (generation, socket) = (0, None);
-            self.slots.push(Slot { generation, socket });
+            self.slots.push(SocketSlot { generation, socket });
             self.free.reserve(self.slots.len()); // closing one never allocates
             index as u32
         });
         let slot = &mut self.slots[index as usize];
         slot.socket = Some(Box::new(Socket {
-            receiver: Receiver::new(),
-            sender: Sender::new(),
+            receiver: RecvState::new(),
+            sender: SendState::new(),
             phase: Phase::OnRing,
             fd,
             keep_open: Some(keep_open),
@@ -184,7 +183,7 @@ impl Table {
 
     fn socket(&self, key: SocketKey) -> &Socket {
         match &self.slots[key.index as usize] {
-            Slot {
+            SocketSlot {
                 generation,
                 socket: Some(socket),
             } if *generation == key.generation => socket,
@@ -194,7 +193,7 @@ impl Table {
 
     fn socket_mut(&mut self, key: SocketKey) -> &mut Socket {
         match &mut self.slots[key.index as usize] {
-            Slot {
+            SocketSlot {
                 generation,
                 socket: Some(socket),
             } if *generation == key.generation => socket,
@@ -202,7 +201,7 @@ impl Table {
         }
     }
 
-    /// Does something with a socket that may change its requests (S4).
+    /// Calls `act` with a socket, and updates the number of requests (S4).
     #[inline(always)]
     fn update<R>(
         &mut self,
@@ -242,13 +241,13 @@ impl Table {
 
     // Receiving.
 
-    /// There may be something to read already.
+    /// Notes that there may be something to read already.
     pub(super) fn expect_bytes(&mut self, key: SocketKey) {
         self.socket_mut(key).receiver.expect_bytes();
     }
 
-    /// Takes what has come into `room`. If there is nothing, and a waker is given
-    /// for it, waits.
+    /// Takes received bytes into `room`. If there are none, and a waker is given,
+    /// waits.
     #[inline]
     pub(super) fn recv(
         &mut self,
@@ -285,7 +284,8 @@ impl Table {
         })
     }
 
-    /// A `recv(2)` has brought `count` bytes, and there is more as `left` says.
+    /// Notes that a `recv(2)` has returned `count` bytes, and that `left` is still
+    /// there.
     pub(super) fn note_direct(&mut self, key: SocketKey, count: usize, left: InKernel) {
         self.update(key, |socket, parts| {
             let size = parts.pool.buffer_size() as usize;
@@ -293,12 +293,12 @@ impl Table {
         });
     }
 
-    /// An error that is for the next read.
+    /// Keeps an error for the next read.
     pub(super) fn keep_recv_error(&mut self, key: SocketKey, error: i32) {
         self.socket_mut(key).receiver.keep_error(error);
     }
 
-    /// Bytes in buffers of the pool that were not read.
+    /// Returns the number of unread bytes in buffers of the pool.
     pub(super) fn unread(&self, key: SocketKey) -> usize {
         let receiver = &self.socket(key).receiver;
         self.pool.as_ref().map_or(0, |pool| receiver.unread(pool))
@@ -331,7 +331,7 @@ impl Table {
         self.socket_mut(key).sender.set_credit(room, len)
     }
 
-    /// Whether bytes that were taken over wait for the next submission.
+    /// Whether buffered bytes wait for the next submission.
     pub(super) fn is_queued(&self, key: SocketKey) -> bool {
         self.socket(key).sender.is_queued() && !self.shut
     }
@@ -377,8 +377,8 @@ impl Table {
         Ok(())
     }
 
-    /// Waits until what the kernel works on is out and, with `for_room`, until the
-    /// socket has room.
+    /// Waits until the send that is in flight has ended and, with `for_room`, until
+    /// the socket has room.
     pub(super) fn wait_to_send(
         &mut self,
         key: SocketKey,
@@ -408,25 +408,25 @@ impl Table {
         })
     }
 
-    /// Ends the direction: true if `shutdown(2)` may be called now.
-    pub(super) fn end(&mut self, key: SocketKey) -> bool {
-        self.socket_mut(key).sender.end()
+    /// Ends writing; returns true if `shutdown(2)` may be called now.
+    pub(super) fn half_close(&mut self, key: SocketKey) -> bool {
+        self.socket_mut(key).sender.half_close()
     }
 
     // Leaving.
 
-    /// Whether a socket that leaves has nothing of a direction with the kernel.
+    /// Whether a socket that leaves has no request of a direction with the kernel.
     pub(super) fn is_drained(&self, key: SocketKey, direction: StreamDirection) -> bool {
         let socket = self.socket(key);
         let is_idle = match direction {
             StreamDirection::Recv => socket.receiver.op() == RecvOp::Idle,
             StreamDirection::Send => socket.sender.is_idle(),
         };
-        // Before that, something may still be begun.
+        // Before the socket leaves, a request may still be begun.
         is_idle && socket.phase != Phase::OnRing
     }
 
-    /// From now on the ring begins nothing for the socket; those who wait go on by
+    /// Begins no more requests for the socket, and wakes its waiters to continue by
     /// readiness.
     pub(super) fn leave(&mut self, key: SocketKey, deferred: &mut Deferred) {
         let left = self.update(key, |socket, table| {
@@ -441,8 +441,7 @@ impl Table {
         self.open -= usize::from(left);
     }
 
-    /// Nobody holds the socket any more. What the kernel has of it ends, except
-    /// sends.
+    /// Closes a socket whose stream was dropped: cancels its requests, except sends.
     pub(super) fn close(&mut self, key: SocketKey, deferred: &mut Deferred) {
         let was_on_ring = self.update(key, |socket, table| {
             let was_on_ring = socket.phase == Phase::OnRing;
@@ -458,8 +457,8 @@ impl Table {
         self.release_if_settled(key, deferred);
     }
 
-    /// S1: a closed socket goes when the kernel has nothing of it any more; its
-    /// descriptor goes before that, when the kernel only uses memory.
+    /// Frees a closed socket when no request of it is left (S1), and closes its
+    /// descriptor when the kernel only still uses memory.
     fn release_if_settled(&mut self, key: SocketKey, deferred: &mut Deferred) {
         let slot = &mut self.slots[key.index as usize];
         let Some(socket) = &mut slot.socket else {
@@ -468,7 +467,7 @@ impl Table {
         if socket.phase != Phase::Closed || socket.receiver.op().is_submitted() {
             return;
         }
-        if socket.sender.is_through_with_fd(self.shut)
+        if socket.sender.has_released_fd(self.shut)
             && let Some(keep_open) = socket.keep_open.take()
         {
             deferred.drop_socket(keep_open);
@@ -491,8 +490,7 @@ impl Table {
             .collect()
     }
 
-    /// Begins nothing any more, and ends everything but sends of bytes that were
-    /// taken over (S3).
+    /// Begins no more requests, and cancels all but sends of buffered bytes (S3).
     pub(in crate::ring) fn shut(&mut self, deferred: &mut Deferred) {
         self.shut = true;
         for key in self.keys() {
@@ -509,7 +507,7 @@ impl Table {
         }
     }
 
-    /// Gives up even bytes that were taken over, of connections that take none.
+    /// Cancels also sends of buffered bytes, of sockets that have no room.
     pub(in crate::ring) fn cancel_sends(&mut self) {
         for key in self.keys() {
             self.update(key, |socket, table| {
@@ -518,21 +516,21 @@ impl Table {
         }
     }
 
-    /// Whether the kernel is through with everything but the memory of sends whose
-    /// bytes are with the network.
+    /// Whether the kernel only still uses the memory of sends whose bytes the
+    /// network needs.
     pub(in crate::ring) fn only_reads_buffers(&self) -> bool {
         let mut sockets = self.slots.iter().filter_map(|slot| slot.socket.as_deref());
         sockets.all(|socket| {
             let is_receiving = socket.receiver.op() != RecvOp::Idle;
-            !is_receiving && socket.sender.is_through_with_fd(self.shut)
+            !is_receiving && socket.sender.has_released_fd(self.shut)
         })
     }
 
     // The kernel's side.
 
-    /// Hands the requests to the kernel, through `push`, which refuses when the
-    /// queue is full. Sets `is_immediate` if there are some that it answers at
-    /// once.
+    /// Moves requests to the submission queue with `push`, which returns false when
+    /// the queue is full. Sets `is_immediate` if the kernel completes some of them
+    /// at once.
     pub(in crate::ring) fn fill(
         &mut self,
         mut push: impl FnMut(&Entry) -> bool,
@@ -555,7 +553,7 @@ impl Table {
         Filled::Everything
     }
 
-    /// The entry of a request, unless it has become void.
+    /// Returns the entry of a request, unless it was withdrawn.
     fn entry(&mut self, request: Request) -> Option<Entry> {
         let (Request::Submit(key, kind) | Request::Cancel(key, kind)) = request;
         let slot = &mut self.slots[key.index as usize];
@@ -583,7 +581,7 @@ impl Table {
         entry.map(|entry| entry.user_data(user_data.bits()))
     }
 
-    /// The kernel has a request; true if it answers at once.
+    /// Notes that a request was submitted; returns true if it completes at once.
     fn submitted(&mut self, request: Request) -> bool {
         let Request::Submit(key, kind) = request else {
             return false;
@@ -597,7 +595,7 @@ impl Table {
         false
     }
 
-    /// Brings near what a completion that comes soon will need.
+    /// Prefetches what the completion of a request will need.
     pub(in crate::ring) fn prefetch(&self, key: SocketKey, kind: OpKind) {
         if let Some(slot) = self.slots.get(key.index as usize)
             && let Some(socket) = &slot.socket
@@ -632,7 +630,7 @@ impl Table {
     }
 }
 
-/// What of a table is there beside its sockets.
+/// The parts of a table apart from its sockets.
 struct TableParts<'a> {
     pool: &'a mut BufferPool,
     requests: &'a mut Requests,
@@ -654,7 +652,7 @@ fn received(
         *table.only_poll = true;
     }
     let is_drained = socket.phase == Phase::Leaving && receiver.op() == RecvOp::Idle;
-    if receiver.has_news() || is_drained {
+    if receiver.has_input() || is_drained {
         receiver.waiters.wake_all(deferred);
     }
     match socket.phase {
@@ -689,9 +687,8 @@ fn sent(
     }
 }
 
-impl Drop for Table {
-    /// Memory that the kernel may still use is not given back, not even now:
-    /// better lost than shared.
+impl Drop for SocketTable {
+    /// Leaks memory that the kernel may still use.
     fn drop(&mut self) {
         if self.busy > 0 {
             if !self.only_reads_buffers() {

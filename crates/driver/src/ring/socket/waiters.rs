@@ -1,4 +1,4 @@
-//! Those who wait for one direction of a stream.
+//! The tasks that wait for one direction of a stream.
 //!
 //! ```text
 //!   poll_read, poll_write …   one place for a waker: the last caller counts
@@ -20,7 +20,7 @@ use super::deferred::Deferred;
 use super::stream::RingStream;
 use super::table::StreamDirection;
 
-/// A waiter's place in a list; part of its future.
+/// A waiter's node in a list; part of its future.
 pub(super) struct WaitNode {
     links: Links<WaitNode>,
     waker: UnsafeCell<Option<Waker>>,
@@ -53,22 +53,22 @@ impl WaitNode {
     /// The ring's lock is held (W1).
     unsafe fn replace(&self, waker: Option<Waker>) -> Option<Waker> {
         self.waker.with_mut(|place| {
-            // SAFETY: nobody else touches it, by the caller's word.
+            // SAFETY: the caller holds the lock, so nobody else accesses it.
             std::mem::replace(unsafe { &mut *place }, waker)
         })
     }
 }
 
-/// How a caller waits.
+/// How a task waits.
 #[derive(Clone, Copy)]
 pub(super) enum WaitAs<'a> {
-    /// In place of whoever waited like this before.
+    /// In place of the task that waited like this before.
     Latest,
-    /// Beside all others.
+    /// Beside other tasks, with a node of its own.
     Node(Pin<&'a WaitNode>),
 }
 
-/// Everybody who waits for one direction; behind the ring's lock.
+/// All tasks that wait for one direction; behind the ring's lock.
 #[derive(Default)]
 pub(super) struct StreamWaiters {
     latest: Option<Waker>,

@@ -417,7 +417,7 @@ mod model {
     }
 
     #[test]
-    fn a_receive_given_up_passes_its_turn_on() {
+    fn a_dropped_receive_passes_its_wake_on() {
         loom::model(|| {
             let (tx, rx) = bounded(1);
             let sender = thread::spawn(move || {
@@ -439,7 +439,7 @@ mod model {
     }
 
     #[test]
-    fn a_turn_dropped_unused_reaches_who_waits_behind() {
+    fn an_unused_wake_goes_to_the_next_waiter() {
         loom::model(|| {
             let (tx, rx) = bounded(1);
             let waiting = thread::spawn({
@@ -459,7 +459,7 @@ mod model {
     }
 
     #[test]
-    fn a_send_given_up_passes_its_turn_on() {
+    fn a_dropped_send_passes_its_wake_on() {
         loom::model(|| {
             let (tx, rx) = bounded(1);
             tx.try_send(1).unwrap();
@@ -483,7 +483,7 @@ mod model {
     }
 
     #[test]
-    fn everybody_hears_of_the_close() {
+    fn a_close_wakes_every_waiter() {
         loom::model(|| {
             let (tx, rx) = bounded::<u32>(1);
             let receiver = thread::spawn(move || block_on(rx.recv()));
@@ -519,7 +519,7 @@ mod model {
     }
 
     #[test]
-    fn a_turn_that_comes_before_its_value_is_made_up_for() {
+    fn a_wake_before_its_value_is_stored_is_not_lost() {
         loom::model(|| {
             let (tx, rx) = bounded(2);
             let sender = thread::spawn({

@@ -101,14 +101,14 @@ impl FlowState {
         self.is_closed() && self.permits() == limit
     }
 
-    /// F3 and F4.
+    /// Whether permits may be taken without waiting (F3, F4).
     #[inline(always)]
     fn can_grant(self, count: usize) -> bool {
         self.0 & (CLOSED | QUEUED) == 0 && self.permits() >= count
     }
 }
 
-/// BatchSemaphore times their place in the word.
+/// Returns `count` permits at their position in the word.
 #[inline(always)]
 fn permits(count: usize) -> u64 {
     count as u64 * PERMIT
@@ -117,7 +117,8 @@ fn permits(count: usize) -> u64 {
 /// Capacity, positions, and the queue of senders that wait for capacity.
 pub(super) struct BoundedFlow {
     state: AtomicU64,
-    /// To be told when a closed channel has its permits back, or of a message.
+    /// The receiver's waker, woken for a message, and when a closed channel has all permits
+    /// back.
     rx_waker: WakerCell,
     waiters: WaitQueue,
     /// All permits there are.
@@ -257,12 +258,12 @@ impl BoundedFlow {
         self.capacity
     }
 
-    /// How many permits there can be at the most.
+    /// Returns the largest number of permits.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// How many permits a newcomer could take.
+    /// Returns the number of permits that can be taken now without waiting.
     pub(super) fn capacity(&self) -> usize {
         let state = self.state_acquire();
         match state.is_queued() {
@@ -319,7 +320,7 @@ impl BoundedFlow {
         }
     }
 
-    /// Gives permits back with which nothing was sent.
+    /// Returns permits that were not used.
     pub(super) fn release(&self, count: usize) {
         if count == 0 {
             return;
@@ -336,8 +337,8 @@ impl BoundedFlow {
         wake_batch::in_rounds(|batch| self.grant_round(&mut self.waiters.lock(), batch));
     }
 
-    /// Hands what has been gathered to those at the front, as far as it goes.
-    /// True if the batch is full before that.
+    /// Grants the reserved permits to the senders at the front of the queue. Returns true if
+    /// the batch is full and more can be granted.
     fn grant_round(&self, waiters: &mut LockedQueue<'_>, batch: &mut WakeBatch) -> bool {
         while let Some(wanted) = waiters.front() {
             let mut state = self.state();
@@ -369,8 +370,8 @@ fn capacity_error(state: FlowState) -> CapacityError {
 
 /// Waits for permits.
 ///
-/// Dropped before it is ready, it leaves the queue; permits that it has been
-/// given are given back.
+/// If it is dropped before it is ready, it leaves the queue and returns permits that it was
+/// granted.
 pub(super) struct AcquireCapacity<'a> {
     flow: &'a BoundedFlow,
     count: usize,

@@ -20,7 +20,7 @@ use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
 use super::error::TryRecvError;
-use super::waker_cell::{Registration, WakerCell};
+use super::waker_cell::{WakerCell, WakerRegistration};
 use crate::channel::block_list::{BlockHead, BlockList, PositionCounter};
 use crate::channel::handle_count::HandleCount;
 use crate::channel::wait_until::{release_round, wait_until};
@@ -111,13 +111,13 @@ pub(super) fn channel<T, F: FlowControl>(flow: F) -> (Tx<T, F>, Rx<T, F>) {
 }
 
 impl<T, F: FlowControl> Chan<T, F> {
-    /// Stores a message and tells the receiver.
+    /// Stores a message, and wakes the receiver if it waits.
     ///
     /// # Safety
     /// The caller has just made the claim on `flow`.
     #[inline(always)]
     pub(super) unsafe fn send_at(&self, claim: SlotClaim, value: T) {
-        // SAFETY: handed on.
+        // SAFETY: the caller upholds the same contract.
         unsafe { self.blocks.push(&self.flow, claim.position, value) };
         if claim.wakes_receiver {
             self.wake_claimed();
@@ -334,9 +334,9 @@ impl<T, F: FlowControl> Rx<T, F> {
         let withdraw = || flow.clear_waiting();
         // SAFETY: we are the receiver.
         let waiting_since = match unsafe { flow.rx_waker().register(cx.waker(), withdraw) } {
-            Registration::Stored => Some(flow.set_waiting()),
-            Registration::AlreadyStored => flow.waiting_tail(),
-            Registration::BeingWoken => None,
+            WakerRegistration::Stored => Some(flow.set_waiting()),
+            WakerRegistration::AlreadyStored => flow.waiting_tail(),
+            WakerRegistration::BeingWoken => None,
         };
         if let Some(claimed) = waiting_since {
             let next = self.next();
@@ -563,7 +563,7 @@ mod model {
     }
 
     #[test]
-    fn senders_in_line_and_a_receiver_all_get_on() {
+    fn queued_senders_and_a_receiver_all_make_progress() {
         loom::model(|| {
             let (tx, mut rx) = channel(1);
             let senders = [1, 2].map(|value| {
@@ -583,7 +583,7 @@ mod model {
     }
 
     #[test]
-    fn a_send_given_up_while_granted_passes_its_room_on() {
+    fn a_send_dropped_after_its_grant_passes_its_capacity_on() {
         loom::model(|| {
             let (tx, mut rx) = channel(1);
             tx.try_send(1).unwrap();
@@ -636,7 +636,7 @@ mod model {
     }
 
     #[test]
-    fn a_waiting_sender_hears_of_the_close() {
+    fn a_close_wakes_a_waiting_sender() {
         loom::model(|| {
             let (tx, rx) = channel(1);
             tx.try_send(1).unwrap();
@@ -647,7 +647,7 @@ mod model {
     }
 
     #[test]
-    fn everybody_hears_of_the_close() {
+    fn a_close_wakes_every_waiter() {
         loom::model(|| {
             let (tx, rx) = channel::<u32>(1);
             let waiting = thread::spawn(move || {

@@ -27,7 +27,7 @@ pub(super) struct WakerCell {
 }
 
 /// The result of [`WakerCell::register`].
-pub(super) enum Registration {
+pub(super) enum WakerRegistration {
     /// The waker was stored. The receiver has to set the bit.
     Stored,
     /// The same waker was stored by an earlier poll. The bit says whether it has
@@ -59,16 +59,16 @@ impl WakerCell {
         &self,
         waker: &Waker,
         withdraw: impl FnOnce() -> bool,
-    ) -> Registration {
+    ) -> WakerRegistration {
         // Acquire, met by the Release in `take`: the old waker has been read.
         if self.occupied.load(Acquire) {
             // SAFETY: W1, nobody writes it. Even if it has been taken by now,
             // its two words still can be compared.
             if unsafe { (self.waker).with(|set| (*set).assume_init_ref().will_wake(waker)) } {
-                return Registration::AlreadyStored;
+                return WakerRegistration::AlreadyStored;
             }
             if !withdraw() {
-                return Registration::BeingWoken;
+                return WakerRegistration::BeingWoken;
             }
             // SAFETY: W2, we have cleared the bit.
             drop(unsafe { self.take() });
@@ -78,7 +78,7 @@ impl WakerCell {
         self.waker.with_mut(|slot| unsafe { (*slot).write(waker) });
         // Relaxed: the bit, which is set with Release, shows it.
         self.occupied.store(true, Relaxed);
-        Registration::Stored
+        WakerRegistration::Stored
     }
 
     /// Moves the waker out, to be woken or dropped.

@@ -1,11 +1,11 @@
-//! Leaving the ring: what a stream does on its way to readiness.
+//! Leaving the ring: how a stream moves to readiness.
 //!
 //! ```text
 //!   leave ──► the kernel ends the receive ──► received bytes are read ──► by readiness
 //!         └─► the kernel ends the send    ──────────────────────────────► by readiness
 //! ```
 //!
-//! The two directions are drained apart: whoever writes does not wait for a reader.
+//! The two directions are drained separately: a writer does not wait for a reader.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -21,10 +21,10 @@ use crate::ring::socket::table::{RecvStep, StreamDirection};
 use crate::ring::socket::waiters::{PollWithNode, WaitAs};
 
 impl RingStream {
-    /// Begins to leave the ring, for good: what was taken over is sent, what the
-    /// kernel has is cancelled, and whoever waits here is woken to go on by
-    /// readiness. Mostly that is all; otherwise the owner of the ring does the rest
-    /// with its next turn, see [`recv_drained`](Self::recv_drained).
+    /// Begins to leave the ring, for good: buffered bytes are sent, requests are
+    /// cancelled, and tasks that wait here are woken to continue by readiness. Usually
+    /// that is all; otherwise the owner of the ring does the rest with its next turn,
+    /// see [`recv_drained`](Self::recv_drained).
     pub fn leave(&self) {
         let mut deferred = Deferred::default();
         let writer = self.writer.lock();
@@ -38,21 +38,21 @@ impl RingStream {
         self.ring.submit_now();
     }
 
-    /// Whether the kernel has ended what the ring began, in one direction.
+    /// Whether all requests of one direction have ended.
     fn is_drained(&self, direction: StreamDirection) -> bool {
         let is_known = match direction {
             StreamDirection::Recv => &self.is_read_out,
             StreamDirection::Send => &self.is_sent_out,
         };
-        // Relaxed: once true it stays so, and there is nothing to be seen with it.
+        // Relaxed: once true it stays true, and it publishes nothing else.
         is_known.load(Relaxed) || self.visit(|table| table.is_drained(self.key, direction))
     }
 
     /// Blocks until the kernel has ended the receive of a stream that leaves.
     ///
     /// # Errors
-    /// Of kind [`ResourceBusy`](io::ErrorKind::ResourceBusy) if only another thread
-    /// can do it, or an owned buffer is still being sent.
+    /// Returns an error of kind [`ResourceBusy`](io::ErrorKind::ResourceBusy) if only
+    /// another thread can end it, or an owned buffer is still being sent.
     pub fn drain(&self) -> io::Result<()> {
         while !self.is_drained(StreamDirection::Recv) {
             if !self.ring.submit_now() {
@@ -61,7 +61,7 @@ impl RingStream {
                      do this on that thread",
                 ));
             }
-            thread::yield_now(); // to whoever else is at it
+            thread::yield_now(); // another thread is at it
         }
         match self.is_drained(StreamDirection::Send) {
             true => Ok(()),
@@ -120,15 +120,15 @@ impl RingStream {
         })
     }
 
-    /// Reads what the ring has received of a stream that has left.
+    /// Reads bytes that the ring had received before the stream left.
     pub fn drain_read(&self, room: &mut [MaybeUninit<u8>]) -> DrainStep {
         self.drain_with(|prefix| match room.is_empty() {
-            true => Some(0), // nothing is asked for
+            true => Some(0), // an empty read
             false => Some(prefix.read(room)).filter(|&count| count > 0),
         })
     }
 
-    /// As [`drain_read`](Self::drain_read), taking nothing.
+    /// Like [`drain_read`](Self::drain_read), without removing the bytes.
     pub fn drain_peek(&self, room: &mut [MaybeUninit<u8>]) -> DrainStep {
         self.drain_with(|prefix| Some(prefix.peek(room)).filter(|&count| count > 0))
     }
@@ -145,14 +145,14 @@ impl RingStream {
             }
             let (mut waker, mut deferred) = (None, Deferred::default());
             let room = prefix.spare(READ_AHEAD);
-            // In one visit: what is drained later may bring bytes first.
+            // In one visit: a receive that ends between two visits may return bytes.
             let (step, is_drained) = self.visit(|table| {
                 let step = table.recv(self.key, room, WaitAs::Latest, &mut waker, &mut deferred);
                 (step, table.is_drained(self.key, StreamDirection::Recv))
             });
             debug_assert!(deferred.is_empty(), "without a waker nobody waits");
             match step {
-                // SAFETY: the table has copied so many bytes.
+                // SAFETY: the table has copied that many bytes.
                 RecvStep::Bytes(count) => unsafe { prefix.advance(count) },
                 RecvStep::Error(error) => {
                     return DrainStep::Error(io::Error::from_raw_os_error(error));
@@ -161,7 +161,7 @@ impl RingStream {
                     prefix.trim();
                     return DrainStep::Pending;
                 }
-                // The socket knows its end.
+                // The end of the stream is read from the socket.
                 _ => {
                     prefix.trim();
                     self.is_read_out.store(true, Relaxed);
@@ -171,15 +171,15 @@ impl RingStream {
         }
     }
 
-    /// Whether the next read finds something here, an error included; `None` while
-    /// the kernel may bring more.
+    /// Whether the next read finds bytes or an error here; `None` while the last
+    /// receive may return more.
     pub fn has_undrained(&self) -> Option<bool> {
         match self.drain_peek(&mut [MaybeUninit::uninit(); 1]) {
             DrainStep::Bytes(_) => Some(true),
             DrainStep::Pending => None,
             DrainStep::Done => Some(false),
             DrainStep::Error(error) => {
-                // It is for a read.
+                // The error is for a read.
                 let error = error.raw_os_error().unwrap_or(libc::EIO);
                 self.visit(|table| table.keep_recv_error(self.key, error));
                 Some(true)
@@ -187,8 +187,8 @@ impl RingStream {
         }
     }
 
-    /// What the ring still sends of a stream that has left: `Pending` while it
-    /// does, and the error of it, once.
+    /// Returns `Pending` while the ring still sends bytes of a stream that has left,
+    /// and the error of such a send once.
     pub fn drain_send(&self) -> DrainStep {
         // Relaxed: as in `is_drained`.
         if self.is_sent_out.load(Relaxed) {
@@ -208,7 +208,7 @@ impl RingStream {
         }
     }
 
-    /// Whether everything that was written before the stream left is out.
+    /// Whether everything that was written before the stream left has been sent.
     pub fn is_sent_out(&self) -> bool {
         self.is_drained(StreamDirection::Send)
     }

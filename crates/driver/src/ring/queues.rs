@@ -1,8 +1,8 @@
 //! The two queues that are shared with the kernel.
 //!
-//! Everything the ring asks of the kernel goes through here, so that its
-//! protocol between threads can be modelled with a kernel of our own making
-//! ([`model`](super)), which exports the same names.
+//! All submissions and completions go through this file. `queues_model.rs` exports
+//! the same names over a simulated kernel, so that loom can model the ring's
+//! protocol between threads.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,73 +17,73 @@ use io_uring::{IoUring, types};
 use super::setup::{self, Features, Flavour, Refusal, RingConfig};
 use crate::Poller;
 
-/// A completion: what was given to the kernel to keep, the result, and flags.
+/// A completion: the user data of its request, the result, and flags.
 pub(super) use io_uring::cqueue::Entry as Cqe;
 
-/// Completions that are looked at together.
+/// How many completions are taken from the queue at a time.
 pub(super) const REAPED_AT_ONCE: usize = 16;
 
-/// One end of an io_uring.
+/// The submission queue and the completion queue of an io_uring.
 ///
 /// P1. The queues may be touched under the ring's lock only, and by nobody
 ///     else while its owner is in the kernel.
-pub(super) struct Port {
+pub(super) struct RingQueues {
     uring: IoUring,
-    /// The thread whose the ring is, for the kernel: the first that enters.
+    /// The thread that the kernel allows to enter the ring: the first one that
+    /// enters a pinned ring.
     owner: AtomicI32,
 }
 
-/// The ring obeys nobody yet.
-const NOBODY: i32 = 0;
-/// The ring obeys all threads.
-const EVERYBODY: i32 = -1;
+/// No thread has entered the pinned ring yet.
+const NO_THREAD: i32 = 0;
+/// Any thread may enter the ring.
+const ANY_THREAD: i32 = -1;
 
-impl Port {
+impl RingQueues {
     pub(super) fn open(config: &RingConfig) -> Result<(Self, Features), Refusal> {
         let (uring, features) = setup::build(config)?;
         if config.flavour == Flavour::Shared {
-            barrier::announce();
+            barrier::register();
         }
         let owner = AtomicI32::new(match config.flavour {
-            Flavour::Shared => EVERYBODY,
-            Flavour::Pinned => NOBODY,
+            Flavour::Shared => ANY_THREAD,
+            Flavour::Pinned => NO_THREAD,
         });
         Ok((Self { uring, owner }, features))
     }
 
     /// Whether the kernel would let any thread enter.
-    pub(super) fn obeys_everybody(&self) -> bool {
-        self.owner.load(Relaxed) == EVERYBODY
+    pub(super) fn allows_any_thread(&self) -> bool {
+        self.owner.load(Relaxed) == ANY_THREAD
     }
 
     /// Whether the kernel would let the calling thread enter.
-    pub(super) fn obeys_us(&self) -> bool {
+    pub(super) fn allows_current_thread(&self) -> bool {
         // Relaxed: what matters is only whether this thread has written it.
         match self.owner.load(Relaxed) {
-            EVERYBODY => true,
-            owner => owner == this_thread(),
+            ANY_THREAD => true,
+            owner => owner == current_thread_id(),
         }
     }
 
-    /// Tells the kernel of buffers to pick from: `count` entries at `address`,
-    /// known as `group`.
+    /// Registers provided buffers with the kernel: `count` entries at `address`,
+    /// as the buffer group `group`.
     ///
     /// # Safety
-    /// The entries, and the buffers they name, live as long as anything may be
-    /// received.
+    /// The entries, and the buffers they name, live as long as the kernel may
+    /// receive into them.
     pub(super) unsafe fn provide(&self, address: u64, count: u16, group: u16) -> io::Result<()> {
         let submitter = self.uring.submitter();
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the same contract.
         unsafe { submitter.register_buf_ring_with_flags(address, count, group, 0) }
     }
 
     /// Puts an entry into the submission queue; false if that is full.
     ///
     /// # Safety
-    /// P1; and what the entry points to lives until the kernel's last word on
-    /// it.
+    /// P1; and what the entry points to lives until its last completion.
     pub(super) unsafe fn push(&self, entry: &Entry) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the same contract.
         unsafe { self.uring.submission_shared().push(entry) }.is_ok()
     }
 
@@ -92,7 +92,7 @@ impl Port {
     /// # Safety
     /// P1.
     pub(super) unsafe fn needs_enter(&self) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the same contract.
         let queue = unsafe { self.uring.submission_shared() };
         !queue.is_empty() || queue.taskrun() || queue.cq_overflow()
     }
@@ -103,25 +103,26 @@ impl Port {
     /// # Safety
     /// P1.
     pub(super) unsafe fn waits_for_submitter(&self) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the same contract.
         unsafe { self.uring.submission_shared() }.taskrun()
     }
 
-    /// Whether there are completions to take in.
+    /// Whether there are completions in the queue.
     ///
     /// # Safety
     /// P1.
     pub(super) unsafe fn has_completions(&self) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the same contract.
         !unsafe { self.uring.completion_shared() }.is_empty()
     }
 
-    /// Takes completions in, some at a time, as long as `visit` wants more.
+    /// Takes completions from the queue, some at a time, while `visit` returns
+    /// true.
     ///
     /// # Safety
     /// P1.
     pub(super) unsafe fn reap(&self, mut visit: impl FnMut(&[Cqe]) -> bool) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller upholds the same contract.
         let mut queue = unsafe { self.uring.completion_shared() };
         let mut room = [const { MaybeUninit::uninit() }; REAPED_AT_ONCE];
         loop {
@@ -132,14 +133,14 @@ impl Port {
         }
     }
 
-    /// Enters the kernel: it takes what the submission queue holds, and, if
-    /// there is a limit for it, waits for a completion.
+    /// Enters the kernel, which takes the entries of the submission queue. With
+    /// `wait`, waits for a completion: `Some(None)` without a limit.
     pub(super) fn enter(&self, wait: Option<Option<Duration>>) -> io::Result<()> {
         let submitter = self.uring.submitter();
-        // Relaxed: only one thread ever finds nobody.
-        if self.owner.load(Relaxed) == NOBODY {
+        // Relaxed: only the ring's owner enters while no thread is stored.
+        if self.owner.load(Relaxed) == NO_THREAD {
             submitter.register_enable_rings()?;
-            self.owner.store(this_thread(), Relaxed);
+            self.owner.store(current_thread_id(), Relaxed);
         }
         let args = types::SubmitArgs::new();
         let entered = match wait {
@@ -160,7 +161,7 @@ impl Port {
 
     /// Makes all running threads of this process enter the kernel.
     pub(super) fn interrupt_submitters(&self) {
-        barrier::interrupt_everybody();
+        barrier::interrupt_all_threads();
     }
 
     /// Wakes an owner that waits in [`enter`](Self::enter).
@@ -169,8 +170,8 @@ impl Port {
     }
 }
 
-/// The kernel's name of the calling thread.
-fn this_thread() -> i32 {
+/// Returns the kernel's id of the calling thread.
+fn current_thread_id() -> i32 {
     // SAFETY: no memory is passed.
     unsafe { libc::gettid() }
 }
@@ -181,17 +182,18 @@ mod barrier {
     const REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
 
     fn membarrier(command: i32) {
-        // SAFETY: takes numbers, and touches no memory of ours. Where it is
-        // not to be had, a rescue comes with the owner's next clock tick.
+        // SAFETY: takes numbers, and touches no memory of ours. Where the call is
+        // missing or refused, the completions of a stuck owner are posted at its
+        // next clock tick.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
     }
 
-    /// Says that this process will want to.
-    pub(super) fn announce() {
+    /// Registers the process for [`interrupt_all_threads`].
+    pub(super) fn register() {
         membarrier(REGISTER_PRIVATE_EXPEDITED);
     }
 
-    pub(super) fn interrupt_everybody() {
+    pub(super) fn interrupt_all_threads() {
         membarrier(PRIVATE_EXPEDITED);
     }
 }

@@ -16,10 +16,10 @@ use super::sequential::{self, PIECE};
 use super::small::{CONTENTS, Dir, TASKS};
 use super::{BLOCK, Offsets, WORKS, chill, reopened, warm};
 use crate::probe::{Probe, Region};
-use crate::rt::{Alone, Compio, Monoio};
+use crate::rt::{Compio, Monoio, SingleThread};
 
 /// A runtime of one thread with files.
-pub(crate) trait FilesAlone: Alone {
+pub(crate) trait SingleThreadFiles: SingleThread {
     type File;
 
     fn adopt(file: File) -> Self::File;
@@ -30,7 +30,7 @@ pub(crate) trait FilesAlone: Alone {
     async fn remove_file(path: &Path);
 }
 
-impl FilesAlone for Monoio {
+impl SingleThreadFiles for Monoio {
     type File = monoio::fs::File;
 
     fn adopt(file: File) -> Self::File {
@@ -65,11 +65,11 @@ impl FilesAlone for Monoio {
     }
 }
 
-impl FilesAlone for Compio {
+impl SingleThreadFiles for Compio {
     type File = compio::fs::File;
 
     fn adopt(file: File) -> Self::File {
-        // SAFETY: a descriptor that is open, and from now on its alone.
+        // SAFETY: an open descriptor, which the file owns from now on.
         unsafe { compio::fs::File::from_raw_fd(file.into_raw_fd()) }
     }
 
@@ -111,7 +111,7 @@ struct Countdown {
 }
 
 impl Countdown {
-    fn spawn<R: Alone>(self: &Rc<Self>, future: impl Future<Output = ()> + 'static) {
+    fn spawn<R: SingleThread>(self: &Rc<Self>, future: impl Future<Output = ()> + 'static) {
         self.left.set(self.left.get() + 1);
         let countdown = self.clone();
         R::spawn_local(async move {
@@ -137,7 +137,7 @@ impl Countdown {
     }
 }
 
-pub(super) fn read_one<R: FilesAlone>(probe: &mut Probe) {
+pub(super) fn read_one<R: SingleThreadFiles>(probe: &mut Probe) {
     warm();
     probe.time(|n| {
         R::run(async {
@@ -153,16 +153,16 @@ pub(super) fn read_one<R: FilesAlone>(probe: &mut Probe) {
     });
 }
 
-pub(super) fn read_warm<R: FilesAlone>(probe: &mut Probe) {
+pub(super) fn read_warm<R: SingleThreadFiles>(probe: &mut Probe) {
     warm();
     read_many::<R>(probe, || {});
 }
 
-pub(super) fn read_cold<R: FilesAlone>(probe: &mut Probe) {
+pub(super) fn read_cold<R: SingleThreadFiles>(probe: &mut Probe) {
     read_many::<R>(probe, chill);
 }
 
-fn read_many<R: FilesAlone>(probe: &mut Probe, prepare: fn()) {
+fn read_many<R: SingleThreadFiles>(probe: &mut Probe, prepare: fn()) {
     probe.time(|n| {
         prepare();
         R::run(async {
@@ -185,7 +185,7 @@ fn read_many<R: FilesAlone>(probe: &mut Probe, prepare: fn()) {
     });
 }
 
-pub(super) fn read_through<R: FilesAlone>(probe: &mut Probe) {
+pub(super) fn read_through<R: SingleThreadFiles>(probe: &mut Probe) {
     warm();
     probe.time(|n| {
         R::run(async {
@@ -201,7 +201,7 @@ pub(super) fn read_through<R: FilesAlone>(probe: &mut Probe) {
     });
 }
 
-pub(super) fn write_through<R: FilesAlone>(probe: &mut Probe) {
+pub(super) fn write_through<R: SingleThreadFiles>(probe: &mut Probe) {
     probe.time(|n| {
         let std = sequential::empty();
         let cost = R::run(async {
@@ -217,14 +217,14 @@ pub(super) fn write_through<R: FilesAlone>(probe: &mut Probe) {
     });
 }
 
-async fn life<R: FilesAlone>(path: PathBuf) {
+async fn life<R: SingleThreadFiles>(path: PathBuf) {
     R::write_file(&path, CONTENTS.to_vec()).await;
     let read = R::read_file(&path).await;
     assert_eq!(read.len(), CONTENTS.len());
     R::remove_file(&path).await;
 }
 
-pub(super) fn small_one<R: FilesAlone>(probe: &mut Probe) {
+pub(super) fn small_one<R: SingleThreadFiles>(probe: &mut Probe) {
     let dir = Dir::new();
     probe.time(|n| {
         R::run(async {
@@ -239,7 +239,7 @@ pub(super) fn small_one<R: FilesAlone>(probe: &mut Probe) {
     });
 }
 
-pub(super) fn small_many<R: FilesAlone>(probe: &mut Probe) {
+pub(super) fn small_many<R: SingleThreadFiles>(probe: &mut Probe) {
     let dir = Dir::new();
     probe.time(|n| {
         R::run(async {

@@ -6,10 +6,10 @@
 use std::net::SocketAddr;
 
 use super::Sockets;
-use crate::rt::{Alone, Compio, Glommio, Monoio};
+use crate::rt::{Compio, Glommio, Monoio, SingleThread};
 
 /// What the server of such a runtime needs.
-pub(crate) trait LocalNet: Alone + Sockets {
+pub(crate) trait LocalNet: SingleThread + Sockets {
     type Listener: 'static;
 
     /// Listens on a port of this machine that is free.

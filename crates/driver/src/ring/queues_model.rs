@@ -1,8 +1,8 @@
-//! A kernel of our own making, for models: what is submitted is done at once,
-//! or when something has come for it, and its completion is posted when a thread enters.
+//! A simulated kernel, for models: a request is carried out at once, or when its socket
+//! is ready, and its completion is posted when a thread enters.
 //!
-//! Its sockets are the system's, used without waiting. Whoever plays a peer
-//! calls [`Port::network`] after it has written.
+//! Its sockets are real ones, used without waiting. Code that acts as a peer calls
+//! [`RingQueues::network`] after it has written.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,13 +18,13 @@ use super::setup::{Features, Refusal, RingConfig};
 use super::user_data::UserData;
 use crate::Poller;
 
-/// Completions that are looked at together.
+/// How many completions are taken from the queue at a time.
 pub(super) const REAPED_AT_ONCE: usize = 1;
 
 /// Entries that fit into the submission queue.
 const ENTRIES: usize = 2;
 
-/// A completion: what was given to the kernel to keep, the result, and flags.
+/// A completion: the user data of its request, the result, and flags.
 pub(super) struct Cqe((u64, i32, u32));
 
 impl Cqe {
@@ -41,12 +41,12 @@ impl Cqe {
     }
 }
 
-/// The ring's end of the model.
-pub(super) struct Port {
-    /// Touched with everything that P1 is about: loom finds who breaks it.
+/// The queues, over the simulated kernel.
+pub(super) struct RingQueues {
+    /// Accessed with everything that P1 guards, so that loom finds a violation.
     queues: UnsafeCell<()>,
     kernel: Mutex<Kernel>,
-    heard: Condvar,
+    notified: Condvar,
 }
 
 /// What the kernel does for each operation, with the memory it was given.
@@ -54,9 +54,9 @@ pub(super) type Work = Box<dyn Fn() + Send>;
 
 /// A request, as the kernel reads it.
 #[derive(Clone, Copy)]
-struct Request {
+struct KernelRequest {
     code: u8,
-    /// A receive goes on after the first message.
+    /// Whether a receive is multishot.
     many: bool,
     fd: i32,
     address: u64,
@@ -66,7 +66,7 @@ struct Request {
     token: u64,
 }
 
-impl Request {
+impl KernelRequest {
     fn read(entry: &Entry) -> Self {
         // SAFETY: an entry is 64 bytes of numbers.
         let bytes: &[u8; 64] = unsafe { &*(&raw const *entry).cast() };
@@ -84,9 +84,9 @@ impl Request {
 }
 
 /// An answer: what was given to keep, the result, and its flags.
-type Answer = (u64, i32, u32);
+type RawCompletion = (u64, i32, u32);
 
-/// The buffers to pick from, in turn.
+/// The provided buffers, which the kernel picks in order.
 struct Buffers {
     entries: *const BufRingEntry,
     mask: u16,
@@ -100,7 +100,7 @@ impl Buffers {
         tail.wrapping_sub(self.head)
     }
 
-    /// The address of the next one, its size and its name.
+    /// Returns the address, the size and the id of the next buffer.
     fn pick(&mut self) -> Option<(u64, u32, u16)> {
         if self.left() == 0 {
             return None;
@@ -114,33 +114,34 @@ impl Buffers {
 
 #[derive(Default)]
 struct Kernel {
-    submitted: Vec<Request>,
-    /// Requests for which nothing has come.
-    armed: Vec<Request>,
-    store: Vec<Answer>,
-    completed: VecDeque<Answer>,
+    submitted: Vec<KernelRequest>,
+    /// Requests whose socket is not ready.
+    armed: Vec<KernelRequest>,
+    unposted: Vec<RawCompletion>,
+    completed: VecDeque<RawCompletion>,
     is_woken: bool,
     work: Option<Work>,
     buffers: Option<Buffers>,
-    /// So many sends take one byte only.
+    /// How many of the next sends take only one byte.
     short_sends: usize,
 }
 
 impl Kernel {
-    fn come_by(&mut self) {
-        self.completed.extend(self.store.drain(..));
+    fn post_completions(&mut self) {
+        self.completed.extend(self.unposted.drain(..));
         if std::mem::take(&mut self.is_woken) {
             self.completed.push_back((UserData::Poller.bits(), 0, 0));
         }
     }
 
-    fn begin(&mut self, request: Request) {
+    fn begin(&mut self, request: KernelRequest) {
         if request.token == UserData::Cancel.bits() {
-            // An operation is done at once, and a cancellation comes too late.
-            let is_meant = |armed: &Request| armed.token == request.address;
+            // Operations are carried out at once, so only an armed request of a socket
+            // can be cancelled.
+            let is_meant = |armed: &KernelRequest| armed.token == request.address;
             if let Some(at) = self.armed.iter().position(is_meant) {
                 let request = self.armed.remove(at);
-                self.store.push((request.token, -libc::ECANCELED, 0));
+                self.unposted.push((request.token, -libc::ECANCELED, 0));
             }
         } else if request.token == UserData::Poller.bits() {
             // It ends with the next wakeup.
@@ -153,11 +154,11 @@ impl Kernel {
             if let Some(work) = &self.work {
                 work();
             }
-            self.store.push((request.token, 0, 0));
+            self.unposted.push((request.token, 0, 0));
         }
     }
 
-    fn send(&mut self, request: Request) {
+    fn send(&mut self, request: KernelRequest) {
         let len = match self.short_sends {
             0 => request.len as usize,
             _ => {
@@ -166,12 +167,12 @@ impl Kernel {
             }
         };
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: K1, S1: the memory is the kernel's until its last word.
+        // SAFETY: K1, S1: the memory is the kernel's until the last completion.
         let sent = unsafe { libc::send(request.fd, request.address as *const _, len, flags) };
-        self.store.push((request.token, answer(sent), 0));
+        self.unposted.push((request.token, cqe_result(sent), 0));
     }
 
-    /// Serves those for whom something has come.
+    /// Carries out the armed requests whose socket is ready.
     fn try_armed(&mut self) {
         for request in std::mem::take(&mut self.armed) {
             let stays = match request.code {
@@ -184,39 +185,40 @@ impl Kernel {
         }
     }
 
-    /// Whether the socket was ready.
-    fn poll(&mut self, request: Request) -> bool {
+    /// Returns whether the socket was ready.
+    fn poll(&mut self, request: KernelRequest) -> bool {
         let mut poll = libc::pollfd {
             fd: request.fd,
             events: request.flags as i16,
             revents: 0,
         };
-        // SAFETY: one structure, as is said.
+        // SAFETY: one structure, as the count says.
         unsafe { libc::poll(&mut poll, 1, 0) };
         if poll.revents != 0 {
-            self.store.push((request.token, i32::from(poll.revents), 0));
+            self.unposted
+                .push((request.token, i32::from(poll.revents), 0));
         }
         poll.revents != 0
     }
 
-    /// Whether the request stays armed.
-    fn receive(&mut self, request: Request) -> bool {
+    /// Receives what there is; returns whether the request stays armed.
+    fn receive(&mut self, request: KernelRequest) -> bool {
         loop {
             let mut byte = 0_u8;
             let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK;
             // SAFETY: room for one byte.
             let there = unsafe { libc::recv(request.fd, (&raw mut byte).cast(), 1, flags) };
-            match answer(there) {
+            match cqe_result(there) {
                 error if error == -libc::EAGAIN => return true,
                 end_or_error @ ..=0 => {
-                    self.store.push((request.token, end_or_error, 0));
+                    self.unposted.push((request.token, end_or_error, 0));
                     return false;
                 }
                 _ => {}
             }
             let picked = self.buffers.as_mut().and_then(Buffers::pick);
             let Some((address, len, name)) = picked else {
-                self.store.push((request.token, -libc::ENOBUFS, 0));
+                self.unposted.push((request.token, -libc::ENOBUFS, 0));
                 return false;
             };
             let flags = libc::MSG_DONTWAIT;
@@ -224,7 +226,7 @@ impl Kernel {
             let came = unsafe { libc::recv(request.fd, address as *mut _, len as usize, flags) };
             let more = if request.many { MORE } else { 0 };
             let flags = BUFFER | more | u32::from(name) << 16;
-            self.store.push((request.token, answer(came), flags));
+            self.unposted.push((request.token, cqe_result(came), flags));
             if !request.many {
                 return false;
             }
@@ -232,39 +234,39 @@ impl Kernel {
     }
 }
 
-// The kernel's own numbers: a request for all messages that come; an answer that
-// names a buffer, and one that is not the last.
+// Flags of the kernel: a multishot receive; a completion that names a buffer, and one
+// that another will follow.
 const MANY: u8 = 1 << 1;
 const BUFFER: u32 = 1 << 0;
 const MORE: u32 = 1 << 1;
 
-fn answer(result: isize) -> i32 {
+fn cqe_result(result: isize) -> i32 {
     match result {
         -1 => -io::Error::last_os_error().raw_os_error().unwrap_or(0),
         count => count as i32,
     }
 }
 
-// SAFETY: the cell is there to be misused, and for loom to find out.
-unsafe impl Send for Port {}
+// SAFETY: loom checks the accesses to the cell.
+unsafe impl Send for RingQueues {}
 // SAFETY: as above.
-unsafe impl Sync for Port {}
+unsafe impl Sync for RingQueues {}
 
-impl Port {
+impl RingQueues {
     pub(super) fn open(_: &RingConfig) -> Result<(Self, Features), Refusal> {
-        let port = Self {
+        let queues = Self {
             queues: UnsafeCell::new(()),
             kernel: Mutex::new(Kernel::default()),
-            heard: Condvar::new(),
+            notified: Condvar::new(),
         };
-        Ok((port, Features::none()))
+        Ok((queues, Features::none()))
     }
 
-    pub(super) fn obeys_us(&self) -> bool {
+    pub(super) fn allows_current_thread(&self) -> bool {
         true
     }
 
-    pub(super) fn obeys_everybody(&self) -> bool {
+    pub(super) fn allows_any_thread(&self) -> bool {
         true
     }
 
@@ -277,29 +279,29 @@ impl Port {
         Ok(())
     }
 
-    /// Buffers that the kernel could pick.
+    /// Returns the number of buffers that the kernel could pick.
     pub(super) fn buffers_left(&self) -> u16 {
         let kernel = self.kernel.lock();
         kernel.buffers.as_ref().map_or(0, Buffers::left)
     }
 
-    /// Says what the kernel does for each operation.
+    /// Sets what the kernel does for each operation.
     pub(super) fn set_work(&self, work: Work) {
         self.kernel.lock().work = Some(work);
     }
 
-    /// The next `count` sends take one byte only.
+    /// Makes the next `count` sends take only one byte.
     pub(super) fn cut_sends(&self, count: usize) {
         self.kernel.lock().short_sends = count;
     }
 
-    /// Something may have come for the sockets.
+    /// Carries out the armed requests of sockets that have become ready.
     pub(super) fn network(&self) {
         let mut kernel = self.kernel.lock();
-        let before = kernel.store.len();
+        let before = kernel.unposted.len();
         kernel.try_armed();
-        if kernel.store.len() > before {
-            self.heard.notify_one();
+        if kernel.unposted.len() > before {
+            self.notified.notify_one();
         }
     }
 
@@ -313,7 +315,7 @@ impl Port {
             let mut kernel = self.kernel.lock();
             let fits = kernel.submitted.len() < ENTRIES;
             if fits {
-                kernel.submitted.push(Request::read(entry));
+                kernel.submitted.push(KernelRequest::read(entry));
             }
             fits
         })
@@ -322,12 +324,12 @@ impl Port {
     pub(super) unsafe fn needs_enter(&self) -> bool {
         self.touch(|| {
             let kernel = self.kernel.lock();
-            !kernel.submitted.is_empty() || !kernel.store.is_empty()
+            !kernel.submitted.is_empty() || !kernel.unposted.is_empty()
         })
     }
 
     pub(super) unsafe fn waits_for_submitter(&self) -> bool {
-        self.touch(|| !self.kernel.lock().store.is_empty())
+        self.touch(|| !self.kernel.lock().unposted.is_empty())
     }
 
     pub(super) unsafe fn has_completions(&self) -> bool {
@@ -350,25 +352,25 @@ impl Port {
     pub(super) fn enter(&self, wait: Option<Option<Duration>>) -> io::Result<()> {
         self.touch(|| {
             let mut kernel = self.kernel.lock();
-            kernel.come_by();
+            kernel.post_completions();
             for request in std::mem::take(&mut kernel.submitted) {
                 kernel.begin(request);
             }
             if wait.is_none() {
                 return Ok(());
             }
-            kernel.come_by();
+            kernel.post_completions();
             while kernel.completed.is_empty() {
-                kernel = self.heard.wait(kernel);
-                kernel.come_by();
+                kernel = self.notified.wait(kernel);
+                kernel.post_completions();
             }
             Ok(())
         })
     }
 
     pub(super) fn interrupt_submitters(&self) {
-        self.kernel.lock().come_by();
-        self.heard.notify_one();
+        self.kernel.lock().post_completions();
+        self.notified.notify_one();
     }
 
     /// No descriptor.
@@ -378,6 +380,6 @@ impl Port {
 
     pub(super) fn wake(&self, _: &Poller) {
         self.kernel.lock().is_woken = true;
-        self.heard.notify_one();
+        self.notified.notify_one();
     }
 }
