@@ -612,7 +612,7 @@ fn an_owned_buffer_is_not_mixed_with_what_the_owner_writes() {
         owned.settle();
         let (received, _) = peer.read();
         let is_whole = |at: &usize| received[*at..].starts_with(&b"whole"[..sent]);
-        let at = (0..changed.len()).find(is_whole).expect("in one piece");
+        let at = (0..received.len()).find(is_whole).expect("in one piece");
         assert_eq!([&received[..at], &received[at + sent..]].concat(), written);
     });
 }
