@@ -10,6 +10,7 @@ mod kit;
 mod machine;
 mod markdown;
 mod net;
+mod observe;
 mod once;
 mod page;
 mod probe;

@@ -235,13 +235,14 @@ impl Row {
 
 /// Every row there is, by group.
 pub(crate) fn all() -> Vec<Row> {
-    let groups: [(&'static str, Vec<Row>); 6] = [
+    let groups: [(&'static str, Vec<Row>); 7] = [
         ("scheduler", crate::scheduler::rows()),
         ("sync", crate::sync::rows()),
         ("time", crate::time::rows()),
         ("net", crate::net::rows()),
         ("fs", crate::fs::rows()),
         ("process", crate::process::rows()),
+        ("observe", crate::observe::rows()),
     ];
     groups
         .into_iter()

@@ -2,7 +2,7 @@
 
 use super::client::{Client, Talk};
 use super::server::Server;
-use super::{CLIENT_CALLS, Sockets, each_server, each_server_and_current_thread};
+use super::{CLIENT_CALLS, Sockets, each_server, each_server_and_current_thread, server_of};
 use crate::probe::Probe;
 use crate::row::{
     COMPLETION, Row,
@@ -32,6 +32,30 @@ macro_rules! echo_row {
         .workers(1)
         .untraced(CLIENT_CALLS)
     };
+}
+
+/// A server whose runtime is observed.
+pub(crate) fn observed_row() -> Row {
+    Row::new(
+        "observe_echo_32",
+        "64 B echoed on 32 connections, 1 on their way on each: server CPU",
+        (60_000, 256),
+        vec![
+            server_of!("blitzen", Blitzen, echo::<32, 1>, serve),
+            server_of!("blitzen-sampled", BlitzenSampled, echo::<32, 1>, serve),
+            server_of!("blitzen-full", BlitzenFull, echo::<32, 1>, serve),
+            server_of!(
+                "blitzen-histograms",
+                BlitzenHistograms,
+                echo::<32, 1>,
+                serve
+            ),
+            server_of!("tokio", Tokio, echo::<32, 1>, serve),
+        ],
+    )
+    .workers(1)
+    .untraced(CLIENT_CALLS)
+    .target(OverTokio(1.05))
 }
 
 pub(crate) fn rows() -> Vec<Row> {

@@ -30,9 +30,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::row::Row;
-use crate::rt::{Blitzen, BlitzenCompletion, BlitzenCurrentThread, Rt, Tokio, TokioCurrentThread};
+use crate::rt::{
+    Blitzen, BlitzenCompletion, BlitzenCurrentThread, BlitzenFull, BlitzenHistograms,
+    BlitzenSampled, Rt, Tokio, TokioCurrentThread,
+};
 
 pub(crate) use cores::run_ahead;
+pub(crate) use echo::observed_row as observed_echo_row;
 pub(crate) use idle::hold;
 pub(crate) use short_of_cores::burn;
 
@@ -145,6 +149,9 @@ tokio_like!(
     blitzen::io::hyper::HyperIo::new
 );
 tokio_like!(BlitzenCompletion, blitzen, blitzen::io::hyper::HyperIo::new);
+tokio_like!(BlitzenSampled, blitzen, blitzen::io::hyper::HyperIo::new);
+tokio_like!(BlitzenFull, blitzen, blitzen::io::hyper::HyperIo::new);
+tokio_like!(BlitzenHistograms, blitzen, blitzen::io::hyper::HyperIo::new);
 
 /// What an echo needs. Buffers go along and come back, and futures may stay on their
 /// thread, so that runtimes which want it so can take part.

@@ -22,7 +22,8 @@ pub(crate) use glommio::Glommio;
 pub(crate) use monoio::Monoio;
 pub(crate) use smol::{Smol, SmolStatic};
 pub(crate) use tokio_like::{
-    Blitzen, BlitzenCompletion, BlitzenCurrentThread, Tokio, TokioCurrentThread,
+    Blitzen, BlitzenCompletion, BlitzenCurrentThread, BlitzenFull, BlitzenHistograms,
+    BlitzenSampled, Tokio, TokioCurrentThread,
 };
 
 /// Runs tasks on worker threads.

@@ -115,3 +115,28 @@ tokio_like!(
     new_multi_thread,
     |builder| builder.socket_mode(blitzen::net::SocketMode::Completion)
 );
+
+// Blitzen with what can be observed switched on.
+tokio_like!(
+    BlitzenSampled,
+    BlitzenSampledJoin,
+    blitzen,
+    new_multi_thread,
+    |builder| builder.trace(blitzen::runtime::TraceMode::Sampled)
+);
+tokio_like!(
+    BlitzenFull,
+    BlitzenFullJoin,
+    blitzen,
+    new_multi_thread,
+    |builder| builder.trace(blitzen::runtime::TraceMode::Full)
+);
+tokio_like!(
+    BlitzenHistograms,
+    BlitzenHistogramsJoin,
+    blitzen,
+    new_multi_thread,
+    |builder| builder
+        .enable_metrics_poll_time_histogram()
+        .enable_metrics_schedule_latency_histogram()
+);

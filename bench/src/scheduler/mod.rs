@@ -15,6 +15,13 @@ mod yielding;
 
 use crate::row::Row;
 
+/// The workloads that are also measured while they are observed.
+pub(crate) mod observed {
+    pub(crate) use super::ping_pong::ping_pong_pair;
+    pub(crate) use super::spawn::spawn_inside;
+    pub(crate) use super::yielding::yield_many;
+}
+
 pub(crate) fn rows() -> Vec<Row> {
     [
         throughput::rows(),

@@ -44,7 +44,7 @@ struct Signals {
     pong: Signal,
 }
 
-fn ping_pong_pair<R: Rt>(probe: &mut Probe) {
+pub(crate) fn ping_pong_pair<R: Rt>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.time(|n| {
         run_inside(&rt, async move {

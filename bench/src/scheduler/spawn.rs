@@ -111,7 +111,7 @@ pub(super) fn spawn_outside<R: Rt>(probe: &mut Probe) {
     probe.time(|n| rt.block_on(spawn_then_join::<R>(n)));
 }
 
-fn spawn_inside<R: Rt>(probe: &mut Probe) {
+pub(crate) fn spawn_inside<R: Rt>(probe: &mut Probe) {
     let rt = R::start(probe.workers());
     probe.time(|n| run_inside(&rt, spawn_then_join::<R>(n)));
 }

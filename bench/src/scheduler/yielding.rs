@@ -55,7 +55,7 @@ async fn yield_times<R: Rt>(times: u64) -> u64 {
     done
 }
 
-fn yield_many<R: Rt>(probe: &mut Probe) {
+pub(crate) fn yield_many<R: Rt>(probe: &mut Probe) {
     yield_among::<R>(probe, TASKS);
 }
 
