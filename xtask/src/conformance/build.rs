@@ -55,7 +55,7 @@ impl BuildFlags {
 }
 
 /// The features that add tests with `--cfg tokio_unstable`.
-const UNSTABLE_FEATURES: &str = "taskdump,tracing";
+const UNSTABLE_FEATURES: &str = "schedule-latency,taskdump,tracing";
 
 /// The workspace in which the tests are built.
 pub(super) struct SuiteWorkspace {
