@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::counter::Counter;
+use crate::histogram_snapshot::Histogram;
 
 /// The default shortest and longest duration of a [`LogHistogram`].
 const MIN_VALUE: Duration = Duration::from_nanos(100);
@@ -437,27 +438,27 @@ fn nanos(duration: Duration) -> u64 {
 ///
 /// ```
 /// use std::time::Duration;
-/// use blitzen_observe::{Histogram, HistogramConfiguration};
+/// use blitzen_observe::{HistogramConfiguration, HistogramCounts};
 ///
-/// let histogram = Histogram::new(&HistogramConfiguration::linear(Duration::from_nanos(10), 3));
+/// let histogram = HistogramCounts::new(&HistogramConfiguration::linear(Duration::from_nanos(10), 3));
 /// histogram.record(12);
 /// assert_eq!((histogram.count(0), histogram.count(1)), (0, 1));
 /// ```
 #[derive(Debug)]
-pub struct Histogram {
+pub struct HistogramCounts {
     scale: Scale,
     counts: Box<[Counter]>,
 }
 
-impl Histogram {
+impl HistogramCounts {
     /// Creates an empty histogram.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use blitzen_observe::{Histogram, HistogramConfiguration};
+    /// use blitzen_observe::{HistogramConfiguration, HistogramCounts};
     ///
     /// let configuration = HistogramConfiguration::linear(Duration::from_nanos(10), 3);
-    /// assert_eq!(Histogram::new(&configuration).buckets(), 3);
+    /// assert_eq!(HistogramCounts::new(&configuration).buckets(), 3);
     /// ```
     pub fn new(configuration: &HistogramConfiguration) -> Self {
         let scale = configuration.scale;
@@ -471,9 +472,9 @@ impl Histogram {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use blitzen_observe::{Histogram, HistogramConfiguration};
+    /// use blitzen_observe::{HistogramConfiguration, HistogramCounts};
     ///
-    /// let histogram = Histogram::new(&HistogramConfiguration::linear(Duration::from_nanos(10), 3));
+    /// let histogram = HistogramCounts::new(&HistogramConfiguration::linear(Duration::from_nanos(10), 3));
     /// histogram.record(1_000_000);
     /// assert_eq!(histogram.count(2), 1);
     /// ```
@@ -488,10 +489,10 @@ impl Histogram {
     /// Returns the number of buckets.
     ///
     /// ```
-    /// use blitzen_observe::{Histogram, HistogramConfiguration, LogHistogram};
+    /// use blitzen_observe::{HistogramConfiguration, HistogramCounts, LogHistogram};
     ///
     /// let configuration = HistogramConfiguration::log(LogHistogram::default());
-    /// assert_eq!(Histogram::new(&configuration).buckets(), 119);
+    /// assert_eq!(HistogramCounts::new(&configuration).buckets(), 119);
     /// ```
     pub fn buckets(&self) -> usize {
         self.counts.len()
@@ -501,9 +502,9 @@ impl Histogram {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use blitzen_observe::{Histogram, HistogramConfiguration};
+    /// use blitzen_observe::{HistogramConfiguration, HistogramCounts};
     ///
-    /// let histogram = Histogram::new(&HistogramConfiguration::linear(Duration::from_nanos(10), 3));
+    /// let histogram = HistogramCounts::new(&HistogramConfiguration::linear(Duration::from_nanos(10), 3));
     /// assert_eq!(histogram.range(1), 10..20);
     /// assert_eq!(histogram.range(2), 20..u64::MAX);
     /// ```
@@ -515,9 +516,9 @@ impl Histogram {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use blitzen_observe::{Histogram, HistogramConfiguration};
+    /// use blitzen_observe::{HistogramConfiguration, HistogramCounts};
     ///
-    /// let histogram = Histogram::new(&HistogramConfiguration::linear(Duration::from_nanos(10), 3));
+    /// let histogram = HistogramCounts::new(&HistogramConfiguration::linear(Duration::from_nanos(10), 3));
     /// assert_eq!(histogram.count(0), 0);
     /// ```
     ///
@@ -526,6 +527,24 @@ impl Histogram {
     #[track_caller]
     pub fn count(&self, bucket: usize) -> u64 {
         self.counts[bucket].get()
+    }
+
+    /// Adds the counts to `total`, which has the same buckets, or none yet.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use blitzen_observe::{Histogram, HistogramConfiguration, HistogramCounts};
+    ///
+    /// let counts = HistogramCounts::new(&HistogramConfiguration::linear(Duration::from_nanos(10), 3));
+    /// counts.record(12);
+    /// let mut total = Histogram::default();
+    /// counts.add_to(&mut total);
+    /// counts.add_to(&mut total);
+    /// assert_eq!(total.count(), 2);
+    /// ```
+    pub fn add_to(&self, total: &mut Histogram) {
+        let counts = (0..self.buckets()).map(|bucket| (self.range(bucket), self.count(bucket)));
+        total.add(counts);
     }
 }
 

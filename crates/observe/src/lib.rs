@@ -1,17 +1,34 @@
-//! Counters of what a blitzen runtime does.
+//! What a blitzen runtime does, as numbers: counters, histograms and recorded events.
 //!
-//! The crate knows numbers, not schedulers. Each counter has one writer, on cache lines
-//! of its own, and any thread may read it at any time.
+//! The crate knows numbers, not schedulers. Each counter, histogram and ring of events has one
+//! writer, and any thread may read it at any time.
 //!
 //! The crate is an implementation detail: its interface may change with any release.
 
 mod counter;
+mod event;
+mod event_budget;
+mod event_ring;
 mod histogram;
+mod histogram_snapshot;
+mod openmetrics;
+mod perfetto;
+mod protobuf;
+mod trace_mode;
+mod wake_stamps;
 mod worker;
 
 pub use counter::Counter;
+pub use event::{Event, PollResult};
+pub use event_budget::EventBudget;
+pub use event_ring::{EVENT_SIZE, EventReader, EventWriter, EventsRead, event_ring};
 pub use histogram::{
-    Histogram, HistogramConfiguration, InvalidHistogramConfiguration, LogHistogram,
+    HistogramConfiguration, HistogramCounts, InvalidHistogramConfiguration, LogHistogram,
     LogHistogramBuilder,
 };
+pub use histogram_snapshot::Histogram;
+pub use openmetrics::OpenMetrics;
+pub use perfetto::{PerfettoTrace, PerfettoTrack};
+pub use trace_mode::TraceMode;
+pub use wake_stamps::WakeStamps;
 pub use worker::{Stats, WorkerCounters, WorkerStats};

@@ -104,7 +104,7 @@ worker_counters! {
     sampled_run_ns,
     /// Polls that were sampled.
     sampled_runs,
-    /// The longest average over consecutive sampled polls, in nanoseconds.
+    /// An upper bound of the longest poll, in nanoseconds: see [`WorkerStats::max_run`].
     max_run_ns,
 }
 
@@ -137,7 +137,12 @@ impl WorkerStats {
         )
     }
 
-    /// Returns the longest average over consecutive sampled polls.
+    /// Returns an upper bound of the longest poll: no poll that has ended took longer.
+    ///
+    /// Polls of a quarter of a millisecond and more are timed one by one. Shorter ones are timed
+    /// in groups of that length, and a group counts as if it were one poll: so the result is
+    /// too large by the rest of its group, a quarter of a millisecond at most as long as polls
+    /// take about as long as those before them.
     ///
     /// # Examples
     /// ```

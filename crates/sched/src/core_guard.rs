@@ -56,7 +56,6 @@ impl CoreGuard {
         woken: &AtomicBool,
     ) -> F::Output {
         let mut cx = Context::from_waker(waker);
-        let is_observed = self.with(Worker::is_observed);
         loop {
             // Acquire, met by the Release of the waker: what it published
             // before is seen by this poll.
@@ -66,7 +65,7 @@ impl CoreGuard {
             {
                 return output;
             }
-            match is_observed {
+            match self.with(Worker::is_observed) {
                 false => self.run_tasks(woken, run_task),
                 true => self.run_tasks(woken, run_observed),
             }

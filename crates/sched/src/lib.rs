@@ -17,6 +17,7 @@ mod idle;
 mod inject;
 mod lifo;
 mod monitor;
+mod observation;
 mod owner_count;
 mod pace;
 mod poll_watch;
@@ -39,6 +40,7 @@ pub use context_depth::{context_depth, set_context_depth};
 pub use core_guard::CoreGuard;
 pub use core_slot::{CoreSlot, CoreWait, CoreWaiter};
 pub use monitor::Monitor;
+pub use observation::{HistogramOption, Observation, ObserveConfig};
 pub use poll_watch::{LongPoll, PollWatch};
 pub use pool::{Job, Pool, PoolThread, Refused, SpawnThread, ThreadJoiner};
 pub use quiescence::{
@@ -48,5 +50,7 @@ pub use quiescence::{
 pub use ring::ROOM_FOR_EVENTS;
 pub use scheduler::{Config, Scheduler, Spawned};
 pub use thread_mark::ThreadMark;
-pub use worker::{Step, Worker, current_index, defer, end_park};
+pub use worker::{
+    Step, Worker, current_index, defer, end_park, is_recording, record_span_enter, record_span_exit,
+};
 pub use world::{TaskInfo, World};

@@ -19,6 +19,9 @@ pub(crate) const MAX_BATCH: usize = 64;
 const TARGET_LATENCY_NS: u64 = 1_000_000;
 const MIN_INTERVAL: u32 = 8;
 const MAX_INTERVAL: u32 = 255;
+/// How long the polls take that are timed together, unless they are more than those between
+/// two looks at the drivers: reading the clock costs next to nothing against it.
+const GROUP_NS: u64 = TARGET_LATENCY_NS / 4;
 /// The assumed duration of a poll before the first sample.
 const INITIAL_RUN_NS: u64 = 50_000;
 /// The weight of a new sample, in tenths.
@@ -40,6 +43,8 @@ pub(crate) struct Pace {
     /// Polls between two looks at the drivers.
     event_interval: u32,
     fixed_event_interval: Option<u32>,
+    /// Polls between two looks at the clock.
+    group_interval: u32,
 }
 
 impl Pace {
@@ -51,6 +56,7 @@ impl Pace {
             fixed_inject_interval: inject_interval,
             event_interval: 0,
             fixed_event_interval: event_interval,
+            group_interval: 0,
         };
         pace.adapt();
         pace
@@ -74,6 +80,8 @@ impl Pace {
         self.event_interval = self
             .fixed_event_interval
             .unwrap_or(fitting.min(BUDGET_PER_TICK));
+        let group = GROUP_NS / self.average_run_ns;
+        self.group_interval = group.clamp(1, self.event_interval.max(1).into()) as u32;
     }
 
     /// How long `tasks` polls are likely to take.
@@ -89,6 +97,11 @@ impl Pace {
     /// Polls between two looks at the drivers.
     pub(crate) fn event_interval(&self) -> u32 {
         self.event_interval
+    }
+
+    /// Polls between two looks at the clock, at least one: those that are timed together.
+    pub(crate) fn group_interval(&self) -> u32 {
+        self.group_interval
     }
 }
 
@@ -137,6 +150,21 @@ mod tests {
             pace.sample(100, 100);
         }
         assert_eq!(pace.event_interval(), BUDGET_PER_TICK);
+    }
+
+    #[test]
+    fn long_polls_are_timed_one_by_one_and_short_ones_together() {
+        let settled = |run_ns: u64| {
+            let mut pace = Pace::new(None, None);
+            (0..200).for_each(|_| pace.sample(run_ns, 1));
+            pace.group_interval()
+        };
+        assert_eq!(settled(500_000), 1);
+        assert_eq!(settled(50_000), 5);
+        assert_eq!(settled(100), BUDGET_PER_TICK);
+        let mut fixed = Pace::new(None, Some(61));
+        (0..200).for_each(|_| fixed.sample(100, 1));
+        assert_eq!(fixed.group_interval(), 61, "no more than between two turns");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use blitzen_observe::{Stats, WorkerCounters};
+use blitzen_observe::{Event, Stats, WorkerCounters};
 use blitzen_task::glue::id_number;
 use blitzen_task::{Header, Id, JoinHandle, Runnable, Schedule, SpawnMeta};
 use blitzen_util::pad::Padded;
@@ -22,6 +22,7 @@ use crate::idle::Idle;
 use crate::inject::Inject;
 use crate::lifo::Lifo;
 use crate::monitor::{Monitor, MonitorState, Progress, StuckWorker};
+use crate::observation::{Observation, ObserveConfig, ObservedSet, spawn_events};
 use crate::ring::RunQueue;
 use crate::shutdown::Presence;
 use crate::task_shard::TaskShard;
@@ -56,8 +57,8 @@ pub struct Config {
     pub lifo: bool,
     /// The longest sleep of a worker that has nothing to do; no limit if not given.
     pub park_timeout: Option<Duration>,
-    /// Whether to call [`World::before_poll`] and [`World::after_poll`].
-    pub observe_polls: bool,
+    /// What is observed of polls and wakes.
+    pub observe: ObserveConfig,
     /// Whether to call [`World::task_ended`].
     pub observe_ends: bool,
 }
@@ -71,7 +72,7 @@ impl Config {
             event_interval: None,
             lifo: true,
             park_timeout: None,
-            observe_polls: false,
+            observe: ObserveConfig::default(),
             observe_ends: false,
         }
     }
@@ -105,6 +106,7 @@ pub struct Scheduler {
     pub(crate) inject: Inject,
     pub(crate) idle: Idle,
     pub(crate) monitor: MonitorState,
+    pub(crate) observation: Observation,
     /// `SHARDS_PER_WORKER` for each worker, then as many for each shard of the
     /// injection queue.
     pub(crate) task_shards: Box<[Padded<TaskShard>]>,
@@ -162,6 +164,7 @@ impl Scheduler {
         let scheduler = Arc::new(Self {
             world,
             shared: (0..workers).map(shared).collect(),
+            observation: Observation::new(config.observe.clone(), workers, inject.shards()),
             inject,
             idle: Idle::new(workers),
             monitor: MonitorState::new(workers),
@@ -251,7 +254,11 @@ impl Scheduler {
                 None => {
                     task_shard.submitted.add_shared(1);
                     self.ensure_started();
-                    self.push_outside(index - self.workers(), task);
+                    let shard = index - self.workers();
+                    if !self.observation.switches().is_empty() {
+                        self.observe_outside(shard, &task, true);
+                    }
+                    self.push_outside(shard, task);
                 }
             }
             (handle, None)
@@ -277,8 +284,30 @@ impl Scheduler {
     pub(crate) fn schedule(self: &Arc<Self>, task: Runnable) {
         current::with_worker_of(self, |worker| match worker {
             Some(worker) => worker.push_woken(task),
-            None => self.push_outside(self.inject_shard(), task),
+            None => {
+                let shard = self.inject_shard();
+                if !self.observation.switches().is_empty() {
+                    self.observe_outside(shard, &task, false);
+                }
+                self.push_outside(shard, task);
+            }
         });
+    }
+
+    /// Observes a task that a thread which is no worker has spawned, or woken.
+    #[cold]
+    fn observe_outside(&self, shard: usize, task: &Runnable, is_new: bool) {
+        let (header, switches) = (task.header(), self.observation.switches());
+        let (id, now_ns) = (id_number(header.id()), self.world.now_ns());
+        if switches.has(ObservedSet::DELAYS) && self.observation.stamp(id, now_ns) {
+            header.set_stamped();
+        }
+        if switches.has(ObservedSet::EVENTS) {
+            let spawn = is_new.then(|| spawn_events(id, header.spawn_meta()));
+            let wake = (!is_new).then_some(Event::Wake { id });
+            let events = spawn.into_iter().flatten().chain(wake);
+            self.observation.record_outside(shard, now_ns, events);
+        }
     }
 
     fn push_outside(&self, shard: usize, task: Runnable) {
@@ -464,6 +493,11 @@ impl Scheduler {
     pub fn thread_id(&self, worker: usize) -> Option<ThreadId> {
         let thread = self.shared[worker].thread.lock();
         *thread.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is observed, and the switches for it.
+    pub fn observation(&self) -> &Observation {
+        &self.observation
     }
 
     /// The counters of one worker.

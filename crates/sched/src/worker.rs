@@ -11,7 +11,9 @@ use std::task::Waker;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use blitzen_task::{RunOutcome, Runnable};
+use blitzen_observe::{Event, PollResult};
+use blitzen_task::glue::id_number;
+use blitzen_task::{Header, RunOutcome, Runnable};
 use blitzen_util::coop;
 use blitzen_util::kernel_thread::kernel_thread_id;
 use blitzen_util::quiet::quietly;
@@ -24,6 +26,7 @@ use crate::context_depth::context_depth;
 use crate::current;
 use crate::handoff::Epoch;
 use crate::idle::{Retired, Searching};
+use crate::observation::{ObservedSet, WorkerRecorder, spawn_events};
 use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
 use crate::ring::{CAPACITY, HALF, Overflow};
 use crate::scheduler::{Scheduler, WorkerShared};
@@ -51,6 +54,8 @@ pub struct Worker {
     next_fetch: Cell<u32>,
     /// The tick of the next maintenance.
     next_maintenance: Cell<u32>,
+    /// The tick at which to look at the clock next; not after the next maintenance.
+    next_clock: Cell<u32>,
     /// The tick of the last driver turn.
     last_turn: Cell<u32>,
     busy_time: BusyTime,
@@ -59,6 +64,11 @@ pub struct Worker {
     /// The injection shard to look at first.
     next_inject_shard: Cell<usize>,
     spawn_backoff: SpawnBackoff,
+    /// What it observes now.
+    observed: Cell<ObservedSet>,
+    recorder: WorkerRecorder,
+    /// Whether its loop has to end: the scheduler closes, or something else is to be observed.
+    must_leave_loop: Cell<bool>,
     searching: Cell<Option<Searching>>,
     driver_turn: Cell<DriverTurn>,
     yields: Yields,
@@ -121,11 +131,15 @@ impl Worker {
             tick: Cell::new(0),
             next_fetch: Cell::new(1),
             next_maintenance: Cell::new(1),
+            next_clock: Cell::new(1),
             last_turn: Cell::new(0),
             busy_time: BusyTime::default(),
             lifo_streak: Cell::new(0),
             next_inject_shard: Cell::new(index),
             spawn_backoff: SpawnBackoff::default(),
+            observed: Cell::new(ObservedSet::NOTHING),
+            recorder: WorkerRecorder::default(),
+            must_leave_loop: Cell::new(false),
             searching: Cell::new(None),
             driver_turn: Cell::new(DriverTurn::None),
             yields: Yields::default(),
@@ -181,9 +195,9 @@ impl Worker {
         &self.scheduler.shared[self.index]
     }
 
-    /// Whether the world wants to know of every poll.
+    /// Whether polls are observed from here on.
     pub(crate) fn is_observed(&self) -> bool {
-        self.scheduler.config.observe_polls
+        !self.observed.get().is_empty()
     }
 
     pub(crate) fn event_interval(&self) -> u32 {
@@ -233,7 +247,7 @@ impl Worker {
                 return None;
             }
             worker.count_tick();
-            Some(worker.find_task())
+            Some(worker.find_task().map(|task| worker.begin_poll(task)))
         });
         let step = match found.flatten() {
             None => {
@@ -243,8 +257,10 @@ impl Worker {
             }
             Some(None) => Step::Idle,
             Some(Some(task)) => {
-                with_current(|worker| worker.set_polled(Some(&task)));
-                run_task(task, context_depth());
+                match with_current(Worker::is_observed) {
+                    Some(true) => run_observed(task, context_depth()),
+                    _ => run_task(task, context_depth()),
+                }
                 Step::Ran
             }
         };
@@ -273,7 +289,11 @@ impl Worker {
     /// Publishes which thread it is on, if that has changed.
     fn note_thread(&self) {
         let current = Some(thread::current().id());
-        if self.thread.replace(current) != current {
+        let previous = self.thread.replace(current);
+        if previous != current {
+            if previous.is_some() && self.life.get() == Life::Running {
+                self.record(Event::HandOff);
+            }
             let shared = self.shared();
             *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = current;
             shared.kernel_thread.store(kernel_thread_id(), Relaxed);
@@ -287,13 +307,20 @@ impl Worker {
         self.driver_turn.set(DriverTurn::None);
     }
 
-    /// Returns the next task to run; parks until there is one. `None` when the
+    /// Begins to run tasks; returns whether their polls are observed, or `None` when the
     /// scheduler has closed.
+    fn enter_loop(&self) -> Option<bool> {
+        self.must_leave_loop.set(false);
+        (!self.is_closing()).then(|| self.is_observed())
+    }
+
+    /// Returns the next task to run; parks until there is one. `None` when the
+    /// loop has to end.
     fn next_task(&self) -> Option<Runnable> {
         self.count_tick();
         loop {
             self.maintain_if_due();
-            if self.is_closing() {
+            if self.must_leave_loop.get() {
                 return None;
             }
             if let Some(task) = self.find_task() {
@@ -439,6 +466,7 @@ impl Worker {
         if workers == 1 || !self.start_searching() {
             return None;
         }
+        self.recorder.forget_last_end();
         let start = self.rng.borrow_mut().below(workers as u32) as usize;
         let victims = (0..workers)
             .map(|offset| (start + offset) % workers)
@@ -461,6 +489,10 @@ impl Worker {
             .steal_into(&shared.ring)?;
         shared.counters.steal_successes.bump();
         shared.counters.tasks_stolen.add(stolen.count.into());
+        self.record(Event::Steal {
+            victim: victim as u64,
+            count: stolen.count as u16,
+        });
         Some(stolen.first)
     }
 
@@ -477,10 +509,15 @@ impl Worker {
                 return self.steal_oldest(victim);
             }
         }
-        let task = shared.lifo.take_if(seen)?;
         let counters = &self.shared().counters;
+        counters.steal_attempts.bump();
+        let task = shared.lifo.take_if(seen)?;
         counters.steal_successes.bump();
         counters.tasks_stolen.bump();
+        self.record(Event::Steal {
+            victim: victim as u64,
+            count: 1,
+        });
         Some(task)
     }
 
@@ -530,6 +567,9 @@ impl Worker {
     pub(crate) fn push_spawned(&self, task: Runnable) {
         let shared = self.shared();
         shared.counters.tasks_submitted.bump();
+        if !self.observed.get().is_empty() {
+            self.observe_queued(&task, true);
+        }
         let is_only_one = shared.lifo.peek().is_none() && shared.ring.is_empty();
         if self.push_newest(task) || is_only_one && self.spawn_backoff.announce_spawn() {
             self.share();
@@ -540,6 +580,9 @@ impl Worker {
     /// other worker is unparked: it is likely to run next.
     #[inline]
     pub(crate) fn push_woken(&self, task: Runnable) {
+        if !self.observed.get().is_empty() {
+            self.observe_queued(&task, false);
+        }
         if self.push_newest(task) {
             self.share_if_long();
         }
@@ -582,6 +625,7 @@ impl Worker {
     #[cold]
     fn overflow(&self, overflow: Overflow) {
         self.shared().counters.inject_queue_overflows.bump();
+        self.record(Event::Overflow);
         self.scheduler.inject.push_all(self.index, overflow.tasks);
         self.scheduler.notify();
     }
@@ -608,14 +652,33 @@ impl Worker {
 
     #[inline]
     fn maintain_if_due(&self) {
-        if self.tick.get() == self.next_maintenance.get() {
-            self.maintain();
+        if self.tick.get() == self.next_clock.get() {
+            self.look_at_clock();
         }
+    }
+
+    /// Ends a group of polls that are timed together; does maintenance too if that is due.
+    fn look_at_clock(&self) {
+        if self.tick.get() == self.next_maintenance.get() {
+            return self.maintain();
+        }
+        let now_ns = self.scheduler.world().now_ns();
+        self.busy_time.end_group(&self.shared().counters, now_ns);
+        self.set_next_clock();
     }
 
     fn set_next_maintenance(&self) {
         let next = self.tick.get().wrapping_add(self.event_interval());
         self.next_maintenance.set(next);
+        self.set_next_clock();
+    }
+
+    fn set_next_clock(&self) {
+        let tick = self.tick.get();
+        let until_maintenance = self.next_maintenance.get().wrapping_sub(tick);
+        let group = self.pace.borrow().group_interval();
+        self.next_clock
+            .set(tick.wrapping_add(group.min(until_maintenance)));
     }
 
     /// Does what is due every [`event_interval`](Pace::event_interval) polls: turns
@@ -624,6 +687,7 @@ impl Worker {
         let scheduler = &*self.scheduler;
         let now_ns = scheduler.world().now_ns();
         self.sample_polls(now_ns);
+        self.notice_switches(now_ns);
         self.set_next_maintenance();
         if self.has_room_for_events() {
             self.turn_drivers();
@@ -636,7 +700,8 @@ impl Worker {
 
     fn sample_polls(&self, now_ns: u64) {
         let counters = &self.shared().counters;
-        let sample = self.busy_time.sample(counters, now_ns, self.tick.get());
+        self.busy_time.end_group(counters, now_ns);
+        let sample = self.busy_time.sample_pace(counters, now_ns);
         let mut pace = self.pace.borrow_mut();
         pace.sample(sample.elapsed_ns, sample.polls);
     }
@@ -644,7 +709,118 @@ impl Worker {
     fn notice_close(&self) {
         if self.scheduler.is_closed() {
             self.life.set(Life::Closing);
+            self.must_leave_loop.set(true);
         }
+    }
+
+    /// Looks at the switches of what is observed, after a look at the clock.
+    fn notice_switches(&self, now_ns: u64) {
+        let observation = &self.scheduler.observation;
+        if self.observed.get().is_empty() && observation.switches().is_empty() {
+            return;
+        }
+        let polls = self.shared().counters.polls.get();
+        let observed = self
+            .recorder
+            .refresh(observation, self.index, polls, now_ns);
+        if self.observed.replace(observed) != observed {
+            self.must_leave_loop.set(true);
+        }
+    }
+
+    /// Records an event, if events are recorded.
+    fn record(&self, event: Event) {
+        if self.observed.get().has(ObservedSet::EVENTS) {
+            self.record_at(self.scheduler.world().now_ns(), event);
+        }
+    }
+
+    #[inline]
+    fn record_at(&self, now_ns: u64, event: Event) {
+        if self.observed.get().has(ObservedSet::EVENTS) {
+            self.push_event(now_ns, event);
+        }
+    }
+
+    fn push_event(&self, now_ns: u64, event: Event) {
+        let observed = self.observed.get();
+        if !self.recorder.push(observed, now_ns, event) {
+            self.observed.set(observed.without_events());
+            self.must_leave_loop.set(true);
+        }
+    }
+
+    /// Observes a task that is about to be queued: it was spawned here, or woken.
+    #[cold]
+    fn observe_queued(&self, task: &Runnable, is_new: bool) {
+        let (header, now_ns) = (task.header(), self.scheduler.world().now_ns());
+        self.stamp(task, now_ns);
+        let id = id_number(header.id());
+        match is_new {
+            true => spawn_events(id, header.spawn_meta())
+                .for_each(|event| self.record_at(now_ns, event)),
+            false => self.record_at(now_ns, Event::Wake { id }),
+        }
+    }
+
+    /// Notes when a task was queued, if that matters.
+    fn stamp(&self, task: &Runnable, now_ns: u64) {
+        let header = task.header();
+        if self.observed.get().has(ObservedSet::DELAYS)
+            && self
+                .scheduler
+                .observation
+                .stamp(id_number(header.id()), now_ns)
+        {
+            header.set_stamped();
+        }
+    }
+
+    /// Observes the beginning of a poll; returns the scheduler if its world has to be called.
+    fn start_observed_poll(&self, task: &Header, info: &mut TaskInfo) -> Option<Arc<Scheduler>> {
+        let (observed, scheduler) = (self.observed.get(), &self.scheduler);
+        let observation = &scheduler.observation;
+        let now_ns = self
+            .recorder
+            .start_poll(observed, || scheduler.world().now_ns());
+        let id = id_number(info.id);
+        if observed.has(ObservedSet::DELAYS)
+            && task.is_stamped()
+            && let Some(queued_ns) = observation.take_stamp(id)
+        {
+            let delay_ns = now_ns.saturating_sub(queued_ns);
+            info.schedule_delay = Some(Duration::from_nanos(delay_ns));
+            if let Some(histogram) = observation.schedule_delays(self.index) {
+                histogram.record(delay_ns);
+            }
+        }
+        self.record_at(now_ns, Event::PollStart { id });
+        observed.has(ObservedSet::HOOKS).then(|| scheduler.clone())
+    }
+
+    /// Observes the end of a poll.
+    fn end_observed_poll(&self, ran: &RunOutcome) {
+        let now_ns = self.scheduler.world().now_ns();
+        let poll_ns = self.recorder.end_poll(now_ns);
+        if self.observed.get().has(ObservedSet::POLL_TIMES)
+            && let Some(histogram) = self.scheduler.observation.poll_times(self.index)
+        {
+            histogram.record(poll_ns);
+        }
+        let result = match ran {
+            RunOutcome::Complete => PollResult::Complete,
+            RunOutcome::Idle => PollResult::Idle,
+            RunOutcome::Woken(task) => {
+                self.stamp(task, now_ns);
+                PollResult::Woken
+            }
+            RunOutcome::Yielded(task) => {
+                self.stamp(task, now_ns);
+                PollResult::Yielded
+            }
+        };
+        let queued = self.shared().ring.len().into();
+        self.record_at(now_ns, Event::PollEnd { result, queued });
     }
 
     /// Whether the ring has room for the tasks that a driver turn wakes: up to half
@@ -675,6 +851,7 @@ impl Worker {
     }
 
     fn turn(&self, turn: impl FnOnce(&dyn World)) {
+        self.recorder.forget_last_end();
         self.yields.start_round();
         self.last_turn.set(self.tick.get());
         self.driver_turn.set(DriverTurn::Turning);
@@ -708,10 +885,11 @@ impl Worker {
         for stuck in stuck {
             self.shared().counters.rescues.bump();
             scheduler.serve_stuck(&stuck);
-            let shared = &scheduler.shared[stuck.worker];
-            let newest = shared.lifo.take();
-            let oldest = shared.ring.steal_into(&self.shared().ring);
-            let tasks = newest.into_iter().chain(oldest.map(|stolen| stolen.first));
+            let newest = scheduler.shared[stuck.worker].lifo.take();
+            if newest.is_some() {
+                self.shared().counters.tasks_stolen.bump();
+            }
+            let tasks = newest.into_iter().chain(self.steal_oldest(stuck.worker));
             tasks.for_each(|task| self.push_ring(task));
         }
     }
@@ -746,6 +924,7 @@ impl Worker {
         let now_ns = world.now_ns();
         self.sample_polls(now_ns);
         self.busy_time.stop(counters, now_ns);
+        self.record_at(now_ns, Event::Park);
         scheduler
             .monitor
             .state_changed(|| scheduler.needs_monitor());
@@ -763,8 +942,9 @@ impl Worker {
         self.set_polled(None);
         let counters = &self.shared().counters;
         counters.park_events.bump();
-        self.busy_time
-            .stop(counters, self.scheduler.world().now_ns());
+        let now_ns = self.scheduler.world().now_ns();
+        self.busy_time.stop(counters, now_ns);
+        self.record_at(now_ns, Event::Park);
         self.life.set(Life::Parked);
         let _ = self.scheduler.idle.park(self.index, self.searching.take());
     }
@@ -778,7 +958,10 @@ impl Worker {
         let counters = &self.shared().counters;
         counters.unpark_events.bump();
         self.polls_at_unpark.set(counters.polls.get());
-        self.busy_time.start(world.now_ns(), self.tick.get());
+        let now_ns = world.now_ns();
+        self.busy_time.start(counters, now_ns);
+        self.notice_switches(now_ns);
+        self.record_at(now_ns, Event::Unpark);
         self.set_next_fetch();
         world.after_unpark(self.index);
         self.notice_close();
@@ -831,15 +1014,21 @@ impl Worker {
 /// Runs tasks until the worker leaves, or has left this thread. The thread has entered
 /// `depth` runtimes, the worker's own last.
 fn run_tasks(depth: usize) {
-    if with_current(Worker::is_observed) == Some(true) {
-        return run_observed_tasks(depth);
+    while let Some(is_observed) = with_current(Worker::enter_loop).flatten() {
+        match is_observed {
+            true => run_observed_tasks(depth),
+            false => run_unobserved_tasks(depth),
+        }
     }
+}
+
+fn run_unobserved_tasks(depth: usize) {
     while let Some(task) = with_current(Worker::next_task).flatten() {
         run_task(task, depth);
     }
 }
 
-/// The same for a scheduler whose polls are observed: others do not pay for it.
+/// The same while polls are observed: at other times nobody pays for it.
 #[cold]
 fn run_observed_tasks(depth: usize) {
     while let Some(task) = with_current(Worker::next_task).flatten() {
@@ -847,39 +1036,43 @@ fn run_observed_tasks(depth: usize) {
     }
 }
 
-/// [`run_task`], with a look at the clock and a call of the world before and after the poll.
+/// [`run_task`], and what is observed before and after the poll.
 #[cold]
 pub(crate) fn run_observed(task: Runnable, depth: usize) {
-    let info = TaskInfo::new(task.header());
-    let Some(scheduler) = with_current(|worker| worker.scheduler.clone()) else {
-        return run_task(task, depth);
-    };
+    let mut info = TaskInfo::new(task.header());
+    let hooks = with_current(|worker| worker.start_observed_poll(task.header(), &mut info));
+    let hooks = hooks.flatten();
     // Nothing of the worker is borrowed: hooks are foreign code.
-    let world = scheduler.world();
-    world.before_poll(&info);
-    let start_ns = world.now_ns();
-    run_task_then(task, depth, || {
-        let poll_ns = world.now_ns().saturating_sub(start_ns);
-        world.after_poll(&info, scheduler.current_worker(), poll_ns);
+    if let Some(scheduler) = &hooks {
+        scheduler.world().before_poll(&info);
+        let now_ns = scheduler.world().now_ns();
+        with_current(|worker| worker.recorder.restart_poll(now_ns));
+    }
+    run_task_then(task, depth, |ran| {
+        // Not if the task has handed the worker to another thread (O2).
+        with_current(|worker| worker.end_observed_poll(ran));
+        if let Some(scheduler) = &hooks {
+            scheduler.world().after_poll(&info);
+        }
     });
 }
 
 /// Polls a task, in its own runtime and with a full budget. Nothing of the worker is
 /// borrowed meanwhile.
 pub(crate) fn run_task(task: Runnable, depth: usize) {
-    run_task_then(task, depth, || {});
+    run_task_then(task, depth, |_| {});
 }
 
 /// Polls a task, calls `after`, and queues the task again if it wants to run again.
 #[inline(always)]
-fn run_task_then(task: Runnable, depth: usize, after: impl FnOnce()) {
+fn run_task_then(task: Runnable, depth: usize, after: impl FnOnce(&RunOutcome)) {
     if context_depth() != depth {
         restore_context(depth);
     }
     coop::start();
     let ran = task.run();
     coop::stop();
-    after();
+    after(&ran);
     current::with_worker(|worker| match worker {
         Some(worker) => worker.end_poll(ran),
         // The task handed the worker to another thread.
@@ -910,6 +1103,32 @@ fn with_current<R>(visit: impl FnOnce(&Worker) -> R) -> Option<R> {
 /// it is not parked any more.
 pub fn end_park() {
     current::with_worker(|worker| worker.map(Worker::end_park));
+}
+
+/// Whether the calling thread polls a task for a worker that records events.
+pub fn is_recording() -> bool {
+    let records =
+        |worker: &Worker| worker.is_polling() && worker.observed.get().has(ObservedSet::EVENTS);
+    with_current(records) == Some(true)
+}
+
+/// Records that a span with that name begins, if the calling thread polls a task for a worker
+/// that records events.
+pub fn record_span_enter(name: &'static &'static str) {
+    record_if_polling(Event::SpanEnter { name });
+}
+
+/// Records that the span ends that began last.
+pub fn record_span_exit() {
+    record_if_polling(Event::SpanExit);
+}
+
+fn record_if_polling(event: Event) {
+    with_current(|worker| {
+        if worker.is_polling() {
+            worker.record(event);
+        }
+    });
 }
 
 /// The index of the worker whose thread this is.

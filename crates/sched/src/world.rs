@@ -17,6 +17,8 @@ pub struct TaskInfo {
     pub id: Id,
     /// The line that spawned it.
     pub spawned_at: &'static Location<'static>,
+    /// How long it has waited for the poll that begins, if that is measured.
+    pub schedule_delay: Option<Duration>,
 }
 
 impl TaskInfo {
@@ -24,6 +26,7 @@ impl TaskInfo {
         Self {
             id: task.id(),
             spawned_at: task.spawn_meta().location(),
+            schedule_delay: None,
         }
     }
 }
@@ -99,12 +102,11 @@ pub trait World: Send + Sync + 'static {
     /// Called by the worker's thread after its last task, when the worker leaves.
     fn left(&self, _worker: usize) {}
 
-    /// Called before a task is polled, if [`Config::observe_polls`](crate::Config) is set.
+    /// Called before a task is polled, if [`ObserveConfig::hooks`](crate::ObserveConfig) is set.
     fn before_poll(&self, _task: &TaskInfo) {}
 
-    /// Called after that poll, which took `poll_ns`. `worker` is the one that polled it, unless
-    /// the task has handed that to another thread.
-    fn after_poll(&self, _task: &TaskInfo, _worker: Option<usize>, _poll_ns: u64) {}
+    /// Called after that poll.
+    fn after_poll(&self, _task: &TaskInfo) {}
 
     /// Called when a task has ended, if [`Config::observe_ends`](crate::Config) is set.
     fn task_ended(&self, _task: &TaskInfo) {}

@@ -61,6 +61,18 @@ impl Header {
         self.state.load().status().name()
     }
 
+    /// Notes that the scheduler knows when the task was queued, until its next poll starts.
+    /// For code that has the task's runnable.
+    pub fn set_stamped(&self) {
+        self.state.set_stamped();
+    }
+
+    /// Whether the scheduler knows when the task was queued. For code that has the task's
+    /// runnable.
+    pub fn is_stamped(&self) -> bool {
+        self.state.is_stamped()
+    }
+
     /// How many shields it is under.
     pub fn shield_depth(&self) -> u8 {
         self.state.load().shield_depth() as u8

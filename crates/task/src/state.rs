@@ -51,6 +51,9 @@ const DETACHED: u64 = 1 << 27;
 const JOIN_WAKER: u64 = 1 << 28;
 /// The runtime is shutting down: cancellation waits for no shield.
 const CLOSING: u64 = 1 << 29;
+/// The scheduler knows when the task was queued. Set by the code that has its runnable,
+/// cleared when a poll starts.
+const STAMPED: u64 = 1 << 31;
 
 /// Far below the point where the count would wrap, so that threads that increment it
 /// at the same time cannot get there, yet beyond any real use.
@@ -274,8 +277,20 @@ impl TaskState {
                 true => StartPoll::Cancel,
                 false => StartPoll::Poll,
             };
-            (start, Some(snapshot.now(RUNNING).without(NOTIFIED)))
+            let next = snapshot.now(RUNNING).without(NOTIFIED | STAMPED);
+            (start, Some(next))
         })
+    }
+
+    /// Notes that the scheduler knows when the task was queued. The caller has its runnable.
+    pub(crate) fn set_stamped(&self) {
+        // Relaxed: it publishes nothing. The poll that clears it comes after the queue.
+        self.0.fetch_or(STAMPED, Relaxed);
+    }
+
+    /// Whether the scheduler knows when the task was queued. The caller has its runnable.
+    pub(crate) fn is_stamped(&self) -> bool {
+        StateSnapshot(self.0.peek(Relaxed)).has(STAMPED)
     }
 
     /// Ends a poll that was pending, and whose leaves have left a note. If the task has
@@ -506,6 +521,18 @@ mod tests {
         let state = running();
         assert_eq!(state.wake(), Wake::Nothing);
         assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Reschedule);
+    }
+
+    #[test]
+    fn a_stamp_is_for_one_poll() {
+        let state = TaskState::new();
+        assert!(!state.is_stamped());
+        state.set_stamped();
+        assert!(state.is_stamped());
+        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert!(!state.is_stamped());
+        assert_eq!(state.end_pending(PollNote::YIELDED), EndPoll::Reschedule);
+        assert!(!state.is_stamped());
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blitzen_driver::{DriverConfig, SpinPermit};
-use blitzen_observe::HistogramConfiguration;
-use blitzen_sched::{Config, CoreSlot, Pool, Scheduler};
+use blitzen_observe::{HistogramConfiguration, TraceMode};
+use blitzen_sched::{Config, CoreSlot, HistogramOption, Pool, Scheduler};
 use blitzen_util::coop;
 
 use super::backend::IoBackend;
@@ -27,6 +27,7 @@ use super::runtime::Runtime;
 use super::shutdown::{ShutdownWait, shut_down};
 use super::task_hooks::{TaskHooks, TaskMeta};
 use super::timers::TimeOptions;
+use super::trace::TraceRequest;
 use super::world::{PoolWorld, RealWorld, SchedulerWorld, TaskOptions};
 use crate::net::SocketMode;
 #[cfg(unix)]
@@ -39,6 +40,10 @@ const THREAD_KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// The buckets of the histogram of poll times.
 const POLL_TIME_BUCKET_WIDTH: Duration = Duration::from_micros(100);
 const POLL_TIME_BUCKETS: usize = 10;
+/// The size of a worker's ring of events: a second or two of a busy worker.
+const TRACE_BYTES: usize = 512 << 10;
+/// Programs have many small runtimes of this flavour.
+const CURRENT_THREAD_TRACE_BYTES: usize = 64 << 10;
 const THREAD_NAME: &str = "blitzen-worker";
 /// Polls between two looks at the drivers and at tasks from outside, where one
 /// thread does everything.
@@ -91,7 +96,11 @@ pub struct Builder {
     start_paused: bool,
     timer_resolution: Option<Duration>,
     task_hooks: TaskHooks,
-    poll_times: PollTimes,
+    poll_times: HistogramSettings,
+    schedule_delays: HistogramSettings,
+    track_schedule_delays: bool,
+    trace: Option<TraceMode>,
+    trace_bytes: Option<usize>,
     unhandled_panic: UnhandledPanic,
     lints: LintOptions,
     #[cfg(unix)]
@@ -161,7 +170,11 @@ impl Builder {
             start_paused: false,
             timer_resolution: None,
             task_hooks: TaskHooks::default(),
-            poll_times: PollTimes::default(),
+            poll_times: HistogramSettings::default(),
+            schedule_delays: HistogramSettings::default(),
+            track_schedule_delays: false,
+            trace: None,
+            trace_bytes: None,
             unhandled_panic: UnhandledPanic::Ignore,
             lints: LintOptions::default(),
             #[cfg(unix)]
@@ -889,6 +902,129 @@ impl Builder {
         self
     }
 
+    /// Sets what the recorder of the runtime records: polls, wakes, spawned tasks, parks and
+    /// steals, with their times. [`Handle::trace`] returns it, [`Handle::set_trace`] switches it
+    /// later.
+    ///
+    /// The default is the value of the environment variable `BLITZEN_TRACE` (`off`, `sampled` or
+    /// `full`), or [`TraceMode::Off`] if it is not set. Any other value is the name of a file:
+    /// the runtime then records everything, and writes it there, up to 256 MiB. The file can be
+    /// opened in [Perfetto](https://ui.perfetto.dev). On Unix only its owner can read it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::{Builder, TraceMode};
+    ///
+    /// let runtime = Builder::new_multi_thread().trace(TraceMode::Sampled).build().unwrap();
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// assert!(!runtime.handle().trace().is_empty());
+    /// ```
+    pub fn trace(&mut self, mode: TraceMode) -> &mut Self {
+        self.trace = Some(mode);
+        self
+    }
+
+    /// Sets how many bytes each worker has for the events that it records. The default is
+    /// 512 KiB, or 64 KiB for a current-thread runtime; the minimum 256 bytes.
+    ///
+    /// An event takes 16 bytes, a poll two events. The size is rounded down to a power of two.
+    /// Threads that are no workers together have as much as one of them. The memory is used
+    /// from the first event on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::{Builder, TraceMode};
+    ///
+    /// let runtime = Builder::new_multi_thread()
+    ///     .trace(TraceMode::Sampled)
+    ///     .trace_buffer(4 << 20)
+    ///     .build()
+    ///     .unwrap();
+    /// # drop(runtime);
+    /// ```
+    pub fn trace_buffer(&mut self, bytes_per_worker: usize) -> &mut Self {
+        self.trace_bytes = Some(bytes_per_worker);
+        self
+    }
+
+    /// What was asked for, here or in the environment.
+    fn trace_request(&self) -> TraceRequest {
+        match self.trace {
+            Some(mode) => TraceRequest::Mode(mode),
+            None => TraceRequest::from_environment(),
+        }
+    }
+
+    /// Enables the histogram of schedule delays: how long tasks wait from being spawned or
+    /// woken until they are polled. Hooks see the delay of each poll in
+    /// [`TaskMeta::schedule_latency`]. It is disabled by default.
+    ///
+    /// [`Handle::set_schedule_delays`] switches it later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .enable_metrics_schedule_latency_histogram()
+    ///     .build()
+    ///     .unwrap();
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// assert_eq!(runtime.metrics().schedule_delays().count(), 1);
+    /// ```
+    pub fn enable_metrics_schedule_latency_histogram(&mut self) -> &mut Self {
+        self.schedule_delays.enabled = true;
+        self
+    }
+
+    /// Sets the buckets of the histogram of schedule delays. The default is ten of 100 µs, or
+    /// of [`LogHistogram`](super::LogHistogram)'s default if it is enabled later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::{Builder, HistogramConfiguration, LogHistogram};
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .enable_metrics_schedule_latency_histogram()
+    ///     .metrics_schedule_latency_histogram_configuration(HistogramConfiguration::log(
+    ///         LogHistogram::default(),
+    ///     ))
+    ///     .build()
+    ///     .unwrap();
+    /// assert_eq!(runtime.metrics().schedule_latency_histogram_num_buckets(), 119);
+    /// ```
+    pub fn metrics_schedule_latency_histogram_configuration(
+        &mut self,
+        configuration: HistogramConfiguration,
+    ) -> &mut Self {
+        self.schedule_delays.configuration = Some(configuration);
+        self
+    }
+
+    /// Measures how long tasks wait from being spawned or woken until they are polled, for
+    /// [`TaskMeta::schedule_latency`] in the hooks of polls. It is disabled by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .track_task_schedule_latency()
+    ///     .on_before_task_poll(|task| assert!(task.schedule_latency().is_some()))
+    ///     .build()
+    ///     .unwrap();
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// ```
+    pub fn track_task_schedule_latency(&mut self) -> &mut Self {
+        self.track_schedule_delays = true;
+        self
+    }
+
     /// The old name of
     /// [`enable_metrics_poll_time_histogram`](Self::enable_metrics_poll_time_histogram).
     #[doc(hidden)]
@@ -1082,6 +1218,7 @@ impl Builder {
     pub fn build(&mut self) -> io::Result<Runtime> {
         let handle = self.build_handle(false)?;
         engine::log_if_asked(&handle.inner);
+        handle.inner.start_trace_file(&self.trace_request());
         Ok(Runtime::from_handle(handle))
     }
 
@@ -1119,6 +1256,7 @@ impl Builder {
         );
         let handle = self.build_handle(true)?;
         engine::log_if_asked(&handle.inner);
+        handle.inner.start_trace_file(&self.trace_request());
         Ok(LocalRuntime::from_handle(handle))
     }
 
@@ -1172,10 +1310,17 @@ impl Builder {
         config.park_timeout = self.park_timeout;
         let tasks = TaskOptions {
             hooks: self.task_hooks.clone(),
-            poll_times: self.poll_times.configuration(),
             stop_on_panic: self.unhandled_panic == UnhandledPanic::ShutdownRuntime,
         };
-        config.observe_polls = tasks.observe_polls();
+        config.observe.hooks = tasks.has_poll_hooks();
+        config.observe.poll_times = self.poll_times.option();
+        config.observe.schedule_delays = self.schedule_delays.option();
+        config.observe.track_schedule_delays = self.track_schedule_delays;
+        config.observe.trace = self.trace_request().mode();
+        config.observe.trace_bytes = self.trace_bytes.unwrap_or(match self.kind {
+            Kind::MultiThread => TRACE_BYTES,
+            Kind::CurrentThread => CURRENT_THREAD_TRACE_BYTES,
+        });
         config.observe_ends = tasks.hooks.on_terminate.is_some();
         coop::set_on_forced_yield(context::count_forced_yield);
         let (io, time) = (self.io_options(is_local)?, self.time_options());
@@ -1271,9 +1416,9 @@ pub enum HistogramScale {
     Log,
 }
 
-/// The settings of the histogram of poll times.
+/// The settings of a histogram.
 #[derive(Clone, Default)]
-struct PollTimes {
+struct HistogramSettings {
     enabled: bool,
     configuration: Option<HistogramConfiguration>,
     /// If one of the deprecated methods was called, they decide.
@@ -1298,24 +1443,36 @@ impl Default for SimpleHistogram {
     }
 }
 
-impl PollTimes {
+impl HistogramSettings {
     fn simple_mut(&mut self) -> &mut SimpleHistogram {
         self.simple.get_or_insert_default()
     }
 
-    /// The configuration of the histogram, if it is enabled.
-    fn configuration(&self) -> Option<HistogramConfiguration> {
-        if !self.enabled {
-            return None;
+    /// What the scheduler has to know. One that is switched on later, and was not configured,
+    /// has finer buckets than Tokio's default.
+    fn option(&self) -> HistogramOption {
+        let simple = match (&self.simple, &self.configuration) {
+            (Some(simple), _) => simple.clone(),
+            (None, Some(configuration)) => {
+                return HistogramOption {
+                    enabled: self.enabled,
+                    configuration: configuration.clone(),
+                };
+            }
+            (None, None) if !self.enabled => return HistogramOption::default(),
+            (None, None) => SimpleHistogram::default(),
+        };
+        HistogramOption {
+            enabled: self.enabled,
+            configuration: match simple.scale {
+                HistogramScale::Linear => {
+                    HistogramConfiguration::linear(simple.width, simple.buckets)
+                }
+                HistogramScale::Log => {
+                    HistogramConfiguration::doubling(simple.width, simple.buckets)
+                }
+            },
         }
-        if let (None, Some(configuration)) = (&self.simple, &self.configuration) {
-            return Some(configuration.clone());
-        }
-        let simple = self.simple.clone().unwrap_or_default();
-        Some(match simple.scale {
-            HistogramScale::Linear => HistogramConfiguration::linear(simple.width, simple.buckets),
-            HistogramScale::Log => HistogramConfiguration::doubling(simple.width, simple.buckets),
-        })
     }
 }
 

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
+use blitzen_observe::TraceMode;
 use blitzen_task::SpawnMeta;
 use blitzen_task::glue::next_id;
 
@@ -14,6 +15,7 @@ use super::dump::TaskList;
 use super::id::Id;
 use super::inner::{Flavor, Inner};
 use super::metrics::RuntimeMetrics;
+use super::trace::Trace;
 use crate::task::JoinHandle;
 
 /// A reference to a runtime, which spawns tasks on it and enters it without owning it.
@@ -277,6 +279,92 @@ impl Handle {
     /// ```
     pub fn metrics(&self) -> RuntimeMetrics {
         RuntimeMetrics::new(self.clone())
+    }
+
+    /// Sets what the recorder of the runtime records: polls, wakes, spawned tasks, parks and
+    /// steals, with their times.
+    ///
+    /// Any thread may call it at any time. Workers notice the change within a millisecond or
+    /// their current poll. What was recorded is kept, and overwritten by later events.
+    /// [`Builder::trace`](super::Builder::trace) sets it from the start.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::{Builder, TraceMode};
+    ///
+    /// let runtime = Builder::new_current_thread().build().unwrap();
+    /// runtime.handle().set_trace(TraceMode::Full);
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// runtime.handle().set_trace(TraceMode::Off);
+    /// assert!(!runtime.handle().trace().is_empty());
+    /// ```
+    pub fn set_trace(&self, mode: TraceMode) {
+        self.inner.scheduler().observation().set_trace(mode);
+    }
+
+    /// Returns a copy of what was recorded: the latest events of each worker.
+    ///
+    /// Nobody is stopped for it, whatever the workers do. The trace is empty if the recorder
+    /// was never switched on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::{Builder, TraceMode};
+    ///
+    /// let runtime = Builder::new_current_thread().trace(TraceMode::Sampled).build().unwrap();
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// let mut file = Vec::new(); // or `std::fs::File::create("trace.pftrace")?`
+    /// runtime.handle().trace().write_perfetto(&mut file)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn trace(&self) -> Trace {
+        Trace::of(&self.inner)
+    }
+
+    /// Switches the histogram of poll times on or off, which
+    /// [`RuntimeMetrics::poll_times`] returns.
+    ///
+    /// It is off by default. While it is on, each poll takes some tens of nanoseconds longer.
+    /// Workers notice the change within a millisecond or their current poll. What was counted
+    /// is kept.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread().build().unwrap();
+    /// runtime.handle().set_poll_times(true);
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// runtime.handle().set_poll_times(false);
+    /// assert_eq!(runtime.metrics().poll_times().count(), 1);
+    /// ```
+    pub fn set_poll_times(&self, on: bool) {
+        self.inner.scheduler().observation().set_poll_times(on);
+    }
+
+    /// Switches the histogram of schedule delays on or off, which
+    /// [`RuntimeMetrics::schedule_delays`] returns: how long tasks wait from being spawned or
+    /// woken until they are polled.
+    ///
+    /// It is off by default. While it is on, each wake and each poll takes some tens of
+    /// nanoseconds longer. Workers notice the change within a millisecond or their current
+    /// poll. What was counted is kept.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread().build().unwrap();
+    /// runtime.handle().set_schedule_delays(true);
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// assert_eq!(runtime.metrics().schedule_delays().count(), 1);
+    /// ```
+    pub fn set_schedule_delays(&self, on: bool) {
+        self.inner.scheduler().observation().set_schedule_delays(on);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, ThreadId};
+use std::time::Instant;
 
 use blitzen_sched::{CoreSlot, Pool, Scheduler, Worker};
 use blitzen_task::{Id as TaskId, SpawnMeta};
@@ -11,6 +12,8 @@ use blitzen_task::{Id as TaskId, SpawnMeta};
 use super::dump::DumpOnSignal;
 use super::id::Id;
 use super::lint::Observer;
+use super::trace::TraceRequest;
+use super::trace_file::TraceFile;
 use super::world::RealWorld;
 use crate::task::JoinHandle;
 
@@ -34,6 +37,8 @@ pub(crate) struct Inner {
     has_spawn_hook: bool,
     /// The thread that it never leaves, and on which `spawn_local` may be called.
     local_thread: Option<ThreadId>,
+    /// What writes the recorded events to a file, if that was asked for.
+    trace_file: OnceLock<TraceFile>,
     /// The threads that look at it from outside, if they were asked for.
     pub(super) observers: Observers,
 }
@@ -78,9 +83,26 @@ impl Inner {
             world,
             local_thread,
             observers: Observers::default(),
+            trace_file: OnceLock::new(),
         });
         inner.world.set_runtime(&inner);
         inner
+    }
+
+    /// Writes what is recorded to a file from now on, if `request` says so.
+    pub(super) fn start_trace_file(&self, request: &TraceRequest) {
+        if let TraceRequest::File(path) = request
+            && let Some(file) = TraceFile::start(self, path)
+        {
+            let _ = self.trace_file.set(file);
+        }
+    }
+
+    /// Completes that file.
+    pub(super) fn finish_trace_file(&self, deadline: Option<Instant>) {
+        if let Some(file) = self.trace_file.get() {
+            file.finish(deadline);
+        }
     }
 
     pub(crate) fn id(&self) -> Id {

@@ -5,11 +5,13 @@ use std::ops::Range;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use blitzen_observe::Histogram;
+use blitzen_observe::{Histogram, HistogramCounts};
+use blitzen_sched::Observation;
 
 pub use blitzen_observe::{Stats, WorkerStats};
 
 use super::handle::{Handle, RuntimeFlavor};
+use super::prometheus;
 
 /// A view of the metrics of a runtime, which can be read at any time without stopping anything.
 ///
@@ -436,9 +438,95 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Returns whether there is a histogram of poll times.
+    /// Returns how long polls take, over all workers: what was counted while the histogram was
+    /// on. The histogram is empty if it never was.
     ///
-    /// See [`Builder::enable_metrics_poll_time_histogram`](super::Builder::enable_metrics_poll_time_histogram).
+    /// [`Handle::set_poll_times`] and
+    /// [`Builder::enable_metrics_poll_time_histogram`](super::Builder::enable_metrics_poll_time_histogram)
+    /// switch it on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread().build().unwrap();
+    /// runtime.handle().set_poll_times(true);
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// let polls = runtime.metrics().poll_times();
+    /// println!("{} polls, p99 {:?}", polls.count(), polls.quantile(0.99));
+    /// # assert_eq!(polls.count(), 1);
+    /// ```
+    pub fn poll_times(&self) -> Histogram {
+        self.observation().sum(Observation::poll_times)
+    }
+
+    /// Returns how long tasks wait from being spawned or woken until they are polled, over all
+    /// workers: what was counted while the histogram was on. The histogram is empty if it
+    /// never was.
+    ///
+    /// [`Handle::set_schedule_delays`] and
+    /// [`Builder::enable_metrics_schedule_latency_histogram`](super::Builder::enable_metrics_schedule_latency_histogram)
+    /// switch it on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread().build().unwrap();
+    /// runtime.handle().set_schedule_delays(true);
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// let delays = runtime.metrics().schedule_delays();
+    /// println!("a task waits {:?} at the most", delays.quantile(1.0));
+    /// # assert_eq!(delays.count(), 1);
+    /// ```
+    pub fn schedule_delays(&self) -> Histogram {
+        self.observation().sum(Observation::schedule_delays)
+    }
+
+    /// Writes all metrics in the text format of OpenMetrics, which Prometheus and the collector
+    /// of OpenTelemetry read.
+    ///
+    /// Serve it with the content type
+    /// `application/openmetrics-text; version=1.0.0; charset=utf-8`. Each sample has the label
+    /// `runtime`, the name that was given to [`Builder::name`](super::Builder::name) or the id of
+    /// the runtime. Histograms are written if they are on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let runtime = blitzen::runtime::Builder::new_current_thread().name("api").build().unwrap();
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// let mut page = String::new();
+    /// runtime.metrics().write_prometheus(&mut page)?;
+    /// assert!(page.contains("blitzen_polls_total{runtime=\"api\",worker=\"0\"} 1\n"));
+    /// # Ok::<(), std::fmt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `out`.
+    pub fn write_prometheus(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        prometheus::write(self, out)
+    }
+
+    /// The label of the runtime.
+    pub(super) fn runtime_label(&self) -> String {
+        match self.handle.name() {
+            Some(name) => name.to_owned(),
+            None => self.handle.id().to_string(),
+        }
+    }
+
+    fn observation(&self) -> &Observation {
+        self.handle.inner.scheduler().observation()
+    }
+
+    /// Returns whether the histogram of poll times is on.
+    ///
+    /// See [`Builder::enable_metrics_poll_time_histogram`](super::Builder::enable_metrics_poll_time_histogram)
+    /// and [`Handle::set_poll_times`].
     ///
     /// # Examples
     ///
@@ -449,7 +537,7 @@ impl RuntimeMetrics {
     /// assert!(!runtime.metrics().poll_time_histogram_enabled());
     /// ```
     pub fn poll_time_histogram_enabled(&self) -> bool {
-        self.poll_times(0).is_some()
+        self.observation().has_poll_times()
     }
 
     /// Returns the number of buckets of the histogram of poll times, or 0 if there is none.
@@ -463,7 +551,8 @@ impl RuntimeMetrics {
     /// assert_eq!(runtime.metrics().poll_time_histogram_num_buckets(), 0);
     /// ```
     pub fn poll_time_histogram_num_buckets(&self) -> usize {
-        self.poll_times(0).map_or(0, Histogram::buckets)
+        let counts = self.observation().poll_times(0);
+        counts.map_or(0, HistogramCounts::buckets)
     }
 
     /// Returns the poll times that the bucket `bucket` counts.
@@ -479,10 +568,7 @@ impl RuntimeMetrics {
     /// ```
     #[track_caller]
     pub fn poll_time_histogram_bucket_range(&self, bucket: usize) -> Range<Duration> {
-        let range = self
-            .poll_times(0)
-            .map_or(0..0, |histogram| histogram.range(bucket));
-        Duration::from_nanos(range.start)..Duration::from_nanos(range.end)
+        bucket_range(self.observation().poll_times(0), bucket)
     }
 
     /// Returns how many polls of the worker with the index `worker` the bucket `bucket` has
@@ -498,8 +584,81 @@ impl RuntimeMetrics {
     /// ```
     #[track_caller]
     pub fn poll_time_histogram_bucket_count(&self, worker: usize, bucket: usize) -> u64 {
-        self.poll_times(worker)
-            .map_or(0, |histogram| histogram.count(bucket))
+        let counts = self.observation().poll_times(worker);
+        counts.map_or(0, |counts| counts.count(bucket))
+    }
+
+    /// Returns whether the histogram of schedule delays is on.
+    ///
+    /// See [`Builder::enable_metrics_schedule_latency_histogram`](super::Builder::enable_metrics_schedule_latency_histogram)
+    /// and [`Handle::set_schedule_delays`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert!(!runtime.metrics().schedule_latency_histogram_enabled());
+    /// ```
+    pub fn schedule_latency_histogram_enabled(&self) -> bool {
+        self.observation().has_schedule_delays()
+    }
+
+    /// Returns the number of buckets of the histogram of schedule delays, or 0 if there is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().schedule_latency_histogram_num_buckets(), 0);
+    /// ```
+    pub fn schedule_latency_histogram_num_buckets(&self) -> usize {
+        let counts = self.observation().schedule_delays(0);
+        counts.map_or(0, HistogramCounts::buckets)
+    }
+
+    /// Returns the schedule delays that the bucket `bucket` counts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// let range = runtime.metrics().schedule_latency_histogram_bucket_range(0);
+    /// assert!(range.is_empty(), "there is no histogram");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is a histogram without a bucket `bucket`.
+    #[track_caller]
+    pub fn schedule_latency_histogram_bucket_range(&self, bucket: usize) -> Range<Duration> {
+        bucket_range(self.observation().schedule_delays(0), bucket)
+    }
+
+    /// Returns how many polls of the worker with the index `worker` the bucket `bucket` has
+    /// counted, by how long their tasks had waited.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().schedule_latency_histogram_bucket_count(0, 0), 0);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is a histogram without a bucket `bucket`.
+    #[track_caller]
+    pub fn schedule_latency_histogram_bucket_count(&self, worker: usize, bucket: usize) -> u64 {
+        let counts = self.observation().schedule_delays(worker);
+        counts.map_or(0, |counts| counts.count(bucket))
     }
 
     /// Returns how many descriptors were registered with the pollers of the workers.
@@ -595,10 +754,12 @@ impl RuntimeMetrics {
     pub fn poll_count_histogram_bucket_count(&self, worker: usize, bucket: usize) -> u64 {
         self.poll_time_histogram_bucket_count(worker, bucket)
     }
+}
 
-    fn poll_times(&self, worker: usize) -> Option<&Histogram> {
-        self.handle.inner.world().poll_times(worker)
-    }
+/// The durations that a bucket counts; none without a histogram.
+fn bucket_range(counts: Option<&HistogramCounts>, bucket: usize) -> Range<Duration> {
+    let range = counts.map_or(0..0, |counts| counts.range(bucket));
+    Duration::from_nanos(range.start)..Duration::from_nanos(range.end)
 }
 
 impl fmt::Debug for RuntimeMetrics {

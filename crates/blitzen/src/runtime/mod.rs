@@ -32,6 +32,7 @@ pub(crate) mod io;
 pub mod lint;
 mod local_runtime;
 mod metrics;
+mod prometheus;
 mod relief;
 mod rng_seed;
 #[allow(clippy::module_inception)]
@@ -41,12 +42,17 @@ mod shutdown;
 mod task_hooks;
 mod timer_slack;
 pub(crate) mod timers;
+mod trace;
+mod trace_file;
+#[cfg(feature = "tracing")]
+mod trace_layer;
 mod worker_drivers;
 mod world;
 
 pub use backend::IoBackend;
 pub use blitzen_observe::{
-    HistogramConfiguration, InvalidHistogramConfiguration, LogHistogram, LogHistogramBuilder,
+    Histogram, HistogramConfiguration, InvalidHistogramConfiguration, LogHistogram,
+    LogHistogramBuilder, TraceMode,
 };
 pub use builder::{Builder, HistogramScale, UnhandledPanic};
 pub use engine::{Engine, engine};
@@ -59,6 +65,9 @@ pub use rng_seed::RngSeed;
 pub use runtime::Runtime;
 pub use shutdown::{Stragglers, StragglingTask, is_rt_shutdown_err};
 pub use task_hooks::TaskMeta;
+pub use trace::Trace;
+#[cfg(feature = "tracing")]
+pub use trace_layer::TraceLayer;
 
 /// Returns the index of the worker that the calling thread runs, counted from
 /// zero, or `None` on other threads. The caller of `block_on` is a worker only

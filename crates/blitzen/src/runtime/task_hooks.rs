@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
+use std::time::Duration;
 
 use blitzen_sched::TaskInfo;
 use blitzen_task::{Id, SpawnMeta};
@@ -68,6 +69,32 @@ impl TaskMeta<'_> {
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.info.spawned_at
     }
+
+    /// Returns how long the task waited in queues for the poll that is about to begin, or has
+    /// just ended.
+    ///
+    /// It is `None` unless [`Builder::track_task_schedule_latency`] or
+    /// [`Builder::enable_metrics_schedule_latency_histogram`] was called, and in hooks that are
+    /// called for no poll.
+    ///
+    /// [`Builder::track_task_schedule_latency`]: super::Builder::track_task_schedule_latency
+    /// [`Builder::enable_metrics_schedule_latency_histogram`]: super::Builder::enable_metrics_schedule_latency_histogram
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_current_thread()
+    ///     .track_task_schedule_latency()
+    ///     .on_before_task_poll(|task| println!("it waited {:?}", task.schedule_latency().unwrap()))
+    ///     .build()
+    ///     .unwrap();
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// ```
+    pub fn schedule_latency(&self) -> Option<Duration> {
+        self.info.schedule_delay
+    }
 }
 
 /// A callback about a task.
@@ -87,7 +114,12 @@ impl TaskHooks {
     #[cold]
     pub(crate) fn spawned(&self, id: Id, meta: &SpawnMeta) {
         let spawned_at = meta.location();
-        call(&self.on_spawn, &TaskInfo { id, spawned_at });
+        let task = TaskInfo {
+            id,
+            spawned_at,
+            schedule_delay: None,
+        };
+        call(&self.on_spawn, &task);
     }
 }
 

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use blitzen_driver::Poller;
-use blitzen_observe::{Counter, Histogram, HistogramConfiguration};
+use blitzen_observe::Counter;
 use blitzen_sched::{
     Activity, Monitor, PausedWorld, Pool, PoolThread, Quiescence, Relief, Scheduler, SpawnThread,
     TaskInfo, ThreadJoiner, ThreadMark, Worker, World, end_blocking,
@@ -37,24 +37,13 @@ use crate::net::SocketMode;
 /// The builder's settings for tasks.
 pub(crate) struct TaskOptions {
     pub(crate) hooks: TaskHooks,
-    /// The histogram of poll times, if there is to be one.
-    pub(crate) poll_times: Option<HistogramConfiguration>,
     pub(crate) stop_on_panic: bool,
 }
 
 impl TaskOptions {
-    /// Whether every poll is observed.
-    pub(crate) fn observe_polls(&self) -> bool {
-        let hooks = &self.hooks;
-        hooks.before_poll.is_some() || hooks.after_poll.is_some() || self.poll_times.is_some()
-    }
-
-    fn poll_histograms(&self, workers: usize) -> Box<[Padded<Histogram>]> {
-        let histograms = self
-            .poll_times
-            .iter()
-            .flat_map(|configuration| (0..workers).map(|_| Padded(Histogram::new(configuration))));
-        histograms.collect()
+    /// Whether a hook is called for every poll.
+    pub(crate) fn has_poll_hooks(&self) -> bool {
+        self.hooks.before_poll.is_some() || self.hooks.after_poll.is_some()
     }
 }
 
@@ -84,8 +73,6 @@ pub(crate) struct RealWorld {
     seeded_random: Option<SeededRandom>,
     hooks: Hooks,
     task_hooks: TaskHooks,
-    /// How long polls take, by worker; empty unless it was asked for.
-    poll_times: Box<[Padded<Histogram>]>,
     /// Polls in which a budget was used up.
     forced_yields: Counter,
     /// A panic of a task is the runtime's.
@@ -124,7 +111,6 @@ impl RealWorld {
             seed: seed.unwrap_or_else(rng::entropy),
             seeded_random: seed.map(SeededRandom::new),
             hooks,
-            poll_times: tasks.poll_histograms(workers),
             task_hooks: tasks.hooks,
             forced_yields: Counter::new(),
             stop_on_panic: tasks.stop_on_panic,
@@ -197,11 +183,6 @@ impl RealWorld {
 
     pub(crate) fn task_hooks(&self) -> &TaskHooks {
         &self.task_hooks
-    }
-
-    /// How long the polls of a worker take, if that was asked for.
-    pub(crate) fn poll_times(&self, worker: usize) -> Option<&Histogram> {
-        self.poll_times.get(worker).map(|histogram| &**histogram)
     }
 
     /// How often a budget was used up.
@@ -466,10 +447,7 @@ impl World for SchedulerWorld {
         task_hooks::call(&self.0.task_hooks.before_poll, task);
     }
 
-    fn after_poll(&self, task: &TaskInfo, worker: Option<usize>, poll_ns: u64) {
-        if let Some(histogram) = worker.and_then(|worker| self.0.poll_times(worker)) {
-            histogram.record(poll_ns);
-        }
+    fn after_poll(&self, task: &TaskInfo) {
         task_hooks::call(&self.0.task_hooks.after_poll, task);
     }
 

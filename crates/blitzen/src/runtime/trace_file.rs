@@ -1,0 +1,302 @@
+//! `BLITZEN_TRACE=FILE`: a thread that writes what is recorded to a file.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use blitzen_observe::{EventReader, PerfettoTrace, PerfettoTrack, TraceMode};
+use blitzen_sched::Scheduler;
+
+use super::inner::Inner;
+use super::trace::{Timeline, named_readers, process_name};
+
+/// How often the rings are emptied.
+const PERIOD: Duration = Duration::from_millis(10);
+/// The largest file.
+const MAX_BYTES: u64 = 256 << 20;
+/// How many runtimes may write to files of one name at the same time.
+const MAX_FILES: u32 = 1_000;
+
+/// The thread that writes the file of a runtime.
+pub(super) struct TraceFile {
+    stage: Arc<(Mutex<Stage>, Condvar)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Recording,
+    /// The runtime has shut down: what is left is written.
+    Stopping,
+    /// The file is complete.
+    Done,
+}
+
+impl TraceFile {
+    /// Starts to write what `runtime` records to `path`. If that fails, the program goes on
+    /// without.
+    pub(super) fn start(runtime: &Inner, path: &Path) -> Option<Self> {
+        let scheduler = runtime.scheduler().clone();
+        let process = process_name(runtime.name());
+        let started = open(path).and_then(|(file, path)| {
+            let stage = Arc::new((Mutex::new(Stage::Recording), Condvar::new()));
+            let shared = stage.clone();
+            let builder = thread::Builder::new().name("blitzen-trace".into());
+            builder.spawn(move || {
+                let _done = DoneOnDrop(shared.clone());
+                let drain = TraceDrain::new(&scheduler, &process, MAX_BYTES);
+                record(drain, &scheduler, file, &path, &shared);
+            })?;
+            Ok(Self { stage })
+        });
+        match started {
+            Ok(started) => Some(started),
+            Err(error) => {
+                runtime.scheduler().observation().set_trace(TraceMode::Off);
+                say(&format!(
+                    "nothing is recorded to {}: {error}",
+                    path.display()
+                ));
+                None
+            }
+        }
+    }
+
+    /// Writes what is left; waits for it until `deadline`.
+    pub(super) fn finish(&self, deadline: Option<Instant>) {
+        let (stage, changed) = &*self.stage;
+        let mut guard = lock(stage);
+        if *guard == Stage::Recording {
+            *guard = Stage::Stopping;
+            changed.notify_all();
+        }
+        while *guard != Stage::Done {
+            let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+            guard = match left {
+                None => changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => return,
+                Some(left) => {
+                    let waited = changed.wait_timeout(guard, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+}
+
+/// Writes until the runtime has shut down, or the file cannot grow.
+fn record(
+    mut drain: TraceDrain,
+    scheduler: &Scheduler,
+    mut file: File,
+    path: &Path,
+    stage: &(Mutex<Stage>, Condvar),
+) {
+    loop {
+        let is_last = wait_period(stage);
+        if let Err(stop) = drain.write_to(&mut file, scheduler, is_last) {
+            scheduler.observation().set_trace(TraceMode::Off);
+            // The part of a packet at the end, if it can be removed.
+            let _ = file.set_len(drain.written);
+            say(&format!("recording to {} stops: {stop}", path.display()));
+            return;
+        }
+        if is_last {
+            return;
+        }
+    }
+}
+
+/// Waits until it is time to write; returns whether it is the last time.
+fn wait_period((stage, changed): &(Mutex<Stage>, Condvar)) -> bool {
+    let guard = lock(stage);
+    let waited = changed.wait_timeout_while(guard, PERIOD, |stage| *stage == Stage::Recording);
+    *waited.unwrap_or_else(PoisonError::into_inner).0 == Stage::Stopping
+}
+
+/// Says that the thread is done, whatever has ended it: a shutdown waits for that.
+struct DoneOnDrop(Arc<(Mutex<Stage>, Condvar)>);
+
+impl Drop for DoneOnDrop {
+    fn drop(&mut self) {
+        let (stage, changed) = &*self.0;
+        *lock(stage) = Stage::Done;
+        changed.notify_all();
+    }
+}
+
+fn lock(stage: &Mutex<Stage>) -> MutexGuard<'_, Stage> {
+    stage.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What was read from the rings, and not written yet.
+struct TraceDrain {
+    trace: PerfettoTrace,
+    rings: Vec<DrainedRing>,
+    timeline: Timeline,
+    /// When the rings were last read.
+    last_read_ns: u64,
+    written: u64,
+    max_bytes: u64,
+}
+
+struct DrainedRing {
+    reader: EventReader,
+    track: PerfettoTrack,
+    next: u64,
+}
+
+impl TraceDrain {
+    fn new(scheduler: &Scheduler, process: &str, max_bytes: u64) -> Self {
+        let mut trace = PerfettoTrace::new(std::process::id(), process);
+        let readers = named_readers(scheduler).into_iter();
+        let rings = readers.map(|(name, reader)| DrainedRing {
+            track: trace.add_track(&name),
+            reader,
+            next: 0,
+        });
+        Self {
+            rings: rings.collect(),
+            trace,
+            timeline: Timeline::default(),
+            last_read_ns: 0,
+            written: 0,
+            max_bytes,
+        }
+    }
+
+    /// Writes what was recorded since the last time; the latest events only if it `is_last`.
+    fn write_to(
+        &mut self,
+        out: &mut dyn Write,
+        scheduler: &Scheduler,
+        is_last: bool,
+    ) -> io::Result<()> {
+        let now_ns = || scheduler.world().now_ns();
+        let read_ns = now_ns();
+        let mut events = Vec::new();
+        for ring in &mut self.rings {
+            events.clear();
+            let read = ring.reader.read(ring.next, now_ns, &mut events);
+            if read.lost > 0 {
+                let at_ns = events.first().map_or(read_ns, |(at_ns, _)| *at_ns);
+                self.trace.add_lost(ring.track, at_ns, read.lost);
+            }
+            ring.next = read.next;
+            self.timeline.add(ring.track, &events);
+        }
+        // An event that came while the rings were read may have its cause in a ring that was
+        // read before: it waits for the next time.
+        let until_ns = match is_last {
+            true => u64::MAX,
+            false => std::mem::replace(&mut self.last_read_ns, read_ns),
+        };
+        self.timeline.write(&mut self.trace, until_ns);
+        if is_last {
+            self.trace.finish(now_ns());
+        }
+        let bytes = self.trace.take_bytes();
+        if self.written + bytes.len() as u64 > self.max_bytes {
+            let text = format!("it has reached {} MiB", self.max_bytes >> 20);
+            return Err(io::Error::other(text));
+        }
+        out.write_all(&bytes)?;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// Opens a file that no other runtime writes to: `path`, or that with a number.
+fn open(path: &Path) -> io::Result<(File, PathBuf)> {
+    for number in 0..MAX_FILES {
+        let mut path = path.to_owned();
+        if number > 0 {
+            path.as_mut_os_string().push(format!(".{number}"));
+        }
+        let file = open_options().open(&path)?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => continue,
+            // Locked, or on a file system without locks.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        if file.metadata()?.is_file() {
+            restrict(&file)?;
+            file.set_len(0)?;
+        }
+        return Ok((file, path));
+    }
+    Err(io::Error::other(
+        "too many runtimes write to files of that name",
+    ))
+}
+
+/// Never through a link, and never waiting for the reader of a pipe.
+#[cfg(unix)]
+fn open_options() -> OpenOptions {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = OpenOptions::new();
+    options
+        .write(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    options
+}
+
+#[cfg(not(unix))]
+fn open_options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    options
+}
+
+/// Also a file that was there before is for its owner only.
+#[cfg(unix)]
+fn restrict(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    file.set_permissions(PermissionsExt::from_mode(0o600))
+}
+
+#[cfg(not(unix))]
+fn restrict(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// One line on standard error. A program whose standard error is closed runs all the same.
+fn say(text: &str) {
+    let _ = io::stderr().write_all(format!("blitzen: {text}\n").as_bytes());
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::runtime::Builder;
+
+    #[test]
+    fn a_file_does_not_grow_beyond_its_limit() {
+        let runtime = Builder::new_current_thread()
+            .trace(TraceMode::Full)
+            .build()
+            .unwrap();
+        let scheduler = runtime.handle().inner.scheduler();
+        let mut drain = TraceDrain::new(scheduler, "test", 10_000);
+        let mut file = Vec::new();
+        let mut rounds = 0;
+        let error = loop {
+            runtime.block_on(async {
+                for _ in 0..10 {
+                    crate::spawn(async {}).await.unwrap();
+                }
+            });
+            match drain.write_to(&mut file, scheduler, false) {
+                Ok(()) => rounds += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(rounds > 1 && file.len() > 1_000 && file.len() <= 10_000);
+        assert_eq!(file.len() as u64, drain.written);
+        assert!(error.to_string().contains("0 MiB"), "{error}");
+    }
+}

@@ -1,0 +1,363 @@
+//! The recorder: what is in a trace, and that reading it disturbs nobody.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use blitzen::runtime::{Builder, Runtime, TraceMode};
+use blitzen::sync::Notify;
+use blitzen::task::{self, yield_now};
+
+mod engine_common;
+mod observe_common;
+use engine_common::{multi_thread, must_end};
+use observe_common::{Decoded, Kind};
+
+fn recording(mode: TraceMode) -> Runtime {
+    Builder::new_current_thread()
+        .trace(mode)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn nothing_is_recorded_unless_it_was_asked_for() {
+    let runtime = Builder::new_current_thread()
+        .trace(TraceMode::Off)
+        .build()
+        .unwrap();
+    runtime.block_on(runtime.spawn(async {})).unwrap();
+    let trace = runtime.handle().trace();
+    assert!(trace.is_empty());
+    let decoded = Decoded::of(&trace);
+    assert!(decoded.moments.is_empty() && decoded.tracks.is_empty());
+}
+
+#[test]
+fn polls_wakes_and_queues_are_in_the_trace() {
+    let runtime = recording(TraceMode::Full);
+    let notify = Arc::new(Notify::new());
+    runtime.block_on(async {
+        let waiting = task::Builder::new().name("waiting").spawn({
+            let notify = notify.clone();
+            async move { notify.notified().await }
+        });
+        yield_now().await;
+        let waking = async move { notify.notify_one() };
+        let waking = task::Builder::new().name("waking").spawn(waking).unwrap();
+        waking.await.unwrap();
+        waiting.unwrap().await.unwrap();
+    });
+    let decoded = Decoded::of(&runtime.handle().trace());
+    assert!(
+        decoded.tracks.values().any(|name| name == "worker 0"),
+        "{decoded:?}"
+    );
+    let waiting = decoded.slices_named("waiting");
+    let waking = decoded.slices_named("waking");
+    assert_eq!((waiting.len(), waking.len()), (2, 1));
+    assert!(waiting[0].end_ns <= waking[0].begin.at_ns);
+    assert!(waking[0].end_ns <= waiting[1].begin.at_ns);
+    // Each poll has its cause: both tasks were spawned, and one was woken.
+    assert_eq!(decoded.count_flows(), 3);
+    let wakes = decoded.instants_named("wake");
+    assert_eq!(wakes.len(), 1);
+    assert_eq!(wakes[0].notes["task"], waiting[0].begin.notes["task"]);
+    assert_eq!(wakes[0].flow, waiting[1].begin.terminating_flow);
+    assert_eq!(wakes[0].track, waking[0].begin.track);
+    assert!((waking[0].begin.at_ns..=waking[0].end_ns).contains(&wakes[0].at_ns));
+    assert_eq!(decoded.instants_named("spawn").len(), 2);
+    let counters = decoded
+        .moments
+        .iter()
+        .filter(|moment| moment.kind == Kind::Counter);
+    assert_eq!(counters.count(), 3, "one after each poll");
+}
+
+#[test]
+fn the_length_of_the_queue_is_a_counter() {
+    let runtime = recording(TraceMode::Full);
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..3).map(|_| task::spawn(async {})).collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    let decoded = Decoded::of(&runtime.handle().trace());
+    let queued: Vec<_> = decoded
+        .moments
+        .iter()
+        .filter_map(|moment| moment.counter)
+        .collect();
+    assert_eq!(queued, [2, 1, 0]);
+}
+
+#[test]
+fn every_poll_is_recorded_and_has_its_task_and_line() {
+    const YIELDS: usize = 100;
+    let runtime = recording(TraceMode::Full);
+    let line = line!() + 1;
+    let task = runtime.spawn(async {
+        for _ in 0..YIELDS {
+            yield_now().await;
+        }
+    });
+    runtime.block_on(task).unwrap();
+    let decoded = Decoded::of(&runtime.handle().trace());
+    let slices = decoded.slices_named(&format!("{}:{line}", file!()));
+    assert_eq!(slices.len(), YIELDS + 1);
+    let id = slices[0].begin.notes["task"];
+    assert!(slices.iter().all(|slice| slice.begin.notes["task"] == id));
+}
+
+#[test]
+fn a_task_that_was_spawned_before_the_recording_has_a_name_too() {
+    let runtime = recording(TraceMode::Off);
+    let notify = Arc::new(Notify::new());
+    let waiting = {
+        let (notify, _entered) = (notify.clone(), runtime.enter());
+        let waiting = async move {
+            notify.notified().await;
+            std::future::pending::<()>().await;
+        };
+        task::Builder::new().name("early").spawn(waiting).unwrap()
+    };
+    runtime.block_on(yield_now());
+    runtime.handle().set_trace(TraceMode::Full);
+    runtime.block_on(async {
+        yield_now().await;
+        notify.notify_one();
+        yield_now().await;
+    });
+    let decoded = Decoded::of(&runtime.handle().trace());
+    assert_eq!(decoded.slices_named("early").len(), 1, "{decoded:?}");
+    drop(waiting);
+}
+
+#[test]
+fn names_are_shown_as_they_are_whatever_they_contain() {
+    let runtime = recording(TraceMode::Full);
+    let names = [
+        "",
+        "a\0b",
+        "\"}]\n\u{1b}[31m",
+        "ü\u{202e}🦀",
+        "%s%n",
+        "'; drop table --",
+    ];
+    runtime.block_on(async {
+        for name in names {
+            let task = task::Builder::new().name(name).spawn(async {});
+            task.unwrap().await.unwrap();
+        }
+        let long = "ä".repeat(1_000);
+        let task = task::Builder::new().name(&long).spawn(async {});
+        task.unwrap().await.unwrap();
+    });
+    let decoded = Decoded::of(&runtime.handle().trace());
+    // A name of no length says nothing: there is the line.
+    for name in &names[1..] {
+        assert_eq!(decoded.slices_named(name).len(), 1, "{name:?}");
+    }
+    assert_eq!(
+        decoded.slices_named(&"ä".repeat(16)).len(),
+        1,
+        "cut between characters"
+    );
+}
+
+#[test]
+fn a_runtime_may_have_any_name() {
+    let runtime = Builder::new_current_thread()
+        .name("\"\n\0}".repeat(1_000))
+        .trace(TraceMode::Full)
+        .build()
+        .unwrap();
+    runtime.block_on(runtime.spawn(async {})).unwrap();
+    let decoded = Decoded::of(&runtime.handle().trace());
+    assert!(decoded.process.contains("\"\n\0}") && decoded.process.len() <= 256);
+}
+
+#[test]
+fn a_worker_that_was_handed_off_ends_the_poll_in_the_trace() {
+    must_end(|| {
+        let runtime = multi_thread(1);
+        runtime.handle().set_trace(TraceMode::Full);
+        runtime.block_on(async {
+            let blocking = task::Builder::new().name("blocking").spawn(async {
+                yield_now().await;
+                let (ran, has_run) = std::sync::mpsc::channel();
+                task::spawn(async move { ran.send(()).unwrap() });
+                // Only another thread can run it now.
+                task::block_in_place(|| has_run.recv().unwrap());
+            });
+            blocking.unwrap().await.unwrap();
+            task::spawn(async {}).await.unwrap();
+        });
+        let decoded = Decoded::of(&runtime.handle().trace());
+        let handed_off = decoded.instants_named("handed off");
+        assert_eq!(handed_off.len(), 1, "{decoded:?}");
+        let blocking = decoded.slices_named("blocking");
+        assert!(
+            blocking
+                .iter()
+                .any(|slice| slice.end_ns == handed_off[0].at_ns)
+        );
+    });
+}
+
+#[test]
+fn parks_are_slices() {
+    must_end(|| {
+        let runtime = recording(TraceMode::Full);
+        runtime.block_on(async { blitzen::time::sleep(Duration::from_millis(2)).await });
+        let decoded = Decoded::of(&runtime.handle().trace());
+        let parked = decoded.slices_named("parked");
+        assert!(!parked.is_empty());
+        let slept = parked.iter().map(|slice| slice.end_ns - slice.begin.at_ns);
+        assert!(slept.sum::<u64>() >= 1_000_000);
+    });
+}
+
+#[test]
+fn wakes_and_spawns_of_other_threads_have_a_track() {
+    must_end(|| {
+        let runtime = recording(TraceMode::Full);
+        let task = runtime.spawn(async {});
+        runtime.block_on(async {
+            task.await.unwrap();
+            let (wake, woken) = blitzen::sync::oneshot::channel();
+            let waiting = task::spawn(async move { woken.await.unwrap() });
+            yield_now().await;
+            thread::spawn(move || wake.send(()).unwrap());
+            waiting.await.unwrap();
+        });
+        let decoded = Decoded::of(&runtime.handle().trace());
+        let other = |moment: &&observe_common::Moment| {
+            decoded.tracks[&moment.track].starts_with("other threads")
+        };
+        let (spawns, wakes) = (
+            decoded.instants_named("spawn"),
+            decoded.instants_named("wake"),
+        );
+        assert_eq!(spawns.iter().filter(other).count(), 1);
+        assert_eq!(wakes.iter().filter(other).count(), 1);
+        assert_eq!(decoded.count_flows(), 3);
+        decoded.slices();
+    });
+}
+
+#[test]
+fn a_busy_worker_records_a_part_and_says_how_much_it_has_left_out() {
+    let runtime = Builder::new_current_thread()
+        .trace(TraceMode::Sampled)
+        .trace_buffer(16 << 10) // 1,024 events
+        .build()
+        .unwrap();
+    let polls = runtime.block_on(async {
+        task::spawn(async {
+            let start = Instant::now();
+            let mut polls = 1;
+            while start.elapsed() < Duration::from_millis(300) {
+                yield_now().await;
+                polls += 1;
+            }
+            polls
+        })
+        .await
+        .unwrap()
+    });
+    let decoded = Decoded::of(&runtime.handle().trace());
+    let left_out = decoded.instants_named("not recorded");
+    let left_out: u64 = left_out.iter().map(|moment| moment.notes["polls"]).sum();
+    // A kilobyte of tokens at the start, and half of that in a second.
+    assert!(left_out > 0 && left_out < polls, "{left_out} of {polls}");
+    decoded.slices();
+}
+
+#[test]
+fn a_ring_that_is_full_keeps_the_newest_events() {
+    let runtime = Builder::new_current_thread()
+        .trace(TraceMode::Full)
+        .trace_buffer(1 << 10)
+        .build()
+        .unwrap();
+    let run = |name: &'static str| {
+        runtime.block_on(async {
+            let task = task::Builder::new().name(name).spawn(async {
+                for _ in 0..200 {
+                    yield_now().await;
+                }
+            });
+            task.unwrap().await.unwrap();
+        });
+    };
+    run("first");
+    run("second");
+    let trace = runtime.handle().trace();
+    assert_eq!(trace.len(), 63);
+    let decoded = Decoded::of(&trace);
+    assert_eq!(decoded.instants_named("events lost").len(), 1);
+    assert!(decoded.slices_named("first").is_empty());
+    // Its name was overwritten, and it has ended.
+    assert!(decoded.slices_named("task").len() > 20);
+}
+
+#[test]
+fn recording_is_switched_by_many_threads_and_copied_while_the_runtime_ends() {
+    must_end(|| {
+        let runtime = multi_thread(2);
+        let handle = runtime.handle().clone();
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut threads = Vec::new();
+        for number in 0..4 {
+            let (handle, stop) = (handle.clone(), stop.clone());
+            threads.push(thread::spawn(move || {
+                let modes = [TraceMode::Full, TraceMode::Off, TraceMode::Sampled];
+                let mut rounds = 0;
+                while !stop.load(Relaxed) {
+                    handle.set_trace(modes[rounds % 3]);
+                    handle.set_poll_times(rounds % 2 == number % 2);
+                    handle.set_schedule_delays(rounds % 5 == 0);
+                    if rounds % 8 == number {
+                        Decoded::of(&handle.trace()).slices();
+                    }
+                    rounds += 1;
+                    thread::yield_now();
+                }
+                rounds
+            }));
+        }
+        runtime.block_on(async {
+            for _ in 0..200 {
+                let children = (0..20).map(|_| task::spawn(async { yield_now().await }));
+                for child in children.collect::<Vec<_>>() {
+                    child.await.unwrap();
+                }
+            }
+        });
+        runtime.spawn(async {
+            loop {
+                task::spawn(async {});
+                yield_now().await;
+            }
+        });
+        drop(runtime); // while they go on
+        handle.set_trace(TraceMode::Full);
+        Decoded::of(&handle.trace()).slices();
+        stop.store(true, Relaxed);
+        for thread in threads {
+            assert!(thread.join().unwrap() > 0);
+        }
+        let delays = handle.metrics().schedule_delays();
+        // A stamp that is left over from before a switch would be as old as that.
+        assert!(
+            delays
+                .quantile(1.0)
+                .is_none_or(|delay| delay < Duration::from_secs(20))
+        );
+    });
+}

@@ -1,0 +1,282 @@
+//! The events of a recorder: sixteen bytes each.
+//!
+//! ```text
+//!  first word:  kind 6 │ detail 10 │ time 48     second word: a number or an address
+//! ```
+//!
+//! The time is in nanoseconds since the runtime was made, and wraps after 78 hours; whoever
+//! reads an event knows the present, and so the time of an event that is not older.
+
+use std::panic::Location;
+use std::ptr::with_exposed_provenance;
+
+use blitzen_util::field::Field;
+
+const KIND: Field = Field::new(58, 6);
+const DETAIL: Field = Field::new(48, 10);
+const TIME: Field = Field::new(0, 48);
+
+/// How many bytes of a name fit into one event.
+const NAME_CHUNK: usize = 8;
+/// How many bytes of a name are recorded at the most.
+const MAX_NAME: usize = 4 * NAME_CHUNK;
+
+/// The result of a poll, as an event has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PollResult {
+    /// The task waits to be woken.
+    Idle,
+    /// It has ended.
+    Complete,
+    /// It was woken during the poll.
+    Woken,
+    /// It yielded.
+    Yielded,
+}
+
+impl PollResult {
+    const ALL: [Self; 4] = [Self::Idle, Self::Complete, Self::Woken, Self::Yielded];
+}
+
+/// Something that happened on a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A task was spawned.
+    Spawn {
+        /// The task.
+        id: u64,
+    },
+    /// The line that the task of the last `Spawn` was spawned at.
+    Site {
+        /// The line.
+        location: &'static Location<'static>,
+    },
+    /// A part of the name of the task of the last `Spawn`.
+    Name {
+        /// Its bytes; those after `len` mean nothing.
+        bytes: [u8; NAME_CHUNK],
+        /// How many bytes there are.
+        len: u8,
+    },
+    /// A poll begins.
+    PollStart {
+        /// The task.
+        id: u64,
+    },
+    /// The poll ends.
+    PollEnd {
+        /// How.
+        result: PollResult,
+        /// Tasks in the worker's queue.
+        queued: u64,
+    },
+    /// A task was woken.
+    Wake {
+        /// The task.
+        id: u64,
+    },
+    /// The worker parks.
+    Park,
+    /// It was unparked.
+    Unpark,
+    /// It has stolen tasks.
+    Steal {
+        /// From which worker.
+        victim: u64,
+        /// How many, up to 1023.
+        count: u16,
+    },
+    /// Its queue was full, and half of it went to the injection queue.
+    Overflow,
+    /// Another thread goes on with the worker; the poll that the event falls into goes on
+    /// without it.
+    HandOff,
+    /// Polls that were not recorded.
+    Skipped {
+        /// How many.
+        polls: u64,
+    },
+    /// A span of the user's begins.
+    SpanEnter {
+        /// Its name.
+        name: &'static &'static str,
+    },
+    /// The span ends.
+    SpanExit,
+}
+
+impl Event {
+    /// The two words of the event.
+    #[inline]
+    pub(crate) fn pack(self, at_ns: u64) -> [u64; 2] {
+        let (kind, detail, word) = match self {
+            Self::Spawn { id } => (1, 0, id),
+            Self::Site { location } => (2, 0, address(location)),
+            Self::Name { bytes, len } => (3, len.into(), u64::from_le_bytes(bytes)),
+            Self::PollStart { id } => (4, 0, id),
+            Self::PollEnd { result, queued } => (5, result as u64, queued),
+            Self::Wake { id } => (6, 0, id),
+            Self::Park => (7, 0, 0),
+            Self::Unpark => (8, 0, 0),
+            Self::Steal { victim, count } => (9, u64::from(count).min(DETAIL.max()), victim),
+            Self::Overflow => (10, 0, 0),
+            Self::HandOff => (11, 0, 0),
+            Self::Skipped { polls } => (12, 0, polls),
+            Self::SpanEnter { name } => (13, 0, address(name)),
+            Self::SpanExit => (14, 0, 0),
+        };
+        let time = at_ns & TIME.max();
+        [KIND.set(DETAIL.set(time, detail), kind), word]
+    }
+
+    /// The event that [`pack`](Self::pack) made into these words.
+    ///
+    /// # Safety
+    /// They are of one call of `pack`.
+    pub(crate) unsafe fn unpack([first, word]: [u64; 2]) -> Option<Self> {
+        let detail = DETAIL.get(first);
+        Some(match KIND.get(first) {
+            1 => Self::Spawn { id: word },
+            2 => Self::Site {
+                // SAFETY: the address of a static location, exposed by `pack`.
+                location: unsafe { &*with_exposed_provenance(word as usize) },
+            },
+            3 => Self::Name {
+                bytes: word.to_le_bytes(),
+                len: (detail as usize).min(NAME_CHUNK) as u8,
+            },
+            4 => Self::PollStart { id: word },
+            5 => Self::PollEnd {
+                result: PollResult::ALL[detail as usize % PollResult::ALL.len()],
+                queued: word,
+            },
+            6 => Self::Wake { id: word },
+            7 => Self::Park,
+            8 => Self::Unpark,
+            9 => Self::Steal {
+                victim: word,
+                count: detail as u16,
+            },
+            10 => Self::Overflow,
+            11 => Self::HandOff,
+            12 => Self::Skipped { polls: word },
+            13 => Self::SpanEnter {
+                // SAFETY: the address of a static name, exposed by `pack`.
+                name: unsafe { &*with_exposed_provenance(word as usize) },
+            },
+            14 => Self::SpanExit,
+            _ => return None,
+        })
+    }
+
+    /// The events that say what a task is called, up to 32 bytes.
+    pub fn name_events(name: &str) -> impl Iterator<Item = Self> + '_ {
+        let mut end = name.len().min(MAX_NAME);
+        while !name.is_char_boundary(end) {
+            end -= 1;
+        }
+        name.as_bytes()[..end].chunks(NAME_CHUNK).map(|chunk| {
+            let mut bytes = [0; NAME_CHUNK];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            Self::Name {
+                bytes,
+                len: chunk.len() as u8,
+            }
+        })
+    }
+}
+
+fn address<T>(value: &'static T) -> u64 {
+    (&raw const *value).expose_provenance() as u64
+}
+
+/// When an event happened, if that is not after `now_ns`: its first word has only the lower
+/// bits of the time.
+pub(crate) fn event_time(first: u64, now_ns: u64) -> u64 {
+    let age = now_ns.wrapping_sub(TIME.get(first)) & TIME.max();
+    now_ns.saturating_sub(age)
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_survives_packing() {
+        static NAME: &str = "handler";
+        let location = Location::caller();
+        let events = [
+            Event::Spawn { id: u64::MAX },
+            Event::Site { location },
+            Event::PollStart { id: 7 },
+            Event::Wake { id: 7 },
+            Event::Park,
+            Event::Unpark,
+            Event::Steal {
+                victim: 3,
+                count: 1023,
+            },
+            Event::Overflow,
+            Event::HandOff,
+            Event::Skipped { polls: 5 },
+            Event::SpanEnter { name: &NAME },
+            Event::SpanExit,
+        ];
+        let ends = PollResult::ALL.map(|result| Event::PollEnd { result, queued: 9 });
+        let names: Vec<_> = Event::name_events("a name of some length").collect();
+        for event in events.into_iter().chain(ends).chain(names) {
+            // SAFETY: from `pack`.
+            assert_eq!(unsafe { Event::unpack(event.pack(1)) }, Some(event));
+        }
+        // SAFETY: no words of `pack`, but of no kind either.
+        assert_eq!(unsafe { Event::unpack([0, 0]) }, None);
+    }
+
+    #[test]
+    fn a_count_that_does_not_fit_is_the_largest() {
+        let steal = Event::Steal {
+            victim: 1,
+            count: 5_000,
+        };
+        // SAFETY: from `pack`.
+        let read = unsafe { Event::unpack(steal.pack(0)) };
+        assert_eq!(
+            read,
+            Some(Event::Steal {
+                victim: 1,
+                count: 1023
+            })
+        );
+    }
+
+    #[test]
+    fn the_time_of_an_event_is_whole_again_for_who_knows_the_present() {
+        for (at_ns, now_ns) in [
+            (5, 9),
+            (TIME.max() - 1, TIME.max() + 10),
+            (3 << 48, (3 << 48) + 7),
+            (12, 12),
+        ] {
+            let [first, _] = Event::Park.pack(at_ns);
+            assert_eq!(event_time(first, now_ns), at_ns);
+        }
+    }
+
+    #[test]
+    fn a_name_is_cut_between_characters() {
+        let text = |name: &str| {
+            let bytes = Event::name_events(name).flat_map(|event| match event {
+                Event::Name { bytes, len } => bytes[..len.into()].to_vec(),
+                _ => unreachable!(),
+            });
+            String::from_utf8(bytes.collect()).unwrap()
+        };
+        assert_eq!(text(""), "");
+        assert_eq!(text("short"), "short");
+        assert_eq!(text(&"ä".repeat(40)), "ä".repeat(16));
+        assert_eq!(
+            text(&format!("x{}", "ä".repeat(40))),
+            format!("x{}", "ä".repeat(15))
+        );
+    }
+}
