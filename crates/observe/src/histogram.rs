@@ -90,8 +90,8 @@ impl HistogramConfiguration {
         }
     }
 
-    /// A configuration of buckets that double in width. `first` is rounded up to a power of two
-    /// nanoseconds.
+    /// Creates a configuration of buckets that double in width. `first` is rounded up to a power
+    /// of two nanoseconds.
     #[doc(hidden)]
     pub fn doubling(first: Duration, buckets: usize) -> Self {
         let first_ns = nanos(first).next_power_of_two();

@@ -59,7 +59,7 @@ pub struct Worker {
     /// The tick of the last driver turn.
     last_turn: Cell<u32>,
     busy_time: BusyTime,
-    /// How many tasks in a row came from the newest-task slot.
+    /// How many tasks in a row came from the LIFO slot.
     lifo_streak: Cell<u32>,
     /// The injection shard to look at first.
     next_inject_shard: Cell<usize>,
@@ -681,8 +681,8 @@ impl Worker {
             .set(tick.wrapping_add(group.min(until_maintenance)));
     }
 
-    /// Does what is due every [`event_interval`](Pace::event_interval) polls: turns
-    /// the drivers, samples the pace, serves siblings that are stuck.
+    /// Does what is due every [`event_interval`](Pace::event_interval) polls: turns the
+    /// drivers, samples the pace, serves workers that are stuck.
     pub(crate) fn maintain(&self) {
         let scheduler = &*self.scheduler;
         let now_ns = scheduler.world().now_ns();
@@ -693,7 +693,7 @@ impl Worker {
             self.turn_drivers();
         }
         if scheduler.workers() > 1 && scheduler.monitor.claim_look(now_ns) {
-            self.look_after_siblings();
+            self.serve_stuck_workers();
         }
         self.notice_close();
     }
@@ -873,7 +873,7 @@ impl Worker {
     }
 
     /// Serves workers that are stuck in a poll.
-    fn look_after_siblings(&self) {
+    fn serve_stuck_workers(&self) {
         let scheduler = &self.scheduler;
         let stuck = scheduler.monitor.look(
             |worker| match worker == self.index {
@@ -933,7 +933,7 @@ impl Worker {
         self.unparked();
         self.share_woken();
         if scheduler.monitor.is_missing() && scheduler.monitor.claim_look(world.now_ns()) {
-            self.look_after_siblings();
+            self.serve_stuck_workers();
         }
     }
 
@@ -967,9 +967,9 @@ impl Worker {
         self.notice_close();
     }
 
-    /// A parked worker is not parked any more: before it calls the first waker, if it
-    /// can, and no later than when a task is queued here. Wakers are foreign code, and
-    /// may block: then the monitor and thieves must see that this worker is stuck.
+    /// Marks a parked worker as running: before it calls the first waker, if possible, and
+    /// no later than when a task is queued here. Wakers are foreign code, and may block:
+    /// then the monitor and thieves must see that this worker is stuck.
     #[inline]
     pub(crate) fn end_park(&self) {
         if self.is_parked.replace(false) {
@@ -1028,7 +1028,8 @@ fn run_unobserved_tasks(depth: usize) {
     }
 }
 
-/// The same while polls are observed: at other times nobody pays for it.
+/// Like [`run_unobserved_tasks`], while polls are observed: its own copy of the loop, so that the other one
+/// pays nothing for it.
 #[cold]
 fn run_observed_tasks(depth: usize) {
     while let Some(task) = with_current(Worker::next_task).flatten() {
@@ -1036,7 +1037,7 @@ fn run_observed_tasks(depth: usize) {
     }
 }
 
-/// [`run_task`], and what is observed before and after the poll.
+/// Like [`run_task`], and observes the poll.
 #[cold]
 pub(crate) fn run_observed(task: Runnable, depth: usize) {
     let mut info = TaskInfo::new(task.header());
@@ -1099,8 +1100,8 @@ fn with_current<R>(visit: impl FnOnce(&Worker) -> R) -> Option<R> {
     current::with_worker(|worker| worker.map(visit))
 }
 
-/// The calling thread's worker has waited in its drivers, and is about to call wakers:
-/// it is not parked any more.
+/// Marks the calling thread's worker as running, after it has waited in its drivers and
+/// before it calls wakers.
 pub fn end_park() {
     current::with_worker(|worker| worker.map(Worker::end_park));
 }

@@ -33,7 +33,7 @@ use crate::net::SocketMode;
 #[cfg(unix)]
 use crate::signal::unix::SignalKind;
 
-/// Threads of the blocking pool, at the most.
+/// The most threads of the blocking pool.
 const MAX_BLOCKING_THREADS: usize = 512;
 /// How long one of them waits for work before it ends.
 const THREAD_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -49,15 +49,15 @@ const THREAD_NAME: &str = "blitzen-worker";
 /// thread does everything.
 const CURRENT_THREAD_EVENT_INTERVAL: u32 = 61;
 const CURRENT_THREAD_INJECT_INTERVAL: u32 = 31;
-/// Events that a worker takes at once: as many as its run queue surely has room for.
+/// How many events a worker takes in at once: as many as its run queue always has room for.
 const MAX_IO_EVENTS_PER_TICK: usize = blitzen_sched::ROOM_FOR_EVENTS;
-/// Events that it takes while it has tasks to run: half of that, so that it has dealt
-/// with them by its next turn, which then seldom waits for room.
+/// How many events it takes in while it has tasks to run: half of that, so that it has run their
+/// tasks by its next turn, which then seldom has to wait for room.
 const MAX_IO_EVENTS_PER_BUSY_TICK: usize = MAX_IO_EVENTS_PER_TICK / 2;
-/// Overrides the number of workers where the code does not say it.
+/// The environment variable with the number of workers, if the builder does not set it.
 const WORKER_THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
 
-/// Builds a [`Runtime`] or a [`LocalRuntime`] with options of one's own.
+/// Builds a [`Runtime`] or a [`LocalRuntime`] with custom options.
 ///
 /// Timers and sockets are switched off unless [`enable_all`](Self::enable_all),
 /// [`enable_time`](Self::enable_time) or [`enable_io`](Self::enable_io) is called.
@@ -241,7 +241,7 @@ impl Builder {
         self
     }
 
-    /// Sets how the streams and listeners of the runtime transfer bytes.
+    /// Sets how the streams of the runtime transfer bytes.
     ///
     /// The default is the value of the environment variable `BLITZEN_SOCKETS`, or
     /// [`SocketMode::Readiness`] if it is not set. See [`SocketMode`].
@@ -1480,7 +1480,7 @@ fn hook(call: impl Fn() + Send + Sync + 'static) -> Hook {
     Some(Arc::new(call))
 }
 
-/// What the variable says, or a worker for each core.
+/// Returns the number of workers in the environment variable, or that of the processors.
 #[track_caller]
 fn default_workers() -> usize {
     match std::env::var(WORKER_THREADS_VARIABLE) {

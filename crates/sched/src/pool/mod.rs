@@ -235,15 +235,15 @@ impl Pool {
             })
     }
 
-    /// Has a thread come for what is queued: an idle one, or a new one. With all of
-    /// them at work, the first to finish takes it (B1).
+    /// Unparks an idle thread for what is queued, or starts one. If there may be no more
+    /// threads, the first one to finish its job takes it (B1).
     fn summon(self: &Arc<Self>) -> io::Result<()> {
         if self.summon_idle().is_none() || ThreadMark::is_set(Role::Starting, &**self) {
             return Ok(());
         }
-        // The name comes from a user's function. It may submit a job, and gets here
-        // again, or drop the runtime: so no lock is held, and then everything may be
-        // different.
+        // The name comes from a user's function, which may submit a job and so call this
+        // function, or drop the runtime: so no lock is held, and everything is checked
+        // again afterwards.
         let naming = ThreadMark::set(Role::Starting, &**self);
         let name = self.source.thread_name();
         drop(naming);
@@ -417,8 +417,8 @@ impl Pool {
         AfterIdle::End
     }
 
-    /// Starts the reaper unless it runs (B3); false if idle threads have to keep the
-    /// time themselves.
+    /// Starts the reaper unless it runs (B3); returns false if there is none, so that idle
+    /// threads have to sleep with a timeout.
     fn ensure_reaper(self: &Arc<Self>, control: &mut Control) -> bool {
         if control.reaper.is_none() && self.keep_alive >= SHORTEST_REAPED_KEEP_ALIVE {
             // Under the lock, so that the reaper, when it ends, finds its joiner.
@@ -615,7 +615,7 @@ mod model {
     }
 
     #[test]
-    fn a_job_that_finds_the_thread_going_to_rest_runs() {
+    fn a_job_that_is_submitted_while_the_thread_parks_runs() {
         check(2, 1, 2, false);
     }
 
