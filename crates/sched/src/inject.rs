@@ -113,7 +113,7 @@ impl Inject {
         let mut queue = shard.queue.lock();
         if queue.closed {
             drop(queue);
-            tasks.into_iter().for_each(Runnable::forget); // I2
+            tasks.into_iter().for_each(Runnable::give_up); // I2
             return;
         }
         let mut len = shard.len.load(Relaxed); // I1

@@ -49,6 +49,7 @@ pub use quiescence::{
 };
 pub use ring::ROOM_FOR_EVENTS;
 pub use scheduler::{Config, Scheduler, Spawned};
+pub use task_shard::TaskShardRef;
 pub use thread_mark::ThreadMark;
 pub use worker::{
     Step, Worker, current_index, defer, end_park, is_recording, record_span_enter, record_span_exit,

@@ -25,7 +25,7 @@ use crate::monitor::{Monitor, MonitorState, Progress, StuckWorker};
 use crate::observation::{Observation, ObserveConfig, ObservedSet, spawn_events};
 use crate::ring::RunQueue;
 use crate::shutdown::Presence;
-use crate::task_shard::TaskShard;
+use crate::task_shard::{TaskShard, TaskShardRef};
 use crate::thread_mark::{Role, ThreadMark};
 use crate::worker::{UNPARK_NS, Worker};
 use crate::world::World;
@@ -236,6 +236,31 @@ impl Scheduler {
         F: Future + 'static,
         F::Output: 'static,
     {
+        // SAFETY: handed on.
+        unsafe { self.spawn_with(future, id, meta, |shard| shard, |_| true) }
+    }
+
+    /// Like [`spawn_unchecked`](Self::spawn_unchecked), with a scheduler of the task that
+    /// `schedule` makes of its reference to this one. The task is queued if `admit` agrees, and
+    /// otherwise returned.
+    ///
+    /// # Safety
+    /// As for [`spawn_unchecked`](Self::spawn_unchecked). What `schedule` makes hands on every
+    /// call to what it was given.
+    #[inline]
+    pub unsafe fn spawn_with<F, S>(
+        self: &Arc<Self>,
+        future: F,
+        id: Id,
+        meta: SpawnMeta,
+        schedule: impl FnOnce(TaskShardRef) -> S,
+        admit: impl FnOnce(&Runnable) -> bool,
+    ) -> Spawned<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+        S: Schedule,
+    {
         current::with_worker_of(self, |worker| {
             let index = worker.map_or_else(|| self.workers() + self.inject_shard(), Worker::index);
             let task_shard = self.task_shard_of(index, id);
@@ -244,9 +269,9 @@ impl Scheduler {
             };
             // SAFETY: the caller upholds the same contract; the workers run every task of the scheduler.
             let (task, handle) =
-                unsafe { blitzen_task::spawn_unchecked(future, reference, id, meta) };
+                unsafe { blitzen_task::spawn_unchecked(future, schedule(reference), id, meta) };
             // SAFETY: new, and its scheduler, the reference, removes it.
-            if unsafe { task_shard.owned.insert(&task) }.is_err() {
+            if !admit(&task) || unsafe { task_shard.owned.insert(&task) }.is_err() {
                 return (handle, Some(task));
             }
             match worker {

@@ -5,11 +5,10 @@
 //! A shard keeps the scheduler that it is part of alive as long as a task refers to
 //! it, by a count of its own.
 
-use std::ops::Deref;
 use std::ptr::NonNull;
 
 use blitzen_observe::Counter;
-use blitzen_task::{Header, OwnedTasks, Runnable, Schedule};
+use blitzen_task::{Header, OwnedTasks, Payload, Runnable, Schedule};
 use std::sync::Arc;
 
 use crate::owner_count::OwnerCount;
@@ -61,27 +60,24 @@ impl TaskShard {
 }
 
 /// A counted reference to a task shard, and through it to the scheduler.
-pub(crate) struct TaskShardRef(NonNull<TaskShard>);
+pub struct TaskShardRef(NonNull<TaskShard>);
 
 // SAFETY: a shard may be reached from any thread.
 unsafe impl Send for TaskShardRef {}
 // SAFETY: as above.
 unsafe impl Sync for TaskShardRef {}
 
-impl Deref for TaskShardRef {
-    type Target = TaskShard;
-
-    fn deref(&self) -> &TaskShard {
+impl TaskShardRef {
+    #[inline]
+    fn shard(&self) -> &TaskShard {
         // SAFETY: counted, so the scheduler is there, and the shard in it.
         unsafe { self.0.as_ref() }
     }
-}
 
-impl TaskShardRef {
     #[inline]
     fn scheduler(&self) -> &Arc<Scheduler> {
         // SAFETY: `self` is counted.
-        unsafe { self.references.owner() }
+        unsafe { self.shard().references.owner() }
     }
 }
 
@@ -89,7 +85,7 @@ impl Drop for TaskShardRef {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: counted, and not used again.
-        unsafe { self.references.release() };
+        unsafe { self.shard().references.release() };
     }
 }
 
@@ -106,10 +102,10 @@ impl Schedule for TaskShardRef {
             scheduler.world().task_ended(&TaskInfo::new(task));
         }
         // SAFETY: inserted there when it was spawned, or refused.
-        unsafe { self.owned.remove(task) };
+        unsafe { self.shard().owned.remove(task) };
     }
 
-    fn panicked(&self) {
+    fn panicked(&self, _: &mut Payload) {
         let scheduler = self.scheduler();
         if scheduler.world().task_panicked() {
             scheduler.refuse_tasks();

@@ -593,7 +593,7 @@ impl Worker {
     #[inline]
     fn push_newest(&self, task: Runnable) -> bool {
         if self.is_closing() {
-            task.forget(); // the last worker that leaves cancels it
+            task.give_up(); // the last worker that leaves cancels it
             return false;
         }
         self.end_park();

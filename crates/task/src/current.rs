@@ -7,6 +7,7 @@ use std::task::Waker;
 use blitzen_util::thread_local_const;
 use blitzen_util::wait::{self, PollNote};
 
+use crate::context::Frame;
 use crate::header::Header;
 use crate::id::Id;
 use crate::spawn_meta::SpawnMeta;
@@ -14,6 +15,10 @@ use crate::waker;
 
 struct Current {
     task: Cell<Option<NonNull<Header>>>,
+    /// The innermost frame of the context.
+    frames: Cell<Option<NonNull<Frame>>>,
+    /// Shields raised less those lowered on this thread.
+    shields: Cell<isize>,
     /// The ids that this thread has reserved, `next..end`.
     next_id: Cell<u64>,
     end_id: Cell<u64>,
@@ -22,6 +27,8 @@ struct Current {
 thread_local_const! {
     static CURRENT: Current = Current {
         task: Cell::new(None),
+        frames: Cell::new(None),
+        shields: Cell::new(0),
         next_id: Cell::new(0),
         end_id: Cell::new(0),
     };
@@ -87,6 +94,60 @@ pub fn yield_if_own(waker: &Waker) -> bool {
         wait::request_yield();
     }
     is_own
+}
+
+/// Whether the current task was aborted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbortStatus {
+    /// It was not.
+    None,
+    /// It was, and the abort takes effect when the task next waits.
+    Requested,
+    /// It was, and a shield defers the abort.
+    Shielded,
+}
+
+/// Whether the current task was aborted; `None` if `waker` is not its own: then the end
+/// of its poll is not the end of what is being polled.
+pub fn abort_status(waker: &Waker) -> Option<AbortStatus> {
+    let task = task().filter(|&task| waker::is_of(waker, task))?;
+    // SAFETY: a current task is alive.
+    let state = unsafe { task.as_ref() }.state.load();
+    Some(match (state.is_cancelled(), state.shield_depth()) {
+        (false, _) => AbortStatus::None,
+        (true, 0) => AbortStatus::Requested,
+        (true, _) => AbortStatus::Shielded,
+    })
+}
+
+/// Defers an abort of the current task beyond the end of this poll, since a scope in it
+/// has members. If `is_heard` is false, an abort that comes before the end of the poll causes
+/// another poll.
+pub fn hold_abort(is_heard: bool) {
+    wait::request_hold(is_heard);
+}
+
+/// How many shields were raised on this thread, less those lowered. The difference over a
+/// poll is what that poll has raised.
+pub fn shield_balance() -> isize {
+    CURRENT.with(|current| current.shields.get())
+}
+
+pub(crate) fn count_shield(change: isize) {
+    CURRENT.with(|current| {
+        current
+            .shields
+            .set(current.shields.get().wrapping_add(change))
+    });
+}
+
+/// The innermost frame of the context.
+pub(crate) fn frames() -> Option<NonNull<Frame>> {
+    CURRENT.with(|current| current.frames.get())
+}
+
+pub(crate) fn set_frames(frames: Option<NonNull<Frame>>) {
+    CURRENT.with(|current| current.frames.set(frames));
 }
 
 /// The next unused id of this thread's batch, or the first of a new one.

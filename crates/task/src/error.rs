@@ -35,7 +35,7 @@ enum Reason {
 }
 
 /// What a panic carries.
-pub(crate) type Payload = Box<dyn Any + Send + 'static>;
+pub type Payload = Box<dyn Any + Send + 'static>;
 
 /// How a task ended, as its cell keeps it.
 pub(crate) type Outcome<T> = Result<T, Failure>;

@@ -5,6 +5,8 @@ use std::ptr::NonNull;
 
 use blitzen_util::list::{Linked, Links};
 
+use crate::context::TaskContext;
+use crate::error::Payload;
 use crate::id::Id;
 use crate::queue_link::QueueLink;
 use crate::raw::{Runnable, Vtable};
@@ -20,8 +22,23 @@ pub trait Schedule: Send + Sync + 'static {
     /// Takes a task that is complete out of the list of live tasks.
     fn release(&self, task: &Header);
 
-    /// Called when the task's future has panicked.
-    fn panicked(&self) {}
+    /// Called when the task's future has panicked with `payload`. What is left there goes
+    /// to the join handle.
+    fn panicked(&self, payload: &mut Payload) {
+        let _ = payload;
+    }
+
+    /// What code in the task can find through [`context::find`](crate::context::find), after
+    /// the frames of the task.
+    fn context(&self) -> Option<&TaskContext> {
+        None
+    }
+
+    /// Whether a thread waits for the end of the task, which borrows from it. The end of the
+    /// scheduler may wait for that thread, so the task must not wait for the end of the scheduler.
+    fn is_borrowing(&self) -> bool {
+        false
+    }
 }
 
 /// The first part of every task's memory, the same for all futures.

@@ -14,7 +14,7 @@ use blitzen_util::wait::{self, WaitKind};
 use crate::error::JoinError;
 use crate::header::Header;
 use crate::id::Id;
-use crate::raw;
+use crate::raw::{self, Runnable};
 use crate::state::{JoinHandleDrop, Wake};
 use blitzen_util::quiet::quietly;
 
@@ -324,6 +324,20 @@ impl UnwindSafe for AbortHandle {}
 impl RefUnwindSafe for AbortHandle {}
 
 impl AbortHandle {
+    /// For a task that has not been run yet.
+    pub(crate) fn of(task: &Runnable) -> Self {
+        // SAFETY: T1 keeps it alive.
+        unsafe { Self::from_ptr(task.as_ptr()) }
+    }
+
+    /// # Safety
+    /// The task is alive.
+    pub(crate) unsafe fn from_ptr(task: NonNull<Header>) -> Self {
+        // SAFETY: alive by the caller's word.
+        unsafe { task.as_ref() }.state.reference();
+        Self(task)
+    }
+
     fn header(&self) -> &Header {
         // SAFETY: the handle's reference.
         unsafe { self.0.as_ref() }

@@ -2,7 +2,8 @@
 //!
 //! Beside it stand the parts of sets of tasks that other threads reach: [`OwnedTasks`], the list
 //! of live ones, [`RemoteQueue`](remote_queue::RemoteQueue) of a `LocalSet`, and
-//! [`FinishedQueue`](finished_queue::FinishedQueue) of a `JoinSet`.
+//! [`FinishedQueue`](finished_queue::FinishedQueue) of a `JoinSet`, and
+//! [`ScopeNode`](scope::ScopeNode), the members of a scope.
 //!
 //! A task is one allocation: a [`Header`] that every scheduler understands,
 //! then the future or its output. Three kinds of pointer lead to it:
@@ -29,6 +30,7 @@
 
 mod alloc;
 mod cell;
+pub mod context;
 pub mod current;
 mod error;
 pub mod finished_queue;
@@ -40,13 +42,14 @@ mod owned_tasks;
 mod queue_link;
 mod raw;
 pub mod remote_queue;
+pub mod scope;
 mod shield;
 mod snapshot;
 mod spawn_meta;
 mod state;
 mod waker;
 
-pub use error::JoinError;
+pub use error::{JoinError, Payload};
 pub use header::{Header, Schedule};
 pub use id::Id;
 pub use join::{AbortHandle, JoinHandle};

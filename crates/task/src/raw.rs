@@ -13,6 +13,7 @@ use blitzen_util::shim::cell::UnsafeCell;
 
 use crate::alloc;
 use crate::cell::{Cell, Stage};
+use crate::context::TaskContext;
 use crate::current::{self, CurrentTaskGuard};
 use crate::error::{Failure, JoinError, Outcome};
 use crate::header::{Header, Schedule};
@@ -37,6 +38,8 @@ pub(crate) struct Vtable {
     take_output: unsafe fn(NonNull<Header>, *mut ()),
     drop_output: unsafe fn(NonNull<Header>),
     join_waker: unsafe fn(NonNull<Header>) -> NonNull<UnsafeCell<Option<Waker>>>,
+    context: unsafe fn(NonNull<Header>) -> Option<NonNull<TaskContext>>,
+    is_borrowing: unsafe fn(NonNull<Header>) -> bool,
     free: unsafe fn(NonNull<Header>),
 }
 
@@ -107,6 +110,12 @@ impl Runnable {
         self.0
     }
 
+    /// The task's [context](Schedule::context).
+    pub fn context(&self) -> Option<&TaskContext> {
+        // SAFETY: T1.
+        unsafe { context(self.0) }
+    }
+
     /// The next task of the queue that the task is in. Means nothing to a caller that has no
     /// exclusive access to that queue.
     #[inline]
@@ -127,6 +136,16 @@ impl Runnable {
     /// scheduler has closed the task, or is about to.
     pub fn forget(self) {
         let _ = self.into_raw();
+    }
+
+    /// Gives the task up, whose queue has closed: [forgets](Self::forget) it, or cancels it
+    /// here and now if it [must not wait](Schedule::is_borrowing) for the end of the scheduler.
+    pub fn give_up(self) {
+        // SAFETY: T1.
+        match unsafe { (self.0.as_ref().vtable.is_borrowing)(self.0) } {
+            true => drop(self),
+            false => self.forget(),
+        }
     }
 }
 
@@ -271,6 +290,15 @@ pub(crate) unsafe fn read_join_waker<R>(
     slot.with(|slot| visit(unsafe { &*slot }))
 }
 
+/// What the task's scheduler says about its context.
+///
+/// # Safety
+/// The task is alive for `'a`.
+pub(crate) unsafe fn context<'a>(task: NonNull<Header>) -> Option<&'a TaskContext> {
+    // SAFETY: alive by the caller's word, and the scheduler in it.
+    unsafe { (task.as_ref().vtable.context)(task).map(|context| context.as_ref()) }
+}
+
 /// Gives up one reference; the last one frees the task.
 ///
 /// # Safety
@@ -300,6 +328,8 @@ const fn vtable<F: Future + 'static, S: Schedule>() -> Vtable {
         take_output: take_output_cell::<F, S>,
         drop_output: drop_output_cell::<F, S>,
         join_waker: join_waker_cell::<F, S>,
+        context: context_cell::<F, S>,
+        is_borrowing: is_borrowing_cell::<F, S>,
         free: free_cell::<F, S>,
     }
 }
@@ -351,8 +381,8 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
             }
         }
         Ok(Poll::Ready(output)) => Ok(output),
-        Err(payload) => {
-            cell.scheduler.panicked();
+        Err(mut payload) => {
+            cell.scheduler.panicked(&mut payload);
             Err(Failure::Panicked(payload))
         }
     };
@@ -413,8 +443,8 @@ unsafe fn complete<F: Future + 'static, S: Schedule>(
             quietly(|| drop(payload));
             outcome
         }
-        (Some(payload), outcome) => {
-            cell.scheduler.panicked();
+        (Some(mut payload), outcome) => {
+            cell.scheduler.panicked(&mut payload);
             quietly(|| drop(outcome));
             Err(Failure::Panicked(payload))
         }
@@ -484,6 +514,21 @@ unsafe fn join_waker_cell<F: Future + 'static, S: Schedule>(
 ) -> NonNull<UnsafeCell<Option<Waker>>> {
     // SAFETY: the caller guarantees that it is alive.
     NonNull::from(&unsafe { cell::<F, S>(task) }.join_waker)
+}
+
+unsafe fn context_cell<F: Future + 'static, S: Schedule>(
+    task: NonNull<Header>,
+) -> Option<NonNull<TaskContext>> {
+    // SAFETY: alive by the caller's word.
+    unsafe { cell::<F, S>(task) }
+        .scheduler
+        .context()
+        .map(NonNull::from)
+}
+
+unsafe fn is_borrowing_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> bool {
+    // SAFETY: alive by the caller's word.
+    unsafe { cell::<F, S>(task) }.scheduler.is_borrowing()
 }
 
 unsafe fn free_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) {

@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll};
 use std::thread;
 
+use crate::context::{self, FrameValue};
 use crate::current;
 use crate::header::Header;
 use crate::raw;
@@ -99,6 +100,7 @@ unsafe impl Sync for ShieldGuard {}
 impl ShieldGuard {
     #[track_caller]
     fn raise(&mut self) {
+        current::count_shield(1);
         let Some(task) = current::task() else {
             *self = Self::Nowhere;
             return;
@@ -111,9 +113,12 @@ impl ShieldGuard {
     }
 
     fn lower(&mut self) {
-        let Self::Up(task) = std::mem::replace(self, Self::Down) else {
-            return;
+        let task = match std::mem::replace(self, Self::Down) {
+            Self::Down => return,
+            Self::Nowhere => return current::count_shield(-1),
+            Self::Up(task) => task,
         };
+        current::count_shield(-1);
         // SAFETY: the guard's reference.
         let wake = unsafe { task.as_ref().state.lower_shield() };
         let panic = match wake {
@@ -148,7 +153,8 @@ impl<F: Future> Future for Shield<F> {
             this.guard.raise();
         }
         // SAFETY: as above.
-        match unsafe { Pin::new_unchecked(future) }.poll(cx) {
+        let future = unsafe { Pin::new_unchecked(future) };
+        match context::with_frame(FrameValue::Shield, || future.poll(cx)) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(output) => {
                 this.future = None;
@@ -169,8 +175,8 @@ impl<F> Drop for Shield<F> {
             }
         }
         let _lower = Lower(&mut self.guard);
-        // In place, as pinning demands.
-        self.future = None;
+        // In place, as pinning demands. Its destructor is shielded as its polls were.
+        context::with_frame(FrameValue::Shield, || self.future = None);
     }
 }
 

@@ -23,6 +23,11 @@
 //!     the runtime closes.
 //! S4. The kind of what the task waits for is there while it is `IDLE`, and zero otherwise. The
 //!     [queue link](crate::queue_link) has the rest.
+//! S5. A poll of a task that has a scope with children *holds* the task: it ends with
+//!     `listens` set, and an abort is deferred. It wakes the task for one more poll, in which the
+//!     scope hears of it and holds again until it is empty. The abort takes effect at
+//!     the end of the first poll that does not hold, so a scope that is not polled any more
+//!     cannot defer it for ever.
 //!
 //! Every transition is one read-modify-write with `AcqRel`. Its partner is the
 //! next transition of the same task, so that a thread that makes a transition sees
@@ -51,6 +56,8 @@ const DETACHED: u64 = 1 << 27;
 const JOIN_WAKER: u64 = 1 << 28;
 /// The runtime is shutting down: cancellation waits for no shield.
 const CLOSING: u64 = 1 << 29;
+/// A scope listens: the last poll held the task (S5).
+const LISTENS: u64 = 1 << 30;
 /// The scheduler knows when the task was queued. Set by the code that has its runnable,
 /// cleared when a poll starts.
 const STAMPED: u64 = 1 << 31;
@@ -202,9 +209,9 @@ impl StateSnapshot {
         self.references().saturating_sub(known)
     }
 
-    /// Whether a cancellation takes effect now (S3).
+    /// Whether a cancellation takes effect now (S3, S5).
     fn must_cancel(self) -> bool {
-        self.has(CLOSING) || self.has(CANCELLED) && self.shield_depth() == 0
+        self.has(CLOSING) || self.has(CANCELLED) && self.shield_depth() == 0 && !self.has(LISTENS)
     }
 }
 
@@ -261,7 +268,8 @@ impl TaskState {
         self.update(|snapshot| match snapshot.lifecycle() {
             COMPLETE => (Wake::Nothing, None),
             _ if snapshot.has(CANCELLED) => (Wake::Nothing, None),
-            IDLE if snapshot.shield_depth() == 0 => {
+            // S5: a scope hears of it although the task is shielded.
+            IDLE if snapshot.shield_depth() == 0 || snapshot.has(LISTENS) => {
                 (Wake::Enqueue, Some(snapshot.with(CANCELLED).now(SCHEDULED)))
             }
             _ => (Wake::Nothing, Some(snapshot.with(CANCELLED))),
@@ -294,17 +302,26 @@ impl TaskState {
     }
 
     /// Ends a poll that was pending, and whose leaves have left a note. If the task has
-    /// yielded, it is queued again without a wake.
+    /// yielded, it is queued again without a wake; if a scope holds it, an abort is
+    /// deferred (S5).
     #[inline]
     pub(crate) fn end_pending(&self, note: PollNote) -> EndPoll {
         self.update(|snapshot| {
             debug_assert_eq!(snapshot.lifecycle(), RUNNING, "T2");
-            if snapshot.must_cancel() {
+            let ended = match note.holds() {
+                true => snapshot.with(LISTENS),
+                false => snapshot.without(LISTENS),
+            };
+            if ended.must_cancel() {
                 (EndPoll::Cancel, None)
-            } else if note.has_yielded() || snapshot.has(NOTIFIED) {
-                (EndPoll::Reschedule, Some(snapshot.now(SCHEDULED)))
+            } else if note.has_yielded()
+                || ended.has(NOTIFIED)
+                // The abort came after a scope had looked for it.
+                || note.has_unheard() && ended.has(CANCELLED)
+            {
+                (EndPoll::Reschedule, Some(ended.now(SCHEDULED)))
             } else {
-                (EndPoll::Idle, Some(snapshot.now_idle(note)))
+                (EndPoll::Idle, Some(ended.now_idle(note)))
             }
         })
     }
@@ -573,6 +590,51 @@ mod tests {
     }
 
     #[test]
+    fn an_abort_gives_a_task_that_a_scope_holds_one_more_poll() {
+        let state = running();
+        assert_eq!(state.end_pending(PollNote::HELD), EndPoll::Idle);
+        assert_eq!(state.cancel(), Wake::Enqueue);
+        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert_eq!(
+            state.end_pending(PollNote::HELD),
+            EndPoll::Idle,
+            "until it is empty"
+        );
+        assert_eq!(state.wake(), Wake::Enqueue);
+        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Cancel);
+    }
+
+    #[test]
+    fn an_abort_that_a_scope_has_not_seen_causes_another_poll() {
+        let state = running();
+        assert_eq!(state.cancel(), Wake::Nothing);
+        let unheard = PollNote::HELD_UNHEARD;
+        assert_eq!(state.end_pending(unheard), EndPoll::Reschedule);
+        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert_eq!(state.end_pending(PollNote::HELD), EndPoll::Idle);
+    }
+
+    #[test]
+    fn a_scope_hears_of_an_abort_under_a_shield() {
+        let state = running();
+        state.raise_shield();
+        assert_eq!(state.end_pending(PollNote::HELD), EndPoll::Idle);
+        assert_eq!(state.cancel(), Wake::Enqueue);
+        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
+        assert_eq!(state.lower_shield(), Wake::Enqueue);
+        assert_eq!(state.start_poll(), StartPoll::Cancel);
+    }
+
+    #[test]
+    fn closing_waits_for_no_scope() {
+        let state = running();
+        assert_eq!(state.close(), CloseOutcome::Running);
+        assert_eq!(state.end_pending(PollNote::HELD), EndPoll::Cancel);
+    }
+
+    #[test]
     fn closing_waits_for_no_shield() {
         let state = running();
         state.raise_shield();
@@ -715,6 +777,94 @@ mod model {
                 drops += (state.start_poll() == StartPoll::Cancel) as u32;
             }
             assert_eq!(drops, 1);
+        });
+    }
+
+    /// A scope's member ends and wakes the task, while the task is aborted. The scope always
+    /// hears of the abort, or was empty before it came.
+    #[test]
+    fn an_abort_of_a_held_task_against_the_end_of_its_scope_lands_once() {
+        use blitzen_util::shim::atomic::AtomicBool;
+        loom::model(|| {
+            let shared = Arc::new((TaskState::new(), AtomicBool::new(false)));
+            assert_eq!(shared.0.start_poll(), StartPoll::Poll);
+            let hold = PollNote::HELD_UNHEARD;
+            assert_eq!(shared.0.end_pending(hold), EndPoll::Idle);
+            let aborter = thread::spawn({
+                let shared = shared.clone();
+                move || shared.0.cancel()
+            });
+            let member = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    shared.1.store(true, Relaxed);
+                    shared.0.wake()
+                }
+            });
+            // The worker: runs the task when it is queued, as its scope would.
+            let mut queued = 0;
+            let mut drops = 0;
+            let mut run = || match shared.0.start_poll() {
+                StartPoll::Cancel => drops += 1,
+                StartPoll::Poll => loop {
+                    let is_aborted = shared.0.load().is_cancelled();
+                    let is_empty = shared.1.load(Relaxed);
+                    let requests = match (is_empty, is_aborted) {
+                        (true, _) => PollNote::EMPTY,
+                        (false, true) => PollNote::HELD,
+                        (false, false) => hold,
+                    };
+                    match shared.0.end_pending(requests) {
+                        EndPoll::Cancel => {
+                            assert!(is_empty, "the abort waits for the scope");
+                            drops += 1;
+                            break;
+                        }
+                        EndPoll::Idle => break,
+                        EndPoll::Reschedule => assert_eq!(shared.0.start_poll(), StartPoll::Poll),
+                    }
+                },
+            };
+            let first = aborter.join().unwrap();
+            if first == Wake::Enqueue {
+                queued += 1;
+                run();
+            }
+            if member.join().unwrap() == Wake::Enqueue {
+                queued += 1;
+                run();
+            }
+            assert!(queued > 0);
+            assert_eq!(drops, 1);
+        });
+    }
+
+    #[test]
+    fn an_abort_is_heard_by_a_scope_that_begins_to_hold_meanwhile() {
+        loom::model(|| {
+            let state = running();
+            let aborter = thread::spawn({
+                let state = state.clone();
+                move || state.cancel()
+            });
+            let mut heard = false;
+            let mut poll = || {
+                let seen = state.load().is_cancelled();
+                heard |= seen;
+                match seen {
+                    true => state.end_pending(PollNote::HELD),
+                    false => state.end_pending(PollNote::HELD_UNHEARD),
+                }
+            };
+            if poll() == EndPoll::Reschedule {
+                assert_eq!(state.start_poll(), StartPoll::Poll);
+                assert_eq!(poll(), EndPoll::Idle);
+            }
+            if aborter.join().unwrap() == Wake::Enqueue {
+                assert_eq!(state.start_poll(), StartPoll::Poll);
+                assert_eq!(poll(), EndPoll::Idle);
+            }
+            assert!(heard);
         });
     }
 

@@ -6,10 +6,10 @@
 //! without a leaf pays for one test in all.
 //!
 //! ```text
-//!  31       30       6    5      0
-//! ┌───────┬────────┬────┬─────────┐
-//! │ yield │ record │    │  kind   │
-//! └───────┴────────┴────┴─────────┘
+//!  31       30       29     28        6    5      0
+//! ┌───────┬────────┬──────┬─────────┬────┬─────────┐
+//! │ yield │ record │ hold │ unheard │    │  kind   │
+//! └───────┴────────┴──────┴─────────┴────┴─────────┘
 //! ```
 //!
 //! W1. The note belongs to the innermost poll of the thread: who polls a task replaces it, and
@@ -29,6 +29,10 @@ use crate::thread_local_const;
 const KIND: u32 = 0x3f;
 const RECORD: u32 = 1 << 30;
 const YIELD: u32 = 1 << 31;
+/// A scope with children was polled: an abort of the task is deferred.
+const HOLD: u32 = 1 << 29;
+/// Such a scope has not seen an abort of the task: one that has come causes another poll.
+const UNHEARD: u32 = 1 << 28;
 
 macro_rules! wait_kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
@@ -121,6 +125,8 @@ wait_kinds! {
     JoinSet = "join set",
     /// The tasks of a `LocalSet`.
     LocalSet = "local set",
+    /// The members of a scope, or its body.
+    Scope = "scope",
     /// A signal.
     Signal = "signal",
     /// The end of a child process.
@@ -183,6 +189,11 @@ impl PollNote {
     /// No leaf has had to wait yet, and each one is to be recorded (W3).
     pub const RECORD: Self = Self(RECORD);
 
+    /// A scope holds the task, and nothing else.
+    pub const HELD: Self = Self(HOLD);
+    /// A scope holds the task that has seen no abort of it.
+    pub const HELD_UNHEARD: Self = Self(HOLD | UNHEARD);
+
     /// Whether there is nothing to keep.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
@@ -193,6 +204,18 @@ impl PollNote {
     #[inline(always)]
     pub fn has_yielded(self) -> bool {
         self.0 & YIELD != 0
+    }
+
+    /// Whether a scope defers an abort of the task.
+    #[inline(always)]
+    pub fn holds(self) -> bool {
+        self.0 & HOLD != 0
+    }
+
+    /// Whether a scope that holds the task has seen no abort of it.
+    #[inline(always)]
+    pub fn has_unheard(self) -> bool {
+        self.0 & UNHEARD != 0
     }
 
     /// The number of the kind, as the state of a task keeps it.
@@ -276,6 +299,16 @@ pub fn identity() -> u64 {
 #[inline]
 pub fn request_yield() {
     NOTES.with(|notes| notes.note.set(notes.note.get() | YIELD));
+}
+
+/// Notes that an abort of the task is to be deferred beyond its poll, since a scope in it has
+/// members; `is_heard` if that scope has seen whether there was one.
+pub fn request_hold(is_heard: bool) {
+    let hold = match is_heard {
+        true => PollNote::HELD,
+        false => PollNote::HELD_UNHEARD,
+    };
+    NOTES.with(|notes| notes.note.set(notes.note.get() | hold.0));
 }
 
 /// Runs `poll` with an empty note: what it waits for concerns the caller's task no more than the

@@ -24,7 +24,9 @@ use std::thread::{self, ThreadId};
 
 use blitzen_task::glue::next_id;
 use blitzen_task::remote_queue::{PollerKey, RemoteQueue};
-use blitzen_task::{Header, JoinHandle, OwnedTasks, RunOutcome, Runnable, Schedule, SpawnMeta};
+use blitzen_task::{
+    Header, JoinHandle, OwnedTasks, Payload, RunOutcome, Runnable, Schedule, SpawnMeta,
+};
 use blitzen_util::coop;
 use blitzen_util::wait::{self, WaitKind};
 
@@ -231,7 +233,7 @@ impl Schedule for LocalScheduler {
         unsafe { self.0.owned.remove(task) };
     }
 
-    fn panicked(&self) {
+    fn panicked(&self, _: &mut Payload) {
         if self.0.shut_down_on_panic.load(Relaxed) {
             self.0.panicked.store(true, Relaxed);
         }

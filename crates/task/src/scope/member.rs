@@ -1,0 +1,124 @@
+//! A task as a member of a scope.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use blitzen_util::list::{Linked, Links};
+use blitzen_util::shim::cell::UnsafeCell;
+
+use super::{ScopeNode, ScopeOwner};
+use crate::context::TaskContext;
+use crate::error::Payload;
+use crate::header::{Header, Schedule};
+use crate::raw::Runnable;
+
+/// Whether a scope waits for a member by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberKind {
+    /// The scope waits for it.
+    Child,
+    /// It is cancelled when all others have left.
+    Daemon,
+}
+
+/// A task in a scope, or about to join it.
+pub struct Member<X: ScopeOwner> {
+    node: Arc<ScopeNode<X>>,
+    inherited: X::Inherited,
+    pub(super) kind: MemberKind,
+    /// Guarded by the lock of the node, as is `task`.
+    links: Links<Member<X>>,
+    /// Its task, once it has joined.
+    pub(super) task: UnsafeCell<Option<NonNull<Header>>>,
+}
+
+// SAFETY: what is not so by itself, `links` and `task`, is accessed under the node's lock.
+unsafe impl<X: ScopeOwner> Send for Member<X> {}
+// SAFETY: as above.
+unsafe impl<X: ScopeOwner> Sync for Member<X> {}
+
+// SAFETY: the address of the field, without a reference to the member.
+unsafe impl<X: ScopeOwner> Linked for Member<X> {
+    unsafe fn links(node: NonNull<Self>) -> NonNull<Links<Self>> {
+        // SAFETY: in bounds of a live member.
+        unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
+    }
+}
+
+impl<X: ScopeOwner> Member<X> {
+    /// The member that `task` is, if it is one of a scope of `X`.
+    pub fn of(task: &Runnable) -> Option<&Self> {
+        task.context()?.downcast_ref()
+    }
+
+    /// Its scope.
+    pub fn node(&self) -> &Arc<ScopeNode<X>> {
+        &self.node
+    }
+
+    /// What it inherits from the code that spawned it.
+    pub fn inherited(&self) -> &X::Inherited {
+        &self.inherited
+    }
+
+    /// Joins the scope with `task`, whose member this is; false if the scope has ended. A
+    /// task that joins a scope whose members were aborted is aborted too.
+    pub fn join(&self, task: &Runnable) -> bool {
+        self.node.join(self, task)
+    }
+}
+
+/// A scheduler whose task is a member of a scope: the task leaves the scope when it has
+/// ended.
+pub struct ScopedSchedule<S, X: ScopeOwner> {
+    base: S,
+    member: Member<X>,
+}
+
+impl<S: Schedule, X: ScopeOwner> ScopedSchedule<S, X> {
+    /// For a task that is scheduled by `base` and is to [join](Member::join) `node`.
+    #[inline]
+    pub fn new(
+        base: S,
+        node: Arc<ScopeNode<X>>,
+        kind: MemberKind,
+        inherited: X::Inherited,
+    ) -> Self {
+        let member = Member {
+            node,
+            inherited,
+            kind,
+            links: Links::new(),
+            task: UnsafeCell::new(None),
+        };
+        Self { base, member }
+    }
+}
+
+impl<S: Schedule, X: ScopeOwner> Schedule for ScopedSchedule<S, X> {
+    #[inline]
+    fn schedule(&self, task: Runnable) {
+        self.base.schedule(task);
+    }
+
+    #[inline]
+    fn release(&self, task: &Header) {
+        self.base.release(task);
+        // Last: what the future borrowed may be gone once the scope is empty.
+        self.member.node.leave_member(&self.member);
+    }
+
+    /// The panic belongs to the scope; the join handle only learns that there was one.
+    fn panicked(&self, payload: &mut Payload) {
+        let payload = std::mem::replace(payload, Box::new(()));
+        X::panicked(&self.member.node, payload);
+    }
+
+    fn context(&self) -> Option<&TaskContext> {
+        Some(&self.member)
+    }
+
+    fn is_borrowing(&self) -> bool {
+        self.member.node.owner().is_borrowing()
+    }
+}

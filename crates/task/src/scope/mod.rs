@@ -1,0 +1,42 @@
+//! The members of a scope: who they are, when the last has left, and who is told.
+//!
+//! A [`ScopeNode`] counts and links the members of one scope. A [`Member`] is part of its
+//! task's memory, inside the task's scheduler ([`ScopedSchedule`]), so that a child of a scope
+//! costs no allocation and is found without one. What a scope is for (errors, deadlines,
+//! tokens) is the business of its [`ScopeOwner`].
+
+mod member;
+mod node;
+
+pub use member::{Member, MemberKind, ScopedSchedule};
+pub use node::{ScopeNode, ScopePhase, ScopeView};
+
+use std::sync::Arc;
+
+use crate::error::Payload;
+
+/// What a scope means to the crate that made it. None of these is called under a lock.
+pub trait ScopeOwner: Send + Sync + Sized + 'static {
+    /// Why a scope was cancelled.
+    type Cause: Send + 'static;
+    /// What a member inherits from the code that spawned it.
+    type Inherited: Send + Sync + 'static;
+
+    /// The cause that cancels daemons when all others have left.
+    fn finished() -> Self::Cause;
+
+    /// The scope was cancelled, for the first time.
+    fn cancelled(node: &Arc<ScopeNode<Self>>);
+
+    /// Whether a thread waits for the members, which [borrow](crate::Schedule::is_borrowing)
+    /// from it.
+    fn is_borrowing(&self) -> bool {
+        false
+    }
+
+    /// A member has left the scope.
+    fn left(&self) {}
+
+    /// A member has panicked.
+    fn panicked(node: &Arc<ScopeNode<Self>>, payload: Payload);
+}
