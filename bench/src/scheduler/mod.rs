@@ -7,6 +7,7 @@ mod idle;
 mod memory;
 mod one_core;
 mod ping_pong;
+mod scopes;
 mod spawn;
 mod steal;
 mod throughput;
@@ -26,6 +27,7 @@ pub(crate) fn rows() -> Vec<Row> {
     [
         throughput::rows(),
         spawn::rows(),
+        scopes::rows(),
         yielding::rows(),
         ping_pong::rows(),
         wake::rows(),

@@ -46,6 +46,7 @@
 //! |---|---|
 //! | [`runtime`] | runtimes, their builder, handles, metrics |
 //! | [`task`] | spawning, joining, aborting, shields, blocking code, task-local values |
+//! | [`mod@scope`] | structured concurrency: tasks that do not outlive the code that started them |
 //! | [`time`] | sleeps, intervals, timeouts, a clock that tests can pause |
 //! | [`net`] | TCP, UDP, Unix sockets, pipes |
 //! | [`fs`] | files and directories |
@@ -57,8 +58,8 @@
 //! | [`future`] | combinators: join, race, select, over tuples and collections |
 //! | [`shutdown`] | graceful shutdown, with a deadline |
 //!
-//! The macros [`select!`], [`join!`], [`try_join!`], [`pin!`] and [`task_local!`] are at
-//! the root.
+//! The macros [`select!`], [`join!`], [`try_join!`], [`pin!`], [`task_local!`] and
+//! [`inherited!`] are at the root.
 //!
 //! # How I/O is done
 //!
@@ -83,6 +84,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `global` | a runtime of the process for [`spawn`] and [`block_on`] outside any other |
 //! | `futures-io` | adapters to and from the traits of the `futures-io` crate |
 //! | `hyper` | an executor, a timer and an I/O adapter for hyper |
 //!
@@ -96,6 +98,8 @@
 //!   drivers. An idle runtime makes no system calls.
 //! * Timers are finer: a tick is 25 µs instead of a millisecond, and with many timers a
 //!   worker wakes for them every 250 µs.
+//! * A [scope](mod@scope) waits for its tasks, stops them when one fails, and has deadlines,
+//!   limits and a grace.
 //! * [`task::shield`] defers an abort until a critical section is over.
 //! * Counters of every worker are always on: [`runtime::RuntimeMetrics`].
 //! * Worker threads are named `blitzen-worker`; a monitor thread looks after workers
@@ -109,6 +113,7 @@ pub mod macros;
 pub mod net;
 pub mod process;
 pub mod runtime;
+pub mod scope;
 pub mod shutdown;
 pub mod signal;
 pub mod task;
@@ -122,5 +127,9 @@ pub use blitzen_sync::channel;
 pub use blitzen_macros::{main, test};
 #[doc(inline)]
 pub use runtime::engine;
+#[doc(inline)]
+pub use runtime::global::block_on;
+#[doc(inline)]
+pub use scope::scope;
 #[doc(inline)]
 pub use task::spawn;

@@ -125,7 +125,7 @@ wait_kinds! {
     JoinSet = "join set",
     /// The tasks of a `LocalSet`.
     LocalSet = "local set",
-    /// The members of a scope, or its body.
+    /// The end of the members of a scope.
     Scope = "scope",
     /// A signal.
     Signal = "signal",
@@ -302,7 +302,7 @@ pub fn request_yield() {
 }
 
 /// Notes that an abort of the task is to be deferred beyond its poll, since a scope in it has
-/// members; `is_heard` if that scope has seen whether there was one.
+/// members; `is_heard` if that scope knows that there was one.
 pub fn request_hold(is_heard: bool) {
     let hold = match is_heard {
         true => PollNote::HELD,

@@ -12,6 +12,7 @@
 //! | the first, drop the others | [`race`], [`either`] | [`race`] |
 //! | the first, keep the others | | [`select_all`] |
 //! | the first success | | [`select_ok`] |
+//! | all, started one by one | | [`scope`](scope()) |
 //!
 //! All futures of a combination run on the calling task: concurrently, not in parallel.
 //! All combinations are fair. In a large collection only the futures that were woken are
@@ -59,6 +60,7 @@ pub mod owned_branch;
 mod pin_element;
 mod poll_group;
 mod race;
+mod scope;
 mod select_all;
 mod try_join;
 
@@ -69,5 +71,6 @@ pub use join::{Join, Joinable, join};
 pub use join_all::{JoinAll, TryJoinAll, join_all, try_join_all};
 pub use owned_branch::Passive;
 pub use race::{Race, Raceable, race};
+pub use scope::{TaskScope, TaskScopeFuture, scope};
 pub use select_all::{SelectAll, SelectOk, select_all, select_ok};
 pub use try_join::{TryJoin, TryJoinable, try_join};

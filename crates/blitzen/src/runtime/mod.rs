@@ -24,6 +24,7 @@ pub(crate) mod context;
 mod current_thread;
 pub mod dump;
 mod engine;
+pub(crate) mod global;
 mod handle;
 mod hooks;
 mod id;

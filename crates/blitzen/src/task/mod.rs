@@ -22,6 +22,7 @@
 
 mod blocking;
 mod builder;
+mod cancellation;
 pub mod coop;
 pub mod join_set;
 mod local;
@@ -33,6 +34,7 @@ mod yield_now;
 pub use blitzen_task::{AbortHandle, Id, JoinError, JoinHandle, Shield, shield};
 pub use blocking::{block_in_place, spawn_blocking};
 pub use builder::Builder;
+pub use cancellation::{cancelled, deadline, is_cancelled, shield_within, unless_cancelled};
 pub use coop::{consume_budget, unconstrained};
 #[doc(inline)]
 pub use join_set::JoinSet;

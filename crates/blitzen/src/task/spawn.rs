@@ -5,7 +5,7 @@ use std::future::Future;
 use blitzen_task::glue::next_id;
 use blitzen_task::{Id, JoinHandle, SpawnMeta, current};
 
-use crate::runtime::context;
+use crate::runtime::{context, global};
 
 /// Spawns a task on the current runtime and returns a [`JoinHandle`] for its output.
 ///
@@ -30,7 +30,8 @@ use crate::runtime::context;
 ///
 /// # Panics
 ///
-/// Panics outside a runtime.
+/// Panics outside a runtime, unless the crate feature `global` is on: then the task runs on the
+/// runtime of the process, which is built when it is first needed.
 #[track_caller]
 pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
 where
@@ -48,6 +49,9 @@ where
     F::Output: Send + 'static,
 {
     let id = next_id();
+    if let Some(runtime) = global::for_code_outside() {
+        return runtime.inner.spawn(future, id, meta);
+    }
     let spawned = context::with_current(|handle| match handle.inner.has_spawn_hook() {
         false => Ok(handle.inner.scheduler().spawn(future, id, meta)),
         true => Err((handle.clone(), future, meta)),

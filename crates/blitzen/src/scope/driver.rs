@@ -1,0 +1,138 @@
+//! What keeps a scope going: its timer, and the wait for its end.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use blitzen_sync::cancel::CancelledOwned;
+use blitzen_task::SpawnMeta;
+use blitzen_task::glue::next_id;
+use blitzen_task::scope::{ScopePhase, ScopeView};
+use blitzen_util::quiet::quietly;
+
+use super::error::Stopped;
+use super::scope_core::{self, Cause, Node, ScopeCore, Settings};
+use crate::runtime::context as runtime_context;
+use crate::time::{Instant, Sleep, sleep_until};
+
+/// A scope and its timer.
+pub(super) struct Driver {
+    pub(super) node: Arc<Node>,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// A scope with a grace of its own has to know when its parent is cancelled.
+    parent_cancelled: Option<Pin<Box<CancelledOwned>>>,
+}
+
+impl Driver {
+    /// Opens a scope.
+    pub(super) fn open(settings: Settings) -> Self {
+        let node = Arc::new(Node::new(ScopeCore::open(settings)));
+        let parent = node.owner().parent().filter(|_| node.owner().has_grace());
+        let parent_cancelled =
+            parent.map(|parent| Box::pin(scope_core::token(parent).cancelled_owned()));
+        Self {
+            node,
+            timer: None,
+            parent_cancelled,
+        }
+    }
+
+    /// Cancels the scope, unless it was.
+    pub(super) fn cancel(&self, cause: Cause) {
+        if let Err(later) = self.node.begin_cancel(cause) {
+            quietly(|| drop(later));
+        }
+    }
+
+    /// Cancels or forces the scope if it is time to, and otherwise sets the timer.
+    pub(super) fn poll_times(&mut self, cx: &mut Context<'_>) {
+        if let Some(cancelled) = &mut self.parent_cancelled
+            && cancelled.as_mut().poll(cx).is_ready()
+        {
+            self.parent_cancelled = None;
+            self.cancel(Cause::Stopped(Stopped::Cancelled));
+        }
+        if !self.node.owner().is_timed() {
+            return;
+        }
+        loop {
+            let phase = self.node.view().phase;
+            let Some(time) = self.node.owner().next_time(phase) else {
+                self.timer = None;
+                return;
+            };
+            if self.poll_timer(time, cx).is_pending() {
+                return;
+            }
+            match phase {
+                ScopePhase::Open => self.cancel(Cause::Stopped(Stopped::Deadline)),
+                ScopePhase::Cancelling | ScopePhase::Forced => self.node.force(),
+            }
+        }
+    }
+
+    fn poll_timer(&mut self, time: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        // The scope may be polled where no runtime is entered, or another.
+        let runtime = self.node.owner().runtime();
+        let _entered = runtime.and_then(runtime_context::try_enter);
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(sleep_until(time)));
+        if timer.deadline() != time {
+            timer.as_mut().reset(time);
+        }
+        timer.as_mut().poll(cx)
+    }
+
+    /// Has the scope wake `cx` when something happens to it, and the timer too. Returns what
+    /// the scope is like now.
+    pub(super) fn poll_view(&mut self, cx: &mut Context<'_>) -> ScopeView {
+        loop {
+            let view = self.node.register(cx.waker());
+            let next = self.node.owner().next_time(view.phase);
+            let is_set = next == self.timer.as_ref().map(|timer| timer.deadline());
+            if view.members == 0 || next.is_none() || is_set {
+                return view;
+            }
+            self.poll_times(cx);
+        }
+    }
+
+    /// Finds somebody who waits for what is left of a scope that was cancelled and whose
+    /// future is dropped.
+    pub(super) fn hand_over(self) {
+        self.node.unregister();
+        let mut around = self.node.owner().around();
+        while let Some(scope) = around
+            && self.node.view().members > 0
+            && !self.node.adopt_into(scope)
+        {
+            around = scope.owner().around();
+        }
+        let view = self.node.view();
+        if view.members > 0 && view.phase != ScopePhase::Forced {
+            // Somebody has to end its grace.
+            let runtime = self.node.owner().runtime().cloned();
+            if let Some(runtime) = runtime {
+                let meta = SpawnMeta::caller().named("scope");
+                quietly(|| drop(runtime.inner.spawn(EndGrace(self), next_id(), meta)));
+            }
+        }
+    }
+}
+
+/// Ends the grace of a scope whose future was dropped.
+struct EndGrace(Driver);
+
+impl Future for EndGrace {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_times(cx);
+        match self.0.poll_view(cx).members {
+            0 => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The future of a scope.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use blitzen_task::current::{self, AbortStatus};
+use blitzen_task::scope::ScopePhase;
+use blitzen_util::quiet::{catch, quietly};
+use blitzen_util::wait::{self, WaitKind};
+use pin_project_lite::pin_project;
+
+use super::Scope;
+use super::context;
+use super::driver::Driver;
+use super::error::Stopped;
+use super::scope_core::{Cause, Settings};
+
+pin_project! {
+    /// The future of [`scope`](super::scope()) and [`ScopeBuilder::run`](super::ScopeBuilder::run).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::scope::{ScopeFuture, Stopped, scope};
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let future: ScopeFuture<_, _, i32, Stopped> = scope(|_| async { Ok(1) });
+    /// assert_eq!(future.await, Ok(1));
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops the body and cancels the children. They may still be running when the
+    /// drop returns; the scope around this one waits for them.
+    ///
+    /// # Panics
+    ///
+    /// Polling it again after it has returned a result panics.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct ScopeFuture<B, F, T, E> {
+        #[pin]
+        body: Body<B, F>,
+        // `None` before the first poll, and after the last.
+        driver: Option<Driver>,
+        // What the body returned.
+        outcome: Option<Result<T, E>>,
+        // Shields that the body is under.
+        body_shields: isize,
+    }
+
+    impl<B, F, T, E> PinnedDrop for ScopeFuture<B, F, T, E> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            let Some(driver) = this.driver.take() else {
+                return;
+            };
+            driver.cancel(Cause::Stopped(Stopped::Cancelled));
+            let rest = Rest {
+                has_body: matches!(*this.body, Body::Running { .. }),
+                driver: Some(driver),
+            };
+            let Some(driver) = &rest.driver else { return };
+            context::inside(&driver.node, || this.body.set(Body::Ended));
+        }
+    }
+}
+
+pin_project! {
+    #[project = BodyProjection]
+    enum Body<B, F> {
+        New { start: Option<(B, Settings)> },
+        Running { #[pin] future: F },
+        Ended,
+    }
+}
+
+/// What is left to do when a scope is dropped, also if the body's destructor panics.
+struct Rest {
+    driver: Option<Driver>,
+    has_body: bool,
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        let Some(driver) = self.driver.take() else {
+            return;
+        };
+        if self.has_body {
+            driver.node.leave_body();
+        }
+        driver.hand_over();
+    }
+}
+
+impl<B, F, T, E> ScopeFuture<B, F, T, E> {
+    pub(super) fn new(body: B, settings: Settings) -> Self {
+        Self {
+            body: Body::New {
+                start: Some((body, settings)),
+            },
+            driver: None,
+            outcome: None,
+            body_shields: 0,
+        }
+    }
+}
+
+impl<B, F, T, E> ScopeFuture<B, F, T, E>
+where
+    B: FnOnce(Scope<E>) -> F,
+    F: Future<Output = Result<T, E>>,
+{
+    /// Opens the scope, at the first poll.
+    fn start(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        let BodyProjection::New { start } = this.body.as_mut().project() else {
+            return;
+        };
+        let Some((body, settings)) = start.take() else {
+            return;
+        };
+        let driver = this.driver.insert(Driver::open(settings));
+        let scope = Scope::new(driver.node.clone());
+        let node = driver.node.clone();
+        match catch_unwind(AssertUnwindSafe(|| context::inside(&node, || body(scope)))) {
+            Ok(future) => this.body.set(Body::Running { future }),
+            Err(payload) => {
+                driver.cancel(Cause::Panic(payload));
+                this.body.set(Body::Ended);
+                driver.node.leave_body();
+            }
+        }
+    }
+
+    /// Polls the body, or drops it if its time is over.
+    fn poll_body(self: Pin<&mut Self>, cx: &mut Context<'_>) {
+        let mut this = self.project();
+        let (Some(driver), BodyProjection::Running { future }) =
+            (this.driver.as_ref(), this.body.as_mut().project())
+        else {
+            return;
+        };
+        let node = &driver.node;
+        if !(node.is_forced() && *this.body_shields == 0) {
+            let before = current::shield_balance();
+            let poll = || context::inside(node, || future.poll(cx));
+            let polled = catch_unwind(AssertUnwindSafe(poll));
+            *this.body_shields += current::shield_balance() - before;
+            match polled {
+                Ok(Poll::Pending) if node.is_forced() && *this.body_shields == 0 => {}
+                Ok(Poll::Pending) => return,
+                Ok(Poll::Ready(outcome)) => {
+                    if outcome.is_err() && node.begin_cancel(Cause::Body).is_err() {
+                        node.owner().count_later_failure();
+                    }
+                    *this.outcome = Some(outcome);
+                }
+                Err(payload) => driver.cancel(Cause::Panic(payload)),
+            }
+        }
+        let dropped = catch(|| context::inside(node, || this.body.set(Body::Ended)));
+        if let Some(payload) = dropped {
+            driver.cancel(Cause::Panic(payload));
+        }
+        node.leave_body();
+    }
+}
+
+impl<B, F, T, E> Future for ScopeFuture<B, F, T, E>
+where
+    B: FnOnce(Scope<E>) -> F,
+    F: Future<Output = Result<T, E>>,
+    E: From<Stopped> + Send + 'static,
+{
+    type Output = Result<T, E>;
+
+    #[track_caller]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
+        self.as_mut().start();
+        let abort = current::abort_status(cx.waker()).filter(|_| !context::is_inside_shield());
+        let is_aborted = abort.is_some_and(|status| status != AbortStatus::None);
+        {
+            let Some(driver) = self.as_mut().project().driver else {
+                panic!("`ScopeFuture` polled after completion");
+            };
+            if is_aborted {
+                driver.cancel(Cause::Stopped(Stopped::Cancelled));
+            }
+            driver.poll_times(cx);
+        }
+        self.as_mut().poll_body(cx);
+        loop {
+            let this = self.as_mut().project();
+            let Some(driver) = this.driver else {
+                unreachable!("nothing above takes it");
+            };
+            let view = driver.poll_view(cx);
+            if view.members == 0 {
+                break;
+            }
+            let has_body = matches!(*this.body, Body::Running { .. });
+            if has_body && view.phase == ScopePhase::Forced && *this.body_shields == 0 {
+                self.as_mut().poll_body(cx); // which drops it
+                continue;
+            }
+            let waits_for_others = view.members > usize::from(has_body);
+            if abort.is_some() && (waits_for_others || driver.node.owner().has_grace()) {
+                current::hold_abort(is_aborted);
+            }
+            if !has_body {
+                wait::pending_on(WaitKind::Scope, &*driver.node);
+            }
+            return Poll::Pending;
+        }
+        if abort == Some(AbortStatus::Requested) {
+            return Poll::Pending; // nobody holds the task any more: the abort takes effect
+        }
+        let this = self.as_mut().project();
+        let cause = this
+            .driver
+            .take()
+            .and_then(|driver| driver.node.take_cause());
+        let outcome = this.outcome.take();
+        Poll::Ready(result(cause, outcome))
+    }
+}
+
+/// The result of a scope that has ended.
+fn result<T, E>(cause: Option<Cause>, outcome: Option<Result<T, E>>) -> Result<T, E>
+where
+    E: From<Stopped> + Send + 'static,
+{
+    let replaced = match cause {
+        None | Some(Cause::Finished | Cause::Body) => None,
+        // A body that was asked to end, and did, has the last word.
+        Some(Cause::Stopped(Stopped::Cancelled)) if outcome.is_some() => None,
+        Some(Cause::Stopped(stopped)) => Some(E::from(stopped)),
+        Some(Cause::Error(error)) => match error.downcast() {
+            Ok(error) => Some(*error),
+            Err(_) => unreachable!("all children of a scope have its error type"),
+        },
+        Some(Cause::Panic(payload)) => {
+            quietly(|| drop(outcome));
+            resume_unwind(payload)
+        }
+    };
+    match (replaced, outcome) {
+        (Some(error), _) => Err(error),
+        (None, Some(outcome)) => outcome,
+        (None, None) => unreachable!("a body that ends without a cause has an outcome"),
+    }
+}
+
+impl<B, F, T, E> fmt::Debug for ScopeFuture<B, F, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let members = self
+            .driver
+            .as_ref()
+            .map(|driver| driver.node.view().members);
+        f.debug_struct("ScopeFuture")
+            .field("members", &members)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,318 @@
+//! What a scope knows beside its members: times, token, limit, and who hears of failures.
+//!
+//! A scope has a *parent* and a scope *around* it, mostly the same. The parent's cancellation
+//! is its own too; a scope opened under a shield has none. The scope around it adopts it if
+//! it is dropped before it is empty.
+//!
+//! Nothing is registered with the parent. A scope asks its ancestors whether they were
+//! cancelled; a token for those who wait is made when somebody first does; and members are
+//! aborted from the outside in: a parent aborts its children or drops its body, and so
+//! the scopes inside hear of it.
+
+use std::any::Any;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use blitzen_sync::{CancelToken, Notify};
+use blitzen_task::Payload;
+use blitzen_task::scope::{ScopeNode, ScopeOwner, ScopePhase};
+use blitzen_util::quiet::quietly;
+
+use super::context;
+use super::error::Stopped;
+use super::inherited::Bindings;
+use crate::runtime::Handle;
+use crate::time::Instant;
+
+/// The members of a scope, and all else it knows.
+pub(crate) type Node = ScopeNode<ScopeCore>;
+
+/// The first reason for a scope to be cancelled.
+pub(crate) enum Cause {
+    /// Cancelled, or a deadline.
+    Stopped(Stopped),
+    /// The body returned an error, which the scope's future has.
+    Body,
+    /// A child returned an error: the scope's `E`.
+    Error(Box<dyn Any + Send>),
+    /// A child or the body panicked.
+    Panic(Payload),
+    /// Only daemons were left.
+    Finished,
+}
+
+/// How a child failed, whatever the error's type.
+pub(super) enum AnyFailure {
+    Error(Box<dyn Any + Send>),
+    Panic(Payload),
+}
+
+pub(super) type Supervisor = Box<dyn Fn(AnyFailure) + Send + Sync>;
+
+/// What a builder sets.
+#[derive(Default)]
+pub(super) struct Settings {
+    pub(super) name: Option<Box<str>>,
+    pub(super) deadline: Option<Instant>,
+    pub(super) grace: Option<Duration>,
+    pub(super) limit: Option<usize>,
+    pub(super) supervisor: Option<Supervisor>,
+    /// Whether a thread waits for the children, which borrow from it.
+    pub(super) is_borrowing: bool,
+}
+
+/// What a scope knows beside its members.
+pub(crate) struct ScopeCore {
+    /// Where its children run; `None` if it was first polled outside a runtime.
+    runtime: Option<Handle>,
+    around: Option<Arc<Node>>,
+    /// Opened under a shield: it has no parent.
+    is_shielded: bool,
+    is_borrowing: bool,
+    /// The deadline of the shield that it was opened under.
+    shield_deadline: Option<Instant>,
+    name: Option<Box<str>>,
+    grace: Option<Duration>,
+    limit: Option<usize>,
+    /// Notified when a child leaves, if there is a limit.
+    room: Notify,
+    supervisor: Option<Supervisor>,
+    /// Failures that came after the first.
+    later_failures: AtomicUsize,
+    /// Whether there is anything in `times`.
+    is_timed: AtomicBool,
+    times: Mutex<Times>,
+    /// For those who wait for the cancellation; made when it is first needed.
+    token: OnceLock<CancelToken>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Times {
+    deadline: Option<Instant>,
+    /// When members that have not ended are aborted, once the scope was cancelled.
+    end_of_grace: Option<Instant>,
+}
+
+impl ScopeCore {
+    /// A scope opened here.
+    pub(super) fn open(settings: Settings) -> Self {
+        let here = context::here();
+        let times = Times {
+            deadline: settings.deadline,
+            end_of_grace: None,
+        };
+        Self {
+            runtime: Handle::try_current().ok(),
+            shield_deadline: here.is_shielded.then(context::deadline).flatten(),
+            around: here.scope,
+            is_shielded: here.is_shielded,
+            is_borrowing: settings.is_borrowing,
+            name: settings.name,
+            grace: settings.grace,
+            limit: settings.limit,
+            room: Notify::new(),
+            supervisor: settings.supervisor,
+            later_failures: AtomicUsize::new(0),
+            is_timed: AtomicBool::new(settings.deadline.is_some()),
+            times: Mutex::new(times),
+            token: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn runtime(&self) -> Option<&Handle> {
+        self.runtime.as_ref()
+    }
+
+    /// The scope that adopts this one, if it has not ended itself.
+    pub(super) fn around(&self) -> Option<&Arc<Node>> {
+        self.around.as_ref()
+    }
+
+    /// The scope whose cancellation is this one's too.
+    pub(super) fn parent(&self) -> Option<&Arc<Node>> {
+        self.around.as_ref().filter(|_| !self.is_shielded)
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    pub(super) fn has_grace(&self) -> bool {
+        self.grace.is_some()
+    }
+
+    pub(super) fn limit(&self) -> Option<usize> {
+        self.limit
+    }
+
+    pub(super) fn room(&self) -> &Notify {
+        &self.room
+    }
+
+    pub(super) fn later_failures(&self) -> usize {
+        self.later_failures.load(Relaxed)
+    }
+
+    pub(super) fn count_later_failure(&self) {
+        self.later_failures.fetch_add(1, Relaxed);
+    }
+
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn set_times(&self, set: impl FnOnce(&mut Times)) {
+        set(&mut self.times());
+        // Release, met by the Acquire in `is_timed`.
+        self.is_timed.store(true, Release);
+    }
+
+    /// Whether it has, or had, a deadline or a grace that is running.
+    #[inline]
+    pub(super) fn is_timed(&self) -> bool {
+        self.is_timed.load(Acquire)
+    }
+
+    pub(super) fn set_deadline(&self, deadline: Instant) {
+        self.set_times(|times| times.deadline = Some(deadline));
+    }
+
+    /// When the next thing happens to a scope in `phase`.
+    pub(super) fn next_time(&self, phase: ScopePhase) -> Option<Instant> {
+        if !self.is_timed() {
+            return None;
+        }
+        match phase {
+            ScopePhase::Open => self.times().deadline,
+            ScopePhase::Cancelling => self.times().end_of_grace,
+            ScopePhase::Forced => None,
+        }
+    }
+}
+
+impl ScopeOwner for ScopeCore {
+    type Cause = Cause;
+    type Inherited = Bindings;
+
+    fn finished() -> Cause {
+        Cause::Finished
+    }
+
+    fn cancelled(node: &Arc<Node>) {
+        let core = node.owner();
+        if let Some(token) = core.token.get() {
+            quietly(|| token.cancel()); // wakers
+        }
+        match end_of_grace(node) {
+            None => node.force(),
+            Some(end) => {
+                core.set_times(|times| times.end_of_grace = Some(end));
+                node.wake_owner(); // it has a timer to set
+            }
+        }
+    }
+
+    fn is_borrowing(&self) -> bool {
+        self.is_borrowing
+    }
+
+    fn left(&self) {
+        if self.limit.is_some() {
+            quietly(|| self.room.notify_waiters());
+        }
+    }
+
+    fn panicked(node: &Arc<Node>, payload: Payload) {
+        fail(node, AnyFailure::Panic(payload));
+    }
+}
+
+impl Drop for ScopeCore {
+    /// A handle that was kept may be the last of a long chain of scopes: no recursion.
+    fn drop(&mut self) {
+        let mut around = self.around.take();
+        while let Some(mut node) = around.and_then(Arc::into_inner) {
+            around = node.owner_mut().around.take();
+        }
+    }
+}
+
+/// When the members of a scope that was just cancelled are aborted; `None`: now.
+fn end_of_grace(node: &Arc<Node>) -> Option<Instant> {
+    let grace = node.owner().grace.filter(|grace| !grace.is_zero())?;
+    let mut end = Instant::after(grace);
+    for ancestor in ancestors(node) {
+        if ancestor.is_forced() {
+            return None;
+        }
+        let theirs = ancestor.owner().next_time(ScopePhase::Cancelling);
+        end = theirs.map_or(end, |theirs| theirs.min(end));
+    }
+    Some(end)
+}
+
+/// The scopes whose cancellation is that of `node` too, the innermost first.
+fn ancestors(node: &Arc<Node>) -> impl Iterator<Item = &Arc<Node>> {
+    std::iter::successors(node.owner().parent(), |node| node.owner().parent())
+}
+
+/// Whether the scope or an ancestor was cancelled.
+pub(super) fn is_cancelled(node: &Arc<Node>) -> bool {
+    node.is_cancelled() || ancestors(node).any(|ancestor| ancestor.is_cancelled())
+}
+
+/// The earliest deadline of the scope and its ancestors.
+pub(super) fn deadline(node: &Arc<Node>) -> Option<Instant> {
+    std::iter::once(node)
+        .chain(ancestors(node))
+        .flat_map(|node| {
+            let core = node.owner();
+            [core.next_time(ScopePhase::Open), core.shield_deadline]
+        })
+        .flatten()
+        .min()
+}
+
+/// The token that is cancelled with the scope.
+pub(super) fn token(node: &Arc<Node>) -> CancelToken {
+    let mut without = Vec::new();
+    let mut token = None;
+    for node in std::iter::once(node).chain(ancestors(node)) {
+        token = node.owner().token.get().cloned();
+        if token.is_some() {
+            break;
+        }
+        without.push(node);
+    }
+    for node in without.into_iter().rev() {
+        let made = node.owner().token.get_or_init(|| match &token {
+            Some(parent) => parent.child_token(),
+            None => CancelToken::new(),
+        });
+        // After it was stored, under the node's lock: a thread that cancels either sees the
+        // token, or has set the phase that is seen here.
+        if node.view().phase != ScopePhase::Open {
+            made.cancel();
+        }
+        token = Some(made.clone());
+    }
+    token.unwrap_or_default()
+}
+
+/// A member of the scope has failed.
+pub(super) fn fail(node: &Arc<Node>, failure: AnyFailure) {
+    let core = node.owner();
+    if let Some(supervisor) = &core.supervisor {
+        return quietly(|| supervisor(failure));
+    }
+    let cause = match failure {
+        AnyFailure::Error(error) => Cause::Error(error),
+        AnyFailure::Panic(payload) => Cause::Panic(payload),
+    };
+    if let Err(later) = node.begin_cancel(cause) {
+        core.count_later_failure();
+        quietly(|| drop(later));
+    }
+}

@@ -1,0 +1,493 @@
+//! What a scope promises when all goes as planned.
+
+mod scope_common;
+
+use std::future::pending;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use blitzen::channel::oneshot;
+use blitzen::scope::{Failure, Scope, Stopped, scope};
+use blitzen::task;
+use blitzen::time::{Instant, sleep};
+use scope_common::{Alive, FOREVER, on_both, paused, workers};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_scope_returns_when_all_children_have_ended() {
+    on_both(|| async {
+        let alive = Alive::default();
+        let value = scope(|s| {
+            let alive = alive.clone();
+            async move {
+                for _ in 0..100 {
+                    let guard = alive.guard();
+                    s.spawn(async move {
+                        task::yield_now().await;
+                        drop(guard);
+                        Ok(())
+                    });
+                }
+                Ok::<_, Stopped>(7)
+            }
+        });
+        assert_eq!(value.await, Ok(7));
+        assert_eq!(alive.count(), 0);
+    });
+}
+
+#[test]
+fn children_spawn_siblings_and_hand_over_values() {
+    on_both(|| async {
+        let sum = scope(|s: Scope<Stopped>| async move {
+            let parts: Vec<_> = (0..10).map(|n| s.spawn(async move { Ok(n) })).collect();
+            let sibling = s.clone();
+            let last = s.spawn(async move { sibling.spawn(async { Ok(100) }).await });
+            let mut sum = last.await?;
+            for part in parts {
+                sum += part.await?;
+            }
+            Ok(sum)
+        });
+        assert_eq!(sum.await, Ok(145));
+    });
+}
+
+#[test]
+fn the_first_error_cancels_all_others_and_is_returned() {
+    on_both(|| async {
+        let alive = Alive::default();
+        let failed: io::Result<()> = scope(|s| {
+            let alive = alive.clone();
+            async move {
+                for _ in 0..10 {
+                    s.spawn(alive.forever::<io::Error>());
+                }
+                s.spawn(async { Err::<(), _>(io::Error::other("first")) });
+                alive.forever().await
+            }
+        })
+        .await;
+        assert_eq!(failed.unwrap_err().to_string(), "first");
+        assert_eq!(alive.count(), 0);
+    });
+}
+
+#[test]
+fn an_error_of_the_body_cancels_the_children() {
+    on_both(|| async {
+        let alive = Alive::default();
+        let failed: io::Result<()> = scope(|s| {
+            let child = alive.forever::<io::Error>();
+            async move {
+                s.spawn(child);
+                Err(io::Error::other("body"))
+            }
+        })
+        .await;
+        assert_eq!(failed.unwrap_err().to_string(), "body");
+        assert_eq!(alive.count(), 0);
+    });
+}
+
+#[test]
+fn later_errors_are_counted() {
+    on_both(|| async {
+        let kept = Arc::new(Mutex::new(None));
+        let failed: io::Result<()> = Scope::builder()
+            .grace(FOREVER)
+            .run(|s: Scope<io::Error>| {
+                *kept.lock().unwrap() = Some(s.clone());
+                async move {
+                    for n in 0..3 {
+                        s.spawn(async move {
+                            if n > 0 {
+                                task::cancelled().await;
+                            }
+                            Err::<(), _>(io::Error::other(n.to_string()))
+                        });
+                    }
+                    Ok(())
+                }
+            })
+            .await;
+        assert_eq!(failed.unwrap_err().to_string(), "0");
+        let scope = kept.lock().unwrap().take().unwrap();
+        assert_eq!(scope.later_failures(), 2);
+    });
+}
+
+#[test]
+fn a_panic_resumes_in_the_parent_after_all_have_ended() {
+    for is_body in [false, true] {
+        on_both(|| async {
+            let alive = Alive::default();
+            let panicking = task::spawn({
+                let alive = alive.clone();
+                async move {
+                    scope(|s: Scope<Stopped>| {
+                        let (child, body) = (alive.forever(), alive.forever());
+                        async move {
+                            s.spawn(child);
+                            if is_body {
+                                panic!("the news");
+                            }
+                            s.spawn::<(), _>(async { panic!("the news") });
+                            body.await
+                        }
+                    })
+                    .await
+                }
+            });
+            let panic = panicking.await.unwrap_err().into_panic();
+            assert_eq!(*panic.downcast::<&str>().unwrap(), "the news");
+            assert_eq!(alive.count(), 0);
+        });
+    }
+}
+
+#[test]
+fn a_supervised_failure_disturbs_nobody() {
+    on_both(|| async {
+        let failures = Arc::new(Mutex::new(Vec::new()));
+        let value = Scope::builder()
+            .supervise({
+                let failures = failures.clone();
+                move |failure: Failure<io::Error>| {
+                    failures.lock().unwrap().push(match failure {
+                        Failure::Error(error) => error.to_string(),
+                        Failure::Panic(payload) => payload.downcast::<&str>().unwrap().to_string(),
+                    });
+                }
+            })
+            .run(|s| async move {
+                let failing = s.spawn(async { Err::<(), _>(io::Error::other("no luck")) });
+                assert_eq!(failing.await, Err(Stopped::Failed));
+                let panicking = s.spawn::<(), _>(async { panic!("worse") });
+                assert_eq!(panicking.await, Err(Stopped::Panicked));
+                assert!(!s.is_cancelled());
+                Ok(s.spawn(async { Ok(5) }).await?)
+            })
+            .await;
+        assert_eq!(value.unwrap(), 5);
+        assert_eq!(*failures.lock().unwrap(), ["no luck", "worse"]);
+    });
+}
+
+#[test]
+fn a_deadline_cancels_and_is_inherited_by_minimum() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let late = Scope::builder().within(2 * SECOND).run(|s| async move {
+            s.spawn(async {
+                let inner = Scope::builder().within(5 * SECOND).run(|_| async {
+                    assert_eq!(task::deadline(), task::deadline().min(task::deadline()));
+                    Ok::<_, Stopped>(task::deadline())
+                });
+                assert_eq!(inner.await?, task::deadline());
+                let nearer = Scope::builder()
+                    .within(SECOND)
+                    .run(|_| pending::<Result<(), _>>());
+                assert_eq!(nearer.await, Err(Stopped::Deadline));
+                pending::<Result<(), Stopped>>().await
+            });
+            Ok(())
+        });
+        assert_eq!(late.await, Err(Stopped::Deadline));
+        assert_eq!(start.elapsed(), 2 * SECOND);
+        assert_eq!(task::deadline(), None);
+    });
+}
+
+#[test]
+fn a_deadline_can_be_moved_from_another_task() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let late = Scope::builder().within(100 * SECOND).run(|s| async move {
+            let other = s.clone();
+            s.spawn(async move {
+                sleep(SECOND).await;
+                other.set_deadline(Instant::now() + SECOND);
+                pending::<Result<(), Stopped>>().await
+            });
+            Ok(())
+        });
+        assert_eq!(late.await, Err(Stopped::Deadline));
+        assert_eq!(start.elapsed(), 2 * SECOND);
+    });
+}
+
+#[test]
+fn grace_lets_members_end_and_then_aborts() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let alive = Alive::default();
+        let polite = Arc::new(AtomicBool::new(false));
+        let done = Scope::builder().grace(3 * SECOND).run(|s| {
+            let (stubborn, polite) = (alive.forever(), polite.clone());
+            async move {
+                s.spawn(async move {
+                    assert!(task::unless_cancelled(pending::<()>()).await.is_none());
+                    sleep(SECOND).await;
+                    polite.store(true, SeqCst);
+                    Ok(())
+                });
+                s.spawn(stubborn);
+                sleep(SECOND).await;
+                s.cancel();
+                Ok::<_, Stopped>(())
+            }
+        });
+        assert_eq!(done.await, Ok(()));
+        assert_eq!(start.elapsed(), 4 * SECOND);
+        assert!(polite.load(SeqCst));
+        assert_eq!(alive.count(), 0);
+    });
+}
+
+#[test]
+fn a_scope_inside_cannot_outlast_the_grace_around_it() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let alive = Alive::default();
+        let outer = Scope::builder().grace(2 * SECOND).run(|s| {
+            let stubborn = alive.forever();
+            async move {
+                s.spawn(
+                    Scope::builder()
+                        .grace(100 * SECOND)
+                        .run(|inner| async move {
+                            inner.spawn(stubborn);
+                            pending::<Result<(), Stopped>>().await
+                        }),
+                );
+                sleep(SECOND).await;
+                s.cancel();
+                Ok::<_, Stopped>(())
+            }
+        });
+        assert_eq!(outer.await, Ok(()));
+        assert_eq!(start.elapsed(), 3 * SECOND);
+        assert_eq!(alive.count(), 0);
+    });
+}
+
+#[test]
+fn a_scope_inside_with_less_grace_uses_its_own() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let outer = Scope::builder().grace(100 * SECOND).run(|s| async move {
+            let inner = Scope::builder().grace(SECOND);
+            s.spawn(inner.run(|inner| async move {
+                inner.spawn(pending::<Result<(), Stopped>>());
+                Ok(())
+            }));
+            sleep(SECOND).await;
+            s.cancel();
+            Ok::<_, Stopped>(())
+        });
+        assert_eq!(outer.await, Ok(()));
+        assert_eq!(start.elapsed(), 2 * SECOND);
+    });
+}
+
+#[test]
+fn cancelling_a_scope_is_seen_inside_and_not_outside() {
+    on_both(|| async {
+        let done = Scope::builder().grace(FOREVER).run(|outer| async move {
+            let inner = scope(|inner| async move {
+                inner.spawn(async {
+                    task::cancelled().await;
+                    Ok::<_, Stopped>(())
+                });
+                inner.cancel();
+                assert!(task::is_cancelled());
+                Ok(())
+            });
+            inner.await?;
+            assert!(!task::is_cancelled() && !outer.is_cancelled());
+            let deep = outer.spawn(scope(|inner| async move {
+                let token = inner.token();
+                inner
+                    .spawn(async move {
+                        task::cancelled().await;
+                        token.cancelled().await;
+                        Ok::<_, Stopped>(task::is_cancelled())
+                    })
+                    .await
+            }));
+            outer.cancel();
+            assert_eq!(deep.await, Ok(true));
+            Ok::<_, Stopped>(())
+        });
+        done.await.unwrap();
+    });
+}
+
+#[test]
+fn a_limit_holds_for_who_waits_until_ready() {
+    on_both(|| async {
+        let alive = Alive::default();
+        let most = Arc::new(AtomicUsize::new(0));
+        let done = Scope::builder().at_most(3).run(|s| {
+            let (alive, most) = (alive.clone(), most.clone());
+            async move {
+                for _ in 0..100 {
+                    s.ready().await;
+                    let guard = alive.guard();
+                    most.fetch_max(alive.count(), SeqCst);
+                    s.spawn(async move {
+                        for _ in 0..3 {
+                            task::yield_now().await;
+                        }
+                        drop(guard);
+                        Ok(())
+                    });
+                }
+                Ok::<_, Stopped>(())
+            }
+        });
+        done.await.unwrap();
+        assert_eq!(most.load(SeqCst), 3);
+    });
+}
+
+#[test]
+fn waiting_for_room_ends_when_the_scope_is_cancelled() {
+    on_both(|| async {
+        let done = Scope::builder()
+            .at_most(1)
+            .grace(FOREVER)
+            .run(|s| async move {
+                let (release, wait) = oneshot::channel::<()>();
+                s.spawn(async move { Ok(wait.await.unwrap_or(())) });
+                let canceller = s.clone();
+                s.spawn(async move { Ok(canceller.cancel()) });
+                s.ready().await;
+                assert!(s.is_cancelled());
+                release.send(()).unwrap();
+                Ok::<_, Stopped>(())
+            });
+        done.await.unwrap();
+    });
+}
+
+#[test]
+fn daemons_are_cancelled_when_all_others_have_ended() {
+    on_both(|| async {
+        let alive = Alive::default();
+        let done = scope(|s| {
+            let alive = alive.clone();
+            async move {
+                s.spawn_daemon(alive.forever());
+                s.spawn_daemon(alive.forever());
+                let counted = s.spawn(async move {
+                    task::yield_now().await;
+                    Ok(alive.count())
+                });
+                Ok::<_, Stopped>(counted.await? + s.children())
+            }
+        });
+        assert_eq!(done.await, Ok(2));
+        assert_eq!(alive.count(), 0);
+    });
+}
+
+#[test]
+fn an_abort_of_the_parent_waits_until_the_scope_is_empty() {
+    for runtime in [workers(2), scope_common::one_thread()] {
+        runtime.block_on(async {
+            let (started, starting) = oneshot::channel();
+            let (release, wait) = oneshot::channel::<()>();
+            let ended = Arc::new(AtomicBool::new(false));
+            let is_over = ended.clone();
+            let parent = task::spawn(async move {
+                scope(|s| async move {
+                    s.spawn(task::shield(async move {
+                        started.send(()).unwrap();
+                        wait.await.unwrap();
+                        ended.store(true, SeqCst);
+                        Ok(())
+                    }));
+                    Ok::<_, Stopped>(())
+                })
+                .await
+                .unwrap();
+                pending::<()>().await; // where the abort takes effect, if it has not before
+            });
+            starting.await.unwrap();
+            parent.abort();
+            for _ in 0..100 {
+                task::yield_now().await;
+            }
+            assert!(!parent.is_finished(), "a child is left");
+            release.send(()).unwrap();
+            assert!(parent.await.unwrap_err().is_cancelled());
+            assert!(is_over.load(SeqCst));
+        });
+    }
+}
+
+#[test]
+fn a_dropped_scope_is_waited_for_by_the_scope_around_it() {
+    on_both(|| async {
+        let (release, wait) = oneshot::channel::<()>();
+        let (started, starting) = oneshot::channel::<()>();
+        let ended = Arc::new(AtomicBool::new(false));
+        let is_over = ended.clone();
+        let outer = task::spawn(scope(|_| async move {
+            let inner = scope(|s| async move {
+                s.spawn(task::shield(async move {
+                    started.send(()).unwrap();
+                    wait.await.unwrap();
+                    ended.store(true, SeqCst);
+                    Ok(())
+                }));
+                pending::<Result<(), Stopped>>().await
+            });
+            blitzen::select! {
+                _ = inner => unreachable!("its body waits for ever"),
+                started = starting => started.unwrap(),
+            }
+            Ok::<_, Stopped>(())
+        }));
+        for _ in 0..100 {
+            task::yield_now().await;
+        }
+        assert!(!outer.is_finished(), "a child of the dropped scope is left");
+        release.send(()).unwrap();
+        outer.await.unwrap().unwrap();
+        assert!(is_over.load(SeqCst));
+    });
+}
+
+#[test]
+fn the_debug_form_names_the_scope() {
+    on_both(|| async {
+        let done = Scope::builder().name("import").run(|s| async move {
+            s.spawn_named("reader", pending::<Result<(), Stopped>>());
+            let shown = format!("{s:?}");
+            assert!(
+                shown.contains("import") && shown.contains("children: 1"),
+                "{shown}"
+            );
+            s.cancel();
+            Ok(())
+        });
+        done.await.unwrap();
+    });
+}
+
+#[test]
+fn an_empty_scope_needs_no_runtime() {
+    let mut scope = Box::pin(scope(|_| async { Ok::<_, Stopped>(1) }));
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    let polled = scope.as_mut().poll(&mut cx);
+    assert_eq!(polled, std::task::Poll::Ready(Ok(1)));
+    let again = std::panic::catch_unwind(AssertUnwindSafe(|| scope.as_mut().poll(&mut cx)));
+    assert!(again.is_err(), "polled after completion");
+}
