@@ -56,7 +56,8 @@ pub(crate) fn clippy(_: &[String]) -> Outcome<Tally> {
     for features in FACADE_FEATURES.into_iter().chain(["", "full,test-util"]) {
         facade_clippy(features, "")?;
     }
-    facade_clippy("full,test-util", "--cfg tokio_unstable")?;
+    facade_clippy("full,test-util,tracing", "--cfg tokio_unstable")?;
+    task_spans_clippy()?;
     Ok(Tally::default())
 }
 
@@ -68,6 +69,17 @@ fn facade_clippy(features: &str, flags: &str) -> Outcome {
         .args(["--", "-D", "warnings"])
         .env("CARGO_TARGET_DIR", sh::target().join("compat"))
         .env("RUSTFLAGS", flags);
+    sh::run(&mut command)
+}
+
+/// Lints the spans of tasks, which only exist with a feature and a cfg.
+fn task_spans_clippy() -> Outcome {
+    let mut command = sh::cargo();
+    command
+        .args(["clippy", "--quiet", "-p", "blitzen-task", "--features"])
+        .args(["task-spans", "--", "-D", "warnings"])
+        .env("CARGO_TARGET_DIR", sh::target().join("task-spans"))
+        .env("RUSTFLAGS", "--cfg tokio_unstable");
     sh::run(&mut command)
 }
 

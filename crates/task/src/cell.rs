@@ -8,6 +8,7 @@ use blitzen_util::shim::cell::UnsafeCell;
 
 use crate::error::Outcome;
 use crate::header::Header;
+use crate::span::Spanned;
 
 /// The memory of one task. `repr(C)`: a pointer to the header is a pointer to the
 /// cell.
@@ -24,7 +25,7 @@ pub(crate) struct Cell<F: Future, S> {
 
 /// What is left of a task's future.
 pub(crate) enum Stage<F: Future> {
-    Running(F),
+    Running(Spanned<F>),
     Finished(Outcome<F::Output>),
     Consumed,
 }

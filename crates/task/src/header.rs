@@ -10,6 +10,7 @@ use crate::error::Payload;
 use crate::id::Id;
 use crate::queue_link::QueueLink;
 use crate::raw::{Runnable, Vtable};
+use crate::span::SpanId;
 use crate::spawn_meta::SpawnMeta;
 use crate::state::TaskState;
 
@@ -52,6 +53,7 @@ pub struct Header {
     pub(crate) owned: Links<Header>,
     pub(crate) id: Id,
     pub(crate) meta: SpawnMeta,
+    pub(crate) span_id: SpanId,
 }
 
 // SAFETY: the address of the field, without a reference to the header.

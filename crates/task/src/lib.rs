@@ -45,6 +45,7 @@ pub mod remote_queue;
 pub mod scope;
 mod shield;
 mod snapshot;
+pub mod span;
 mod spawn_meta;
 mod state;
 mod waker;

@@ -20,6 +20,7 @@ use crate::header::{Header, Schedule};
 use crate::id::Id;
 use crate::join::JoinHandle;
 use crate::queue_link::QueueLink;
+use crate::span::{Spanned, WakerOp};
 use crate::spawn_meta::SpawnMeta;
 use crate::state::{CloseOutcome, EndPoll, RefCount, StartPoll, TaskState};
 use crate::waker;
@@ -195,13 +196,14 @@ pub unsafe fn spawn_unchecked<F, S>(
     future: F,
     scheduler: S,
     id: Id,
-    meta: SpawnMeta,
+    mut meta: SpawnMeta,
 ) -> (Runnable, JoinHandle<F::Output>)
 where
     F: Future + 'static,
     F::Output: 'static,
     S: Schedule,
 {
+    let span = meta.take_span();
     let cell = alloc::allocate(Layout::new::<Cell<F, S>>()).cast::<Cell<F, S>>();
     // SAFETY: fresh memory of the cell's layout.
     unsafe {
@@ -213,10 +215,11 @@ where
                 owned: Default::default(),
                 id,
                 meta,
+                span_id: span.id(),
             },
             scheduler,
             join_waker: UnsafeCell::new(None),
-            stage: UnsafeCell::new(Stage::Running(future)),
+            stage: UnsafeCell::new(Stage::Running(span.attach(future))),
         });
     }
     let task = cell.cast::<Header>();
@@ -370,6 +373,9 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
             if !note.is_empty() {
                 cell.header.queue_link.set_wait(wait::identity());
             }
+            if note.has_yielded() {
+                cell.header.span_id.report(WakerOp::WakeByRef); // no waker was called
+            }
             match state.end_pending(note) {
                 // The task may have been freed by now: it must not be accessed any more.
                 EndPoll::Idle => return RunOutcome::Idle,
@@ -431,7 +437,7 @@ unsafe fn complete<F: Future + 'static, S: Schedule>(
             // SAFETY: T2.
             .with_mut(|stage| unsafe { *stage = Stage::Consumed })
     };
-    let dropped = match needs_drop::<F>() {
+    let dropped = match needs_drop::<Spanned<F>>() {
         true => catch(consume),
         false => None, // overwriting it is enough
     };

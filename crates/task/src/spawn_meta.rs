@@ -1,11 +1,15 @@
 //! Where a task was spawned, and what it is called: one word.
 //!
 //! Nearly every task has no name, so that the word is the address of its line;
-//! with its lowest bit set it is that of a [`Named`].
+//! with its lowest bit set it is that of a [`Named`]. On the way to the spawn it also carries
+//! the task's span, which is empty in most builds.
 
 use std::fmt;
 use std::panic::Location;
 use std::ptr::NonNull;
+
+use crate::id::Id;
+use crate::span::TaskSpan;
 
 /// The bit that tells a [`Named`] from a [`Location`].
 const NAMED: usize = 1;
@@ -13,9 +17,12 @@ const NAMED: usize = 1;
 const _: () = assert!(align_of::<Location>() > NAMED && align_of::<Named>() > NAMED);
 
 /// The spawning line, and a name if one was given.
-pub struct SpawnMeta(NonNull<()>);
+pub struct SpawnMeta {
+    place: NonNull<()>,
+    span: TaskSpan,
+}
 
-// SAFETY: it is a static reference, or a box of what is `Send` and `Sync`.
+// SAFETY: it is a static reference, or a box of what is `Send` and `Sync`; so is the span.
 unsafe impl Send for SpawnMeta {}
 // SAFETY: as above.
 unsafe impl Sync for SpawnMeta {}
@@ -28,7 +35,14 @@ struct Named {
 impl SpawnMeta {
     /// Creates the metadata of a task spawned at `location`.
     pub fn new(location: &'static Location<'static>) -> Self {
-        Self(NonNull::from(location).cast())
+        Self::from_place(NonNull::from(location).cast())
+    }
+
+    fn from_place(place: NonNull<()>) -> Self {
+        Self {
+            place,
+            span: TaskSpan::NONE,
+        }
     }
 
     /// Creates the metadata of a task spawned by the caller.
@@ -44,7 +58,30 @@ impl SpawnMeta {
             name: name.into(),
         });
         let named = NonNull::from(Box::leak(named)).cast();
-        Self(named.map_addr(|address| address | NAMED))
+        Self::from_place(named.map_addr(|address| address | NAMED))
+    }
+
+    /// The same, with a span for a task that polls an `F`. `kind` says how the task was spawned.
+    ///
+    /// Without [spans](crate::span) it does nothing; with them it calls foreign code.
+    #[inline]
+    pub fn with_task_span<F>(mut self, kind: &'static str, id: Id) -> Self {
+        self.span = TaskSpan::of_task::<F>(kind, id, &self);
+        self
+    }
+
+    /// The same, with a span for a task that calls a `C` on the blocking pool.
+    ///
+    /// Without [spans](crate::span) it does nothing; with them it calls foreign code.
+    #[inline]
+    pub fn with_closure_span<C>(mut self, id: Id) -> Self {
+        self.span = TaskSpan::of_closure::<C>(id, &self);
+        self
+    }
+
+    #[inline]
+    pub(crate) fn take_span(&mut self) -> TaskSpan {
+        std::mem::replace(&mut self.span, TaskSpan::NONE)
     }
 
     /// The line that spawned the task.
@@ -52,7 +89,7 @@ impl SpawnMeta {
         match self.as_named() {
             Some(named) => named.location,
             // SAFETY: without the bit it is the reference given to `new`.
-            None => unsafe { self.0.cast().as_ref() },
+            None => unsafe { self.place.cast().as_ref() },
         }
     }
 
@@ -67,7 +104,7 @@ impl SpawnMeta {
     }
 
     fn named_ptr(&self) -> Option<*mut Named> {
-        let word = self.0.as_ptr();
+        let word = self.place.as_ptr();
         (word.addr() & NAMED != 0).then(|| word.map_addr(|address| address & !NAMED).cast())
     }
 }
@@ -120,7 +157,9 @@ mod tests {
     }
 
     #[test]
-    fn spawn_meta_is_a_word() {
-        assert_eq!(size_of::<SpawnMeta>(), size_of::<usize>());
+    fn spawn_meta_without_a_span_is_a_word() {
+        let span = size_of::<TaskSpan>();
+        assert_eq!(size_of::<SpawnMeta>() - span, size_of::<usize>());
+        assert_eq!(span == 0, !crate::span::ENABLED);
     }
 }

@@ -6,6 +6,7 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use crate::header::Header;
 use crate::raw;
+use crate::span::WakerOp;
 use crate::state::Wake;
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
@@ -40,7 +41,9 @@ unsafe fn header<'a>(data: *const ()) -> (&'a Header, NonNull<Header>) {
 
 unsafe fn clone(data: *const ()) -> RawWaker {
     // SAFETY: called on a live waker.
-    unsafe { header(data) }.0.state.reference();
+    let (header, _) = unsafe { header(data) };
+    header.span_id.report(WakerOp::Clone);
+    header.state.reference();
     RawWaker::new(data, &VTABLE)
 }
 
@@ -51,26 +54,43 @@ unsafe fn wake(data: *const ()) {
     impl Drop for Release {
         fn drop(&mut self) {
             // SAFETY: the waker's reference, used no more.
-            unsafe { drop_waker(self.0) };
+            unsafe { raw::release(header(self.0).1) };
         }
     }
+    // SAFETY: called on a live waker.
+    let (header, task) = unsafe { header(data) };
+    header.span_id.report(WakerOp::Wake);
     // Last, since until the task is queued nothing else may hold it (T1: a
     // runtime that closes at this moment completes it).
     let _release = Release(data);
-    // SAFETY: called on a live waker.
-    unsafe { wake_by_ref(data) };
+    // SAFETY: alive by the waker's reference.
+    unsafe { enqueue(header, task) };
 }
 
 unsafe fn wake_by_ref(data: *const ()) {
     // SAFETY: called on a live waker.
     let (header, task) = unsafe { header(data) };
+    header.span_id.report(WakerOp::WakeByRef);
+    // SAFETY: alive by the waker's reference.
+    unsafe { enqueue(header, task) };
+}
+
+/// Queues a task unless it is queued already.
+///
+/// # Safety
+/// `header` is that of `task`, which the caller keeps alive.
+#[inline]
+unsafe fn enqueue(header: &Header, task: NonNull<Header>) {
     if header.state.wake() == Wake::Enqueue {
-        // SAFETY: `Enqueue` makes the runnable (S1); alive as above.
+        // SAFETY: `Enqueue` makes the runnable (S1); alive by the caller's word.
         unsafe { raw::schedule(task) };
     }
 }
 
 unsafe fn drop_waker(data: *const ()) {
+    // SAFETY: called on a live waker.
+    let (header, task) = unsafe { header(data) };
+    header.span_id.report(WakerOp::Drop);
     // SAFETY: the waker's reference, used no more.
-    unsafe { raw::release(header(data).1) };
+    unsafe { raw::release(task) };
 }

@@ -108,14 +108,15 @@ pub(crate) fn run_on_poll(args: &[String]) -> Outcome<Tally> {
     run(&[&poll, args].concat())
 }
 
-/// Runs the files with tests for `--cfg tokio_unstable`, and a program on `tokio-metrics`.
+/// Runs the files with tests for `--cfg tokio_unstable`, and the programs on `tokio-metrics` and
+/// `console-subscriber`.
 pub(crate) fn run_unstable(args: &[String]) -> Outcome<Tally> {
     let unstable = ["--unstable".to_owned()];
     let mut tally = run(&[&unstable, args].concat())?;
     let mut command = sh::cargo();
     command
         .current_dir(sh::root().join("compat"))
-        .args(["test", "-q", "-p", "compat-metrics"])
+        .args(["test", "-q", "-p", "compat-metrics", "-p", "compat-console"])
         .env("RUSTFLAGS", "--cfg tokio_unstable")
         .env("CARGO_TARGET_DIR", build::target("build-unstable"));
     tally += sh::run_tests(&mut command)?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use blitzen_sched::count_thread;
+use blitzen_task::span;
 use blitzen_util::coop;
 use blitzen_util::entered::{self, Guard};
 use blitzen_util::wait;
@@ -45,7 +46,7 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
     let _counted = count_thread(&**world, parker.clone());
     let waker = Waker::from(parker.clone());
     let mut cx = Context::from_waker(&waker);
-    let mut future = pin!(future);
+    let mut future = pin!(span::of_block_on(future));
     loop {
         let poll = || wait::isolated(|| future.as_mut().poll(&mut cx));
         if let Poll::Ready(output) = coop::with_budget(poll) {
@@ -69,7 +70,7 @@ pub(crate) fn block_on_runtime<F: Future>(handle: &Handle, future: F) -> F::Outp
                 .world()
                 .seeded_random()
                 .map(SeededRandom::enter);
-            let future = pin!(future);
+            let future = pin!(span::of_block_on(future));
             let future = pin!(KeepContext::new(handle, future));
             current_thread::block_on(core, handle, future)
         }

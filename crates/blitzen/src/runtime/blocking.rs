@@ -55,7 +55,9 @@ impl Inner {
         R: Send + 'static,
     {
         let future = BlockingCall(Some(code));
-        let (task, handle) = blitzen_task::spawn(future, Once, next_id(), meta);
+        let id = next_id();
+        let meta = meta.with_closure_span::<F>(id);
+        let (task, handle) = blitzen_task::spawn(future, Once, id, meta);
         self.world().quiescence().begin_blocking();
         match self.pool().submit(Job { task, mandatory }) {
             Ok(()) => {}

@@ -6,7 +6,7 @@ use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 use blitzen_sched::{CoreSlot, Pool, Scheduler, Worker};
-use blitzen_task::{Id as TaskId, SpawnMeta};
+use blitzen_task::{Id as TaskId, SpawnMeta, span};
 
 #[cfg(unix)]
 use super::dump::DumpOnSignal;
@@ -139,10 +139,10 @@ impl Inner {
         self.local_thread == Some(thread::current().id())
     }
 
-    /// Whether a hook is called for each new task. It is foreign code.
+    /// Whether foreign code is called for each new task: a hook, or the subscriber to its span.
     #[inline]
     pub(crate) fn has_spawn_hook(&self) -> bool {
-        self.has_spawn_hook
+        self.has_spawn_hook || span::ENABLED
     }
 
     /// Spawns a task.
@@ -155,6 +155,7 @@ impl Inner {
         if self.has_spawn_hook {
             self.world.task_hooks().spawned(id, &meta);
         }
+        let meta = meta.with_task_span::<F>("task", id);
         let (handle, refused) = self.scheduler.spawn(future, id, meta);
         drop(refused); // which cancels it
         handle
@@ -177,6 +178,7 @@ impl Inner {
         if self.has_spawn_hook {
             self.world.task_hooks().spawned(id, &meta);
         }
+        let meta = meta.with_task_span::<F>("local", id);
         // SAFETY: a local runtime is driven, closed and dropped on this thread.
         let (handle, refused) = unsafe { self.scheduler.spawn_unchecked(future, id, meta) };
         drop(refused); // which cancels it

@@ -196,11 +196,12 @@ impl LocalShared {
         F::Output: 'static,
     {
         debug_assert!(self.local.get().is_some(), "the set's thread");
+        let id = next_id();
+        let meta = meta.with_task_span::<F>("local", id);
         let scheduler = LocalScheduler(self.clone());
         // SAFETY: this is the set's thread: sets and the guards that make them
         // current are not `Send`. It runs, closes and drops every task (Q3).
-        let (task, handle) =
-            unsafe { blitzen_task::spawn_unchecked(future, scheduler, next_id(), meta) };
+        let (task, handle) = unsafe { blitzen_task::spawn_unchecked(future, scheduler, id, meta) };
         // SAFETY: new, and its scheduler removes it.
         match unsafe { self.owned.insert(&task) } {
             Ok(()) => self.push(task),

@@ -1,0 +1,1 @@
+//! Empty: the programs are tests of this package.
