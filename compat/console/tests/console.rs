@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
-use console_api::common::field::Name;
+use console_api::field::Name;
 use console_api::instrument::InstrumentRequest;
 use console_api::instrument::instrument_client::InstrumentClient;
 use console_api::tasks::{Stats, Task};

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::future::{Future, pending};
+use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -122,8 +122,14 @@ impl Shared {
             .collect()
     }
 
-    fn calls(&self) -> Vec<Call> {
-        self.calls.lock().unwrap().clone()
+    /// What concerns one span.
+    fn calls_of(&self, span: u64) -> Vec<Call> {
+        let mut calls = self.calls.lock().unwrap().clone();
+        calls.retain(|call| match call {
+            Call::New(id) | Call::Enter(id) | Call::Exit(id) | Call::Close(id) => *id == span,
+            Call::Waker(id, _) => *id == span,
+        });
+        calls
     }
 }
 
@@ -133,6 +139,11 @@ fn recorded(code: impl FnOnce(&Arc<Shared>)) -> Arc<Shared> {
 }
 
 fn recorded_with(panics_at: fn(&Call) -> bool, code: impl FnOnce(&Arc<Shared>)) -> Arc<Shared> {
+    // One test at a time: a callsite asks all subscribers at once whether they want it.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|error| error.into_inner());
     let shared = Arc::<Shared>::default();
     let recorder = Recorder {
         shared: shared.clone(),
@@ -147,13 +158,6 @@ fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Polls `future`, which is not run by a task, to its end.
-fn block_on<F: Future>(runtime: &Runtime, future: F) -> F::Output {
-    tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || {
-        runtime.block_on(async { future.await })
-    })
-}
-
 #[test]
 fn every_way_to_spawn_makes_a_span_of_its_kind() {
     let shared = recorded(|_| {
@@ -166,7 +170,9 @@ fn every_way_to_spawn_makes_a_span_of_its_kind() {
             set.spawn_blocking(|| ());
             set.join_all().await;
             let local = LocalSet::new();
-            local.run_until(task::spawn_local(async {})).await.unwrap();
+            local
+                .run_until(async { task::spawn_local(async {}).await.unwrap() })
+                .await;
         });
         runtime.handle().block_on(async {});
         let local = LocalRuntime::new().unwrap();
@@ -181,25 +187,23 @@ fn every_way_to_spawn_makes_a_span_of_its_kind() {
 
 #[test]
 fn a_span_has_the_fields_of_its_task() {
+    let (mut line, mut id) = (0, String::new());
     let shared = recorded(|_| {
         let runtime = current_thread();
+        let _entered = runtime.enter();
         let named = task::Builder::new().name("named");
-        let (line, task) = (
-            line!() + 1,
-            named.spawn_on(async {}, runtime.handle()).unwrap(),
-        );
-        let id = task.id().to_string();
+        line = line!() + 1;
+        let task = named.spawn(async {}).unwrap();
+        id = task.id().to_string();
         runtime.block_on(task).unwrap();
-        runtime
-            .block_on(runtime.spawn_blocking(move || assert_ne!(id, line.to_string())))
-            .unwrap();
     });
     let fields = shared.fields(1);
     assert_eq!(fields["span"], "runtime.spawn");
     assert_eq!(fields["target"], "tokio::task");
     assert_eq!(fields["task.name"], "named");
     assert!(fields["loc.file"].ends_with("task_spans.rs"));
-    assert!(fields["loc.line"].parse::<u32>().is_ok());
+    assert_eq!(fields["loc.line"], line.to_string());
+    assert_eq!(fields["task.id"], id);
     assert!(fields["loc.col"].parse::<u32>().is_ok());
     assert_eq!(fields["size.bytes"], "1");
     assert!(
@@ -223,11 +227,11 @@ fn a_span_is_entered_by_each_poll_and_by_the_drop_and_closes_with_the_task() {
             woken.wake();
             Poll::Pending
         }));
-        block_on(&runtime, task::yield_now());
-        block_on(&runtime, task::yield_now());
+        runtime.block_on(task::yield_now());
+        runtime.block_on(task::yield_now());
         assert!(task.is_finished());
         // The handle keeps the memory, not the span.
-        assert_eq!(shared.calls().last(), Some(&Call::Close(1)));
+        assert_eq!(shared.calls_of(1).last(), Some(&Call::Close(1)));
     });
     let waker = |op: &str| Call::Waker(1, format!("waker.{op}"));
     let expected = [
@@ -245,8 +249,7 @@ fn a_span_is_entered_by_each_poll_and_by_the_drop_and_closes_with_the_task() {
         Call::Exit(1),
         Call::Close(1),
     ];
-    let events: Vec<Call> = shared.calls();
-    assert_eq!(events, expected);
+    assert_eq!(shared.calls_of(1), expected);
 }
 
 #[test]
@@ -257,7 +260,11 @@ fn a_yield_counts_as_a_wake() {
         runtime.block_on(task).unwrap();
     });
     let woken = Call::Waker(1, "waker.wake_by_ref".to_owned());
-    assert!(shared.calls().contains(&woken), "{:?}", shared.calls());
+    assert!(
+        shared.calls_of(1).contains(&woken),
+        "{:?}",
+        shared.calls_of(1)
+    );
 }
 
 #[test]
@@ -287,7 +294,7 @@ fn a_subscriber_that_panics_harms_at_most_the_task_at_hand() {
                     Ok(task) => task.await.is_err(),
                     Err(_) => true,
                 };
-                assert_eq!(failed, is_harmed, "case {case}: {:?}", shared.calls());
+                assert_eq!(failed, is_harmed, "case {case}: {:?}", shared.calls_of(2));
                 assert_eq!(
                     Arc::strong_count(&held),
                     1,
@@ -306,7 +313,7 @@ fn a_subscriber_that_panics_while_a_task_panics_does_not_abort() {
         |_| {
             let runtime = current_thread();
             let task = runtime.spawn(async { panic!("of the task") });
-            let error = block_on(&runtime, task).unwrap_err();
+            let error = runtime.block_on(task).unwrap_err();
             let payload = error.into_panic();
             assert_eq!(payload.downcast_ref(), Some(&"of the task"));
             let cancelled = runtime.spawn(pending::<()>());
