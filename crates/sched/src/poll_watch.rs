@@ -1,7 +1,10 @@
 //! Finds polls that do not end, from outside the workers.
 //!
-//! P1. A worker's tick changes before each poll, and `polled` is the task's address from the
-//!     beginning of a poll to its end. So while neither changes, it is the same poll.
+//! P1. A worker's tick changes before each poll. While it stands still, the worker runs the same
+//!     task, or the driver turn or the waker after it, or it is parked.
+//! P2. `polled` is the address of the task that the worker has begun to run last. It may have
+//!     ended, and another may have its address. That task is the one that the worker runs if it
+//!     is running, and the tick is the same before and after one has looked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,8 +111,12 @@ impl PollWatch {
 }
 
 impl Scheduler {
-    /// The poll that a worker is in, unless its thread is in a blocking section.
+    /// The poll that a worker is in, or whatever it does after it; `None` while it is parked or
+    /// its thread is in a blocking section.
     fn current_poll(&self, worker: usize) -> Option<PollId> {
+        if self.idle.is_parked(worker) {
+            return None;
+        }
         let shared = &self.shared[worker];
         // Relaxed: both are compared with a later look; if the two are of different polls, the
         // later look sees another pair.
@@ -120,7 +127,7 @@ impl Scheduler {
         (poll.task_address != 0 && shared.handoff.epoch().is_none()).then_some(poll)
     }
 
-    /// Whether a poll still lasts, so that the task at its address is still the same one (P1).
+    /// Whether the worker has done nothing else since (P1).
     pub fn is_still_polling(self: &Arc<Self>, long: &LongPoll) -> bool {
         self.current_poll(long.worker) == Some(long.poll)
     }

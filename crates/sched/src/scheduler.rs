@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use blitzen_observe::{Event, Stats, WorkerCounters};
 use blitzen_task::glue::id_number;
+use blitzen_task::watch::WatchHandle;
 use blitzen_task::{Header, Id, JoinHandle, Runnable, Schedule, SpawnMeta};
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::Mutex;
@@ -84,8 +85,8 @@ pub(crate) struct WorkerShared {
     pub(crate) lifo: Lifo,
     /// Changes with every poll: a worker whose tick stands still is stuck in one.
     pub(crate) tick: AtomicU32,
-    /// The address of the task that is being polled; zero between polls. Only the worker's
-    /// thread writes it, and nobody follows it. Not modelled: it is part of no protocol.
+    /// The address of the task that is being polled, or was last. Only the worker's thread
+    /// writes it, and nobody follows it. Not modelled: it is part of no protocol.
     pub(crate) polled: std::sync::atomic::AtomicUsize,
     pub(crate) counters: WorkerCounters,
     /// The worker itself, while its thread is in a blocking section.
@@ -487,6 +488,13 @@ impl Scheduler {
     pub fn walk_tasks(&self, mut visit: impl FnMut(&Header)) {
         for task_shard in &self.task_shards {
             task_shard.owned.walk(WALK_BATCH, &mut visit);
+        }
+    }
+
+    /// [`walk_tasks`](Self::walk_tasks), with references that can have a task watched.
+    pub fn walk_watchable(&self, mut visit: impl FnMut(WatchHandle)) {
+        for task_shard in &self.task_shards {
+            task_shard.owned.walk_watchable(WALK_BATCH, &mut visit);
         }
     }
 

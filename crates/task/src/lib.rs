@@ -49,6 +49,7 @@ pub mod span;
 mod spawn_meta;
 mod state;
 mod waker;
+pub mod watch;
 
 pub use error::{JoinError, Payload};
 pub use header::{Header, Schedule};

@@ -16,6 +16,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use crate::header::Header;
 use crate::raw::{self, Runnable};
 use crate::state::CloseOutcome;
+use crate::watch::WatchHandle;
 
 /// The runtime is shutting down, and takes no more tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +188,18 @@ impl OwnedTasks {
     /// task that changes its position in a list that closes is shown twice. `visit` must not
     /// call foreign code.
     pub fn walk(&self, batch: usize, mut visit: impl FnMut(&Header)) {
+        // SAFETY: alive while it is shown.
+        self.walk_raw(batch, |task| visit(unsafe { task.as_ref() }));
+    }
+
+    /// [`walk`](Self::walk), with references that can have a task watched.
+    pub fn walk_watchable(&self, batch: usize, mut visit: impl FnMut(WatchHandle)) {
+        // SAFETY: alive while it is shown; the list has pointers to whole tasks.
+        self.walk_raw(batch, |task| visit(unsafe { WatchHandle::new(task) }));
+    }
+
+    /// Shows pointers to tasks that are alive meanwhile.
+    fn walk_raw(&self, batch: usize, mut visit: impl FnMut(NonNull<Header>)) {
         let _walking = self.walking.lock();
         let mut tasks = self.tasks.lock();
         tasks.cursor = tasks.list.front();
@@ -201,11 +214,9 @@ impl OwnedTasks {
                     return;
                 };
                 left = left.saturating_sub(1);
-                // SAFETY: O3; O1, under the lock.
-                unsafe {
-                    tasks.cursor = tasks.list.after(task);
-                    visit(task.as_ref());
-                }
+                // SAFETY: O3.
+                tasks.cursor = unsafe { tasks.list.after(task) };
+                visit(task); // O1, under the lock
             }
             drop(tasks);
             tasks = self.tasks.lock();

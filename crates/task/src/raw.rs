@@ -23,9 +23,9 @@ use crate::queue_link::QueueLink;
 use crate::span::{Spanned, WakerOp};
 use crate::spawn_meta::SpawnMeta;
 use crate::state::{CloseOutcome, EndPoll, RefCount, StartPoll, TaskState};
-use crate::waker;
+use crate::{waker, watch};
 use blitzen_util::quiet::{catch, quietly};
-use blitzen_util::wait;
+use blitzen_util::wait::{self, PollNote};
 
 /// The functions that know a task's future and scheduler. Each has the
 /// contract of the function below that calls it.
@@ -350,10 +350,14 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     let state = &cell.header.state;
     let entered = current::enter(task);
 
-    if state.start_poll() == StartPoll::Cancel {
-        // SAFETY: running (T2).
-        unsafe { complete::<F, S>(task, Err(Failure::Cancelled), entered) };
-        return RunOutcome::Complete;
+    match state.start_poll() {
+        StartPoll::Poll => {}
+        StartPoll::PollWatched => drop(wait::replace(PollNote::RECORD)),
+        StartPoll::Cancel => {
+            // SAFETY: running (T2).
+            unsafe { complete::<F, S>(task, Err(Failure::Cancelled), entered) };
+            return RunOutcome::Complete;
+        }
     }
     // SAFETY: the task outlives its poll.
     let waker = unsafe { waker::borrowed(task) };
@@ -369,23 +373,15 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     }));
     let note = wait::take();
     let outcome = match polled {
-        Ok(Poll::Pending) => {
-            if !note.is_empty() {
-                cell.header.queue_link.set_wait(wait::identity());
+        Ok(Poll::Pending) => match end_pending(&cell.header, note) {
+            // The task may have been freed by now: it must not be accessed any more.
+            EndPoll::Idle => return RunOutcome::Idle,
+            EndPoll::Reschedule if note.has_yielded() => {
+                return RunOutcome::Yielded(Runnable(task));
             }
-            if note.has_yielded() {
-                cell.header.span_id.report(WakerOp::WakeByRef); // no waker was called
-            }
-            match state.end_pending(note) {
-                // The task may have been freed by now: it must not be accessed any more.
-                EndPoll::Idle => return RunOutcome::Idle,
-                EndPoll::Reschedule if note.has_yielded() => {
-                    return RunOutcome::Yielded(Runnable(task));
-                }
-                EndPoll::Reschedule => return RunOutcome::Woken(Runnable(task)),
-                EndPoll::Cancel => Err(Failure::Cancelled),
-            }
-        }
+            EndPoll::Reschedule => return RunOutcome::Woken(Runnable(task)),
+            EndPoll::Cancel => Err(Failure::Cancelled),
+        },
         Ok(Poll::Ready(output)) => Ok(output),
         Err(mut payload) => {
             cell.scheduler.panicked(&mut payload);
@@ -395,6 +391,26 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     // SAFETY: running (T2).
     unsafe { complete::<F, S>(task, outcome, entered) };
     RunOutcome::Complete
+}
+
+/// Ends a poll that was pending, and first stores what the task waits for.
+#[inline(always)]
+fn end_pending(task: &Header, note: PollNote) -> EndPoll {
+    if note.has_yielded() {
+        task.span_id.report(WakerOp::WakeByRef); // no waker was called
+    }
+    if note.is_plain() {
+        // The compiler sees that there is no kind to store.
+        return match note.has_yielded() {
+            true => task.state.end_pending(PollNote::YIELDED),
+            false => task.state.end_pending(PollNote::EMPTY),
+        };
+    }
+    task.queue_link.set_wait(wait::identity());
+    if note.is_recorded() {
+        watch::watched(task);
+    }
+    task.state.end_pending(note)
 }
 
 /// Drops a future whose poll panics, as the panic passes through: what it owns

@@ -41,6 +41,8 @@ use blitzen_util::wait::{PollNote, WaitKind};
 
 use crate::snapshot::TaskStatus;
 
+/// A dump wants to know what the next poll waits for.
+const WATCHED: u64 = 1 << 10;
 const LIFECYCLE: Field = Field::new(16, 2);
 /// The lifecycle, and above it the kind of what the task waits for.
 const LIFECYCLE_AND_WAIT: Field = Field::new(16, 8);
@@ -87,6 +89,8 @@ pub(crate) enum Wake {
 pub(crate) enum StartPoll {
     /// Poll the future.
     Poll,
+    /// Poll the future, and record what it waits for.
+    PollWatched,
     /// Drop the future: the task was cancelled.
     Cancel,
 }
@@ -209,6 +213,18 @@ impl StateSnapshot {
         self.references().saturating_sub(known)
     }
 
+    /// How to start the poll of a task with one of the flags that matter for it.
+    #[cold]
+    fn rare_start(self) -> StartPoll {
+        if self.must_cancel() {
+            StartPoll::Cancel
+        } else if self.has(WATCHED) {
+            StartPoll::PollWatched
+        } else {
+            StartPoll::Poll
+        }
+    }
+
     /// Whether a cancellation takes effect now (S3, S5).
     fn must_cancel(self) -> bool {
         self.has(CLOSING) || self.has(CANCELLED) && self.shield_depth() == 0 && !self.has(LISTENS)
@@ -263,6 +279,18 @@ impl TaskState {
         })
     }
 
+    /// Has the task polled once more, and what it waits for recorded.
+    pub(crate) fn watch(&self) -> Wake {
+        self.update(|snapshot| {
+            let watched = snapshot.with(WATCHED);
+            match snapshot.lifecycle() {
+                IDLE => (Wake::Enqueue, Some(watched.now(SCHEDULED))),
+                SCHEDULED | RUNNING => (Wake::Nothing, Some(watched.with(NOTIFIED))),
+                _ => (Wake::Nothing, None),
+            }
+        })
+    }
+
     /// Requests cancellation.
     pub(crate) fn cancel(&self) -> Wake {
         self.update(|snapshot| match snapshot.lifecycle() {
@@ -281,11 +309,11 @@ impl TaskState {
     pub(crate) fn start_poll(&self) -> StartPoll {
         self.update(|snapshot| {
             debug_assert_eq!(snapshot.lifecycle(), SCHEDULED, "S1");
-            let start = match snapshot.must_cancel() {
-                true => StartPoll::Cancel,
+            let start = match snapshot.has(CLOSING | CANCELLED | WATCHED) {
+                true => snapshot.rare_start(),
                 false => StartPoll::Poll,
             };
-            let next = snapshot.now(RUNNING).without(NOTIFIED | STAMPED);
+            let next = snapshot.now(RUNNING).without(NOTIFIED | STAMPED | WATCHED);
             (start, Some(next))
         })
     }
@@ -553,6 +581,37 @@ mod tests {
     }
 
     #[test]
+    fn a_task_is_watched_in_its_next_poll_and_in_no_other() {
+        let state = idle();
+        assert_eq!(state.watch(), Wake::Enqueue);
+        assert_eq!(state.watch(), Wake::Nothing, "it is queued already");
+        assert_eq!(state.start_poll(), StartPoll::PollWatched);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
+        assert_eq!(state.wake(), Wake::Enqueue);
+        assert_eq!(state.start_poll(), StartPoll::Poll);
+
+        assert_eq!(state.watch(), Wake::Nothing, "it runs, and will run again");
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Reschedule);
+        assert_eq!(state.cancel(), Wake::Nothing);
+        assert_eq!(state.start_poll(), StartPoll::Cancel);
+        let _ = state.complete();
+        assert_eq!(state.watch(), Wake::Nothing);
+    }
+
+    #[test]
+    fn the_kind_of_a_wait_is_there_while_the_task_is_idle() {
+        let state = running();
+        blitzen_util::wait::pending(WaitKind::Mutex, 8);
+        let note = blitzen_util::wait::take();
+        assert_eq!(state.end_pending(note), EndPoll::Idle);
+        assert_eq!(state.load().wait_kind(), WaitKind::Mutex);
+        state.reference();
+        assert_eq!(state.load().wait_kind(), WaitKind::Mutex);
+        assert_eq!(state.wake(), Wake::Enqueue);
+        assert_eq!(state.load().wait_kind(), WaitKind::Unknown, "S4");
+    }
+
+    #[test]
     fn a_yield_goes_back_to_the_queue() {
         assert_eq!(
             running().end_pending(PollNote::YIELDED),
@@ -720,6 +779,24 @@ mod model {
                 (ended == EndPoll::Reschedule) ^ (woken == Wake::Enqueue),
                 "queued exactly once: {ended:?} {woken:?}"
             );
+        });
+    }
+
+    #[test]
+    fn a_watch_during_a_poll_is_seen_by_the_next_one() {
+        loom::model(|| {
+            let state = running();
+            let watcher = thread::spawn({
+                let state = state.clone();
+                move || state.watch()
+            });
+            let ended = state.end_pending(PollNote::EMPTY);
+            let watched = watcher.join().unwrap();
+            assert!(
+                (ended == EndPoll::Reschedule) ^ (watched == Wake::Enqueue),
+                "queued exactly once: {ended:?} {watched:?}"
+            );
+            assert_eq!(state.start_poll(), StartPoll::PollWatched);
         });
     }
 

@@ -65,6 +65,8 @@ wait_kinds! {
     Several = "several",
     /// A turn after other tasks: the budget of the task was used up.
     Budget = "budget",
+    /// A turn after other tasks: the task has yielded.
+    Yield = "yield",
     /// A `Mutex`.
     Mutex = "mutex",
     /// An `RwLock`, to read.
@@ -200,6 +202,18 @@ impl PollNote {
         self.0 == 0
     }
 
+    /// Whether no leaf has had to wait, and none was to be recorded.
+    #[inline(always)]
+    pub fn is_plain(self) -> bool {
+        self.0 & !YIELD == 0
+    }
+
+    /// Whether each leaf was recorded (W3).
+    #[inline(always)]
+    pub fn is_recorded(self) -> bool {
+        self.0 & RECORD != 0
+    }
+
     /// Whether the task has asked to yield.
     #[inline(always)]
     pub fn has_yielded(self) -> bool {
@@ -269,9 +283,15 @@ fn pending_again(kind: WaitKind, identity: u64) {
         _ => WaitKind::Several, // W2
     };
     NOTES.with(|notes| notes.note.set(note & !KIND | next as u32));
-    if note & RECORD != 0
-        && let Some(record) = RECORDER.get()
-    {
+    if note & RECORD != 0 {
+        record(kind, identity);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn record(kind: WaitKind, identity: u64) {
+    if let Some(record) = RECORDER.get() {
         record(kind, identity); // W3
     }
 }
@@ -298,7 +318,10 @@ pub fn identity() -> u64 {
 /// Notes that the task asks to be queued again at the end of its poll.
 #[inline]
 pub fn request_yield() {
-    NOTES.with(|notes| notes.note.set(notes.note.get() | YIELD));
+    let note = NOTES.with(|notes| notes.note.replace(notes.note.get() | YIELD));
+    if note & RECORD != 0 {
+        record(WaitKind::Yield, 0);
+    }
 }
 
 /// Notes that an abort of the task is to be deferred beyond its poll, since a scope in it has
@@ -324,7 +347,8 @@ pub fn isolated<R>(poll: impl FnOnce() -> R) -> R {
     poll()
 }
 
-/// What is called for each leaf of a watched poll (W3).
+/// What is called for each leaf of a watched poll (W3). The leaf may hold a lock of its own, so
+/// this must not call foreign code.
 pub type Recorder = fn(WaitKind, u64);
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();

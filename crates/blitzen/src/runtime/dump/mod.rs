@@ -4,6 +4,9 @@
 //! runs, and what it waits for. It polls nothing and stops nobody, and works although every worker
 //! is stuck.
 //!
+//! [`Handle::dump`](super::Handle::dump) also shows where in its code each task waits. For that it
+//! has every task polled once more.
+//!
 //! ```
 //! use blitzen::runtime::Runtime;
 //!
@@ -15,6 +18,7 @@
 //! task.abort();
 //! ```
 
+mod deep;
 mod json;
 #[cfg(unix)]
 mod on_signal;
@@ -22,6 +26,7 @@ mod task_list;
 
 pub use blitzen_task::TaskStatus;
 pub use blitzen_util::wait::WaitKind;
+pub use deep::{AwaitStack, Dump, DumpedTask};
 #[cfg(unix)]
 pub(crate) use on_signal::DumpOnSignal;
 pub use task_list::{ListedTask, TaskList, TaskWait};

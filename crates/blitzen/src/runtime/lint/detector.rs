@@ -10,7 +10,7 @@ use blitzen_task::glue::id_number;
 
 use super::system_call::{ThreadActivity, activity_of};
 use super::{Lint, LintKind};
-use crate::runtime::dump::{ListedTask, TaskList};
+use crate::runtime::dump::{ListedTask, TaskList, TaskStatus};
 use crate::runtime::inner::Inner;
 
 /// The time over which polls are counted, and over which the pool must be full.
@@ -210,6 +210,7 @@ fn slow_poll(runtime: &Inner, long: &LongPoll) -> Lint {
     };
     // If the poll has ended meanwhile, another task may have the address.
     let task = find_task(runtime, long.task_address)
+        .filter(|task| task.status() == TaskStatus::Running)
         .filter(|_| runtime.scheduler().is_still_polling(long));
     Lint {
         task,

@@ -54,7 +54,8 @@ const LARGE_FUTURE: usize = 16 * 1024;
 pub enum LintKind {
     /// A poll has not ended for the time given to
     /// [`Builder::slow_poll`](super::Builder::slow_poll): the task computes for long, or calls
-    /// something that blocks.
+    /// something that blocks. Without a task if the worker is stuck elsewhere, in a waker for
+    /// instance, or in the future of `block_on`.
     SlowPoll,
     /// A poll is slow, and waits in `futex(2)`: for a lock, a condition variable or a channel of
     /// `std`, which block the whole worker. Found on Linux.

@@ -1,0 +1,428 @@
+//! The deep dump: where in its code each task waits.
+//!
+//! ```text
+//!   dumper:  ask for all tasks ──► watch each ──► wait for answers ──► symbols
+//!   worker:  watched poll ──► each leaf: kind, identity, return addresses ──► answer
+//! ```
+//!
+//! P1. A watched poll is an ordinary poll. Nothing stops, and no pointer of a task is followed.
+//! P2. Answers that nobody waits for any more are dropped.
+//! P3. Under the lock of the answers no foreign code runs. Symbols are looked up by the dumper.
+
+use std::backtrace::Backtrace;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use blitzen_task::Id;
+use blitzen_task::glue::id_number;
+use blitzen_task::watch::{WatchHandle, set_on_watched};
+use blitzen_util::wait::{self, WaitKind};
+
+use super::ListedTask;
+use crate::runtime::Handle;
+
+/// How long [`Handle::dump`] waits for tasks.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// How often to look whether a task that was asked has ended instead.
+const LOOK_PERIOD: Duration = Duration::from_millis(5);
+
+/// The frames of this crate around a leaf: the one that records it, and the one that polls a task.
+const LEAF_FRAMES: [&str; 2] = ["blitzen_util::wait::", "blitzen::runtime::dump::"];
+const ROOT_FRAME: &str = "blitzen_task::raw::poll_cell";
+
+/// The live tasks of a runtime, and where in its code each one waits.
+///
+/// [`Handle::dump`] and [`Handle::dump_within`] return it. Its `Display` form has a line for each
+/// task, and below it a line for each call that leads to where it waits.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use blitzen::runtime::Runtime;
+///
+/// let runtime = Runtime::new().unwrap();
+/// let (tx, rx) = blitzen::channel::oneshot::channel::<()>();
+/// let task = runtime.spawn(rx);
+/// let dump = runtime.handle().dump_within(Duration::from_secs(10));
+/// assert_eq!(dump.iter().count(), 1);
+/// println!("{dump}");
+/// drop(tx);
+/// # drop(task);
+/// ```
+#[derive(Debug)]
+pub struct Dump {
+    tasks: Vec<DumpedTask>,
+}
+
+/// A task in a [`Dump`].
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use blitzen::runtime::Runtime;
+/// use blitzen::runtime::dump::DumpedTask;
+///
+/// let runtime = Runtime::new().unwrap();
+/// let dump = runtime.handle().dump_within(Duration::from_secs(10));
+/// let tasks: Vec<&DumpedTask> = dump.iter().collect();
+/// assert!(tasks.is_empty());
+/// ```
+#[derive(Debug)]
+pub struct DumpedTask {
+    listed: ListedTask,
+    stacks: Vec<AwaitStack>,
+}
+
+/// The calls that lead from a task to one thing that it waits for.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use blitzen::runtime::Runtime;
+/// use blitzen::runtime::dump::{AwaitStack, WaitKind};
+///
+/// let runtime = Runtime::new().unwrap();
+/// let (tx, rx) = blitzen::channel::oneshot::channel::<()>();
+/// let task = runtime.spawn(rx);
+/// let dump = runtime.handle().dump_within(Duration::from_secs(10));
+/// let stack: &AwaitStack = &dump.iter().next().unwrap().stacks()[0];
+/// assert_eq!(stack.kind(), WaitKind::Oneshot);
+/// drop(tx);
+/// # drop(task);
+/// ```
+#[derive(Debug)]
+pub struct AwaitStack {
+    kind: WaitKind,
+    frames: Vec<String>,
+}
+
+impl Dump {
+    /// Returns an iterator over the tasks, by id.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// let dump = runtime.handle().dump_within(Duration::from_secs(10));
+    /// assert_eq!(dump.iter().count(), 0);
+    /// ```
+    pub fn iter(&self) -> std::slice::Iter<'_, DumpedTask> {
+        self.tasks.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Dump {
+    type Item = &'a DumpedTask;
+    type IntoIter = std::slice::Iter<'a, DumpedTask>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Dump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for task in &self.tasks {
+            writeln!(f, "{}", task.listed)?;
+            for stack in &task.stacks {
+                write!(f, "{stack}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DumpedTask {
+    /// Returns the task as it was listed before it was asked where it waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::dump::DumpedTask;
+    ///
+    /// fn line(task: &DumpedTask) -> u32 {
+    ///     task.listed().spawned_at().line()
+    /// }
+    /// ```
+    pub fn listed(&self) -> &ListedTask {
+        &self.listed
+    }
+
+    /// Returns a stack for each thing that the task waits for. Empty if the task was not polled in
+    /// time, or waits for something that is not part of this crate.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::dump::DumpedTask;
+    ///
+    /// fn is_known(task: &DumpedTask) -> bool {
+    ///     !task.stacks().is_empty()
+    /// }
+    /// ```
+    pub fn stacks(&self) -> &[AwaitStack] {
+        &self.stacks
+    }
+}
+
+impl AwaitStack {
+    /// Returns the kind of what the task waits for here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::dump::{AwaitStack, WaitKind};
+    ///
+    /// fn is_timer(stack: &AwaitStack) -> bool {
+    ///     stack.kind() == WaitKind::Timer
+    /// }
+    /// ```
+    pub fn kind(&self) -> WaitKind {
+        self.kind
+    }
+
+    /// Returns the calls, innermost first: the name of a function and, if the program has debug
+    /// information, its file and line.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::dump::AwaitStack;
+    ///
+    /// fn innermost(stack: &AwaitStack) -> Option<&str> {
+    ///     stack.frames().first().map(String::as_str)
+    /// }
+    /// ```
+    pub fn frames(&self) -> &[String] {
+        &self.frames
+    }
+}
+
+impl fmt::Display for AwaitStack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "    {}", self.kind)?;
+        self.frames
+            .iter()
+            .try_for_each(|frame| writeln!(f, "      {frame}"))
+    }
+}
+
+impl Handle {
+    /// Returns all live tasks of the runtime, and where in its code each one waits.
+    ///
+    /// Each task is polled once more, as if it had been woken for no reason; nothing is stopped.
+    /// Tasks that are not polled within a second, because workers are stuck, are listed without
+    /// a stack. A thread of the blocking pool does the work.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::{Handle, Runtime};
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// let dump = runtime.block_on(async { Handle::current().dump().await });
+    /// println!("{dump}");
+    /// ```
+    pub async fn dump(&self) -> Dump {
+        let handle = self.clone();
+        let dump = self.spawn_blocking(move || handle.dump_within(LIMIT)).await;
+        dump.unwrap_or(Dump { tasks: Vec::new() }) // the runtime has ended
+    }
+
+    /// Returns all live tasks of the runtime, and where in its code each one waits; blocks the
+    /// calling thread for at most about `limit`.
+    ///
+    /// Called by a task of a current-thread runtime it finds no stacks, since no other task runs
+    /// meanwhile. Several dumps in a process wait for each other.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use blitzen::runtime::Runtime;
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// println!("{}", runtime.handle().dump_within(Duration::from_secs(1)));
+    /// ```
+    pub fn dump_within(&self, limit: Duration) -> Dump {
+        let deadline = Instant::now().checked_add(limit);
+        let list = self.tasks();
+        let mut answers = collect(self, deadline);
+        let answer = |listed: &ListedTask| {
+            let leaves = answers.remove(&id_number(listed.id())).unwrap_or_default();
+            DumpedTask {
+                listed: listed.clone(),
+                stacks: leaves.into_iter().map(Leaf::resolve).collect(),
+            }
+        };
+        Dump {
+            tasks: list.iter().map(answer).collect(),
+        }
+    }
+}
+
+/// What one leaf of a watched poll waits for.
+struct Leaf {
+    task: Option<Id>,
+    kind: WaitKind,
+    stack: Backtrace,
+}
+
+impl Leaf {
+    fn resolve(self) -> AwaitStack {
+        AwaitStack {
+            kind: self.kind,
+            frames: frames(&self.stack.to_string()),
+        }
+    }
+}
+
+type Answers = HashMap<u64, Vec<Leaf>>;
+
+/// Which tasks were asked, and what they have answered.
+struct Collector {
+    state: Mutex<CollectorState>,
+    on_answer: Condvar,
+}
+
+struct CollectorState {
+    /// The ids of the tasks that have not answered yet; `None` while no dump is made.
+    waiting: Option<HashSet<u64>>,
+    answers: Option<Answers>,
+}
+
+static COLLECTOR: Collector = Collector {
+    state: Mutex::new(CollectorState {
+        waiting: None,
+        answers: None,
+    }),
+    on_answer: Condvar::new(),
+};
+
+/// Held while a dump is made.
+static DUMPING: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// What the leaves of the current watched poll wait for.
+    static LEAVES: RefCell<Vec<Leaf>> = const { RefCell::new(Vec::new()) };
+}
+
+fn lock() -> MutexGuard<'static, CollectorState> {
+    COLLECTOR
+        .state
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Called by each leaf of a watched poll.
+fn record(kind: WaitKind, _identity: u64) {
+    let leaf = Leaf {
+        task: blitzen_task::current::id(),
+        kind,
+        stack: Backtrace::force_capture(),
+    };
+    // A thread that is ending answers nothing.
+    let _ = LEAVES.try_with(|leaves| leaves.borrow_mut().push(leaf));
+}
+
+/// Called at the end of a watched poll.
+fn answer(id: Id) {
+    let mut leaves = LEAVES.try_with(RefCell::take).unwrap_or_default();
+    // A task that has ended in its watched poll has left its own.
+    leaves.retain(|leaf| leaf.task == Some(id));
+    let id = id_number(id);
+    let mut state = lock();
+    let is_awaited = state.waiting.as_mut().is_some_and(|ids| ids.remove(&id));
+    if is_awaited && let Some(answers) = &mut state.answers {
+        answers.insert(id, leaves); // otherwise P2
+        COLLECTOR.on_answer.notify_all();
+    }
+}
+
+/// Has all tasks polled, and returns what they have answered until `deadline`.
+fn collect(handle: &Handle, deadline: Option<Instant>) -> Answers {
+    let _dumping = DUMPING.lock().unwrap_or_else(PoisonError::into_inner);
+    wait::set_recorder(record);
+    set_on_watched(answer);
+    let scheduler = handle.inner.scheduler();
+    let mut asked: Vec<WatchHandle> = Vec::new();
+    scheduler.walk_watchable(|task| asked.push(task));
+    *lock() = CollectorState {
+        waiting: Some(asked.iter().map(|task| id_number(task.id())).collect()),
+        answers: Some(HashMap::new()),
+    };
+    asked.iter().for_each(WatchHandle::watch);
+    loop {
+        // Before the lock: to give up the last reference to a task may run foreign code.
+        asked.retain(|task| !task.is_finished() && is_awaited(task));
+        let mut state = lock();
+        let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        if asked.is_empty() || left == Some(Duration::ZERO) || scheduler.is_closed() {
+            state.waiting = None;
+            return state.answers.take().unwrap_or_default();
+        }
+        let period = left.map_or(LOOK_PERIOD, |left| left.min(LOOK_PERIOD));
+        let waited = COLLECTOR.on_answer.wait_timeout(state, period);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Whether a task has not answered yet.
+fn is_awaited(task: &WatchHandle) -> bool {
+    let waiting = &lock().waiting;
+    waiting
+        .as_ref()
+        .is_some_and(|ids| ids.contains(&id_number(task.id())))
+}
+
+/// The frames between the leaf and the task's root, of a backtrace as std writes it: a number and
+/// a name for each frame, and a line with file and line below it, if they are known.
+fn frames(text: &str) -> Vec<String> {
+    let mut frames: Vec<String> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(location) = line.strip_prefix("at ") {
+            if let Some(frame) = frames.last_mut() {
+                *frame = format!("{frame} at {location}");
+            }
+        } else if let Some((_, name)) = line.split_once(": ") {
+            frames.push(name.to_owned());
+        }
+    }
+    let is_leaf = |frame: &String| LEAF_FRAMES.iter().any(|part| frame.contains(part));
+    let start = frames.iter().rposition(is_leaf).map_or(0, |last| last + 1);
+    let frames = frames.into_iter().skip(start);
+    frames
+        .take_while(|frame| !frame.contains(ROOT_FRAME))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_the_recorder_and_below_the_task_are_left_out() {
+        let text = "   0: blitzen::runtime::dump::deep::record\n\
+                    \u{20}            at ./deep.rs:1:2\n\
+                    \u{20}  1: blitzen_util::wait::pending_again\n\
+                    \u{20}  2: app::leaf\n\
+                    \u{20}            at ./app.rs:7:3\n\
+                    \u{20}  3: app::main::{{closure}}\n\
+                    \u{20}  4: blitzen_task::raw::poll_cell\n\
+                    \u{20}  5: main\n";
+        assert_eq!(
+            frames(text),
+            ["app::leaf at ./app.rs:7:3", "app::main::{{closure}}"]
+        );
+        assert!(frames("").is_empty());
+    }
+}
