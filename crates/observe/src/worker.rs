@@ -139,10 +139,10 @@ impl WorkerStats {
 
     /// Returns an upper bound of the longest poll: no poll that has ended took longer.
     ///
-    /// Polls of a quarter of a millisecond and more are timed one by one. Shorter ones are timed
-    /// in groups of that length, and a group counts as if it were one poll: so the result is
-    /// too large by the rest of its group, a quarter of a millisecond at most as long as polls
-    /// take about as long as those before them.
+    /// Polls of a millisecond and more are timed one by one. Shorter ones are timed in groups of
+    /// that length, and a group counts as if it were one poll: so the result is too large by the
+    /// rest of its group, a millisecond at most as long as polls take about as long as those
+    /// before them.
     ///
     /// # Examples
     /// ```

@@ -19,9 +19,9 @@ pub(crate) const MAX_BATCH: usize = 64;
 const TARGET_LATENCY_NS: u64 = 1_000_000;
 const MIN_INTERVAL: u32 = 8;
 const MAX_INTERVAL: u32 = 255;
-/// How long the polls take that are timed together, unless they are more than those between
-/// two looks at the drivers: reading the clock costs next to nothing against it.
-const GROUP_NS: u64 = TARGET_LATENCY_NS / 4;
+/// How long the polls take that are timed together. Only where polls are so long that fewer
+/// than [`MIN_INTERVAL`] take this long, the clock is read more often than drivers are turned.
+const GROUP_NS: u64 = TARGET_LATENCY_NS;
 /// The assumed duration of a poll before the first sample.
 const INITIAL_RUN_NS: u64 = 50_000;
 /// The weight of a new sample, in tenths.
@@ -159,8 +159,9 @@ mod tests {
             (0..200).for_each(|_| pace.sample(run_ns, 1));
             pace.group_interval()
         };
-        assert_eq!(settled(500_000), 1);
-        assert_eq!(settled(50_000), 5);
+        assert_eq!(settled(1_500_000), 1);
+        assert_eq!(settled(250_000), 4);
+        assert_eq!(settled(50_000), 20);
         assert_eq!(settled(100), BUDGET_PER_TICK);
         let mut fixed = Pace::new(None, Some(61));
         (0..200).for_each(|_| fixed.sample(100, 1));
