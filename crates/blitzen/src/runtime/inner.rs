@@ -145,6 +145,15 @@ impl Inner {
         self.has_spawn_hook || span::ENABLED
     }
 
+    /// Calls the hook for a new task, if there is one, and adds the task's span to `meta`.
+    #[inline]
+    pub(crate) fn announce<F>(&self, kind: &'static str, id: TaskId, meta: SpawnMeta) -> SpawnMeta {
+        if self.has_spawn_hook {
+            self.world.task_hooks().spawned(id, &meta);
+        }
+        meta.with_task_span::<F>(kind, id)
+    }
+
     /// Spawns a task.
     #[inline]
     pub(crate) fn spawn<F>(&self, future: F, id: TaskId, meta: SpawnMeta) -> JoinHandle<F::Output>
@@ -152,10 +161,7 @@ impl Inner {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        if self.has_spawn_hook {
-            self.world.task_hooks().spawned(id, &meta);
-        }
-        let meta = meta.with_task_span::<F>("task", id);
+        let meta = self.announce::<F>("task", id, meta);
         let (handle, refused) = self.scheduler.spawn(future, id, meta);
         drop(refused); // which cancels it
         handle
@@ -175,10 +181,7 @@ impl Inner {
         F: Future + 'static,
         F::Output: 'static,
     {
-        if self.has_spawn_hook {
-            self.world.task_hooks().spawned(id, &meta);
-        }
-        let meta = meta.with_task_span::<F>("local", id);
+        let meta = self.announce::<F>("local", id, meta);
         // SAFETY: a local runtime is driven, closed and dropped on this thread.
         let (handle, refused) = unsafe { self.scheduler.spawn_unchecked(future, id, meta) };
         drop(refused); // which cancels it

@@ -25,9 +25,7 @@ where
 {
     let inner = &runtime.inner;
     let id = next_id();
-    if inner.has_spawn_hook() {
-        inner.world().task_hooks().spawned(id, &meta);
-    }
+    let meta = inner.announce::<F>("task", id, meta);
     let (node, inherited) = (node.clone(), Bindings::here());
     let mut has_joined = false;
     // SAFETY: the future and its output are `Send`, and a `ScopedSchedule` hands on all calls.
