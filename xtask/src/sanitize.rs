@@ -34,7 +34,10 @@ pub(crate) fn asan(args: &[String]) -> Outcome<Tally> {
         let mut command = toolchain::unstable_cargo();
         command
             .args(["test", "--target", HOST])
-            .env("RUSTFLAGS", format!("-Zsanitizer=address {FLAGS}"))
+            .env(
+                "RUSTFLAGS",
+                format!("-Zsanitizer=address --cfg blitzen_asan {FLAGS}"),
+            )
             .env(
                 "ASAN_OPTIONS",
                 "detect_leaks=1:detect_stack_use_after_return=1",
@@ -68,7 +71,8 @@ pub(crate) fn asan(args: &[String]) -> Outcome<Tally> {
     sanitize("asan", cargo, &canaries, args)
 }
 
-/// Thread sanitizer. The standard library is instrumented too, or each of its locks would
+/// Thread sanitizer. It knows nothing of stacks that are switched: coroutines have a thread each
+/// (`--cfg blitzen_baton`). The standard library is instrumented too, or each of its locks would
 /// look like a race.
 pub(crate) fn tsan(args: &[String]) -> Outcome<Tally> {
     let cargo = toolchain::build_std_cargo()?;
@@ -85,7 +89,7 @@ pub(crate) fn tsan(args: &[String]) -> Outcome<Tally> {
             .args(["test", "-Zbuild-std", "--target", HOST])
             .env(
                 "RUSTFLAGS",
-                format!("-Zsanitizer=thread -Zexternal-clangrt -Zpre-link-args={link} {FLAGS}"),
+                format!("-Zsanitizer=thread --cfg blitzen_baton -Zexternal-clangrt -Zpre-link-args={link} {FLAGS}"),
             )
             .env(
                 "TSAN_OPTIONS",

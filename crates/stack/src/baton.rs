@@ -1,0 +1,187 @@
+//! Fibers that have a thread each, of which one runs at a time: it has the baton.
+//!
+//! ```text
+//!   resumer:  give the baton to the fiber      wait until it is back
+//!   fiber:    wait for the baton   run   give it back, with what it says
+//! ```
+//!
+//! N1. Only the thread that has the baton runs the function, or goes on after `resume`.
+//!
+//! The function is on one thread from its start to its end, so that F1 holds for its frames; it
+//! is not the thread that resumes it.
+
+use std::io;
+use std::marker::PhantomData;
+
+use blitzen_util::shim::{Arc, Condvar, Mutex, thread};
+
+use crate::metrics::{CREATED, LIVE};
+use crate::{FiberInfo, abort_on_dropped_fiber};
+
+/// Who has the baton, and what comes with it.
+enum Baton<I, Y> {
+    /// The resumer; the fiber waits.
+    Resumer,
+    /// The fiber, which was resumed with this and has not begun yet to run.
+    Resumed(I),
+    /// The fiber.
+    Fiber,
+    /// The resumer has not taken it yet; the fiber has suspended with this.
+    Suspended(Y),
+    /// The function has returned.
+    Returned,
+    /// The fiber is dropped before it was ever resumed.
+    NeverStarted,
+}
+
+struct BatonCell<I, Y> {
+    baton: Mutex<Baton<I, Y>>,
+    passed: Condvar,
+}
+
+/// A value that goes with the baton.
+struct Passed<T>(T);
+
+// SAFETY: N1: what it holds is used by one thread at a time, as if they were one.
+unsafe impl<T> Send for Passed<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Passed<T> {}
+
+/// Whether a fiber runs on another thread than the one that resumes it.
+pub const HAS_OWN_THREAD: bool = true;
+
+/// A function on a thread of its own, which can be suspended.
+pub struct Fiber<I: 'static, Y: 'static> {
+    shared: Arc<Passed<BatonCell<I, Y>>>,
+    thread: Option<thread::JoinHandle<()>>,
+    has_started: bool,
+    has_returned: bool,
+    not_send: PhantomData<*const ()>,
+}
+
+/// With which the function of a fiber suspends it.
+pub struct Suspender<I: 'static, Y: 'static> {
+    shared: Arc<Passed<BatonCell<I, Y>>>,
+}
+
+impl<I, Y> BatonCell<I, Y> {
+    fn pass(&self, baton: Baton<I, Y>) {
+        *self.baton.lock() = baton;
+        self.passed.notify_all();
+    }
+
+    /// Waits on the fiber's thread until it is resumed; `None` if it never will be.
+    fn wait_resumed(&self) -> Option<I> {
+        let mut baton = self.baton.lock();
+        loop {
+            match std::mem::replace(&mut *baton, Baton::Fiber) {
+                Baton::Resumed(input) => return Some(input),
+                Baton::NeverStarted => return None,
+                other => *baton = other,
+            }
+            baton = self.passed.wait(baton);
+        }
+    }
+
+    /// Waits until the fiber has suspended or returned.
+    fn wait_suspended(&self) -> Option<Y> {
+        let mut baton = self.baton.lock();
+        loop {
+            match std::mem::replace(&mut *baton, Baton::Resumer) {
+                Baton::Suspended(said) => return Some(said),
+                Baton::Returned => return None,
+                other => *baton = other,
+            }
+            baton = self.passed.wait(baton);
+        }
+    }
+}
+
+impl<I: 'static, Y: 'static> Fiber<I, Y> {
+    /// Creates a fiber that will run `body` on a thread with a stack of `info.stack_size` bytes.
+    ///
+    /// # Errors
+    /// The system refuses another thread.
+    pub fn new(
+        info: FiberInfo,
+        body: impl FnOnce(&Suspender<I, Y>, I) + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Passed(BatonCell {
+            baton: Mutex::new(Baton::Resumer),
+            passed: Condvar::new(),
+        }));
+        let on_thread = Passed((shared.clone(), body));
+        let main = move || {
+            let Passed((shared, body)) = { on_thread };
+            let Some(input) = shared.0.wait_resumed() else {
+                return;
+            };
+            let suspender = Suspender { shared };
+            body(&suspender, input);
+            suspender.shared.0.pass(Baton::Returned);
+        };
+        let thread = spawn(info, main)?;
+        CREATED.add(1);
+        LIVE.add(1);
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+            has_started: false,
+            has_returned: false,
+            not_send: PhantomData,
+        })
+    }
+
+    /// Runs the function until it suspends, and returns what it says then; `None` when it has
+    /// returned.
+    ///
+    /// # Safety
+    /// F1: no other thread has resumed it before. It has not returned.
+    pub unsafe fn resume(&mut self, input: I) -> Option<Y> {
+        self.has_started = true;
+        self.shared.0.pass(Baton::Resumed(input));
+        let said = self.shared.0.wait_suspended();
+        self.has_returned = said.is_none();
+        said
+    }
+}
+
+#[cfg(not(blitzen_loom))]
+fn spawn(info: FiberInfo, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
+    let builder = thread::Builder::new().stack_size(info.stack_size.max(1024 * 1024));
+    let builder = builder.name(info.name.map_or("coroutine".into(), String::from));
+    builder.spawn(main)
+}
+
+#[cfg(blitzen_loom)]
+fn spawn(_: FiberInfo, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
+    Ok(thread::spawn(main))
+}
+
+impl<I: 'static, Y: 'static> Drop for Fiber<I, Y> {
+    fn drop(&mut self) {
+        if !self.has_returned {
+            if self.has_started {
+                abort_on_dropped_fiber(); // F2
+            }
+            self.shared.0.pass(Baton::NeverStarted);
+        }
+        LIVE.add(-1);
+        if let Some(thread) = self.thread.take() {
+            // The function does not unwind (F2).
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<I: 'static, Y: 'static> Suspender<I, Y> {
+    /// Suspends the fiber: [`Fiber::resume`] returns `said`. Returns what the next `resume` was
+    /// given.
+    pub fn suspend(&self, said: Y) -> I {
+        self.shared.0.pass(Baton::Suspended(said));
+        match self.shared.0.wait_resumed() {
+            Some(input) => input,
+            None => unreachable!("it has been resumed before"),
+        }
+    }
+}

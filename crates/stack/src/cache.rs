@@ -1,0 +1,140 @@
+//! The stacks that a thread keeps for its next fibers, so that starting one costs no system
+//! call. The newest is used first: its memory is the warmest.
+//!
+//! A thread keeps at most [`MAX_CACHED`] stacks. With one more it gives half of them back, with
+//! their memory. When it has nothing to do it gives back half of those that it has not
+//! needed since the last time ([`trim`]); with its end it gives back all.
+
+use std::cell::RefCell;
+use std::io;
+
+use crate::metrics::{CACHED, LIVE};
+use crate::slab::Stack;
+
+/// How many stacks a thread keeps, of all sizes.
+const MAX_CACHED: usize = 64;
+
+thread_local! {
+    static CACHE: RefCell<StackCache> = const {
+        RefCell::new(StackCache {
+            stacks: Vec::new(),
+            unneeded: 0,
+        })
+    };
+}
+
+/// The stacks of one thread.
+struct StackCache {
+    /// The newest last.
+    stacks: Vec<Stack>,
+    /// The smallest number of stacks since the last [`trim`].
+    unneeded: usize,
+}
+
+impl Drop for StackCache {
+    fn drop(&mut self) {
+        CACHED.add(-(self.stacks.len() as i64));
+    }
+}
+
+/// Takes a stack of `size` bytes.
+pub(crate) fn take(size: usize) -> io::Result<Stack> {
+    // A thread that is ending keeps none.
+    let kept = CACHE.try_with(|cache| {
+        let cache = &mut *cache.borrow_mut();
+        let stacks = &mut cache.stacks;
+        let index = stacks.iter().rposition(|stack| stack.size() == size)?;
+        let stack = stacks.remove(index);
+        cache.unneeded = cache.unneeded.min(stacks.len());
+        Some(stack)
+    });
+    let stack = match kept {
+        Ok(Some(stack)) => {
+            CACHED.add(-1);
+            stack
+        }
+        _ => Stack::new(size)?,
+    };
+    LIVE.add(1);
+    Ok(stack)
+}
+
+/// Keeps a stack that nobody uses any more, or gives it back.
+pub(crate) fn put_back(stack: Stack) {
+    LIVE.add(-1);
+    if cfg!(blitzen_no_recycle) {
+        return; // so that a sanitizer sees a use of its old frames
+    }
+    let _ = CACHE.try_with(|cache| {
+        let mut cache = cache.borrow_mut();
+        cache.stacks.push(stack);
+        CACHED.add(1);
+        if cache.stacks.len() > MAX_CACHED {
+            let surplus: Vec<_> = cache.stacks.drain(..MAX_CACHED / 2).collect();
+            CACHED.add(-(surplus.len() as i64));
+        }
+    });
+}
+
+/// Gives back half of the stacks that the calling thread has not needed since the last call: it
+/// has nothing to do.
+pub fn trim() {
+    // Dropped outside of the cell; a thread that is ending has given back all.
+    let surplus = CACHE.try_with(|cache| {
+        let cache = &mut *cache.borrow_mut();
+        let surplus: Vec<_> = cache.stacks.drain(..cache.unneeded.div_ceil(2)).collect();
+        cache.unneeded = cache.stacks.len();
+        surplus
+    });
+    if let Ok(surplus) = surplus {
+        CACHED.add(-(surplus.len() as i64));
+    }
+}
+
+#[cfg(all(test, not(blitzen_no_recycle)))]
+mod tests {
+    use super::*;
+
+    /// A size that no other test uses.
+    const SIZE: usize = 44 * 1024;
+
+    fn cached() -> usize {
+        CACHE.with(|cache| cache.borrow().stacks.len())
+    }
+
+    #[test]
+    fn a_thread_uses_its_newest_stack_again() {
+        let first = take(SIZE).unwrap();
+        let second = take(SIZE).unwrap();
+        let newest = second.base();
+        put_back(first);
+        put_back(second);
+        assert_eq!(take(SIZE).unwrap().base(), newest);
+        for _ in 0..10 {
+            trim();
+        }
+        assert_eq!(cached(), 0);
+    }
+
+    #[test]
+    fn a_thread_keeps_a_bounded_number_of_stacks() {
+        let stacks: Vec<_> = (0..200).map(|_| take(SIZE).unwrap()).collect();
+        for stack in stacks {
+            put_back(stack);
+            assert!(cached() <= MAX_CACHED);
+        }
+        assert!(cached() >= MAX_CACHED / 2);
+    }
+
+    #[test]
+    fn what_a_thread_needs_again_and_again_is_not_given_back() {
+        put_back(take(SIZE).unwrap());
+        for _ in 0..10 {
+            put_back(take(SIZE).unwrap());
+            trim();
+            assert_eq!(cached(), 1);
+        }
+        trim();
+        assert_eq!(cached(), 0);
+    }
+}
