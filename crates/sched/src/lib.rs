@@ -31,6 +31,7 @@ mod task_shard;
 #[cfg(test)]
 mod testing;
 mod thread_mark;
+mod thread_queue;
 mod worker;
 mod world;
 mod yields;
@@ -51,6 +52,7 @@ pub use ring::ROOM_FOR_EVENTS;
 pub use scheduler::{Config, Scheduler, Spawned};
 pub use task_shard::TaskShardRef;
 pub use thread_mark::ThreadMark;
+pub use thread_queue::{PinnedThread, ServeWhileBlocked};
 pub use worker::{
     Step, Worker, current_index, defer, end_park, is_recording, record_span_enter, record_span_exit,
 };

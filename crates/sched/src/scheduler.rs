@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use crate::ring::RunQueue;
 use crate::shutdown::Presence;
 use crate::task_shard::{TaskShard, TaskShardRef};
 use crate::thread_mark::{Role, ThreadMark};
+use crate::thread_queue::{PinnedSchedule, ThreadQueue};
 use crate::worker::{UNPARK_NS, Worker};
 use crate::world::World;
 
@@ -117,6 +118,10 @@ pub struct Scheduler {
     started: AtomicBool,
     pub(crate) start: Mutex<()>,
     pub(crate) presence: Presence,
+    /// The queues of threads that have pinned tasks.
+    pub(crate) thread_queues: Mutex<Vec<Arc<ThreadQueue>>>,
+    /// In a current-thread scheduler: the queue of the thread that runs its pinned tasks.
+    pub(crate) pinned_thread: OnceLock<Arc<ThreadQueue>>,
 }
 
 impl Scheduler {
@@ -174,6 +179,8 @@ impl Scheduler {
             started: AtomicBool::new(is_current_thread),
             start: Mutex::new(()),
             presence: Presence::new(),
+            thread_queues: Mutex::new(Vec::new()),
+            pinned_thread: OnceLock::new(),
             config,
         });
         for shared in &scheduler.shared {
@@ -239,6 +246,26 @@ impl Scheduler {
     {
         // SAFETY: handed on.
         unsafe { self.spawn_with(future, id, meta, |shard| shard, |_| true) }
+    }
+
+    /// Like [`spawn`](Self::spawn), for a future that stays on the thread that polls it first:
+    /// after its first poll it need not be `Send`.
+    ///
+    /// # Panics
+    /// Without [`ensure_pinned_thread`](Self::ensure_pinned_thread), the first poll panics in a
+    /// current-thread scheduler.
+    pub fn spawn_pinned<F>(
+        self: &Arc<Self>,
+        future: F,
+        id: Id,
+        meta: SpawnMeta,
+    ) -> Spawned<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        // SAFETY: the future and its output are `Send`.
+        unsafe { self.spawn_with(future, id, meta, PinnedSchedule::new, |_| true) }
     }
 
     /// Like [`spawn_unchecked`](Self::spawn_unchecked), with a scheduler of the task that
@@ -481,6 +508,10 @@ impl Scheduler {
         for task_shard in &self.task_shards {
             task_shard.owned.for_each(&mut visit);
         }
+        let pinned = self.thread_queues.lock().clone();
+        pinned
+            .iter()
+            .for_each(|queue| queue.for_each_task(&mut visit));
     }
 
     /// Calls `visit` with every task that is live throughout, without holding a lock for long. A
@@ -500,10 +531,15 @@ impl Scheduler {
 
     /// How many tasks are not complete.
     pub fn alive_tasks(&self) -> usize {
-        self.task_shards
-            .iter()
-            .map(|task_shard| task_shard.owned.len())
-            .sum()
+        let shards = self.task_shards.iter();
+        let unpinned: usize = shards.map(|task_shard| task_shard.owned.len()).sum();
+        unpinned + self.pinned_tasks()
+    }
+
+    /// How many tasks are pinned to a thread.
+    pub fn pinned_tasks(&self) -> usize {
+        let queues = self.thread_queues.lock();
+        queues.iter().map(|queue| queue.alive_tasks()).sum()
     }
 
     /// How many tasks wait in the injection queue.

@@ -8,6 +8,9 @@
 //! X3. When the last one leaves, no task runs and every queue is empty, so that no
 //!     runnable is left: it cancels every task that is still alive.
 //!
+//! X4. A thread that has pinned tasks (`thread_queue.rs`) asks them to end when its worker has
+//!     left, and leaves when they have. So none is left for X3.
+//!
 //! A thread that runs a worker may shut its own scheduler down, from a blocking section
 //! or a waker. It does not wait for itself: then X3 happens when it leaves.
 //!
@@ -23,6 +26,7 @@ use blitzen_util::shim::{Condvar, Mutex};
 
 use crate::scheduler::Scheduler;
 use crate::thread_mark::{Role, ThreadMark};
+use crate::thread_queue;
 
 /// How many threads have not left yet.
 pub(crate) struct Presence {
@@ -83,6 +87,7 @@ impl Scheduler {
             self.idle.claim(worker);
             self.world().interrupt(worker);
         }
+        self.notify_pinned();
         self.monitor.dismiss();
         drop(queued); // which cancels them
         self.leave();
@@ -145,6 +150,10 @@ impl Scheduler {
     /// first.
     pub fn wait_stopped(&self, timeout: Option<Duration>) -> bool {
         let own = usize::from(ThreadMark::is_set(Role::Working, self));
+        // Other threads may be waiting for pinned tasks of this one.
+        if own == 1 && thread_queue::has_tasks() {
+            return *self.presence.stopped.lock();
+        }
         // Acquire, met by the AcqRel of those that leave: what they did is over.
         let others_left = || own == 1 && self.presence.count.load(Acquire) <= own;
         let mut stopped = self.presence.stopped.lock();

@@ -69,15 +69,24 @@ unsafe impl Sync for TaskShardRef {}
 
 impl TaskShardRef {
     #[inline]
-    fn shard(&self) -> &TaskShard {
+    pub(crate) fn shard(&self) -> &TaskShard {
         // SAFETY: counted, so the scheduler is there, and the shard in it.
         unsafe { self.0.as_ref() }
     }
 
     #[inline]
-    fn scheduler(&self) -> &Arc<Scheduler> {
+    pub(crate) fn scheduler(&self) -> &Arc<Scheduler> {
         // SAFETY: `self` is counted.
         unsafe { self.shard().references.owner() }
+    }
+
+    /// Tells the world that a task has ended, if it wants to know.
+    #[inline]
+    pub(crate) fn observe_end(&self, task: &Header) {
+        let scheduler = self.scheduler();
+        if scheduler.config.observe_ends {
+            scheduler.world().task_ended(&TaskInfo::new(task));
+        }
     }
 }
 
@@ -97,10 +106,7 @@ impl Schedule for TaskShardRef {
 
     #[inline]
     fn release(&self, task: &Header) {
-        let scheduler = self.scheduler();
-        if scheduler.config.observe_ends {
-            scheduler.world().task_ended(&TaskInfo::new(task));
-        }
+        self.observe_end(task);
         // SAFETY: inserted there when it was spawned, or refused.
         unsafe { self.shard().owned.remove(task) };
     }

@@ -31,6 +31,7 @@ use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
 use crate::ring::{CAPACITY, HALF, Overflow};
 use crate::scheduler::{Scheduler, WorkerShared};
 use crate::spawn_backoff::SpawnBackoff;
+use crate::thread_queue::{self, ThreadHost};
 use crate::world::{TaskInfo, World};
 use crate::yields::Yields;
 
@@ -211,6 +212,8 @@ impl Worker {
         // Until it leaves, the shutdown counts this thread, and must not wait for it here.
         let counted = scheduler.mark_thread();
         let depth = context_depth();
+        let host = ThreadHost::new(scheduler.clone(), self.index);
+        let hosting = host.enter();
         let previous = current::install(self);
         with_current(Worker::start);
         let mut has_ended = false;
@@ -225,6 +228,7 @@ impl Worker {
         restore_context(depth);
         with_current(Worker::close);
         drop(current::uninstall(previous));
+        hosting.finish();
         drop(counted);
         // A thread whose worker was handed off was counted on its own.
         scheduler.leave();
@@ -361,7 +365,9 @@ impl Worker {
     fn find_task(&self) -> Option<Runnable> {
         let task = self
             .fetch_if_due() // the injection queue, every so many polls
+            .or_else(thread_queue::pop_in_turn) // tasks pinned to this thread, every second time
             .or_else(|| self.pop_local()) // the LIFO slot, then the ring
+            .or_else(thread_queue::pop)
             .or_else(|| self.finish_yields())
             .or_else(|| self.fetch(MAX_BATCH))
             .or_else(|| self.steal())?;
@@ -896,7 +902,7 @@ impl Worker {
 
     fn has_local_work(&self) -> bool {
         let shared = self.shared();
-        !shared.ring.is_empty() || shared.lifo.peek().is_some()
+        !shared.ring.is_empty() || shared.lifo.peek().is_some() || thread_queue::has_work()
     }
 
     /// Parks until there may be work.

@@ -8,6 +8,7 @@ use blitzen_task::{Header, Id};
 
 use crate::blocking_section::Relief;
 use crate::monitor::Monitor;
+use crate::thread_queue::PinnedThread;
 use crate::worker::Worker;
 
 /// What identifies a task.
@@ -80,6 +81,12 @@ pub trait World: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Starts a thread for the pinned tasks of a current-thread scheduler, which calls
+    /// [`PinnedThread::run`]. Calls no foreign code.
+    fn start_pinned(&self, _thread: PinnedThread) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Has another thread call [`Relief::run`]. If there is none, the worker waits
     /// for its own thread.
     fn relieve(&self, _relief: Relief) {}
@@ -91,6 +98,12 @@ pub trait World: Send + Sync + 'static {
     /// or the monitor's, and notes that the thread has entered `depth` runtimes.
     fn restore_context(&self, depth: usize) {
         crate::set_context_depth(depth);
+    }
+
+    /// Calls `run` with the scheduler's runtime current, and then makes the one before current
+    /// again.
+    fn run_inside(&self, run: &mut dyn FnMut()) {
+        run();
     }
 
     /// Called when the worker is about to park. May still queue work for it.

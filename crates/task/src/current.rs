@@ -70,6 +70,61 @@ pub fn id() -> Option<Id> {
     task().map(|task| unsafe { task.as_ref() }.id)
 }
 
+/// The current task of a thread, for another thread that runs on its behalf.
+#[derive(Clone, Copy)]
+pub struct CurrentTask(NonNull<Header>);
+
+// SAFETY: it reaches only the header, which is made for any thread.
+unsafe impl Send for CurrentTask {}
+
+/// Makes another thread's task current on the calling thread; restores what was on drop.
+pub struct BorrowedTaskGuard(#[expect(dead_code, reason = "restores on drop")] CurrentTaskGuard);
+
+impl CurrentTask {
+    /// The current task of the calling thread.
+    pub fn get() -> Option<Self> {
+        task().map(Self)
+    }
+
+    /// Makes it the current task of the calling thread until the guard is dropped.
+    ///
+    /// # Safety
+    /// The task stays alive for as long.
+    pub unsafe fn enter(self) -> BorrowedTaskGuard {
+        BorrowedTaskGuard(enter(self.0))
+    }
+}
+
+/// Whether somebody has asked for the current task's end: by an abort, or the shutdown of its
+/// runtime.
+pub fn is_cancel_requested() -> bool {
+    // SAFETY: a current task is alive.
+    task().is_some_and(|task| unsafe { task.as_ref() }.state.load().is_cancel_requested())
+}
+
+/// Whether the current task's runtime has closed it. Its poll should end at once.
+pub fn is_closing() -> bool {
+    // SAFETY: a current task is alive.
+    task().is_some_and(|task| unsafe { task.as_ref() }.state.load().is_closing())
+}
+
+/// From now on the current task's future ends on its own when the task is cancelled. It is polled
+/// then, asks [`is_cancel_requested`], and has to call [`stop_unwinding_itself`] in the end.
+pub fn start_unwinding_itself() {
+    if let Some(task) = task() {
+        // SAFETY: a current task is alive.
+        unsafe { task.as_ref() }.state.start_unwinding_itself();
+    }
+}
+
+/// Lets a cancellation of the current task take effect when its poll ends.
+pub fn stop_unwinding_itself() {
+    if let Some(task) = task() {
+        // SAFETY: a current task is alive.
+        unsafe { task.as_ref() }.state.stop_unwinding_itself();
+    }
+}
+
 /// Calls `visit` with the current task's id and where it was spawned.
 pub fn with_spawn_meta<R>(visit: impl FnOnce(Id, &SpawnMeta) -> R) -> Option<R> {
     // SAFETY: a current task is alive, and stays current while `visit` runs.

@@ -9,10 +9,10 @@ use crate::context::TaskContext;
 use crate::error::Payload;
 use crate::id::Id;
 use crate::queue_link::QueueLink;
-use crate::raw::{Runnable, Vtable};
+use crate::raw::{RunOutcome, Runnable, Vtable};
 use crate::span::SpanId;
 use crate::spawn_meta::SpawnMeta;
-use crate::state::TaskState;
+use crate::state::{CloseOutcome, TaskState};
 
 /// The scheduler of a task, as the task sees it. Each task owns one, so it is usually
 /// a counted pointer.
@@ -39,6 +39,23 @@ pub trait Schedule: Send + Sync + 'static {
     /// scheduler may wait for that thread, so the task must not wait for the end of the scheduler.
     fn is_borrowing(&self) -> bool {
         false
+    }
+
+    /// Called before each poll of the future; returns false if the calling thread must not poll
+    /// it. Then the task is [queued again](Self::requeue) as if it had yielded.
+    #[inline(always)]
+    fn may_poll_here(&self, _task: &Header) -> bool {
+        true
+    }
+
+    /// Queues a task that was woken during its poll, or has `yielded`; or leaves that to the
+    /// caller of [`Runnable::run`].
+    #[inline(always)]
+    fn requeue(&self, task: Runnable, yielded: bool) -> RunOutcome {
+        match yielded {
+            true => RunOutcome::Yielded(task),
+            false => RunOutcome::Woken(task),
+        }
     }
 }
 
@@ -90,6 +107,13 @@ impl Header {
     /// runnable.
     pub fn is_stamped(&self) -> bool {
         self.state.is_stamped()
+    }
+
+    /// Marks a task, which is being polled, so that it is cancelled when the poll ends: its
+    /// runtime has closed.
+    pub fn close_running(&self) {
+        let closed = self.state.close();
+        debug_assert_eq!(closed, CloseOutcome::Running);
     }
 
     /// How many shields it is under.

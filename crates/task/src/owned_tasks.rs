@@ -15,7 +15,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use crate::header::Header;
 use crate::raw::{self, Runnable};
-use crate::state::CloseOutcome;
+use crate::state::{CloseOutcome, Wake};
 use crate::watch::WatchHandle;
 
 /// The runtime is shutting down, and takes no more tasks.
@@ -96,7 +96,43 @@ impl OwnedTasks {
         Ok(())
     }
 
-    /// Takes a task out that is complete.
+    /// Takes over a task that was in another list, which it has left; refuses when closed.
+    ///
+    /// # Safety
+    /// As for [`insert`](Self::insert). The calling thread polls the task.
+    pub unsafe fn adopt(&self, task: &Header) -> Result<(), Closed> {
+        let mut tasks = self.tasks.lock();
+        if tasks.closed {
+            return Err(Closed);
+        }
+        // SAFETY: in no list by the caller's word; O1.
+        unsafe { tasks.list.push_back(NonNull::from(task)) };
+        self.len.store(self.len.load(Relaxed) + 1, Relaxed);
+        Ok(())
+    }
+
+    /// Asks every task to end: as [`AbortHandle::abort`](crate::AbortHandle::abort) does.
+    ///
+    /// # Safety
+    /// The calling thread is the only one that polls the tasks of this list.
+    pub unsafe fn abort_all(&self) {
+        let mut woken = Vec::new();
+        let tasks = self.tasks.lock();
+        tasks.list.for_each(|task| {
+            // SAFETY: O1, under the lock.
+            if unsafe { task.as_ref() }.state.cancel() == Wake::Enqueue {
+                woken.push(task);
+            }
+        });
+        drop(tasks);
+        for task in woken {
+            // SAFETY: moved to `SCHEDULED` above. Only this thread could poll it, and so
+            // complete it, before.
+            unsafe { raw::schedule(task) };
+        }
+    }
+
+    /// Takes a task out that is complete, or goes to another list.
     ///
     /// # Safety
     /// The task is in this list or in none.
@@ -130,6 +166,13 @@ impl OwnedTasks {
     /// Refuses tasks from now on.
     pub fn close(&self) {
         self.tasks.lock().closed = true;
+    }
+
+    /// Refuses tasks from now on if there are none; returns whether that is so.
+    pub fn close_if_empty(&self) -> bool {
+        let mut tasks = self.tasks.lock();
+        tasks.closed |= self.len() == 0;
+        tasks.closed
     }
 
     /// Drops the future of every task that waits to be woken, and tells the

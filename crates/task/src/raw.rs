@@ -359,6 +359,16 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
             return RunOutcome::Complete;
         }
     }
+    if !cell.scheduler.may_poll_here(&cell.header) {
+        return match state.end_pending(PollNote::YIELDED) {
+            EndPoll::Cancel => {
+                // SAFETY: running (T2).
+                unsafe { complete::<F, S>(task, Err(Failure::Cancelled), entered) };
+                RunOutcome::Complete
+            }
+            _ => cell.scheduler.requeue(Runnable(task), true),
+        };
+    }
     // SAFETY: the task outlives its poll.
     let waker = unsafe { waker::borrowed(task) };
     let mut cx = Context::from_waker(&waker);
@@ -376,10 +386,10 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
         Ok(Poll::Pending) => match end_pending(&cell.header, note) {
             // The task may have been freed by now: it must not be accessed any more.
             EndPoll::Idle => return RunOutcome::Idle,
-            EndPoll::Reschedule if note.has_yielded() => {
-                return RunOutcome::Yielded(Runnable(task));
+            // T1: its own runnable keeps it alive until it is queued.
+            EndPoll::Reschedule => {
+                return cell.scheduler.requeue(Runnable(task), note.has_yielded());
             }
-            EndPoll::Reschedule => return RunOutcome::Woken(Runnable(task)),
             EndPoll::Cancel => Err(Failure::Cancelled),
         },
         Ok(Poll::Ready(output)) => Ok(output),

@@ -28,6 +28,9 @@
 //!     scope hears of it and holds again until it is empty. The abort takes effect at
 //!     the end of the first poll that does not hold, so a scope that is not polled any more
 //!     cannot defer it for ever.
+//! S6. A task whose future unwinds (a coroutine) is polled when it is cancelled: the future
+//!     sees that, ends, and lets the cancellation take effect. Nothing closes such a task
+//!     meanwhile.
 //!
 //! Every transition is one read-modify-write with `AcqRel`. Its partner is the
 //! next transition of the same task, so that a thread that makes a transition sees
@@ -63,6 +66,8 @@ const LISTENS: u64 = 1 << 30;
 /// The scheduler knows when the task was queued. Set by the code that has its runnable,
 /// cleared when a poll starts.
 const STAMPED: u64 = 1 << 31;
+/// The future ends on its own when the task is cancelled (S6).
+const UNWINDS: u64 = 1 << 15;
 
 /// Far below the point where the count would wrap, so that threads that increment it
 /// at the same time cannot get there, yet beyond any real use.
@@ -227,7 +232,18 @@ impl StateSnapshot {
 
     /// Whether a cancellation takes effect now (S3, S5).
     fn must_cancel(self) -> bool {
-        self.has(CLOSING) || self.has(CANCELLED) && self.shield_depth() == 0 && !self.has(LISTENS)
+        self.has(CLOSING)
+            || self.has(CANCELLED) && self.shield_depth() == 0 && !self.has(LISTENS | UNWINDS)
+    }
+
+    /// Whether a cancellation was requested, whether or not it takes effect now.
+    pub(crate) fn is_cancel_requested(self) -> bool {
+        self.has(CLOSING) || self.has(CANCELLED)
+    }
+
+    /// Whether its runtime has closed it.
+    pub(crate) fn is_closing(self) -> bool {
+        self.has(CLOSING)
     }
 }
 
@@ -297,11 +313,28 @@ impl TaskState {
             COMPLETE => (Wake::Nothing, None),
             _ if snapshot.has(CANCELLED) => (Wake::Nothing, None),
             // S5: a scope hears of it although the task is shielded.
-            IDLE if snapshot.shield_depth() == 0 || snapshot.has(LISTENS) => {
+            IDLE if snapshot.shield_depth() == 0 || snapshot.has(LISTENS | UNWINDS) => {
                 (Wake::Enqueue, Some(snapshot.with(CANCELLED).now(SCHEDULED)))
+            }
+            // The future may have looked already (S6).
+            RUNNING if snapshot.has(UNWINDS) => {
+                let next = snapshot.with(CANCELLED).with(NOTIFIED);
+                (Wake::Nothing, Some(next))
             }
             _ => (Wake::Nothing, Some(snapshot.with(CANCELLED))),
         })
+    }
+
+    /// Leaves it to the future, which is being polled, to end when the task is cancelled (S6).
+    pub(crate) fn start_unwinding_itself(&self) {
+        // Relaxed: it orders nothing; the next transition publishes it.
+        self.0.fetch_or(UNWINDS, Relaxed);
+    }
+
+    /// Lets a cancellation take effect at the end of the poll, as for any task.
+    pub(crate) fn stop_unwinding_itself(&self) {
+        // Relaxed: as above.
+        self.0.fetch_and(!UNWINDS, Relaxed);
     }
 
     /// Starts a poll of a task that was taken from a queue.

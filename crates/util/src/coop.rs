@@ -102,6 +102,13 @@ pub fn stop() {
     LEFT.with(|left| left.set(UNLIMITED));
 }
 
+/// Whether there is no limit.
+#[inline]
+pub fn is_unconstrained() -> bool {
+    LEFT.try_with(|left| left.get() == UNLIMITED)
+        .unwrap_or(true)
+}
+
 /// Whether the next operation may proceed.
 #[inline]
 pub fn has_budget_remaining() -> bool {

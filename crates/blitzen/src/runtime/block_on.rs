@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use blitzen_sched::count_thread;
+use blitzen_sched::{ServeWhileBlocked, count_thread};
 use blitzen_task::span;
 use blitzen_util::coop;
 use blitzen_util::entered::{self, Guard};
@@ -47,12 +47,16 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
     let waker = Waker::from(parker.clone());
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(span::of_block_on(future));
+    // What it waits for may depend on a coroutine of this thread.
+    let serving = ServeWhileBlocked::begin(&waker);
     loop {
         let poll = || wait::isolated(|| future.as_mut().poll(&mut cx));
         if let Poll::Ready(output) = coop::with_budget(poll) {
             return output;
         }
-        parker.park(world);
+        if !serving.as_ref().is_some_and(ServeWhileBlocked::run_one) {
+            parker.park(world);
+        }
     }
 }
 

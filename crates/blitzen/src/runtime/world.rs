@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 use blitzen_driver::Poller;
 use blitzen_observe::Counter;
 use blitzen_sched::{
-    Activity, Monitor, PausedWorld, Pool, PoolThread, Quiescence, Relief, Scheduler, SpawnThread,
-    TaskInfo, ThreadJoiner, ThreadMark, Worker, World, end_blocking,
+    Activity, Monitor, PausedWorld, PinnedThread, Pool, PoolThread, Quiescence, Relief, Scheduler,
+    SpawnThread, TaskInfo, ThreadJoiner, ThreadMark, Worker, World, count_thread, end_blocking,
 };
 use blitzen_util::pad::Padded;
 use blitzen_util::rng::{self, Rng};
 use blitzen_util::wait;
 
 use super::backend::IoBackend;
+use super::block_on_parker::BlockOnParker;
 use super::clock::{self, Clock};
 use super::context;
 use super::handle::Handle;
@@ -412,6 +413,29 @@ impl World for SchedulerWorld {
         Ok(())
     }
 
+    fn start_pinned(&self, thread: PinnedThread) -> io::Result<()> {
+        let world = self.0.clone();
+        let handle = self.0.runtime()?;
+        let name = thread::Builder::new().name("blitzen-coroutines".into());
+        let thread = name.spawn(move || {
+            let _runtime = context::enter(&handle);
+            let _deferring = context::defer_here();
+            let _entered = blitzen_util::entered::enter();
+            let _random = world.seeded_random().map(SeededRandom::enter);
+            let parker = Arc::new(BlockOnParker::new());
+            let _counted = count_thread(&*world, parker.clone());
+            thread.run(Waker::from(parker.clone()), || parker.park(&world));
+        })?;
+        self.0.keep_thread(thread);
+        Ok(())
+    }
+
+    fn run_inside(&self, run: &mut dyn FnMut()) {
+        let handle = self.0.runtime();
+        let _runtime = handle.as_ref().map(context::enter);
+        run();
+    }
+
     fn relieve(&self, relief: Relief) {
         self.0.relieve(relief);
     }
@@ -425,6 +449,8 @@ impl World for SchedulerWorld {
     }
 
     fn before_park(&self, _worker: usize) {
+        #[cfg(feature = "coro")]
+        blitzen_stack::trim();
         call(&self.0.hooks.on_park);
     }
 

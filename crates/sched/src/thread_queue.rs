@@ -1,0 +1,541 @@
+//! Tasks that stay on the thread that polls them first: a queue of that thread, and an inbox
+//! into which others put the tasks that they wake.
+//!
+//! A worker moves between threads, so a task that must not move cannot belong to a worker. It
+//! belongs to the run loop of a thread, its *host*. Before its first poll it is a task like any
+//! other, and may be stolen.
+//!
+//! ```text
+//!   unpinned: ring, injection queue ──first poll──► pinned: queue of that thread
+//! ```
+//!
+//! While the thread has a worker, the worker's loop takes tasks from both in turn. A thread
+//! that has lost its worker, or whose worker has left, goes on with its own tasks until they
+//! have ended ([`ThreadHost::finish`]). A current-thread scheduler has a thread for them that
+//! does nothing else ([`PinnedThread`]): its driver may be another thread every time, which
+//! may end any time.
+//!
+//! P1. A pinned task is polled, cancelled and dropped by the thread of its queue only. It is in
+//!     that queue's list of live tasks, which no other thread cancels.
+//! P2. The thread looks into the inbox before each wait, and whoever puts a task there ends the
+//!     wait: by an interrupt of the worker that the thread has, or had, or by a waker. The
+//!     inbox says which, under its lock. A thread that loses its worker sets the waker under
+//!     that lock, and looks again.
+//! P3. A host does not leave before its list is empty. So when its thread's locals are destroyed,
+//!     no pinned task is left that could use them.
+
+use std::cell::{Cell, OnceCell, UnsafeCell};
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::mem;
+use std::ptr::{self, null};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+
+use blitzen_task::{Header, OwnedTasks, Payload, RunOutcome, Runnable, Schedule};
+use blitzen_util::park::Parker;
+use blitzen_util::shim::Mutex;
+use blitzen_util::shim::atomic::AtomicBool;
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
+use blitzen_util::thread_local_const;
+
+use crate::context_depth::context_depth;
+use crate::current;
+use crate::scheduler::Scheduler;
+use crate::task_shard::TaskShardRef;
+use crate::worker::run_task;
+
+thread_local_const! {
+    /// The innermost run loop of this thread that can have pinned tasks.
+    static HOST: Cell<*const ThreadHost> = Cell::new(null());
+    /// Its queue, once it has one.
+    static QUEUE: Cell<*const ThreadQueue> = Cell::new(null());
+}
+
+/// The pinned tasks of one thread.
+pub(crate) struct ThreadQueue {
+    scheduler: Arc<Scheduler>,
+    /// Reached by the thread only.
+    local: UnsafeCell<VecDeque<Runnable>>,
+    /// Whether the next look comes before the worker's own queue, or after it.
+    is_first: Cell<bool>,
+    inbox: Mutex<Inbox>,
+    /// Whether the inbox has tasks.
+    has_mail: AtomicBool,
+    /// P1.
+    owned: OwnedTasks,
+}
+
+// SAFETY: `local` and `is_first` are reached by the queue's thread only; tasks may be sent.
+unsafe impl Sync for ThreadQueue {}
+// SAFETY: as above: whoever drops it last finds `local` empty (P3).
+unsafe impl Send for ThreadQueue {}
+
+struct Inbox {
+    tasks: Vec<Runnable>,
+    /// What ends the thread's wait (P2).
+    wakeup: Wakeup,
+}
+
+/// What ends the wait of a queue's thread.
+#[derive(Clone)]
+enum Wakeup {
+    /// An interrupt of this worker.
+    Worker(usize),
+    Waker(Waker),
+}
+
+impl ThreadQueue {
+    fn new(scheduler: Arc<Scheduler>, wakeup: Wakeup) -> Self {
+        Self {
+            scheduler,
+            local: UnsafeCell::new(VecDeque::new()),
+            is_first: Cell::new(false),
+            inbox: Mutex::new(Inbox {
+                tasks: Vec::new(),
+                wakeup,
+            }),
+            has_mail: AtomicBool::new(false),
+            owned: OwnedTasks::new(),
+        }
+    }
+
+    /// Whether the calling thread runs this queue's host, and no other inside it.
+    fn is_here(&self) -> bool {
+        QUEUE
+            .try_with(Cell::get)
+            .is_ok_and(|here| ptr::eq(here, self))
+    }
+
+    /// Queues a task.
+    fn push(self: &Arc<Self>, task: Runnable) {
+        if self.is_here() {
+            // SAFETY: this thread's own, and borrowed only for this call.
+            unsafe { &mut *self.local.get() }.push_back(task);
+            return;
+        }
+        // The task may end, and this reference with it, as soon as it is in the inbox.
+        let queue = self.clone();
+        let mut inbox = queue.inbox.lock();
+        inbox.tasks.push(task);
+        // Release, met by the Acquire in `pop`; the lock would do.
+        queue.has_mail.store(true, Release);
+        let wakeup = inbox.wakeup.clone();
+        drop(inbox);
+        queue.end_wait(wakeup);
+    }
+
+    /// Ends the wait of the thread.
+    pub(crate) fn notify(&self) {
+        let wakeup = self.inbox.lock().wakeup.clone();
+        self.end_wait(wakeup);
+    }
+
+    fn end_wait(&self, wakeup: Wakeup) {
+        match wakeup {
+            Wakeup::Worker(worker) => self.scheduler.world().interrupt(worker),
+            Wakeup::Waker(waker) => waker.wake(),
+        }
+    }
+
+    fn set_wakeup(&self, wakeup: Wakeup) -> Wakeup {
+        mem::replace(&mut self.inbox.lock().wakeup, wakeup)
+    }
+
+    /// Takes the oldest task.
+    ///
+    /// # Safety
+    /// This is the queue's thread.
+    unsafe fn pop(&self) -> Option<Runnable> {
+        // SAFETY: this thread's own, and borrowed only for this call.
+        let local = unsafe { &mut *self.local.get() };
+        // Acquire, met by the Release in `push`.
+        if self.has_mail.load(Acquire) {
+            let mut inbox = self.inbox.lock();
+            self.has_mail.store(false, Relaxed);
+            local.extend(inbox.tasks.drain(..));
+        }
+        local.pop_front()
+    }
+
+    /// Whether the thread has something to run here.
+    ///
+    /// # Safety
+    /// This is the queue's thread.
+    unsafe fn has_work(&self) -> bool {
+        // SAFETY: this thread's own.
+        let local = unsafe { &*self.local.get() };
+        !local.is_empty() || self.has_mail.load(Relaxed)
+    }
+
+    /// Calls `visit` with every live task.
+    pub(crate) fn for_each_task(&self, visit: impl FnMut(&Header)) {
+        self.owned.for_each(visit);
+    }
+
+    /// How many tasks are not complete.
+    pub(crate) fn alive_tasks(&self) -> usize {
+        self.owned.len()
+    }
+}
+
+/// The queue of the innermost host of this thread.
+#[inline(always)]
+fn here<'a>() -> Option<&'a ThreadQueue> {
+    // SAFETY: a host outlives its loop, and clears the pointer when it leaves.
+    unsafe { QUEUE.with(Cell::get).as_ref() }
+}
+
+/// Takes a pinned task of this thread, every second time that it is called: the worker's own
+/// queue has its turn in between.
+#[inline(always)]
+pub(crate) fn pop_in_turn() -> Option<Runnable> {
+    let queue = here()?;
+    let is_first = !queue.is_first.get();
+    queue.is_first.set(is_first);
+    match is_first {
+        // SAFETY: this thread's.
+        true => unsafe { queue.pop() },
+        false => None,
+    }
+}
+
+/// Takes a pinned task of this thread.
+#[inline(always)]
+pub(crate) fn pop() -> Option<Runnable> {
+    // SAFETY: this thread's.
+    here().and_then(|queue| unsafe { queue.pop() })
+}
+
+/// Whether the calling thread has pinned tasks.
+pub(crate) fn has_tasks() -> bool {
+    here().is_some_and(|queue| !queue.owned.is_empty())
+}
+
+/// Whether a pinned task of this thread waits to run.
+#[inline]
+pub(crate) fn has_work() -> bool {
+    // SAFETY: this thread's.
+    here().is_some_and(|queue| unsafe { queue.has_work() })
+}
+
+/// A run loop that can have pinned tasks.
+pub(crate) struct ThreadHost {
+    scheduler: Arc<Scheduler>,
+    worker: usize,
+    queue: OnceCell<Arc<ThreadQueue>>,
+}
+
+impl ThreadHost {
+    /// The host of a thread that runs a worker.
+    pub(crate) fn new(scheduler: Arc<Scheduler>, worker: usize) -> Self {
+        Self {
+            scheduler,
+            worker,
+            queue: OnceCell::new(),
+        }
+    }
+
+    /// Makes this the host of the calling thread until the guard is dropped.
+    pub(crate) fn enter(&self) -> Hosting<'_> {
+        let queue = self.queue.get().map_or(null(), Arc::as_ptr);
+        Hosting {
+            host: self,
+            before: (
+                HOST.with(|host| host.replace(self)),
+                QUEUE.with(|here| here.replace(queue)),
+            ),
+        }
+    }
+
+    /// The host of the calling thread, if its worker polls a task of `scheduler`.
+    fn of_poll<'a>(scheduler: &Arc<Scheduler>) -> Option<&'a Self> {
+        // SAFETY: a host outlives its loop, and clears the pointer when it leaves; the caller
+        // is in a poll of that loop.
+        let host = unsafe { HOST.with(Cell::get).as_ref() }?;
+        let has_worker = current::with_worker_of(scheduler, |worker| worker.is_some());
+        (has_worker && Arc::ptr_eq(&host.scheduler, scheduler)).then_some(host)
+    }
+
+    /// The queue of this host, which is the calling thread's.
+    fn queue(&self) -> &Arc<ThreadQueue> {
+        self.queue.get_or_init(|| {
+            let wakeup = Wakeup::Worker(self.worker);
+            let queue = Arc::new(ThreadQueue::new(self.scheduler.clone(), wakeup));
+            QUEUE.with(|here| here.set(Arc::as_ptr(&queue)));
+            self.scheduler.thread_queues.lock().push(queue.clone());
+            queue
+        })
+    }
+
+    /// Runs the pinned tasks of this thread, which has no worker any more, until they have
+    /// ended (P3). If the scheduler has closed, asks them to.
+    pub(crate) fn finish(&self) {
+        let Some(queue) = self.queue.get() else {
+            return;
+        };
+        let parker = Arc::new(Parker::new());
+        let waker = Waker::from(parker.clone());
+        serve(queue, waker, || parker.park(), || true);
+        forget_queue(queue);
+    }
+}
+
+/// Makes a host current; restores the one before on drop.
+pub(crate) struct Hosting<'a> {
+    host: &'a ThreadHost,
+    before: (*const ThreadHost, *const ThreadQueue),
+}
+
+impl Hosting<'_> {
+    pub(crate) fn finish(self) {
+        self.host.finish();
+    }
+}
+
+impl Drop for Hosting<'_> {
+    fn drop(&mut self) {
+        HOST.with(|host| host.set(self.before.0));
+        QUEUE.with(|here| here.set(self.before.1));
+    }
+}
+
+/// Runs the pinned tasks of the calling thread until there are none and `may_end` agrees. Waits
+/// with `park`, which `waker` ends.
+fn serve(
+    queue: &Arc<ThreadQueue>,
+    waker: Waker,
+    mut park: impl FnMut(),
+    may_end: impl Fn() -> bool,
+) {
+    queue.set_wakeup(Wakeup::Waker(waker)); // P2
+    let scheduler = &queue.scheduler;
+    let depth = context_depth();
+    let mut is_aborted = false;
+    loop {
+        if !is_aborted && scheduler.is_closed() {
+            is_aborted = true;
+            // SAFETY: this thread's (P1).
+            unsafe { queue.owned.abort_all() };
+        }
+        // SAFETY: this thread's.
+        if let Some(task) = unsafe { queue.pop() } {
+            if context_depth() != depth {
+                scheduler.world().restore_context(depth);
+            }
+            run_task(task, depth);
+        } else if may_end() && queue.owned.close_if_empty() {
+            return;
+        } else {
+            park();
+        }
+    }
+}
+
+/// Forgets a queue whose thread leaves. Queue and scheduler refer to each other until then.
+fn forget_queue(queue: &Arc<ThreadQueue>) {
+    let mut queues = queue.scheduler.thread_queues.lock();
+    queues.retain(|one| !Arc::ptr_eq(one, queue));
+}
+
+/// A thread that runs the pinned tasks of a current-thread scheduler.
+pub struct PinnedThread {
+    scheduler: Arc<Scheduler>,
+    queue: Arc<ThreadQueue>,
+}
+
+impl PinnedThread {
+    /// Runs pinned tasks on the calling thread until the scheduler has closed and they have
+    /// ended. Waits with `park`, which `waker` ends.
+    pub fn run(self, waker: Waker, park: impl FnMut()) {
+        let Self { scheduler, queue } = self;
+        let counted = scheduler.mark_thread();
+        let host = ThreadHost::new(scheduler.clone(), 0);
+        let _ = host.queue.set(queue.clone());
+        let hosting = host.enter();
+        serve(&queue, waker, park, || scheduler.is_closed());
+        drop(hosting);
+        forget_queue(&queue);
+        drop(counted);
+        scheduler.leave();
+    }
+}
+
+impl Scheduler {
+    /// Whether the thread for the pinned tasks of a current-thread scheduler is yet to be
+    /// started.
+    pub fn needs_pinned_thread(&self) -> bool {
+        !self.has_threads() && self.pinned_thread.get().is_none()
+    }
+
+    /// Starts the thread for the pinned tasks of a current-thread scheduler, unless it has
+    /// one, or has closed. Other schedulers need none.
+    pub fn ensure_pinned_thread(self: &Arc<Self>) -> std::io::Result<()> {
+        let _starting = self.start.lock(); // starts before the shutdown, or never
+        if !self.needs_pinned_thread() || self.is_closed() {
+            return Ok(());
+        }
+        let queue = ThreadQueue::new(self.clone(), Wakeup::Waker(Waker::noop().clone()));
+        let queue = Arc::new(queue);
+        self.join();
+        let thread = PinnedThread {
+            scheduler: self.clone(),
+            queue: queue.clone(),
+        };
+        if let Err(error) = self.world().start_pinned(thread) {
+            self.presence.undo_join();
+            return Err(error);
+        }
+        self.thread_queues.lock().push(queue.clone());
+        let _ = self.pinned_thread.set(queue);
+        Ok(())
+    }
+
+    /// Ends the waits of all threads that have pinned tasks, since the scheduler has closed.
+    pub(crate) fn notify_pinned(&self) {
+        let queues = self.thread_queues.lock().clone();
+        queues.iter().for_each(|queue| queue.notify());
+    }
+}
+
+/// The scheduler of a task that is pinned with its first poll.
+pub(crate) struct PinnedSchedule {
+    shard: TaskShardRef,
+    /// Set once, by the thread that polls the task first.
+    queue: OnceLock<Arc<ThreadQueue>>,
+}
+
+impl PinnedSchedule {
+    pub(crate) fn new(shard: TaskShardRef) -> Self {
+        Self {
+            shard,
+            queue: OnceLock::new(),
+        }
+    }
+}
+
+impl Schedule for PinnedSchedule {
+    #[inline]
+    fn schedule(&self, task: Runnable) {
+        match self.queue.get() {
+            Some(queue) => queue.push(task),
+            None => self.shard.schedule(task),
+        }
+    }
+
+    fn release(&self, task: &Header) {
+        self.shard.observe_end(task);
+        match self.queue.get() {
+            // SAFETY: adopted there with its first poll, or refused.
+            Some(queue) => unsafe { queue.owned.remove(task) },
+            // SAFETY: inserted there when it was spawned, or refused.
+            None => unsafe { self.shard.shard().owned.remove(task) },
+        }
+    }
+
+    fn panicked(&self, payload: &mut Payload) {
+        self.shard.panicked(payload);
+    }
+
+    #[inline]
+    fn may_poll_here(&self, task: &Header) -> bool {
+        match self.queue.get() {
+            Some(queue) => {
+                debug_assert!(queue.is_here(), "P1");
+                true
+            }
+            None => self.pin(task),
+        }
+    }
+
+    fn requeue(&self, task: Runnable, _yielded: bool) -> RunOutcome {
+        self.schedule(task);
+        RunOutcome::Idle
+    }
+}
+
+impl PinnedSchedule {
+    /// Pins a task, which is being polled for the first time; returns whether to this thread.
+    fn pin(&self, task: &Header) -> bool {
+        let scheduler = self.shard.scheduler();
+        let host = ThreadHost::of_poll(scheduler);
+        let queue = match host {
+            Some(host) => host.queue(),
+            None => match scheduler.pinned_thread.get() {
+                Some(queue) => queue,
+                None => unreachable!("whoever spawns such tasks starts their thread"),
+            },
+        };
+        // SAFETY: inserted there when it was spawned. If the shutdown finds it there first, it
+        // has marked it by now.
+        unsafe { self.shard.shard().owned.remove(task) };
+        // SAFETY: in no list now; `release` removes it. It is being polled.
+        if unsafe { queue.owned.adopt(task) }.is_err() {
+            // The scheduler has closed, and the thread has left.
+            task.close_running();
+            return false;
+        }
+        let is_first = self.queue.set(queue.clone()).is_ok();
+        debug_assert!(is_first);
+        host.is_some()
+    }
+}
+
+/// Lets the calling thread run its pinned tasks while it blocks: what it waits for may depend
+/// on them.
+pub struct ServeWhileBlocked {
+    queue: Arc<ThreadQueue>,
+    before: Option<Wakeup>,
+    /// The queue is this thread's.
+    not_send: PhantomData<*const ()>,
+}
+
+impl ServeWhileBlocked {
+    /// Begins to, if the thread has pinned tasks and no worker. A task that is woken calls
+    /// `waker`. Not while the thread panics: other tasks would take that for their own.
+    pub fn begin(waker: &Waker) -> Option<Self> {
+        let queue = here()?;
+        let has_worker = current::with_worker(|worker| worker.is_some());
+        if has_worker || std::thread::panicking() || queue.owned.is_empty() {
+            return None;
+        }
+        // SAFETY: `here` is from the `Arc` that the host keeps.
+        let queue = unsafe {
+            Arc::increment_strong_count(queue);
+            Arc::from_raw(queue)
+        };
+        let before = Some(queue.set_wakeup(Wakeup::Waker(waker.clone())));
+        Some(Self {
+            queue,
+            before,
+            not_send: PhantomData,
+        })
+    }
+
+    /// Runs one task, if one is woken, inside its runtime.
+    pub fn run_one(&self) -> bool {
+        // Foreign code in between runs another host of this thread.
+        if !self.queue.is_here() {
+            return false;
+        }
+        // SAFETY: this thread's: `begin` was called here, and `self` is not `Send`.
+        let mut task = unsafe { self.queue.pop() };
+        let has_task = task.is_some();
+        if has_task {
+            self.queue.scheduler.world().run_inside(&mut || {
+                if let Some(task) = task.take() {
+                    run_task(task, context_depth());
+                }
+            });
+        }
+        has_task
+    }
+}
+
+impl Drop for ServeWhileBlocked {
+    fn drop(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.queue.set_wakeup(before);
+        }
+    }
+}
