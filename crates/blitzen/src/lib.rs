@@ -44,6 +44,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
+//! | `coro` | coroutines: plain functions that wait for futures (feature `coro`) |
 //! | [`runtime`] | runtimes, their builder, handles, metrics |
 //! | [`task`] | spawning, joining, aborting, shields, blocking code, task-local values |
 //! | [`mod@scope`] | structured concurrency: tasks that do not outlive the code that started them |
@@ -84,6 +85,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `coro` | stackful coroutines: `blitzen::coro` |
 //! | `global` | a runtime of the process for [`spawn`] and [`block_on`] outside any other |
 //! | `futures-io` | adapters to and from the traits of the `futures-io` crate |
 //! | `hyper` | an executor, a timer and an I/O adapter for hyper |
@@ -106,6 +108,8 @@
 //! * Worker threads are named `blitzen-worker`; a monitor thread looks after workers
 //!   that are stuck.
 
+#[cfg(feature = "coro")]
+pub mod coro;
 pub mod fs;
 pub mod future;
 pub mod io;

@@ -9,6 +9,8 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
+#[cfg(feature = "coro")]
+use std::sync::Arc;
 use std::sync::MutexGuard;
 use std::task::{self, Poll, Waker};
 
@@ -17,6 +19,8 @@ use blitzen_util::coop;
 use blitzen_util::quiet::quietly;
 
 use super::handle::{Handle, TryCurrentError};
+#[cfg(feature = "coro")]
+use super::inner::Inner;
 use super::timers::{self, TimerPlace};
 
 thread_local! {
@@ -184,6 +188,42 @@ impl<F: Future> Future for KeepContext<'_, F> {
             self.inside = Context::of(self.handle, depth).install();
         }
         polled
+    }
+}
+
+/// The runtimes that a coroutine has entered and not left, between its polls.
+#[cfg(feature = "coro")]
+#[derive(Default)]
+pub(crate) struct KeptContext(Option<Context>);
+
+#[cfg(feature = "coro")]
+impl KeptContext {
+    /// Calls `poll`, which does not panic, with what the coroutine has entered. The calling
+    /// thread is in the coroutine's runtime, and is again afterwards.
+    #[inline]
+    pub(crate) fn poll_inside<R>(&mut self, poll: impl FnOnce() -> R) -> R {
+        let depth = context_depth();
+        let own = CURRENT.with(|current| current.borrow().as_ref().map(|h| Arc::as_ptr(&h.inner)));
+        if let Some(inside) = self.0.take() {
+            drop(inside.install());
+        }
+        let polled = poll();
+        if context_depth() != depth {
+            self.put_away(own, depth);
+        }
+        polled
+    }
+
+    #[cold]
+    fn put_away(&mut self, own: Option<*const Inner>, depth: usize) {
+        let Some(own) = own else { return };
+        // SAFETY: from the `Arc` that was current before the poll. The thread polls a task of
+        // that runtime, and keeps the runtime in memory.
+        let inner = unsafe {
+            Arc::increment_strong_count(own);
+            Arc::from_raw(own)
+        };
+        self.0 = Context::of(&Handle { inner }, depth).install();
     }
 }
 

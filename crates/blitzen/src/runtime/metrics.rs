@@ -88,6 +88,86 @@ impl RuntimeMetrics {
         self.handle.inner.scheduler().alive_tasks()
     }
 
+    /// Returns the number of coroutines that have started and not ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::coro;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// // SAFETY: no thread-locals.
+    /// unsafe { coro::spawn(coro::yield_now) }.await.unwrap();
+    /// let metrics = blitzen::runtime::Handle::current().metrics();
+    /// assert_eq!(metrics.num_pinned_coroutines(), 0);
+    /// # });
+    /// ```
+    #[cfg(feature = "coro")]
+    pub fn num_pinned_coroutines(&self) -> usize {
+        self.handle.inner.scheduler().pinned_tasks()
+    }
+
+    /// Returns the number of stacks that coroutines of this process use, in all runtimes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::coro;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// // SAFETY: no thread-locals.
+    /// unsafe { coro::spawn(coro::yield_now) }.await.unwrap();
+    /// let metrics = blitzen::runtime::Handle::current().metrics();
+    /// let _ = metrics.coroutine_stacks_live();
+    /// # });
+    /// ```
+    #[cfg(feature = "coro")]
+    pub fn coroutine_stacks_live(&self) -> u64 {
+        blitzen_stack::stack_counts().live
+    }
+
+    /// Returns the number of stacks that threads of this process keep for their next coroutines.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::coro;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// // SAFETY: no thread-locals.
+    /// unsafe { coro::spawn(coro::yield_now) }.await.unwrap();
+    /// let metrics = blitzen::runtime::Handle::current().metrics();
+    /// let _ = metrics.coroutine_stacks_cached();
+    /// # });
+    /// ```
+    #[cfg(feature = "coro")]
+    pub fn coroutine_stacks_cached(&self) -> u64 {
+        blitzen_stack::stack_counts().cached
+    }
+
+    /// Returns the number of stacks that were ever set up in this process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::coro;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// // SAFETY: no thread-locals.
+    /// unsafe { coro::spawn(coro::yield_now) }.await.unwrap();
+    /// let metrics = blitzen::runtime::Handle::current().metrics();
+    /// assert!(metrics.coroutine_stacks_created() >= 1);
+    /// # });
+    /// ```
+    #[cfg(feature = "coro")]
+    pub fn coroutine_stacks_created(&self) -> u64 {
+        blitzen_stack::stack_counts().created
+    }
+
     /// Returns the number of tasks in the global queue, where those wait that were spawned or
     /// woken outside the workers.
     ///

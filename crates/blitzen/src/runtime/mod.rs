@@ -55,6 +55,8 @@ pub use blitzen_observe::{
     Histogram, HistogramConfiguration, InvalidHistogramConfiguration, LogHistogram,
     LogHistogramBuilder, TraceMode,
 };
+#[cfg(feature = "coro")]
+pub(crate) use block_on::block_on as block_on_thread;
 pub use builder::{Builder, HistogramScale, UnhandledPanic};
 pub use engine::{Engine, engine};
 pub use handle::{EnterGuard, Handle, RuntimeFlavor, TryCurrentError};

@@ -83,6 +83,9 @@ where
     );
     blitzen_sched::block_in_place(|| {
         let _free = entered::leave();
+        // A blocking section belongs to its thread, not to a coroutine.
+        #[cfg(feature = "coro")]
+        let _outside = crate::coro::Outside::enter();
         coop::with_unconstrained(code)
     })
 }

@@ -116,7 +116,7 @@ thread_local! {
 
 /// Whether this thread is running the tasks of a set, and so must not hand
 /// them to another.
-pub(super) fn is_polling_local_set() -> bool {
+pub(crate) fn is_polling_local_set() -> bool {
     !POLLING.get().is_null()
 }
 
@@ -151,6 +151,9 @@ fn replace_current(set: Option<Arc<LocalShared>>) -> Option<Arc<LocalShared>> {
 struct PollingGuard {
     before: *const LocalShared,
     _current: CurrentSetGuard,
+    /// A coroutine that polls a set is not suspended inside that poll.
+    #[cfg(feature = "coro")]
+    _outside: crate::coro::Outside,
 }
 
 impl PollingGuard {
@@ -158,6 +161,8 @@ impl PollingGuard {
         Self {
             before: POLLING.replace(Arc::as_ptr(shared)),
             _current: CurrentSetGuard::new(shared),
+            #[cfg(feature = "coro")]
+            _outside: crate::coro::Outside::enter(),
         }
     }
 }

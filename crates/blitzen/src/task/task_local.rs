@@ -18,13 +18,19 @@ use std::cell::RefCell;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-use std::marker::PhantomPinned;
+use std::marker::{PhantomData, PhantomPinned};
 use std::mem;
 use std::pin::Pin;
+#[cfg(feature = "coro")]
+use std::ptr;
+use std::ptr::NonNull;
 use std::task::{Context, Poll};
 use std::thread;
 
 use pin_project_lite::pin_project;
+
+#[cfg(feature = "coro")]
+use crate::coro::thread_state::{self, TaskLocalScope};
 
 /// Declares statics of type [`LocalKey`](crate::task::LocalKey), whose values belong to a task.
 ///
@@ -277,8 +283,10 @@ impl<T: 'static> fmt::Debug for LocalKey<T> {
 /// The value stands in the slot until this is dropped (K1).
 struct ScopeGuard<'a, T: 'static> {
     key: &'static LocalKey<T>,
-    /// The value before, and what the slot held after.
-    value: &'a mut Option<T>,
+    /// The value before, and what the slot held after. A coroutine that is suspended inside the
+    /// scope swaps it too.
+    value: NonNull<Option<T>>,
+    lent: PhantomData<&'a mut Option<T>>,
 }
 
 /// Why a scope cannot be entered.
@@ -306,7 +314,43 @@ impl ScopeError {
 impl<'a, T: 'static> ScopeGuard<'a, T> {
     fn enter(key: &'static LocalKey<T>, value: &'a mut Option<T>) -> Result<Self, ScopeError> {
         Self::swap(key, value)?;
-        Ok(Self { key, value })
+        let guard = Self {
+            key,
+            value: NonNull::from(value),
+            lent: PhantomData,
+        };
+        #[cfg(feature = "coro")]
+        thread_state::enter_scope(TaskLocalScope {
+            key: ptr::from_ref(key).cast(),
+            value: guard.value.as_ptr().cast(),
+            swap: Self::swap_erased,
+            is_free: Self::is_free_erased,
+        });
+        Ok(guard)
+    }
+
+    /// # Safety
+    /// Of a scope of this type that is entered, and whose code does not run.
+    #[cfg(feature = "coro")]
+    unsafe fn swap_erased(key: *const (), value: *mut ()) {
+        // SAFETY: the key is static, and the value lent to the scope.
+        let swapped = unsafe {
+            let key = &*key.cast::<LocalKey<T>>();
+            Self::swap(key, &mut *value.cast::<Option<T>>())
+        };
+        if let Err(error) = swapped {
+            error.panic();
+        }
+    }
+
+    /// # Safety
+    /// `key` is a `LocalKey<T>`.
+    #[cfg(feature = "coro")]
+    unsafe fn is_free_erased(key: *const ()) -> bool {
+        // SAFETY: keys are static.
+        let key: &'static LocalKey<T> = unsafe { &*key.cast() };
+        let is_free = key.slot.try_with(|slot| slot.try_borrow_mut().is_ok());
+        is_free.unwrap_or(false)
     }
 
     fn swap(key: &'static LocalKey<T>, value: &mut Option<T>) -> Result<(), ScopeError> {
@@ -326,7 +370,11 @@ impl<T: 'static> Drop for ScopeGuard<'_, T> {
     fn drop(&mut self) {
         // Nothing between the two swaps can have left the slot borrowed or the
         // thread's locals destroyed: both last only as long as a call inside.
-        if let Err(error) = Self::swap(self.key, self.value) {
+        // SAFETY: lent to the guard.
+        let value = unsafe { self.value.as_mut() };
+        #[cfg(feature = "coro")]
+        thread_state::leave_scope();
+        if let Err(error) = Self::swap(self.key, value) {
             error.panic();
         }
     }

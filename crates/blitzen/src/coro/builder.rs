@@ -1,0 +1,151 @@
+//! How a coroutine is spawned.
+
+use std::panic::Location;
+
+use blitzen_stack::{DEFAULT_STACK_SIZE, FiberInfo};
+use blitzen_task::glue::next_id;
+use blitzen_task::{JoinHandle, SpawnMeta};
+
+use super::fiber_future::FiberFuture;
+use crate::runtime::context;
+
+/// The name and stack size of a coroutine to be spawned.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::coro;
+///
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let builder = coro::Builder::new().name("import").stack_size(1 << 20);
+/// // SAFETY: no thread-locals.
+/// let import = unsafe { builder.spawn(|| [0_u8; 512 * 1024].len()) };
+/// assert_eq!(import.await.unwrap(), 512 * 1024);
+/// # });
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "it spawns nothing before `spawn`"]
+pub struct Builder {
+    name: Option<String>,
+    stack_size: Option<usize>,
+}
+
+impl Builder {
+    /// Creates a builder for a coroutine without a name, with a stack of 256 KiB.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = blitzen::coro::Builder::new();
+    /// # let _ = builder;
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the name of the coroutine, for messages and lists of tasks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = blitzen::coro::Builder::new().name("import");
+    /// # let _ = builder;
+    /// ```
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets the size of its stack in bytes. It is rounded up to whole pages, and to at least
+    /// 16 KiB.
+    ///
+    /// The system provides memory for a stack only as far as it is used. A coroutine that needs
+    /// more than its stack ends the process, with a message that names the coroutine.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = blitzen::coro::Builder::new().stack_size(1 << 20);
+    /// # let _ = builder;
+    /// ```
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Spawns a coroutine on the current runtime, as [`coro::spawn`](super::spawn) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::coro;
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// // SAFETY: no thread-locals.
+    /// let named = unsafe { coro::Builder::new().name("import").spawn(|| 5) };
+    /// assert_eq!(named.await.unwrap(), 5);
+    /// # });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics outside a runtime, and if a current-thread runtime cannot start the thread that its
+    /// coroutines run on.
+    ///
+    /// # Safety
+    ///
+    /// As for [`coro::spawn`](super::spawn).
+    #[track_caller]
+    pub unsafe fn spawn<F, T>(self, f: F) -> JoinHandle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let info = FiberInfo {
+            name: self.name.as_deref().map(Box::from),
+            spawned_at: Location::caller(),
+            stack_size: self.stack_size.unwrap_or(DEFAULT_STACK_SIZE),
+        };
+        let mut meta = SpawnMeta::caller();
+        if let Some(name) = &self.name {
+            meta = meta.named(name);
+        }
+        spawn_with(FiberFuture::new(f, info), meta)
+    }
+}
+
+#[track_caller]
+fn spawn_with<F, T>(future: FiberFuture<F, T>, meta: SpawnMeta) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let id = next_id();
+    let spawned = context::with_current(|runtime| {
+        let scheduler = runtime.inner.scheduler();
+        match runtime.inner.has_spawn_hook() || scheduler.needs_pinned_thread() {
+            false => Ok(scheduler.spawn_pinned(future, id, meta)),
+            true => Err((runtime.clone(), future, meta)),
+        }
+    });
+    let (handle, refused) = match spawned {
+        Ok(Ok(spawned)) => spawned,
+        // Outside the context: this calls the hook.
+        Ok(Err((runtime, future, meta))) => {
+            let scheduler = runtime.inner.scheduler();
+            if let Err(error) = scheduler.ensure_pinned_thread() {
+                panic!("OS can't spawn the thread for coroutines: {error}");
+            }
+            if runtime.inner.has_spawn_hook() {
+                runtime.inner.world().task_hooks().spawned(id, &meta);
+            }
+            scheduler.spawn_pinned(future, id, meta)
+        }
+        Err(error) => panic!("{error}"),
+    };
+    // Outside the context: this drops the function.
+    drop(refused);
+    handle
+}

@@ -1,0 +1,802 @@
+//! Coroutines: spawning, waiting, cancelling, and what they keep to themselves.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::future::{pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Barrier, Mutex, mpsc as std_mpsc};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use blitzen::channel::{mpsc, oneshot};
+use blitzen::coro::{self, block_on};
+use blitzen::runtime::{Builder, Handle, Runtime};
+use blitzen::task::{self, JoinHandle};
+use blitzen::time::sleep;
+
+/// Spawns a coroutine.
+#[track_caller]
+fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    // SAFETY: the functions of these tests do not rely on nested calls of their thread.
+    unsafe { coro::spawn(f) }
+}
+
+fn multi(workers: usize) -> Runtime {
+    Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+fn current() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// One of each kind.
+fn runtimes() -> [Runtime; 3] {
+    [multi(1), multi(4), current()]
+}
+
+/// Counts its drops.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn a_coroutine_returns_what_its_function_returns() {
+    for runtime in runtimes() {
+        let joined = runtime.block_on(async { spawn(|| 40 + 2).await });
+        assert_eq!(joined.unwrap(), 42);
+    }
+}
+
+#[test]
+fn block_on_waits_for_timers_channels_and_tasks() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let (to_coroutine, mut from_task) = mpsc::channel(1);
+            let (to_task, from_coroutine) = oneshot::channel();
+            let coroutine = spawn(move || {
+                block_on(sleep(Duration::from_millis(2)));
+                let mut sum = 0;
+                while let Some(number) = block_on(from_task.recv()) {
+                    sum += number;
+                }
+                sum += block_on(blitzen::spawn(async { 1000 })).unwrap();
+                to_task.send(sum).unwrap();
+            });
+            for number in 0..10 {
+                to_coroutine.send(number).await.unwrap();
+            }
+            drop(to_coroutine);
+            assert_eq!(from_coroutine.await.unwrap(), 1045);
+            coroutine.await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_coroutine_never_changes_its_thread() {
+    let runtime = multi(4);
+    runtime.block_on(async {
+        let coroutines: Vec<_> = (0..200)
+            .map(|_| {
+                spawn(|| {
+                    let here = thread::current().id();
+                    let not_send = Rc::new(Cell::new(0));
+                    for round in 0..50 {
+                        match round % 4 {
+                            0 => coro::yield_now(),
+                            1 => block_on(blitzen::spawn(async {})).unwrap(),
+                            2 => block_on(task::spawn_blocking(|| ())).unwrap(),
+                            // Hands its worker over: the thread keeps the coroutine.
+                            _ => task::block_in_place(thread::yield_now),
+                        }
+                        not_send.set(not_send.get() + 1);
+                        assert_eq!(thread::current().id(), here);
+                    }
+                    not_send.get()
+                })
+            })
+            .collect();
+        for coroutine in coroutines {
+            assert_eq!(coroutine.await.unwrap(), 50);
+        }
+    });
+}
+
+#[test]
+fn coroutines_that_have_not_started_are_shared_among_workers() {
+    let runtime = multi(2);
+    runtime.block_on(async {
+        let both = Arc::new(Barrier::new(2));
+        // Both are spawned by one worker, and neither ends before the other runs.
+        let spawned = blitzen::spawn(async move {
+            let other = both.clone();
+            let first = spawn(move || {
+                both.wait();
+                thread::current().id()
+            });
+            let second = spawn(move || {
+                other.wait();
+                thread::current().id()
+            });
+            (first, second)
+        });
+        let (first, second) = spawned.await.unwrap();
+        assert_ne!(first.await.unwrap(), second.await.unwrap());
+    });
+}
+
+#[test]
+fn coroutines_and_tasks_of_a_thread_take_turns() {
+    for runtime in [multi(1), current()] {
+        runtime.block_on(async {
+            let yields = Arc::new(AtomicUsize::new(0));
+            let coroutine = spawn({
+                let yields = yields.clone();
+                move || {
+                    while yields.load(SeqCst) < 1000 {
+                        coro::yield_now();
+                    }
+                }
+            });
+            let task = blitzen::spawn(async move {
+                for _ in 0..1000 {
+                    yields.fetch_add(1, SeqCst);
+                    task::yield_now().await;
+                }
+            });
+            task.await.unwrap();
+            coroutine.await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_panic_is_the_handles_error() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let at_once = spawn(|| panic!("at once"));
+            let later = spawn(|| {
+                coro::yield_now();
+                panic!("after a suspension");
+            });
+            for (handle, text) in [(at_once, "at once"), (later, "after a suspension")] {
+                let error = handle.await.map(|()| ()).unwrap_err();
+                let payload = error.into_panic();
+                assert_eq!(payload.downcast_ref::<&str>(), Some(&text));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_panic_of_the_awaited_future_unwinds_the_coroutine() {
+    for runtime in runtimes() {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let counted = Counted(dropped.clone());
+        let joined = runtime.block_on(async {
+            spawn(move || {
+                let _counted = counted;
+                block_on(async {
+                    task::yield_now().await;
+                    panic!("in the future");
+                })
+            })
+            .await
+        });
+        assert!(joined.map(|()| ()).unwrap_err().is_panic());
+        assert_eq!(dropped.load(SeqCst), 1);
+    }
+}
+
+#[test]
+fn a_coroutine_may_catch_a_panic_and_go_on() {
+    for runtime in runtimes() {
+        let joined = runtime.block_on(async {
+            spawn(|| {
+                let caught = catch_unwind(|| block_on(async { panic!("caught") }));
+                assert!(caught.is_err() && !thread::panicking());
+                coro::yield_now();
+                5
+            })
+            .await
+        });
+        assert_eq!(joined.unwrap(), 5);
+    }
+}
+
+#[test]
+fn an_abort_unwinds_at_every_suspension() {
+    for runtime in runtimes() {
+        for aborted_at in 0..6 {
+            let dropped = Arc::new(AtomicUsize::new(0));
+            runtime.block_on(async {
+                let (reached, mut reaching) = mpsc::channel(1);
+                let (go_on, going_on) = std_mpsc::channel::<()>();
+                let counted = [Counted(dropped.clone()), Counted(dropped.clone())];
+                let coroutine = spawn(move || {
+                    let [_first, second] = counted;
+                    for round in 0..6 {
+                        let reached = reached.clone();
+                        block_on(async move { reached.send(round).await.unwrap() });
+                        let _moved = &second;
+                        match round % 3 {
+                            0 => block_on(async { pending_until(&going_on).await }),
+                            1 => block_on(sleep(Duration::from_millis(1))),
+                            _ => coro::yield_now(),
+                        }
+                    }
+                });
+                loop {
+                    let round = reaching.recv().await.unwrap();
+                    if round == aborted_at {
+                        break;
+                    }
+                    go_on.send(()).unwrap();
+                }
+                coroutine.abort();
+                let joined = coroutine.await;
+                // In the last rounds it may have ended before.
+                assert!(
+                    joined.is_ok() && aborted_at % 3 != 0 || joined.unwrap_err().is_cancelled()
+                );
+            });
+            assert_eq!(dropped.load(SeqCst), 2, "at {aborted_at}");
+        }
+    }
+}
+
+/// Waits until there is a message.
+async fn pending_until(receiver: &std_mpsc::Receiver<()>) {
+    while receiver.try_recv().is_err() {
+        sleep(Duration::from_micros(100)).await;
+    }
+}
+
+#[test]
+fn an_abort_before_the_start_drops_the_function() {
+    let runtime = multi(1);
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let counted = Counted(dropped.clone());
+    runtime.block_on(async {
+        let spawned = blitzen::spawn(async move {
+            let coroutine = spawn(move || drop(counted));
+            coroutine.abort(); // it is queued behind this task
+            coroutine
+        });
+        let coroutine = spawned.await.unwrap();
+        assert!(coroutine.await.unwrap_err().is_cancelled());
+    });
+    assert_eq!(dropped.load(SeqCst), 1);
+}
+
+#[test]
+fn a_shield_defers_the_abort() {
+    for runtime in runtimes() {
+        let finished = Arc::new(AtomicUsize::new(0));
+        runtime.block_on(async {
+            let (started, starting) = oneshot::channel();
+            let (finish, finishing) = oneshot::channel::<()>();
+            let coroutine = spawn({
+                let finished = finished.clone();
+                move || {
+                    coro::shield(|| {
+                        started.send(()).unwrap();
+                        coro::shield(coro::yield_now);
+                        block_on(finishing).unwrap();
+                        finished.fetch_add(1, SeqCst);
+                    });
+                    finished.fetch_add(10, SeqCst); // no suspension yet
+                    coro::yield_now();
+                    finished.fetch_add(100, SeqCst);
+                }
+            });
+            starting.await.unwrap();
+            coroutine.abort();
+            finish.send(()).unwrap();
+            assert!(coroutine.await.unwrap_err().is_cancelled());
+        });
+        assert_eq!(finished.load(SeqCst), 11);
+    }
+}
+
+extern "C" fn callback() {
+    block_on(sleep(Duration::from_millis(5)));
+}
+
+extern "C" fn c_library(callback: extern "C" fn(), done: &AtomicUsize) {
+    callback();
+    done.fetch_add(1, SeqCst);
+}
+
+#[test]
+fn c_frames_under_a_shield_are_never_unwound() {
+    for runtime in runtimes() {
+        let done = Arc::new(AtomicUsize::new(0));
+        runtime.block_on(async {
+            let (started, starting) = oneshot::channel();
+            let coroutine = spawn({
+                let done = done.clone();
+                move || {
+                    started.send(()).unwrap();
+                    coro::shield(|| c_library(callback, &done));
+                    block_on(pending::<()>());
+                }
+            });
+            starting.await.unwrap();
+            coroutine.abort();
+            assert!(coroutine.await.unwrap_err().is_cancelled());
+        });
+        assert_eq!(done.load(SeqCst), 1);
+    }
+}
+
+#[test]
+fn a_destructor_that_waits_while_the_coroutine_unwinds_blocks_its_thread() {
+    struct Waits(Arc<AtomicUsize>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            assert!(thread::panicking());
+            let answer = block_on(async { blitzen::spawn(async { 3 }).await.unwrap() });
+            self.0.fetch_add(answer, SeqCst);
+        }
+    }
+    for runtime in [multi(1), multi(4)] {
+        let waited = Arc::new(AtomicUsize::new(0));
+        runtime.block_on(async {
+            let (started, starting) = oneshot::channel();
+            let coroutine = spawn({
+                let waits = Waits(waited.clone());
+                move || {
+                    let _waits = waits;
+                    started.send(()).unwrap();
+                    block_on(pending::<()>());
+                }
+            });
+            starting.await.unwrap();
+            coroutine.abort();
+            assert!(coroutine.await.unwrap_err().is_cancelled());
+        });
+        assert_eq!(waited.load(SeqCst), 3);
+    }
+}
+
+#[test]
+fn a_runtime_that_is_dropped_unwinds_a_thousand_suspended_coroutines() {
+    for runtime in runtimes() {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let threads = Arc::new(Mutex::new(HashSet::new()));
+        let (started, starting) = std_mpsc::channel();
+        let handles: Vec<_> = {
+            let _entered = runtime.enter();
+            let handles = (0..1000).map(|_| {
+                let (counted, started) = (Counted(dropped.clone()), started.clone());
+                let threads = threads.clone();
+                spawn(move || {
+                    let _counted = counted;
+                    let here = thread::current().id();
+                    threads.lock().unwrap().insert(here);
+                    let _same = SameThread(here);
+                    started.send(()).unwrap();
+                    block_on(pending::<()>());
+                })
+            });
+            handles.collect()
+        };
+        runtime.block_on(async {
+            task::spawn_blocking(move || (0..1000).for_each(|_| starting.recv().unwrap()))
+                .await
+                .unwrap()
+        });
+        drop(runtime);
+        assert_eq!(dropped.load(SeqCst), 1000);
+        assert!(handles.iter().all(JoinHandle::is_finished));
+        assert!(!threads.lock().unwrap().contains(&thread::current().id()));
+    }
+}
+
+/// Fails unless it is dropped on its thread.
+struct SameThread(thread::ThreadId);
+
+impl Drop for SameThread {
+    fn drop(&mut self) {
+        assert_eq!(thread::current().id(), self.0);
+    }
+}
+
+thread_local! {
+    static PLAIN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+blitzen::task_local! {
+    static NUMBER: u32;
+    static OTHER: String;
+}
+
+#[test]
+fn thread_locals_are_the_threads_own_across_suspensions() {
+    let runtime = multi(2);
+    runtime.block_on(async {
+        let coroutines: Vec<_> = (0..50)
+            .map(|number| {
+                spawn(move || {
+                    PLAIN.with(|plain| plain.borrow_mut().push(number));
+                    for _ in 0..10 {
+                        coro::yield_now();
+                        assert!(PLAIN.with(|plain| plain.borrow().contains(&number)));
+                    }
+                })
+            })
+            .collect();
+        for coroutine in coroutines {
+            coroutine.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn task_locals_are_put_away_with_a_suspended_coroutine() {
+    for runtime in [multi(1), current()] {
+        runtime.block_on(async {
+            let coroutines: Vec<_> = (0..20)
+                .map(|number| {
+                    spawn(move || {
+                        assert!(NUMBER.try_get().is_err());
+                        NUMBER.sync_scope(number, || {
+                            coro::yield_now();
+                            assert_eq!(NUMBER.get(), number);
+                            OTHER.sync_scope(number.to_string(), || {
+                                NUMBER.sync_scope(number + 100, || {
+                                    coro::yield_now();
+                                    assert_eq!(NUMBER.get(), number + 100);
+                                    assert_eq!(OTHER.get(), number.to_string());
+                                });
+                                block_on(OTHER.scope("inner".into(), async {
+                                    task::yield_now().await;
+                                    assert_eq!(OTHER.get(), "inner");
+                                    assert_eq!(NUMBER.get(), number);
+                                }));
+                            });
+                            coro::yield_now();
+                            assert_eq!(NUMBER.get(), number);
+                        });
+                        coro::yield_now();
+                        assert!(NUMBER.try_get().is_err());
+                    })
+                })
+                .collect();
+            for coroutine in coroutines {
+                coroutine.await.unwrap();
+            }
+            // A cancelled one puts its values back too.
+            let aborted = spawn(|| NUMBER.sync_scope(7, || block_on(pending::<()>())));
+            task::yield_now().await;
+            sleep(Duration::from_millis(1)).await;
+            aborted.abort();
+            assert!(aborted.await.unwrap_err().is_cancelled());
+            let clean = spawn(|| NUMBER.try_get().is_err());
+            assert!(clean.await.unwrap());
+        });
+    }
+}
+
+#[test]
+fn a_coroutine_cannot_be_suspended_while_it_borrows_a_task_local() {
+    let runtime = multi(1);
+    let joined = runtime.block_on(async {
+        spawn(|| NUMBER.sync_scope(1, || NUMBER.with(|_| coro::yield_now()))).await
+    });
+    assert!(joined.unwrap_err().is_panic());
+}
+
+#[test]
+fn entered_runtimes_are_put_away_with_a_suspended_coroutine() {
+    for runtime in [multi(1), current()] {
+        let other = multi(1);
+        let (own_id, other_id) = (runtime.handle().id(), other.handle().id());
+        let other_handle = other.handle().clone();
+        runtime.block_on(async {
+            let coroutine = spawn(move || {
+                for _ in 0..3 {
+                    let _entered = other_handle.enter();
+                    coro::yield_now();
+                    assert_eq!(Handle::current().id(), other_id);
+                    {
+                        let _twice = other_handle.enter();
+                        block_on(sleep(Duration::from_millis(1)));
+                    }
+                    assert_eq!(Handle::current().id(), other_id);
+                }
+                coro::yield_now();
+                assert_eq!(Handle::current().id(), own_id);
+            });
+            let tasks: Vec<_> = (0..50)
+                .map(|_| {
+                    blitzen::spawn(async move {
+                        for _ in 0..20 {
+                            assert_eq!(Handle::current().id(), own_id);
+                            task::yield_now().await;
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+            coroutine.await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn the_budget_of_a_coroutine_is_that_of_its_poll() {
+    let runtime = multi(1);
+    runtime.block_on(async {
+        // Always ready: without a budget it would never let the task run.
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        (0..10_000).for_each(|number| sender.send(number).unwrap());
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let both = blitzen::spawn({
+            let order = order.clone();
+            async move {
+                let coroutine = spawn({
+                    let order = order.clone();
+                    move || {
+                        (0..10_000).for_each(|_| _ = block_on(receiver.recv()));
+                        order.lock().unwrap().push("coroutine");
+                    }
+                });
+                let task = blitzen::spawn(async move { order.lock().unwrap().push("task") });
+                (coroutine, task)
+            }
+        });
+        let (coroutine, task) = both.await.unwrap();
+        task.await.unwrap();
+        coroutine.await.unwrap();
+        assert_eq!(*order.lock().unwrap(), ["task", "coroutine"]);
+    });
+}
+
+#[test]
+fn block_on_works_outside_a_coroutine() {
+    assert_eq!(block_on(async { 1 }), 1);
+    assert!(!coro::is_inside());
+    let runtime = multi(1);
+    // In a task: another thread goes on with its worker.
+    let in_task = runtime.block_on(async {
+        blitzen::spawn(async {
+            let (sender, receiver) = oneshot::channel();
+            blitzen::spawn(async move { sender.send(5).unwrap() });
+            block_on(async {
+                sleep(Duration::from_millis(1)).await;
+                receiver.await.unwrap()
+            })
+        })
+        .await
+    });
+    assert_eq!(in_task.unwrap(), 5);
+    // In blocking code.
+    let in_blocking = runtime.block_on(async {
+        task::spawn_blocking(|| {
+            assert!(!coro::is_inside());
+            block_on(async { blitzen::spawn(async { 6 }).await.unwrap() })
+        })
+        .await
+    });
+    assert_eq!(in_blocking.unwrap(), 6);
+    // In the future of a `block_on`.
+    let in_root = runtime.block_on(async { block_on(blitzen::spawn(async { 7 })) });
+    assert_eq!(in_root.unwrap(), 7);
+}
+
+#[test]
+fn a_task_that_waits_for_a_coroutine_of_its_own_thread_gets_it() {
+    let runtime = multi(1);
+    let joined = runtime.block_on(async {
+        blitzen::spawn(async {
+            let (ready, readying) = oneshot::channel();
+            let (go_on, going_on) = oneshot::channel::<()>();
+            let coroutine = spawn(move || {
+                ready.send(()).unwrap();
+                block_on(going_on).unwrap();
+                for _ in 0..10 {
+                    coro::yield_now();
+                }
+                8
+            });
+            readying.await.unwrap(); // it has started, on this thread
+            go_on.send(()).unwrap();
+            block_on(coroutine).unwrap()
+        })
+        .await
+    });
+    assert_eq!(joined.unwrap(), 8);
+}
+
+#[test]
+#[should_panic(
+    expected = "outside a coroutine on a thread that runs the tasks of a current-thread"
+)]
+fn block_on_refuses_to_block_a_current_thread_runtime() {
+    current().block_on(async { block_on(task::yield_now()) });
+}
+
+#[test]
+fn a_runtime_inside_a_coroutine_keeps_its_own_tasks() {
+    for runtime in [multi(1), multi(4)] {
+        let joined = runtime.block_on(async {
+            spawn(|| {
+                let here = thread::current().id();
+                let inner = task::block_in_place(|| {
+                    assert!(!coro::is_inside());
+                    let nested = current();
+                    nested.block_on(async {
+                        let task = blitzen::spawn(async { 9 });
+                        sleep(Duration::from_millis(1)).await;
+                        let coroutine = spawn(|| {
+                            coro::yield_now();
+                            1
+                        });
+                        task.await.unwrap() + coroutine.await.unwrap()
+                    })
+                });
+                assert!(coro::is_inside());
+                coro::yield_now();
+                assert_eq!(thread::current().id(), here);
+                inner
+            })
+            .await
+        });
+        assert_eq!(joined.unwrap(), 10);
+    }
+}
+
+#[test]
+fn a_local_set_polled_by_hand_does_not_suspend_the_coroutine_inside() {
+    let runtime = multi(2);
+    let joined = runtime.block_on(async {
+        spawn(|| {
+            let set = task::LocalSet::new();
+            // By the thread, between two resumes: outside.
+            block_on(set.run_until(async {
+                assert!(!coro::is_inside());
+                task::spawn_local(async { task::yield_now().await })
+                    .await
+                    .unwrap();
+            }));
+            coro::is_inside()
+        })
+        .await
+    });
+    assert!(joined.unwrap());
+}
+
+#[test]
+fn coroutines_have_a_task_id_and_a_name() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            // SAFETY: nothing relies on nested calls.
+            let coroutine = unsafe {
+                coro::Builder::new().name("import").spawn(|| {
+                    let id = task::id();
+                    coro::yield_now();
+                    assert_eq!(task::id(), id);
+                    id
+                })
+            };
+            let id = coroutine.id();
+            assert_eq!(coroutine.await.unwrap(), id);
+        });
+    }
+}
+
+#[test]
+fn coroutines_are_counted_among_the_tasks() {
+    let runtime = multi(2);
+    runtime.block_on(async {
+        let metrics = Handle::current().metrics();
+        let (started, mut starting) = mpsc::channel(10);
+        let coroutines: Vec<_> = (0..10)
+            .map(|_| {
+                let started = started.clone();
+                spawn(move || {
+                    block_on(started.send(())).unwrap();
+                    block_on(pending::<()>());
+                })
+            })
+            .collect();
+        for _ in 0..10 {
+            starting.recv().await.unwrap();
+        }
+        assert_eq!(metrics.num_alive_tasks(), 10);
+        for coroutine in coroutines {
+            coroutine.abort();
+            assert!(coroutine.await.unwrap_err().is_cancelled());
+        }
+        assert_eq!(metrics.num_alive_tasks(), 0);
+    });
+}
+
+#[test]
+fn wakes_from_other_threads_reach_a_coroutine_in_every_state_of_its_thread() {
+    let runtime = multi(2);
+    runtime.block_on(async {
+        let coroutines: Vec<_> = (0..8)
+            .map(|number| {
+                spawn(move || {
+                    for round in 0..200 {
+                        // Woken by a plain thread's send, at any time.
+                        let woken = Arc::new(AtomicUsize::new(0));
+                        let mut sent = false;
+                        block_on(poll_fn(|cx| {
+                            if woken.load(SeqCst) > 0 {
+                                return Poll::Ready(());
+                            }
+                            if !sent {
+                                sent = true;
+                                let (waker, woken) = (cx.waker().clone(), woken.clone());
+                                task::spawn_blocking(move || {
+                                    woken.fetch_add(1, SeqCst);
+                                    waker.wake();
+                                });
+                            }
+                            Poll::Pending
+                        }));
+                        if (round + number) % 16 == 0 {
+                            task::block_in_place(thread::yield_now);
+                        }
+                    }
+                })
+            })
+            .collect();
+        for coroutine in coroutines {
+            coroutine.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_paused_clock_advances_while_coroutines_sleep() {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let coroutine = spawn(|| block_on(sleep(Duration::from_secs(3600))));
+        coroutine.await.unwrap();
+    });
+}
+
+#[test]
+fn a_coroutine_may_drop_its_own_runtime_in_place() {
+    let runtime = multi(2);
+    let handle = runtime.handle().clone();
+    let (done, doing) = std_mpsc::channel();
+    let _entered = handle.enter();
+    let others: Vec<_> = (0..10)
+        .map(|_| spawn(|| block_on(pending::<()>())))
+        .collect();
+    spawn(move || {
+        coro::yield_now();
+        task::block_in_place(|| drop(runtime));
+        let ended = catch_unwind(AssertUnwindSafe(|| block_on(pending::<()>()))).is_err();
+        done.send(ended).unwrap();
+    });
+    assert!(doing.recv().unwrap(), "it is cancelled where it next waits");
+    let outside = current();
+    for other in others {
+        assert!(outside.block_on(other).unwrap_err().is_cancelled());
+    }
+}

@@ -1,0 +1,74 @@
+//! A hundred thousand coroutines at once, and what they cost.
+//!
+//! In a program of its own: it measures the memory of its process.
+
+#![cfg(all(target_os = "linux", not(blitzen_baton)))]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+
+use blitzen::coro::{self, block_on};
+use blitzen::runtime::Builder;
+use blitzen::sync::{Notify, Semaphore};
+
+const COUNT: usize = 100_000;
+
+/// Without `MADV_GUARD_INSTALL` there are at most about half as many stacks as mappings.
+fn count() -> usize {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map(|part| part.parse().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    match version >= (6, 13) {
+        true => COUNT,
+        false => 20_000,
+    }
+}
+
+/// The resident memory of this process, in bytes.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}
+
+#[test]
+fn a_hundred_thousand_coroutines_wait_at_once_in_little_memory() {
+    let count = count();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap();
+    let (waiting, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+    let all_wait = Arc::new(Notify::new());
+    runtime.block_on(async {
+        let before = resident();
+        let coroutines: Vec<_> = (0..count)
+            .map(|_| {
+                let (waiting, gate) = (waiting.clone(), gate.clone());
+                let all_wait = all_wait.clone();
+                // SAFETY: nothing relies on nested calls.
+                unsafe {
+                    coro::spawn(move || {
+                        if waiting.fetch_add(1, SeqCst) + 1 == count {
+                            all_wait.notify_one();
+                        }
+                        block_on(gate.acquire()).unwrap().forget();
+                    })
+                }
+            })
+            .collect();
+        all_wait.notified().await;
+        let each = (resident() - before) / count;
+        // A sanitizer adds to it, and a build without optimisation has large frames.
+        if !cfg!(any(blitzen_no_recycle, debug_assertions)) {
+            assert!(each <= 8 * 1024, "{each} bytes each");
+        }
+        gate.add_permits(count);
+        for coroutine in coroutines {
+            coroutine.await.unwrap();
+        }
+    });
+}
