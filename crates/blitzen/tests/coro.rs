@@ -311,6 +311,35 @@ fn a_shield_defers_the_abort() {
     }
 }
 
+#[test]
+fn a_task_shield_inside_block_on_defers_the_abort() {
+    for runtime in runtimes() {
+        let finished = Arc::new(AtomicUsize::new(0));
+        runtime.block_on(async {
+            let (started, starting) = oneshot::channel();
+            let (finish, finishing) = oneshot::channel::<()>();
+            let coroutine = spawn({
+                let finished = finished.clone();
+                move || {
+                    let shielded = task::shield(async {
+                        started.send(()).unwrap();
+                        finishing.await.unwrap();
+                        finished.fetch_add(1, SeqCst);
+                    });
+                    // The shield ends in a poll that goes on waiting.
+                    block_on(async { blitzen::join!(shielded, pending::<()>()) });
+                }
+            });
+            starting.await.unwrap();
+            coroutine.abort();
+            task::yield_now().await;
+            finish.send(()).unwrap();
+            assert!(coroutine.await.unwrap_err().is_cancelled());
+        });
+        assert_eq!(finished.load(SeqCst), 1);
+    }
+}
+
 extern "C" fn callback() {
     block_on(sleep(Duration::from_millis(5)));
 }

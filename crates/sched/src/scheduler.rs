@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -120,8 +120,9 @@ pub struct Scheduler {
     pub(crate) presence: Presence,
     /// The queues of threads that have pinned tasks.
     pub(crate) thread_queues: Mutex<Vec<Arc<ThreadQueue>>>,
-    /// In a current-thread scheduler: the queue of the thread that runs its pinned tasks.
-    pub(crate) pinned_thread: OnceLock<Arc<ThreadQueue>>,
+    /// In a current-thread scheduler: the queue of the thread that runs its pinned tasks, which
+    /// keeps it until it leaves.
+    pub(crate) pinned_thread: OnceLock<Weak<ThreadQueue>>,
 }
 
 impl Scheduler {

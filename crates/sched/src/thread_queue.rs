@@ -387,7 +387,7 @@ impl Scheduler {
             return Err(error);
         }
         self.thread_queues.lock().push(queue.clone());
-        let _ = self.pinned_thread.set(queue);
+        let _ = self.pinned_thread.set(Arc::downgrade(&queue));
         Ok(())
     }
 
@@ -460,9 +460,9 @@ impl PinnedSchedule {
         let scheduler = self.shard.scheduler();
         let host = ThreadHost::of_poll(scheduler);
         let queue = match host {
-            Some(host) => host.queue(),
+            Some(host) => Some(host.queue().clone()),
             None => match scheduler.pinned_thread.get() {
-                Some(queue) => queue,
+                Some(queue) => queue.upgrade(),
                 None => unreachable!("whoever spawns such tasks starts their thread"),
             },
         };
@@ -470,12 +470,18 @@ impl PinnedSchedule {
         // has marked it by now.
         unsafe { self.shard.shard().owned.remove(task) };
         // SAFETY: in no list now; `release` removes it. It is being polled.
-        if unsafe { queue.owned.adopt(task) }.is_err() {
+        let queue = queue.filter(|queue| unsafe { queue.owned.adopt(task) }.is_ok());
+        let Some(queue) = queue else {
             // The scheduler has closed, and the thread has left.
             task.close_running();
             return false;
+        };
+        // The thread may have asked its tasks to end already (`serve`). The list's lock orders
+        // the two: if it has not seen this task, it has seen the close, and so does this.
+        if scheduler.is_closed() {
+            task.close_running();
         }
-        let is_first = self.queue.set(queue.clone()).is_ok();
+        let is_first = self.queue.set(queue).is_ok();
         debug_assert!(is_first);
         host.is_some()
     }

@@ -102,6 +102,13 @@ pub fn is_cancel_requested() -> bool {
     task().is_some_and(|task| unsafe { task.as_ref() }.state.load().is_cancel_requested())
 }
 
+/// Whether the current task is to end now: somebody has asked for it, and no
+/// [`shield`](crate::shield()) is up.
+pub fn is_cancel_due() -> bool {
+    // SAFETY: a current task is alive.
+    task().is_some_and(|task| unsafe { task.as_ref() }.state.load().is_cancel_due())
+}
+
 /// Whether the current task's runtime has closed it. Its poll should end at once.
 pub fn is_closing() -> bool {
     // SAFETY: a current task is alive.

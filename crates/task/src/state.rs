@@ -241,6 +241,11 @@ impl StateSnapshot {
         self.has(CLOSING) || self.has(CANCELLED)
     }
 
+    /// Whether a cancellation takes effect now, or would if the future did not unwind itself (S6).
+    pub(crate) fn is_cancel_due(self) -> bool {
+        self.without(UNWINDS).must_cancel()
+    }
+
     /// Whether its runtime has closed it.
     pub(crate) fn is_closing(self) -> bool {
         self.has(CLOSING)

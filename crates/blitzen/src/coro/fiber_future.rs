@@ -180,13 +180,16 @@ impl OwnThread {
 fn next_resume(suspension: &mut Suspension, cx: &mut Context<'_>) -> Option<Resume> {
     // Without unwinding there is no way to end a coroutine but its own.
     let can_unwind = cfg!(panic = "unwind") && !suspension.is_shielded;
-    if can_unwind && current::is_cancel_requested() {
+    let must_unwind = || can_unwind && current::is_cancel_due();
+    if must_unwind() {
         return Some(Resume::Cancel);
     }
     // SAFETY: on the stack of the coroutine, which is suspended.
-    unsafe { suspension.waiting.as_mut() }
-        .poll(cx)
-        .then_some(Resume::Ready)
+    if unsafe { suspension.waiting.as_mut() }.poll(cx) {
+        return Some(Resume::Ready);
+    }
+    // Again: the poll may have ended a `task::shield`.
+    must_unwind().then_some(Resume::Cancel)
 }
 
 impl<F, T> Future for FiberFuture<F, T>

@@ -83,7 +83,7 @@ pub use scope::{Scope, scope};
 /// on the calls of its thread being nested: that whatever this thread calls after it also returns
 /// before it. Values in thread-locals, `Rc`s and guards are fine. What is not is, for
 /// example, `scoped_tls::ScopedKey::set`, which puts a pointer back when it ends that another
-/// coroutine of the thread may have left there.
+/// coroutine of the thread may have left there. Nor is a wait in the initialiser of a thread-local.
 #[track_caller]
 pub unsafe fn spawn<F, T>(f: F) -> JoinHandle<T>
 where
