@@ -1,19 +1,28 @@
 //! Compares blitzen with its peers, each workload written once for all of them.
 
+// Some helpers have no caller without the groups of the feature.
+#![cfg_attr(
+    not(feature = "io"),
+    allow(dead_code, unused_imports, unused_variables)
+)]
+
 mod alloc;
 mod compare;
-
 mod foreign_load;
+#[cfg(feature = "io")]
 mod fs;
 mod instructions;
 mod kit;
 mod machine;
 mod markdown;
+#[cfg(feature = "io")]
 mod net;
+#[cfg(feature = "io")]
 mod observe;
 mod once;
 mod page;
 mod probe;
+#[cfg(feature = "io")]
 mod process;
 mod progress;
 mod report;
@@ -111,9 +120,11 @@ enum Mode {
     #[command(hide = true)]
     Once(once::Order),
     /// Compute on one thread until standard input ends
+    #[cfg(feature = "io")]
     #[command(hide = true)]
     Burn,
     /// Open `count` connections to an address and keep them until standard input ends
+    #[cfg(feature = "io")]
     #[command(hide = true)]
     Hold {
         address: std::net::SocketAddr,
@@ -238,6 +249,7 @@ fn main() -> ExitCode {
             with_counts,
             output,
         } => {
+            #[cfg(feature = "io")]
             if ahead {
                 net::run_ahead();
             }
@@ -256,7 +268,9 @@ fn main() -> ExitCode {
             list();
             Ok(())
         }
+        #[cfg(feature = "io")]
         Mode::Burn => net::burn().map_err(|error| error.to_string()),
+        #[cfg(feature = "io")]
         Mode::Hold { address, count } => {
             net::hold(address, count).map_err(|error| error.to_string())
         }

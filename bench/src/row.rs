@@ -235,18 +235,22 @@ impl Row {
 
 /// Every row there is, by group.
 pub(crate) fn all() -> Vec<Row> {
-    let groups: [(&'static str, Vec<Row>); 7] = [
-        ("scheduler", crate::scheduler::rows()),
-        ("sync", crate::sync::rows()),
-        ("time", crate::time::rows()),
-        ("net", crate::net::rows()),
-        ("fs", crate::fs::rows()),
-        ("process", crate::process::rows()),
-        ("observe", crate::observe::rows()),
+    let groups: &[(&'static str, fn() -> Vec<Row>)] = &[
+        ("scheduler", crate::scheduler::rows),
+        ("sync", crate::sync::rows),
+        ("time", crate::time::rows),
+        #[cfg(feature = "io")]
+        ("net", crate::net::rows),
+        #[cfg(feature = "io")]
+        ("fs", crate::fs::rows),
+        #[cfg(feature = "io")]
+        ("process", crate::process::rows),
+        #[cfg(feature = "io")]
+        ("observe", crate::observe::rows),
     ];
     groups
-        .into_iter()
-        .flat_map(|(group, rows)| rows.into_iter().map(move |row| Row { group, ..row }))
+        .iter()
+        .flat_map(|&(group, rows)| rows().into_iter().map(move |row| Row { group, ..row }))
         .collect()
 }
 

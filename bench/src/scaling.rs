@@ -7,11 +7,13 @@
 //! as many operations as the row it belongs to, in as many batches as that takes.
 
 use crate::compare::{self, Outcome, Plan};
+#[cfg(feature = "io")]
+use crate::net;
 use crate::progress::Progress;
 use crate::report;
 use crate::row::{BLITZEN, COMPLETION, Ops, Row, TOKIO};
 use crate::style::{self, Cell, Style};
-use crate::{net, scheduler, time};
+use crate::{scheduler, time};
 
 /// The most rounds of a point: a curve has many points.
 const MOST_ROUNDS: usize = 7;
@@ -145,12 +147,13 @@ pub(crate) fn sweeps() -> Vec<Sweep> {
     let mut sweeps: Vec<Sweep> = by_workers
         .chain(by_size(Axis::Tasks, &thousands, scheduler::sized_rows()))
         .chain(by_size(Axis::Timers, &thousands, time::sized_rows()))
-        .chain(by_size(
-            Axis::Connections,
-            &[1, 10, 100, 1_000, 8_000],
-            net::sized_rows(),
-        ))
         .collect();
+    #[cfg(feature = "io")]
+    sweeps.extend(by_size(
+        Axis::Connections,
+        &[1, 10, 100, 1_000, 8_000],
+        net::sized_rows(),
+    ));
     for sweep in &mut sweeps {
         sweep.row.group = "scaling";
         let is_shown = |name: &str| [BLITZEN, TOKIO, COMPLETION, "smol"].contains(&name);

@@ -7,9 +7,12 @@
 //! A3. An adapter adds nothing a user of that library would not write: at most a
 //!     poll that unwraps a `Result`.
 
+#[cfg(feature = "io")]
 mod compio;
+#[cfg(feature = "io")]
 mod glommio;
 pub(crate) mod may;
+#[cfg(feature = "io")]
 mod monoio;
 mod smol;
 mod tokio_like;
@@ -17,8 +20,11 @@ mod tokio_like;
 use std::future::{Future, poll_fn};
 use std::task::{Context, Poll};
 
+#[cfg(feature = "io")]
 pub(crate) use compio::Compio;
+#[cfg(feature = "io")]
 pub(crate) use glommio::Glommio;
+#[cfg(feature = "io")]
 pub(crate) use monoio::Monoio;
 pub(crate) use smol::{Smol, SmolStatic};
 pub(crate) use tokio_like::{
