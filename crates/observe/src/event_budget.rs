@@ -16,6 +16,8 @@ const REFILL_NS: u64 = 2_000_000_000;
 pub struct EventBudget {
     tokens: u64,
     capacity: u64,
+    /// How long it takes to earn a token.
+    token_ns: u64,
     /// The time for which tokens were given.
     paid_until_ns: u64,
 }
@@ -30,6 +32,7 @@ impl EventBudget {
         Self {
             tokens: capacity as u64,
             capacity: capacity as u64,
+            token_ns: (REFILL_NS / capacity.max(1) as u64).max(1),
             paid_until_ns: 0,
         }
     }
@@ -42,13 +45,12 @@ impl EventBudget {
     /// ```
     pub fn refill(&mut self, now_ns: u64) -> bool {
         let elapsed_ns = now_ns.saturating_sub(self.paid_until_ns);
-        let earned = u128::from(elapsed_ns) * u128::from(self.capacity) / u128::from(REFILL_NS);
-        if earned > 0 {
+        // Called every few microseconds: it seldom has to divide.
+        if elapsed_ns >= self.token_ns {
+            let earned = elapsed_ns / self.token_ns;
             // What is not a whole token yet is earned next time.
-            let paid_ns = earned * u128::from(REFILL_NS) / u128::from(self.capacity);
-            self.paid_until_ns += paid_ns as u64;
-            let tokens = u128::from(self.tokens) + earned;
-            self.tokens = tokens.min(self.capacity.into()) as u64;
+            self.paid_until_ns += earned * self.token_ns;
+            self.tokens = self.tokens.saturating_add(earned).min(self.capacity);
         }
         self.tokens >= (self.capacity / 8).max(1)
     }
