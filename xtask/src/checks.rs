@@ -129,6 +129,12 @@ pub(crate) fn test(args: &[String]) -> Outcome<Tally> {
         .args(["test", "--workspace", "--no-fail-fast"])
         .args(args);
     let mut tally = sh::run_tests(&mut command)?;
+    // The feature that changes what happens at run time.
+    let mut with_global = sh::cargo();
+    with_global
+        .args(["test", "-p", "blitzen", "--features", "global"])
+        .args(["--test", "global_runtime"]);
+    tally.passed += sh::run_tests(&mut with_global)?.passed;
     for executable in examples()? {
         let name = executable
             .file_name()

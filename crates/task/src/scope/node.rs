@@ -514,10 +514,11 @@ mod model {
             assert_eq!(waits.members, 2);
             let runner = thread::spawn(move || run(first));
             let late = thread::spawn({
-                let node = node.clone();
+                let (node, wakes) = (node.clone(), wakes.clone());
                 move || match child(&node, MemberKind::Child, async {}) {
                     Some(task) => {
-                        assert_ne!(node.view().members, 0, "a member of a scope that has ended");
+                        let ends = wakes.0.load(Relaxed);
+                        assert_eq!(ends, 0, "joined a scope that had ended");
                         run(task);
                     }
                     None => assert_eq!(node.view().members, 0, "refused too early"),
