@@ -920,7 +920,11 @@ mod model {
             let mut queued = 0;
             let mut drops = 0;
             let mut run = || match shared.0.start_poll() {
-                StartPoll::Cancel => drops += 1,
+                StartPoll::Cancel => {
+                    let is_empty = shared.1.load(Relaxed);
+                    assert!(is_empty, "the abort waits for the scope");
+                    drops += 1;
+                }
                 StartPoll::Poll => loop {
                     let is_aborted = shared.0.load().is_cancelled();
                     let is_empty = shared.1.load(Relaxed);
