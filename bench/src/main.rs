@@ -8,6 +8,7 @@
 
 mod alloc;
 mod compare;
+mod coro;
 mod foreign_load;
 #[cfg(feature = "io")]
 mod fs;

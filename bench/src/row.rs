@@ -237,6 +237,7 @@ impl Row {
 pub(crate) fn all() -> Vec<Row> {
     let groups: &[(&'static str, fn() -> Vec<Row>)] = &[
         ("scheduler", crate::scheduler::rows),
+        ("coro", crate::coro::rows),
         ("sync", crate::sync::rows),
         ("time", crate::time::rows),
         #[cfg(feature = "io")]

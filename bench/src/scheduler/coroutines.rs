@@ -29,17 +29,17 @@ fn spawn_then_join(n: u64) -> Cost {
     region.end(done)
 }
 
-pub(super) fn spawn_outside(probe: &mut Probe) {
+pub(crate) fn spawn_outside(probe: &mut Probe) {
     start(probe.workers());
     probe.time(spawn_then_join);
 }
 
-pub(super) fn spawn_inside(probe: &mut Probe) {
+pub(crate) fn spawn_inside(probe: &mut Probe) {
     start(probe.workers());
     probe.time(|n| run_inside(move || spawn_then_join(n)));
 }
 
-pub(super) fn spawn_await_each(probe: &mut Probe) {
+pub(crate) fn spawn_await_each(probe: &mut Probe) {
     start(probe.workers());
     probe.time(|n| {
         run_inside(move || {
@@ -60,7 +60,7 @@ fn yield_times(times: u64) -> u64 {
     done
 }
 
-pub(super) fn yield_many(probe: &mut Probe) {
+pub(crate) fn yield_many(probe: &mut Probe) {
     start(probe.workers());
     probe.time(|n| {
         let mut handles = Vec::with_capacity(super::yielding::TASKS as usize);
@@ -73,7 +73,7 @@ pub(super) fn yield_many(probe: &mut Probe) {
     });
 }
 
-pub(super) fn yield_one(probe: &mut Probe) {
+pub(crate) fn yield_one(probe: &mut Probe) {
     start(probe.workers());
     probe.time(|n| {
         run_inside(move || {
@@ -89,7 +89,7 @@ struct Flags {
     pong: Flag,
 }
 
-pub(super) fn ping_pong_pair(probe: &mut Probe) {
+pub(crate) fn ping_pong_pair(probe: &mut Probe) {
     start(probe.workers());
     probe.time(|n| {
         run_inside(move || {
@@ -120,7 +120,7 @@ pub(super) fn ping_pong_pair(probe: &mut Probe) {
     });
 }
 
-pub(super) fn spawn_chain(probe: &mut Probe) {
+pub(crate) fn spawn_chain(probe: &mut Probe) {
     start(probe.workers());
     probe.time(|n| {
         run_inside(move || {

@@ -1,7 +1,7 @@
 //! Group `scheduler`: spawning, yielding, waking, stealing, parking, blocking.
 
 mod blocking;
-mod coroutines;
+pub(crate) mod coroutines;
 mod fan_out;
 mod idle;
 mod memory;
