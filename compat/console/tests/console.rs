@@ -80,7 +80,7 @@ async fn watch(address: SocketAddr, name: &str) -> (Task, Stats) {
         if let Some(stats) = tasks.stats_update.get(&task.id.as_ref().unwrap().id)
             && stats.poll_stats.as_ref().unwrap().polls >= 5
         {
-            return (task.clone(), stats.clone());
+            return (task.clone(), *stats);
         }
     }
 }
