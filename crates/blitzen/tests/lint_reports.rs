@@ -14,7 +14,7 @@ use blitzen::task::yield_now;
 
 const SLOW: Duration = Duration::from_millis(30);
 /// Long enough that only what never comes runs into it.
-const FOREVER: Duration = Duration::from_secs(30);
+const FOREVER: Duration = Duration::from_secs(60);
 
 /// A runtime, and its lints as they come.
 fn linted(mut builder: Builder) -> (Runtime, mpsc::Receiver<Lint>) {

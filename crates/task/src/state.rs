@@ -925,6 +925,7 @@ mod model {
                     assert!(is_empty, "the abort waits for the scope");
                     drops += 1;
                 }
+                StartPoll::PollWatched => unreachable!("nobody watches it"),
                 StartPoll::Poll => loop {
                     let is_aborted = shared.0.load().is_cancelled();
                     let is_empty = shared.1.load(Relaxed);

@@ -399,7 +399,7 @@ impl Stamp {
 
     /// The stamp in the lowest 16 bits of a word; `None` for an aligned pointer.
     pub fn from_word(word: u64) -> Option<Self> {
-        (word % 8 != 0).then_some(Self(word as u16))
+        (!word.is_multiple_of(8)).then_some(Self(word as u16))
     }
 
     /// The stamp as the lowest 16 bits of a word.

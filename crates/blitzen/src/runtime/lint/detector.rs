@@ -22,8 +22,8 @@ const WALK_PERIOD: Duration = Duration::from_secs(1);
 const WALK_SHARE: u32 = 100;
 
 /// From so many polls of one worker in a second on, tasks that wake themselves are reported: a
-/// poll then takes 10 µs or less.
-const STORM_POLLS: u64 = 100_000;
+/// poll then takes 20 µs or less.
+const STORM_POLLS: u64 = 50_000;
 /// How many of ten polls must end with a wake of the task itself.
 const STORM_TENTHS: u64 = 9;
 /// How often to look which task a worker polls, and how often that must be the same one.

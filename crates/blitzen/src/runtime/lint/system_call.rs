@@ -36,12 +36,17 @@ pub(super) fn activity_of(_kernel_thread: u32) -> ThreadActivity {
     ThreadActivity::Running
 }
 
+/// On 32-bit targets the constant is narrower.
+#[cfg(target_os = "linux")]
+#[allow(clippy::unnecessary_cast)]
+const FUTEX: i64 = libc::SYS_futex as i64;
+
 /// Reads `running`, or the number of a call and its arguments; -1 if the thread waits outside any.
 #[cfg(target_os = "linux")]
 fn parse(text: &str) -> ThreadActivity {
     let number = text.split_whitespace().next().map(str::parse::<i64>);
     match number {
-        Some(Ok(number)) if number == i64::from(libc::SYS_futex) => ThreadActivity::Futex,
+        Some(Ok(number)) if number == FUTEX => ThreadActivity::Futex,
         Some(Ok(number @ 0..)) => ThreadActivity::Call(name(number)),
         _ => ThreadActivity::Running,
     }
