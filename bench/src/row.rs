@@ -233,9 +233,12 @@ impl Row {
     }
 }
 
+/// A group's name, and what makes its rows.
+type Group = (&'static str, fn() -> Vec<Row>);
+
 /// Every row there is, by group.
 pub(crate) fn all() -> Vec<Row> {
-    let groups: &[(&'static str, fn() -> Vec<Row>)] = &[
+    let groups: &[Group] = &[
         ("scheduler", crate::scheduler::rows),
         ("coro", crate::coro::rows),
         ("sync", crate::sync::rows),

@@ -172,7 +172,7 @@ fn a_panic_is_the_handles_error() {
                 panic!("after a suspension");
             });
             for (handle, text) in [(at_once, "at once"), (later, "after a suspension")] {
-                let error = handle.await.map(|()| ()).unwrap_err();
+                let error = handle.await.unwrap_err();
                 let payload = error.into_panic();
                 assert_eq!(payload.downcast_ref::<&str>(), Some(&text));
             }
@@ -195,7 +195,7 @@ fn a_panic_of_the_awaited_future_unwinds_the_coroutine() {
             })
             .await
         });
-        assert!(joined.map(|()| ()).unwrap_err().is_panic());
+        assert!(joined.unwrap_err().is_panic());
         assert_eq!(dropped.load(SeqCst), 1);
     }
 }
@@ -273,10 +273,9 @@ fn an_abort_before_the_start_drops_the_function() {
         let spawned = blitzen::spawn(async move {
             let coroutine = spawn(move || drop(counted));
             coroutine.abort(); // it is queued behind this task
-            coroutine
+            coroutine.await.unwrap_err().is_cancelled()
         });
-        let coroutine = spawned.await.unwrap();
-        assert!(coroutine.await.unwrap_err().is_cancelled());
+        assert!(spawned.await.unwrap());
     });
     assert_eq!(dropped.load(SeqCst), 1);
 }
@@ -828,4 +827,37 @@ fn a_coroutine_may_drop_its_own_runtime_in_place() {
     for other in others {
         assert!(outside.block_on(other).unwrap_err().is_cancelled());
     }
+}
+
+blitzen::inherited! {
+    static BOUND: u32;
+}
+
+#[test]
+fn bindings_of_coroutines_that_take_turns_on_a_thread_do_not_mix() {
+    let runtime = multi(1);
+    let (to_second, second_waits) = oneshot::channel::<()>();
+    let (to_first, first_waits) = oneshot::channel::<()>();
+    runtime.block_on(async {
+        let first = spawn(move || {
+            BOUND.bind_sync(1, || {
+                to_second.send(()).unwrap();
+                block_on(first_waits).unwrap();
+                BOUND.get()
+            })
+        });
+        let second = spawn(move || {
+            let inner = BOUND.bind_sync(2, || {
+                block_on(second_waits).unwrap();
+                to_first.send(()).unwrap();
+                // The first one leaves its binding meanwhile.
+                (0..10).for_each(|_| coro::yield_now());
+                BOUND.get()
+            });
+            (inner, BOUND.get())
+        });
+        assert_eq!(first.await.unwrap(), Some(1));
+        assert_eq!(second.await.unwrap(), (Some(2), None));
+        assert_eq!(task::spawn(async { BOUND.get() }).await.unwrap(), None);
+    });
 }

@@ -349,7 +349,10 @@ fn a_kept_handle_of_a_deep_scope_is_dropped_without_recursion() {
             ) -> Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send>> {
                 Box::pin(scope(move |s: Scope<Stopped>| async move {
                     match depth {
-                        0 => Ok(keep.send(s).unwrap()),
+                        0 => {
+                            keep.send(s).unwrap();
+                            Ok(())
+                        }
                         _ => s.spawn(open(depth - 1, keep)).await,
                     }
                 }))
@@ -535,7 +538,10 @@ fn wakers_that_panic_take_nobody_along() {
                     Ok(())
                 });
                 let canceller = s.clone();
-                s.spawn(async move { Ok(canceller.cancel()) });
+                s.spawn(async move {
+                    canceller.cancel();
+                    Ok(())
+                });
                 Ok::<_, Stopped>(())
             }
         }));
@@ -559,7 +565,10 @@ fn a_scope_is_used_by_a_thread_outside() {
             move || {
                 for n in 0..100 {
                     let sent = sent.clone();
-                    s.spawn(async move { Ok(sent.send(n).unwrap()) });
+                    s.spawn(async move {
+                        sent.send(n).unwrap();
+                        Ok(())
+                    });
                 }
                 foreign_block_on(s.spawn(async { Ok(1) })).unwrap();
                 s.token()
@@ -631,14 +640,18 @@ fn a_scope_moves_between_tasks() {
     runtime.block_on(async {
         let (release, wait) = oneshot::channel::<()>();
         let mut moved = Box::pin(scope(|s| async move {
-            s.spawn(async move { Ok(wait.await.unwrap()) });
+            s.spawn(async move {
+                wait.await.unwrap();
+                Ok(())
+            });
             Ok::<_, Stopped>(1)
         }));
-        let moved = task::spawn(async move {
-            assert!(poll_once(&mut moved).await.is_pending());
-            moved
+        let polled = task::spawn(async move {
+            let is_pending = poll_once(&mut moved).await.is_pending();
+            (is_pending, moved)
         });
-        let moved = moved.await.unwrap();
+        let (is_pending, moved) = polled.await.unwrap();
+        assert!(is_pending);
         let other = task::spawn(moved);
         release.send(()).unwrap();
         assert_eq!(other.await.unwrap(), Ok(1));

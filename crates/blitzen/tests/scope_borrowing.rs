@@ -247,7 +247,10 @@ fn children_within_a_task_borrow_and_take_turns() {
             }
             let turns = &turns;
             async move {
-                s.spawn(async { Ok(turns.lock().unwrap().push(3)) });
+                s.spawn(async {
+                    turns.lock().unwrap().push(3);
+                    Ok(())
+                });
                 Ok("value")
             }
         });

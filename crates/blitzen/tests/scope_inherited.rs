@@ -90,10 +90,8 @@ fn a_hundred_thousand_bindings_are_dropped_without_recursion() {
         match depth {
             0 => Box::pin(async { TRACE.get() }),
             _ => Box::pin(TRACE.bind(depth as u64, async move {
-                let next = scope(|s| async move {
-                    Ok::<_, Stopped>(s.spawn(async move { Ok(bind(depth - 1).await) }).await?)
-                });
-                next.await.unwrap()
+                let next = async move { Ok(bind(depth - 1).await) };
+                scope(|s| async move { s.spawn(next).await }).await.unwrap()
             })),
         }
     }

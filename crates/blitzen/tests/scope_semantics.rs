@@ -364,9 +364,15 @@ fn waiting_for_room_ends_when_the_scope_is_cancelled() {
             .grace(FOREVER)
             .run(|s| async move {
                 let (release, wait) = oneshot::channel::<()>();
-                s.spawn(async move { Ok(wait.await.unwrap_or(())) });
+                s.spawn(async move {
+                    wait.await.unwrap_or(());
+                    Ok(())
+                });
                 let canceller = s.clone();
-                s.spawn(async move { Ok(canceller.cancel()) });
+                s.spawn(async move {
+                    canceller.cancel();
+                    Ok(())
+                });
                 s.ready().await;
                 assert!(s.is_cancelled());
                 release.send(()).unwrap();

@@ -80,13 +80,9 @@ pub fn find<R>(mut visit: impl FnMut(FrameValue<'_>) -> Option<R>) -> Option<R> 
     visit(FrameValue::Value(context))
 }
 
-/// The frames of a thread, put away while other code runs on it.
+/// The frames of a thread, put away while other code runs on it; none by default.
+#[derive(Default)]
 pub struct SavedFrames(Option<NonNull<Frame>>);
-
-impl SavedFrames {
-    /// No frames.
-    pub const NONE: Self = Self(None);
-}
 
 /// Makes `frames` the frames of this thread, and returns those it had: for code that
 /// changes stacks.

@@ -171,7 +171,7 @@ impl OwnedTasks {
     /// Refuses tasks from now on if there are none; returns whether that is so.
     pub fn close_if_empty(&self) -> bool {
         let mut tasks = self.tasks.lock();
-        tasks.closed |= self.len() == 0;
+        tasks.closed |= self.is_empty();
         tasks.closed
     }
 

@@ -1,10 +1,11 @@
 //! What the runtime keeps in thread-locals for the code that runs, and a suspended coroutine
-//! takes with it: the values of task-locals that it has set, and whether it has a budget. Its
-//! entered runtimes are in `runtime/context.rs`.
+//! takes with it: the values of task-locals that it has set, the frames of its context, and
+//! whether it has a budget. Its entered runtimes are in `runtime/context.rs`.
 
 use std::cell::RefCell;
 use std::mem;
 
+use blitzen_task::context::{SavedFrames, replace_frames};
 use blitzen_util::coop;
 
 thread_local! {
@@ -50,12 +51,16 @@ pub(super) fn can_suspend() -> bool {
 #[derive(Default)]
 pub(super) struct ThreadState {
     scopes: Vec<TaskLocalScope>,
+    /// Frames on the coroutine's own stack. None of them leads to a frame of the thread that
+    /// resumed it.
+    frames: SavedFrames,
     is_unconstrained: bool,
 }
 
 /// What the thread had before it resumed a coroutine.
 pub(super) struct OuterState {
     scopes: Vec<TaskLocalScope>,
+    frames: SavedFrames,
     is_unconstrained: bool,
 }
 
@@ -70,6 +75,9 @@ impl ThreadState {
         let inner = mem::take(&mut self.scopes);
         let outer = OuterState {
             scopes: SCOPES.with(|scopes| scopes.replace(inner)),
+            // SAFETY: of calls of the coroutine, which is suspended inside them, and goes on only
+            // with its frames installed.
+            frames: unsafe { replace_frames(mem::take(&mut self.frames)) },
             is_unconstrained: coop::is_unconstrained(),
         };
         if self.is_unconstrained {
@@ -83,6 +91,8 @@ impl ThreadState {
     #[inline]
     pub(super) fn put_away(&mut self, outer: OuterState) {
         self.scopes = SCOPES.with(|scopes| scopes.replace(outer.scopes));
+        // SAFETY: of calls below this one on the thread's stack, which go on after it.
+        self.frames = unsafe { replace_frames(outer.frames) };
         for scope in self.scopes.iter().rev() {
             // SAFETY: as above; `can_suspend` has found the slots free.
             unsafe { (scope.swap)(scope.key, scope.value) };

@@ -112,9 +112,8 @@ impl Waiters {
             }
             let event = now.event(waiter.mask).with_ready(news);
             // SAFETY: Q1, the caller holds the lock.
-            if let WaiterState::Queued(waker) =
-                unsafe { waiter.replace_state(WaiterState::Notified(event)) }
-            {
+            let before = unsafe { waiter.replace_state(WaiterState::Notified(event)) };
+            if let WaiterState::Queued(waker) = before {
                 wakes.push(waker);
             }
         }

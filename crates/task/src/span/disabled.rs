@@ -19,6 +19,7 @@ pub fn of_block_on<F>(future: F) -> Spanned<F> {
 /// The span of a new task, which there is not.
 pub(crate) struct TaskSpan;
 
+#[expect(clippy::extra_unused_type_parameters, reason = "the signatures of `enabled`")]
 impl TaskSpan {
     pub(crate) const NONE: Self = Self;
 
