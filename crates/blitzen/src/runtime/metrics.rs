@@ -580,7 +580,7 @@ impl RuntimeMetrics {
     /// runtime.block_on(runtime.spawn(async {})).unwrap();
     /// let mut page = String::new();
     /// runtime.metrics().write_prometheus(&mut page)?;
-    /// assert!(page.contains("blitzen_polls_total{runtime=\"api\",worker=\"0\"} 1\n"));
+    /// assert!(page.contains("polls_total{runtime=\"api\",worker=\"0\"} 1\n"));
     /// # Ok::<(), std::fmt::Error>(())
     /// ```
     ///

@@ -8,7 +8,7 @@ use blitzen_task::shield;
 use crate::scope::cancellation as scope;
 use crate::time::{Instant, error::Elapsed, timeout_at};
 
-/// Returns whether the [scope](crate::scope) that the calling code runs in, or one around it, was
+/// Returns whether the [scope](mod@crate::scope) that the calling code runs in, or one around it, was
 /// cancelled.
 ///
 /// Returns `false` outside a scope and inside a [`shield`](crate::task::shield).
@@ -34,7 +34,7 @@ pub fn is_cancelled() -> bool {
     scope::is_cancelled()
 }
 
-/// Waits until the [scope](crate::scope) that the calling code runs in, or one around it, is
+/// Waits until the [scope](mod@crate::scope) that the calling code runs in, or one around it, is
 /// cancelled.
 ///
 /// Waits for ever outside a scope and inside a [`shield`](crate::task::shield).
@@ -71,7 +71,7 @@ pub async fn cancelled() {
     }
 }
 
-/// Runs `future`, or drops it when the [scope](crate::scope) that the calling code runs in, or one
+/// Runs `future`, or drops it when the [scope](mod@crate::scope) that the calling code runs in, or one
 /// around it, is cancelled.
 ///
 /// Returns `None` if it was dropped, or the scope was cancelled before. Outside a scope and
@@ -110,7 +110,7 @@ pub async fn unless_cancelled<F: Future>(future: F) -> Option<F::Output> {
     }
 }
 
-/// Returns the time at which the [scope](crate::scope) that the calling code runs in is cancelled:
+/// Returns the time at which the [scope](mod@crate::scope) that the calling code runs in is cancelled:
 /// the earliest deadline of this scope and of those around it.
 ///
 /// Returns `None` if there is no deadline. Inside [`shield_within`] it returns the end of that
