@@ -1,6 +1,6 @@
 //! Spans of the `tracing` crate as events of the recorder.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
 use tracing_core::span::Id;
@@ -30,11 +30,12 @@ use tracing_subscriber::registry::LookupSpan;
 /// assert!(!runtime.handle().trace().is_empty());
 /// ```
 #[derive(Debug, Default)]
-pub struct TraceLayer {
-    /// The name of each kind of span, where the recorder can refer to it. There are as many as
-    /// places in the code that make spans.
-    names: RwLock<HashMap<usize, &'static &'static str>>,
-}
+#[non_exhaustive]
+pub struct TraceLayer {}
+
+/// The name of each kind of span, where every recorder can refer to it. There are as many as
+/// places in the code that make spans.
+static NAMES: RwLock<BTreeMap<usize, &'static &'static str>> = RwLock::new(BTreeMap::new());
 
 impl TraceLayer {
     /// Creates the layer.
@@ -51,19 +52,19 @@ impl TraceLayer {
     pub fn new() -> Self {
         Self::default()
     }
+}
 
-    fn name_of(&self, metadata: &'static Metadata<'static>) -> &'static &'static str {
-        let key = (&raw const *metadata).addr();
-        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(name) = names.get(&key) {
-            return name;
-        }
-        drop(names);
-        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
-        names
-            .entry(key)
-            .or_insert_with(|| Box::leak(Box::new(metadata.name())))
+fn name_of(metadata: &'static Metadata<'static>) -> &'static &'static str {
+    let key = (&raw const *metadata).addr();
+    let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(name) = names.get(&key) {
+        return name;
     }
+    drop(names);
+    let mut names = NAMES.write().unwrap_or_else(PoisonError::into_inner);
+    names
+        .entry(key)
+        .or_insert_with(|| Box::leak(Box::new(metadata.name())))
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TraceLayer {
@@ -71,7 +72,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TraceLayer {
         if blitzen_sched::is_recording()
             && let Some(metadata) = context.metadata(id)
         {
-            blitzen_sched::record_span_enter(self.name_of(metadata));
+            blitzen_sched::record_span_enter(name_of(metadata));
         }
     }
 
