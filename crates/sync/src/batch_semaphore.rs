@@ -562,6 +562,13 @@ impl<C: AcquireTarget> AcquireFuture<C> {
     }
 }
 
+/// Out of line: an acquire that need not wait is a few instructions, and should be inlined.
+#[cold]
+#[inline(never)]
+fn note_wait(kind: WaitKind, semaphore: &BatchSemaphore) {
+    wait::pending_on(kind, semaphore);
+}
+
 impl<C: AcquireTarget> Future for AcquireFuture<C> {
     type Output = C::Output;
 
@@ -582,7 +589,7 @@ impl<C: AcquireTarget> Future for AcquireFuture<C> {
             )
         };
         let Poll::Ready(outcome) = poll else {
-            wait::pending_on(C::WAIT, target.semaphore());
+            note_wait(C::WAIT, target.semaphore());
             return Poll::Pending;
         };
         match this.target.take() {
