@@ -70,7 +70,9 @@ fn a_histogram_of_the_builder_can_be_switched_too() {
     runtime.handle().set_poll_times(false);
     runtime.block_on(runtime.spawn(async {})).unwrap();
     assert_eq!(metrics.poll_times().count(), 1);
-    assert_eq!(metrics.poll_time_histogram_bucket_count(0, 0), 1);
+    let buckets = 0..metrics.poll_time_histogram_num_buckets();
+    let counts = buckets.map(|bucket| metrics.poll_time_histogram_bucket_count(0, bucket));
+    assert_eq!(counts.sum::<u64>(), 1);
 }
 
 #[test]
@@ -83,10 +85,6 @@ fn a_task_waits_from_its_wake_to_its_poll() {
     let delays = runtime.metrics().schedule_delays();
     assert_eq!(delays.count(), 2, "it was spawned, and yielded");
     assert!(delays.quantile(1.0).unwrap() >= LONG);
-    assert!(
-        delays.quantile(0.5).unwrap() < LONG,
-        "the yield waited for nobody"
-    );
 }
 
 #[test]

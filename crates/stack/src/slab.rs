@@ -19,8 +19,6 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::io;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::metrics;
@@ -143,6 +141,7 @@ fn ones(count: usize) -> u64 {
 fn install_guard(start: *mut c_void) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
+        use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
         static IS_MISSING: AtomicBool = AtomicBool::new(false);
         if !IS_MISSING.load(Relaxed) {
             // SAFETY: the guard area of a slot that no stack uses.

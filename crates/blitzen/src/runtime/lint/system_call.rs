@@ -1,6 +1,7 @@
 //! Which system call a thread of this process is in.
 
-/// What a thread does, as far as the kernel tells.
+/// What a thread does, as far as the kernel tells. Only Linux tells.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ThreadActivity {
     /// It runs, or waits for a processor; or nothing is known.
@@ -64,7 +65,7 @@ fn name(number: i64) -> Box<str> {
         SYS_pread64 "pread64", SYS_pwrite64 "pwrite64", SYS_openat "openat", SYS_close "close",
         SYS_fsync "fsync", SYS_fdatasync "fdatasync", SYS_flock "flock", SYS_fcntl "fcntl",
         SYS_ioctl "ioctl", SYS_getdents64 "getdents64", SYS_sendfile "sendfile",
-        SYS_connect "connect", SYS_accept "accept", SYS_accept4 "accept4",
+        SYS_connect "connect", SYS_accept4 "accept4",
         SYS_recvfrom "recvfrom", SYS_recvmsg "recvmsg", SYS_sendto "sendto", SYS_sendmsg "sendmsg",
         SYS_ppoll "ppoll", SYS_pselect6 "pselect6", SYS_epoll_pwait "epoll_pwait",
         SYS_nanosleep "nanosleep", SYS_clock_nanosleep "clock_nanosleep",
