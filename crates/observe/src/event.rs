@@ -267,7 +267,7 @@ mod tests {
         let text = |name: &str| {
             let bytes = Event::name_events(name).flat_map(|event| match event {
                 Event::Name { bytes, len } => bytes[..len.into()].to_vec(),
-                _ => unreachable!(),
+                other => panic!("a name is made of other events: {other:?}"),
             });
             String::from_utf8(bytes.collect()).unwrap()
         };

@@ -570,7 +570,10 @@ mod tests {
         let (events, times) = (ObservedSet::EVENTS, ObservedSet::POLL_TIMES);
         assert_eq!(recorder.start_poll(events, || 10), 10);
         assert_eq!(recorder.end_poll(15), 5);
-        assert_eq!(recorder.start_poll(events, || unreachable!()), 15);
+        assert_eq!(
+            recorder.start_poll(events, || panic!("the clock is read")),
+            15
+        );
         assert_eq!(recorder.end_poll(18), 3);
         assert_eq!(recorder.start_poll(events.with(times), || 20), 20);
         recorder.end_poll(22);

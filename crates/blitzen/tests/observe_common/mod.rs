@@ -33,16 +33,16 @@ impl<'a> Field<'a> {
 }
 
 fn varint(bytes: &mut &[u8]) -> u64 {
-    let mut value = 0;
-    for shift in (0..).step_by(7) {
+    let (mut value, mut shift) = (0, 0);
+    loop {
         let (first, rest) = bytes.split_first().unwrap();
         *bytes = rest;
         value |= u64::from(first & 0x7f) << shift;
         if first & 0x80 == 0 {
             return value;
         }
+        shift += 7;
     }
-    unreachable!()
 }
 
 fn take<'a>(bytes: &mut &'a [u8], len: usize) -> &'a [u8] {

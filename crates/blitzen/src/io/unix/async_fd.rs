@@ -73,6 +73,7 @@ macro_rules! example {
 # async fn main() -> std::io::Result<()> {
 # let (ours, mut theirs) = UnixStream::pair()?;
 # ours.set_nonblocking(true)?;
+# // SAFETY: `AsyncFd` owns the stream, so its descriptor stays open.
 # let mut ours = unsafe { AsyncFd::register(ours) }?;
 # theirs.write_all(b\"hello\")?;"
     };
