@@ -10,6 +10,9 @@ use crate::error::Outcome;
 use crate::header::Header;
 use crate::span::Spanned;
 
+/// This file, as a backtrace names it.
+pub(crate) const FILE: &str = file!();
+
 /// The memory of one task. `repr(C)`: a pointer to the header is a pointer to the
 /// cell.
 #[repr(C)]

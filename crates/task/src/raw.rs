@@ -27,6 +27,9 @@ use crate::{waker, watch};
 use blitzen_util::quiet::{catch, quietly};
 use blitzen_util::wait::{self, PollNote};
 
+/// This file, as a backtrace names it.
+pub(crate) const FILE: &str = file!();
+
 /// The functions that know a task's future and scheduler. Each has the
 /// contract of the function below that calls it.
 pub(crate) struct Vtable {

@@ -11,6 +11,9 @@ use crate::id::Id;
 use crate::raw;
 use crate::state::Wake;
 
+/// The files whose functions poll a task's future, for who reads a stack that was recorded in it.
+pub const POLL_FILES: [&str; 2] = [crate::raw::FILE, crate::cell::FILE];
+
 static ON_WATCHED: OnceLock<fn(Id)> = OnceLock::new();
 
 /// Sets the function that is called when a watched poll was pending, on the thread of the poll.

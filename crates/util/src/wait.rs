@@ -26,6 +26,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::thread_local_const;
 
+/// This file, as a backtrace names it.
+pub const FILE: &str = file!();
+
 const KIND: u32 = 0x3f;
 const RECORD: u32 = 1 << 30;
 const YIELD: u32 = 1 << 31;

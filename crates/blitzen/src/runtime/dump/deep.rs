@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use blitzen_task::Id;
 use blitzen_task::glue::id_number;
-use blitzen_task::watch::{WatchHandle, set_on_watched};
+use blitzen_task::watch::{POLL_FILES, WatchHandle, set_on_watched};
 use blitzen_util::wait::{self, WaitKind};
 
 use super::ListedTask;
@@ -30,9 +30,46 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// How often to look whether a task that was asked has ended instead.
 const LOOK_PERIOD: Duration = Duration::from_millis(5);
 
-/// The frames of this crate around a leaf: the one that records it, and the one that polls a task.
-const LEAF_FRAMES: [&str; 2] = ["blitzen_util::wait::", "blitzen::runtime::dump::"];
-const ROOT_FRAME: &str = "blitzen_task::raw::poll_cell";
+/// The code around a stack: what records it above, and what polls a task below. How much of a
+/// function's path a frame shows depends on the debug information, so its file counts too.
+const LEAF_CODE: [Code; 2] = [
+    Code {
+        path: "blitzen::runtime::dump::",
+        file: file!(),
+    },
+    Code {
+        path: "blitzen_util::wait::",
+        file: wait::FILE,
+    },
+];
+const ROOT_CODE: [Code; 2] = [
+    Code {
+        path: "blitzen_task::raw::",
+        file: POLL_FILES[0],
+    },
+    Code {
+        path: "blitzen_task::cell::",
+        file: POLL_FILES[1],
+    },
+];
+
+/// A module, and the file that it is in.
+struct Code {
+    path: &'static str,
+    file: &'static str,
+}
+
+impl Code {
+    fn contains(&self, frame: &str) -> bool {
+        frame.contains(self.path) || frame.contains(self.file_end())
+    }
+
+    /// The file with two folders: a backtrace shows its path from elsewhere.
+    fn file_end(&self) -> &'static str {
+        let third_last = self.file.rmatch_indices(['/', '\\']).nth(2);
+        third_last.map_or(self.file, |(at, _)| &self.file[at + 1..])
+    }
+}
 
 /// The live tasks of a runtime, and where in its code each one waits.
 ///
@@ -397,11 +434,11 @@ fn frames(text: &str) -> Vec<String> {
             frames.push(name.to_owned());
         }
     }
-    let is_leaf = |frame: &String| LEAF_FRAMES.iter().any(|part| frame.contains(part));
-    let start = frames.iter().rposition(is_leaf).map_or(0, |last| last + 1);
-    let frames = frames.into_iter().skip(start);
+    let is_in = |code: &[Code], frame: &String| code.iter().any(|code| code.contains(frame));
+    let last = frames.iter().rposition(|frame| is_in(&LEAF_CODE, frame));
+    let frames = frames.into_iter().skip(last.map_or(0, |last| last + 1));
     frames
-        .take_while(|frame| !frame.contains(ROOT_FRAME))
+        .take_while(|frame| !is_in(&ROOT_CODE, frame))
         .collect()
 }
 
@@ -424,5 +461,19 @@ mod tests {
             ["app::leaf at ./app.rs:7:3", "app::main::{{closure}}"]
         );
         assert!(frames("").is_empty());
+    }
+
+    #[test]
+    fn frames_that_show_only_a_functions_own_name_are_known_by_their_file() {
+        let text = "   0: record\n\
+                    \u{20}            at ./src/runtime/dump/deep.rs:1:2\n\
+                    \u{20}  1: pending\n\
+                    \u{20}            at /elsewhere/crates/util/src/wait.rs:3:4\n\
+                    \u{20}  2: leaf\n\
+                    \u{20}            at ./app.rs:7:3\n\
+                    \u{20}  3: poll<app>\n\
+                    \u{20}            at /elsewhere/crates/task/src/cell.rs:5:6\n\
+                    \u{20}  4: main\n";
+        assert_eq!(frames(text), ["leaf at ./app.rs:7:3"]);
     }
 }
