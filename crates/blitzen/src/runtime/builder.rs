@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::io;
+#[cfg(unix)]
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +13,8 @@ use blitzen_sched::{Config, CoreSlot, HistogramOption, Pool, Scheduler};
 use blitzen_util::coop;
 
 use super::backend::IoBackend;
+#[cfg(unix)]
+use super::console::{Console, ConsoleOption};
 use super::context;
 #[cfg(unix)]
 use super::dump::DumpOnSignal;
@@ -105,6 +109,8 @@ pub struct Builder {
     lints: LintOptions,
     #[cfg(unix)]
     dump_signals: Vec<SignalKind>,
+    #[cfg(unix)]
+    console: ConsoleOption,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +185,8 @@ impl Builder {
             lints: LintOptions::default(),
             #[cfg(unix)]
             dump_signals: Vec::new(),
+            #[cfg(unix)]
+            console: ConsoleOption::default(),
         }
     }
 
@@ -1190,6 +1198,60 @@ impl Builder {
         self
     }
 
+    /// Answers the `blitzen` command, which shows what the runtime does, on a Unix socket.
+    ///
+    /// A thread named `blitzen-console` answers, so that it works while all workers are stuck. The
+    /// socket is `$XDG_RUNTIME_DIR/blitzen/PID`, or `/tmp/blitzen-UID/PID` without that variable.
+    /// If several runtimes of a process answer, a number follows `PID`. Only the owner of the
+    /// process and root can connect. They can look at everything, and change nothing but
+    /// [what is recorded](Self::trace). The runtime also looks for [lints](super::lint), as with
+    /// [`on_lint`](Self::on_lint).
+    ///
+    /// With `BLITZEN_CONSOLE=1` in the environment every runtime answers.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().console().build()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) returns the error of `mkdir(2)` or `bind(2)`, and
+    /// `PermissionDenied` if the folder of the socket belongs to another user, or others can
+    /// enter it.
+    #[cfg(unix)]
+    pub fn console(&mut self) -> &mut Self {
+        self.console = ConsoleOption::Usual;
+        self
+    }
+
+    /// Like [`console`](Self::console), with the socket at `path`.
+    ///
+    /// The socket is removed when the runtime ends. One that a process has left behind is
+    /// replaced.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread().console_at("/run/server/console").build()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) returns the error of `bind(2)`, such as `AddrInUse`.
+    #[cfg(unix)]
+    pub fn console_at(&mut self, path: impl Into<PathBuf>) -> &mut Self {
+        self.console = ConsoleOption::At(path.into());
+        self
+    }
+
     /// Creates the runtime.
     ///
     /// Unless there is an [`on_thread_start`](Self::on_thread_start) or
@@ -1208,7 +1270,7 @@ impl Builder {
     /// # Errors
     ///
     /// Returns `InvalidInput` if `BLITZEN_IO` or `BLITZEN_SOCKETS` is needed and has an unknown
-    /// value, or `BLITZEN_LINTS` has one. With [`IoBackend::Uring`], returns the error of `io_uring_setup(2)`, such as
+    /// value, or `BLITZEN_LINTS` or `BLITZEN_CONSOLE` has one. With [`IoBackend::Uring`], returns the error of `io_uring_setup(2)`, such as
     /// `Unsupported` or `PermissionDenied`. If a hook makes the workers start
     /// at once, returns the error of the system if a worker thread cannot be started.
     ///
@@ -1380,8 +1442,16 @@ impl Builder {
     /// Starts the threads that look at the runtime from outside, if they were asked for.
     fn start_observers(&self, runtime: &Arc<Inner>) -> io::Result<()> {
         let observers = &runtime.observers;
-        if let Some(observer) = Observer::start(&self.lints, runtime)? {
-            observers.lints.get_or_init(|| observer);
+        #[cfg(unix)]
+        let has_console = self.console.is_wanted()?;
+        #[cfg(not(unix))]
+        let has_console = false;
+        if let Some(observer) = Observer::start(&self.lints, has_console, runtime)? {
+            let observer = observers.lints.get_or_init(|| observer);
+            #[cfg(unix)]
+            if let Some(console) = Console::start(&self.console, runtime, observer.recent())? {
+                observers.console.get_or_init(|| console);
+            }
         }
         #[cfg(unix)]
         if let Some(dump) = DumpOnSignal::start(&self.dump_signals, runtime)? {

@@ -9,6 +9,8 @@ use blitzen_sched::{CoreSlot, Pool, Scheduler, Worker};
 use blitzen_task::{Id as TaskId, SpawnMeta, span};
 
 #[cfg(unix)]
+use super::console::Console;
+#[cfg(unix)]
 use super::dump::DumpOnSignal;
 use super::id::Id;
 use super::lint::Observer;
@@ -49,6 +51,8 @@ pub(crate) struct Observers {
     pub(super) lints: OnceLock<Observer>,
     #[cfg(unix)]
     pub(super) dump_on_signal: OnceLock<DumpOnSignal>,
+    #[cfg(unix)]
+    pub(super) console: OnceLock<Console>,
 }
 
 impl Observers {
@@ -60,6 +64,10 @@ impl Observers {
         #[cfg(unix)]
         if let Some(dump) = self.dump_on_signal.get() {
             dump.stop();
+        }
+        #[cfg(unix)]
+        if let Some(console) = self.console.get() {
+            console.stop();
         }
     }
 }

@@ -20,6 +20,8 @@ mod block_on_parker;
 mod blocking;
 mod builder;
 pub(crate) mod clock;
+#[cfg(unix)]
+mod console;
 pub(crate) mod context;
 mod current_thread;
 pub mod dump;
@@ -30,6 +32,7 @@ mod hooks;
 mod id;
 mod inner;
 pub(crate) mod io;
+mod json;
 pub mod lint;
 mod local_runtime;
 mod metrics;

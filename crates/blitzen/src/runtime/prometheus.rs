@@ -7,9 +7,9 @@ use blitzen_observe::{OpenMetrics, WorkerStats};
 use super::metrics::RuntimeMetrics;
 
 /// A count of each worker: its name, what it means, and where it stands.
-type WorkerCount = (&'static str, &'static str, fn(&WorkerStats) -> u64);
+pub(super) type WorkerCount = (&'static str, &'static str, fn(&WorkerStats) -> u64);
 
-const COUNTS: [WorkerCount; 16] = [
+pub(super) const COUNTS: [WorkerCount; 16] = [
     ("tasks_submitted", "Tasks spawned from this worker.", |s| {
         s.tasks_submitted
     }),

@@ -62,7 +62,7 @@ impl UCred {
     }
 
     /// Asks the system about the other end of `socket`.
-    pub(super) fn from_peer(socket: &impl AsRawFd) -> io::Result<Self> {
+    pub(crate) fn from_peer(socket: &impl AsRawFd) -> io::Result<Self> {
         sys::peer_credentials(socket.as_raw_fd())
     }
 }

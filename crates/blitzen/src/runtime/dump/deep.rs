@@ -23,6 +23,7 @@ use blitzen_util::wait::{self, WaitKind};
 
 use super::ListedTask;
 use crate::runtime::Handle;
+use crate::runtime::json::{self, Object};
 
 /// How long [`Handle::dump`] waits for tasks.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -155,6 +156,29 @@ impl Dump {
     pub fn iter(&self) -> std::slice::Iter<'_, DumpedTask> {
         self.tasks.iter()
     }
+
+    /// Returns the dump as a JSON object, without line breaks.
+    ///
+    /// Its field `tasks` is an array of objects with the fields of
+    /// [`TaskList::to_json`](super::TaskList::to_json) and `stacks`, an array of objects with the
+    /// fields `kind` and `frames`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// let dump = runtime.handle().dump_within(Duration::from_secs(10));
+    /// assert_eq!(dump.to_json(), r#"{"tasks":[]}"#);
+    /// ```
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        json::push_object(&mut out, |object| {
+            object.array("tasks", &self.tasks, |object, task| task.fill(object));
+        });
+        out
+    }
 }
 
 impl<'a> IntoIterator for &'a Dump {
@@ -208,6 +232,16 @@ impl DumpedTask {
     /// ```
     pub fn stacks(&self) -> &[AwaitStack] {
         &self.stacks
+    }
+}
+
+impl DumpedTask {
+    fn fill(&self, object: &mut Object<'_>) {
+        self.listed.fill(object);
+        object.array("stacks", &self.stacks, |object, stack| {
+            let frames = stack.frames.iter().map(String::as_str);
+            object.text("kind", stack.kind).texts("frames", frames);
+        });
     }
 }
 

@@ -19,7 +19,6 @@
 //! ```
 
 mod deep;
-mod json;
 #[cfg(unix)]
 mod on_signal;
 mod task_list;

@@ -9,8 +9,8 @@ use blitzen_task::glue::id_number;
 use blitzen_task::{Header, TaskSnapshot, TaskStatus};
 use blitzen_util::wait::{self, WaitKind};
 
-use super::json::{self, Object};
 use crate::runtime::clock::Clock;
+use crate::runtime::json::{self, Object};
 use crate::task::Id;
 
 /// The live tasks of a runtime at one moment.
@@ -396,7 +396,7 @@ impl ListedTask {
         self.status() == TaskStatus::Idle && self.snapshot.wakers == 0
     }
 
-    fn fill(&self, object: &mut Object<'_>) {
+    pub(super) fn fill(&self, object: &mut Object<'_>) {
         object
             .literal("id", self.id)
             .optional_text("name", self.name())
@@ -538,14 +538,9 @@ impl TaskWait {
             (WaitKind::Join, Some(id)) => object.literal("resource", id),
             (_, Some(address)) => object.text("resource", format_args!("{address:#x}")),
         };
-        match self.since {
-            Some(since) => object.literal("seconds", since.as_secs()),
-            None => object.literal("seconds", "null"),
-        };
-        match self.due_in {
-            Some(due_in) => object.literal("due_in_seconds", due_in.as_secs_f64()),
-            None => object.literal("due_in_seconds", "null"),
-        };
+        object
+            .optional("seconds", self.since.map(|since| since.as_secs()))
+            .optional("due_in_seconds", self.due_in.map(|due| due.as_secs_f64()));
     }
 }
 

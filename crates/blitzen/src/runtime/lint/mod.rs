@@ -27,6 +27,7 @@
 
 mod detector;
 mod observer;
+mod recent;
 mod system_call;
 
 use std::fmt;
@@ -35,6 +36,7 @@ use std::time::Duration;
 use super::dump::{ListedTask, TaskList};
 
 pub(crate) use observer::{LintOptions, Observer};
+pub(crate) use recent::RecentLints;
 
 /// Futures from this size on are reported: they are copied when they are spawned, and every task
 /// keeps its largest moment in memory.

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use blitzen_util::quiet::quietly;
 
-use super::Lint;
 use super::detector::Detector;
+use super::{Lint, RecentLints};
 use crate::runtime::inner::Inner;
 
 /// Makes every runtime report lints.
@@ -41,6 +41,8 @@ struct Reporter {
 /// The thread, and how to end it.
 pub(crate) struct Observer {
     control: Arc<ObserverControl>,
+    #[cfg_attr(not(unix), allow(dead_code))]
+    recent: Arc<RecentLints>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
@@ -57,33 +59,47 @@ struct ObserverState {
 }
 
 impl Observer {
-    /// Starts the thread if the builder or the environment asks for lints.
+    /// Starts the thread if the builder or the environment asks for lints, or a console shows
+    /// them.
     ///
     /// # Errors
     /// `InvalidInput` if the variable has an unknown value, and those of the system if it refuses
     /// the thread.
-    pub(crate) fn start(options: &LintOptions, runtime: &Arc<Inner>) -> io::Result<Option<Self>> {
+    pub(crate) fn start(
+        options: &LintOptions,
+        for_console: bool,
+        runtime: &Arc<Inner>,
+    ) -> io::Result<Option<Self>> {
         let is_in_environment = is_in_environment()?;
         let is_wanted = options.slow_poll.is_some() || options.on_lint.is_some();
-        if !is_wanted && !is_in_environment {
+        if !is_wanted && !is_in_environment && !for_console {
             return Ok(None);
         }
         let reporter = Reporter {
             on_lint: options.on_lint.clone(),
-            to_stderr: is_in_environment || options.on_lint.is_none(),
+            to_stderr: is_in_environment || is_wanted && options.on_lint.is_none(),
         };
+        let recent = Arc::<RecentLints>::default();
         let slow_poll = options.slow_poll.unwrap_or(SLOW_POLL);
         let detector = Detector::new(runtime, slow_poll);
         let control = Arc::<ObserverControl>::default();
         let thread = thread::Builder::new().name("blitzen-lints".into());
         let thread = thread.spawn({
             let (control, runtime) = (control.clone(), Arc::downgrade(runtime));
-            move || observe(&control, &runtime, detector, &reporter)
+            let recent = recent.clone();
+            move || observe(&control, &runtime, detector, &recent, &reporter)
         })?;
         Ok(Some(Self {
             control,
+            recent,
             thread: Mutex::new(Some(thread)),
         }))
+    }
+
+    /// The latest lints.
+    #[cfg(unix)]
+    pub(crate) fn recent(&self) -> &Arc<RecentLints> {
+        &self.recent
     }
 
     /// Ends the thread, and waits for that if `wait`, and unless it is reporting (O1).
@@ -135,6 +151,7 @@ fn observe(
     control: &ObserverControl,
     runtime: &Weak<Inner>,
     mut detector: Detector,
+    recent: &RecentLints,
     reporter: &Reporter,
 ) {
     while control.wait(detector.period()) {
@@ -145,6 +162,7 @@ fn observe(
         // Reports may take long, and must not keep the runtime in memory.
         drop(runtime);
         for lint in &lints {
+            recent.push(lint.clone());
             control.report(|| reporter.report(lint));
         }
     }
