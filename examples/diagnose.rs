@@ -57,12 +57,13 @@ fn main() -> std::io::Result<()> {
     println!("\n{}", runtime.handle().tasks());
     if std::env::args().nth(1).as_deref() == Some("wait") {
         println!("Ctrl-\\ lists the tasks again, Ctrl-C ends the program");
-        let _ = lints.recv();
+        lints.iter().for_each(|lint| println!("{lint}"));
     }
     drop((release, storm, entered));
     Ok(())
 }
 
+#[track_caller]
 fn named(
     name: &str,
     future: impl Future<Output = ()> + Send + 'static,

@@ -32,6 +32,26 @@ struct Graph {
 #[derive(Deserialize)]
 struct Licenses {
     allow: BTreeSet<String>,
+    #[serde(default)]
+    exceptions: Vec<LicenseException>,
+}
+
+/// Licences that one crate may have.
+#[derive(Deserialize)]
+struct LicenseException {
+    #[serde(rename = "crate")]
+    name: String,
+    allow: BTreeSet<String>,
+}
+
+impl Licenses {
+    /// Whether a crate may have the licence.
+    fn allow(&self, name: &str, license: &str) -> bool {
+        let excepted = self.exceptions.iter();
+        let mut excepted = excepted.filter(|exception| exception.name == name);
+        is_allowed(license, &self.allow)
+            || excepted.any(|exception| is_allowed(license, &exception.allow))
+    }
 }
 
 #[derive(Deserialize)]
@@ -165,7 +185,7 @@ fn complaints(packages: &[Package], rules: &Rules) -> Vec<String> {
         if !rules.bans.skip.iter().any(|skip| skip.is_of(name, version)) {
             versions.entry(name).or_default().push(version);
         }
-        if !is_allowed(license, &rules.licenses.allow) {
+        if !rules.licenses.allow(name, license) {
             complaints.push(format!(
                 "{name} {version}: its licence, `{license}`, is not allowed"
             ));
@@ -253,6 +273,7 @@ mod tests {
     fn rules() -> Rules {
         toml::from_str(
             "[graph]\nexclude = []\n[licenses]\nallow = ['MIT', 'Unicode-3.0']\n\
+             exceptions = [{ crate = 'fold', allow = ['Zlib'] }]\n\
              [bans]\ndeny = [{ crate = 'tokio', wrappers = ['hyper'] }]\n",
         )
         .unwrap()
@@ -279,6 +300,14 @@ mod tests {
         assert!(!skip("syn@2").is_of("syn", "3.0.9"));
         assert!(!skip("syn@2").is_of("synstructure", "2.0.1"));
         assert!(!skip("syn").is_of("syn", "2.0.119"));
+    }
+
+    #[test]
+    fn an_exception_is_for_one_crate() {
+        let licenses = rules().licenses;
+        assert!(licenses.allow("fold", "Zlib"));
+        assert!(licenses.allow("fold", "MIT"));
+        assert!(!licenses.allow("unfold", "Zlib"));
     }
 
     #[test]

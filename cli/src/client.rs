@@ -1,0 +1,134 @@
+//! The socket of a program: finding it, and asking it.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+use crate::model::Greeting;
+
+/// The version of the protocol that is understood.
+const VERSION: u32 = 1;
+
+/// The longest answer that is read.
+const MAX_ANSWER: u64 = 1 << 30;
+
+/// A connection to a program.
+pub(crate) struct Client {
+    stream: BufReader<UnixStream>,
+    pub(crate) greeting: Greeting,
+}
+
+impl Client {
+    /// Connects to a program: the number of its process, or the path of its socket.
+    pub(crate) fn connect(program: &str) -> io::Result<Self> {
+        if program.contains('/') {
+            return Self::connect_to(Path::new(program));
+        }
+        let paths = folders(program)
+            .into_iter()
+            .map(|folder| folder.join(program));
+        let Some(path) = paths.into_iter().find(|path| path.exists()) else {
+            return Err(io::Error::new(
+                ErrorKind::NotFound,
+                format!(
+                    "{program:?} has no console; start it with BLITZEN_CONSOLE=1, or see `blitzen \
+                     list`"
+                ),
+            ));
+        };
+        Self::connect_to(&path)
+    }
+
+    pub(crate) fn connect_to(path: &Path) -> io::Result<Self> {
+        let describe =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let mut stream = BufReader::new(UnixStream::connect(path).map_err(describe)?);
+        let mut line = String::new();
+        (&mut stream).take(4096).read_line(&mut line)?;
+        if line.is_empty() {
+            let why = "the program has closed the connection: only its owner may look";
+            return Err(describe(io::Error::new(ErrorKind::PermissionDenied, why)));
+        }
+        let greeting: Greeting = serde_json::from_str(&line)?;
+        if greeting.protocol != "blitzen-console" || greeting.version != VERSION {
+            return Err(describe(io::Error::new(
+                ErrorKind::InvalidData,
+                format!("speaks {} {}", greeting.protocol, greeting.version),
+            )));
+        }
+        Ok(Self { stream, greeting })
+    }
+
+    /// Sends a request; returns the bytes of the answer.
+    pub(crate) fn ask(&mut self, request: &str) -> io::Result<Vec<u8>> {
+        let ended = || io::Error::new(ErrorKind::UnexpectedEof, "the runtime has ended");
+        let request = format!("{request}\n");
+        let sent = self.stream.get_mut().write_all(request.as_bytes());
+        sent.map_err(|_| ended())?;
+        let mut line = String::new();
+        (&mut self.stream).take(64).read_line(&mut line)?;
+        if line.is_empty() {
+            return Err(ended());
+        }
+        let parts = line.trim_end().split_once(' ');
+        let answer = parts.and_then(|(word, len)| Some((word, len.parse::<u64>().ok()?)));
+        let Some((word, len)) = answer.filter(|(_, len)| *len <= MAX_ANSWER) else {
+            return Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "an answer of unknown form",
+            ));
+        };
+        let mut bytes = Vec::new();
+        if (&mut self.stream).take(len).read_to_end(&mut bytes)? as u64 != len {
+            return Err(ended());
+        }
+        match word {
+            "ok" => Ok(bytes),
+            _ => Err(io::Error::other(
+                String::from_utf8_lossy(&bytes).into_owned(),
+            )),
+        }
+    }
+
+    /// [`ask`](Self::ask) for something that is answered in JSON.
+    pub(crate) fn ask_json<T: DeserializeOwned>(&mut self, request: &str) -> io::Result<T> {
+        Ok(serde_json::from_slice(&self.ask(request)?)?)
+    }
+}
+
+/// The sockets that can be found, of this user's programs.
+pub(crate) fn sockets() -> Vec<PathBuf> {
+    let folders = folders("self").into_iter();
+    let entries = folders.filter_map(|folder| fs::read_dir(folder).ok());
+    let paths = entries
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()));
+    let is_socket = |path: &PathBuf| {
+        fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+    };
+    let mut sockets: Vec<_> = paths.filter(is_socket).collect();
+    sockets.sort();
+    sockets.dedup();
+    sockets
+}
+
+/// Where the sockets of a process may be: in the folders of the user that it belongs to.
+fn folders(program: &str) -> Vec<PathBuf> {
+    let pid = program.split('.').next().unwrap_or(program);
+    let user = match fs::metadata(format!("/proc/{pid}")) {
+        Ok(process) => process.uid(),
+        // SAFETY: it has no arguments, and cannot fail.
+        Err(_) => unsafe { libc::geteuid() },
+    };
+    let own =
+        std::env::var_os("XDG_RUNTIME_DIR").map(|folder| PathBuf::from(folder).join("blitzen"));
+    let usual = [
+        PathBuf::from(format!("/run/user/{user}/blitzen")),
+        std::env::temp_dir().join(format!("blitzen-{user}")),
+    ];
+    own.into_iter().chain(usual).collect()
+}

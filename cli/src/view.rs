@@ -1,0 +1,344 @@
+//! What is shown, computed from what a program answers.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::io;
+
+use serde::Serialize;
+
+use crate::client::Client;
+use crate::model::{Events, Greeting, Lint, Stats, Task, Worker};
+use crate::timeline::{CELL_NS, Share, Timeline};
+
+/// How many of the busiest tasks are named.
+const MAX_BUSIEST: usize = 8;
+
+/// Everything that is shown.
+#[derive(Default)]
+pub(crate) struct View {
+    pub(crate) greeting: Greeting,
+    pub(crate) stats: Stats,
+    /// The ones before, for what is counted per second.
+    before: Option<Stats>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) lints: Vec<Lint>,
+    pub(crate) timeline: Timeline,
+}
+
+/// A worker over the time since the last look.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct WorkerRow {
+    pub(crate) state: String,
+    pub(crate) task: String,
+    pub(crate) queue_depth: u64,
+    pub(crate) busy_percent: f64,
+    pub(crate) polls_per_second: f64,
+    pub(crate) average_poll_us: f64,
+    pub(crate) max_poll_ms: f64,
+    pub(crate) stolen_per_second: f64,
+    pub(crate) parks_per_second: f64,
+}
+
+/// Tasks that wait for the same thing.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct WaitRow {
+    pub(crate) thing: String,
+    pub(crate) tasks: usize,
+    pub(crate) longest_seconds: Option<u64>,
+    /// One of them.
+    pub(crate) example: String,
+}
+
+/// The latest moments of a worker: percent in polls, or `null` where that is not known.
+#[derive(Serialize)]
+pub(crate) struct TimelineRow {
+    name: String,
+    shares: Vec<Option<u8>>,
+}
+
+/// All of it, for the page in the browser.
+#[derive(Serialize)]
+pub(crate) struct Page<'a> {
+    program: &'a Greeting,
+    summary: String,
+    trace: &'a str,
+    workers: Vec<WorkerRow>,
+    tasks: &'a [Task],
+    alive_tasks: u64,
+    waits: Vec<WaitRow>,
+    lints: &'a [Lint],
+    timeline: Vec<TimelineRow>,
+    cell_ms: u64,
+    busiest: Vec<(String, f64)>,
+}
+
+impl View {
+    pub(crate) fn new(greeting: Greeting) -> Self {
+        Self {
+            greeting,
+            ..Self::default()
+        }
+    }
+
+    /// Asks for everything again.
+    pub(crate) fn refresh(&mut self, client: &mut Client) -> io::Result<()> {
+        self.set_stats(client.ask_json("stats")?);
+        self.tasks = client.ask_json("tasks")?;
+        self.lints = client.ask_json("lints")?;
+        let events: Events = client.ask_json("events")?;
+        self.timeline.add(&events);
+        Ok(())
+    }
+
+    pub(crate) fn set_stats(&mut self, stats: Stats) {
+        self.before = Some(std::mem::replace(&mut self.stats, stats));
+    }
+
+    /// The name of the program and its runtime.
+    pub(crate) fn title(&self) -> String {
+        let Greeting { program, pid, .. } = &self.greeting;
+        match &self.greeting.runtime {
+            Some(runtime) => format!("{program} ({pid}), runtime {runtime}"),
+            None => format!("{program} ({pid})"),
+        }
+    }
+
+    pub(crate) fn summary(&self) -> String {
+        let stats = &self.stats;
+        let spawned = self.per_second(|stats| stats.spawned_tasks);
+        format!(
+            "{} tasks, {spawned:.0} spawned/s, {} in the global queue; blocking pool: {} of {} \
+             threads busy, {} queued; recorder {}",
+            stats.alive_tasks,
+            stats.global_queue_depth,
+            stats
+                .blocking_threads
+                .saturating_sub(stats.idle_blocking_threads),
+            stats.blocking_threads,
+            stats.blocking_queue_depth,
+            stats.trace,
+        )
+    }
+
+    /// Seconds since the look before; `None` at the first one.
+    fn seconds(&self) -> Option<f64> {
+        let before = self.before.as_ref().filter(|before| before.now_ns > 0)?;
+        let seconds = self.stats.now_ns.saturating_sub(before.now_ns) as f64 / 1e9;
+        (seconds > 0.0).then_some(seconds)
+    }
+
+    fn per_second(&self, count: impl Fn(&Stats) -> u64) -> f64 {
+        match (&self.before, self.seconds()) {
+            (Some(before), Some(seconds)) => {
+                count(&self.stats).saturating_sub(count(before)) as f64 / seconds
+            }
+            _ => 0.0,
+        }
+    }
+
+    pub(crate) fn workers(&self) -> Vec<WorkerRow> {
+        let rows = self
+            .stats
+            .workers
+            .iter()
+            .enumerate()
+            .map(|(index, worker)| {
+                let per_second = |count: fn(&Worker) -> u64| {
+                    self.per_second(|stats| stats.workers.get(index).map_or(0, count))
+                };
+                let polls_per_second = per_second(|worker| worker.polls);
+                let poll_ns = per_second(|worker| worker.poll_ns);
+                WorkerRow {
+                    state: worker.state.clone(),
+                    task: worker
+                        .task
+                        .map(|id| self.task_label(id))
+                        .unwrap_or_default(),
+                    queue_depth: worker.queue_depth,
+                    busy_percent: self.busy_percent(index, worker),
+                    polls_per_second,
+                    average_poll_us: poll_ns / polls_per_second.max(1.0) / 1e3,
+                    max_poll_ms: worker.max_poll_ns as f64 / 1e6,
+                    stolen_per_second: per_second(|worker| worker.tasks_stolen),
+                    parks_per_second: per_second(|worker| worker.park_events),
+                }
+            });
+        rows.collect()
+    }
+
+    /// A worker counts its busy time when it parks: one that has not parked was busy all the time.
+    fn busy_percent(&self, index: usize, worker: &Worker) -> f64 {
+        let before = self
+            .before
+            .as_ref()
+            .and_then(|before| before.workers.get(index));
+        let has_not_parked = before.is_some_and(|before| {
+            let is_running = before.state == "running" && worker.state == "running";
+            is_running && before.park_events == worker.park_events
+        });
+        match has_not_parked {
+            true => 100.0,
+            false => {
+                let busy_ns = |stats: &Stats| stats.workers.get(index).map_or(0, |w| w.busy_ns);
+                (self.per_second(busy_ns) / 1e7).min(100.0)
+            }
+        }
+    }
+
+    /// What tasks wait for: that of most tasks first.
+    pub(crate) fn waits(&self) -> Vec<WaitRow> {
+        let mut rows: BTreeMap<String, WaitRow> = BTreeMap::new();
+        for task in &self.tasks {
+            let (thing, seconds) = match (&task.wait, task.status.as_str()) {
+                // Each timer is a thing of its own.
+                (Some(wait), _) => (wait.thing(), wait.seconds),
+                (None, "idle") => ("something of the program's own".to_owned(), None),
+                (None, _) => continue,
+            };
+            let row = rows.entry(thing.clone()).or_insert_with(|| WaitRow {
+                thing,
+                tasks: 0,
+                longest_seconds: None,
+                example: format!("{} {}", task.id, task.label()),
+            });
+            row.tasks += 1;
+            row.longest_seconds = row.longest_seconds.max(seconds);
+        }
+        let mut rows: Vec<WaitRow> = rows.into_values().collect();
+        rows.sort_by_key(|row| Reverse((row.tasks, row.longest_seconds)));
+        rows
+    }
+
+    /// The tasks that were polled for the longest time lately.
+    pub(crate) fn busiest(&self) -> Vec<(String, f64)> {
+        let busiest = self.timeline.busiest().into_iter().take(MAX_BUSIEST);
+        busiest
+            .map(|(id, percent)| (self.task_label(id), percent))
+            .collect()
+    }
+
+    fn task_label(&self, id: u64) -> String {
+        let task = self.tasks.binary_search_by_key(&id, |task| task.id);
+        match task {
+            Ok(index) => format!("{id} {}", self.tasks[index].label()),
+            Err(_) => id.to_string(),
+        }
+    }
+
+    /// Everything, with `max_tasks` tasks at the most.
+    pub(crate) fn page(&self, max_tasks: usize) -> Page<'_> {
+        let timeline = self.timeline.rows().map(|(name, shares)| TimelineRow {
+            name: name.to_owned(),
+            shares: shares
+                .into_iter()
+                .map(|share| match share {
+                    Share::Busy(percent) => Some(percent),
+                    Share::Unknown => None,
+                })
+                .collect(),
+        });
+        Page {
+            program: &self.greeting,
+            summary: self.summary(),
+            trace: &self.stats.trace,
+            workers: self.workers(),
+            tasks: &self.tasks[..self.tasks.len().min(max_tasks)],
+            alive_tasks: self.stats.alive_tasks,
+            waits: self.waits(),
+            lints: &self.lints,
+            timeline: timeline.collect(),
+            cell_ms: CELL_NS / 1_000_000,
+            busiest: self.busiest(),
+        }
+    }
+}
+
+/// Answers that a program could give, for tests.
+#[cfg(test)]
+pub(crate) fn sample() -> View {
+    let stats = |now_ns: u64, polls: u64, busy_ns: u64| Stats {
+        now_ns,
+        flavor: "multi_thread".into(),
+        trace: "full".into(),
+        alive_tasks: 3,
+        spawned_tasks: 3,
+        blocking_threads: 2,
+        idle_blocking_threads: 1,
+        workers: vec![
+            Worker {
+                state: "running".into(),
+                task: Some(4),
+                queue_depth: 2,
+                polls,
+                poll_ns: busy_ns,
+                busy_ns,
+                park_events: polls,
+                ..Worker::default()
+            },
+            Worker {
+                state: "parked".into(),
+                ..Worker::default()
+            },
+        ],
+        ..Stats::default()
+    };
+    let tasks = r#"[
+        {"id":2,"name":"reader","spawned_at":"src/main.rs:8:5","status":"idle",
+         "wait":{"kind":"mutex","resource":"0x10","seconds":7}},
+        {"id":3,"spawned_at":"src/main.rs:9:5","status":"idle",
+         "wait":{"kind":"mutex","resource":"0x10","seconds":9}},
+        {"id":4,"spawned_at":"src/main.rs:10:5","status":"running"}]"#;
+    let lints = r#"[{"kind":"lost waker","task":2,"age_seconds":5,"text":"lost waker: a task"}]"#;
+    let events = format!(
+        r#"{{"now_ns":{},"tracks":[{{"name":"worker 0","events":[[0,"poll",4]]}}]}}"#,
+        CELL_NS * 10
+    );
+    let mut view = View::new(Greeting {
+        program: "server".into(),
+        pid: 4711,
+        ..Greeting::default()
+    });
+    view.set_stats(stats(1_000_000_000, 100, 200_000_000));
+    view.set_stats(stats(2_000_000_000, 1_100, 700_000_000));
+    view.tasks = serde_json::from_str(tasks).unwrap();
+    view.lints = serde_json::from_str(lints).unwrap();
+    view.timeline.add(&serde_json::from_str(&events).unwrap());
+    view
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_between_the_last_two_looks() {
+        let workers = sample().workers();
+        assert_eq!(workers[0].polls_per_second, 1_000.0);
+        assert_eq!(workers[0].busy_percent, 50.0);
+        assert_eq!(workers[0].average_poll_us, 500.0);
+        assert_eq!(workers[0].task, "4 src/main.rs:10:5");
+        assert_eq!(workers[1].busy_percent, 0.0);
+        let mut stuck = sample();
+        stuck.set_stats(sample().stats);
+        assert_eq!(stuck.workers()[0].busy_percent, 100.0, "it has not parked");
+        assert_eq!(stuck.workers()[1].busy_percent, 0.0);
+        let first = View {
+            stats: sample().stats,
+            ..View::default()
+        };
+        assert_eq!(
+            first.workers()[0].polls_per_second,
+            0.0,
+            "nothing to compare with"
+        );
+    }
+
+    #[test]
+    fn tasks_that_wait_for_the_same_lock_are_one_line() {
+        let waits = sample().waits();
+        assert_eq!(waits.len(), 1);
+        assert_eq!((waits[0].thing.as_str(), waits[0].tasks), ("mutex 0x10", 2));
+        assert_eq!(waits[0].longest_seconds, Some(9));
+        assert_eq!(waits[0].example, "2 reader");
+    }
+}
