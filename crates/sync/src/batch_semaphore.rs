@@ -572,7 +572,7 @@ fn note_wait(kind: WaitKind, semaphore: &BatchSemaphore) {
 impl<C: AcquireTarget> Future for AcquireFuture<C> {
     type Output = C::Output;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
         // SAFETY: the waiter, which must stay in place, is only lent.
         let this = unsafe { self.get_unchecked_mut() };

@@ -409,16 +409,24 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
 /// Ends a poll that was pending, and first stores what the task waits for.
 #[inline(always)]
 fn end_pending(task: &Header, note: PollNote) -> EndPoll {
+    if note.is_wait() {
+        if !note.is_empty() {
+            task.queue_link.set_wait(wait::identity());
+        }
+        return task.state.end_waiting(note);
+    }
     if note.has_yielded() {
         task.span_id.report(WakerOp::WakeByRef); // no waker was called
     }
-    if note.is_plain() {
-        // The compiler sees that there is no kind to store.
-        return match note.has_yielded() {
-            true => task.state.end_pending(PollNote::YIELDED),
-            false => task.state.end_pending(PollNote::EMPTY),
-        };
+    match note.is_yield() {
+        true => task.state.end_yielded(), // what it waits for does not matter: it runs again
+        false => end_pending_rare(task, note),
     }
+}
+
+/// [`end_pending`] of a poll that was recorded, or whose task is held by a scope.
+#[inline(never)]
+fn end_pending_rare(task: &Header, note: PollNote) -> EndPoll {
     task.queue_link.set_wait(wait::identity());
     if note.is_recorded() {
         watch::watched(task);

@@ -155,8 +155,17 @@ impl StateSnapshot {
         Self(LIFECYCLE_AND_WAIT.set(self.0, lifecycle)) // S4
     }
 
+    /// The same with `to` for the lifecycle `from`, in which the task waits for nothing (S4).
+    #[inline(always)]
+    fn moved(self, from: u64, to: u64) -> Self {
+        debug_assert_eq!(LIFECYCLE_AND_WAIT.get(self.0), from);
+        Self(self.0 ^ LIFECYCLE.set(0, from ^ to))
+    }
+
+    /// A running task that becomes idle.
+    #[inline(always)]
     fn now_idle(self, note: PollNote) -> Self {
-        Self(WAIT.set(self.now(IDLE).0, note.kind_number()))
+        Self(self.moved(RUNNING, IDLE).0 | WAIT.set(0, note.kind_number()))
     }
 
     fn has(self, flag: u64) -> bool {
@@ -227,6 +236,26 @@ impl StateSnapshot {
             StartPoll::PollWatched
         } else {
             StartPoll::Poll
+        }
+    }
+
+    /// How a pending poll ends, and the next state, whatever the flags and the note.
+    #[inline(never)]
+    fn end_pending(self, note: PollNote) -> (EndPoll, Option<Self>) {
+        let ended = match note.holds() {
+            true => self.with(LISTENS),
+            false => self.without(LISTENS),
+        };
+        if ended.must_cancel() {
+            (EndPoll::Cancel, None)
+        } else if note.has_yielded()
+            || ended.has(NOTIFIED)
+            // The abort came after a scope had looked for it.
+            || note.has_unheard() && ended.has(CANCELLED)
+        {
+            (EndPoll::Reschedule, Some(ended.moved(RUNNING, SCHEDULED)))
+        } else {
+            (EndPoll::Idle, Some(ended.now_idle(note)))
         }
     }
 
@@ -351,7 +380,9 @@ impl TaskState {
                 true => snapshot.rare_start(),
                 false => StartPoll::Poll,
             };
-            let next = snapshot.now(RUNNING).without(NOTIFIED | STAMPED | WATCHED);
+            let next = snapshot
+                .moved(SCHEDULED, RUNNING)
+                .without(NOTIFIED | STAMPED | WATCHED);
             (start, Some(next))
         })
     }
@@ -370,36 +401,42 @@ impl TaskState {
     /// Ends a poll that was pending, and whose leaves have left a note. If the task has
     /// yielded, it is queued again without a wake; if a scope holds it, an abort is
     /// deferred (S5).
-    #[inline]
     pub(crate) fn end_pending(&self, note: PollNote) -> EndPoll {
-        self.update(|snapshot| {
-            debug_assert_eq!(snapshot.lifecycle(), RUNNING, "T2");
-            let ended = match note.holds() {
-                true => snapshot.with(LISTENS),
-                false => snapshot.without(LISTENS),
-            };
-            if ended.must_cancel() {
-                (EndPoll::Cancel, None)
-            } else if note.has_yielded()
-                || ended.has(NOTIFIED)
-                // The abort came after a scope had looked for it.
-                || note.has_unheard() && ended.has(CANCELLED)
-            {
-                (EndPoll::Reschedule, Some(ended.now(SCHEDULED)))
-            } else {
-                (EndPoll::Idle, Some(ended.now_idle(note)))
-            }
-        })
+        self.update(|snapshot| snapshot.end_pending(note))
+    }
+
+    /// [`end_pending`](Self::end_pending) of a poll whose note holds no more than a kind.
+    #[inline(always)]
+    pub(crate) fn end_waiting(&self, note: PollNote) -> EndPoll {
+        self.update(
+            |snapshot| match snapshot.has(CLOSING | CANCELLED | NOTIFIED | LISTENS) {
+                true => snapshot.end_pending(note),
+                false => (EndPoll::Idle, Some(snapshot.now_idle(note))),
+            },
+        )
+    }
+
+    /// [`end_pending`](Self::end_pending) of a poll that has yielded, and that no scope holds.
+    #[inline(always)]
+    pub(crate) fn end_yielded(&self) -> EndPoll {
+        self.update(
+            |snapshot| match snapshot.has(CLOSING | CANCELLED | LISTENS) {
+                true => snapshot.end_pending(PollNote::YIELDED),
+                false => {
+                    let next = snapshot.moved(RUNNING, SCHEDULED);
+                    (EndPoll::Reschedule, Some(next))
+                }
+            },
+        )
     }
 
     /// Completes the task, whose output is in place; returns the new state.
     #[inline]
     pub(crate) fn complete(&self) -> StateSnapshot {
-        self.update(|snapshot| {
-            debug_assert_eq!(snapshot.lifecycle(), RUNNING, "T2");
-            let next = snapshot.now(COMPLETE);
-            (next, Some(next))
-        })
+        const { assert!(RUNNING + 1 == COMPLETE) };
+        // AcqRel, as every transition: an addition, since nothing else ends `RUNNING`.
+        let before = StateSnapshot(self.0.fetch_add(LIFECYCLE.one(), AcqRel));
+        before.moved(RUNNING, COMPLETE)
     }
 
     /// Closes the task, since the runtime shuts down.

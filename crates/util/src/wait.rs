@@ -54,8 +54,11 @@ macro_rules! wait_kinds {
         #[non_exhaustive]
         pub enum WaitKind {
             $($(#[$doc])* $kind,)*
+            /// More than one thing: in the last poll, several operations had to wait.
+            Several = KIND as u8,
         }
 
+        /// All kinds but [`WaitKind::Several`], at the index of their number.
         const KINDS: &[(WaitKind, &str)] = &[$((WaitKind::$kind, $name),)*];
     };
 }
@@ -64,8 +67,6 @@ wait_kinds! {
     /// Something that is not part of this crate, such as a waker that the program has stored.
     #[default]
     Unknown = "unknown",
-    /// More than one thing: in the last poll, several operations had to wait.
-    Several = "several",
     /// A turn after other tasks: the budget of the task was used up.
     Budget = "budget",
     /// A turn after other tasks: the task has yielded.
@@ -138,15 +139,17 @@ wait_kinds! {
     Process = "process",
 }
 
-const _: () = assert!(KINDS.len() <= KIND as usize + 1);
+const _: () = assert!(KINDS.len() <= KIND as usize);
 
 impl WaitKind {
     /// Returns the kind with a number; `Unknown` if there is none.
     #[doc(hidden)]
     pub fn from_number(number: u8) -> Self {
-        KINDS
-            .get(usize::from(number))
-            .map_or(Self::Unknown, |&(kind, _)| kind)
+        match KINDS.get(usize::from(number)) {
+            Some(&(kind, _)) => kind,
+            None if u32::from(number) == KIND => Self::Several,
+            None => Self::Unknown,
+        }
     }
 
     /// Returns the name of the kind, in lower case.
@@ -159,7 +162,10 @@ impl WaitKind {
     /// assert_eq!(WaitKind::MpscReceive.name(), "mpsc receive");
     /// ```
     pub fn name(self) -> &'static str {
-        KINDS[self as usize].1
+        match self {
+            Self::Several => "several",
+            kind => KINDS[kind as usize].1,
+        }
     }
 }
 
@@ -205,10 +211,17 @@ impl PollNote {
         self.0 == 0
     }
 
-    /// Whether no leaf has had to wait, and none was to be recorded.
+    /// Whether there is nothing but, at most, what a leaf waits for.
     #[inline(always)]
-    pub fn is_plain(self) -> bool {
-        self.0 & !YIELD == 0
+    pub fn is_wait(self) -> bool {
+        self.0 & !KIND == 0
+    }
+
+    /// Whether the task has asked to yield, and there is nothing else but, at most, what a leaf
+    /// waits for.
+    #[inline(always)]
+    pub fn is_yield(self) -> bool {
+        self.0 & !KIND == YIELD
     }
 
     /// Whether each leaf was recorded (W3).
@@ -244,15 +257,22 @@ impl PollNote {
 
 /// Notes that a leaf is about to return `Pending`, and what it waits for: an address, or
 /// another number that tells one such thing from others.
-#[inline]
+#[inline(always)]
 pub fn pending(kind: WaitKind, identity: u64) {
-    NOTES.with(|notes| match notes.note.get() {
-        0 => {
-            notes.note.set(kind as u32);
-            notes.identity.set(identity);
-        }
-        _ => pending_again(kind, identity),
+    let note = NOTES.with(|notes| {
+        let note = notes.note.get();
+        // A second kind sets all bits of the kind, which is `Several` (W2); it has no identity.
+        let kind = match note & KIND {
+            0 => kind as u32,
+            _ => KIND,
+        };
+        notes.note.set(note | kind);
+        notes.identity.set(identity);
+        note
     });
+    if note & RECORD != 0 {
+        record(kind, identity);
+    }
 }
 
 /// [`pending`] for a leaf that waits for an object in memory.
@@ -273,23 +293,6 @@ pub fn deadline_ns(identity: u64) -> u64 {
 }
 
 const DEADLINE_SHIFT: u32 = 10;
-
-#[cold]
-#[inline(never)]
-fn pending_again(kind: WaitKind, identity: u64) {
-    let note = NOTES.with(|notes| notes.note.get());
-    let next = match note & KIND {
-        0 => {
-            NOTES.with(|notes| notes.identity.set(identity));
-            kind
-        }
-        _ => WaitKind::Several, // W2
-    };
-    NOTES.with(|notes| notes.note.set(note & !KIND | next as u32));
-    if note & RECORD != 0 {
-        record(kind, identity);
-    }
-}
 
 #[cold]
 #[inline(never)]
@@ -472,7 +475,10 @@ mod tests {
             assert_eq!(WaitKind::from_number(kind as u8), kind);
             assert_eq!(kind.name(), name);
         }
-        assert_eq!(WaitKind::from_number(63), WaitKind::Unknown);
+        let several = WaitKind::Several;
+        assert_eq!(WaitKind::from_number(several as u8), several);
+        assert_eq!(several.name(), "several");
+        assert_eq!(WaitKind::from_number(62), WaitKind::Unknown);
     }
 
     #[test]

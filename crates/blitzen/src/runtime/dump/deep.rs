@@ -484,7 +484,7 @@ mod tests {
     fn frames_of_the_recorder_and_below_the_task_are_left_out() {
         let text = "   0: blitzen::runtime::dump::deep::record\n\
                     \u{20}            at ./deep.rs:1:2\n\
-                    \u{20}  1: blitzen_util::wait::pending_again\n\
+                    \u{20}  1: blitzen_util::wait::pending\n\
                     \u{20}  2: app::leaf\n\
                     \u{20}            at ./app.rs:7:3\n\
                     \u{20}  3: app::main::{{closure}}\n\
