@@ -163,7 +163,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "instructions",
-        ci: Ci::Full,
+        ci: Ci::Always,
         about: "counts the instructions of the guarded rows, against bench/baseline.json",
         run: bench_guard::run_short,
     },
