@@ -220,21 +220,15 @@ fn build() -> Outcome<Vec<Model>> {
 /// Whether any file below `folder` holds a model. L3 is looked at on the way.
 fn has_models(folder: &Path) -> Outcome<bool> {
     let mut found = false;
-    for entry in fs::read_dir(folder).context(folder.display())? {
-        let path = entry.context(folder.display())?.path();
-        if path.is_dir() {
-            found |= has_models(&path)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).context(path.display())?;
-            if text.contains("preemption_bound") || text.contains("max_duration") {
-                return Err(format!(
-                    "{} sets a bound of its own: bounds belong to xtask/loom-bounds.txt",
-                    path.display()
-                )
-                .into());
-            }
-            found |= text.contains("loom::model");
+    for (path, text) in sh::rust_files(folder)? {
+        if text.contains("preemption_bound") || text.contains("max_duration") {
+            return Err(format!(
+                "{} sets a bound of its own: bounds belong to xtask/loom-bounds.txt",
+                path.display()
+            )
+            .into());
         }
+        found |= text.contains("loom::model");
     }
     Ok(found)
 }

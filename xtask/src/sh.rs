@@ -110,6 +110,21 @@ pub(crate) struct LibraryPackage {
     pub(crate) dir: PathBuf,
 }
 
+/// The paths and texts of all Rust files below `folder`.
+pub(crate) fn rust_files(folder: &Path) -> Outcome<Vec<(PathBuf, String)>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).context(folder.display())? {
+        let path = entry.context(folder.display())?.path();
+        if path.is_dir() {
+            files.extend(rust_files(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).context(path.display())?;
+            files.push((path, text));
+        }
+    }
+    Ok(files)
+}
+
 /// Runs a command to its end, with our standard output and error.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     announce(command);
