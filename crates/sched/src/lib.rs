@@ -14,6 +14,7 @@ mod core_slot;
 mod current;
 mod handoff;
 mod idle;
+mod inbox;
 mod inject;
 mod lifo;
 mod monitor;

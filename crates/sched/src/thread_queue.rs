@@ -17,30 +17,26 @@
 //!
 //! P1. A pinned task is polled, cancelled and dropped by the thread of its queue only. It is in
 //!     that queue's list of live tasks, which no other thread cancels.
-//! P2. The thread looks into the inbox before each wait, and whoever puts a task there ends the
-//!     wait: by an interrupt of the worker that the thread has, or had, or by a waker. The
-//!     inbox says which, under its lock. A thread that loses its worker sets the waker under
-//!     that lock, and looks again.
+//! P2. The thread looks into the [inbox](crate::inbox) before each wait, and whoever puts a task
+//!     there ends the wait: by an interrupt of the worker that the thread has, or had, or by a
+//!     waker. Both are kept for a thread that does not wait yet.
 //! P3. A host does not leave before its list is empty. So when its thread's locals are destroyed,
 //!     no pinned task is left that could use them.
 
 use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
-use std::mem;
 use std::ptr::{self, null};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use blitzen_task::{Header, OwnedTasks, Payload, RunOutcome, Runnable, Schedule};
 use blitzen_util::park::Parker;
-use blitzen_util::shim::Mutex;
-use blitzen_util::shim::atomic::AtomicBool;
-use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::thread_local_const;
 
 use crate::context_depth::context_depth;
 use crate::current;
+use crate::inbox::Inbox;
 use crate::scheduler::Scheduler;
 use crate::task_shard::TaskShardRef;
 use crate::worker::run_task;
@@ -59,9 +55,7 @@ pub(crate) struct ThreadQueue {
     local: UnsafeCell<VecDeque<Runnable>>,
     /// Whether the next look comes before the worker's own queue, or after it.
     is_first: Cell<bool>,
-    inbox: Mutex<Inbox>,
-    /// Whether the inbox has tasks.
-    has_mail: AtomicBool,
+    inbox: Inbox<Runnable, Wakeup>,
     /// P1.
     owned: OwnedTasks,
 }
@@ -71,13 +65,7 @@ unsafe impl Sync for ThreadQueue {}
 // SAFETY: as above: whoever drops it last finds `local` empty (P3).
 unsafe impl Send for ThreadQueue {}
 
-struct Inbox {
-    tasks: Vec<Runnable>,
-    /// What ends the thread's wait (P2).
-    wakeup: Wakeup,
-}
-
-/// What ends the wait of a queue's thread.
+/// What ends the wait of a queue's thread (P2).
 #[derive(Clone)]
 enum Wakeup {
     /// An interrupt of this worker.
@@ -91,11 +79,7 @@ impl ThreadQueue {
             scheduler,
             local: UnsafeCell::new(VecDeque::new()),
             is_first: Cell::new(false),
-            inbox: Mutex::new(Inbox {
-                tasks: Vec::new(),
-                wakeup,
-            }),
-            has_mail: AtomicBool::new(false),
+            inbox: Inbox::new(wakeup),
             owned: OwnedTasks::new(),
         }
     }
@@ -116,19 +100,12 @@ impl ThreadQueue {
         }
         // The task may end, and this reference with it, as soon as it is in the inbox.
         let queue = self.clone();
-        let mut inbox = queue.inbox.lock();
-        inbox.tasks.push(task);
-        // Release, met by the Acquire in `pop`; the lock would do.
-        queue.has_mail.store(true, Release);
-        let wakeup = inbox.wakeup.clone();
-        drop(inbox);
-        queue.end_wait(wakeup);
+        queue.end_wait(queue.inbox.push(task));
     }
 
     /// Ends the wait of the thread.
     pub(crate) fn notify(&self) {
-        let wakeup = self.inbox.lock().wakeup.clone();
-        self.end_wait(wakeup);
+        self.end_wait(self.inbox.wakeup());
     }
 
     fn end_wait(&self, wakeup: Wakeup) {
@@ -138,10 +115,6 @@ impl ThreadQueue {
         }
     }
 
-    fn set_wakeup(&self, wakeup: Wakeup) -> Wakeup {
-        mem::replace(&mut self.inbox.lock().wakeup, wakeup)
-    }
-
     /// Takes the oldest task.
     ///
     /// # Safety
@@ -149,12 +122,7 @@ impl ThreadQueue {
     unsafe fn pop(&self) -> Option<Runnable> {
         // SAFETY: this thread's own, and borrowed only for this call.
         let local = unsafe { &mut *self.local.get() };
-        // Acquire, met by the Release in `push`.
-        if self.has_mail.load(Acquire) {
-            let mut inbox = self.inbox.lock();
-            self.has_mail.store(false, Relaxed);
-            local.extend(inbox.tasks.drain(..));
-        }
+        self.inbox.take_into(local);
         local.pop_front()
     }
 
@@ -165,7 +133,7 @@ impl ThreadQueue {
     unsafe fn has_work(&self) -> bool {
         // SAFETY: this thread's own.
         let local = unsafe { &*self.local.get() };
-        !local.is_empty() || self.has_mail.load(Relaxed)
+        !local.is_empty() || self.inbox.has_mail()
     }
 
     /// Calls `visit` with every live task.
@@ -308,7 +276,7 @@ fn serve(
     mut park: impl FnMut(),
     may_end: impl Fn() -> bool,
 ) {
-    queue.set_wakeup(Wakeup::Waker(waker)); // P2
+    queue.inbox.set_wakeup(Wakeup::Waker(waker)); // P2
     let scheduler = &queue.scheduler;
     let depth = context_depth();
     let mut is_aborted = false;
@@ -510,7 +478,7 @@ impl ServeWhileBlocked {
             Arc::increment_strong_count(queue);
             Arc::from_raw(queue)
         };
-        let before = Some(queue.set_wakeup(Wakeup::Waker(waker.clone())));
+        let before = Some(queue.inbox.set_wakeup(Wakeup::Waker(waker.clone())));
         Some(Self {
             queue,
             before,
@@ -541,7 +509,7 @@ impl ServeWhileBlocked {
 impl Drop for ServeWhileBlocked {
     fn drop(&mut self) {
         if let Some(before) = self.before.take() {
-            self.queue.set_wakeup(before);
+            self.queue.inbox.set_wakeup(before);
         }
     }
 }
