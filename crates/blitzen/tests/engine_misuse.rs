@@ -3,6 +3,7 @@
 
 mod engine_common;
 
+use std::cell::Cell;
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -201,6 +202,36 @@ fn park_hooks_may_block_in_place() {
             .build()
             .unwrap();
         runtime.block_on(assert_works(runtime.handle().id()));
+    });
+}
+
+#[test]
+fn park_and_unpark_hooks_take_turns_on_each_thread() {
+    thread_local!(static IS_PARKED: Cell<bool> = const { Cell::new(false) });
+    must_end(|| {
+        for mut builder in [Builder::new_multi_thread(), Builder::new_current_thread()] {
+            let mistakes = Arc::new(AtomicUsize::new(0));
+            let hook = |is_park: bool| {
+                let mistakes = mistakes.clone();
+                move || {
+                    let was_parked = IS_PARKED.replace(is_park);
+                    mistakes.fetch_add(usize::from(was_parked == is_park), SeqCst);
+                }
+            };
+            let runtime = builder
+                .worker_threads(2)
+                .on_thread_park(hook(true))
+                .on_thread_unpark(hook(false))
+                .enable_all()
+                .build()
+                .unwrap();
+            let id = runtime.handle().id();
+            for _ in 0..3 {
+                runtime.block_on(runtime.spawn(assert_works(id))).unwrap();
+            }
+            drop(runtime);
+            assert_eq!(mistakes.load(SeqCst), 0);
+        }
     });
 }
 

@@ -283,6 +283,7 @@ impl Worker {
             self.set_next_maintenance();
             self.is_parked.set(true);
             self.unparked();
+            self.notice_close();
         }
     }
 
@@ -918,6 +919,7 @@ impl Worker {
             || retired == Retired::Last && scheduler.has_work();
         if stay && scheduler.idle.claim(self.index) {
             self.searching.set(scheduler.idle.try_search());
+            world.after_unpark(self.index);
             self.notice_close();
             return;
         }
@@ -937,6 +939,8 @@ impl Worker {
         self.is_parked.set(true);
         self.wait_in_drivers(scheduler.monitor.limit_wait(scheduler.config.park_timeout));
         self.unparked();
+        world.after_unpark(self.index);
+        self.notice_close();
         self.share_woken();
         if scheduler.monitor.is_missing() && scheduler.monitor.claim_look(world.now_ns()) {
             self.serve_stuck_workers();
@@ -969,8 +973,6 @@ impl Worker {
         self.notice_switches(now_ns);
         self.record_at(now_ns, Event::Unpark);
         self.set_next_fetch();
-        world.after_unpark(self.index);
-        self.notice_close();
     }
 
     /// Marks a parked worker as running: before it calls the first waker, if possible, and
