@@ -7,8 +7,33 @@ pub use blitzen::task::block_in_place;
 #[cfg(feature = "rt")]
 pub use blitzen::task::{
     AbortHandle, Id, JoinError, JoinHandle, JoinSet, LocalEnterGuard, LocalKey, LocalSet, id,
-    spawn, spawn_blocking, spawn_local, try_id, yield_now,
+    spawn, spawn_blocking, spawn_local, try_id,
 };
+
+#[cfg(all(feature = "rt", not(all(tokio_unstable, feature = "taskdump"))))]
+pub use blitzen::task::yield_now;
+#[cfg(all(tokio_unstable, feature = "rt", feature = "taskdump"))]
+pub use yield_now::yield_now;
+
+/// With its own path: traces show the frames of this function.
+#[cfg(all(tokio_unstable, feature = "rt", feature = "taskdump"))]
+mod yield_now {
+    use std::future::poll_fn;
+    use std::task::ready;
+
+    use blitzen::runtime::dump::trace_leaf;
+    use blitzen::task::poll_yield;
+
+    /// Yields to the scheduler once.
+    pub async fn yield_now() {
+        let mut yielded = false;
+        poll_fn(|cx| {
+            ready!(trace_leaf(cx));
+            poll_yield(&mut yielded, cx)
+        })
+        .await;
+    }
+}
 
 // Their old place, which Tokio still has.
 #[cfg(feature = "rt")]

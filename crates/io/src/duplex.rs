@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
 use blitzen_util::shim::{Arc, Mutex};
+use blitzen_util::wait::{self, WaitKind};
 
 use crate::pipe::{DeferredWake, Pipe, slices};
 use crate::{AsyncRead, AsyncWrite, ReadBuf};
@@ -92,17 +93,19 @@ fn with<R>(pipe: &Mutex<Pipe>, act: impl FnOnce(&mut Pipe) -> (R, DeferredWake))
     result
 }
 
-/// Calls `act` with the pipe locked. Spends a unit of the task's budget unless
-/// `act` returns `Pending`.
+/// Calls `act` with the pipe locked. Spends a unit of the task's budget, unless
+/// `act` returns `Pending`: then the task waits for `kind`.
 fn poll_with<R>(
     pipe: &Mutex<Pipe>,
+    kind: WaitKind,
     cx: &mut Context<'_>,
     act: impl FnOnce(&mut Pipe, &mut Context<'_>) -> (Poll<R>, DeferredWake),
 ) -> Poll<R> {
     let spent = ready!(coop::poll_proceed(cx));
     let result = with(pipe, |pipe| act(pipe, cx));
-    if result.is_ready() {
-        spent.made_progress();
+    match result.is_ready() {
+        true => spent.made_progress(),
+        false => wait::pending_on(kind, pipe),
     }
     result
 }
@@ -113,7 +116,9 @@ impl AsyncRead for DuplexStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        poll_with(&self.read, cx, |pipe, cx| pipe.poll_read(cx, buf))
+        poll_with(&self.read, WaitKind::PipeRead, cx, |pipe, cx| {
+            pipe.poll_read(cx, buf)
+        })
     }
 }
 
@@ -123,7 +128,7 @@ impl AsyncWrite for DuplexStream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        poll_with(&self.write, cx, |pipe, cx| {
+        poll_with(&self.write, WaitKind::PipeWrite, cx, |pipe, cx| {
             pipe.poll_write(cx, iter::once(buf))
         })
     }
@@ -133,7 +138,7 @@ impl AsyncWrite for DuplexStream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        poll_with(&self.write, cx, |pipe, cx| {
+        poll_with(&self.write, WaitKind::PipeWrite, cx, |pipe, cx| {
             pipe.poll_write(cx, slices(bufs))
         })
     }

@@ -7,7 +7,8 @@
 //!
 //! The pipe is plain data. Its users lock it around each call, and
 //! [run](DeferredWake::run) what the call returned after they unlocked it: a waker
-//! may run any code when it is woken or dropped, and may even poll the same pipe.
+//! may run any code when it is woken or dropped, and may even poll the same pipe. For the same
+//! reason it is they who note what a task waits for.
 //!
 //! P1. A task waits only while its side cannot continue. Whatever lets that side
 //!     continue takes its waker.
@@ -16,8 +17,6 @@
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, Waker};
-
-use blitzen_util::wait::{self, WaitKind};
 
 use crate::ReadBuf;
 
@@ -98,10 +97,7 @@ impl Pipe {
         if amount == 0 {
             return match self.is_closed || buf.remaining() == 0 {
                 true => (Poll::Ready(Ok(())), DeferredWake::None),
-                false => {
-                    wait::pending_on(WaitKind::PipeRead, self);
-                    (Poll::Pending, DeferredWake::wait(&mut self.reader, cx))
-                }
+                false => (Poll::Pending, DeferredWake::wait(&mut self.reader, cx)),
             };
         }
         buf.put_slice(&unread[..amount]);
@@ -130,7 +126,6 @@ impl Pipe {
             let amount = buf.len().min(self.capacity - unread);
             if amount == 0 {
                 if total == 0 {
-                    wait::pending_on(WaitKind::PipeWrite, self);
                     return (Poll::Pending, DeferredWake::wait(&mut self.writer, cx));
                 }
                 break;

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
+use blitzen_util::wait::{self, WaitKind};
 
 use crate::pipe::{DeferredWake, Pipe, slices};
 use crate::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf, split};
@@ -64,16 +65,18 @@ pub fn simplex(max_buf_size: usize) -> (ReadHalf<SimplexStream>, WriteHalf<Simpl
 
 impl SimplexStream {
     /// Calls `act` with the pipe, and wakes afterwards. Spends a unit of the task's
-    /// budget unless `act` returns `Pending`.
+    /// budget, unless `act` returns `Pending`: then the task waits for `kind`.
     fn poll_with<R>(
         &mut self,
+        kind: WaitKind,
         cx: &mut Context<'_>,
         act: impl FnOnce(&mut Pipe, &mut Context<'_>) -> (Poll<R>, DeferredWake),
     ) -> Poll<R> {
         let spent = ready!(coop::poll_proceed(cx));
         let (result, deferred) = act(&mut self.pipe, cx);
-        if result.is_ready() {
-            spent.made_progress();
+        match result.is_ready() {
+            true => spent.made_progress(),
+            false => wait::pending_on(kind, &self.pipe),
         }
         deferred.run();
         result
@@ -113,7 +116,7 @@ impl AsyncRead for SimplexStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.poll_with(cx, |pipe, cx| pipe.poll_read(cx, buf))
+        self.poll_with(WaitKind::PipeRead, cx, |pipe, cx| pipe.poll_read(cx, buf))
     }
 }
 
@@ -123,7 +126,9 @@ impl AsyncWrite for SimplexStream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_with(cx, |pipe, cx| pipe.poll_write(cx, iter::once(buf)))
+        self.poll_with(WaitKind::PipeWrite, cx, |pipe, cx| {
+            pipe.poll_write(cx, iter::once(buf))
+        })
     }
 
     fn poll_write_vectored(
@@ -131,7 +136,9 @@ impl AsyncWrite for SimplexStream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_with(cx, |pipe, cx| pipe.poll_write(cx, slices(bufs)))
+        self.poll_with(WaitKind::PipeWrite, cx, |pipe, cx| {
+            pipe.poll_write(cx, slices(bufs))
+        })
     }
 
     fn is_write_vectored(&self) -> bool {

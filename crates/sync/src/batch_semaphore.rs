@@ -562,11 +562,15 @@ impl<C: AcquireTarget> AcquireFuture<C> {
     }
 }
 
-/// Out of line: an acquire that need not wait is a few instructions, and should be inlined.
+/// Notes what the task waits for, unless it only has to yield: a waiter that is not queued has been
+/// refused for the task's budget. Out of line: an acquire that need not wait is a few
+/// instructions, and should be inlined.
 #[cold]
 #[inline(never)]
-fn note_wait(kind: WaitKind, semaphore: &BatchSemaphore) {
-    wait::pending_on(kind, semaphore);
+fn note_wait(kind: WaitKind, semaphore: &BatchSemaphore, waiter: &Waiter) {
+    if waiter.status() == WaiterStatus::Queued {
+        wait::pending_on(kind, semaphore);
+    }
 }
 
 impl<C: AcquireTarget> Future for AcquireFuture<C> {
@@ -589,7 +593,7 @@ impl<C: AcquireTarget> Future for AcquireFuture<C> {
             )
         };
         let Poll::Ready(outcome) = poll else {
-            note_wait(C::WAIT, target.semaphore());
+            note_wait(C::WAIT, target.semaphore(), &this.waiter);
             return Poll::Pending;
         };
         match this.target.take() {

@@ -27,6 +27,8 @@
 //! ```
 //!
 //! Outside a task there is no limit.
+//!
+//! A trace ([`with_trace`]) refuses every operation, to learn which ones a future arrives at.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -58,6 +60,8 @@ thread_local! {
     /// The units that are left, plus [`SPENT_UP`]; or [`REFUSED`], or [`UNLIMITED`].
     static LEFT: Cell<u8> = const { Cell::new(UNLIMITED) };
     static DEFER: Cell<Option<fn(&Waker)>> = const { Cell::new(None) };
+    /// What a trace calls for each operation; `None` outside a trace.
+    static TRACE: Cell<Option<fn(&Waker)>> = const { Cell::new(None) };
 }
 
 /// Restores the previous budget on drop.
@@ -86,6 +90,22 @@ pub fn with_budget<R>(poll: impl FnOnce() -> R) -> R {
 #[inline]
 pub fn with_unconstrained<R>(poll: impl FnOnce() -> R) -> R {
     with_left(UNLIMITED, poll)
+}
+
+/// Runs `poll` as a trace: every operation that would spend a unit calls `on_leaf` instead, which
+/// arranges for the waker to be woken later, and returns `Pending`.
+pub fn with_trace<R>(on_leaf: fn(&Waker), poll: impl FnOnce() -> R) -> R {
+    struct RestoreTrace(Option<fn(&Waker)>);
+    impl Drop for RestoreTrace {
+        fn drop(&mut self) {
+            // A thread that is ending has no trace to restore.
+            let _ = TRACE.try_with(|trace| trace.set(self.0));
+        }
+    }
+    let before = TRACE.try_with(|trace| trace.replace(Some(on_leaf)));
+    let _restore = RestoreTrace(before.unwrap_or(None));
+    // Operations look at the budget first, so that a trace costs nothing while there is none.
+    with_left(REFUSED, poll)
 }
 
 /// Sets a full budget for the polls that follow on this thread, until
@@ -159,6 +179,18 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Spent> {
     })
 }
 
+/// [`poll_proceed`] for a future that polls another one: a trace goes on to that.
+#[inline]
+pub fn poll_proceed_to_inner(cx: &mut Context<'_>) -> Poll<Spent> {
+    match has_budget_remaining() || !is_tracing() {
+        true => poll_proceed(cx),
+        false => Poll::Ready(Spent {
+            before: REFUSED,
+            not_send: PhantomData,
+        }),
+    }
+}
+
 /// Spends a unit on an operation that is known to make progress; returns false if
 /// none is left. For a fast path that can still fall back to [`poll_proceed`].
 #[inline]
@@ -175,17 +207,27 @@ pub fn try_spend() -> bool {
 }
 
 /// Returns `Pending` if no unit is left, and arranges for the task to be woken
-/// later. Spends nothing.
+/// later. Spends nothing. It is for futures that poll others: a trace goes on to those.
 #[inline]
 pub fn poll_budget_available(cx: &mut Context<'_>) -> Poll<()> {
-    match has_budget_remaining() {
+    match has_budget_remaining() || is_tracing() {
         true => Poll::Ready(()),
         false => defer_task(cx),
     }
 }
 
+/// Whether this is a trace. Asked only where no unit is left.
+#[cold]
+fn is_tracing() -> bool {
+    TRACE.try_with(|trace| trace.get().is_some()) == Ok(true)
+}
+
 #[cold]
 fn defer_task<T>(cx: &mut Context<'_>) -> Poll<T> {
+    if let Ok(Some(on_leaf)) = TRACE.try_with(Cell::get) {
+        on_leaf(cx.waker());
+        return Poll::Pending;
+    }
     if LEFT.try_with(|left| left.replace(REFUSED)) == Ok(SPENT_UP)
         && let Some(count) = ON_FORCED_YIELD.get()
     {
@@ -281,5 +323,25 @@ mod tests {
         });
         set_defer(before);
         assert_eq!(DEFERRED.with(Cell::get), 2);
+    }
+
+    #[test]
+    fn a_trace_refuses_every_operation_but_goes_on_to_inner_futures() {
+        thread_local!(static LEAVES: Cell<u32> = const { Cell::new(0) });
+        let on_leaf: fn(&Waker) = |_| LEAVES.with(|leaves| leaves.set(leaves.get() + 1));
+        let mut cx = Context::from_waker(Waker::noop());
+        with_budget(|| {
+            with_trace(on_leaf, || {
+                assert!(!spend() && !spend() && !try_spend());
+                assert!(poll_budget_available(&mut cx).is_ready());
+                assert!(poll_proceed_to_inner(&mut cx).is_ready());
+                assert!(!spend(), "what was spent was given back");
+            });
+            assert_eq!(LEAVES.with(Cell::get), 3);
+            assert_eq!((0..1000).filter(|_| spend()).count(), 128);
+            assert!(poll_budget_available(&mut cx).is_pending());
+            assert!(poll_proceed_to_inner(&mut cx).is_pending());
+        });
+        assert_eq!(LEAVES.with(Cell::get), 3);
     }
 }

@@ -340,6 +340,24 @@ pub fn request_hold(is_heard: bool) {
     NOTES.with(|notes| notes.note.set(notes.note.get() | hold.0));
 }
 
+/// Whether each leaf of the current poll is recorded (W3).
+pub fn is_recording() -> bool {
+    NOTES.with(|notes| PollNote(notes.note.get()).is_recorded())
+}
+
+/// Runs `poll`, as a part of the current one, and has each of its leaves recorded (W3).
+pub fn recorded<R>(poll: impl FnOnce() -> R) -> R {
+    struct Restore(u32);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            NOTES.with(|notes| notes.note.set(notes.note.get() & !RECORD | self.0));
+        }
+    }
+    let note = NOTES.with(|notes| notes.note.replace(notes.note.get() | RECORD));
+    let _restore = Restore(note & RECORD);
+    poll()
+}
+
 /// Runs `poll` with an empty note: what it waits for concerns the caller's task no more than the
 /// work of another thread would.
 pub fn isolated<R>(poll: impl FnOnce() -> R) -> R {
@@ -353,8 +371,8 @@ pub fn isolated<R>(poll: impl FnOnce() -> R) -> R {
     poll()
 }
 
-/// What is called for each leaf of a watched poll (W3). The leaf may hold a lock of its own, so
-/// this must not call foreign code.
+/// What is called for each leaf of a watched poll (W3). The leaf holds no lock: this may call
+/// foreign code.
 pub type Recorder = fn(WaitKind, u64);
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();

@@ -123,8 +123,12 @@ impl SuiteWorkspace {
                 facade.display().to_string()
             );
         }
-        // No test needs debug information, and writing it takes a third of the build.
+        // Only the tests of traces need debug information, and writing it takes a third of the
+        // build.
         workspace += "[profile.dev]\ndebug = 0\nincremental = false\n";
+        if self.flags.unstable {
+            workspace += "[profile.dev.package]\nplain.debug = 2\nassisted.debug = 2\n";
+        }
         write_if_changed(&self.dir.join("Cargo.toml"), &workspace)?;
 
         let template = table::folder().join("Cargo.toml");

@@ -70,8 +70,9 @@ impl WriteBack {
     pub(super) fn poll_idle(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let mut queue = self.0.lock();
         if queue.is_busy() {
-            wait::pending_on(WaitKind::File, self);
             queue.wait(cx);
+            drop(queue);
+            wait::pending_on(WaitKind::File, self);
             return Poll::Pending;
         }
         Poll::Ready(queue.error.take().map_or(Ok(()), Err)) // W3
@@ -103,8 +104,9 @@ impl WriteBack {
         }
         let before = queue.filling.len();
         if before >= max_len.min(HIGH_WATER) || queue.abandoned_changes > 0 {
-            wait::pending_on(WaitKind::File, &**self);
             queue.wait(cx);
+            drop(queue);
+            wait::pending_on(WaitKind::File, &**self);
             return Poll::Pending;
         }
         for piece in pieces {

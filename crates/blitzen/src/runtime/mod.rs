@@ -50,6 +50,8 @@ mod trace;
 mod trace_file;
 #[cfg(feature = "tracing")]
 mod trace_layer;
+#[cfg(all(tokio_unstable, feature = "task-trace"))]
+mod trace_root;
 mod worker_drivers;
 mod world;
 

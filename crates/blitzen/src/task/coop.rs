@@ -138,7 +138,7 @@ impl fmt::Debug for RestoreOnPending {
 /// assert!(coop::poll_proceed(&mut cx).is_ready());
 /// ```
 pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
-    coop::poll_proceed(cx).map(|spent| RestoreOnPending(Cell::new(Some(spent))))
+    coop::poll_proceed_to_inner(cx).map(|spent| RestoreOnPending(Cell::new(Some(spent))))
 }
 
 /// Returns a future that runs `inner` without a budget.
@@ -232,7 +232,7 @@ impl<F: Future> Future for Coop<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let spent = std::task::ready!(coop::poll_proceed(cx));
+        let spent = std::task::ready!(coop::poll_proceed_to_inner(cx));
         let output = std::task::ready!(self.project().fut.poll(cx));
         spent.made_progress();
         Poll::Ready(output)

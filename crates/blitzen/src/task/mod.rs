@@ -43,6 +43,8 @@ pub(crate) use local::is_polling_local_set;
 pub use local::{LocalEnterGuard, LocalSet, spawn_local};
 pub use spawn::{id, spawn, try_id};
 pub use task_local::{AccessError, LocalKey};
+#[doc(hidden)]
+pub use yield_now::poll_yield;
 pub use yield_now::yield_now;
 
 /// Futures that the items of [`task`](super) return.

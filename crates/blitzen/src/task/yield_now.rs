@@ -1,9 +1,10 @@
 //! Giving way to other tasks.
 
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use crate::runtime::context;
+use crate::runtime::dump::trace_leaf;
 
 /// Yields to the scheduler once.
 ///
@@ -27,11 +28,19 @@ use crate::runtime::context;
 pub async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        context::defer(cx.waker());
-        Poll::Pending
+        ready!(trace_leaf(cx));
+        poll_yield(&mut yielded, cx)
     })
     .await;
+}
+
+/// The poll of [`yield_now`], for one under another path: stacks of tasks have its name in them.
+#[doc(hidden)]
+#[inline]
+pub fn poll_yield(yielded: &mut bool, cx: &mut Context<'_>) -> Poll<()> {
+    if std::mem::replace(yielded, true) {
+        return Poll::Ready(());
+    }
+    context::defer(cx.waker());
+    Poll::Pending
 }

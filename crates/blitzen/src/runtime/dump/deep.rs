@@ -12,9 +12,10 @@
 use std::backtrace::Backtrace;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
+use std::ffi::c_void;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use std::{fmt, iter};
 
 use blitzen_task::Id;
 use blitzen_task::glue::id_number;
@@ -22,6 +23,7 @@ use blitzen_task::watch::{POLL_FILES, WatchHandle, set_on_watched};
 use blitzen_util::wait::{self, WaitKind};
 
 use super::ListedTask;
+use super::trace::{self, LeafStack, Tasks};
 use crate::runtime::Handle;
 use crate::runtime::json::{self, Object};
 
@@ -72,6 +74,16 @@ impl Code {
     }
 }
 
+/// Whether a frame, with its file if that is known, is one of those that record a leaf.
+pub(super) fn is_leaf_frame(frame: &str) -> bool {
+    LEAF_CODE.iter().any(|code| code.contains(frame))
+}
+
+/// Whether a frame, with its file if that is known, is one of those that poll a task.
+pub(super) fn is_root_frame(frame: &str) -> bool {
+    ROOT_CODE.iter().any(|code| code.contains(frame))
+}
+
 /// The live tasks of a runtime, and where in its code each one waits.
 ///
 /// [`Handle::dump`] and [`Handle::dump_within`] return it. Its `Display` form has a line for each
@@ -95,6 +107,7 @@ impl Code {
 #[derive(Debug)]
 pub struct Dump {
     tasks: Vec<DumpedTask>,
+    polled: Tasks,
 }
 
 /// A task in a [`Dump`].
@@ -178,6 +191,12 @@ impl Dump {
             object.array("tasks", &self.tasks, |object, task| task.fill(object));
         });
         out
+    }
+
+    /// The tasks that were polled.
+    #[cfg_attr(not(all(tokio_unstable, feature = "task-trace")), expect(dead_code))]
+    pub(super) fn polled(&self) -> &Tasks {
+        &self.polled
     }
 }
 
@@ -306,7 +325,10 @@ impl Handle {
     pub async fn dump(&self) -> Dump {
         let handle = self.clone();
         let dump = self.spawn_blocking(move || handle.dump_within(LIMIT)).await;
-        dump.unwrap_or(Dump { tasks: Vec::new() }) // the runtime has ended
+        dump.unwrap_or_else(|_| Dump {
+            tasks: Vec::new(), // the runtime has ended
+            polled: iter::empty().collect(),
+        })
     }
 
     /// Returns all live tasks of the runtime, and where in its code each one waits; blocks the
@@ -328,15 +350,22 @@ impl Handle {
         let deadline = Instant::now().checked_add(limit);
         let list = self.tasks();
         let mut answers = collect(self, deadline);
+        let mut polled = Vec::new();
         let answer = |listed: &ListedTask| {
-            let leaves = answers.remove(&id_number(listed.id())).unwrap_or_default();
+            let leaves = answers.remove(&id_number(listed.id()));
+            let is_polled = leaves.is_some();
+            let (stacks, traced) = leaves.into_iter().flatten().map(Leaf::resolve).unzip();
+            if is_polled {
+                polled.push((listed.id(), traced));
+            }
             DumpedTask {
                 listed: listed.clone(),
-                stacks: leaves.into_iter().map(Leaf::resolve).collect(),
+                stacks,
             }
         };
         Dump {
             tasks: list.iter().map(answer).collect(),
+            polled: polled.into_iter().collect(),
         }
     }
 }
@@ -346,14 +375,16 @@ struct Leaf {
     task: Option<Id>,
     kind: WaitKind,
     stack: Backtrace,
+    traced: LeafStack,
 }
 
 impl Leaf {
-    fn resolve(self) -> AwaitStack {
-        AwaitStack {
+    fn resolve(self) -> (AwaitStack, LeafStack) {
+        let stack = AwaitStack {
             kind: self.kind,
             frames: frames(&self.stack.to_string()),
-        }
+        };
+        (stack, self.traced)
     }
 }
 
@@ -394,12 +425,22 @@ fn lock() -> MutexGuard<'static, CollectorState> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Makes leaves of watched polls known to this file.
+pub(super) fn set_recorder() {
+    wait::set_recorder(record);
+}
+
 /// Called by each leaf of a watched poll.
 fn record(kind: WaitKind, _identity: u64) {
+    let entry = record as fn(WaitKind, u64) as *const c_void;
+    if trace::call_tracer(entry) {
+        return; // a trace, perhaps as part of a watched poll
+    }
     let leaf = Leaf {
         task: blitzen_task::current::id(),
         kind,
         stack: Backtrace::force_capture(),
+        traced: LeafStack::capture(entry),
     };
     // A thread that is ending answers nothing.
     let _ = LEAVES.try_with(|leaves| leaves.borrow_mut().push(leaf));
@@ -422,7 +463,7 @@ fn answer(id: Id) {
 /// Has all tasks polled, and returns what they have answered until `deadline`.
 fn collect(handle: &Handle, deadline: Option<Instant>) -> Answers {
     let _dumping = DUMPING.lock().unwrap_or_else(PoisonError::into_inner);
-    wait::set_recorder(record);
+    set_recorder();
     set_on_watched(answer);
     let scheduler = handle.inner.scheduler();
     let mut asked: Vec<WatchHandle> = Vec::new();
@@ -432,6 +473,9 @@ fn collect(handle: &Handle, deadline: Option<Instant>) -> Answers {
         answers: Some(HashMap::new()),
     };
     asked.iter().for_each(WatchHandle::watch);
+    if trace::UNPARKS_WORKERS {
+        (0..scheduler.workers()).for_each(|worker| scheduler.world().interrupt(worker));
+    }
     loop {
         // Before the lock: to give up the last reference to a task may run foreign code.
         asked.retain(|task| !task.is_finished() && is_awaited(task));
@@ -468,12 +512,9 @@ fn frames(text: &str) -> Vec<String> {
             frames.push(name.to_owned());
         }
     }
-    let is_in = |code: &[Code], frame: &String| code.iter().any(|code| code.contains(frame));
-    let last = frames.iter().rposition(|frame| is_in(&LEAF_CODE, frame));
+    let last = frames.iter().rposition(|frame| is_leaf_frame(frame));
     let frames = frames.into_iter().skip(last.map_or(0, |last| last + 1));
-    frames
-        .take_while(|frame| !is_in(&ROOT_CODE, frame))
-        .collect()
+    frames.take_while(|frame| !is_root_frame(frame)).collect()
 }
 
 #[cfg(test)]

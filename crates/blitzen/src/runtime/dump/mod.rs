@@ -23,9 +23,20 @@ mod deep;
 mod on_signal;
 mod task_list;
 
+cfg_select! {
+    all(tokio_unstable, feature = "task-trace") => { mod trace; }
+    _ => { #[path = "trace_disabled.rs"] mod trace; }
+}
+
 pub use blitzen_task::TaskStatus;
 pub use blitzen_util::wait::WaitKind;
 pub use deep::{AwaitStack, Dump, DumpedTask};
 #[cfg(unix)]
 pub(crate) use on_signal::DumpOnSignal;
 pub use task_list::{ListedTask, TaskList, TaskWait};
+#[doc(hidden)]
+pub use trace::trace_leaf;
+#[cfg(all(tokio_unstable, feature = "task-trace"))]
+pub use trace::{
+    Backtrace, BacktraceFrame, BacktraceSymbol, Root, Task, Tasks, Trace, TraceMeta, trace_with,
+};

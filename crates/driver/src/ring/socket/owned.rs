@@ -156,7 +156,7 @@ impl RingStream {
         buffer: &Arc<OwnedBuffer<B>>,
     ) -> Poll<()> {
         let waker = cx.waker().clone(); // foreign code: before the lock
-        self.with_table(|table, deferred| {
+        let done = self.with_table(|table, deferred| {
             // With the ring's lock held, as `finish` is called.
             if buffer.is_done() {
                 deferred.drop_waker(Some(waker));
@@ -164,8 +164,11 @@ impl RingStream {
             }
             let waiters = table.waiters(self.key(), StreamDirection::Send);
             waiters.add(waiter, waker, deferred);
-            wait::pending_on(WaitKind::RingSend, self);
             Poll::Pending
-        })
+        });
+        if done.is_pending() {
+            wait::pending_on(WaitKind::RingSend, self);
+        }
+        done
     }
 }

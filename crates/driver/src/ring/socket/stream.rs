@@ -515,10 +515,7 @@ impl RingStream {
                         table.wait_to_send(self.key, for_room, waiter, waker, &mut deferred)
                     });
                     match waits {
-                        SendStep::Waits => {
-                            wait::pending_on(WaitKind::RingSend, self);
-                            Some(Poll::Pending)
-                        }
+                        SendStep::Waits => Some(Poll::Pending),
                         SendStep::Retry => None,
                         SendStep::Leaving => Some(Poll::Ready(Err(LeftRing))),
                         SendStep::Shut => Some(Poll::Ready(Ok(Err(shutdown_error())))),
@@ -528,6 +525,9 @@ impl RingStream {
             drop(writer);
             deferred.finish();
             if let Some(answer) = waits {
+                if answer.is_pending() {
+                    wait::pending_on(WaitKind::RingSend, self);
+                }
                 return answer;
             }
             waker.get_or_insert_with(|| cx.waker().clone());
