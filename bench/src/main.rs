@@ -9,6 +9,7 @@
 mod alloc;
 mod compare;
 mod coro;
+mod dispatch;
 mod foreign_load;
 #[cfg(feature = "io")]
 mod fs;

@@ -241,6 +241,7 @@ pub(crate) fn all() -> Vec<Row> {
     let groups: &[Group] = &[
         ("scheduler", crate::scheduler::rows),
         ("coro", crate::coro::rows),
+        ("dispatch", crate::dispatch::rows),
         ("sync", crate::sync::rows),
         ("time", crate::time::rows),
         #[cfg(feature = "io")]

@@ -48,6 +48,7 @@
 //! | [`runtime`] | runtimes, their builder, handles, metrics |
 //! | [`task`] | spawning, joining, aborting, shields, blocking code, task-local values |
 //! | [`mod@scope`] | structured concurrency: tasks that do not outlive the code that started them |
+//! | [`dispatch`] | which threads run a task, and how many tasks at a time |
 //! | [`time`] | sleeps, intervals, timeouts, a clock that tests can pause |
 //! | [`net`] | TCP, UDP, Unix sockets, pipes |
 //! | [`fs`] | files and directories |
@@ -110,6 +111,7 @@
 
 #[cfg(feature = "coro")]
 pub mod coro;
+pub mod dispatch;
 pub mod fs;
 pub mod future;
 pub mod io;

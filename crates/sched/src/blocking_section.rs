@@ -14,6 +14,7 @@ use std::sync::Arc;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use crate::current;
+use crate::dispatch::suspend_permits;
 use crate::handoff::Epoch;
 use crate::scheduler::Scheduler;
 use crate::worker::{Worker, wake_deferred};
@@ -104,6 +105,7 @@ impl Drop for BlockingSection {
 pub fn block_in_place<R>(code: impl FnOnce() -> R) -> R {
     // Futures that have yielded must not wait for a relief thread.
     wake_deferred();
+    let _suspended = suspend_permits();
     let section = BlockingSection::enter(|_| true);
     if let Some(section) = &section {
         section.scheduler.world().relieve(section.relief());

@@ -109,6 +109,11 @@ impl Idle {
         self.parked.iter().map(ones).sum()
     }
 
+    /// How many workers are not parked; may be stale.
+    pub(crate) fn running(&self) -> usize {
+        (self.workers as usize).saturating_sub(self.parked())
+    }
+
     /// Whether a worker is parked; may be stale.
     pub(crate) fn is_parked(&self, worker: usize) -> bool {
         self.parked[worker / 64].load(Relaxed) & bit(worker) != 0

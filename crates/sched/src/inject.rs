@@ -3,8 +3,8 @@
 //! share a lock.
 //!
 //! I1. A shard's `len` is written under its lock only.
-//! I2. A closed shard forgets what is pushed: the shutdown of the scheduler cancels
-//!     those tasks through the lists of live tasks.
+//! I2. A closed shard refuses what is pushed. The scheduler forgets it: its shutdown
+//!     cancels those tasks through the lists of live tasks.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -32,7 +32,7 @@ struct InjectShard {
 }
 
 /// Tasks linked through their headers.
-struct TaskQueue {
+pub(crate) struct TaskQueue {
     first: Option<NonNull<Header>>,
     last: Option<NonNull<Header>>,
     closed: bool,
@@ -42,7 +42,15 @@ struct TaskQueue {
 unsafe impl Send for TaskQueue {}
 
 impl TaskQueue {
-    fn push(&mut self, task: Runnable) {
+    pub(crate) fn new() -> Self {
+        Self {
+            first: None,
+            last: None,
+            closed: false,
+        }
+    }
+
+    pub(crate) fn push(&mut self, task: Runnable) {
         // SAFETY: the caller holds the lock of the queue the task goes into.
         unsafe { task.set_queue_next(None) };
         let task = task.into_raw();
@@ -59,7 +67,7 @@ impl TaskQueue {
         }
     }
 
-    fn pop(&mut self) -> Option<Runnable> {
+    pub(crate) fn pop(&mut self) -> Option<Runnable> {
         // SAFETY: put in from `into_raw`, and out of the queue with this; lock
         // as above.
         unsafe {
@@ -79,11 +87,7 @@ impl Inject {
         let shards = workers.next_power_of_two().min(MAX_SHARDS);
         let shard = || {
             Padded(InjectShard {
-                queue: Mutex::new(TaskQueue {
-                    first: None,
-                    last: None,
-                    closed: false,
-                }),
+                queue: Mutex::new(TaskQueue::new()),
                 len: AtomicUsize::new(0),
             })
         };
@@ -102,18 +106,23 @@ impl Inject {
         &self.shards[shard & (self.shards.len() - 1)]
     }
 
-    /// Adds a task.
-    pub(crate) fn push(&self, shard: usize, task: Runnable) {
-        self.push_all(shard, [task]);
+    /// Adds a task; calls `refuse` with it if the queue is closed (I2).
+    pub(crate) fn push(&self, shard: usize, task: Runnable, refuse: impl FnMut(Runnable)) {
+        self.push_all(shard, [task], refuse);
     }
 
-    /// Adds tasks in one go.
-    pub(crate) fn push_all(&self, shard: usize, tasks: impl IntoIterator<Item = Runnable>) {
+    /// Adds tasks in one go; calls `refuse` with each if the queue is closed (I2).
+    pub(crate) fn push_all(
+        &self,
+        shard: usize,
+        tasks: impl IntoIterator<Item = Runnable>,
+        refuse: impl FnMut(Runnable),
+    ) {
         let shard = self.shard(shard);
         let mut queue = shard.queue.lock();
         if queue.closed {
             drop(queue);
-            tasks.into_iter().for_each(Runnable::give_up); // I2
+            tasks.into_iter().for_each(refuse); // I2
             return;
         }
         let mut len = shard.len.load(Relaxed); // I1
@@ -209,7 +218,7 @@ mod tests {
         let tasks = Tasks::new();
         let inject = Inject::new(1);
         for _ in 0..10 {
-            inject.push(0, tasks.next());
+            inject.push(0, tasks.next(), Runnable::forget);
         }
         assert_eq!(inject.len(), 10);
         let mut order = Vec::new();
@@ -222,7 +231,7 @@ mod tests {
     fn a_fetch_takes_a_fair_share_and_looks_into_every_shard() {
         let tasks = Tasks::new();
         let inject = Inject::new(4);
-        inject.push_all(3, (0..100).map(|_| tasks.next()));
+        inject.push_all(3, (0..100).map(|_| tasks.next()), Runnable::forget);
         assert_eq!(inject.fetch(&Cell::new(0), 64, drop), 25);
         assert_eq!(inject.fetch(&Cell::new(0), 8, drop), 8);
         assert_eq!(inject.fetch(&Cell::new(2), 64, drop), 16);
@@ -239,13 +248,13 @@ mod tests {
                 let next = Cell::new(worker);
                 for starved in 0..inject.shards() {
                     while inject.fetch(&Cell::new(0), 64, drop) > 0 {}
-                    inject.push(starved, tasks.next());
+                    inject.push(starved, tasks.next(), Runnable::forget);
                     let waiting = *tasks.ids().last().unwrap();
                     let mut fetches = 0;
                     let mut has_come = false;
                     while !has_come {
                         for other in (0..inject.shards()).filter(|&shard| shard != starved) {
-                            inject.push(other, tasks.next());
+                            inject.push(other, tasks.next(), Runnable::forget);
                         }
                         inject.fetch(&next, 64, |task| {
                             has_come |= id(&task) == waiting;
@@ -264,9 +273,9 @@ mod tests {
     fn a_closed_queue_forgets_what_comes() {
         let tasks = Tasks::new();
         let inject = Inject::new(2);
-        inject.push(0, tasks.next());
+        inject.push(0, tasks.next(), Runnable::forget);
         assert_eq!(inject.close().len(), 1);
-        inject.push(1, tasks.next());
+        inject.push(1, tasks.next(), Runnable::forget);
         assert_eq!(inject.fetch(&Cell::new(0), 64, drop), 0);
         tasks.close();
     }
@@ -286,8 +295,8 @@ mod model {
             let producer = thread::spawn({
                 let (tasks, inject) = (tasks.clone(), inject.clone());
                 move || {
-                    inject.push(0, tasks.next());
-                    inject.push(0, tasks.next());
+                    inject.push(0, tasks.next(), Runnable::forget);
+                    inject.push(0, tasks.next(), Runnable::forget);
                 }
             });
             let fetch = |seen: &mut Vec<u64>| {
@@ -312,7 +321,7 @@ mod model {
             let inject = Arc::new(Inject::new(1));
             let producer = thread::spawn({
                 let (tasks, inject) = (tasks.clone(), inject.clone());
-                move || inject.push(0, tasks.next())
+                move || inject.push(0, tasks.next(), Runnable::forget)
             });
             let queued = inject.close();
             producer.join().unwrap();

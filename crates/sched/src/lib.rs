@@ -12,6 +12,7 @@ mod context_depth;
 mod core_guard;
 mod core_slot;
 mod current;
+mod dispatch;
 mod handoff;
 mod idle;
 mod inbox;
@@ -41,6 +42,9 @@ pub use blocking_section::{Relief, SectionEnd, block_in_place, is_current_thread
 pub use context_depth::{context_depth, set_context_depth};
 pub use core_guard::CoreGuard;
 pub use core_slot::{CoreSlot, CoreWait, CoreWaiter};
+pub use dispatch::{
+    DispatcherCore, DispatcherStats, ForeignExecutor, PollJob, PoolRunner, RouteError, Shares,
+};
 pub use monitor::Monitor;
 pub use observation::{HistogramOption, Observation, ObserveConfig};
 pub use poll_watch::{LongPoll, PollWatch};
@@ -51,6 +55,7 @@ pub use quiescence::{
 };
 pub use ring::ROOM_FOR_EVENTS;
 pub use scheduler::{Config, Scheduler, Spawned};
+pub use shutdown::Present;
 pub use task_shard::TaskShardRef;
 pub use thread_mark::ThreadMark;
 pub use thread_queue::{PinnedThread, ServeWhileBlocked};

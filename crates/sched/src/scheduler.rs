@@ -11,6 +11,7 @@ use blitzen_observe::{Event, Stats, WorkerCounters};
 use blitzen_task::glue::id_number;
 use blitzen_task::watch::WatchHandle;
 use blitzen_task::{Header, Id, JoinHandle, Runnable, Schedule, SpawnMeta};
+use blitzen_util::coop::Budget;
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -18,6 +19,7 @@ use blitzen_util::shim::atomic::{AtomicBool, AtomicU32};
 use blitzen_util::thread_shard::thread_shard;
 
 use crate::current;
+use crate::dispatch::{GroupSet, RouteTable};
 use crate::handoff::Handoff;
 use crate::idle::Idle;
 use crate::inject::Inject;
@@ -63,6 +65,11 @@ pub struct Config {
     pub observe: ObserveConfig,
     /// Whether to call [`World::task_ended`].
     pub observe_ends: bool,
+    /// What a task may do in one poll before it has to yield.
+    pub budget: Budget,
+    /// Whether tasks must stay on the thread of the only worker, and so cannot be moved to a
+    /// dispatcher.
+    pub is_local: bool,
 }
 
 impl Config {
@@ -76,6 +83,8 @@ impl Config {
             park_timeout: None,
             observe: ObserveConfig::default(),
             observe_ends: false,
+            budget: Budget::default(),
+            is_local: false,
         }
     }
 }
@@ -123,6 +132,8 @@ pub struct Scheduler {
     /// In a current-thread scheduler: the queue of the thread that runs its pinned tasks, which
     /// keeps it until it leaves.
     pub(crate) pinned_thread: OnceLock<Weak<ThreadQueue>>,
+    pub(crate) routes: RouteTable,
+    pub(crate) groups: GroupSet,
 }
 
 impl Scheduler {
@@ -182,6 +193,8 @@ impl Scheduler {
             presence: Presence::new(),
             thread_queues: Mutex::new(Vec::new()),
             pinned_thread: OnceLock::new(),
+            routes: RouteTable::new(),
+            groups: GroupSet::new(workers),
             config,
         });
         for shared in &scheduler.shared {
@@ -203,6 +216,16 @@ impl Scheduler {
     /// Whether its workers have threads of their own, and can move between them.
     pub(crate) fn has_threads(&self) -> bool {
         !self.is_current_thread
+    }
+
+    /// What a task may do in one poll before it has to yield.
+    pub fn budget(&self) -> Budget {
+        self.config.budget
+    }
+
+    /// Whether the world is called before and after each poll.
+    pub fn observes_polls(&self) -> bool {
+        self.config.observe.hooks
     }
 
     /// How many workers there are.
@@ -329,13 +352,18 @@ impl Scheduler {
         &self.task_shards[index * SHARDS_PER_WORKER + turn % SHARDS_PER_WORKER]
     }
 
+    /// The task shard for a task that is not queued by a worker.
+    pub(crate) fn outside_shard(&self, id: Id) -> &TaskShard {
+        self.task_shard_of(self.workers() + self.inject_shard(), id)
+    }
+
     fn inject_shard(&self) -> usize {
         thread_shard() & (self.inject.shards() - 1)
     }
 
-    /// Queues a task that was woken or cancelled.
+    /// Queues a task that was woken or cancelled, or comes from a dispatcher that has closed.
     #[inline]
-    pub(crate) fn schedule(self: &Arc<Self>, task: Runnable) {
+    pub fn schedule(self: &Arc<Self>, task: Runnable) {
         current::with_worker_of(self, |worker| match worker {
             Some(worker) => worker.push_woken(task),
             None => {
@@ -367,7 +395,8 @@ impl Scheduler {
     fn push_outside(&self, shard: usize, task: Runnable) {
         let task_shard = &self.task_shards[(self.workers() + shard) * SHARDS_PER_WORKER];
         task_shard.scheduled.add_shared(1);
-        self.inject.push(shard, task);
+        self.inject
+            .push(shard, task, |refused| self.world.refuse(refused));
         self.notify();
     }
 
@@ -543,6 +572,11 @@ impl Scheduler {
         queues.iter().map(|queue| queue.alive_tasks()).sum()
     }
 
+    /// How many workers are not parked; may be stale.
+    pub fn running_workers(&self) -> usize {
+        self.idle.running()
+    }
+
     /// How many tasks wait in the injection queue.
     pub fn global_queue_depth(&self) -> usize {
         self.inject.len()
@@ -616,7 +650,7 @@ pub type Spawned<T> = (JoinHandle<T>, Option<Runnable>);
 
 /// Makes a task that never runs.
 #[cold]
-fn refuse<F>(future: F, id: Id, meta: SpawnMeta) -> Spawned<F::Output>
+pub(crate) fn refuse<F>(future: F, id: Id, meta: SpawnMeta) -> Spawned<F::Output>
 where
     F: Future + 'static,
     F::Output: 'static,

@@ -18,6 +18,7 @@
 //! those woken after X1. With a deadline, the caller does not wait for it, and X3
 //! happens when it comes back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -66,6 +67,17 @@ impl Presence {
     }
 }
 
+/// A thread that a scheduler's shutdown waits for, until this is dropped. Futures may be
+/// dropped with it, so the thread should be inside the runtime then.
+#[must_use]
+pub struct Present(Arc<Scheduler>);
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
 impl Scheduler {
     /// Whether the shutdown has begun.
     pub fn is_closed(&self) -> bool {
@@ -83,13 +95,16 @@ impl Scheduler {
         drop(guard);
         let queued = self.inject.close(); // X1
         self.refuse_tasks();
+        self.close_dispatchers();
         for worker in 0..self.workers() {
             self.idle.claim(worker);
             self.world().interrupt(worker);
         }
         self.notify_pinned();
         self.monitor.dismiss();
-        drop(queued); // which cancels them
+        for task in queued {
+            self.world().discard(task); // which cancels it, or hands it on
+        }
         self.leave();
     }
 
@@ -98,6 +113,26 @@ impl Scheduler {
         for task_shard in &self.task_shards {
             task_shard.owned.close();
         }
+    }
+
+    /// Counts a thread as one that the shutdown waits for, until the guard is dropped;
+    /// `None` after the shutdown has begun.
+    pub fn try_join(self: &Arc<Self>) -> Option<Present> {
+        let _before_close = self.start.lock();
+        // The thread that closes the scheduler is counted until it has.
+        (!self.is_closed()).then(|| self.count_present())
+    }
+
+    /// Counts a thread as one that the shutdown waits for. The caller knows that another one
+    /// is counted meanwhile.
+    pub(crate) fn count_present(self: &Arc<Self>) -> Present {
+        self.join();
+        Present(self.clone())
+    }
+
+    /// Whether the shutdown counts the calling thread.
+    pub(crate) fn is_counted_here(&self) -> bool {
+        ThreadMark::is_set(Role::Working, self)
     }
 
     /// Counts one more thread that has to leave before the shutdown is over.
@@ -129,6 +164,7 @@ impl Scheduler {
         for task_shard in &self.task_shards {
             task_shard.retire();
         }
+        self.world().stopped();
     }
 
     /// Drops the futures of tasks that wait to be woken (X2).
@@ -149,7 +185,7 @@ impl Scheduler {
     /// scheduler, until all other threads have left. Returns false if `timeout` passes
     /// first.
     pub fn wait_stopped(&self, timeout: Option<Duration>) -> bool {
-        let own = usize::from(ThreadMark::is_set(Role::Working, self));
+        let own = usize::from(self.is_counted_here());
         // Other threads may be waiting for pinned tasks of this one.
         if own == 1 && thread_queue::has_tasks() {
             return *self.presence.stopped.lock();
@@ -190,8 +226,8 @@ mod model {
     use std::future::Future;
     use std::future::{pending, poll_fn};
     use std::io;
+    use std::sync::Weak;
     use std::sync::atomic::AtomicUsize as PlainUsize;
-    use std::sync::{Arc, Weak};
     use std::task::{Poll, Waker};
 
     /// Threads of loom, parkers for drivers, and a clock that stands still.

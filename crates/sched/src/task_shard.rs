@@ -8,7 +8,7 @@
 use std::ptr::NonNull;
 
 use blitzen_observe::Counter;
-use blitzen_task::{Header, OwnedTasks, Payload, Runnable, Schedule};
+use blitzen_task::{Header, OwnedTasks, Payload, Route, Runnable, Schedule};
 use std::sync::Arc;
 
 use crate::owner_count::OwnerCount;
@@ -102,6 +102,18 @@ impl Schedule for TaskShardRef {
     #[inline]
     fn schedule(&self, task: Runnable) {
         self.scheduler().schedule(task);
+    }
+
+    fn dispatch(&self, task: Runnable, route: Route) {
+        self.scheduler().dispatch(task, route);
+    }
+
+    fn route_owner(&self) -> *const () {
+        let scheduler = self.scheduler();
+        match scheduler.config.is_local {
+            true => std::ptr::null(),
+            false => Arc::as_ptr(scheduler).cast(),
+        }
     }
 
     #[inline]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use blitzen_observe::{Event, PollResult};
 use blitzen_task::glue::id_number;
 use blitzen_task::{Header, RunOutcome, Runnable};
-use blitzen_util::coop;
+use blitzen_util::coop::{self, Budget};
 use blitzen_util::kernel_thread::kernel_thread_id;
 use blitzen_util::quiet::quietly;
 use blitzen_util::rng::Rng;
@@ -192,9 +192,9 @@ impl Worker {
         &self.scheduler.shared[self.index]
     }
 
-    /// Whether polls are observed from here on.
+    /// Whether polls are observed from here on, or have a budget of their own.
     pub(crate) fn is_observed(&self) -> bool {
-        !self.observed.get().is_empty()
+        !self.observed.get().is_empty() || self.scheduler.config.budget != Budget::default()
     }
 
     pub(crate) fn event_interval(&self) -> u32 {
@@ -599,7 +599,7 @@ impl Worker {
     #[inline]
     fn push_newest(&self, task: Runnable) -> bool {
         if self.is_closing() {
-            task.give_up(); // the last worker that leaves cancels it
+            self.scheduler.world().refuse(task); // the last worker that leaves cancels it
             return false;
         }
         self.end_park();
@@ -632,7 +632,10 @@ impl Worker {
     fn overflow(&self, overflow: Overflow) {
         self.shared().counters.inject_queue_overflows.bump();
         self.record(Event::Overflow);
-        self.scheduler.inject.push_all(self.index, overflow.tasks);
+        let world = self.scheduler.world();
+        self.scheduler
+            .inject
+            .push_all(self.index, overflow.tasks, |task| world.refuse(task));
         self.scheduler.notify();
     }
 
@@ -1011,7 +1014,7 @@ impl Worker {
         self.life.set(Life::Closing);
         let shared = self.shared();
         while let Some(task) = shared.lifo.take().or_else(|| shared.ring.pop()) {
-            drop(task);
+            self.scheduler.world().discard(task); // which cancels it, or hands it on
         }
         self.yields.drop_deferred();
         self.scheduler.cancel_idle();
@@ -1032,12 +1035,12 @@ fn run_tasks(depth: usize) {
 
 fn run_unobserved_tasks(depth: usize) {
     while let Some(task) = with_current(Worker::next_task).flatten() {
-        run_task_then(task, depth, |_| {}); // inlined, unlike `run_task`
+        run_task_then(task, depth, with_full_budget, |_| {}); // inlined, unlike `run_task`
     }
 }
 
-/// Like [`run_unobserved_tasks`], while polls are observed: its own copy of the loop, so that the other one
-/// pays nothing for it.
+/// Like [`run_unobserved_tasks`], while polls are observed or have a budget of their own: its own
+/// copy of the loop, so that the other one pays nothing for it.
 #[cold]
 fn run_observed_tasks(depth: usize) {
     while let Some(task) = with_current(Worker::next_task).flatten() {
@@ -1045,7 +1048,7 @@ fn run_observed_tasks(depth: usize) {
     }
 }
 
-/// Like [`run_task`], and observes the poll.
+/// Like [`run_task`], with the budget of the scheduler, and observes the poll.
 #[cold]
 pub(crate) fn run_observed(task: Runnable, depth: usize) {
     let mut info = TaskInfo::new(task.header());
@@ -1057,7 +1060,9 @@ pub(crate) fn run_observed(task: Runnable, depth: usize) {
         let now_ns = scheduler.world().now_ns();
         with_current(|worker| worker.recorder.restart_poll(now_ns));
     }
-    run_task_then(task, depth, |ran| {
+    let budget = with_current(|worker| worker.scheduler.config.budget);
+    let run = |task: Runnable| coop::with_budget_of(budget.unwrap_or_default(), || task.run());
+    run_task_then(task, depth, run, |ran| {
         // Not if the task has handed the worker to another thread (O2).
         with_current(|worker| worker.end_observed_poll(ran));
         if let Some(scheduler) = &hooks {
@@ -1069,18 +1074,29 @@ pub(crate) fn run_observed(task: Runnable, depth: usize) {
 /// Polls a task, in its own runtime and with a full budget. Nothing of the worker is
 /// borrowed meanwhile.
 pub(crate) fn run_task(task: Runnable, depth: usize) {
-    run_task_then(task, depth, |_| {});
+    run_task_then(task, depth, with_full_budget, |_| {});
 }
 
-/// Polls a task, calls `after`, and queues the task again if it wants to run again.
 #[inline(always)]
-fn run_task_then(task: Runnable, depth: usize, after: impl FnOnce(&RunOutcome)) {
-    if context_depth() != depth {
-        restore_context(depth);
-    }
+fn with_full_budget(task: Runnable) -> RunOutcome {
     coop::start();
     let ran = task.run();
     coop::stop();
+    ran
+}
+
+/// Polls a task by `run`, calls `after`, and queues the task again if it wants to run again.
+#[inline(always)]
+fn run_task_then(
+    task: Runnable,
+    depth: usize,
+    run: impl FnOnce(Runnable) -> RunOutcome,
+    after: impl FnOnce(&RunOutcome),
+) {
+    if context_depth() != depth {
+        restore_context(depth);
+    }
+    let ran = run(task);
     after(&ran);
     current::with_worker(|worker| match worker {
         Some(worker) => worker.end_poll(ran),

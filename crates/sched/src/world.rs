@@ -4,9 +4,10 @@ use std::io;
 use std::panic::Location;
 use std::time::Duration;
 
-use blitzen_task::{Header, Id};
+use blitzen_task::{Header, Id, Runnable};
 
 use crate::blocking_section::Relief;
+use crate::dispatch::PoolRunner;
 use crate::monitor::Monitor;
 use crate::thread_queue::PinnedThread;
 use crate::worker::Worker;
@@ -100,8 +101,8 @@ pub trait World: Send + Sync + 'static {
         crate::set_context_depth(depth);
     }
 
-    /// Calls `run` with the scheduler's runtime current, and then makes the one before current
-    /// again.
+    /// Calls `run`, which polls tasks, inside the scheduler's runtime, and then makes the one
+    /// before current again. The thread may be outside of it.
     fn run_inside(&self, run: &mut dyn FnMut()) {
         run();
     }
@@ -114,6 +115,31 @@ pub trait World: Send + Sync + 'static {
 
     /// Called by the worker's thread after its last task, when the worker leaves.
     fn left(&self, _worker: usize) {}
+
+    /// Called when the last thread has left, after the shutdown.
+    fn stopped(&self) {}
+
+    /// Takes a task that is queued when the scheduler shuts down. Dropping it cancels it.
+    fn discard(&self, task: Runnable) {
+        drop(task);
+    }
+
+    /// Takes a task that is woken after the shutdown has begun. The scheduler cancels the
+    /// tasks that it has spawned, so most can be forgotten.
+    fn refuse(&self, task: Runnable) {
+        task.give_up();
+    }
+
+    /// Has a thread of the blocking pool call [`PoolRunner::run`].
+    fn run_on_pool(&self, runner: PoolRunner) {
+        drop(runner);
+    }
+
+    /// Notes that another executor was given a task to poll.
+    fn begin_external(&self) {}
+
+    /// Notes that another executor has polled a task, or has dropped it.
+    fn end_external(&self) {}
 
     /// Called before a task is polled, if [`ObserveConfig::hooks`](crate::ObserveConfig) is set.
     fn before_poll(&self, _task: &TaskInfo) {}

@@ -10,11 +10,15 @@ use blitzen_util::wait::{self, PollNote};
 use crate::context::Frame;
 use crate::header::Header;
 use crate::id::Id;
+use crate::route::Route;
 use crate::spawn_meta::SpawnMeta;
 use crate::waker;
 
 struct Current {
     task: Cell<Option<NonNull<Header>>>,
+    /// The task that is polled on another route than the default one, and that route. The
+    /// task may have another one polled inside it, which is current then.
+    routed: Cell<(Option<NonNull<Header>>, Route)>,
     /// The innermost frame of the context.
     frames: Cell<Option<NonNull<Frame>>>,
     /// Shields raised less those lowered on this thread.
@@ -27,6 +31,7 @@ struct Current {
 thread_local_const! {
     static CURRENT: Current = Current {
         task: Cell::new(None),
+        routed: Cell::new((None, Route::DEFAULT)),
         frames: Cell::new(None),
         shields: Cell::new(0),
         next_id: Cell::new(0),
@@ -59,9 +64,31 @@ pub(crate) fn enter(task: NonNull<Header>) -> CurrentTaskGuard {
     }
 }
 
+/// Notes on drop that the task before is polled on its route again.
+pub(crate) struct RouteGuard((Option<NonNull<Header>>, Route));
+
+impl Drop for RouteGuard {
+    fn drop(&mut self) {
+        CURRENT.with(|current| current.routed.set(self.0));
+    }
+}
+
+/// Notes that `task` is polled on `route` until the guard is dropped.
+pub(crate) fn enter_route(task: NonNull<Header>, route: Route) -> RouteGuard {
+    CURRENT.with(|current| RouteGuard(current.routed.replace((Some(task), route))))
+}
+
 /// Returns the current task. The caller of [`enter`] keeps it alive.
 pub(crate) fn task() -> Option<NonNull<Header>> {
     CURRENT.with(|current| current.task.get())
+}
+
+/// The route that the current task is polled on; the default one if there is none.
+pub fn route() -> Route {
+    CURRENT.with(|current| match current.routed.get() {
+        (task, route) if task.is_some() && task == current.task.get() => route,
+        _ => Route::DEFAULT,
+    })
 }
 
 /// The id of the current task.

@@ -16,9 +16,14 @@
 
 use std::task::Waker;
 
+use std::ptr::NonNull;
+
 use crate::error::JoinError;
+use crate::header::Header;
 use crate::id::Id;
 use crate::join::JoinHandle;
+use crate::raw;
+use crate::route::Route;
 
 /// Returns an id that no task has yet.
 #[inline]
@@ -30,6 +35,12 @@ pub fn next_id() -> Id {
 #[inline]
 pub fn id_number(id: Id) -> u64 {
     id.as_u64()
+}
+
+/// Returns the route on which a task is polled unless a wake asks for another.
+pub fn own_route(task: &Header) -> Route {
+    // SAFETY: a header is never moved out of its task, which is alive while it is borrowed.
+    unsafe { raw::own_route(NonNull::from(task)) }
 }
 
 /// Sets the waker to call when the task of `handle` ends; true if it has ended

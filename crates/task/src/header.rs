@@ -10,6 +10,7 @@ use crate::error::Payload;
 use crate::id::Id;
 use crate::queue_link::QueueLink;
 use crate::raw::{RunOutcome, Runnable, Vtable};
+use crate::route::Route;
 use crate::span::SpanId;
 use crate::spawn_meta::SpawnMeta;
 use crate::state::{CloseOutcome, TaskState};
@@ -19,6 +20,24 @@ use crate::state::{CloseOutcome, TaskState};
 pub trait Schedule: Send + Sync + 'static {
     /// Queues a task that was woken or cancelled.
     fn schedule(&self, task: Runnable);
+
+    /// Queues a task whose next poll is to be on `route`, which is not the default one.
+    fn dispatch(&self, task: Runnable, route: Route) {
+        let _ = route;
+        self.schedule(task);
+    }
+
+    /// Returns the task's own route, on which it is polled unless a wake asks for another.
+    #[inline]
+    fn own_route(&self) -> Route {
+        Route::DEFAULT
+    }
+
+    /// Returns the address of the scheduler whose dispatchers may poll the task; null if
+    /// it must stay where it is.
+    fn route_owner(&self) -> *const () {
+        std::ptr::null()
+    }
 
     /// Takes a task that is complete out of the list of live tasks.
     fn release(&self, task: &Header);

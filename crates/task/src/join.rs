@@ -15,7 +15,7 @@ use crate::error::JoinError;
 use crate::header::Header;
 use crate::id::Id;
 use crate::raw::{self, Runnable};
-use crate::state::{JoinHandleDrop, Wake};
+use crate::state::JoinHandleDrop;
 use blitzen_util::quiet::quietly;
 
 /// An owned permission to wait for a task and to take its output.
@@ -117,8 +117,7 @@ impl<T> JoinHandle<T> {
     /// ```
     #[must_use = "an abort handle does nothing unless `abort` is called"]
     pub fn abort_handle(&self) -> AbortHandle {
-        self.header().state.reference();
-        AbortHandle(self.task)
+        AbortHandle::new(self.header())
     }
 
     /// Returns whether the task has ended.
@@ -338,6 +337,12 @@ impl AbortHandle {
         Self(task)
     }
 
+    /// Of a task that the caller holds alive.
+    pub(crate) fn new(task: &Header) -> Self {
+        task.state.reference();
+        Self(NonNull::from(task))
+    }
+
     fn header(&self) -> &Header {
         // SAFETY: the handle's reference.
         unsafe { self.0.as_ref() }
@@ -432,8 +437,6 @@ fn drop_foreign(waker: Option<Waker>) {
 fn abort(task: NonNull<Header>) {
     // SAFETY: the caller's reference.
     let header = unsafe { task.as_ref() };
-    if header.state.cancel() == Wake::Enqueue {
-        // SAFETY: `Enqueue` makes the runnable; alive as above.
-        unsafe { raw::schedule(task) };
-    }
+    // SAFETY: alive as above.
+    unsafe { raw::enqueue(task, header.state.cancel()) };
 }

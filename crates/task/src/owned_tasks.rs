@@ -14,6 +14,7 @@ use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use crate::header::Header;
+use crate::join::AbortHandle;
 use crate::raw::{self, Runnable};
 use crate::state::{CloseOutcome, Wake};
 use crate::watch::WatchHandle;
@@ -120,7 +121,7 @@ impl OwnedTasks {
         let tasks = self.tasks.lock();
         tasks.list.for_each(|task| {
             // SAFETY: O1, under the lock.
-            if unsafe { task.as_ref() }.state.cancel() == Wake::Enqueue {
+            if unsafe { task.as_ref() }.state.cancel() != Wake::Nothing {
                 woken.push(task);
             }
         });
@@ -264,6 +265,18 @@ impl OwnedTasks {
             drop(tasks);
             tasks = self.tasks.lock();
         }
+    }
+
+    /// Adds a handle of every live task that `matches` to `tasks`.
+    pub fn collect(&self, tasks: &mut Vec<AbortHandle>, matches: impl Fn(&Header) -> bool) {
+        let live = self.tasks.lock();
+        live.list.for_each(|task| {
+            // SAFETY: O1, under the lock: the scheduler's reference is there.
+            let header = unsafe { task.as_ref() };
+            if matches(header) {
+                tasks.push(AbortHandle::new(header));
+            }
+        });
     }
 
     /// Calls `visit` with every live task.

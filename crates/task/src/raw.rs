@@ -20,9 +20,10 @@ use crate::header::{Header, Schedule};
 use crate::id::Id;
 use crate::join::JoinHandle;
 use crate::queue_link::QueueLink;
+use crate::route::Route;
 use crate::span::{Spanned, WakerOp};
 use crate::spawn_meta::SpawnMeta;
-use crate::state::{CloseOutcome, EndPoll, RefCount, StartPoll, TaskState};
+use crate::state::{CloseOutcome, EndPoll, RefCount, StartPoll, TaskState, Wake};
 use crate::{waker, watch};
 use blitzen_util::quiet::{catch, quietly};
 use blitzen_util::wait::{self, PollNote};
@@ -39,6 +40,9 @@ pub(crate) struct Vtable {
     poll: unsafe fn(NonNull<Header>) -> RunOutcome,
     cancel: unsafe fn(NonNull<Header>),
     schedule: unsafe fn(NonNull<Header>),
+    dispatch: unsafe fn(NonNull<Header>),
+    route_owner: unsafe fn(NonNull<Header>) -> *const (),
+    own_route: unsafe fn(NonNull<Header>) -> Route,
     take_output: unsafe fn(NonNull<Header>, *mut ()),
     drop_output: unsafe fn(NonNull<Header>),
     join_waker: unsafe fn(NonNull<Header>) -> NonNull<UnsafeCell<Option<Waker>>>,
@@ -53,11 +57,11 @@ pub(crate) struct Vtable {
 pub enum RunOutcome {
     /// It has ended.
     Complete,
-    /// It waits to be woken.
+    /// It waits to be woken, or another dispatcher has it.
     Idle,
-    /// It was woken while it ran, and must be queued again.
+    /// It was woken while it ran, and must be queued again where it was.
     Woken(Runnable),
-    /// It yielded, and must be queued behind the other tasks.
+    /// It yielded, and must be queued again where it was, behind the other tasks.
     Yielded(Runnable),
 }
 
@@ -82,11 +86,16 @@ impl Runnable {
         unsafe { (task.as_ref().vtable.poll)(task) }
     }
 
-    /// Hands the task to its scheduler, to be queued as if just woken.
+    /// Hands the task to its dispatcher, to be queued as if just woken.
     pub fn schedule(self) {
         let task = self.into_raw();
         // SAFETY: T1; the right to poll passes to the queue.
         unsafe { schedule(task) };
+    }
+
+    /// The route that the task is to be polled on.
+    pub fn route(&self) -> Route {
+        self.header().state.route()
     }
 
     /// Returns the pointer, for queues.
@@ -212,7 +221,7 @@ where
     unsafe {
         cell.write(Cell {
             header: Header {
-                state: TaskState::new(),
+                state: TaskState::new(scheduler.own_route()),
                 vtable: const { &vtable::<F, S>() },
                 queue_link: QueueLink::new(),
                 owned: Default::default(),
@@ -231,13 +240,71 @@ where
     (Runnable(task), JoinHandle::new(task))
 }
 
-/// Queues a task.
+/// Queues a task, where its route says.
 ///
 /// # Safety
 /// The caller has just moved it to `SCHEDULED`, and holds it alive.
 pub(crate) unsafe fn schedule(task: NonNull<Header>) {
+    // SAFETY: as the caller guarantees; S7.
+    unsafe {
+        match task.as_ref().state.route().is_default() {
+            true => schedule_default(task),
+            false => dispatch(task),
+        }
+    }
+}
+
+/// Queues a task if `wake`, the result of a transition of its state, asks for it.
+///
+/// # Safety
+/// The caller has just made that transition, and holds the task alive.
+#[inline]
+pub(crate) unsafe fn enqueue(task: NonNull<Header>, wake: Wake) {
+    match wake {
+        // SAFETY: the transition has made the runnable (S1).
+        Wake::Enqueue => unsafe { schedule_default(task) },
+        // SAFETY: as above.
+        Wake::Dispatch => unsafe { dispatch(task) },
+        Wake::Nothing => {}
+    }
+}
+
+/// Queues a task whose route is the default one.
+///
+/// # Safety
+/// As for [`schedule`].
+#[inline]
+unsafe fn schedule_default(task: NonNull<Header>) {
     // SAFETY: the caller guarantees that it is alive.
     unsafe { (task.as_ref().vtable.schedule)(task) };
+}
+
+/// Gives a task to the dispatcher of its route, which is not the default one.
+///
+/// # Safety
+/// As for [`schedule`].
+#[cold]
+unsafe fn dispatch(task: NonNull<Header>) {
+    // SAFETY: the caller guarantees that it is alive.
+    unsafe { (task.as_ref().vtable.dispatch)(task) };
+}
+
+/// The address of the scheduler whose dispatchers may poll the task, or null.
+///
+/// # Safety
+/// The caller holds the task alive.
+pub(crate) unsafe fn route_owner(task: NonNull<Header>) -> *const () {
+    // SAFETY: alive by the caller's word.
+    unsafe { (task.as_ref().vtable.route_owner)(task) }
+}
+
+/// The task's own route.
+///
+/// # Safety
+/// The caller holds the task alive.
+pub(crate) unsafe fn own_route(task: NonNull<Header>) -> Route {
+    // SAFETY: alive by the caller's word.
+    unsafe { (task.as_ref().vtable.own_route)(task) }
 }
 
 /// Drops the future of a task and completes it as cancelled.
@@ -331,6 +398,9 @@ const fn vtable<F: Future + 'static, S: Schedule>() -> Vtable {
         poll: poll_cell::<F, S>,
         cancel: cancel_cell::<F, S>,
         schedule: schedule_cell::<F, S>,
+        dispatch: dispatch_cell::<F, S>,
+        route_owner: route_owner_cell::<F, S>,
+        own_route: own_route_cell::<F, S>,
         take_output: take_output_cell::<F, S>,
         drop_output: drop_output_cell::<F, S>,
         join_waker: join_waker_cell::<F, S>,
@@ -353,13 +423,18 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     let state = &cell.header.state;
     let entered = current::enter(task);
 
-    match state.start_poll() {
+    match state.start_poll(cell.scheduler.own_route()) {
         StartPoll::Poll => {}
         StartPoll::PollWatched => drop(wait::replace(PollNote::RECORD)),
         StartPoll::Cancel => {
             // SAFETY: running (T2).
             unsafe { complete::<F, S>(task, Err(Failure::Cancelled), entered) };
             return RunOutcome::Complete;
+        }
+        StartPoll::Routed => {
+            drop(entered);
+            // SAFETY: the poll has not started: it is still the caller's.
+            return unsafe { poll_routed(task, poll_cell::<F, S>) };
         }
     }
     if !cell.scheduler.may_poll_here(&cell.header) {
@@ -393,6 +468,7 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
             EndPoll::Reschedule => {
                 return cell.scheduler.requeue(Runnable(task), note.has_yielded());
             }
+            EndPoll::Dispatch => return end_routed(Runnable(task), note.has_yielded(), entered),
             EndPoll::Cancel => Err(Failure::Cancelled),
         },
         Ok(Poll::Ready(output)) => Ok(output),
@@ -404,6 +480,43 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     // SAFETY: running (T2).
     unsafe { complete::<F, S>(task, outcome, entered) };
     RunOutcome::Complete
+}
+
+/// Polls a task on its route, which is not the default one.
+///
+/// # Safety
+/// The caller has the task's runnable, and `poll` is its function.
+#[cold]
+unsafe fn poll_routed(
+    task: NonNull<Header>,
+    poll: unsafe fn(NonNull<Header>) -> RunOutcome,
+) -> RunOutcome {
+    // SAFETY: T1.
+    let route = unsafe { task.as_ref() }.state.take_route();
+    let _on_route = current::enter_route(task, route);
+    // SAFETY: the caller's runnable, which is spent here.
+    match unsafe { poll(task) } {
+        RunOutcome::Woken(task) | RunOutcome::Yielded(task) if task.route() != route => {
+            task.schedule();
+            RunOutcome::Idle
+        }
+        outcome => outcome,
+    }
+}
+
+/// Ends a poll of a task that is queued again, and not on the default route.
+#[cold]
+fn end_routed(task: Runnable, has_yielded: bool, entered: CurrentTaskGuard) -> RunOutcome {
+    let polled_on = current::route();
+    drop(entered);
+    if task.route() != polled_on {
+        task.schedule();
+        return RunOutcome::Idle;
+    }
+    match has_yielded {
+        true => RunOutcome::Yielded(task),
+        false => RunOutcome::Woken(task),
+    }
 }
 
 /// Ends a poll that was pending, and first stores what the task waits for.
@@ -526,6 +639,23 @@ unsafe fn schedule_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>)
     unsafe { cell::<F, S>(task) }
         .scheduler
         .schedule(Runnable(task));
+}
+
+unsafe fn dispatch_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) {
+    // SAFETY: as above.
+    let cell = unsafe { cell::<F, S>(task) };
+    let route = cell.header.state.route();
+    cell.scheduler.dispatch(Runnable(task), route);
+}
+
+unsafe fn route_owner_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> *const () {
+    // SAFETY: alive by the caller's word.
+    unsafe { cell::<F, S>(task) }.scheduler.route_owner()
+}
+
+unsafe fn own_route_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> Route {
+    // SAFETY: alive by the caller's word.
+    unsafe { cell::<F, S>(task) }.scheduler.own_route()
 }
 
 unsafe fn take_output_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>, out: *mut ()) {

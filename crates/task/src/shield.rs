@@ -122,9 +122,9 @@ impl ShieldGuard {
         // SAFETY: the guard's reference.
         let wake = unsafe { task.as_ref().state.lower_shield() };
         let panic = match wake {
-            // SAFETY: `Enqueue` makes the runnable; alive by the reference.
-            Wake::Enqueue => catch(|| unsafe { raw::schedule(task) }),
             Wake::Nothing => None,
+            // SAFETY: alive by the reference.
+            wake => catch(|| unsafe { raw::enqueue(task, wake) }),
         };
         // SAFETY: the guard's reference, used no more.
         unsafe { raw::release(task) };

@@ -2,10 +2,10 @@
 //! transition says what the caller may access, and must do.
 //!
 //! ```text
-//!  63        40 39      32 31     24 23     18 17       16 15         0
-//! ┌────────────┬──────────┬─────────┬─────────┬───────────┬────────────┐
-//! │ references │  shield  │  flags  │  wait   │ lifecycle │  reserved  │
-//! └────────────┴──────────┴─────────┴─────────┴───────────┴────────────┘
+//!  63        40 39      32 31     24 23     18 17       16 15      10 9       0
+//! ┌────────────┬──────────┬─────────┬─────────┬───────────┬──────────┬─────────┐
+//! │ references │  shield  │  flags  │  wait   │ lifecycle │ reserved │  route  │
+//! └────────────┴──────────┴─────────┴─────────┴───────────┴──────────┴─────────┘
 //!
 //!            wake, cancel                 start_poll
 //!    IDLE ─────────────────► SCHEDULED ─────────────► RUNNING ──► COMPLETE
@@ -31,6 +31,13 @@
 //! S6. A task whose future unwinds (a coroutine) is polled when it is cancelled: the future
 //!     sees that, ends, and lets the cancellation take effect. Nothing closes such a task
 //!     meanwhile.
+//! S7. The route of a task that is `SCHEDULED` is that of the queue it is in, or is
+//!     going into, and only the thread that has its runnable changes it. While the task is
+//!     `RUNNING` the route is that of its next poll: its own, which `start_poll` sets, unless
+//!     a wake asks for another. An `IDLE` task has its own route.
+//!
+//! Nearly all tasks have the default route, zero. So a transition looks for another route in
+//! the test that it makes anyway, and the default one costs nothing.
 //!
 //! Every transition is one read-modify-write with `AcqRel`. Its partner is the
 //! next transition of the same task, so that a thread that makes a transition sees
@@ -42,10 +49,12 @@ use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::wait::{PollNote, WaitKind};
 
+use crate::route::{ROUTE_BITS, Route};
 use crate::snapshot::TaskStatus;
 
 /// A dump wants to know what the next poll waits for.
 const WATCHED: u64 = 1 << 10;
+const ROUTE: Field = Field::new(0, ROUTE_BITS);
 const LIFECYCLE: Field = Field::new(16, 2);
 /// The lifecycle, and above it the kind of what the task waits for.
 const LIFECYCLE_AND_WAIT: Field = Field::new(16, 8);
@@ -82,8 +91,10 @@ const COMPLETE: u64 = 3;
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// Put the task into a queue: it is in none.
+    /// Put the task into a queue of its scheduler: it is in none.
     Enqueue,
+    /// Give the task to the dispatcher of its route: it is in no queue.
+    Dispatch,
     /// Nothing: the task will be polled anyway, or is complete.
     Nothing,
 }
@@ -96,6 +107,8 @@ pub(crate) enum StartPoll {
     Poll,
     /// Poll the future, and record what it waits for.
     PollWatched,
+    /// Nothing was started: [take the route](TaskState::take_route) first.
+    Routed,
     /// Drop the future: the task was cancelled.
     Cancel,
 }
@@ -108,6 +121,8 @@ pub(crate) enum EndPoll {
     Idle,
     /// Queue it again: it was woken, or yielded.
     Reschedule,
+    /// Queue it again, but maybe elsewhere: its next poll is not on the default route.
+    Dispatch,
     /// Drop the future: the task was cancelled.
     Cancel,
 }
@@ -180,6 +195,14 @@ impl StateSnapshot {
         Self(self.0 & !flag)
     }
 
+    fn route(self) -> Route {
+        Route::from_bits(ROUTE.get(self.0))
+    }
+
+    fn routed(self, route: Route) -> Self {
+        Self(ROUTE.set(self.0, route.bits()))
+    }
+
     pub(crate) fn shield_depth(self) -> u64 {
         SHIELD.get(self.0)
     }
@@ -232,6 +255,8 @@ impl StateSnapshot {
     fn rare_start(self) -> StartPoll {
         if self.must_cancel() {
             StartPoll::Cancel
+        } else if !self.route().is_default() {
+            StartPoll::Routed
         } else if self.has(WATCHED) {
             StartPoll::PollWatched
         } else {
@@ -253,9 +278,21 @@ impl StateSnapshot {
             // The abort came after a scope had looked for it.
             || note.has_unheard() && ended.has(CANCELLED)
         {
-            (EndPoll::Reschedule, Some(ended.moved(RUNNING, SCHEDULED)))
+            let end = match ended.route().is_default() {
+                true => EndPoll::Reschedule,
+                false => EndPoll::Dispatch,
+            };
+            (end, Some(ended.moved(RUNNING, SCHEDULED)))
         } else {
             (EndPoll::Idle, Some(ended.now_idle(note)))
+        }
+    }
+
+    /// What to do with a task that becomes `SCHEDULED` outside its poll.
+    fn enqueue(self) -> Wake {
+        match self.route().is_default() {
+            true => Wake::Enqueue,
+            false => Wake::Dispatch,
         }
     }
 
@@ -285,10 +322,11 @@ impl StateSnapshot {
 pub(crate) struct TaskState(AtomicU64);
 
 impl TaskState {
-    /// Scheduled for its first poll, with the scheduler's reference and the
+    /// Scheduled for its first poll on `route`, with the scheduler's reference and the
     /// join handle's.
-    pub(crate) fn new() -> Self {
-        Self(AtomicU64::new(Self::new_word()))
+    #[inline]
+    pub(crate) fn new(route: Route) -> Self {
+        Self(AtomicU64::new(Self::new_word() | route.bits()))
     }
 
     const fn new_word() -> u64 {
@@ -322,10 +360,15 @@ impl TaskState {
     /// Notes that a waker has fired.
     #[inline]
     pub(crate) fn wake(&self) -> Wake {
-        self.update(|snapshot| match snapshot.lifecycle() {
-            IDLE => (Wake::Enqueue, Some(snapshot.now(SCHEDULED))),
-            SCHEDULED | RUNNING => (Wake::Nothing, Some(snapshot.with(NOTIFIED))),
-            _ => (Wake::Nothing, None),
+        self.update(|snapshot| {
+            if !snapshot.has(LIFECYCLE.mask() | ROUTE.mask()) {
+                return (Wake::Enqueue, Some(snapshot.now(SCHEDULED)));
+            }
+            match snapshot.lifecycle() {
+                IDLE => (Wake::Dispatch, Some(snapshot.now(SCHEDULED))),
+                SCHEDULED | RUNNING => (Wake::Nothing, Some(snapshot.with(NOTIFIED))),
+                _ => (Wake::Nothing, None),
+            }
         })
     }
 
@@ -334,11 +377,44 @@ impl TaskState {
         self.update(|snapshot| {
             let watched = snapshot.with(WATCHED);
             match snapshot.lifecycle() {
-                IDLE => (Wake::Enqueue, Some(watched.now(SCHEDULED))),
+                IDLE => (watched.enqueue(), Some(watched.now(SCHEDULED))),
                 SCHEDULED | RUNNING => (Wake::Nothing, Some(watched.with(NOTIFIED))),
                 _ => (Wake::Nothing, None),
             }
         })
+    }
+
+    /// The route of a task that the caller has the right to queue or to poll (S7).
+    #[inline]
+    pub(crate) fn route(&self) -> Route {
+        // Relaxed: the caller's own transition, or that of whoever gave it the task, has
+        // set the route, and nobody else changes it.
+        StateSnapshot(self.0.peek(Relaxed)).route()
+    }
+
+    /// Notes that a waker has fired, and that the next poll is to be on `route`. A task that
+    /// is in a queue already stays there, and one that runs and has [asked for a
+    /// route](Self::request_route) other than `own_route` keeps that: its poll will ask again.
+    pub(crate) fn wake_on(&self, route: Route, own_route: Route) -> Wake {
+        self.update(|snapshot| match snapshot.lifecycle() {
+            IDLE => {
+                let next = snapshot.now(SCHEDULED).routed(route);
+                (next.enqueue(), Some(next))
+            }
+            RUNNING if snapshot.route() == own_route => {
+                (Wake::Nothing, Some(snapshot.with(NOTIFIED).routed(route)))
+            }
+            SCHEDULED | RUNNING => (Wake::Nothing, Some(snapshot.with(NOTIFIED))),
+            _ => (Wake::Nothing, None),
+        })
+    }
+
+    /// Asks for another poll, on `route`. The caller is polling the task.
+    pub(crate) fn request_route(&self, route: Route) {
+        self.update(|snapshot| {
+            debug_assert_eq!(snapshot.lifecycle(), RUNNING, "T2");
+            ((), Some(snapshot.with(NOTIFIED).routed(route)))
+        });
     }
 
     /// Requests cancellation.
@@ -348,7 +424,8 @@ impl TaskState {
             _ if snapshot.has(CANCELLED) => (Wake::Nothing, None),
             // S5: a scope hears of it although the task is shielded.
             IDLE if snapshot.shield_depth() == 0 || snapshot.has(LISTENS | UNWINDS) => {
-                (Wake::Enqueue, Some(snapshot.with(CANCELLED).now(SCHEDULED)))
+                let next = snapshot.with(CANCELLED).now(SCHEDULED);
+                (next.enqueue(), Some(next))
             }
             // The future may have looked already (S6).
             RUNNING if snapshot.has(UNWINDS) => {
@@ -371,20 +448,31 @@ impl TaskState {
         self.0.fetch_and(!UNWINDS, Relaxed);
     }
 
-    /// Starts a poll of a task that was taken from a queue.
+    /// Starts a poll of a task that was taken from a queue. The next poll is to be on
+    /// `own_route`, unless a wake asks for another (S7).
     #[inline]
-    pub(crate) fn start_poll(&self) -> StartPoll {
+    pub(crate) fn start_poll(&self, own_route: Route) -> StartPoll {
         self.update(|snapshot| {
             debug_assert_eq!(snapshot.lifecycle(), SCHEDULED, "S1");
-            let start = match snapshot.has(CLOSING | CANCELLED | WATCHED) {
+            let start = match snapshot.has(CLOSING | CANCELLED | WATCHED | ROUTE.mask()) {
                 true => snapshot.rare_start(),
                 false => StartPoll::Poll,
             };
+            if start == StartPoll::Routed {
+                return (start, None);
+            }
             let next = snapshot
                 .moved(SCHEDULED, RUNNING)
-                .without(NOTIFIED | STAMPED | WATCHED);
-            (start, Some(next))
+                .without(NOTIFIED | STAMPED | WATCHED | ROUTE.mask());
+            (start, Some(next.with(own_route.bits())))
         })
+    }
+
+    /// Takes the route out of the word. The caller is about to poll the task there, and
+    /// [starts the poll](Self::start_poll) then.
+    pub(crate) fn take_route(&self) -> Route {
+        // Relaxed: S7, the caller has the task's runnable. The next transition publishes it.
+        StateSnapshot(self.0.fetch_and(!ROUTE.mask(), Relaxed)).route()
     }
 
     /// Notes that the scheduler knows when the task was queued. The caller has its runnable.
@@ -419,15 +507,14 @@ impl TaskState {
     /// [`end_pending`](Self::end_pending) of a poll that has yielded, and that no scope holds.
     #[inline(always)]
     pub(crate) fn end_yielded(&self) -> EndPoll {
-        self.update(
-            |snapshot| match snapshot.has(CLOSING | CANCELLED | LISTENS) {
-                true => snapshot.end_pending(PollNote::YIELDED),
-                false => {
-                    let next = snapshot.moved(RUNNING, SCHEDULED);
-                    (EndPoll::Reschedule, Some(next))
-                }
-            },
-        )
+        const RARE: u64 = CLOSING | CANCELLED | LISTENS | ROUTE.mask();
+        self.update(|snapshot| match snapshot.has(RARE) {
+            true => snapshot.end_pending(PollNote::YIELDED),
+            false => {
+                let next = snapshot.moved(RUNNING, SCHEDULED);
+                (EndPoll::Reschedule, Some(next))
+            }
+        })
     }
 
     /// Completes the task, whose output is in place; returns the new state.
@@ -488,7 +575,7 @@ impl TaskState {
             debug_assert_ne!(snapshot.shield_depth(), 0);
             let next = StateSnapshot(snapshot.0 - SHIELD.one());
             match next.lifecycle() == IDLE && next.must_cancel() {
-                true => (Wake::Enqueue, Some(next.now(SCHEDULED))),
+                true => (next.enqueue(), Some(next.now(SCHEDULED))),
                 false => (Wake::Nothing, Some(next)),
             }
         })
@@ -609,9 +696,16 @@ mod tests {
     use super::*;
 
     fn running() -> TaskState {
-        let state = TaskState::new();
-        assert_eq!(state.start_poll(), StartPoll::Poll);
+        let state = TaskState::new(Route::DEFAULT);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
         state
+    }
+
+    /// As a thread polls a task that it has from a dispatcher.
+    fn start_routed_poll(state: &TaskState, own_route: Route) {
+        assert_eq!(state.start_poll(own_route), StartPoll::Routed);
+        assert!(!state.take_route().is_default());
+        assert_eq!(state.start_poll(own_route), StartPoll::Poll);
     }
 
     fn idle() -> TaskState {
@@ -632,7 +726,7 @@ mod tests {
         let state = idle();
         assert_eq!(state.wake(), Wake::Enqueue);
         assert_eq!(state.wake(), Wake::Nothing);
-        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
         assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
     }
 
@@ -645,11 +739,11 @@ mod tests {
 
     #[test]
     fn a_stamp_is_for_one_poll() {
-        let state = TaskState::new();
+        let state = TaskState::new(Route::DEFAULT);
         assert!(!state.is_stamped());
         state.set_stamped();
         assert!(state.is_stamped());
-        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
         assert!(!state.is_stamped());
         assert_eq!(state.end_pending(PollNote::YIELDED), EndPoll::Reschedule);
         assert!(!state.is_stamped());
@@ -660,15 +754,15 @@ mod tests {
         let state = idle();
         assert_eq!(state.watch(), Wake::Enqueue);
         assert_eq!(state.watch(), Wake::Nothing, "it is queued already");
-        assert_eq!(state.start_poll(), StartPoll::PollWatched);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::PollWatched);
         assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
         assert_eq!(state.wake(), Wake::Enqueue);
-        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
 
         assert_eq!(state.watch(), Wake::Nothing, "it runs, and will run again");
         assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Reschedule);
         assert_eq!(state.cancel(), Wake::Nothing);
-        assert_eq!(state.start_poll(), StartPoll::Cancel);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Cancel);
         let _ = state.complete();
         assert_eq!(state.watch(), Wake::Nothing);
     }
@@ -687,6 +781,93 @@ mod tests {
     }
 
     #[test]
+    fn a_wake_on_a_route_moves_a_task_for_one_poll_only() {
+        let other = Route::new(7).unwrap();
+        let state = idle();
+        assert_eq!(state.wake_on(other, Route::DEFAULT), Wake::Dispatch);
+        assert_eq!(state.route(), other);
+        start_routed_poll(&state, Route::DEFAULT);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
+        assert_eq!(state.wake(), Wake::Enqueue);
+        assert_eq!(state.route(), Route::DEFAULT);
+    }
+
+    #[test]
+    fn a_task_in_a_queue_keeps_its_route_and_one_that_runs_takes_the_new_one() {
+        let (own, other) = (Route::new(1).unwrap(), Route::new(1023).unwrap());
+        let state = TaskState::new(own);
+        assert_eq!(state.wake_on(other, own), Wake::Nothing);
+        assert_eq!(state.route(), own, "it is in that queue");
+        start_routed_poll(&state, own);
+        assert_eq!(state.wake_on(other, own), Wake::Nothing);
+        assert_eq!(state.wake(), Wake::Nothing);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Dispatch);
+        assert_eq!(state.route(), other);
+        start_routed_poll(&state, own);
+        assert_eq!(state.end_pending(PollNote::YIELDED), EndPoll::Dispatch);
+        assert_eq!(state.route(), own);
+    }
+
+    #[test]
+    fn a_poll_that_asks_for_a_route_gets_it_whoever_wakes_the_task() {
+        let (asked, other) = (Route::new(1).unwrap(), Route::new(2).unwrap());
+        for asks_first in [true, false] {
+            let state = running();
+            if asks_first {
+                state.request_route(asked);
+            }
+            assert_eq!(state.wake_on(other, Route::DEFAULT), Wake::Nothing);
+            if !asks_first {
+                state.request_route(asked);
+            }
+            assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Dispatch);
+            assert_eq!(state.route(), asked);
+        }
+    }
+
+    #[test]
+    fn a_cancelled_task_is_dropped_on_its_own_route() {
+        let own = Route::new(3).unwrap();
+        let state = TaskState::new(own);
+        start_routed_poll(&state, own);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
+        assert_eq!(state.cancel(), Wake::Dispatch);
+        assert_eq!(state.route(), own);
+        assert_eq!(state.start_poll(own), StartPoll::Cancel);
+    }
+
+    #[test]
+    fn whatever_wakes_a_task_with_a_route_sends_it_there() {
+        let own = Route::new(3).unwrap();
+        let wakes: [fn(&TaskState) -> Wake; 4] = [
+            TaskState::wake,
+            TaskState::watch,
+            TaskState::cancel,
+            |state| {
+                state.raise_shield();
+                assert_eq!(state.cancel(), Wake::Nothing);
+                state.lower_shield()
+            },
+        ];
+        for wake in wakes {
+            let state = TaskState::new(own);
+            start_routed_poll(&state, own);
+            assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
+            assert_eq!(wake(&state), Wake::Dispatch);
+            assert_eq!(state.route(), own);
+        }
+    }
+
+    #[test]
+    fn a_task_with_a_route_is_watched_there() {
+        let state = TaskState::new(Route::new(3).unwrap());
+        assert_eq!(state.watch(), Wake::Nothing);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Routed);
+        assert_eq!(state.take_route(), Route::new(3).unwrap());
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::PollWatched);
+    }
+
+    #[test]
     fn a_yield_goes_back_to_the_queue() {
         assert_eq!(
             running().end_pending(PollNote::YIELDED),
@@ -699,7 +880,7 @@ mod tests {
         let state = idle();
         assert_eq!(state.cancel(), Wake::Enqueue);
         assert_eq!(state.cancel(), Wake::Nothing);
-        assert_eq!(state.start_poll(), StartPoll::Cancel);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Cancel);
     }
 
     #[test]
@@ -711,7 +892,7 @@ mod tests {
         assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
         assert_eq!(state.lower_shield(), Wake::Nothing);
         assert_eq!(state.lower_shield(), Wake::Enqueue);
-        assert_eq!(state.start_poll(), StartPoll::Cancel);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Cancel);
     }
 
     #[test]
@@ -728,14 +909,14 @@ mod tests {
         let state = running();
         assert_eq!(state.end_pending(PollNote::HELD), EndPoll::Idle);
         assert_eq!(state.cancel(), Wake::Enqueue);
-        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
         assert_eq!(
             state.end_pending(PollNote::HELD),
             EndPoll::Idle,
             "until it is empty"
         );
         assert_eq!(state.wake(), Wake::Enqueue);
-        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
         assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Cancel);
     }
 
@@ -745,7 +926,7 @@ mod tests {
         assert_eq!(state.cancel(), Wake::Nothing);
         let unheard = PollNote::HELD_UNHEARD;
         assert_eq!(state.end_pending(unheard), EndPoll::Reschedule);
-        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
         assert_eq!(state.end_pending(PollNote::HELD), EndPoll::Idle);
     }
 
@@ -755,10 +936,10 @@ mod tests {
         state.raise_shield();
         assert_eq!(state.end_pending(PollNote::HELD), EndPoll::Idle);
         assert_eq!(state.cancel(), Wake::Enqueue);
-        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
         assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
         assert_eq!(state.lower_shield(), Wake::Enqueue);
-        assert_eq!(state.start_poll(), StartPoll::Cancel);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Cancel);
     }
 
     #[test]
@@ -791,7 +972,7 @@ mod tests {
 
     #[test]
     fn only_the_last_reference_leaves_zero() {
-        let state = TaskState::new();
+        let state = TaskState::new(Route::DEFAULT);
         state.reference();
         assert_eq!(state.unreference(), RefCount::Positive);
         assert_eq!(state.unreference(), RefCount::Positive);
@@ -800,10 +981,10 @@ mod tests {
 
     #[test]
     fn a_new_task_is_detached_in_one_step() {
-        let state = TaskState::new();
+        let state = TaskState::new(Route::DEFAULT);
         assert!(state.detach_new());
         assert!(!state.load().is_join_interested());
-        assert_eq!(state.start_poll(), StartPoll::Poll);
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
         assert!(!state.complete().is_join_interested());
         assert_eq!(state.unreference(), RefCount::Zero);
         assert!(!running().detach_new(), "something has happened to it");
@@ -835,8 +1016,8 @@ mod model {
     use blitzen_util::shim::{Arc, thread};
 
     fn running() -> Arc<TaskState> {
-        let state = Arc::new(TaskState::new());
-        assert_eq!(state.start_poll(), StartPoll::Poll);
+        let state = Arc::new(TaskState::new(Route::DEFAULT));
+        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
         state
     }
 
@@ -871,7 +1052,47 @@ mod model {
                 (ended == EndPoll::Reschedule) ^ (watched == Wake::Enqueue),
                 "queued exactly once: {ended:?} {watched:?}"
             );
-            assert_eq!(state.start_poll(), StartPoll::PollWatched);
+            assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::PollWatched);
+        });
+    }
+
+    #[test]
+    fn a_change_of_route_against_a_wake_queues_a_task_once() {
+        let other = Route::new(5).unwrap();
+        loom::model(move || {
+            let state = running();
+            assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
+            let waker = thread::spawn({
+                let state = state.clone();
+                move || {
+                    (state.wake_on(other, Route::DEFAULT) == Wake::Dispatch).then(|| state.route())
+                }
+            });
+            let here = (state.wake() == Wake::Enqueue).then(|| state.route());
+            let there = waker.join().unwrap();
+            assert!(here.is_some() ^ there.is_some());
+            // Whoever queues it does so where its own wake said.
+            assert_eq!(here.unwrap_or(Route::DEFAULT), Route::DEFAULT);
+            assert_eq!(there.unwrap_or(other), other);
+        });
+    }
+
+    #[test]
+    fn a_change_of_route_against_the_end_of_a_poll_queues_a_task_once_and_there() {
+        let other = Route::new(5).unwrap();
+        loom::model(move || {
+            let state = running();
+            let waker = thread::spawn({
+                let state = state.clone();
+                move || {
+                    (state.wake_on(other, Route::DEFAULT) == Wake::Dispatch).then(|| state.route())
+                }
+            });
+            let ended = state.end_pending(PollNote::EMPTY);
+            let here = (ended == EndPoll::Dispatch).then(|| state.route());
+            let there = waker.join().unwrap();
+            assert!(here.is_some() ^ there.is_some());
+            assert_eq!(here.or(there), Some(other));
         });
     }
 
@@ -894,7 +1115,7 @@ mod model {
     fn what_a_wake_published_is_seen_by_the_poll_it_asked_for() {
         use blitzen_util::shim::atomic::AtomicUsize;
         loom::model(|| {
-            let shared = Arc::new((TaskState::new(), AtomicUsize::new(0)));
+            let shared = Arc::new((TaskState::new(Route::DEFAULT), AtomicUsize::new(0)));
             let waker = thread::spawn({
                 let shared = shared.clone();
                 move || {
@@ -905,7 +1126,7 @@ mod model {
             });
             let mut seen = false;
             loop {
-                assert_eq!(shared.0.start_poll(), StartPoll::Poll);
+                assert_eq!(shared.0.start_poll(Route::DEFAULT), StartPoll::Poll);
                 seen |= shared.1.load(Relaxed) == 1;
                 if shared.0.end_pending(PollNote::EMPTY) == EndPoll::Idle {
                     break;
@@ -926,7 +1147,7 @@ mod model {
             });
             let mut drops = (state.end_pending(PollNote::EMPTY) == EndPoll::Cancel) as u32;
             if aborter.join().unwrap() == Wake::Enqueue {
-                drops += (state.start_poll() == StartPoll::Cancel) as u32;
+                drops += (state.start_poll(Route::DEFAULT) == StartPoll::Cancel) as u32;
             }
             assert_eq!(drops, 1);
         });
@@ -938,8 +1159,8 @@ mod model {
     fn an_abort_of_a_held_task_against_the_end_of_its_scope_lands_once() {
         use blitzen_util::shim::atomic::AtomicBool;
         loom::model(|| {
-            let shared = Arc::new((TaskState::new(), AtomicBool::new(false)));
-            assert_eq!(shared.0.start_poll(), StartPoll::Poll);
+            let shared = Arc::new((TaskState::new(Route::DEFAULT), AtomicBool::new(false)));
+            assert_eq!(shared.0.start_poll(Route::DEFAULT), StartPoll::Poll);
             let hold = PollNote::HELD_UNHEARD;
             assert_eq!(shared.0.end_pending(hold), EndPoll::Idle);
             let aborter = thread::spawn({
@@ -956,13 +1177,13 @@ mod model {
             // The worker: runs the task when it is queued, as its scope would.
             let mut queued = 0;
             let mut drops = 0;
-            let mut run = || match shared.0.start_poll() {
+            let mut run = || match shared.0.start_poll(Route::DEFAULT) {
                 StartPoll::Cancel => {
                     let is_empty = shared.1.load(Relaxed);
                     assert!(is_empty, "the abort waits for the scope");
                     drops += 1;
                 }
-                StartPoll::PollWatched => unreachable!("nobody watches it"),
+                StartPoll::PollWatched | StartPoll::Routed => unreachable!("nobody asks for it"),
                 StartPoll::Poll => loop {
                     let is_aborted = shared.0.load().is_cancelled();
                     let is_empty = shared.1.load(Relaxed);
@@ -978,7 +1199,10 @@ mod model {
                             break;
                         }
                         EndPoll::Idle => break,
-                        EndPoll::Reschedule => assert_eq!(shared.0.start_poll(), StartPoll::Poll),
+                        EndPoll::Reschedule => {
+                            assert_eq!(shared.0.start_poll(Route::DEFAULT), StartPoll::Poll)
+                        }
+                        EndPoll::Dispatch => unreachable!("it has the default route"),
                     }
                 },
             };
@@ -1014,11 +1238,11 @@ mod model {
                 }
             };
             if poll() == EndPoll::Reschedule {
-                assert_eq!(state.start_poll(), StartPoll::Poll);
+                assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
                 assert_eq!(poll(), EndPoll::Idle);
             }
             if aborter.join().unwrap() == Wake::Enqueue {
-                assert_eq!(state.start_poll(), StartPoll::Poll);
+                assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
                 assert_eq!(poll(), EndPoll::Idle);
             }
             assert!(heard);
@@ -1038,7 +1262,7 @@ mod model {
             let left = state.lower_shield();
             let aborted = aborter.join().unwrap();
             assert!((left == Wake::Enqueue) ^ (aborted == Wake::Enqueue));
-            assert_eq!(state.start_poll(), StartPoll::Cancel);
+            assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Cancel);
         });
     }
 
@@ -1094,8 +1318,8 @@ mod model {
     #[test]
     fn whoever_drops_the_join_waker_comes_after_the_other_reader() {
         loom::model(|| {
-            let task = Arc::new((TaskState::new(), UnsafeCell::new(())));
-            assert_eq!(task.0.start_poll(), StartPoll::Poll);
+            let task = Arc::new((TaskState::new(Route::DEFAULT), UnsafeCell::new(())));
+            assert_eq!(task.0.start_poll(Route::DEFAULT), StartPoll::Poll);
             assert!(task.0.publish_join_waker());
             let handle = thread::spawn({
                 let task = task.clone();
@@ -1133,11 +1357,11 @@ mod model {
     #[test]
     fn detaching_a_new_task_against_its_first_poll_drops_the_output_once() {
         loom::model(|| {
-            let state = Arc::new(TaskState::new());
+            let state = Arc::new(TaskState::new(Route::DEFAULT));
             let worker = thread::spawn({
                 let state = state.clone();
                 move || {
-                    assert_eq!(state.start_poll(), StartPoll::Poll);
+                    assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
                     let output_here = !state.complete().is_join_interested();
                     (output_here, state.unreference() == RefCount::Zero)
                 }
@@ -1158,7 +1382,7 @@ mod model {
     #[test]
     fn whoever_frees_the_task_comes_after_every_other_use_of_it() {
         loom::model(|| {
-            let task = Arc::new((TaskState::new(), UnsafeCell::new(())));
+            let task = Arc::new((TaskState::new(Route::DEFAULT), UnsafeCell::new(())));
             let use_and_release = |task: &(TaskState, UnsafeCell<()>)| {
                 task.1.with(|_| ()); // as long as the reference is held
                 if task.0.unreference() == RefCount::Zero {
@@ -1177,11 +1401,11 @@ mod model {
     #[test]
     fn whoever_frees_a_task_that_was_detached_comes_after_its_handle() {
         loom::model(|| {
-            let task = Arc::new((TaskState::new(), UnsafeCell::new(())));
+            let task = Arc::new((TaskState::new(Route::DEFAULT), UnsafeCell::new(())));
             let worker = thread::spawn({
                 let task = task.clone();
                 move || {
-                    assert_eq!(task.0.start_poll(), StartPoll::Poll);
+                    assert_eq!(task.0.start_poll(Route::DEFAULT), StartPoll::Poll);
                     let _ = task.0.complete();
                     if task.0.unreference() == RefCount::Zero {
                         task.1.with_mut(|_| ()); // frees it
@@ -1203,7 +1427,7 @@ mod model {
     #[test]
     fn exactly_one_of_three_references_is_the_last() {
         loom::model(|| {
-            let state = Arc::new(TaskState::new());
+            let state = Arc::new(TaskState::new(Route::DEFAULT));
             let other = thread::spawn({
                 let state = state.clone();
                 move || {

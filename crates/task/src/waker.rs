@@ -7,7 +7,6 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 use crate::header::Header;
 use crate::raw;
 use crate::span::WakerOp;
-use crate::state::Wake;
 
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
 
@@ -64,7 +63,7 @@ unsafe fn wake(data: *const ()) {
     // runtime that closes at this moment completes it).
     let _release = Release(data);
     // SAFETY: alive by the waker's reference.
-    unsafe { enqueue(header, task) };
+    unsafe { raw::enqueue(task, header.state.wake()) };
 }
 
 unsafe fn wake_by_ref(data: *const ()) {
@@ -72,19 +71,7 @@ unsafe fn wake_by_ref(data: *const ()) {
     let (header, task) = unsafe { header(data) };
     header.span_id.report(WakerOp::WakeByRef);
     // SAFETY: alive by the waker's reference.
-    unsafe { enqueue(header, task) };
-}
-
-/// Queues a task unless it is queued already.
-///
-/// # Safety
-/// `header` is that of `task`, which the caller keeps alive.
-#[inline]
-unsafe fn enqueue(header: &Header, task: NonNull<Header>) {
-    if header.state.wake() == Wake::Enqueue {
-        // SAFETY: `Enqueue` makes the runnable (S1); alive by the caller's word.
-        unsafe { raw::schedule(task) };
-    }
+    unsafe { raw::enqueue(task, header.state.wake()) };
 }
 
 unsafe fn drop_waker(data: *const ()) {

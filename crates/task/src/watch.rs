@@ -9,7 +9,6 @@ use std::sync::OnceLock;
 use crate::header::Header;
 use crate::id::Id;
 use crate::raw;
-use crate::state::Wake;
 
 /// The files whose functions poll a task's future, for who reads a stack that was recorded in it.
 pub const POLL_FILES: [&str; 2] = [crate::raw::FILE, crate::cell::FILE];
@@ -61,10 +60,7 @@ impl WatchHandle {
     /// is foreign code.
     pub fn watch(&self) {
         // SAFETY: the handle's reference.
-        if unsafe { self.0.as_ref() }.state.watch() == Wake::Enqueue {
-            // SAFETY: `Enqueue` makes the runnable; alive as above.
-            unsafe { raw::schedule(self.0) };
-        }
+        unsafe { raw::enqueue(self.0, self.0.as_ref().state.watch()) };
     }
 }
 

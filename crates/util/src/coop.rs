@@ -29,11 +29,16 @@
 //! Outside a task there is no limit.
 //!
 //! A trace ([`with_trace`]) refuses every operation, to learn which ones a future arrives at.
+//!
+//! A [`Budget`] can be larger than what is counted here at a time, and can have a time limit. Then
+//! units are handed out in portions, and the clock is read for each portion: operations that find
+//! units left never read it.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use crate::wait::{self, WaitKind};
 
@@ -51,6 +56,155 @@ const FULL: u8 = BUDGET + SPENT_UP;
 /// No limit: outside a task, or inside `unconstrained`.
 const UNLIMITED: u8 = u8::MAX;
 
+/// The most units that a poll gets at once.
+const PORTION: u8 = UNLIMITED - SPENT_UP - 1;
+/// The same with a time limit: the clock is read for each portion.
+const TIMED_PORTION: u8 = 4;
+
+/// What a task may do in one poll before it has to yield.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use blitzen::runtime::{Budget, Builder};
+///
+/// let budget = Budget::new(256, Some(Duration::from_micros(100)));
+/// let runtime = Builder::new_multi_thread().budget(budget).build().unwrap();
+/// # drop(runtime);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    operations: u32,
+    time: Option<Duration>,
+}
+
+impl Budget {
+    /// Creates a budget of `operations` operations, and of `time` if it is given.
+    ///
+    /// It has at least one operation.
+    /// The time is looked at every few operations. It is real time, also while the clock of the
+    /// runtime is paused.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Budget;
+    ///
+    /// assert_eq!(Budget::new(0, None).operations(), 1);
+    /// ```
+    pub fn new(operations: u32, time: Option<Duration>) -> Self {
+        let operations = operations.max(1);
+        Self { operations, time }
+    }
+
+    /// Returns how many operations it has.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Budget;
+    ///
+    /// assert_eq!(Budget::default().operations(), 128);
+    /// ```
+    pub fn operations(self) -> u32 {
+        self.operations
+    }
+
+    /// Returns its time limit, if it has one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Budget;
+    ///
+    /// assert_eq!(Budget::default().time(), None);
+    /// ```
+    pub fn time(self) -> Option<Duration> {
+        self.time
+    }
+
+    fn begin(self) -> BudgetState {
+        let mut reserve = Reserve {
+            units: self.operations,
+            deadline: self.time.map(|time| Instant::now().checked_add(time)),
+        };
+        BudgetState {
+            left: reserve.take() + SPENT_UP,
+            reserve,
+        }
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            operations: BUDGET.into(),
+            time: None,
+        }
+    }
+}
+
+/// The units for later portions of a budget.
+#[derive(Clone, Copy)]
+struct Reserve {
+    units: u32,
+    /// When they are lost, if the budget has a time limit; never if the clock has no such time.
+    deadline: Option<Option<Instant>>,
+}
+
+impl Reserve {
+    const EMPTY: Self = Self {
+        units: 0,
+        deadline: None,
+    };
+
+    /// Whether there are units, and there is time for them.
+    fn is_usable(&self) -> bool {
+        let is_late = || match self.deadline {
+            Some(Some(end)) => Instant::now() >= end,
+            None | Some(None) => false,
+        };
+        self.units > 0 && !is_late()
+    }
+
+    /// Takes the next portion out, without a look at the time.
+    fn take(&mut self) -> u8 {
+        let most = match self.deadline {
+            None => PORTION,
+            Some(_) => TIMED_PORTION,
+        };
+        let portion = self.units.min(most.into());
+        self.units -= portion;
+        portion as u8
+    }
+}
+
+/// All that is known of the budget of a poll.
+#[derive(Clone, Copy)]
+struct BudgetState {
+    left: u8,
+    reserve: Reserve,
+}
+
+impl BudgetState {
+    const NO_LIMIT: Self = Self {
+        left: UNLIMITED,
+        reserve: Reserve::EMPTY,
+    };
+
+    /// Makes this the state of the thread; returns what was before. A thread that is going
+    /// away has none.
+    fn install(self) -> Self {
+        let left = LEFT.try_with(|left| left.replace(self.left));
+        let reserve = RESERVE.try_with(|reserve| reserve.replace(self.reserve));
+        match (left, reserve) {
+            (Ok(left), Ok(reserve)) => Self { left, reserve },
+            _ => Self::NO_LIMIT,
+        }
+    }
+}
+
 const _: () = assert!(FULL < UNLIMITED);
 
 /// Called when an operation is refused, once in a poll.
@@ -59,37 +213,50 @@ static ON_FORCED_YIELD: OnceLock<fn()> = OnceLock::new();
 thread_local! {
     /// The units that are left, plus [`SPENT_UP`]; or [`REFUSED`], or [`UNLIMITED`].
     static LEFT: Cell<u8> = const { Cell::new(UNLIMITED) };
+    /// What is left when those are used up.
+    static RESERVE: Cell<Reserve> = const { Cell::new(Reserve::EMPTY) };
     static DEFER: Cell<Option<fn(&Waker)>> = const { Cell::new(None) };
     /// What a trace calls for each operation; `None` outside a trace.
     static TRACE: Cell<Option<fn(&Waker)>> = const { Cell::new(None) };
 }
 
 /// Restores the previous budget on drop.
-struct Restore(u8);
+struct Restore(BudgetState);
 
 impl Drop for Restore {
+    fn drop(&mut self) {
+        self.0.install();
+    }
+}
+
+/// Restores the units that were left on drop.
+struct RestoreLeft(u8);
+
+impl Drop for RestoreLeft {
     fn drop(&mut self) {
         // A thread that is ending has no budget to restore.
         let _ = LEFT.try_with(|left| left.set(self.0));
     }
 }
 
-fn with_left<R>(units: u8, run: impl FnOnce() -> R) -> R {
-    let before = LEFT.try_with(|left| left.replace(units));
-    let _restore = Restore(before.unwrap_or(UNLIMITED));
-    run()
-}
-
 /// Runs `poll` with a full budget.
 #[inline]
 pub fn with_budget<R>(poll: impl FnOnce() -> R) -> R {
-    with_left(FULL, poll)
+    with_budget_of(Budget::default(), poll)
+}
+
+/// Runs `poll` with `budget`.
+pub fn with_budget_of<R>(budget: Budget, poll: impl FnOnce() -> R) -> R {
+    let _restore = Restore(budget.begin().install());
+    poll()
 }
 
 /// Runs `poll` without a limit.
 #[inline]
 pub fn with_unconstrained<R>(poll: impl FnOnce() -> R) -> R {
-    with_left(UNLIMITED, poll)
+    let before = LEFT.try_with(|left| left.replace(UNLIMITED));
+    let _restore = RestoreLeft(before.unwrap_or(UNLIMITED));
+    poll()
 }
 
 /// Runs `poll` as a trace: every operation that would spend a unit calls `on_leaf` instead, which
@@ -105,7 +272,12 @@ pub fn with_trace<R>(on_leaf: fn(&Waker), poll: impl FnOnce() -> R) -> R {
     let before = TRACE.try_with(|trace| trace.replace(Some(on_leaf)));
     let _restore = RestoreTrace(before.unwrap_or(None));
     // Operations look at the budget first, so that a trace costs nothing while there is none.
-    with_left(REFUSED, poll)
+    let refusing = BudgetState {
+        left: REFUSED,
+        reserve: Reserve::EMPTY,
+    };
+    let _restore_budget = Restore(refusing.install());
+    poll()
 }
 
 /// Sets a full budget for the polls that follow on this thread, until
@@ -132,7 +304,31 @@ pub fn is_unconstrained() -> bool {
 /// Whether the next operation may proceed.
 #[inline]
 pub fn has_budget_remaining() -> bool {
-    LEFT.try_with(|left| left.get() > SPENT_UP).unwrap_or(true)
+    LEFT.try_with(|left| left.get() > SPENT_UP).unwrap_or(true) || has_reserve()
+}
+
+/// Whether there is another portion of the budget.
+#[cold]
+fn has_reserve() -> bool {
+    RESERVE
+        .try_with(|reserve| reserve.get().is_usable())
+        .unwrap_or(false)
+}
+
+/// Gets the next portion of the budget; returns false if there is none.
+#[cold]
+fn refill() -> bool {
+    let has_more = has_reserve();
+    if has_more {
+        let portion = RESERVE.with(|reserve| {
+            let mut after = reserve.get();
+            let portion = after.take();
+            reserve.set(after);
+            portion
+        });
+        LEFT.with(|left| left.set(portion + SPENT_UP));
+    }
+    has_more
 }
 
 /// A unit that was spent. It is given back on drop, unless the operation
@@ -166,9 +362,12 @@ impl Drop for Spent {
 /// returns `Pending`.
 #[inline]
 pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Spent> {
-    let before = LEFT.try_with(Cell::get).unwrap_or(UNLIMITED);
-    if before <= SPENT_UP {
-        return defer_task(cx);
+    let mut before = LEFT.try_with(Cell::get).unwrap_or(UNLIMITED);
+    while before <= SPENT_UP {
+        if !refill() {
+            return defer_task(cx);
+        }
+        before = LEFT.with(Cell::get);
     }
     if before != UNLIMITED {
         LEFT.with(|left| left.set(before - 1));
@@ -191,8 +390,8 @@ pub fn poll_proceed_to_inner(cx: &mut Context<'_>) -> Poll<Spent> {
     }
 }
 
-/// Spends a unit on an operation that is known to make progress; returns false if
-/// none is left. For a fast path that can still fall back to [`poll_proceed`].
+/// Spends a unit on an operation that is known to make progress; returns false if the caller has
+/// to fall back to [`poll_proceed`], since none is left or the next portion is to be fetched.
 #[inline]
 pub fn try_spend() -> bool {
     LEFT.try_with(|left| match left.get() {
@@ -277,6 +476,46 @@ mod tests {
     fn a_poll_has_a_hundred_and_twenty_eight_units() {
         let done = with_budget(|| (0..1000).filter(|_| spend()).count());
         assert_eq!(done, 128);
+    }
+
+    #[test]
+    fn a_budget_can_have_another_number_of_units() {
+        for units in [1, 3, 4, 5, 128, 252, 253, 254, 255, 256, 1000, 60_000] {
+            for time in [None, Some(Duration::from_secs(3600))] {
+                let budget = Budget::new(units, time);
+                let done = with_budget_of(budget, || (0..units + 300).filter(|_| spend()).count());
+                assert_eq!(done, units as usize, "{budget:?}");
+                let tried =
+                    with_budget_of(budget, || (0..units + 300).filter(|_| try_spend()).count());
+                assert_eq!(tried, units as usize, "{budget:?}");
+            }
+        }
+        assert_eq!(Budget::new(0, None).operations(), 1);
+        let most = Budget::new(u32::MAX, None);
+        assert!(with_budget_of(most, || (0..100_000).all(|_| spend())));
+    }
+
+    #[test]
+    fn a_budget_whose_time_is_up_is_refused_at_the_next_portion() {
+        let budget = Budget::new(1000, Some(Duration::ZERO));
+        with_budget_of(budget, || {
+            assert_eq!(
+                (0..1000).filter(|_| spend()).count(),
+                usize::from(TIMED_PORTION)
+            );
+            assert!(!has_budget_remaining() && !try_spend());
+        });
+        assert!(has_budget_remaining(), "outside there is no limit");
+    }
+
+    #[test]
+    fn budgets_nest_and_what_was_left_comes_back() {
+        let hour = Some(Duration::from_secs(3600));
+        with_budget_of(Budget::new(10, hour), || {
+            assert_eq!((0..5).filter(|_| spend()).count(), 5);
+            with_budget(|| assert_eq!((0..1000).filter(|_| spend()).count(), 128));
+            assert_eq!((0..1000).filter(|_| spend()).count(), 5);
+        });
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::task::Wake;
+use std::time::Duration;
 
 use blitzen_sched::{Activity, BlockedThread, advance_if_quiescent};
 use blitzen_util::park::Parker;
@@ -33,12 +34,21 @@ impl BlockOnParker {
     /// Sleeps until it is unparked, or was before; may return without either. Advances a
     /// paused clock if nothing else is left to do.
     pub(crate) fn park(&self, world: &RealWorld) {
+        self.park_at_most(world, None);
+    }
+
+    /// Like [`park`](Self::park), for at most `max_wait`.
+    pub(crate) fn park_at_most(&self, world: &RealWorld, max_wait: Option<Duration>) {
         let activity = &self.activity;
         let has_advanced = activity.set_idle()
             && world.clock().is_frozen()
             && advance_if_quiescent(world, Some(activity));
         if !has_advanced {
-            self.parker.park();
+            match max_wait {
+                None => self.parker.park(),
+                // Whoever has nothing to do parks again.
+                Some(max_wait) => drop(self.parker.park_timeout(max_wait)),
+            }
         }
         activity.set_active();
     }

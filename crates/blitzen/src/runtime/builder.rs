@@ -10,7 +10,7 @@ use std::time::Duration;
 use blitzen_driver::{DriverConfig, SpinPermit};
 use blitzen_observe::{HistogramConfiguration, TraceMode};
 use blitzen_sched::{Config, CoreSlot, HistogramOption, Pool, Scheduler};
-use blitzen_util::coop;
+use blitzen_util::coop::{self, Budget};
 
 use super::backend::IoBackend;
 #[cfg(unix)]
@@ -66,6 +66,15 @@ const WORKER_THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
 /// Timers and sockets are switched off unless [`enable_all`](Self::enable_all),
 /// [`enable_time`](Self::enable_time) or [`enable_io`](Self::enable_io) is called.
 ///
+/// Some settings of other schedulers have no method here:
+///
+/// * The capacity of a worker's run queue. It has 256 slots, and what does not fit goes to the
+///   injection queue, which has no limit. So the capacity is not a limit on tasks.
+/// * A bound on the victims of a steal. A worker that has nothing else to do looks at all others
+///   once, in random order, before it parks; at most half of the workers do so at a time.
+/// * A switch for stealing. A worker that does not steal would leave tasks waiting behind one
+///   that is stuck. [Dispatchers](crate::dispatch) with one thread each keep tasks apart.
+///
 /// # Examples
 ///
 /// ```
@@ -111,6 +120,7 @@ pub struct Builder {
     dump_signals: Vec<SignalKind>,
     #[cfg(unix)]
     console: ConsoleOption,
+    budget: Budget,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +197,7 @@ impl Builder {
             dump_signals: Vec::new(),
             #[cfg(unix)]
             console: ConsoleOption::default(),
+            budget: Budget::default(),
         }
     }
 
@@ -1091,6 +1102,31 @@ impl Builder {
         self
     }
 
+    /// Sets what a task may do in one poll before it has to yield to others. The default is
+    /// 128 operations, and no limit of time.
+    ///
+    /// An operation is one that could have waited: of a socket, a channel, a lock, a timer.
+    /// When the budget is used up, the next one waits until other tasks have run. Code that
+    /// does none of them is not interrupted. A [dispatcher](crate::dispatch) can have a budget
+    /// of its own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use blitzen::runtime::{Budget, Builder};
+    ///
+    /// let runtime = Builder::new_multi_thread()
+    ///     .budget(Budget::new(1_000, Some(Duration::from_micros(200))))
+    ///     .build()
+    ///     .unwrap();
+    /// # drop(runtime);
+    /// ```
+    pub fn budget(&mut self, budget: Budget) -> &mut Self {
+        self.budget = budget;
+        self
+    }
+
     /// Sets what the runtime does when a task panics. The default is
     /// [`UnhandledPanic::Ignore`].
     ///
@@ -1370,6 +1406,8 @@ impl Builder {
         config.event_interval = self.event_interval;
         config.lifo = self.lifo_slot;
         config.park_timeout = self.park_timeout;
+        config.budget = self.budget;
+        config.is_local = is_local;
         let tasks = TaskOptions {
             hooks: self.task_hooks.clone(),
             stop_on_panic: self.unhandled_panic == UnhandledPanic::ShutdownRuntime,

@@ -7,6 +7,8 @@ use std::thread;
 use blitzen_sched::ThreadMark;
 use blitzen_util::quiet::quietly;
 
+use super::affinity;
+
 /// A callback of the builder.
 pub(crate) type Hook = Option<Arc<dyn Fn() + Send + Sync>>;
 
@@ -55,7 +57,7 @@ impl Hooks {
             builder = builder.stack_size(size);
         }
         let (on_start, on_stop) = (self.on_start.clone(), self.on_stop.clone());
-        builder.spawn(move || {
+        affinity::spawn_unbound(builder, move || {
             let marked = mark();
             call(&on_start);
             drop(marked);

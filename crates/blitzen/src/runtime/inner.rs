@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
-use blitzen_sched::{CoreSlot, Pool, Scheduler, Worker};
+use blitzen_sched::{CoreSlot, DispatcherCore, Pool, RouteError, Scheduler, Worker};
 use blitzen_task::{Id as TaskId, SpawnMeta, span};
 
 #[cfg(unix)]
@@ -18,6 +18,9 @@ use super::trace::TraceRequest;
 use super::trace_file::TraceFile;
 use super::world::RealWorld;
 use crate::task::JoinHandle;
+
+/// Tasks that the dispatcher for blocking code lets run at once, if there are not more cores.
+const MIN_IO_LIMIT: usize = 64;
 
 /// Who runs the tasks.
 pub(crate) enum Flavor {
@@ -37,6 +40,8 @@ pub(crate) struct Inner {
     world: Arc<RealWorld>,
     /// Whether a hook is called for each new task.
     has_spawn_hook: bool,
+    /// The dispatcher for tasks that may block; made when it is first asked for.
+    io_dispatcher: OnceLock<Arc<DispatcherCore>>,
     /// The thread that it never leaves, and on which `spawn_local` may be called.
     local_thread: Option<ThreadId>,
     /// What writes the recorded events to a file, if that was asked for.
@@ -89,6 +94,7 @@ impl Inner {
             scheduler,
             pool,
             world,
+            io_dispatcher: OnceLock::new(),
             local_thread,
             observers: Observers::default(),
             trace_file: OnceLock::new(),
@@ -135,6 +141,17 @@ impl Inner {
 
     pub(crate) fn world(&self) -> &Arc<RealWorld> {
         &self.world
+    }
+
+    /// The dispatcher for tasks that may block.
+    pub(crate) fn io_dispatcher(&self) -> Result<Arc<DispatcherCore>, RouteError> {
+        if let Some(core) = self.io_dispatcher.get() {
+            return Ok(core.clone());
+        }
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let limit = cores.max(MIN_IO_LIMIT);
+        let core = DispatcherCore::elastic(&self.scheduler, "io", limit)?;
+        Ok(self.io_dispatcher.get_or_init(|| core).clone())
     }
 
     /// Whether it is a local runtime.

@@ -14,6 +14,7 @@
 //! the caller of `block_on` runs. Both serve timers, sockets and files, and both
 //! have a pool of threads for blocking work.
 
+pub(crate) mod affinity;
 mod backend;
 mod block_on;
 mod block_on_parker;
@@ -24,6 +25,7 @@ pub(crate) mod clock;
 mod console;
 pub(crate) mod context;
 mod current_thread;
+mod dispatcher_threads;
 pub mod dump;
 mod engine;
 pub(crate) mod global;
@@ -60,9 +62,11 @@ pub use blitzen_observe::{
     Histogram, HistogramConfiguration, InvalidHistogramConfiguration, LogHistogram,
     LogHistogramBuilder, TraceMode,
 };
+pub use blitzen_util::coop::Budget;
 #[cfg(feature = "coro")]
 pub(crate) use block_on::block_on as block_on_thread;
 pub use builder::{Builder, HistogramScale, UnhandledPanic};
+pub(crate) use dispatcher_threads::{DispatcherThreads, start_dispatcher_threads};
 pub use engine::{Engine, engine};
 pub use handle::{EnterGuard, Handle, RuntimeFlavor, TryCurrentError};
 pub use id::Id;

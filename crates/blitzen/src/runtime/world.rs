@@ -12,13 +12,17 @@ use std::time::{Duration, Instant};
 use blitzen_driver::Poller;
 use blitzen_observe::Counter;
 use blitzen_sched::{
-    Activity, Monitor, PausedWorld, PinnedThread, Pool, PoolThread, Quiescence, Relief, Scheduler,
-    SpawnThread, TaskInfo, ThreadJoiner, ThreadMark, Worker, World, count_thread, end_blocking,
+    Activity, Monitor, PausedWorld, PinnedThread, Pool, PoolRunner, PoolThread, Quiescence, Relief,
+    Scheduler, SpawnThread, TaskInfo, ThreadJoiner, ThreadMark, Worker, World, count_thread,
+    end_blocking,
 };
+use blitzen_task::SpawnMeta;
 use blitzen_util::pad::Padded;
+use blitzen_util::quiet::quietly;
 use blitzen_util::rng::{self, Rng};
 use blitzen_util::wait;
 
+use super::affinity;
 use super::backend::IoBackend;
 use super::block_on_parker::BlockOnParker;
 use super::clock::{self, Clock};
@@ -140,7 +144,7 @@ impl RealWorld {
     }
 
     /// Makes the runtime current again on a thread that has entered `depth` runtimes.
-    fn restore_context(&self, depth: usize) {
+    pub(super) fn restore_context(&self, depth: usize) {
         match self.runtime() {
             Ok(handle) => context::restore(&handle, depth),
             Err(_) => unreachable!("its threads keep the runtime in memory"),
@@ -269,7 +273,7 @@ impl RealWorld {
         }
     }
 
-    fn keep_thread(&self, thread: thread::JoinHandle<()>) {
+    pub(super) fn keep_thread(&self, thread: thread::JoinHandle<()>) {
         let mut threads = self.threads.lock().unwrap_or_else(|e| e.into_inner());
         threads.retain(|thread| !thread.is_finished());
         threads.push(thread);
@@ -281,8 +285,32 @@ impl RealWorld {
         threads.into_iter().for_each(join_unless_current);
     }
 
+    /// Returns the nanoseconds since the runtime was built, for schedulers.
+    pub(super) fn elapsed_ns(&self) -> u64 {
+        let elapsed = self.started.elapsed();
+        wait::set_seconds(self.started_s + elapsed.as_secs());
+        elapsed.as_nanos() as u64
+    }
+
+    /// Returns the seed of one of the runtime's random sequences.
+    pub(super) fn derive_seed(&self, index: u64) -> u64 {
+        Rng::derive(self.seed, index)
+    }
+
+    /// Starts a thread for a monitor.
+    pub(super) fn start_monitor(&self, monitor: Monitor) -> io::Result<()> {
+        let handle = self.runtime()?;
+        let thread = thread::Builder::new().name("blitzen-monitor".into());
+        let thread = affinity::spawn_unbound(thread, move || {
+            let _runtime = context::enter(&handle);
+            monitor.run();
+        })?;
+        self.keep_thread(thread);
+        Ok(())
+    }
+
     /// Starts a thread inside the runtime.
-    fn start_inside(
+    pub(super) fn start_inside(
         &self,
         name: Option<String>,
         mark: impl FnOnce() -> Option<ThreadMark> + Send + 'static,
@@ -375,13 +403,11 @@ impl World for SchedulerWorld {
     }
 
     fn now_ns(&self) -> u64 {
-        let elapsed = self.0.started.elapsed();
-        wait::set_seconds(self.0.started_s + elapsed.as_secs());
-        elapsed.as_nanos() as u64
+        self.0.elapsed_ns()
     }
 
     fn seed(&self, worker: usize) -> u64 {
-        Rng::derive(self.0.seed, worker as u64)
+        self.0.derive_seed(worker as u64)
     }
 
     fn thread_name(&self) -> Option<String> {
@@ -403,21 +429,14 @@ impl World for SchedulerWorld {
     }
 
     fn start_monitor(&self, monitor: Monitor) -> io::Result<()> {
-        let handle = self.0.runtime()?;
-        let thread = thread::Builder::new().name("blitzen-monitor".into());
-        let thread = thread.spawn(move || {
-            let _runtime = context::enter(&handle);
-            monitor.run();
-        })?;
-        self.0.keep_thread(thread);
-        Ok(())
+        self.0.start_monitor(monitor)
     }
 
     fn start_pinned(&self, thread: PinnedThread) -> io::Result<()> {
         let world = self.0.clone();
         let handle = self.0.runtime()?;
         let name = thread::Builder::new().name("blitzen-coroutines".into());
-        let thread = name.spawn(move || {
+        let thread = affinity::spawn_unbound(name, move || {
             let _runtime = context::enter(&handle);
             let _deferring = context::defer_here();
             let _entered = blitzen_util::entered::enter();
@@ -430,12 +449,6 @@ impl World for SchedulerWorld {
         Ok(())
     }
 
-    fn run_inside(&self, run: &mut dyn FnMut()) {
-        let handle = self.0.runtime();
-        let _runtime = handle.as_ref().map(context::enter);
-        run();
-    }
-
     fn relieve(&self, relief: Relief) {
         self.0.relieve(relief);
     }
@@ -446,6 +459,31 @@ impl World for SchedulerWorld {
 
     fn restore_context(&self, depth: usize) {
         self.0.restore_context(depth);
+    }
+
+    fn run_on_pool(&self, runner: PoolRunner) {
+        // Without a runtime there is nothing to run. A system that refuses a thread makes
+        // this panic, and the runner hands back what it was started for.
+        if let Ok(runtime) = self.0.runtime() {
+            let meta = SpawnMeta::caller();
+            quietly(move || drop(runtime.inner.spawn_blocking(|| runner.run(), false, meta)));
+        }
+    }
+
+    fn run_inside(&self, run: &mut dyn FnMut()) {
+        let runtime = self.0.runtime().ok();
+        let _runtime = runtime.as_ref().and_then(context::try_enter);
+        let _deferring = context::defer_here();
+        let _entered = blitzen_util::entered::enter();
+        run();
+    }
+
+    fn begin_external(&self) {
+        self.0.quiescence.begin_blocking();
+    }
+
+    fn end_external(&self) {
+        end_blocking(&*self.0);
     }
 
     fn before_park(&self, _worker: usize) {
@@ -581,7 +619,7 @@ impl SpawnThread for PoolWorld {
 
     fn spawn_reaper(&self, pool: Arc<Pool>) -> io::Result<ThreadJoiner> {
         let thread = thread::Builder::new().name("blitzen-reaper".into());
-        let thread = thread.spawn(move || pool.run_reaper())?;
+        let thread = affinity::spawn_unbound(thread, move || pool.run_reaper())?;
         Ok(Box::new(move || join_unless_current(thread)))
     }
 

@@ -10,7 +10,8 @@ use super::{ScopeNode, ScopeOwner};
 use crate::context::TaskContext;
 use crate::error::Payload;
 use crate::header::{Header, Schedule};
-use crate::raw::Runnable;
+use crate::raw::{RunOutcome, Runnable};
+use crate::route::Route;
 
 /// Whether a scope waits for a member by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +102,19 @@ impl<S: Schedule, X: ScopeOwner> Schedule for ScopedSchedule<S, X> {
         self.base.schedule(task);
     }
 
+    fn dispatch(&self, task: Runnable, route: Route) {
+        self.base.dispatch(task, route);
+    }
+
+    #[inline]
+    fn own_route(&self) -> Route {
+        self.base.own_route()
+    }
+
+    fn route_owner(&self) -> *const () {
+        self.base.route_owner()
+    }
+
     #[inline]
     fn release(&self, task: &Header) {
         self.base.release(task);
@@ -120,5 +134,15 @@ impl<S: Schedule, X: ScopeOwner> Schedule for ScopedSchedule<S, X> {
 
     fn is_borrowing(&self) -> bool {
         self.member.node.owner().is_borrowing()
+    }
+
+    #[inline(always)]
+    fn may_poll_here(&self, task: &Header) -> bool {
+        self.base.may_poll_here(task)
+    }
+
+    #[inline(always)]
+    fn requeue(&self, task: Runnable, yielded: bool) -> RunOutcome {
+        self.base.requeue(task, yielded)
     }
 }

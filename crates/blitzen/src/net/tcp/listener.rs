@@ -107,6 +107,12 @@ impl TcpListener {
         Ok((TcpStream::accepted(stream, self.io.mode())?, from))
     }
 
+    /// Accepts a connection that is not watched yet: for another thread's poller.
+    pub(crate) async fn accept_unwatched(&self) -> io::Result<(mio::net::TcpStream, SocketAddr)> {
+        let io = self.io.evented();
+        io.attempts(Interest::READABLE, || io.accept()).await
+    }
+
     /// Attempts to accept a connection, and returns its stream and the address
     /// of the peer.
     ///

@@ -101,7 +101,7 @@ impl TcpStream {
     /// Wraps a connection that a listener accepted. A client has usually sent
     /// something by then, so both directions are tried before they are waited
     /// for.
-    pub(super) fn accepted(stream: mio::net::TcpStream, mode: SocketMode) -> io::Result<Self> {
+    pub(crate) fn accepted(stream: mio::net::TcpStream, mode: SocketMode) -> io::Result<Self> {
         let io = StreamIo::with_mode(stream, Ready::READABLE | Ready::WRITABLE, mode)?;
         Ok(Self { io })
     }

@@ -1,0 +1,71 @@
+//! The numbers of a dispatcher.
+
+use std::time::Duration;
+
+use blitzen_sched::DispatcherStats;
+
+use crate::runtime::Stats;
+
+/// What a dispatcher has done, and what it is doing.
+///
+/// [`Dispatcher::metrics`](super::Dispatcher::metrics) returns it.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::dispatch::Dispatcher;
+///
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let two = Dispatcher::default().limited(2);
+/// two.spawn(async {}).await.unwrap();
+/// let metrics = two.metrics();
+/// assert_eq!((metrics.submitted, metrics.polls), (1, 1));
+/// # });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DispatcherMetrics {
+    /// The tasks that were spawned on it.
+    pub submitted: u64,
+    /// The tasks that were spawned on it and have ended.
+    pub completed: u64,
+    /// The polls that it has made, those of tasks that visit it included.
+    pub polls: u64,
+    /// The tasks that wait for a poll.
+    pub queued: usize,
+    /// The tasks that are being polled. For threads of its own, the threads that are not
+    /// asleep.
+    pub running: usize,
+    /// How long its polls have taken together. For views with a limit this is an estimate: one
+    /// turn in eight is timed.
+    pub busy: Duration,
+}
+
+impl DispatcherMetrics {
+    pub(super) fn of_dispatcher(stats: DispatcherStats) -> Self {
+        Self {
+            submitted: stats.submitted,
+            completed: stats.completed,
+            polls: stats.polls,
+            queued: stats.queued,
+            running: stats.running,
+            busy: Duration::from_nanos(stats.busy_ns),
+        }
+    }
+
+    /// Of the workers of a runtime, of which `running` are not parked.
+    pub(super) fn of_runtime(stats: &Stats, running: usize) -> Self {
+        let workers = &stats.workers;
+        let sum = |count: fn(&crate::runtime::WorkerStats) -> u64| workers.iter().map(count).sum();
+        let completed: u64 = sum(|worker| worker.tasks_completed);
+        Self {
+            submitted: stats.total_spawned(),
+            completed,
+            polls: sum(|worker| worker.polls),
+            queued: stats.global_queue_depth,
+            running,
+            busy: Duration::from_nanos(sum(|worker| worker.busy_ns)),
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Moving a task to another dispatcher for the length of a future.
+//!
+//! W1. The content is polled on the dispatcher's route, or where another `with_dispatcher`
+//!     inside it has moved the task. On other routes it is not polled.
+//! W2. A future that is not on its route asks for the task's next poll to be there only if it
+//!     was woken since it was last polled: two of them in one task would pass the task back
+//!     and forth for ever otherwise.
+//! W3. Its waker has the task polled on the route. When that poll ends, the task's route is its
+//!     own again.
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use blitzen_sched::DispatcherCore;
+use blitzen_task::{RoutableTask, Route, current};
+use pin_project_lite::pin_project;
+
+use super::dispatcher::{Dispatcher, DispatcherKind};
+use super::routed_waker::RoutedWaker;
+
+/// How often a future is polled in one poll of its task, without getting to its dispatcher,
+/// before that is an error: some executor inside the task polls it.
+const MAX_POLLS_IN_PLACE: u32 = 1_000;
+/// How often a future tries to come back before it ends where it is.
+const MAX_RETURNS: u32 = 3;
+
+thread_local! {
+    /// The route of the innermost `with_dispatcher` that is being polled.
+    static ENCLOSING: Cell<Option<Route>> = const { Cell::new(None) };
+    /// The last route that one of them has asked for in this poll.
+    static REQUESTED: Cell<Option<Route>> = const { Cell::new(None) };
+}
+
+/// Runs `future` on `dispatcher`, as part of the calling task, and comes back.
+///
+/// The task moves to the dispatcher, so `future` may borrow, and nothing is spawned. When it has
+/// ended the task moves back to where it was. Other futures of the same task, such as those beside
+/// it in a `join!`, may be polled on the dispatcher too, but `future` is polled nowhere else.
+/// Once the dispatcher is [closed](Dispatcher::close), `future` goes on where the task is.
+///
+/// # Examples
+///
+/// ```
+/// use blitzen::dispatch::{Dispatcher, with_dispatcher};
+///
+/// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let database = Dispatcher::single("database").unwrap();
+/// let task = blitzen::spawn(async move {
+///     let mut rows = Vec::new();
+///     with_dispatcher(&database, async { rows.push(1) }).await;
+///     rows
+/// });
+/// assert_eq!(task.await.unwrap(), [1]);
+/// # });
+/// ```
+///
+/// # Cancel safety
+///
+/// Dropping the returned future drops `future`, on the thread where that happens.
+///
+/// # Panics
+///
+/// Polling the returned future panics unless a task polls it that belongs to the runtime of the
+/// dispatcher and can move. The future given to `block_on` is no task, and the tasks of a
+/// [`LocalSet`](crate::task::LocalSet) or a [`LocalRuntime`](crate::runtime::LocalRuntime) cannot
+/// move; [`Dispatcher::run`] works there. Only [`Dispatcher::unconfined`] works everywhere.
+pub fn with_dispatcher<F: Future>(dispatcher: &Dispatcher, future: F) -> WithDispatcher<F> {
+    WithDispatcher {
+        future,
+        place: MovedTask {
+            dispatcher: dispatcher.clone(),
+            waker: None,
+            nested: None,
+            polls_in_place: 0,
+        },
+        stage: MoveStage::Running,
+    }
+}
+
+pin_project! {
+    /// The future of [`with_dispatcher`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::dispatch::{Dispatcher, WithDispatcher, with_dispatcher};
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let one = Dispatcher::default().limited(1);
+    /// let moved: WithDispatcher<_> = with_dispatcher(&one, async { 5 });
+    /// assert_eq!(blitzen::spawn(moved).await.unwrap(), 5);
+    /// # });
+    /// ```
+    #[must_use = "futures do nothing unless polled"]
+    pub struct WithDispatcher<F: Future> {
+        #[pin]
+        future: F,
+        place: MovedTask,
+        stage: MoveStage<F::Output>,
+    }
+}
+
+/// How far a `with_dispatcher` is.
+enum MoveStage<T> {
+    /// The content runs.
+    Running,
+    /// It has ended, and the task comes back to `origin`.
+    Returning {
+        output: Option<T>,
+        origin: Route,
+        tries: u32,
+    },
+}
+
+/// The part that does not depend on the content.
+struct MovedTask {
+    dispatcher: Dispatcher,
+    /// Once the content was polled on the route.
+    waker: Option<Arc<RoutedWaker>>,
+    /// Where a `with_dispatcher` inside the content has moved the task (W1).
+    nested: Option<Route>,
+    polls_in_place: u32,
+}
+
+/// What to do in a poll.
+enum Step {
+    /// Poll the content here, with its own waker.
+    PollHere,
+    /// Poll the content where the task is, since the dispatcher is closed.
+    PassThrough,
+    /// Nothing: the task was moved here for something else.
+    Wait,
+    /// Move the task first.
+    Move,
+}
+
+impl MovedTask {
+    fn step(&self, route: Route) -> Step {
+        let here = current::route();
+        if here == route {
+            return Step::PollHere;
+        }
+        if let DispatcherKind::Routed(core) = self.dispatcher.kind()
+            && core.is_closed()
+        {
+            return Step::PassThrough;
+        }
+        match &self.waker {
+            Some(_) if self.nested == Some(here) => Step::PollHere, // W1
+            Some(waker) if !waker.is_woken() => Step::Wait,         // W2
+            _ => Step::Move,
+        }
+    }
+
+    /// Notes what polls the future now: another task gets another waker.
+    fn note_parent(&mut self, parent: &Waker) {
+        match &self.waker {
+            Some(waker) if waker.is_of_current_task() => waker.set_parent(parent),
+            _ => self.end_waker(),
+        }
+    }
+
+    /// Returns the waker for the content in the current task.
+    fn waker(&mut self, route: Route, parent: &Waker) -> Arc<RoutedWaker> {
+        if let Some(waker) = &self.waker {
+            return waker.clone();
+        }
+        let waker = RoutedWaker::new(self.current_task(), route, self.core());
+        waker.set_parent(parent);
+        self.waker = Some(waker.clone());
+        waker
+    }
+
+    fn core(&self) -> Option<Arc<DispatcherCore>> {
+        match self.dispatcher.kind() {
+            DispatcherKind::Routed(core) => Some(core.clone()),
+            DispatcherKind::Default | DispatcherKind::Unconfined => None,
+        }
+    }
+
+    /// Gives the waker up: from now on the content has another one, or none.
+    fn end_waker(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.end();
+        }
+    }
+
+    /// The task that polls the future.
+    fn current_task(&self) -> RoutableTask {
+        match RoutableTask::current(self.dispatcher.owner()) {
+            Some(task) => task,
+            None => no_movable_task(),
+        }
+    }
+
+    /// Asks for the next poll of the task to be on `route`.
+    #[track_caller]
+    fn request(&mut self, task: &RoutableTask, route: Route, waker: &Waker) {
+        let is_same_poll = task.next_route() == Some(route) && task.own_route() != route;
+        self.polls_in_place = if is_same_poll {
+            self.polls_in_place + 1
+        } else {
+            0
+        };
+        assert!(
+            self.polls_in_place < MAX_POLLS_IN_PLACE,
+            "`with_dispatcher` is polled by an executor that runs inside a task, and cannot move \
+             that task; use `Dispatcher::run` there"
+        );
+        REQUESTED.set(Some(route));
+        task.request_route(route);
+        if !task.is_woken_by(waker) {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+impl Drop for MovedTask {
+    fn drop(&mut self) {
+        self.end_waker();
+    }
+}
+
+#[cold]
+#[track_caller]
+fn no_movable_task() -> ! {
+    panic!(
+        "`with_dispatcher` must be polled by a task of the dispatcher's runtime that can move: not \
+         by `block_on`, a `LocalSet`, a `LocalRuntime` or another runtime; use `Dispatcher::run` \
+         there"
+    )
+}
+
+/// Sets a cell for the length of a scope.
+struct Scoped<T: Copy + 'static> {
+    cell: &'static std::thread::LocalKey<Cell<T>>,
+    before: T,
+}
+
+impl<T: Copy> Scoped<T> {
+    fn set(cell: &'static std::thread::LocalKey<Cell<T>>, value: T) -> Self {
+        let before = cell.replace(value);
+        Self { cell, before }
+    }
+}
+
+impl<T: Copy> Drop for Scoped<T> {
+    fn drop(&mut self) {
+        self.cell.set(self.before);
+    }
+}
+
+impl<F: Future> Future for WithDispatcher<F> {
+    type Output = F::Output;
+
+    #[track_caller]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let Some(route) = this.place.dispatcher.route() else {
+            return this.future.poll(cx);
+        };
+        if !RoutableTask::is_current_of(this.place.dispatcher.owner()) {
+            no_movable_task();
+        }
+        if let MoveStage::Returning {
+            output,
+            origin,
+            tries,
+        } = this.stage
+        {
+            *tries += 1;
+            return match current::route() == *origin || *tries > MAX_RETURNS {
+                true => match output.take() {
+                    Some(output) => Poll::Ready(output),
+                    None => panic!("`WithDispatcher` polled after completion"),
+                },
+                false => {
+                    let task = this.place.current_task();
+                    this.place.request(&task, *origin, cx.waker());
+                    Poll::Pending
+                }
+            };
+        }
+        let mut future = this.future;
+        if let DispatcherKind::Routed(core) = this.place.dispatcher.kind()
+            && core.is_elastic()
+            && current::route().is_default()
+            && let Ok(polled) = core.run_in_place(|| future.as_mut().poll(cx))
+        {
+            this.place.end_waker(); // the content has the task's own now
+            return polled;
+        }
+        this.place.note_parent(cx.waker());
+        match this.place.step(route) {
+            Step::PassThrough => return future.poll(cx),
+            Step::Wait => return Poll::Pending,
+            Step::Move => {
+                let task = this.place.current_task();
+                this.place.request(&task, route, cx.waker());
+                return Poll::Pending;
+            }
+            Step::PollHere => {}
+        }
+        let enclosing = ENCLOSING.get();
+        let waker = this.place.waker(route, cx.waker());
+        waker.begin_poll();
+        let (polled, nested) = {
+            let _enclosing = Scoped::set(&ENCLOSING, Some(route));
+            let _requested = Scoped::set(&REQUESTED, None);
+            let own = Waker::from(waker);
+            let polled = future.poll(&mut Context::from_waker(&own));
+            (polled, REQUESTED.get())
+        };
+        let Poll::Ready(output) = polled else {
+            if nested.is_some() {
+                this.place.nested = nested.filter(|nested| *nested != route);
+                REQUESTED.set(nested); // for those around this one
+            }
+            return Poll::Pending;
+        };
+        let task = this.place.current_task();
+        let origin = enclosing.unwrap_or_else(|| task.own_route());
+        if current::route() == origin {
+            return Poll::Ready(output);
+        }
+        *this.stage = MoveStage::Returning {
+            output: Some(output),
+            origin,
+            tries: 0,
+        };
+        this.place.request(&task, origin, cx.waker());
+        Poll::Pending
+    }
+}
+
+impl<F: Future> fmt::Debug for WithDispatcher<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WithDispatcher")
+            .field("dispatcher", &self.place.dispatcher)
+            .finish_non_exhaustive()
+    }
+}

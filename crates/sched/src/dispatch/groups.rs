@@ -1,0 +1,218 @@
+//! Scheduling groups: queues that get processor time in proportion to their shares.
+//!
+//! All groups of a scheduler have one lock and one set of runners, at most one for each
+//! worker. A runner polls tasks of the group that has had least of its share so far
+//! ([`shares`](super::shares)), for a quantum, and then lets the worker's other tasks run.
+
+use std::task::Waker;
+
+use blitzen_task::Runnable;
+use blitzen_util::coop::Budget;
+use blitzen_util::shim::Mutex;
+
+use super::runner_queue::{Demand, QueueCounts};
+use super::shares::{Shares, VirtualTime};
+use crate::inject::TaskQueue;
+
+/// How long a runner goes on before other tasks of its worker have their turn.
+pub(crate) const QUANTUM_NS: u64 = 500_000;
+
+/// Identifies a group of a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupId(usize);
+
+/// The groups of a scheduler.
+pub(crate) struct GroupSet(Mutex<GroupState>);
+
+struct GroupState {
+    groups: Vec<Option<Group>>,
+    /// The virtual time of the group that was picked last: the others are not far from it.
+    now: u64,
+    queued: usize,
+    limit: usize,
+    runners: usize,
+    idle: Vec<Waker>,
+    closed: bool,
+}
+
+struct Group {
+    tasks: TaskQueue,
+    time: VirtualTime,
+    /// What a task may do in one poll; that of the scheduler if not given.
+    budget: Option<Budget>,
+    counts: QueueCounts,
+    busy_ns: u64,
+    closed: bool,
+}
+
+/// A task that a runner has taken, and the group it came from.
+pub(crate) struct Picked {
+    pub(crate) task: Runnable,
+    pub(crate) group: GroupId,
+    pub(crate) budget: Option<Budget>,
+}
+
+impl GroupState {
+    fn demand(&mut self) -> Demand {
+        if self.queued == 0 || self.runners >= self.limit {
+            return Demand::Nothing;
+        }
+        self.runners += 1;
+        match self.idle.pop() {
+            Some(waker) => Demand::Wake(waker),
+            None => Demand::Start,
+        }
+    }
+
+    fn group(&mut self, id: GroupId) -> Option<&mut Group> {
+        self.groups[id.0].as_mut()
+    }
+
+    fn pick(&mut self) -> Option<Picked> {
+        let (index, group) = self
+            .groups
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(index, group)| Some((index, group.as_mut()?)))
+            .filter(|(_, group)| group.counts.queued > 0)
+            .min_by_key(|(_, group)| group.time.time())?;
+        let task = group.tasks.pop()?;
+        group.counts.queued -= 1;
+        group.counts.running += 1;
+        self.now = self.now.max(group.time.time());
+        self.queued -= 1;
+        Some(Picked {
+            task,
+            group: GroupId(index),
+            budget: group.budget,
+        })
+    }
+}
+
+impl GroupSet {
+    /// No groups, for a scheduler with `workers` workers.
+    pub(crate) fn new(workers: usize) -> Self {
+        Self(Mutex::new(GroupState {
+            groups: Vec::new(),
+            now: 0,
+            queued: 0,
+            limit: workers,
+            runners: 0,
+            idle: Vec::new(),
+            closed: false,
+        }))
+    }
+
+    /// Adds a group.
+    pub(crate) fn add(&self, shares: Shares, budget: Option<Budget>) -> GroupId {
+        let mut state = self.0.lock();
+        let group = Some(Group {
+            tasks: TaskQueue::new(),
+            time: VirtualTime::new(shares),
+            budget,
+            counts: QueueCounts::default(),
+            busy_ns: 0,
+            closed: false,
+        });
+        match state.groups.iter().position(Option::is_none) {
+            Some(free) => {
+                state.groups[free] = group;
+                GroupId(free)
+            }
+            None => {
+                state.groups.push(group);
+                GroupId(state.groups.len() - 1)
+            }
+        }
+    }
+
+    /// Removes a group that no task can come to any more; returns what is still queued.
+    pub(crate) fn remove(&self, id: GroupId) -> Vec<Runnable> {
+        let tasks = self.close(id);
+        self.0.lock().groups[id.0] = None;
+        tasks
+    }
+
+    /// Refuses tasks of a group from now on; returns what is queued.
+    pub(crate) fn close(&self, id: GroupId) -> Vec<Runnable> {
+        let mut state = self.0.lock();
+        let mut tasks = Vec::new();
+        if let Some(group) = state.group(id) {
+            group.closed = true;
+            tasks.extend(std::iter::from_fn(|| group.tasks.pop()));
+            group.counts.queued = 0;
+        }
+        state.queued -= tasks.len();
+        tasks
+    }
+
+    /// Closes all groups, since the scheduler shuts down; returns what is queued. Wakers of
+    /// runners are kept no more.
+    pub(crate) fn shut_down(&self) -> Vec<Runnable> {
+        let mut state = self.0.lock();
+        state.closed = true;
+        state.queued = 0;
+        let idle = std::mem::take(&mut state.idle);
+        let mut tasks = Vec::new();
+        for group in state.groups.iter_mut().flatten() {
+            group.closed = true;
+            group.counts.queued = 0;
+            tasks.extend(std::iter::from_fn(|| group.tasks.pop()));
+        }
+        drop(state);
+        drop(idle);
+        tasks
+    }
+
+    /// Adds a task to a group; returns it if the group is closed.
+    pub(crate) fn push(&self, id: GroupId, task: Runnable) -> Result<Demand, Runnable> {
+        let mut state = self.0.lock();
+        if state.closed {
+            return Err(task);
+        }
+        let now = state.now;
+        let group = match state.group(id) {
+            Some(group) if !group.closed => group,
+            _ => return Err(task),
+        };
+        if group.counts.queued + group.counts.running == 0 {
+            group.time.start_at(now);
+        }
+        group.tasks.push(task);
+        group.counts.queued += 1;
+        state.queued += 1;
+        Ok(state.demand())
+    }
+
+    /// Charges the poll that a runner has ended to its group.
+    pub(crate) fn charge(&self, id: GroupId, ns: u64) {
+        if let Some(group) = self.0.lock().group(id) {
+            group.time.charge(ns);
+            group.counts.running -= 1;
+            group.counts.polls += 1;
+            group.busy_ns += ns;
+        }
+    }
+
+    /// Takes the next task out. Without one, the runner has lost its permit, and `idle`
+    /// makes the waker for it.
+    pub(crate) fn next(&self, idle: impl FnOnce() -> Waker) -> Option<Picked> {
+        let mut state = self.0.lock();
+        let picked = state.pick();
+        if picked.is_none() {
+            state.runners -= 1;
+            if !state.closed {
+                state.idle.push(idle());
+            }
+        }
+        picked
+    }
+
+    /// The numbers of a group, and how long its tasks have run.
+    pub(crate) fn counts(&self, id: GroupId) -> (QueueCounts, u64) {
+        let mut state = self.0.lock();
+        state
+            .group(id)
+            .map_or_else(Default::default, |group| (group.counts, group.busy_ns))
+    }
+}

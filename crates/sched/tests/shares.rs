@@ -1,0 +1,186 @@
+//! Groups get processor time in proportion to their shares: measured in virtual time, which
+//! only polls move.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use blitzen_sched::{Config, DispatcherCore, Scheduler, Shares, Step, Worker, World};
+use blitzen_task::SpawnMeta;
+use blitzen_task::glue::next_id;
+
+/// A world without threads, in which time passes only while tasks are polled.
+#[derive(Default)]
+struct PollTime {
+    now_ns: AtomicU64,
+    #[allow(clippy::vec_box)] // a worker is handed around in its box
+    workers: Mutex<Vec<Box<Worker>>>,
+}
+
+struct PollTimeWorld(Arc<PollTime>);
+
+impl World for PollTimeWorld {
+    fn turn(&self, _: usize, max_wait: Option<Duration>) {
+        assert_eq!(max_wait, Some(Duration::ZERO), "nobody sleeps here");
+    }
+
+    fn serve(&self, _: usize) {}
+
+    fn interrupt(&self, _: usize) {}
+
+    fn now_ns(&self) -> u64 {
+        self.0.now_ns.load(Relaxed)
+    }
+
+    fn seed(&self, worker: usize) -> u64 {
+        worker as u64 + 1
+    }
+
+    fn start(&self, worker: Worker, _: Option<String>) -> io::Result<()> {
+        self.0.workers.lock().unwrap().push(Box::new(worker));
+        Ok(())
+    }
+}
+
+struct Simulation {
+    time: Arc<PollTime>,
+    scheduler: Arc<Scheduler>,
+}
+
+impl Simulation {
+    fn new(workers: usize) -> Self {
+        let time = Arc::new(PollTime::default());
+        let world = Box::new(PollTimeWorld(time.clone()));
+        let scheduler = Scheduler::new(Config::new(workers), world);
+        Self { time, scheduler }
+    }
+
+    fn group(&self, shares: u32) -> Arc<DispatcherCore> {
+        DispatcherCore::group(&self.scheduler, None, Shares(shares), None).unwrap()
+    }
+
+    /// Spawns a task in a group whose every poll takes `poll_ns`; it never waits, or waits
+    /// for a wake each time.
+    fn spawn_busy(&self, group: &Arc<DispatcherCore>, poll_ns: u64) {
+        let time = self.time.clone();
+        let future = poll_fn(move |cx| {
+            time.now_ns.fetch_add(poll_ns, Relaxed);
+            cx.waker().wake_by_ref();
+            Poll::<()>::Pending
+        });
+        let (_, refused) = self
+            .scheduler
+            .spawn_on(group, future, next_id(), SpawnMeta::caller());
+        assert!(refused.is_none());
+    }
+
+    /// Lets the workers take turns until `until_ns`.
+    fn run(&self, until_ns: u64) {
+        while self.time.now_ns.load(Relaxed) < until_ns {
+            let workers = std::mem::take(&mut *self.time.workers.lock().unwrap());
+            assert!(!workers.is_empty());
+            let workers = workers.into_iter().map(|worker| {
+                let (worker, step) = worker.step();
+                assert_ne!(step, Step::Left);
+                worker.expect("it has not left")
+            });
+            let workers = workers.collect();
+            *self.time.workers.lock().unwrap() = workers;
+        }
+    }
+
+    /// Shuts the scheduler down, and drops its tasks.
+    fn close(self) {
+        self.scheduler.close();
+        for worker in std::mem::take(&mut *self.time.workers.lock().unwrap()) {
+            let mut worker = Some(worker);
+            while let Some(running) = worker.take() {
+                worker = running.step().0;
+            }
+        }
+        assert_eq!(self.scheduler.alive_tasks(), 0);
+    }
+}
+
+fn assert_ratio(one: u64, other: u64, expected: f64, what: &str) {
+    let ratio = one as f64 / other as f64;
+    let range = expected * 0.95..=expected * 1.05;
+    assert!(range.contains(&ratio), "{ratio}, not {expected}: {what}");
+}
+
+const RUN_NS: u64 = 100_000_000;
+
+#[test]
+fn three_shares_get_three_times_the_time_of_one() {
+    for workers in [1, 3] {
+        for [one_ns, other_ns] in [[10_000, 10_000], [100_000, 3_000], [2_000, 250_000]] {
+            for tasks in [1, 10] {
+                let simulation = Simulation::new(workers);
+                let (three, one) = (simulation.group(300), simulation.group(100));
+                for _ in 0..tasks * workers {
+                    simulation.spawn_busy(&three, one_ns);
+                    simulation.spawn_busy(&one, other_ns);
+                }
+                simulation.run(RUN_NS);
+                let (busy, other) = (three.stats(), one.stats());
+                let what = format!("{workers} workers, {tasks} tasks, {one_ns}, {other_ns}");
+                assert_ratio(busy.busy_ns, other.busy_ns, 3.0, &what);
+                assert!(busy.polls > 0 && busy.queued + busy.running > 0);
+                drop((three, one));
+                simulation.close();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_group_that_comes_late_gets_its_share_from_then_on_and_no_more() {
+    let simulation = Simulation::new(1);
+    let (early, late) = (simulation.group(100), simulation.group(100));
+    simulation.spawn_busy(&early, 10_000);
+    simulation.run(RUN_NS);
+    simulation.spawn_busy(&late, 10_000);
+    let before = early.stats().busy_ns;
+    simulation.run(2 * RUN_NS);
+    let since = early.stats().busy_ns - before;
+    assert_ratio(
+        since,
+        late.stats().busy_ns,
+        1.0,
+        "since the second one came",
+    );
+    drop((early, late));
+    simulation.close();
+}
+
+#[test]
+fn polls_that_take_no_time_do_not_keep_the_others_out() {
+    let simulation = Simulation::new(1);
+    let (yields, works) = (simulation.group(100), simulation.group(100));
+    simulation.spawn_busy(&yields, 0);
+    simulation.spawn_busy(&works, 10_000);
+    simulation.run(RUN_NS);
+    assert!(works.stats().polls >= RUN_NS / 10_000);
+    // A poll is charged a microsecond at least.
+    assert_ratio(yields.stats().polls, works.stats().polls, 10.0, "polls");
+    drop((yields, works));
+    simulation.close();
+}
+
+#[test]
+fn what_one_group_does_not_use_goes_to_the_others() {
+    let simulation = Simulation::new(1);
+    let groups = [1, 2, 1000].map(|shares| simulation.group(shares));
+    simulation.spawn_busy(&groups[0], 10_000);
+    simulation.spawn_busy(&groups[1], 10_000);
+    simulation.run(RUN_NS);
+    let busy = groups.each_ref().map(|group| group.stats().busy_ns);
+    assert_ratio(busy[1], busy[0], 2.0, "the third one has nothing to do");
+    assert_eq!(busy[2], 0);
+    assert!(busy[0] + busy[1] >= RUN_NS * 99 / 100, "nothing is wasted");
+    drop(groups);
+    simulation.close();
+}
