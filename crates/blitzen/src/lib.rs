@@ -49,6 +49,7 @@
 //! | [`task`] | spawning, joining, aborting, shields, blocking code, task-local values |
 //! | [`mod@scope`] | structured concurrency: tasks that do not outlive the code that started them |
 //! | [`dispatch`] | which threads run a task, and how many tasks at a time |
+//! | [`shard`] | a runtime with one thread for each core, whose tasks never move |
 //! | [`time`] | sleeps, intervals, timeouts, a clock that tests can pause |
 //! | [`net`] | TCP, UDP, Unix sockets, pipes |
 //! | [`fs`] | files and directories |
@@ -121,6 +122,7 @@ pub mod net;
 pub mod process;
 pub mod runtime;
 pub mod scope;
+pub mod shard;
 pub mod shutdown;
 pub mod signal;
 pub mod task;

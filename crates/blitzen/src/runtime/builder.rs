@@ -34,6 +34,7 @@ use super::timers::TimeOptions;
 use super::trace::TraceRequest;
 use super::world::{PoolWorld, RealWorld, SchedulerWorld, TaskOptions};
 use crate::net::SocketMode;
+use crate::shard::ShardedBuilder;
 #[cfg(unix)]
 use crate::signal::unix::SignalKind;
 
@@ -1323,6 +1324,22 @@ impl Builder {
     /// Like [`build`](Self::build), for a runtime that no task is meant for.
     pub(super) fn build_unlogged(&mut self) -> io::Result<Runtime> {
         Ok(Runtime::from_handle(self.build_handle(false)?))
+    }
+
+    /// Returns a builder of a runtime of [shards](crate::shard): one thread for each core, and
+    /// tasks that never leave theirs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::sharded().shards(2).build()?;
+    /// assert_eq!(runtime.run_each(|shard| async move { shard.index() }), [0, 1]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn sharded() -> ShardedBuilder {
+        ShardedBuilder::new()
     }
 
     /// Creates a runtime that stays on the calling thread, and so can run futures that are not
