@@ -185,7 +185,7 @@ impl BatchSemaphore {
             // been exchanged costs as much as the exchange; and under contention a
             // failed exchange has at least fetched the cache line for the next one.
             let mut state = SemaphoreState::new(expected);
-            if !state.can_grant(count) || !coop::has_budget_remaining() {
+            if !state.can_grant(count) || !coop::has_unit() {
                 state = self.state();
             }
             if state.can_grant(count) {

@@ -424,7 +424,7 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
             // A permit that was there may still be, in the same generation: try to
             // take it without another load.
             let mut state = self.since;
-            if !state.has_permit() || !coop::has_budget_remaining() {
+            if !state.has_permit() || !coop::has_unit() {
                 // Acquire, met by the Release in `notify_waiters`.
                 state = NotifyState(self.notify.state.peek(Acquire));
                 if state.generation() != self.since.generation() {

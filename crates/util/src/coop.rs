@@ -304,7 +304,13 @@ pub fn is_unconstrained() -> bool {
 /// Whether the next operation may proceed.
 #[inline]
 pub fn has_budget_remaining() -> bool {
-    LEFT.try_with(|left| left.get() > SPENT_UP).unwrap_or(true) || has_reserve()
+    has_unit() || has_reserve()
+}
+
+/// Whether [`poll_proceed`] finds a unit without looking for another portion.
+#[inline]
+pub fn has_unit() -> bool {
+    LEFT.try_with(|left| left.get() > SPENT_UP).unwrap_or(true)
 }
 
 /// Whether there is another portion of the budget.

@@ -81,7 +81,7 @@ impl<T> Receiver<T> {
     /// This method is cancel safe: if the future is dropped, no value is lost.
     pub async fn recv(&self) -> Option<T> {
         let chan = &*self.chan;
-        if coop::has_budget_remaining()
+        if coop::has_unit()
             && let Ok(value) = chan.pop()
         {
             coop::try_spend(); // there is one: we have just looked

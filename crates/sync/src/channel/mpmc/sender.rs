@@ -87,7 +87,7 @@ impl<T> Sender<T> {
     pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
         let chan = &*self.chan;
         let mut unsent = value;
-        if coop::has_budget_remaining() {
+        if coop::has_unit() {
             match chan.push(unsent) {
                 Ok(()) => {
                     coop::try_spend(); // there is one: we have just looked

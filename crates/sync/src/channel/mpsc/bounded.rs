@@ -234,7 +234,7 @@ impl<T> Sender<T> {
     /// Fails if the receiver was closed or dropped. The error contains `value`.
     pub async fn send(&self, value: T) -> Result<(), SendError<T>> {
         let chan = self.chan();
-        if coop::has_budget_remaining()
+        if coop::has_unit()
             && let Ok(claim) = chan.flow.try_claim()
         {
             coop::try_spend(); // there is one: we have just looked
@@ -288,7 +288,7 @@ impl<T> Sender<T> {
         timeout: Duration,
     ) -> Result<(), SendTimeoutError<T>> {
         let timers = delay::timers();
-        if coop::has_budget_remaining()
+        if coop::has_unit()
             && let Ok(permit) = self.try_reserve()
         {
             coop::try_spend(); // there is one: we have just looked
@@ -679,7 +679,7 @@ impl<T> Sender<T> {
 
 /// Takes permits, in the queue if they are not there at once.
 async fn acquire(flow: &BoundedFlow, count: usize) -> Result<(), Closed> {
-    if coop::has_budget_remaining() && flow.try_acquire(count).is_ok() {
+    if coop::has_unit() && flow.try_acquire(count).is_ok() {
         coop::try_spend(); // there is one: we have just looked
         return Ok(());
     }

@@ -298,7 +298,7 @@ impl<T, F: FlowControl> Rx<T, F> {
 
     #[inline(always)]
     pub(super) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        if coop::has_budget_remaining()
+        if coop::has_unit()
             && let Some(value) = self.pop()
         {
             coop::try_spend(); // there is one: we have just looked
