@@ -387,7 +387,7 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Spent> {
 /// [`poll_proceed`] for a future that polls another one: a trace goes on to that.
 #[inline]
 pub fn poll_proceed_to_inner(cx: &mut Context<'_>) -> Poll<Spent> {
-    match has_budget_remaining() || !is_tracing() {
+    match has_unit() || !is_tracing() {
         true => poll_proceed(cx),
         false => Poll::Ready(Spent {
             before: REFUSED,
@@ -491,8 +491,9 @@ mod tests {
                 let budget = Budget::new(units, time);
                 let done = with_budget_of(budget, || (0..units + 300).filter(|_| spend()).count());
                 assert_eq!(done, units as usize, "{budget:?}");
-                let tried =
-                    with_budget_of(budget, || (0..units + 300).filter(|_| try_spend()).count());
+                let tried = with_budget_of(budget, || {
+                    (0..units + 300).filter(|_| try_spend() || spend()).count()
+                });
                 assert_eq!(tried, units as usize, "{budget:?}");
             }
         }
