@@ -14,6 +14,7 @@ use blitzen_util::coop;
 use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
+use crate::resource::BarrierSpan;
 use crate::wait_queue::{LockedQueue, Outcome, WaitQueue, Waiter, WaiterStatus};
 
 /// A barrier, at which a number of tasks wait for one another.
@@ -40,6 +41,7 @@ use crate::wait_queue::{LockedQueue, Outcome, WaitQueue, Waiter, WaiterStatus};
 pub struct Barrier {
     size: usize,
     queue: WaitQueue<BarrierRound>,
+    _span: BarrierSpan,
 }
 
 struct BarrierRound {
@@ -60,8 +62,10 @@ impl Barrier {
     /// assert!(Barrier::new(1).wait().await.is_leader());
     /// # });
     /// ```
+    #[cfg_attr(all(tokio_unstable, feature = "resource-spans"), track_caller)]
     pub fn new(n: usize) -> Self {
         Self {
+            _span: BarrierSpan::new(n),
             size: n,
             queue: WaitQueue::new(BarrierRound {
                 generation: 0,

@@ -34,6 +34,7 @@ use blitzen_util::shim::atomic::{AtomicUsize, fence};
 use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
+use crate::resource::{AcquireSpans, GrantedOps, SemaphoreSpans};
 use crate::semaphore::{AcquireError, TryAcquireError};
 use crate::wait_queue::{LockedQueue, Outcome, WaitQueue, Waiter, WaiterStatus};
 
@@ -81,6 +82,7 @@ impl SemaphoreState {
 pub(crate) struct BatchSemaphore {
     state: AtomicUsize,
     queue: WaitQueue,
+    spans: SemaphoreSpans,
 }
 
 impl BatchSemaphore {
@@ -90,7 +92,18 @@ impl BatchSemaphore {
             Self {
                 state: AtomicUsize::new(SemaphoreState::new(permits).0),
                 queue: WaitQueue::new(()),
+                spans: SemaphoreSpans::NONE,
             }
+        }
+    }
+
+    /// A semaphore with `permits` permits, which subscribers see.
+    #[inline(always)]
+    pub(crate) fn with_spans(permits: usize, spans: SemaphoreSpans) -> Self {
+        Self {
+            state: AtomicUsize::new(SemaphoreState::new(permits).0),
+            queue: WaitQueue::new(()),
+            spans,
         }
     }
 
@@ -100,6 +113,7 @@ impl BatchSemaphore {
             Self {
                 state: AtomicUsize::new(CLOSED),
                 queue: WaitQueue::new(()),
+                spans: SemaphoreSpans::NONE,
             }
         }
     }
@@ -130,7 +144,10 @@ impl BatchSemaphore {
     #[inline(always)]
     pub(crate) fn try_acquire(&self, count: usize) -> Result<(), TryAcquireError> {
         match self.take_while_available(self.state(), count) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.spans.acquired(count);
+                Ok(())
+            }
             Err(state) => refusal(state, count),
         }
     }
@@ -334,6 +351,7 @@ impl BatchSemaphore {
         if before.has_waiters() || before.0 > MAX_STATE - (count << SHIFT) {
             self.release_to_waiters(before, count);
         }
+        self.spans.released(count);
     }
 
     #[cold]
@@ -361,15 +379,22 @@ impl BatchSemaphore {
     #[inline(always)]
     fn grant_queued(&self, waiters: LockedQueue<'_>) {
         let mut waiters = Some(waiters);
+        let mut ops = GrantedOps::NONE;
         wake_batch::in_rounds(|batch| {
             let mut waiters = waiters.take().unwrap_or_else(|| self.queue.lock());
-            self.grant_round(&mut waiters, batch)
+            self.grant_round(&mut waiters, batch, &mut ops)
         });
+        ops.report();
     }
 
     /// Grants permits to the queue until they run out or the batch is full. Returns
     /// true if the batch is full and more can be granted.
-    fn grant_round(&self, waiters: &mut LockedQueue<'_>, batch: &mut WakeBatch) -> bool {
+    fn grant_round(
+        &self,
+        waiters: &mut LockedQueue<'_>,
+        batch: &mut WakeBatch,
+        ops: &mut GrantedOps,
+    ) -> bool {
         // Acquire, met by the Release in `release`: what the releasers did is handed
         // on with the grant.
         let state = SemaphoreState(self.state.peek(Acquire));
@@ -387,6 +412,7 @@ impl BatchSemaphore {
                 break;
             }
             granted += wanted;
+            ops.push(waiters.front_op(), wanted);
             waiters.settle_front(Outcome::Granted, batch);
         }
         let waiters = match waiters.is_empty() {
@@ -526,6 +552,8 @@ fn finish_within_budget(cx: &mut Context<'_>) -> Poll<Result<(), AcquireError>> 
 pub(crate) unsafe trait AcquireTarget {
     /// What a task that acquires it waits for.
     const WAIT: WaitKind;
+    /// The operation, as subscribers know it.
+    const SOURCE: &'static str;
 
     type Output;
 
@@ -550,14 +578,17 @@ pub(crate) struct AcquireFuture<C: AcquireTarget> {
     /// `None` after completion.
     target: Option<C>,
     waiter: Waiter,
+    spans: AcquireSpans,
 }
 
 impl<C: AcquireTarget> AcquireFuture<C> {
     #[inline(always)]
     pub(crate) fn new(target: C) -> Self {
+        let spans = target.semaphore().spans.start_acquire(C::SOURCE);
         Self {
             target: Some(target),
-            waiter: Waiter::new(),
+            waiter: Waiter::with_op(spans.waiter_op()),
+            spans,
         }
     }
 }
@@ -583,6 +614,7 @@ impl<C: AcquireTarget> Future for AcquireFuture<C> {
         let Some(target) = &this.target else {
             resumed_after_completion()
         };
+        let entered = this.spans.enter();
         // SAFETY: pinned with the future, whose `drop` abandons it.
         let poll = unsafe {
             target.semaphore().poll_acquire(
@@ -592,12 +624,22 @@ impl<C: AcquireTarget> Future for AcquireFuture<C> {
                 cx,
             )
         };
+        this.spans.polled(poll.is_ready());
+        drop(entered);
         let Poll::Ready(outcome) = poll else {
             note_wait(C::WAIT, target.semaphore(), &this.waiter);
             return Poll::Pending;
         };
         match this.target.take() {
-            Some(target) => Poll::Ready(target.settle(outcome)),
+            Some(target) => {
+                let (count, is_acquired) = (target.count(), outcome.is_ok());
+                // From here on the output owns the permits.
+                let output = target.settle(outcome);
+                if is_acquired {
+                    this.spans.acquired(count);
+                }
+                Poll::Ready(output)
+            }
             None => resumed_after_completion(),
         }
     }
@@ -637,6 +679,7 @@ pub(crate) mod model {
     // SAFETY: both are fixed when the target is made.
     unsafe impl AcquireTarget for Take<'_> {
         const WAIT: WaitKind = WaitKind::Semaphore;
+        const SOURCE: &'static str = "Take";
         type Output = Result<(), AcquireError>;
 
         fn semaphore(&self) -> &BatchSemaphore {

@@ -63,6 +63,8 @@ mod batch_semaphore;
 mod mutex;
 mod notify;
 mod once_cell;
+#[doc(hidden)]
+pub mod resource;
 mod rwlock;
 mod semaphore;
 mod set_once;

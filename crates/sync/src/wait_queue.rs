@@ -31,6 +31,8 @@ use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::{Mutex, MutexGuard};
 use blitzen_util::wake_batch::WakeBatch;
 
+use crate::resource::WaiterOp;
+
 /// The state of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -70,11 +72,13 @@ pub(crate) struct Waiter {
     tag: UnsafeCell<MaybeUninit<usize>>,
     waker: UnsafeCell<MaybeUninit<Option<Waker>>>,
     links: std::cell::UnsafeCell<MaybeUninit<Links<Waiter>>>,
+    /// Never changed.
+    op: WaiterOp,
 }
 
 // SAFETY: by Q1 every field but the atomic is touched by one thread at a time.
 unsafe impl Send for Waiter {}
-// SAFETY: as above; `&Waiter` outside this file reaches only the atomic.
+// SAFETY: as above; `&Waiter` outside this file reaches only the atomic, and `op` is `Sync`.
 unsafe impl Sync for Waiter {}
 
 // SAFETY: the field's address, without a reference to the node.
@@ -90,11 +94,18 @@ unsafe impl Linked for Waiter {
 impl Waiter {
     #[inline(always)]
     pub(crate) fn new() -> Self {
+        Self::with_op(WaiterOp::NONE)
+    }
+
+    /// A waiter of an operation that subscribers see.
+    #[inline(always)]
+    pub(crate) fn with_op(op: WaiterOp) -> Self {
         Self {
             status: AtomicU8::new(WaiterStatus::Idle as u8),
             tag: UnsafeCell::new(MaybeUninit::uninit()),
             waker: UnsafeCell::new(MaybeUninit::uninit()),
             links: std::cell::UnsafeCell::new(MaybeUninit::uninit()),
+            op,
         }
     }
 
@@ -243,6 +254,16 @@ impl<S> LockedQueue<'_, S> {
     /// The tag of the oldest waiter.
     pub(crate) fn front(&self) -> Option<usize> {
         self.0.waiters.front().map(|node| self.tag(node))
+    }
+
+    /// The operation of the oldest waiter.
+    #[inline(always)]
+    pub(crate) fn front_op(&self) -> WaiterOp {
+        match self.0.waiters.front() {
+            // SAFETY: Q3 for a node of the list; the field is never changed.
+            Some(node) => unsafe { (*node.as_ptr()).op.clone() },
+            None => WaiterOp::NONE,
+        }
     }
 
     /// The tag of the newest waiter.

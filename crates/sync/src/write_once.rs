@@ -157,6 +157,7 @@ struct BeginTarget<'a, T>(&'a WriteOnce<T, 1>);
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a, T> AcquireTarget for BeginTarget<'a, T> {
     const WAIT: WaitKind = WaitKind::OnceCell;
+    const SOURCE: &'static str = "OnceCell::get_or_init";
     type Output = Begun<'a, T>;
 
     #[inline(always)]
@@ -183,6 +184,7 @@ struct WaitTarget<'a, T>(&'a WriteOnce<T, 0>);
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a, T> AcquireTarget for WaitTarget<'a, T> {
     const WAIT: WaitKind = WaitKind::SetOnce;
+    const SOURCE: &'static str = "SetOnce::wait";
     type Output = &'a T;
 
     #[inline(always)]

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use blitzen_sync::resource::SleepSpans;
 use blitzen_util::coop;
 use blitzen_util::wait::{self, WaitKind};
 use blitzen_wheel::{Timer, TimerShard, TimerState};
@@ -105,6 +106,7 @@ pin_project_lite::pin_project! {
     pub struct Sleep {
         deadline: Instant,
         first_poll: FirstPoll,
+        spans: SleepSpans,
         #[pin]
         timer: Timer<&'static TimerShard>,
     }
@@ -143,6 +145,7 @@ impl Sleep {
         Self {
             deadline,
             first_poll: FirstPoll::ReadClock,
+            spans: SleepSpans::new(),
             timer: Timer::new(place.shard, place.runtime_id),
         }
     }
@@ -239,12 +242,17 @@ impl Future for Sleep {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let spent = ready!(coop::poll_proceed(cx));
         let mut this = self.project();
+        let spans = this.spans.clone();
+        let _entered = spans.enter();
+        let spent = coop::poll_proceed(cx);
+        spans.polled(spent.is_ready());
+        let spent = ready!(spent);
         loop {
             match this.timer.state() {
                 TimerState::Fired => break,
                 TimerState::Armed if this.timer.as_mut().update_waker(cx.waker()) => {
+                    spans.polled(false);
                     return pending_until(to_ns(this.deadline.into_std()));
                 }
                 TimerState::Armed => {} // it was just now
@@ -261,18 +269,21 @@ impl Future for Sleep {
                     }
                     let shard = timers::shard_here(this.timer.runtime_id());
                     let deadline_ns = to_ns(this.deadline.into_std());
+                    spans.armed(|| this.deadline.saturating_duration_since(Instant::now()));
                     if this
                         .timer
                         .as_mut()
                         .arm(shard, deadline_ns, cx.waker())
                         .is_ok()
                     {
+                        spans.polled(false);
                         return pending_until(deadline_ns);
                     }
                 }
                 TimerState::Closed => return poll_closed(&this.timer),
             }
         }
+        spans.polled(true);
         spent.made_progress();
         Poll::Ready(())
     }

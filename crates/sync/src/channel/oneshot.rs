@@ -37,7 +37,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -51,6 +51,8 @@ use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire};
 use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::hint;
 use blitzen_util::wait::{self, WaitKind};
+
+use crate::resource::{ReceiverSpans, SenderSpan};
 
 use self::error::{RecvError, TryRecvError};
 
@@ -145,9 +147,16 @@ pub mod error {
 /// tx.send(5).unwrap();
 /// assert_eq!(rx.try_recv(), Ok(5));
 /// ```
+#[cfg_attr(all(tokio_unstable, feature = "resource-spans"), track_caller)]
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+    let span = SenderSpan::new();
+    let spans = span.receiver();
     let cell = NonNull::from(Box::leak(Box::new(OneshotCell::new())));
-    (Sender { cell }, Receiver { cell: Some(cell) })
+    let receiver = Receiver {
+        cell: Some(cell),
+        spans,
+    };
+    (Sender { cell, span }, receiver)
 }
 
 /// The sending half of a oneshot channel.
@@ -166,6 +175,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 /// ```
 pub struct Sender<T> {
     cell: NonNull<OneshotCell<T>>,
+    span: SenderSpan,
 }
 
 /// The receiving half of a oneshot channel: a future of the value.
@@ -189,6 +199,7 @@ pub struct Sender<T> {
 pub struct Receiver<T> {
     /// `None` once it has completed.
     cell: Option<NonNull<OneshotCell<T>>>,
+    spans: ReceiverSpans,
 }
 
 /// What the two ends share.
@@ -479,16 +490,21 @@ impl<T> Sender<T> {
     /// ```
     #[inline]
     pub fn send(self, value: T) -> Result<(), T> {
-        let sender = ManuallyDrop::new(self);
+        let mut sender = ManuallyDrop::new(self);
+        let span = mem::take(&mut sender.span);
         let cell = sender.cell();
         // SAFETY: O1, nothing has been sent.
         cell.value.with_mut(|slot| unsafe { (*slot).write(value) });
         let bits = SENT | TX_DROPPED;
         // SAFETY: our `…_DROPPED` bit is not set.
         match unsafe { OneshotCell::settle(sender.cell, bits, CLOSED, &TX, &RX) } {
-            Ok(None) => Ok(()),
+            Ok(None) => {
+                span.sent();
+                Ok(())
+            }
             Ok(Some(taken)) => {
                 taken.wake();
+                span.sent();
                 Ok(())
             }
             Err(_closed) => {
@@ -496,6 +512,7 @@ impl<T> Sender<T> {
                 let value = cell
                     .value
                     .with(|slot| unsafe { (*slot).assume_init_read() });
+                sender.span = span;
                 drop(ManuallyDrop::into_inner(sender));
                 Err(value)
             }
@@ -579,6 +596,7 @@ impl<T> Drop for Sender<T> {
             // SAFETY: O3.
             Err(refused) => unsafe { OneshotCell::free(self.cell, refused.state) },
         }
+        self.span.dropped();
     }
 }
 
@@ -709,6 +727,7 @@ impl<T> Receiver<T> {
         let value = unsafe { (cell.as_ref().value).with(|value| (*value).assume_init_read()) };
         // SAFETY: O4, so O3: the sender has set its bit.
         unsafe { OneshotCell::free(cell, state & !SENT) };
+        self.spans.received();
         Some(Ok(value))
     }
 }
@@ -731,6 +750,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         if let Some(cell) = self.cell.take() {
             drop_receiver(cell);
+            self.spans.dropped();
         }
     }
 }
@@ -741,6 +761,8 @@ impl<T> Future for Receiver<T> {
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         assert!(self.cell.is_some(), "called after complete");
+        let spans = self.spans.clone();
+        let _entered = spans.enter();
         let spent = ready!(coop::poll_proceed(cx));
         loop {
             let Some(cell) = self.cell() else {
@@ -749,6 +771,7 @@ impl<T> Future for Receiver<T> {
             let state = cell.state();
             if let Some(answer) = self.take_result(state) {
                 spent.made_progress();
+                spans.polled(true);
                 return Poll::Ready(answer);
             }
             let Some(cell) = self.cell() else {
@@ -756,6 +779,7 @@ impl<T> Future for Receiver<T> {
             };
             if cell.wait(&RX, TX_DROPPED, cx) {
                 wait::pending_on(WaitKind::Oneshot, cell);
+                spans.polled(false);
                 return Poll::Pending;
             }
         }

@@ -14,6 +14,7 @@ use blitzen_util::entered::assert_may_block;
 use blitzen_util::wait::WaitKind;
 
 use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};
+use crate::resource::SemaphoreSpans;
 use crate::semaphore::AcquireError;
 
 pub use guard::{MappedMutexGuard, MutexGuard};
@@ -65,12 +66,13 @@ impl<T: ?Sized> Mutex<T> {
     /// assert_eq!(*mutex.try_lock()?, 5);
     /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
+    #[cfg_attr(all(tokio_unstable, feature = "resource-spans"), track_caller)]
     pub fn new(t: T) -> Self
     where
         T: Sized,
     {
         Self {
-            semaphore: BatchSemaphore::new(1),
+            semaphore: BatchSemaphore::with_spans(1, SemaphoreSpans::of_mutex()),
             value: UnsafeCell::new(t),
         }
     }
@@ -335,6 +337,7 @@ struct LockTarget<'a, T: ?Sized>(&'a Mutex<T>);
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a, T: ?Sized> AcquireTarget for LockTarget<'a, T> {
     const WAIT: WaitKind = WaitKind::Mutex;
+    const SOURCE: &'static str = "Mutex::lock";
     type Output = MutexGuard<'a, T>;
 
     #[inline(always)]
@@ -358,6 +361,7 @@ struct OwnedLockTarget<T: ?Sized>(Arc<Mutex<T>>);
 // SAFETY: both are fixed when the target is made.
 unsafe impl<T: ?Sized> AcquireTarget for OwnedLockTarget<T> {
     const WAIT: WaitKind = WaitKind::Mutex;
+    const SOURCE: &'static str = "Mutex::lock_owned";
     type Output = OwnedMutexGuard<T>;
 
     #[inline(always)]

@@ -17,6 +17,7 @@ use blitzen_util::wait::WaitKind;
 
 use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};
 use crate::mutex::TryLockError;
+use crate::resource::SemaphoreSpans;
 use crate::semaphore::AcquireError;
 
 pub use owned_read::OwnedRwLockReadGuard;
@@ -73,12 +74,14 @@ impl<T: ?Sized> RwLock<T> {
     /// assert_eq!(*RwLock::new(5).try_read()?, 5);
     /// # Ok::<(), blitzen::sync::TryLockError>(())
     /// ```
+    #[cfg_attr(all(tokio_unstable, feature = "resource-spans"), track_caller)]
     pub fn new(value: T) -> Self
     where
         T: Sized,
     {
+        let spans = SemaphoreSpans::of_rwlock(MAX_READERS);
         Self {
-            semaphore: BatchSemaphore::new(MAX_READERS as usize),
+            semaphore: BatchSemaphore::with_spans(MAX_READERS as usize, spans),
             max_readers: MAX_READERS,
             value: UnsafeCell::new(value),
         }
@@ -110,8 +113,9 @@ impl<T: ?Sized> RwLock<T> {
             "a RwLock may not be created with more than {MAX_READERS} readers"
         );
         assert!(max_reads > 0, "a RwLock may not be created with 0 readers");
+        let spans = SemaphoreSpans::of_rwlock(max_reads);
         Self {
-            semaphore: BatchSemaphore::new(max_reads as usize),
+            semaphore: BatchSemaphore::with_spans(max_reads as usize, spans),
             max_readers: max_reads,
             value: UnsafeCell::new(value),
         }
@@ -491,6 +495,7 @@ struct ReadTarget<'a, T: ?Sized>(&'a RwLock<T>);
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a, T: ?Sized> AcquireTarget for ReadTarget<'a, T> {
     const WAIT: WaitKind = WaitKind::RwLockRead;
+    const SOURCE: &'static str = "RwLock::read";
     type Output = RwLockReadGuard<'a, T>;
 
     #[inline(always)]
@@ -514,6 +519,7 @@ struct OwnedReadTarget<T: ?Sized>(Arc<RwLock<T>>);
 // SAFETY: both are fixed when the target is made.
 unsafe impl<T: ?Sized> AcquireTarget for OwnedReadTarget<T> {
     const WAIT: WaitKind = WaitKind::RwLockRead;
+    const SOURCE: &'static str = "RwLock::read_owned";
     type Output = OwnedRwLockReadGuard<T>;
 
     #[inline(always)]
@@ -537,6 +543,7 @@ struct WriteTarget<'a, T: ?Sized>(&'a RwLock<T>);
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a, T: ?Sized> AcquireTarget for WriteTarget<'a, T> {
     const WAIT: WaitKind = WaitKind::RwLockWrite;
+    const SOURCE: &'static str = "RwLock::write";
     type Output = RwLockWriteGuard<'a, T>;
 
     #[inline(always)]
@@ -565,6 +572,7 @@ struct OwnedWriteTarget<T: ?Sized>(Arc<RwLock<T>>);
 // SAFETY: both are fixed when the target is made.
 unsafe impl<T: ?Sized> AcquireTarget for OwnedWriteTarget<T> {
     const WAIT: WaitKind = WaitKind::RwLockWrite;
+    const SOURCE: &'static str = "RwLock::write_owned";
     type Output = OwnedRwLockWriteGuard<T>;
 
     #[inline(always)]

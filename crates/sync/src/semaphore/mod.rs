@@ -12,6 +12,7 @@ use blitzen_util::entered::assert_may_block;
 use blitzen_util::wait::WaitKind;
 
 use crate::batch_semaphore::{self, AcquireFuture, AcquireTarget, BatchSemaphore};
+use crate::resource::SemaphoreSpans;
 
 pub use error::{AcquireError, TryAcquireError};
 pub use permit::{OwnedSemaphorePermit, SemaphorePermit};
@@ -76,7 +77,7 @@ impl Semaphore {
             Self::MAX_PERMITS
         );
         Self {
-            permits: BatchSemaphore::new(permits),
+            permits: BatchSemaphore::with_spans(permits, SemaphoreSpans::of_semaphore(permits)),
             initial: permits,
         }
     }
@@ -569,6 +570,7 @@ struct AcquireOne<'a>(&'a Semaphore);
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a> AcquireTarget for AcquireOne<'a> {
     const WAIT: WaitKind = WaitKind::Semaphore;
+    const SOURCE: &'static str = "Semaphore::acquire";
     type Output = Result<SemaphorePermit<'a>, AcquireError>;
 
     #[inline(always)]
@@ -595,6 +597,7 @@ struct AcquireMany<'a> {
 // SAFETY: both are fixed when the target is made.
 unsafe impl<'a> AcquireTarget for AcquireMany<'a> {
     const WAIT: WaitKind = WaitKind::Semaphore;
+    const SOURCE: &'static str = "Semaphore::acquire_many";
     type Output = Result<SemaphorePermit<'a>, AcquireError>;
 
     #[inline(always)]
@@ -626,6 +629,7 @@ struct AcquireManyOwned {
 // SAFETY: both are fixed when the target is made.
 unsafe impl AcquireTarget for AcquireManyOwned {
     const WAIT: WaitKind = WaitKind::Semaphore;
+    const SOURCE: &'static str = "Semaphore::acquire_many_owned";
     type Output = Result<OwnedSemaphorePermit, AcquireError>;
 
     #[inline(always)]
