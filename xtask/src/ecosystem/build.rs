@@ -4,7 +4,7 @@
 //! `target/` has the same manifest without its `[patch]` section, and links to the sources.
 //! Both share a folder for what they build, as most crates do not depend on tokio.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -118,16 +118,18 @@ pub(super) struct Artifact {
 }
 
 /// Runs a `cargo build --message-format=json` and returns the test executables. Prints the
-/// errors of what does not compile.
+/// errors of what does not compile, each once.
 pub(super) fn build_tests(command: &mut std::process::Command) -> Outcome<Vec<Artifact>> {
     // The exit status says only that something does not compile; the messages say what.
     let output = command.output().context("cargo build")?;
     let mut artifacts = Vec::new();
+    let mut printed = BTreeSet::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let message: Value = serde_json::from_str(line).context("reading cargo's messages")?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        if message["message"]["level"] == "error" {
-            println!("{}", text(&message["message"]["rendered"]));
+        let error = &message["message"];
+        if error["level"] == "error" && printed.insert(text(&error["message"])) {
+            println!("{}", text(&error["rendered"]));
         }
         let is_test = message["profile"]["test"] == true;
         if let (true, Some(executable)) = (is_test, message["executable"].as_str()) {

@@ -20,55 +20,55 @@ use crate::sh::{self, Context, Ended, Failure, Outcome, Tally, write_if_changed}
 /// The longest of them ends within 20 s by itself on two cores.
 const BINARY_LIMIT: Duration = Duration::from_secs(180);
 
-/// A package and the features that its tests need.
+/// A package with tests.
 struct Suite {
     package: &'static str,
+    /// The features that its tests need.
     features: &'static [&'static str],
     /// The beginning of the names of tests that cannot run: they read files that the package
     /// does not carry.
     skip: Option<&'static str>,
+    /// What its published manifest leaves out, since it was a path: name, version and features.
+    dev_dependencies: &'static [(&'static str, &'static str, &'static [&'static str])],
+}
+
+impl Suite {
+    const fn new(package: &'static str, features: &'static [&'static str]) -> Self {
+        Self {
+            package,
+            features,
+            skip: None,
+            dev_dependencies: &[],
+        }
+    }
 }
 
 const SUITES: &[Suite] = &[
+    Suite::new("actix-rt", &["macros"]),
     Suite {
-        package: "actix-rt",
-        features: &["macros"],
-        skip: None,
+        dev_dependencies: &[("axum-macros", "0.5", &["__private"])],
+        ..Suite::new("axum", &["http2", "macros", "multipart", "ws"])
     },
     Suite {
-        package: "h2",
-        features: &["unstable"],
         skip: Some("hpack::test::fixture"),
+        ..Suite::new("h2", &["unstable"])
     },
+    Suite::new("hyper", &["full"]),
+    Suite::new("hyper-util", &["full"]),
+    Suite::new("mini-redis", &[]),
+    Suite::new("quinn", &[]),
+    // Its integration tests do not compile: they need crates that are not published.
+    Suite::new(
+        "redis",
+        &["cache-aio", "connection-manager", "json", "tokio-comp"],
+    ),
+    Suite::new("tokio-stream", &["full"]),
+    Suite::new("tokio-util", &["full"]),
+    Suite::new("tonic", &["deflate", "gzip", "tls-ring", "zstd"]),
+    Suite::new("tower", &["full"]),
     Suite {
-        package: "hyper",
-        features: &["full"],
-        skip: None,
-    },
-    Suite {
-        package: "hyper-util",
-        features: &["full"],
-        skip: None,
-    },
-    Suite {
-        package: "mini-redis",
-        features: &[],
-        skip: None,
-    },
-    Suite {
-        package: "tokio-stream",
-        features: &["full"],
-        skip: None,
-    },
-    Suite {
-        package: "tokio-util",
-        features: &["full"],
-        skip: None,
-    },
-    Suite {
-        package: "tower",
-        features: &["full"],
-        skip: None,
+        skip: Some("services::fs::"),
+        ..Suite::new("tower-http", &["full"])
     },
 ];
 
@@ -202,8 +202,12 @@ fn run_on(
     let mut manifest = String::from("[workspace]\nresolver = \"3\"\nmembers = [\n");
     for suite in suites {
         manifest += &format!("    {:?},\n", suite.package);
-        copy_package(&sources[suite.package].dir, &dir.join(suite.package))?;
+        let source = &sources[suite.package].dir;
+        copy_package(source, &dir.join(suite.package))?;
+        complete_manifest(suite, source, &dir.join(suite.package))?;
     }
+    // Tests of tower-http that are skipped include the text that its repository has here.
+    write_if_changed(&dir.join("README.md"), "")?;
     manifest += "]\n[profile.dev]\ndebug = 0\nincremental = false\n";
     if engine == Engine::Facade {
         let facade = build::facade().display().to_string();
@@ -270,7 +274,21 @@ fn run_binary(
     Ok(())
 }
 
-/// Copies a package without its lock file and its original manifest.
+const NOT_COPIED: [&str; 3] = ["Cargo.lock", "Cargo.toml", "Cargo.toml.orig"];
+
+/// Writes the manifest of the copy in `dir`, with the dependencies that were left out.
+fn complete_manifest(suite: &Suite, source: &Path, dir: &Path) -> Outcome {
+    let published = source.join("Cargo.toml");
+    let mut manifest = fs::read_to_string(&published).context(published.display())?;
+    for (name, version, features) in suite.dev_dependencies {
+        manifest += &format!(
+            "\n[dev-dependencies.{name}]\nversion = {version:?}\nfeatures = {features:?}\n"
+        );
+    }
+    write_if_changed(&dir.join("Cargo.toml"), &manifest)
+}
+
+/// Copies a package without its lock file and its manifests.
 fn copy_package(from: &Path, to: &Path) -> Outcome {
     for entry in fs::read_dir(from).context(from.display())? {
         let path = entry.context(from.display())?.path();
@@ -278,7 +296,7 @@ fn copy_package(from: &Path, to: &Path) -> Outcome {
         let target = to.join(name);
         if path.is_dir() {
             copy_package(&path, &target)?;
-        } else if name != "Cargo.lock" && name != "Cargo.toml.orig" && !target.exists() {
+        } else if !NOT_COPIED.iter().any(|file| name == *file) && !target.exists() {
             fs::create_dir_all(to).context(to.display())?;
             fs::copy(&path, &target).context(target.display())?;
         }
