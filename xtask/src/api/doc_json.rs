@@ -86,13 +86,23 @@ pub(super) fn real(setup: &Setup, version: &str) -> Outcome<Library> {
 
 /// The façade, with the crates that it re-exports.
 pub(super) fn facade(setup: &Setup) -> Outcome<Library> {
-    let target = folder().join("facade");
+    let target = folder().join(match setup.unstable {
+        true => "facade-unstable",
+        false => "facade",
+    });
     forget(&target)?;
     let mut command = in_facade(&target);
     command
         .args(["doc", "-q", "--no-deps", "--lib", "-p", "tokio"])
         .args(["--features", &setup.features()])
         .env("RUSTDOCFLAGS", setup.flags());
+    if setup.unstable {
+        // The crates behind it have more then, and the features of the façade say what.
+        for package in ENGINE {
+            command.args(["-p", package]);
+        }
+        command.env("RUSTFLAGS", "--cfg tokio_unstable");
+    }
     sh::read(&mut command)?;
     let mut files = vec![target.join("doc/tokio.json")];
     files.extend(ENGINE.map(|package| {
@@ -102,7 +112,8 @@ pub(super) fn facade(setup: &Setup) -> Outcome<Library> {
     Library::read(&files)
 }
 
-/// Describes the crates behind the façade, which do not depend on its features.
+/// Describes the crates behind the façade, which do not depend on its features without
+/// `--cfg tokio_unstable`.
 pub(super) fn describe_engine() -> Outcome {
     let mut command = in_facade(&folder().join("facade"));
     command.args(["doc", "-q", "--no-deps", "--lib"]);
