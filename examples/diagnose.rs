@@ -13,12 +13,13 @@ use std::sync::{Arc, mpsc};
 use std::task::Poll;
 use std::time::Duration;
 
-use blitzen::runtime::Builder;
 use blitzen::runtime::lint::LintKind;
+use blitzen::runtime::{Builder, dump};
 use blitzen::sync::{Barrier, Mutex};
 use blitzen::task;
 
-const EXPECTED: [LintKind; 4] = [
+const EXPECTED: [LintKind; 5] = [
+    LintKind::Deadlock,
     LintKind::BlockingLock,
     LintKind::SelfWake,
     LintKind::LostWaker,
@@ -26,6 +27,8 @@ const EXPECTED: [LintKind; 4] = [
 ];
 
 fn main() -> std::io::Result<()> {
+    // Before the locks are made whose owners are to be known.
+    dump::note_lock_owners(true);
     let (found, lints) = mpsc::channel();
     let mut builder = Builder::new_multi_thread();
     builder
@@ -81,7 +84,7 @@ fn deadlock() -> std::io::Result<()> {
         named("deadlock", async move {
             let _first = first.lock().await;
             both_locked.wait().await;
-            let _second = second.lock().await; // the list says: mutex
+            let _second = second.lock().await; // the list says: mutex, held by the other task
         })?;
     }
     Ok(())

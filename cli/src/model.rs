@@ -48,6 +48,14 @@ pub(crate) struct Worker {
 #[serde(default)]
 pub(crate) struct Dump {
     pub(crate) tasks: Vec<Task>,
+    pub(crate) deadlocks: Vec<Deadlock>,
+}
+
+/// Tasks that wait for each other's locks.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Deadlock {
+    pub(crate) tasks: Vec<u64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -73,6 +81,8 @@ pub(crate) struct Wait {
     pub(crate) kind: String,
     /// A text, or the number of a task.
     pub(crate) resource: Value,
+    /// The task that holds the lock.
+    pub(crate) owner: Option<u64>,
     pub(crate) seconds: Option<u64>,
     pub(crate) due_in_seconds: Option<f64>,
 }
@@ -121,7 +131,10 @@ impl Wait {
     pub(crate) fn thing(&self) -> String {
         match &self.resource {
             Value::Number(task) if self.kind == "join" => format!("join of task {task}"),
-            Value::String(address) => format!("{} {address}", self.kind),
+            Value::String(address) => match self.owner {
+                Some(owner) => format!("{} {address} held by task {owner}", self.kind),
+                None => format!("{} {address}", self.kind),
+            },
             _ => self.kind.clone(),
         }
     }

@@ -103,6 +103,17 @@ fn dump_text(dump: &Dump) -> String {
             }
         }
     }
+    for deadlock in &dump.deadlocks {
+        let tasks: Vec<_> = deadlock.tasks.iter().map(u64::to_string).collect();
+        let _ = match deadlock.tasks.as_slice() {
+            [task] => writeln!(text, "futurelock: task {task} waits for a lock of its own"),
+            _ => writeln!(
+                text,
+                "deadlock: tasks {} wait for each other",
+                tasks.join(", ")
+            ),
+        };
+    }
     text
 }
 
@@ -148,13 +159,16 @@ mod tests {
     fn a_dump_shows_the_stacks_below_each_task() {
         let json = r#"{"tasks":[{"id":1,"name":"a","status":"idle","spawned_at":"m.rs:1:2",
             "size":8,"future":"F","wait":{"kind":"join","resource":5,"seconds":2},
-            "stacks":[{"kind":"join","frames":["inner","outer"]}]}]}"#;
+            "stacks":[{"kind":"join","frames":["inner","outer"]}]}],
+            "deadlocks":[{"tasks":[1]},{"tasks":[2,3]}]}"#;
         let text = dump_text(&serde_json::from_str(json).unwrap());
         assert_eq!(
             text,
             "1 tasks\n\
              task 1 \"a\" idle: join of task 5 for 2 s (spawned at m.rs:1:2, 8 bytes, F)\n    \
-             join\n      inner\n      outer\n"
+             join\n      inner\n      outer\n\
+             futurelock: task 1 waits for a lock of its own\n\
+             deadlock: tasks 2, 3 wait for each other\n"
         );
     }
 }

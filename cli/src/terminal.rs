@@ -197,7 +197,7 @@ impl Screen {
             ("id", 8),
             ("state", 9),
             ("name", 20),
-            ("waits for", 36),
+            ("waits for", 44),
             ("bytes", 7),
             ("spawned at", 0),
         ];
@@ -217,7 +217,7 @@ impl Screen {
         let columns = [
             ("tasks", 7),
             ("longest", 8),
-            ("wait for", 34),
+            ("wait for", 44),
             ("for example", 0),
         ];
         self.draw_table(frame, area, &columns, rows);

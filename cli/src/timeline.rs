@@ -95,15 +95,18 @@ impl Timeline {
 
 impl Row {
     fn add(&mut self, track: &Track, now_ns: u64) {
-        let first = track
-            .events
-            .first()
-            .and_then(|event| event.first()?.as_u64());
-        let first = self.cell(first.unwrap_or(now_ns));
+        let first = track.events.first();
+        let first = first.and_then(|event| event.first()?.as_u64());
+        let first_ns = first.unwrap_or(now_ns);
         if track.lost > 0 {
-            first.is_incomplete = true;
             self.open = None;
+            // Nothing is known since the last answer.
+            while !self.cells.is_empty() && self.last < first_ns / CELL_NS {
+                self.cell((self.last + 1) * CELL_NS).is_incomplete = true;
+            }
+            self.cell(first_ns).is_incomplete = true;
         }
+        self.cell(first_ns);
         for event in &track.events {
             let [Value::Number(at), Value::String(kind), numbers @ ..] = event.as_slice() else {
                 continue;

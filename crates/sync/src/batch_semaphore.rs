@@ -2,7 +2,7 @@
 //! want some number of them. Semaphore, mutex and read-write lock are built on it.
 //!
 //! ```text
-//!   state:  │ permits │ WAITERS │ CLOSED │
+//!   state:  │ TRACKED │ permits │ WAITERS │ CLOSED │
 //! ```
 //!
 //! P1. `WAITERS` is set and cleared under the queue's lock, and while it is set
@@ -14,6 +14,15 @@
 //! P3. A waiter is queued only while `WAITERS` is set, except after `close`,
 //!     which clears it and then releases the waiters that are left.
 //! P4. `CLOSED` is never cleared, and from then on no permit is granted.
+//!
+//! A lock that was made while owners are noted (`util/src/lock_owner.rs`) is `TRACKED`:
+//!
+//! T1. `WAITERS` is never cleared. So every acquire and every release takes the queue's lock, and
+//!     a fast path never learns of this.
+//! T2. Who takes all permits other than from the queue notes or clears the owner under the same
+//!     hold of the queue's lock; a waiter to which they were granted notes it when it is polled.
+//! T3. Who returns permits, and finds some left under the queue's lock, clears the owner before
+//!     it grants them. If none are left, somebody has taken them, and the note is theirs (T2).
 //!
 //! Without waiters, an acquire is one compare-and-swap and a release one addition,
 //! and the lock is not touched. A release cannot miss a waiter: the waiter sets
@@ -28,6 +37,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
+use blitzen_util::lock_owner;
 use blitzen_util::shim::Peek;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicUsize, fence};
@@ -41,12 +51,16 @@ use crate::wait_queue::{LockedQueue, Outcome, WaitQueue, Waiter, WaiterStatus};
 const CLOSED: usize = 1;
 const WAITERS: usize = 2;
 const SHIFT: u32 = 2;
+/// The highest bit, which permits never reach.
+const TRACKED: usize = 1 << (usize::BITS - 1);
 
 /// The largest number of permits.
 pub(crate) const MAX_PERMITS: usize = usize::MAX >> 3;
 
 /// The largest valid state.
 const MAX_STATE: usize = MAX_PERMITS << SHIFT | WAITERS | CLOSED;
+
+const _: () = assert!(MAX_STATE < TRACKED);
 
 #[derive(Clone, Copy)]
 struct SemaphoreState(usize);
@@ -62,6 +76,12 @@ impl SemaphoreState {
         self.0 >> SHIFT
     }
 
+    /// [`permits`](Self::permits) of a lock that may be tracked.
+    #[inline(always)]
+    fn permits_of_lock(self) -> usize {
+        SemaphoreState(self.0 & !TRACKED).permits()
+    }
+
     #[inline(always)]
     fn has_waiters(self) -> bool {
         self.0 & WAITERS != 0
@@ -70,6 +90,11 @@ impl SemaphoreState {
     #[inline(always)]
     fn is_closed(self) -> bool {
         self.0 & CLOSED != 0
+    }
+
+    #[inline(always)]
+    fn is_tracked(self) -> bool {
+        self.0 & TRACKED != 0
     }
 
     /// Whether an acquire that is not queued may take `count` permits: P2 and P4.
@@ -100,8 +125,28 @@ impl BatchSemaphore {
     /// A semaphore with `permits` permits, which subscribers see.
     #[inline(always)]
     pub(crate) fn with_spans(permits: usize, spans: SemaphoreSpans) -> Self {
+        Self::with_state(SemaphoreState::new(permits).0, spans)
+    }
+
+    /// The permits of a lock, which notes its owner if that is asked for.
+    #[inline(always)]
+    pub(crate) fn new_of_lock(permits: usize, spans: SemaphoreSpans) -> Self {
+        match lock_owner::is_on() {
+            false => Self::with_spans(permits, spans),
+            true => Self::new_tracked(permits, spans),
+        }
+    }
+
+    /// The permits of a lock that notes its owner (T1).
+    #[cold]
+    fn new_tracked(permits: usize, spans: SemaphoreSpans) -> Self {
+        Self::with_state(SemaphoreState::new(permits).0 | TRACKED | WAITERS, spans)
+    }
+
+    #[inline(always)]
+    fn with_state(state: usize, spans: SemaphoreSpans) -> Self {
         Self {
-            state: AtomicUsize::new(SemaphoreState::new(permits).0),
+            state: AtomicUsize::new(state),
             queue: WaitQueue::new(()),
             spans,
         }
@@ -148,7 +193,37 @@ impl BatchSemaphore {
                 self.spans.acquired(count);
                 Ok(())
             }
+            Err(state) if state.is_tracked() && self.take_tracked(count) => {
+                self.spans.acquired(count);
+                Ok(())
+            }
             Err(state) => refusal(state, count),
+        }
+    }
+
+    /// Takes permits of a lock that notes its owner, if nobody waits for them. Who has them then
+    /// is not known.
+    #[cold]
+    #[inline(never)]
+    fn take_tracked(&self, count: usize) -> bool {
+        let waiters = self.queue.lock();
+        let is_free = waiters.is_empty() && self.state().permits_of_lock() >= count;
+        if is_free {
+            self.take_under_lock(count, false);
+        }
+        is_free
+    }
+
+    /// Takes permits that are there, and notes or clears the owner (T2). The caller holds the
+    /// queue's lock.
+    #[cold]
+    #[inline(never)]
+    fn take_under_lock(&self, count: usize, notes_owner: bool) {
+        // Acquire, met by the Release in `release`, as in `take`. P1: they are still there.
+        self.state.fetch_sub(count << SHIFT, Acquire);
+        match notes_owner {
+            true => lock_owner::note(self),
+            false => lock_owner::clear(self),
         }
     }
 
@@ -184,7 +259,8 @@ impl BatchSemaphore {
     }
 
     /// Takes the permits, or queues for them. `expected` is the number of permits
-    /// that the caller expects while nobody holds any.
+    /// that the caller expects while nobody holds any. `notes_owner` if the task that takes them
+    /// is their only owner, and keeps them until it returns them.
     ///
     /// # Safety
     /// `waiter` belongs to the caller, is used with no other permits, and stays
@@ -195,6 +271,7 @@ impl BatchSemaphore {
         waiter: &Waiter,
         count: usize,
         expected: usize,
+        notes_owner: bool,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), AcquireError>> {
         if waiter.status() == WaiterStatus::Idle {
@@ -218,7 +295,7 @@ impl BatchSemaphore {
             }
         }
         // SAFETY: the caller upholds the same contract.
-        unsafe { self.poll_queued(waiter, count, cx) }
+        unsafe { self.poll_queued(waiter, count, notes_owner, cx) }
     }
 
     /// # Safety
@@ -229,12 +306,13 @@ impl BatchSemaphore {
         &self,
         waiter: &Waiter,
         count: usize,
+        notes_owner: bool,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), AcquireError>> {
         loop {
             return match waiter.status() {
                 // SAFETY: the caller upholds the same contract.
-                WaiterStatus::Idle => unsafe { self.enqueue(waiter, count, cx) },
+                WaiterStatus::Idle => unsafe { self.enqueue(waiter, count, notes_owner, cx) },
                 WaiterStatus::Queued => {
                     // SAFETY: it is in this queue or has been settled.
                     if unsafe { self.queue.refresh(waiter, cx) } {
@@ -243,7 +321,12 @@ impl BatchSemaphore {
                         continue;
                     }
                 }
-                WaiterStatus::Granted | WaiterStatus::GrantedLast => finish_within_budget(cx),
+                WaiterStatus::Granted | WaiterStatus::GrantedLast => {
+                    if self.state().is_tracked() && notes_owner {
+                        lock_owner::note(self); // T2
+                    }
+                    finish_within_budget(cx)
+                }
                 WaiterStatus::Released => Poll::Ready(Err(AcquireError::closed())),
                 WaiterStatus::Removed => unreachable!("it leaves when it is dropped"),
             };
@@ -256,6 +339,7 @@ impl BatchSemaphore {
         &self,
         waiter: &Waiter,
         count: usize,
+        notes_owner: bool,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), AcquireError>> {
         if self.is_closed() {
@@ -279,6 +363,10 @@ impl BatchSemaphore {
                     Err(changed) => state = changed,
                 }
                 continue;
+            }
+            if state.is_tracked() && waiters.is_empty() && state.permits_of_lock() >= count {
+                self.take_under_lock(count, notes_owner);
+                break;
             }
             if !state.has_waiters() {
                 // Relaxed: the lock publishes the queue, and `grant_round` acquires
@@ -329,10 +417,11 @@ impl BatchSemaphore {
         let state = self.state();
         match waiters.front() {
             // The new front may want fewer permits.
-            Some(wanted) if state.has_waiters() && wanted <= state.permits() => {
+            Some(wanted) if state.has_waiters() && wanted <= state.permits_of_lock() => {
                 self.grant_queued(waiters)
             }
             Some(_) => {}
+            None if state.is_tracked() => {} // T1
             // Relaxed: it publishes nothing.
             None if state.has_waiters() => drop(self.state.fetch_sub(WAITERS, Relaxed)),
             None => {}
@@ -359,12 +448,23 @@ impl BatchSemaphore {
     #[track_caller]
     fn release_to_waiters(&self, before: SemaphoreState, count: usize) {
         let waiters = self.queue.lock();
-        if before.permits() + count > MAX_PERMITS {
+        if before.is_tracked() {
+            self.clear_owner();
+        } else if before.permits() + count > MAX_PERMITS {
             self.take_back(count);
             drop(waiters);
             panic!("number of added permits ({count}) would overflow MAX_PERMITS ({MAX_PERMITS})");
         }
         self.grant_queued(waiters);
+    }
+
+    /// Clears the owner of a lock whose permits were returned, under the queue's lock (T3).
+    #[cold]
+    #[inline(never)]
+    fn clear_owner(&self) {
+        if self.state().permits_of_lock() > 0 {
+            lock_owner::clear(self);
+        }
     }
 
     /// Undoes a release under the lock (P1), as far as the permits have not been
@@ -401,10 +501,11 @@ impl BatchSemaphore {
         if !state.has_waiters() {
             return false; // granted by another thread, or closed
         }
+        let permits = state.permits_of_lock();
         let mut granted = 0;
         let mut more = false;
         while let Some(wanted) = waiters.front() {
-            if wanted > state.permits() - granted {
+            if wanted > permits - granted {
                 break;
             }
             if batch.is_full() {
@@ -415,9 +516,9 @@ impl BatchSemaphore {
             ops.push(waiters.front_op(), wanted);
             waiters.settle_front(Outcome::Granted, batch);
         }
-        let waiters = match waiters.is_empty() {
+        let waiters = match waiters.is_empty() && !state.is_tracked() {
             true => WAITERS,
-            false => 0,
+            false => 0, // or T1
         };
         // P1: none of them was taken since. For permits that were added since, the
         // thread that added them waits for this lock. Relaxed: the lock, or the
@@ -555,6 +656,9 @@ pub(crate) unsafe trait AcquireTarget {
     /// The operation, as subscribers know it.
     const SOURCE: &'static str;
 
+    /// Whether the task that acquires it is its only owner, and has a guard that borrows it.
+    const NOTES_OWNER: bool = false;
+
     type Output;
 
     fn semaphore(&self) -> &BatchSemaphore;
@@ -598,9 +702,12 @@ impl<C: AcquireTarget> AcquireFuture<C> {
 /// instructions, and should be inlined.
 #[cold]
 #[inline(never)]
-fn note_wait(kind: WaitKind, semaphore: &BatchSemaphore, waiter: &Waiter) {
+fn note_wait(kind: WaitKind, semaphore: &BatchSemaphore, waiter: &Waiter, cx: &Context<'_>) {
     if waiter.status() == WaiterStatus::Queued {
         wait::pending_on(kind, semaphore);
+        if semaphore.state().is_tracked() {
+            lock_owner::note_wait(semaphore, cx.waker());
+        }
     }
 }
 
@@ -621,13 +728,14 @@ impl<C: AcquireTarget> Future for AcquireFuture<C> {
                 &this.waiter,
                 target.count(),
                 target.expected_permits(),
+                C::NOTES_OWNER,
                 cx,
             )
         };
         this.spans.polled(poll.is_ready());
         drop(entered);
         let Poll::Ready(outcome) = poll else {
-            note_wait(C::WAIT, target.semaphore(), &this.waiter);
+            note_wait(C::WAIT, target.semaphore(), &this.waiter, cx);
             return Poll::Pending;
         };
         match this.target.take() {
@@ -725,6 +833,45 @@ pub(crate) mod model {
             // SAFETY: the other thread has ended.
             assert_eq!(shared.1.with(|count| unsafe { *count }), 2);
             assert_eq!(shared.0.available(), 1);
+        });
+    }
+
+    #[test]
+    fn a_lock_that_notes_its_owner_excludes_and_hands_over() {
+        loom::model(|| {
+            let shared = Arc::new((
+                BatchSemaphore::new_tracked(1, SemaphoreSpans::NONE),
+                Watched::new(0),
+            ));
+            let add = |shared: &(BatchSemaphore, Watched<i32>)| {
+                // SAFETY: the permit is held; loom objects if it does not exclude.
+                shared.1.with_mut(|count| unsafe { *count += 1 });
+                shared.0.release(1);
+            };
+            let quitter = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    let mut future = Box::pin(take(&shared.0, 1));
+                    if poll_once(future.as_mut()).is_ready() {
+                        add(&shared);
+                    }
+                }
+            });
+            let trier = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    if shared.0.try_acquire(1).is_ok() {
+                        add(&shared);
+                    }
+                }
+            });
+            block_on(take(&shared.0, 1)).unwrap(); // or loom reports a deadlock
+            add(&shared);
+            quitter.join().unwrap();
+            trier.join().unwrap();
+            assert!(shared.0.try_acquire(1).is_ok(), "all permits are back");
+            assert!(shared.0.try_acquire(1).is_err());
+            assert!(shared.0.state().has_waiters(), "T1");
         });
     }
 

@@ -445,7 +445,7 @@ impl<N: Deref<Target = TokenNode>> CancelledWait<N> {
         }
         // C2: ready only when closed, since there are no permits.
         // SAFETY: used with this semaphore only; `drop` abandons it.
-        let poll = unsafe { semaphore.poll_acquire(&self.waiter, 1, 0, cx) };
+        let poll = unsafe { semaphore.poll_acquire(&self.waiter, 1, 0, false, cx) };
         if poll.is_pending() {
             wait::pending_on(WaitKind::Cancelled, semaphore);
         }

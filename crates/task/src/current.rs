@@ -97,6 +97,11 @@ pub fn id() -> Option<Id> {
     task().map(|task| unsafe { task.as_ref() }.id)
 }
 
+/// Whether `waker` wakes the current task directly.
+pub fn owns(waker: &Waker) -> bool {
+    task().is_some_and(|task| waker::is_of(waker, task))
+}
+
 /// The current task of a thread, for another thread that runs on its behalf.
 #[derive(Clone, Copy)]
 pub struct CurrentTask(NonNull<Header>);

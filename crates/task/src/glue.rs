@@ -43,6 +43,11 @@ pub fn own_route(task: &Header) -> Route {
     unsafe { raw::own_route(NonNull::from(task)) }
 }
 
+/// Returns the id with a number.
+pub fn id_of_number(number: u64) -> Option<Id> {
+    Id::from_u64(number)
+}
+
 /// Sets the waker to call when the task of `handle` ends; true if it has ended
 /// already, and the waker was not needed.
 ///

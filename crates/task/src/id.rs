@@ -44,6 +44,11 @@ impl Id {
         }
     }
 
+    /// The id with a number.
+    pub(crate) fn from_u64(number: u64) -> Option<Self> {
+        NonZeroU64::new(number).map(Self)
+    }
+
     /// The number behind the id.
     #[inline]
     pub(crate) fn as_u64(self) -> u64 {

@@ -44,6 +44,7 @@ pub mod futex;
 pub mod kernel_thread;
 pub mod list;
 pub mod lock;
+pub mod lock_owner;
 pub mod pad;
 pub mod park;
 pub mod prefetch;

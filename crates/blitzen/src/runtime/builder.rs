@@ -18,6 +18,7 @@ use super::console::{Console, ConsoleOption};
 use super::context;
 #[cfg(unix)]
 use super::dump::DumpOnSignal;
+use super::dump::note_lock_owners_if_asked;
 use super::engine;
 use super::handle::Handle;
 use super::hooks::{Hook, Hooks};
@@ -1440,6 +1441,7 @@ impl Builder {
         });
         config.observe_ends = tasks.hooks.on_terminate.is_some();
         coop::set_on_forced_yield(context::count_forced_yield);
+        note_lock_owners_if_asked();
         let (io, time) = (self.io_options(is_local)?, self.time_options());
         if time.enabled {
             crate::time::install_delay();

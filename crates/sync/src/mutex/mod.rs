@@ -72,7 +72,7 @@ impl<T: ?Sized> Mutex<T> {
         T: Sized,
     {
         Self {
-            semaphore: BatchSemaphore::with_spans(1, SemaphoreSpans::of_mutex()),
+            semaphore: BatchSemaphore::new_of_lock(1, SemaphoreSpans::of_mutex()),
             value: UnsafeCell::new(t),
         }
     }
@@ -338,6 +338,7 @@ struct LockTarget<'a, T: ?Sized>(&'a Mutex<T>);
 unsafe impl<'a, T: ?Sized> AcquireTarget for LockTarget<'a, T> {
     const WAIT: WaitKind = WaitKind::Mutex;
     const SOURCE: &'static str = "Mutex::lock";
+    const NOTES_OWNER: bool = true;
     type Output = MutexGuard<'a, T>;
 
     #[inline(always)]

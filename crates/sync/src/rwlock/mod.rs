@@ -81,7 +81,7 @@ impl<T: ?Sized> RwLock<T> {
     {
         let spans = SemaphoreSpans::of_rwlock(MAX_READERS);
         Self {
-            semaphore: BatchSemaphore::with_spans(MAX_READERS as usize, spans),
+            semaphore: BatchSemaphore::new_of_lock(MAX_READERS as usize, spans),
             max_readers: MAX_READERS,
             value: UnsafeCell::new(value),
         }
@@ -115,7 +115,7 @@ impl<T: ?Sized> RwLock<T> {
         assert!(max_reads > 0, "a RwLock may not be created with 0 readers");
         let spans = SemaphoreSpans::of_rwlock(max_reads);
         Self {
-            semaphore: BatchSemaphore::with_spans(max_reads as usize, spans),
+            semaphore: BatchSemaphore::new_of_lock(max_reads as usize, spans),
             max_readers: max_reads,
             value: UnsafeCell::new(value),
         }
@@ -544,6 +544,7 @@ struct WriteTarget<'a, T: ?Sized>(&'a RwLock<T>);
 unsafe impl<'a, T: ?Sized> AcquireTarget for WriteTarget<'a, T> {
     const WAIT: WaitKind = WaitKind::RwLockWrite;
     const SOURCE: &'static str = "RwLock::write";
+    const NOTES_OWNER: bool = true;
     type Output = RwLockWriteGuard<'a, T>;
 
     #[inline(always)]

@@ -22,8 +22,8 @@ use blitzen_task::glue::id_number;
 use blitzen_task::watch::{POLL_FILES, WatchHandle, set_on_watched};
 use blitzen_util::wait::{self, WaitKind};
 
-use super::ListedTask;
 use super::trace::{self, LeafStack, Tasks};
+use super::{Deadlock, ListedTask};
 use crate::runtime::Handle;
 use crate::runtime::json::{self, Object};
 
@@ -108,6 +108,7 @@ pub(super) fn is_root_frame(frame: &str) -> bool {
 pub struct Dump {
     tasks: Vec<DumpedTask>,
     polled: Tasks,
+    deadlocks: Vec<Deadlock>,
 }
 
 /// A task in a [`Dump`].
@@ -170,11 +171,8 @@ impl Dump {
         self.tasks.iter()
     }
 
-    /// Returns the dump as a JSON object, without line breaks.
-    ///
-    /// Its field `tasks` is an array of objects with the fields of
-    /// [`TaskList::to_json`](super::TaskList::to_json) and `stacks`, an array of objects with the
-    /// fields `kind` and `frames`.
+    /// Returns the tasks that wait for each other's locks, as
+    /// [`Handle::deadlocks`] does.
     ///
     /// # Examples
     ///
@@ -183,12 +181,36 @@ impl Dump {
     ///
     /// let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// let dump = runtime.handle().dump_within(Duration::from_secs(10));
-    /// assert_eq!(dump.to_json(), r#"{"tasks":[]}"#);
+    /// assert!(dump.deadlocks().is_empty());
+    /// ```
+    pub fn deadlocks(&self) -> &[Deadlock] {
+        &self.deadlocks
+    }
+
+    /// Returns the dump as a JSON object, without line breaks.
+    ///
+    /// Its field `tasks` is an array of objects with the fields of
+    /// [`TaskList::to_json`](super::TaskList::to_json) and `stacks`, an array of objects with the
+    /// fields `kind` and `frames`. Its field `deadlocks` is an array of objects with the field
+    /// `tasks`, an array of ids.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// let dump = runtime.handle().dump_within(Duration::from_secs(10));
+    /// assert_eq!(dump.to_json(), r#"{"tasks":[],"deadlocks":[]}"#);
     /// ```
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         json::push_object(&mut out, |object| {
-            object.array("tasks", &self.tasks, |object, task| task.fill(object));
+            object
+                .array("tasks", &self.tasks, |object, task| task.fill(object))
+                .array("deadlocks", &self.deadlocks, |object, found| {
+                    found.fill(object)
+                });
         });
         out
     }
@@ -217,7 +239,8 @@ impl fmt::Display for Dump {
                 write!(f, "{stack}")?;
             }
         }
-        Ok(())
+        let mut deadlocks = self.deadlocks.iter();
+        deadlocks.try_for_each(|deadlock| writeln!(f, "{deadlock}"))
     }
 }
 
@@ -328,6 +351,7 @@ impl Handle {
         dump.unwrap_or_else(|_| Dump {
             tasks: Vec::new(), // the runtime has ended
             polled: iter::empty().collect(),
+            deadlocks: Vec::new(),
         })
     }
 
@@ -349,6 +373,8 @@ impl Handle {
     pub fn dump_within(&self, limit: Duration) -> Dump {
         let deadline = Instant::now().checked_add(limit);
         let list = self.tasks();
+        // Before the tasks are polled, which would look as if they went on.
+        let deadlocks = self.deadlocks();
         let mut answers = collect(self, deadline);
         let mut polled = Vec::new();
         let answer = |listed: &ListedTask| {
@@ -366,6 +392,7 @@ impl Handle {
         Dump {
             tasks: list.iter().map(answer).collect(),
             polled: polled.into_iter().collect(),
+            deadlocks,
         }
     }
 }

@@ -7,6 +7,9 @@
 //! [`Handle::dump`](super::Handle::dump) also shows where in its code each task waits. For that it
 //! has every task polled once more.
 //!
+//! With [`note_lock_owners`] both say which task holds the lock that another one waits for, and
+//! [`Handle::deadlocks`](super::Handle::deadlocks) finds tasks that wait for each other.
+//!
 //! ```
 //! use blitzen::runtime::Runtime;
 //!
@@ -18,6 +21,7 @@
 //! task.abort();
 //! ```
 
+mod deadlock;
 mod deep;
 #[cfg(unix)]
 mod on_signal;
@@ -30,6 +34,8 @@ cfg_select! {
 
 pub use blitzen_task::TaskStatus;
 pub use blitzen_util::wait::WaitKind;
+pub use deadlock::{Deadlock, note_lock_owners};
+pub(crate) use deadlock::{find as find_deadlocks, note_lock_owners_if_asked};
 pub use deep::{AwaitStack, Dump, DumpedTask};
 #[cfg(unix)]
 pub(crate) use on_signal::DumpOnSignal;

@@ -9,6 +9,7 @@ use blitzen_task::glue::id_number;
 use blitzen_task::{Header, TaskSnapshot, TaskStatus};
 use blitzen_util::wait::{self, WaitKind};
 
+use super::deadlock;
 use crate::runtime::clock::Clock;
 use crate::runtime::json::{self, Object};
 use crate::task::Id;
@@ -88,6 +89,7 @@ pub struct ListedTask {
 pub struct TaskWait {
     kind: WaitKind,
     resource: Option<u64>,
+    owner: Option<Id>,
     since: Option<Duration>,
     due_in: Option<Duration>,
 }
@@ -164,8 +166,8 @@ impl TaskList {
     ///
     /// Each object has the fields `id`, `name`, `spawned_at`, `future`, `size`, `status`,
     /// `cancelled`, `join_handle`, `shield_depth`, `wakers` and `wait`. `name` and `wait` may be
-    /// `null`. `wait` has the fields `kind`, `resource`, `seconds` and `due_in_seconds`, of which
-    /// all but the first may be `null`.
+    /// `null`. `wait` has the fields `kind`, `resource`, `owner`, `seconds` and `due_in_seconds`,
+    /// of which all but the first may be `null`.
     ///
     /// # Examples
     ///
@@ -455,12 +457,39 @@ impl TaskWait {
             _ => (identity, None),
         };
         let since = snapshot.wait.map(|(_, stamp)| stamp.age_seconds());
-        Some(Self {
+        let mut wait = Self {
             kind,
             resource,
+            owner: None,
             since: since.map(Duration::from_secs),
             due_in,
-        })
+        };
+        wait.owner = wait.lock().and_then(deadlock::owner_id);
+        Some(wait)
+    }
+
+    /// The address of the lock that the task waits for, if it waits for one.
+    pub(super) fn lock(&self) -> Option<u64> {
+        match self.kind {
+            WaitKind::Mutex | WaitKind::RwLockRead | WaitKind::RwLockWrite => self.resource,
+            _ => None,
+        }
+    }
+
+    /// Returns the task that holds the lock that the task waits for, if locks
+    /// [note that](super::note_lock_owners). It may have ended, or belong to another runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::dump::{ListedTask, TaskList};
+    ///
+    /// fn owner<'a>(tasks: &'a TaskList, task: &ListedTask) -> Option<&'a ListedTask> {
+    ///     tasks.get(task.wait()?.owner()?)
+    /// }
+    /// ```
+    pub fn owner(&self) -> Option<Id> {
+        self.owner
     }
 
     /// Returns the kind of what the task waits for.
@@ -538,6 +567,7 @@ impl TaskWait {
             (WaitKind::Join, Some(id)) => object.literal("resource", id),
             (_, Some(address)) => object.text("resource", format_args!("{address:#x}")),
         };
+        object.optional("owner", self.owner);
         object
             .optional("seconds", self.since.map(|since| since.as_secs()))
             .optional("due_in_seconds", self.due_in.map(|due| due.as_secs_f64()));
@@ -551,6 +581,9 @@ impl fmt::Display for TaskWait {
             (WaitKind::Join, Some(id)) => write!(f, "join of task {id}")?,
             (kind, Some(address)) => write!(f, "{kind} {address:#x}")?,
             (kind, None) => write!(f, "{kind}")?,
+        }
+        if let Some(owner) = self.owner {
+            write!(f, " held by task {owner}")?;
         }
         if let Some(due_in) = self.due_in {
             write!(f, " due in {due_in:.1?}")?;

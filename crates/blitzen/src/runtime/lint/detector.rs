@@ -10,7 +10,7 @@ use blitzen_task::glue::id_number;
 
 use super::system_call::{ThreadActivity, activity_of};
 use super::{Lint, LintKind};
-use crate::runtime::dump::{ListedTask, TaskList, TaskStatus};
+use crate::runtime::dump::{ListedTask, TaskList, TaskStatus, find_deadlocks};
 use crate::runtime::inner::Inner;
 
 /// The time over which polls are counted, and over which the pool must be full.
@@ -174,6 +174,12 @@ impl Detector {
         let alive: HashSet<u64> = tasks.iter().map(|task| id_number(task.id())).collect();
         self.reported.retain(|(_, id)| alive.contains(id));
         let mut lints = tasks.lints();
+        let waits_for_known_owner =
+            |task: &ListedTask| task.wait().is_some_and(|wait| wait.owner().is_some());
+        if tasks.iter().any(waits_for_known_owner) {
+            let list = || TaskList::new(runtime.scheduler(), runtime.world().clock());
+            lints.extend(find_deadlocks(list).into_iter().map(Lint::of_deadlock));
+        }
         lints.retain(|lint| {
             let Some(task) = lint.task() else { return true };
             match lint.kind() {

@@ -33,7 +33,7 @@ mod system_call;
 use std::fmt;
 use std::time::Duration;
 
-use super::dump::{ListedTask, TaskList};
+use super::dump::{Deadlock, ListedTask, TaskList};
 
 pub(crate) use observer::{LintOptions, Observer};
 pub(crate) use recent::RecentLints;
@@ -76,6 +76,11 @@ pub enum LintKind {
     /// All threads of the blocking pool are busy, and jobs wait for one: for a second at least,
     /// and none fewer than before.
     PoolFull,
+    /// Tasks wait for each other's locks. Found if locks
+    /// [note their owner](super::dump::note_lock_owners).
+    Deadlock,
+    /// A task waits for a lock that it holds itself. Found like `Deadlock`.
+    Futurelock,
 }
 
 impl LintKind {
@@ -97,6 +102,8 @@ impl LintKind {
             Self::LargeFuture => "large future",
             Self::Starved => "starved",
             Self::PoolFull => "pool full",
+            Self::Deadlock => "deadlock",
+            Self::Futurelock => "futurelock",
         }
     }
 }
@@ -135,6 +142,7 @@ pub struct Lint {
     system_call: Option<Box<str>>,
     /// Tasks or jobs that wait, or polls in a second.
     count: Option<u64>,
+    deadlock: Option<Deadlock>,
 }
 
 impl Lint {
@@ -146,6 +154,19 @@ impl Lint {
             duration: None,
             system_call: None,
             count: None,
+            deadlock: None,
+        }
+    }
+
+    fn of_deadlock(deadlock: Deadlock) -> Self {
+        let kind = match deadlock.is_futurelock() {
+            true => LintKind::Futurelock,
+            false => LintKind::Deadlock,
+        };
+        Self {
+            task: deadlock.tasks().first().cloned(),
+            deadlock: Some(deadlock),
+            ..Self::new(kind)
         }
     }
 
@@ -184,6 +205,21 @@ impl Lint {
     /// ```
     pub fn task(&self) -> Option<&ListedTask> {
         self.task.as_ref()
+    }
+
+    /// Returns the tasks that wait for each other, if it is about a deadlock or a futurelock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::lint::Lint;
+    ///
+    /// fn stuck_tasks(lint: &Lint) -> usize {
+    ///     lint.deadlock().map_or(0, |deadlock| deadlock.tasks().len())
+    /// }
+    /// ```
+    pub fn deadlock(&self) -> Option<&Deadlock> {
+        self.deadlock.as_ref()
     }
 
     /// Returns the index of the worker, if it is about one.
@@ -236,6 +272,9 @@ impl Lint {
 
 impl fmt::Display for Lint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(deadlock) = &self.deadlock {
+            return write!(f, "{deadlock}");
+        }
         write!(f, "{}: ", self.kind)?;
         let count = self.count.unwrap_or(0);
         let duration = self.duration.unwrap_or_default();
@@ -263,6 +302,7 @@ impl fmt::Display for Lint {
                 f,
                 "all threads of the blocking pool are busy, and {count} job(s) wait for one"
             )?,
+            LintKind::Deadlock | LintKind::Futurelock => {} // it has said so itself
         }
         if let Some(call) = self.system_call() {
             write!(f, ", in {call}(2)")?;

@@ -1,0 +1,359 @@
+//! Who holds a lock, and which tasks wait for each other: what is found, and what is no alarm.
+
+use std::future::{pending, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use blitzen::runtime::dump::{Deadlock, note_lock_owners};
+use blitzen::runtime::lint::{Lint, LintKind};
+use blitzen::runtime::{Builder, Runtime};
+use blitzen::sync::{Barrier, Mutex, Notify, RwLock};
+use blitzen::task::{Id, JoinHandle, yield_now};
+
+const FOREVER: Duration = Duration::from_secs(60);
+
+/// A runtime in a process in which locks note their owner.
+fn runtime() -> Runtime {
+    note_lock_owners(true);
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().unwrap()
+}
+
+/// Waits until tasks are in a deadlock.
+fn find(runtime: &Runtime) -> Deadlock {
+    loop {
+        let mut found = runtime.handle().deadlocks();
+        if let Some(deadlock) = found.pop() {
+            assert!(found.is_empty());
+            return deadlock;
+        }
+        thread::yield_now();
+    }
+}
+
+/// Waits until a task waits for a lock, and returns its owner.
+fn owner_of_lock(runtime: &Runtime, task: &JoinHandle<()>) -> Option<Id> {
+    loop {
+        let tasks = runtime.handle().tasks();
+        let wait = tasks.get(task.id()).expect("it waits").wait().cloned();
+        if let Some(wait) = wait.filter(|wait| wait.resource().is_some()) {
+            return wait.owner();
+        }
+        thread::yield_now();
+    }
+}
+
+fn ids(deadlock: &Deadlock) -> Vec<Id> {
+    deadlock.tasks().iter().map(|task| task.id()).collect()
+}
+
+/// Tasks that each take a lock, and then the lock of the next one.
+fn circle(runtime: &Runtime, len: usize) -> Vec<JoinHandle<()>> {
+    let locks: Vec<_> = (0..len).map(|_| Arc::new(Mutex::new(()))).collect();
+    let all_locked = Arc::new(Barrier::new(len));
+    let tasks = (0..len).map(|index| {
+        let (own, next) = (locks[index].clone(), locks[(index + 1) % len].clone());
+        let all_locked = all_locked.clone();
+        runtime.spawn(async move {
+            let _own = own.lock().await;
+            all_locked.wait().await;
+            let _next = next.lock().await;
+        })
+    });
+    tasks.collect()
+}
+
+#[test]
+fn tasks_that_wait_in_a_circle_are_found_in_their_order_until_one_is_aborted() {
+    let runtime = runtime();
+    for len in [2, 3] {
+        let tasks = circle(&runtime, len);
+        let deadlock = find(&runtime);
+        let expected: Vec<_> = tasks.iter().map(JoinHandle::id).collect();
+        assert_eq!(ids(&deadlock), expected);
+        assert!(!deadlock.is_futurelock());
+        for (index, task) in deadlock.tasks().iter().enumerate() {
+            assert_eq!(
+                task.wait().unwrap().owner(),
+                Some(expected[(index + 1) % len])
+            );
+        }
+        let text = deadlock.to_string();
+        assert!(text.starts_with(&format!("deadlock: {len} tasks wait for each other; task ")));
+        assert!(
+            text.contains(&format!("held by task {}", expected[0])),
+            "{text}"
+        );
+
+        let dump = runtime.handle().dump_within(FOREVER);
+        assert_eq!(ids(&dump.deadlocks()[0]), expected);
+        assert!(dump.to_string().contains("wait for each other"), "{dump}");
+        let list: Vec<_> = expected.iter().map(Id::to_string).collect();
+        let json = format!(r#""deadlocks":[{{"tasks":[{}]}}]"#, list.join(","));
+        assert!(dump.to_json().contains(&json), "{}", dump.to_json());
+
+        tasks[0].abort();
+        for task in tasks {
+            let _ = runtime.block_on(task); // the others get their locks
+        }
+        assert!(runtime.handle().deadlocks().is_empty());
+    }
+}
+
+#[test]
+fn a_task_that_waits_for_its_own_lock_is_in_a_futurelock() {
+    let runtime = runtime();
+    let mutex = Arc::new(Mutex::new(()));
+    let other = mutex.clone();
+    let task = runtime.spawn(async move {
+        // The first future gets the lock, and is not polled any more.
+        let mut holds = pin!(async {
+            let _guard = other.lock().await;
+            pending::<()>().await;
+        });
+        poll_fn(|cx| {
+            let _ = holds.as_mut().poll(cx);
+            Poll::Ready(())
+        })
+        .await;
+        let _guard = other.lock().await;
+    });
+    let deadlock = find(&runtime);
+    assert!(deadlock.is_futurelock());
+    assert_eq!(ids(&deadlock), [task.id()]);
+    assert!(deadlock.to_string().starts_with("futurelock: "));
+    task.abort();
+}
+
+#[test]
+fn writers_are_known_and_readers_and_owned_guards_are_not() {
+    let runtime = runtime();
+    let lock = Arc::new(RwLock::new(0));
+    let (locked, is_locked) = mpsc::channel();
+    let release = Arc::new(Notify::new());
+    let holder = runtime.spawn({
+        let (lock, release) = (lock.clone(), release.clone());
+        async move {
+            let guard = lock.write().await;
+            locked.send(()).unwrap();
+            release.notified().await;
+            let guard = guard.downgrade();
+            locked.send(()).unwrap();
+            release.notified().await;
+            drop(guard);
+            let guard = lock.clone().write_owned().await;
+            locked.send(()).unwrap();
+            release.notified().await;
+            drop(guard);
+        }
+    });
+    is_locked.recv().unwrap();
+    let waiter = |write: bool| {
+        let lock = lock.clone();
+        runtime.spawn(async move {
+            match write {
+                true => *lock.write().await += 1,
+                false => drop(lock.read().await),
+            }
+        })
+    };
+    let reader = waiter(false);
+    assert_eq!(owner_of_lock(&runtime, &reader), Some(holder.id()));
+    assert!(runtime.handle().deadlocks().is_empty());
+    release.notify_one();
+    is_locked.recv().unwrap();
+    runtime.block_on(reader).unwrap();
+    let writer = waiter(true);
+    assert_eq!(owner_of_lock(&runtime, &writer), None, "a reader holds it");
+    release.notify_one();
+    runtime.block_on(writer).unwrap();
+    is_locked.recv().unwrap();
+    let writer = waiter(true);
+    assert_eq!(
+        owner_of_lock(&runtime, &writer),
+        None,
+        "an owned guard holds it"
+    );
+    release.notify_one();
+    runtime.block_on(writer).unwrap();
+    runtime.block_on(holder).unwrap();
+}
+
+#[test]
+fn locks_that_note_nothing_have_no_owner() {
+    static LOCK: Mutex<()> = Mutex::const_new(());
+    let runtime = runtime();
+    let guard = LOCK.try_lock().unwrap();
+    let task = runtime.spawn(async { drop(LOCK.lock().await) });
+    assert_eq!(owner_of_lock(&runtime, &task), None);
+    drop(guard);
+    runtime.block_on(task).unwrap();
+
+    // One that notes them, held by nobody who is known.
+    let mutex = Arc::new(Mutex::new(()));
+    let guard = mutex.try_lock().unwrap();
+    let other = mutex.clone();
+    let task = runtime.spawn(async move { drop(other.lock().await) });
+    assert_eq!(owner_of_lock(&runtime, &task), None);
+    drop(guard);
+    runtime.block_on(task).unwrap();
+}
+
+/// Polls a future with a waker of its own, as sets of futures do.
+struct Nested<F> {
+    future: Pin<Box<F>>,
+    waker: Arc<NestedWaker>,
+}
+
+struct NestedWaker(std::sync::Mutex<Option<Waker>>);
+
+impl Wake for NestedWaker {
+    fn wake(self: Arc<Self>) {
+        if let Some(waker) = &*self.0.lock().unwrap() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+impl<F: Future> Nested<F> {
+    fn new(future: F) -> Self {
+        Self {
+            future: Box::pin(future),
+            waker: Arc::new(NestedWaker(std::sync::Mutex::new(None))),
+        }
+    }
+}
+
+impl<F: Future> Future for Nested<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        *self.waker.0.lock().unwrap() = Some(cx.waker().clone());
+        let waker = Waker::from(self.waker.clone());
+        self.future.as_mut().poll(&mut Context::from_waker(&waker))
+    }
+}
+
+#[test]
+fn a_task_that_something_else_can_wake_is_in_no_deadlock() {
+    let runtime = runtime();
+    let mutex = Arc::new(Mutex::new(()));
+    let wakers = Arc::new(std::sync::Mutex::new(Vec::<Waker>::new()));
+    // Each holds the lock itself, and waits for it; but also for something else.
+    let with_timer = runtime.spawn({
+        let mutex = Arc::new(Mutex::new(()));
+        async move {
+            let _guard = mutex.lock().await;
+            blitzen::select! {
+                _ = mutex.lock() => {}
+                () = blitzen::time::sleep(FOREVER) => {}
+            }
+        }
+    });
+    let with_foreign_waker = runtime.spawn({
+        let (mutex, wakers) = (mutex.clone(), wakers.clone());
+        async move {
+            let _guard = mutex.lock().await;
+            poll_fn(|cx| {
+                wakers.lock().unwrap().push(cx.waker().clone());
+                Poll::Ready(())
+            })
+            .await;
+            let _again = mutex.lock().await;
+        }
+    });
+    let nested = runtime.spawn({
+        let mutex = Arc::new(Mutex::new(()));
+        async move {
+            let _guard = mutex.lock().await;
+            Nested::new(async { drop(mutex.lock().await) }).await;
+        }
+    });
+    for task in [&with_foreign_waker, &nested] {
+        assert_eq!(owner_of_lock(&runtime, task), Some(task.id()));
+    }
+    for _ in 0..100 {
+        assert!(runtime.handle().deadlocks().is_empty());
+    }
+    // Without the waker it is one.
+    wakers.lock().unwrap().clear();
+    assert_eq!(ids(&find(&runtime)), [with_foreign_waker.id()]);
+    for task in [with_timer, with_foreign_waker, nested] {
+        task.abort();
+        assert!(runtime.block_on(task).unwrap_err().is_cancelled());
+    }
+}
+
+#[test]
+fn tasks_that_go_on_are_never_in_a_deadlock() {
+    let runtime = runtime();
+    let locks: Arc<Vec<_>> = Arc::new((0..3).map(|_| Mutex::new(0)).collect());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let tasks: Vec<_> = (0..6)
+        .map(|index| {
+            let (locks, is_over) = (locks.clone(), is_over.clone());
+            runtime.spawn(async move {
+                let mut turns = 0;
+                while !is_over.load(Relaxed) {
+                    // Always in the same order, so there is no circle.
+                    let (first, second) = [(0, 1), (1, 2), (0, 2)][(index + turns) % 3];
+                    let mut one = locks[first].lock().await;
+                    match turns % 5 {
+                        0 => yield_now().await,
+                        1 => drop(locks[second].try_lock()),
+                        _ => *locks[second].lock().await += 1,
+                    }
+                    *one += 1;
+                    turns += 1;
+                }
+            })
+        })
+        .collect();
+    for _ in 0..500 {
+        let found = runtime.handle().deadlocks();
+        assert!(found.is_empty(), "{}", found[0]);
+    }
+    is_over.store(true, Relaxed);
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+    assert!(locks.iter().all(|lock| lock.try_lock().is_ok()));
+}
+
+#[test]
+fn a_deadlock_is_reported_once() {
+    note_lock_owners(true);
+    let (found, lints) = mpsc::channel();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .on_lint(move |lint| drop(found.send(lint.clone())))
+        .build()
+        .unwrap();
+    // Others may come on a machine that is slow.
+    let next = || {
+        let lint = || lints.recv_timeout(FOREVER).expect("the lint is reported");
+        std::iter::repeat_with(lint)
+            .find(|lint: &Lint| lint.deadlock().is_some())
+            .expect("it never ends")
+    };
+    let tasks = circle(&runtime, 2);
+    let lint = next();
+    assert_eq!(lint.kind(), LintKind::Deadlock);
+    let expected: Vec<_> = tasks.iter().map(JoinHandle::id).collect();
+    assert_eq!(ids(lint.deadlock().unwrap()), expected);
+    assert_eq!(lint.task().unwrap().id(), expected[0]);
+    assert!(lint.to_string().starts_with("deadlock: 2 tasks"), "{lint}");
+    // The next one is another.
+    let mutex = Arc::new(Mutex::new(()));
+    let task = runtime.spawn(async move {
+        let _guard = mutex.lock().await;
+        let _again = mutex.lock().await;
+    });
+    let lint = next();
+    assert_eq!(lint.kind(), LintKind::Futurelock, "{lint}");
+    assert_eq!(lint.task().unwrap().id(), task.id());
+}

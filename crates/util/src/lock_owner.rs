@@ -1,0 +1,186 @@
+//! Which task holds a lock, for locks that were made while this is noted.
+//!
+//! A lock that nobody waits for is one atomic instruction, which leaves no room to note an owner.
+//! So it is noted only of locks that were made after [`set_on`]: those take their slow path each
+//! time (`blitzen_sync::batch_semaphore`, T1 to T3).
+//!
+//! An owner is known only if it has a guard that borrows the lock. Guards that own their lock are
+//! made to be moved to other tasks.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+
+/// How many waits are remembered. They are forgotten when there are more: those of tasks that
+/// have ended are not removed otherwise.
+const MAX_WAITS: usize = 1 << 16;
+
+/// Whether locks that are made now are to note their owner.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+
+/// What is known of the task that the calling thread polls.
+static CURRENT_TASK: OnceLock<CurrentTask> = OnceLock::new();
+
+static NOTES: Mutex<LockNotes> = Mutex::new(LockNotes {
+    owners: BTreeMap::new(),
+    waits: BTreeMap::new(),
+    next: 0,
+});
+
+/// What is noted of locks. Locks are known by their addresses.
+struct LockNotes {
+    /// Who holds each lock.
+    owners: BTreeMap<u64, LockOwner>,
+    /// The lock that each task waits for with its own waker, as of the last poll of such a wait.
+    waits: BTreeMap<u64, u64>,
+    /// The number of the next note.
+    next: u64,
+}
+
+/// Who holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockOwner {
+    /// The number of the task.
+    pub task: u64,
+    /// Tells this time that the lock is held from all others.
+    pub note: u64,
+}
+
+/// Functions that say something of the task that the calling thread polls.
+#[derive(Clone, Copy, Debug)]
+pub struct CurrentTask {
+    /// Its number.
+    pub number: fn() -> Option<u64>,
+    /// Whether a waker is its own, and not one that a future inside it has made for its children.
+    pub owns: fn(&Waker) -> bool,
+}
+
+/// Decides whether locks that are made from now on note their owner. The first `current_task`
+/// that is given stays.
+pub fn set_on(on: bool, current_task: CurrentTask) {
+    CURRENT_TASK.get_or_init(|| current_task);
+    // Relaxed: it decides for locks that are made later, and publishes nothing.
+    IS_ON.store(on, Relaxed);
+}
+
+/// Whether locks that are made now are to note their owner.
+#[inline]
+pub fn is_on() -> bool {
+    IS_ON.load(Relaxed)
+}
+
+/// Notes that the task that this thread polls holds a lock; that nobody known does if there is no
+/// task.
+#[cold]
+#[inline(never)]
+pub fn note<T: ?Sized>(lock: &T) {
+    let task = current_number();
+    let mut notes = lock_notes();
+    let note = notes.next;
+    notes.next += 1;
+    match task {
+        Some(task) => {
+            notes.waits.remove(&task);
+            notes.owners.insert(address(lock), LockOwner { task, note })
+        }
+        None => notes.owners.remove(&address(lock)),
+    };
+}
+
+/// Notes that nobody known holds a lock.
+#[cold]
+#[inline(never)]
+pub fn clear<T: ?Sized>(lock: &T) {
+    lock_notes().owners.remove(&address(lock));
+}
+
+/// Notes that the task that this thread polls waits for a lock, and is woken by `waker`.
+#[cold]
+#[inline(never)]
+pub fn note_wait<T: ?Sized>(lock: &T, waker: &Waker) {
+    let Some(task) = current_number() else { return };
+    let is_own = CURRENT_TASK
+        .get()
+        .is_some_and(|current| (current.owns)(waker));
+    let mut notes = lock_notes();
+    if notes.waits.len() >= MAX_WAITS {
+        notes.waits.clear();
+    }
+    match is_own {
+        true => notes.waits.insert(task, address(lock)),
+        false => notes.waits.remove(&task),
+    };
+}
+
+/// Who holds the lock at an address, if that is known. The address is compared, not followed.
+pub fn owner_of(lock: u64) -> Option<LockOwner> {
+    lock_notes().owners.get(&lock).copied()
+}
+
+/// The lock that a task waited for with its own waker when it last polled such a wait.
+pub fn wait_of(task: u64) -> Option<u64> {
+    lock_notes().waits.get(&task).copied()
+}
+
+fn current_number() -> Option<u64> {
+    CURRENT_TASK.get().and_then(|current| (current.number)())
+}
+
+fn address<T: ?Sized>(lock: &T) -> u64 {
+    (&raw const *lock).addr() as u64
+}
+
+fn lock_notes() -> MutexGuard<'static, LockNotes> {
+    NOTES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use super::*;
+
+    struct Foreign;
+
+    impl Wake for Foreign {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn each_time_that_a_lock_is_held_has_a_note_of_its_own() {
+        thread_local!(static TASK: Cell<Option<u64>> = const { Cell::new(None) });
+        let current_task = CurrentTask {
+            number: || TASK.get(),
+            owns: |waker| waker.will_wake(Waker::noop()),
+        };
+        set_on(false, current_task);
+        let lock = 0_u64;
+        let owner = || owner_of(address(&lock));
+        TASK.set(Some(7));
+        note(&lock);
+        let first = owner().unwrap();
+        assert_eq!(first.task, 7);
+        note(&lock);
+        assert_ne!(owner().unwrap(), first);
+        clear(&lock);
+        assert_eq!(owner(), None);
+        note(&lock);
+        TASK.set(None);
+        note(&lock);
+        assert_eq!(owner(), None, "no task: nobody known");
+
+        TASK.set(Some(8));
+        note_wait(&lock, Waker::noop());
+        assert_eq!(wait_of(8), Some(address(&lock)));
+        let foreign = Waker::from(Arc::new(Foreign));
+        note_wait(&lock, &foreign);
+        assert_eq!(wait_of(8), None, "something inside the task waits");
+        note_wait(&lock, Waker::noop());
+        note(&lock);
+        assert_eq!(wait_of(8), None, "it has the lock");
+    }
+}
