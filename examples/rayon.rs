@@ -48,7 +48,12 @@ async fn main() {
 
 /// Counts the primes of a chunk, in parallel.
 fn primes(chunk: u64) -> usize {
-    let is_prime = |n: &u64| *n > 1 && (2..).take_while(|d| d * d <= *n).all(|d| n % d != 0);
+    let is_prime = |n: &u64| {
+        *n > 1
+            && (2..)
+                .take_while(|d| d * d <= *n)
+                .all(|d| !n.is_multiple_of(d))
+    };
     let numbers = chunk * CHUNK..(chunk + 1) * CHUNK;
     numbers.into_par_iter().filter(is_prime).count()
 }

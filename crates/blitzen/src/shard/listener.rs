@@ -83,8 +83,7 @@ struct ListenerShared {
 pub(super) type OpenCounts = Arc<[Padded<AtomicUsize>]>;
 
 enum Part {
-    /// A socket that is bound. It does not listen before its shard takes it, so that the kernel
-    /// sends nothing to a shard that never does.
+    /// A socket that listens.
     Socket(Socket),
     Queue(mpsc::Receiver<Accepted>),
 }
@@ -166,7 +165,11 @@ impl ShardedListener {
         self.0.open[index].load(Relaxed)
     }
 
-    /// Takes the part of a shard. From now on the shard gets connections.
+    /// Takes the part of a shard.
+    ///
+    /// Connections come in from the start, and wait. With [`Balance::ReusePort`] every shard should
+    /// take its part: the kernel does not know of one that does not. With [`Balance::Exact`] such a
+    /// shard gets none.
     ///
     /// # Examples
     ///
@@ -190,7 +193,7 @@ impl ShardedListener {
     /// # Errors
     ///
     /// Returns `AlreadyExists` if the shard has taken its part before, `InvalidInput` if the shard
-    /// belongs to a runtime with more shards, and the error of `listen(2)`.
+    /// belongs to a runtime with more shards, or an error if the runtime has been shut down.
     pub fn on(&self, shard: &Shard) -> io::Result<ShardListener> {
         let mut parts = self.0.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let part = match parts.get_mut(shard.index()) {
@@ -202,10 +205,7 @@ impl ShardedListener {
         };
         drop(parts);
         let source = match part {
-            Some(Part::Socket(socket)) => {
-                socket.listen(BACKLOG)?;
-                Source::Listener(TcpListener::from_std(socket.into())?)
-            }
+            Some(Part::Socket(socket)) => Source::Listener(TcpListener::from_std(socket.into())?),
             Some(Part::Queue(queue)) => Source::Queue(queue),
             None => {
                 let message = "the shard has taken its part of the listener before";
@@ -243,6 +243,8 @@ fn reuse_port_socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = new_socket(address)?;
     socket.set_reuse_port(true)?;
     socket.bind(&address.into())?;
+    // All at once: the first that listens would get every connection until the others do.
+    socket.listen(BACKLOG)?;
     Ok(socket)
 }
 
