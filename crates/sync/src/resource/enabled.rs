@@ -1,6 +1,6 @@
 //! Spans and events with the names and fields of Tokio's.
 
-use std::panic::Location;
+use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -32,6 +32,10 @@ impl QuietSpan {
         self.0.as_ref().map(Span::enter)
     }
 }
+
+// A span has no state that a panic could leave half changed: a subscriber answers for its own.
+impl UnwindSafe for QuietSpan {}
+impl RefUnwindSafe for QuietSpan {}
 
 impl Drop for QuietSpan {
     fn drop(&mut self) {
