@@ -10,8 +10,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use blitzen::runtime::{Builder, Runtime, TraceMode};
+
+/// Long enough that only what never comes runs into it.
+const FOREVER: Duration = Duration::from_secs(60);
 
 /// A folder for sockets that is removed with its contents.
 struct Folder(PathBuf);
@@ -51,7 +55,9 @@ struct Client(BufReader<UnixStream>);
 
 impl Client {
     fn connect(path: &Path) -> Self {
-        let mut client = Self(BufReader::new(UnixStream::connect(path).unwrap()));
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(FOREVER)).unwrap();
+        let mut client = Self(BufReader::new(stream));
         let greeting = client.line();
         assert!(
             greeting.starts_with(r#"{"protocol":"blitzen-console","version":1,"#),
@@ -295,6 +301,7 @@ fn the_client_of_another_user_is_closed_without_a_word() {
         let status = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
         assert_eq!(status, 0);
         let mut stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(FOREVER)).unwrap();
         let mut received = Vec::new();
         let _ = stream.read_to_end(&mut received);
         received
