@@ -721,19 +721,21 @@ impl<C: AcquireTarget> Future for AcquireFuture<C> {
         let Some(target) = &this.target else {
             resumed_after_completion()
         };
-        let entered = this.spans.enter();
-        // SAFETY: pinned with the future, whose `drop` abandons it.
-        let poll = unsafe {
-            target.semaphore().poll_acquire(
-                &this.waiter,
-                target.count(),
-                target.expected_permits(),
-                C::NOTES_OWNER,
-                cx,
-            )
+        let poll = {
+            let _entered = this.spans.enter();
+            // SAFETY: pinned with the future, whose `drop` abandons it.
+            let poll = unsafe {
+                target.semaphore().poll_acquire(
+                    &this.waiter,
+                    target.count(),
+                    target.expected_permits(),
+                    C::NOTES_OWNER,
+                    cx,
+                )
+            };
+            this.spans.polled(poll.is_ready());
+            poll
         };
-        this.spans.polled(poll.is_ready());
-        drop(entered);
         let Poll::Ready(outcome) = poll else {
             note_wait(C::WAIT, target.semaphore(), &this.waiter, cx);
             return Poll::Pending;
