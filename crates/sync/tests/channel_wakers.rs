@@ -147,3 +147,33 @@ fn a_waker_may_send_into_the_channel_while_it_is_cloned_or_dropped() {
     drop(waker);
     assert_eq!(rx.try_recv(), Ok("dropped"));
 }
+
+/// A receive that is woken while it takes a value passes the wake on, to a waker that panics.
+#[test]
+fn a_value_is_dropped_if_a_waker_panics_while_it_is_received() {
+    let (tx, rx) = channel::bounded(1);
+    let mut first = task(rx.recv());
+    let mut second = pin!(rx.recv());
+    let mut third = pin!(rx.recv());
+    let noop = &mut Context::from_waker(Waker::noop());
+    first.assert_pending();
+    assert!(second.as_mut().poll(noop).is_pending());
+    let waker = panics_when_woken().waker();
+    let cx = &mut Context::from_waker(&waker);
+    assert!(third.as_mut().poll(cx).is_pending());
+
+    let value = Arc::new(());
+    tx.try_send(value.clone()).unwrap(); // wakes the first
+    let sender = tx.clone();
+    let waker = Script {
+        on_wake: Box::new(move || sender.try_send(Arc::new(())).unwrap()), // wakes the second
+        ..Script::default()
+    }
+    .waker();
+    let mut send = pin!(tx.send(Arc::new(())));
+    let cx = &mut Context::from_waker(&waker);
+    assert!(send.as_mut().poll(cx).is_pending());
+
+    assert!(panics(|| drop(second.as_mut().poll(noop))));
+    assert_eq!(Arc::strong_count(&value), 1);
+}

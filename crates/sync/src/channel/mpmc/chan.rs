@@ -315,9 +315,12 @@ impl<'a, T> AttemptWaiter<'a, T> {
             let status = this.waiter.status();
             match attempt() {
                 Attempt::Done(done) => {
-                    if status != WaiterStatus::Queued {
+                    match status {
+                        // Not only in `drop`: if a waker panics here, `done` is dropped. A value
+                        // that is being returned while a destructor panics is leaked.
+                        WaiterStatus::Queued => this.leave(),
                         // SAFETY: ours, and neither queued nor removed.
-                        unsafe { this.waiter.reset() };
+                        _ => unsafe { this.waiter.reset() },
                     }
                     return Poll::Ready(done);
                 }
@@ -352,8 +355,9 @@ impl<'a, T> AttemptWaiter<'a, T> {
     }
 }
 
-impl<T> Drop for AttemptWaiter<'_, T> {
-    fn drop(&mut self) {
+impl<T> AttemptWaiter<'_, T> {
+    /// Leaves the queue, and passes a wake on that was not used (M3).
+    fn leave(&self) {
         if self.waiter.status() == WaiterStatus::Queued {
             let mut waiters = self.chan.waiters(self.side).lock();
             // SAFETY: it is in this queue or has been settled.
@@ -363,8 +367,16 @@ impl<T> Drop for AttemptWaiter<'_, T> {
             }
         }
         if self.waiter.status() == WaiterStatus::Granted {
-            self.chan.wake_one(self.side); // M3
+            // SAFETY: ours, and neither queued nor removed.
+            unsafe { self.waiter.reset() };
+            self.chan.wake_one(self.side);
         }
+    }
+}
+
+impl<T> Drop for AttemptWaiter<'_, T> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
