@@ -1504,11 +1504,13 @@ impl Builder {
         #[cfg(not(unix))]
         let has_console = false;
         if let Some(observer) = Observer::start(&self.lints, has_console, runtime)? {
-            let observer = observers.lints.get_or_init(|| observer);
-            #[cfg(unix)]
-            if let Some(console) = Console::start(&self.console, runtime, observer.recent())? {
-                observers.console.get_or_init(|| console);
-            }
+            observers.lints.get_or_init(|| observer);
+        }
+        #[cfg(unix)]
+        if let Some(observer) = observers.lints.get()
+            && let Some(console) = Console::start(&self.console, runtime, observer.recent())?
+        {
+            observers.console.get_or_init(|| console);
         }
         #[cfg(unix)]
         if let Some(dump) = DumpOnSignal::start(&self.dump_signals, runtime)? {
