@@ -213,7 +213,10 @@ impl SuiteWorkspace {
                 "--keep-going",
                 "--message-format=json",
             ])
-            .env("CARGO_TARGET_DIR", self.flags.target());
+            .env("CARGO_TARGET_DIR", self.flags.target())
+            // The manifest decides: what the tests of traces see depends on it.
+            .env_remove("CARGO_PROFILE_DEV_DEBUG")
+            .env_remove("CARGO_PROFILE_TEST_DEBUG");
         if self.flags.unstable {
             command.args(["--features", UNSTABLE_FEATURES]);
         }
