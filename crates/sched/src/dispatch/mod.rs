@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use blitzen_task::context::TaskContext;
 use blitzen_task::{
-    AbortHandle, Header, Id, Payload, Route, RunOutcome, Runnable, Schedule, SpawnMeta,
+    AbortHandle, Header, Id, JoinHandle, Payload, Route, RunOutcome, Runnable, Schedule, SpawnMeta,
 };
 use blitzen_util::backoff::Backoff;
 use blitzen_util::coop::{self, Budget};
@@ -46,7 +46,7 @@ use crate::context_depth::context_depth;
 use crate::current;
 use crate::scheduler::{Scheduler, Spawned, refuse};
 use crate::shutdown::Present;
-use crate::task_shard::TaskShardRef;
+use crate::task_shard::{TaskShard, TaskShardRef};
 use crate::thread_mark::ThreadMark;
 use crate::world::TaskInfo;
 
@@ -139,20 +139,20 @@ pub struct DispatcherStats {
 
 thread_local_const! {
     /// The innermost permit that the calling thread has, as a runner; or null.
-    static PERMIT: Cell<*const Permit> = Cell::new(ptr::null());
+    static PERMIT: Cell<*const RunnerPermit> = Cell::new(ptr::null());
     /// How many polls are nested on this thread, in jobs and inline.
     static NESTED: Cell<u32> = Cell::new(0);
 }
 
 /// A permit of a dispatcher, on the stack of the runner that has it. Runners of a view of a
 /// view are nested.
-struct Permit {
+struct RunnerPermit {
     core: Arc<DispatcherCore>,
-    outer: *const Permit,
+    outer: *const RunnerPermit,
 }
 
 /// Restores the thread's previous permit on drop.
-struct PermitGuard(*const Permit);
+struct PermitGuard(*const RunnerPermit);
 
 impl Drop for PermitGuard {
     fn drop(&mut self) {
@@ -373,7 +373,7 @@ impl DispatcherCore {
 
     /// Polls a task that a runner has taken out, with the budget of the dispatcher.
     fn poll(self: &Arc<Self>, task: Runnable) -> RunOutcome {
-        let permit = Permit {
+        let permit = RunnerPermit {
             core: self.clone(),
             outer: PERMIT.with(Cell::get),
         };
@@ -592,18 +592,14 @@ impl Scheduler {
     {
         assert!(Arc::ptr_eq(self, &core.scheduler), "one of its dispatchers");
         let task_shard = self.outside_shard(id);
-        let Some(shard) = task_shard.reference() else {
-            return refuse(future, id, meta);
-        };
-        let dispatched = DispatchedRef {
+        let dispatched = |shard| DispatchedRef {
             shard,
             core: core.clone(),
         };
-        let (task, handle) = blitzen_task::spawn(future, dispatched, id, meta);
-        // SAFETY: new, and its scheduler, through the shard, removes it.
-        if unsafe { task_shard.owned.insert(&task) }.is_err() {
-            return (handle, Some(task));
-        }
+        let (handle, task) = match make_task(task_shard, future, id, meta, dispatched) {
+            Ok(made) => made,
+            Err(refused) => return refused,
+        };
         self.ensure_started();
         core.submitted.fetch_add(1, Relaxed);
         core.dispatch(task);
@@ -631,14 +627,10 @@ impl Scheduler {
             return refuse(future, id, meta);
         };
         let task_shard = self.outside_shard(id);
-        let Some(reference) = task_shard.reference() else {
-            return refuse(future, id, meta);
+        let (handle, task) = match make_task(task_shard, future, id, meta, |shard| shard) {
+            Ok(made) => made,
+            Err(refused) => return refused,
         };
-        let (task, handle) = blitzen_task::spawn(future, reference, id, meta);
-        // SAFETY: new, and its scheduler, the reference, removes it.
-        if unsafe { task_shard.owned.insert(&task) }.is_err() {
-            return (handle, Some(task));
-        }
         self.ensure_started();
         task_shard.submitted.add_shared(1);
         let mut poll = Some((task, present));
@@ -741,6 +733,36 @@ impl Scheduler {
     /// Whether the calling thread runs one of its workers.
     fn is_worker_here(self: &Arc<Self>) -> bool {
         current::with_worker_of(self, |worker| worker.is_some())
+    }
+}
+
+/// The handle of a task, and the task to be queued.
+type NewTask<T> = (JoinHandle<T>, Runnable);
+
+/// Makes a task that is registered in `task_shard`, and returns it with its handle.
+///
+/// # Errors
+/// Returns what a spawn returns after the shutdown.
+fn make_task<F, S>(
+    task_shard: &TaskShard,
+    future: F,
+    id: Id,
+    meta: SpawnMeta,
+    schedule: impl FnOnce(TaskShardRef) -> S,
+) -> Result<NewTask<F::Output>, Spawned<F::Output>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+    S: Schedule,
+{
+    let Some(reference) = task_shard.reference() else {
+        return Err(refuse(future, id, meta));
+    };
+    let (task, handle) = blitzen_task::spawn(future, schedule(reference), id, meta);
+    // SAFETY: new, and its scheduler, through the reference, removes it.
+    match unsafe { task_shard.owned.insert(&task) } {
+        Ok(()) => Ok((handle, task)),
+        Err(_) => Err((handle, Some(task))),
     }
 }
 
