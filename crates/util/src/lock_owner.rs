@@ -21,7 +21,7 @@ const MAX_WAITS: usize = 1 << 16;
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 /// What is known of the task that the calling thread polls.
-static CURRENT_TASK: OnceLock<CurrentTask> = OnceLock::new();
+static CURRENT_TASK: OnceLock<CurrentTaskFns> = OnceLock::new();
 
 static NOTES: Mutex<LockNotes> = Mutex::new(LockNotes {
     owners: BTreeMap::new(),
@@ -50,7 +50,7 @@ pub struct LockOwner {
 
 /// Functions that say something of the task that the calling thread polls.
 #[derive(Clone, Copy, Debug)]
-pub struct CurrentTask {
+pub struct CurrentTaskFns {
     /// Its number.
     pub number: fn() -> Option<u64>,
     /// Whether a waker is its own, and not one that a future inside it has made for its children.
@@ -59,7 +59,7 @@ pub struct CurrentTask {
 
 /// Decides whether locks that are made from now on note their owner. The first `current_task`
 /// that is given stays.
-pub fn set_on(on: bool, current_task: CurrentTask) {
+pub fn set_on(on: bool, current_task: CurrentTaskFns) {
     CURRENT_TASK.get_or_init(|| current_task);
     // Relaxed: it decides for locks that are made later, and publishes nothing.
     IS_ON.store(on, Relaxed);
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn each_time_that_a_lock_is_held_has_a_note_of_its_own() {
         thread_local!(static TASK: Cell<Option<u64>> = const { Cell::new(None) });
-        let current_task = CurrentTask {
+        let current_task = CurrentTaskFns {
             number: || TASK.get(),
             owns: |waker| waker.will_wake(Waker::noop()),
         };

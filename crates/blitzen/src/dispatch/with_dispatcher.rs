@@ -129,7 +129,7 @@ struct MovedTask {
 }
 
 /// What to do in a poll.
-enum Step {
+enum MoveStep {
     /// Poll the content here, with its own waker.
     PollHere,
     /// Poll the content where the task is, since the dispatcher is closed.
@@ -141,20 +141,20 @@ enum Step {
 }
 
 impl MovedTask {
-    fn step(&self, route: Route) -> Step {
+    fn step(&self, route: Route) -> MoveStep {
         let here = current::route();
         if here == route {
-            return Step::PollHere;
+            return MoveStep::PollHere;
         }
         if let DispatcherKind::Routed(core) = self.dispatcher.kind()
             && core.is_closed()
         {
-            return Step::PassThrough;
+            return MoveStep::PassThrough;
         }
         match &self.waker {
-            Some(_) if self.nested == Some(here) => Step::PollHere, // W1
-            Some(waker) if !waker.is_woken() => Step::Wait,         // W2
-            _ => Step::Move,
+            Some(_) if self.nested == Some(here) => MoveStep::PollHere, // W1
+            Some(waker) if !waker.is_woken() => MoveStep::Wait,         // W2
+            _ => MoveStep::Move,
         }
     }
 
@@ -298,14 +298,14 @@ impl<F: Future> Future for WithDispatcher<F> {
         }
         this.place.note_parent(cx.waker());
         match this.place.step(route) {
-            Step::PassThrough => return future.poll(cx),
-            Step::Wait => return Poll::Pending,
-            Step::Move => {
+            MoveStep::PassThrough => return future.poll(cx),
+            MoveStep::Wait => return Poll::Pending,
+            MoveStep::Move => {
                 let task = this.place.current_task();
                 this.place.request(&task, route, cx.waker());
                 return Poll::Pending;
             }
-            Step::PollHere => {}
+            MoveStep::PollHere => {}
         }
         let enclosing = ENCLOSING.get();
         let waker = this.place.waker(route, cx.waker());

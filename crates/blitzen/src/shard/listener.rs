@@ -74,7 +74,7 @@ struct ListenerShared {
     address: SocketAddr,
     open: OpenCounts,
     /// What each shard is to take.
-    parts: Mutex<Vec<Option<Part>>>,
+    parts: Mutex<Vec<Option<ListenerPart>>>,
     /// For [`Balance::Exact`].
     acceptor: Option<Acceptor>,
 }
@@ -82,7 +82,7 @@ struct ListenerShared {
 /// How many connections each shard has open.
 pub(super) type OpenCounts = Arc<[Padded<AtomicUsize>]>;
 
-enum Part {
+enum ListenerPart {
     /// A socket that listens.
     Socket(Socket),
     Queue(mpsc::Receiver<Accepted>),
@@ -101,9 +101,9 @@ impl ShardedListener {
                 let first = reuse_port_socket(address)?;
                 // The same port for all, if any will do.
                 let address = bound_address(&first)?;
-                let mut parts = vec![Some(Part::Socket(first))];
+                let mut parts = vec![Some(ListenerPart::Socket(first))];
                 for _ in 1..runtimes.len() {
-                    parts.push(Some(Part::Socket(reuse_port_socket(address)?)));
+                    parts.push(Some(ListenerPart::Socket(reuse_port_socket(address)?)));
                 }
                 (address, parts, None)
             }
@@ -113,7 +113,9 @@ impl ShardedListener {
                 socket.listen(BACKLOG)?;
                 let address = bound_address(&socket)?;
                 let (acceptor, parts) = Acceptor::start(&runtimes[0], socket.into(), open.clone());
-                let parts = parts.into_iter().map(|part| Some(Part::Queue(part)));
+                let parts = parts
+                    .into_iter()
+                    .map(|part| Some(ListenerPart::Queue(part)));
                 (address, parts.collect(), Some(acceptor))
             }
         };
@@ -205,8 +207,10 @@ impl ShardedListener {
         };
         drop(parts);
         let source = match part {
-            Some(Part::Socket(socket)) => Source::Listener(TcpListener::from_std(socket.into())?),
-            Some(Part::Queue(queue)) => Source::Queue(queue),
+            Some(ListenerPart::Socket(socket)) => {
+                Source::Listener(TcpListener::from_std(socket.into())?)
+            }
+            Some(ListenerPart::Queue(queue)) => Source::Queue(queue),
             None => {
                 let message = "the shard has taken its part of the listener before";
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));

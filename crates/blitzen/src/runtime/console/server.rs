@@ -79,7 +79,7 @@ impl Server {
     }
 
     /// Waits until there is something to do.
-    fn wait(&mut self) -> Ready {
+    fn wait(&mut self) -> ConsoleReady {
         let entry = |fd: RawFd, events| libc::pollfd {
             fd,
             events,
@@ -102,7 +102,7 @@ impl Server {
         // Interrupted by a signal it has found nothing.
         // SAFETY: the pointer is to so many entries, whose descriptors are open.
         unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, limit) };
-        Ready {
+        ConsoleReady {
             has_ended: entries[0].revents != 0,
             has_connection: entries[1].revents != 0,
         }
@@ -146,7 +146,7 @@ impl Server {
     }
 }
 
-struct Ready {
+struct ConsoleReady {
     has_ended: bool,
     has_connection: bool,
 }
@@ -170,8 +170,8 @@ impl Client {
             };
             match (runtime.upgrade(), request) {
                 (None, _) => self.refuse("the runtime has ended"),
-                (_, Request::TooLong) => self.refuse("the request is too long"),
-                (Some(inner), Request::Line(line)) => {
+                (_, ConsoleRequest::TooLong) => self.refuse("the request is too long"),
+                (Some(inner), ConsoleRequest::Line(line)) => {
                     let answer = answer(&Handle { inner }, lints, &mut self.events, &line);
                     self.push(answer);
                 }
@@ -201,14 +201,14 @@ impl Client {
     }
 
     /// The next line that was sent, if it is complete.
-    fn next_request(&mut self) -> io::Result<Option<Request>> {
+    fn next_request(&mut self) -> io::Result<Option<ConsoleRequest>> {
         loop {
             if let Some(end) = self.input.iter().position(|&byte| byte == b'\n') {
                 let line = self.input.drain(..=end).collect::<Vec<u8>>();
-                return Ok(Some(Request::Line(line)));
+                return Ok(Some(ConsoleRequest::Line(line)));
             }
             if self.input.len() >= MAX_REQUEST {
-                return Ok(Some(Request::TooLong));
+                return Ok(Some(ConsoleRequest::TooLong));
             }
             let mut bytes = [0; MAX_REQUEST];
             let room = MAX_REQUEST - self.input.len();
@@ -239,7 +239,7 @@ impl Client {
     }
 }
 
-enum Request {
+enum ConsoleRequest {
     Line(Vec<u8>),
     TooLong,
 }

@@ -11,7 +11,7 @@ use std::fmt;
 
 use blitzen_task::glue::id_number;
 use blitzen_task::{Id, TaskStatus};
-use blitzen_util::lock_owner::{self, CurrentTask, LockOwner};
+use blitzen_util::lock_owner::{self, CurrentTaskFns, LockOwner};
 
 use super::{ListedTask, TaskList};
 use crate::runtime::Handle;
@@ -42,7 +42,7 @@ const VARIABLE: &str = "BLITZEN_LOCKS";
 /// # drop(mutex);
 /// ```
 pub fn note_lock_owners(on: bool) {
-    let current_task = CurrentTask {
+    let current_task = CurrentTaskFns {
         number: || blitzen_task::current::id().map(id_number),
         owns: blitzen_task::current::owns,
     };
