@@ -67,9 +67,6 @@ fn a_limited_view_never_polls_more_tasks_at_once_than_its_limit() {
                     task.await.unwrap();
                 }
                 assert!(at_once.most() <= limit, "{} > {limit}", at_once.most());
-                while view.metrics().running > 0 {
-                    yield_now().await; // a poll is counted after it has woken others
-                }
                 let metrics = view.metrics();
                 assert_eq!((metrics.submitted, metrics.completed), (20, 20));
                 assert!(metrics.polls >= 20 * 20, "{metrics:?}");

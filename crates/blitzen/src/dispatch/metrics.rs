@@ -30,7 +30,7 @@ pub struct DispatcherMetrics {
     pub submitted: u64,
     /// The tasks that were spawned on it and have ended.
     pub completed: u64,
-    /// The polls that it has made, those of tasks that visit it included.
+    /// The polls that it has begun, those of tasks that visit it included.
     pub polls: u64,
     /// The tasks that wait for a poll.
     pub queued: usize,

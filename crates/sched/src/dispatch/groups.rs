@@ -79,6 +79,7 @@ impl GroupState {
         let task = group.tasks.pop()?;
         group.counts.queued -= 1;
         group.counts.running += 1;
+        group.counts.polls += 1; // before the poll, which may wake whoever reads the count
         self.now = self.now.max(group.time.time());
         self.queued -= 1;
         Some(Picked {
@@ -189,7 +190,6 @@ impl GroupSet {
         if let Some(group) = self.0.lock().group(id) {
             group.time.charge(ns);
             group.counts.running -= 1;
-            group.counts.polls += 1;
             group.busy_ns += ns;
         }
     }

@@ -70,9 +70,13 @@ impl<K> RunnerState<K> {
         }
     }
 
-    fn count_poll(&mut self) {
+    fn begin_poll(&mut self) {
+        self.running += 1;
+        self.polls += 1; // before the poll, which may wake whoever reads the count
+    }
+
+    fn end_poll(&mut self) {
         self.running -= 1;
-        self.polls += 1;
     }
 
     fn push(&mut self, task: Runnable, keep: impl FnOnce() -> K) {
@@ -123,7 +127,7 @@ impl<K> RunnerQueue<K> {
 
     /// Takes a task out for a runner, and calls `taken` under the lock, so before a close.
     /// Without a task the runner has lost its permit: it calls `idle` for its waker, if it
-    /// can be woken again. Counts the poll that the runner has ended, if it `has_polled`.
+    /// can be woken again. If it `has_polled`, that poll has ended.
     pub(crate) fn next(
         &self,
         has_polled: bool,
@@ -132,13 +136,13 @@ impl<K> RunnerQueue<K> {
     ) -> Option<Runnable> {
         let mut state = self.0.lock();
         if has_polled {
-            state.count_poll();
+            state.end_poll();
         }
         let surplus = state.runners > state.limit;
         let task = if surplus { None } else { state.pop() };
         match task {
             Some(task) => {
-                state.running += 1;
+                state.begin_poll();
                 taken();
                 Some(task)
             }
@@ -152,9 +156,9 @@ impl<K> RunnerQueue<K> {
         }
     }
 
-    /// Counts the last poll of a runner that pauses, and keeps its permit.
+    /// Ends the last poll of a runner that pauses and keeps its permit.
     pub(crate) fn pause(&self) {
-        self.0.lock().count_poll();
+        self.0.lock().end_poll();
     }
 
     /// Takes a permit for a poll in place, unless tasks wait for one.
@@ -163,7 +167,7 @@ impl<K> RunnerQueue<K> {
         let enters = state.runners < state.limit && state.queued == 0 && !state.closed;
         if enters {
             state.runners += 1;
-            state.running += 1;
+            state.begin_poll();
         }
         enters
     }
@@ -172,7 +176,7 @@ impl<K> RunnerQueue<K> {
     pub(crate) fn leave(&self) -> Demand {
         let mut state = self.0.lock();
         state.runners -= 1;
-        state.count_poll();
+        state.end_poll();
         state.demand()
     }
 
@@ -201,7 +205,7 @@ impl<K> RunnerQueue<K> {
     /// Ends a job, which has polled one task.
     pub(crate) fn end_job(&self) {
         let mut state = self.0.lock();
-        state.count_poll();
+        state.end_poll();
         state.runners -= 1;
     }
 
@@ -213,7 +217,8 @@ impl<K> RunnerQueue<K> {
         keep: impl FnOnce() -> K,
     ) -> Result<(), Runnable> {
         let mut state = self.0.lock();
-        state.running -= 1;
+        state.end_poll();
+        state.polls -= 1; // there was none
         if state.closed {
             return Err(task);
         }
