@@ -39,6 +39,10 @@ pub trait Schedule: Send + Sync + 'static {
         std::ptr::null()
     }
 
+    /// Called when the task's future is gone, before anyone can see that the task is complete.
+    #[inline]
+    fn completing(&self) {}
+
     /// Takes a task that is complete out of the list of live tasks.
     fn release(&self, task: &Header);
 

@@ -609,6 +609,7 @@ unsafe fn complete<F: Future + 'static, S: Schedule>(
         // SAFETY: T2; what was there was consumed above.
         .with_mut(|stage| unsafe { stage.write(Stage::Finished(outcome)) });
 
+    cell.scheduler.completing();
     let state = cell.header.state.complete();
     cell.scheduler.release(&cell.header);
     if !state.is_join_interested() {

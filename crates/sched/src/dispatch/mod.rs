@@ -819,8 +819,11 @@ impl Schedule for DispatchedRef {
         self.shard.route_owner()
     }
 
-    fn release(&self, task: &Header) {
+    fn completing(&self) {
         self.core.completed.fetch_add(1, Relaxed);
+    }
+
+    fn release(&self, task: &Header) {
         self.shard.release(task);
     }
 
