@@ -197,16 +197,21 @@ fn a_large_future_is_reported_once_for_its_line() {
 }
 
 #[test]
-fn queued_tasks_are_starved_while_all_workers_are_stuck() {
-    let (runtime, lints) = multi_thread(1);
-    let (release, wait) = mpsc::channel::<()>();
+fn queued_tasks_are_starved_while_all_threads_are_stuck() {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1).max_blocking_threads(1);
+    let (runtime, lints) = linted(builder);
+    // No thread of the pool is left that could run tasks in the worker's place.
+    let (release_pool, wait) = mpsc::channel::<()>();
+    runtime.spawn_blocking(move || wait.recv().is_err());
+    let (release_worker, wait) = mpsc::channel::<()>();
     runtime.spawn(async move {
         let _ = wait.recv();
     });
     runtime.spawn(async {});
     let lint = find(&lints, LintKind::Starved);
     assert!(lint.to_string().contains("1 queued task"), "{lint}");
-    drop(release);
+    drop((release_worker, release_pool));
 }
 
 #[test]

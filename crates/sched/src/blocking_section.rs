@@ -16,6 +16,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use crate::current;
 use crate::dispatch::suspend_permits;
 use crate::handoff::Epoch;
+use crate::monitor::Need;
 use crate::scheduler::Scheduler;
 use crate::worker::{Worker, wake_deferred};
 
@@ -52,7 +53,7 @@ impl BlockingSection {
         // SAFETY: this thread's own until `leave` below.
         let (scheduler, index) = unsafe { ((*worker).scheduler().clone(), (*worker).index()) };
         scheduler.shared[index].handoff.leave(worker, epoch);
-        scheduler.monitor.state_changed(|| true);
+        scheduler.monitor.state_changed(|| Need::Often);
         Some(Self {
             scheduler,
             worker,
@@ -134,7 +135,6 @@ impl Scheduler {
         code: F,
     ) -> Result<(R, SectionEnd), F> {
         if !self.monitor.is_running() {
-            self.start_monitor_once();
             return Err(code);
         }
         let Some(section) = BlockingSection::enter(|worker| worker.belongs_to(self)) else {

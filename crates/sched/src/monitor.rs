@@ -10,6 +10,10 @@
 //! no timeout: to wake a thread that sleeps with a timeout takes the kernel several
 //! times as long, since it has a timer to cancel first.
 //!
+//! While all workers run, they look, and the monitor only has to see whether they still do: it
+//! looks less often. If all of them are stuck, it serves them every millisecond, and sends
+//! [rescuers](crate::rescue) for the tasks that wait.
+//!
 //! A worker whose thread is in a [blocking section](crate::blocking_section), and
 //! was in the same one at the last look, is given a relief thread.
 //!
@@ -19,19 +23,19 @@
 //! and one more for each waker that blocks: a waker that never returns costs its
 //! thread, and holds up neither the monitor nor the other timers and sockets.
 //!
-//! When there is nothing to look after, the monitor parks.
+//! When all workers are parked, the monitor parks without a timeout.
 //!
 //! Where the system refuses a thread for the monitor, or for one of the workers,
 //! no worker sleeps without a timeout. They wake every few milliseconds and look
 //! for workers that are stuck, or never had a thread.
 //!
-//! M1. While one worker runs and another is parked, or one is in a blocking
-//!     section, the monitor is not parked: the worker that parks, is unparked or
-//!     enters the section unparks it.
+//! M1. While one worker runs and another is parked, or one is in a blocking section, the monitor
+//!     looks every millisecond; while any worker runs, it is not parked without a timeout. The
+//!     worker that parks, is unparked or enters the section unparks it.
 //!
 //! ```text
-//!   monitor:  set parked                        fence   look at the workers
-//!   worker:   park, unpark or enter a section   fence   load parked
+//!   monitor:  set its sleep                     fence   look at the workers
+//!   worker:   park, unpark or enter a section   fence   load its sleep
 //! ```
 
 use std::sync::Arc;
@@ -42,17 +46,21 @@ use blitzen_util::park::Parker;
 use blitzen_util::quiet::quietly;
 use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
-use blitzen_util::shim::atomic::{AtomicBool, AtomicU64, fence};
+use blitzen_util::shim::atomic::{AtomicBool, AtomicU8, AtomicU64, fence};
 use std::sync::atomic::Ordering::SeqCst;
 
 use crate::context_depth::context_depth;
 use crate::handoff::Epoch;
+use crate::rescue::StuckLooks;
 use crate::scheduler::Scheduler;
 
 /// The time between two looks. A task waits one or two periods behind a poll that
 /// does not end.
 const PERIOD: Duration = Duration::from_millis(1);
 const PERIOD_NS: u64 = PERIOD.as_nanos() as u64;
+
+/// The time between two looks of the monitor while all workers run: they look, too.
+const BUSY_PERIOD: Duration = PERIOD.saturating_mul(3);
 
 /// How many looks in a row may find nothing to do before the monitor parks. One: a
 /// worker that wakes up every few milliseconds then unparks the monitor each time,
@@ -62,13 +70,35 @@ const IDLE_LOOKS: u32 = 1;
 /// How long a parked worker sleeps at most where there is no monitor.
 const MAX_SLEEP_WITHOUT_MONITOR: Duration = PERIOD.saturating_mul(5);
 
+/// What needs the monitor (M1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Need {
+    /// All workers are parked.
+    Nothing,
+    /// All workers run: they look after each other, unless all of them are stuck.
+    Seldom,
+    /// A worker runs while another is parked, or is in a blocking section.
+    Often,
+}
+
+impl Need {
+    /// What so many running workers need, if none is in a blocking section.
+    pub(crate) fn of(running: usize, workers: usize) -> Self {
+        match running {
+            0 => Self::Nothing,
+            _ if running < workers => Self::Often,
+            _ => Self::Seldom,
+        }
+    }
+}
+
 /// What the monitor shares with the workers.
 pub(crate) struct MonitorState {
-    is_parked: AtomicBool,
+    /// How the monitor sleeps: the least [`Need`] that does not have to end it (M1).
+    /// `Need::Often` while it is awake, or about to be.
+    slept_through: AtomicU8,
     /// Whether the monitor's thread runs.
     is_running: AtomicBool,
-    /// Whether a worker has tried to start the monitor.
-    was_started: AtomicBool,
     parker: Parker,
     /// The thread that stands by to become the monitor, if one does.
     standby: Mutex<Option<Arc<Parker>>>,
@@ -76,10 +106,24 @@ pub(crate) struct MonitorState {
     is_missing: AtomicBool,
     /// When the next look is due.
     next_look_ns: AtomicU64,
-    /// The progress of each worker at the last look; `None` if it was parked.
-    seen: Mutex<Vec<Option<Progress>>>,
+    seen: Mutex<Seen>,
     /// Stuck workers that the monitor has served.
     pub(crate) rescues: Counter,
+}
+
+/// What the last look has seen.
+struct Seen {
+    /// The progress of each worker; `None` if it was parked.
+    progress: Vec<Option<Progress>>,
+    stuck_looks: StuckLooks,
+}
+
+/// What a look has found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) stuck: Vec<StuckWorker>,
+    /// Whether tasks wait that only a rescuer can run.
+    pub(crate) needs_rescuer: bool,
 }
 
 /// A worker that has made no progress since the last look.
@@ -102,24 +146,27 @@ pub(crate) struct Progress {
 impl MonitorState {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
-            is_parked: AtomicBool::new(false),
+            slept_through: AtomicU8::new(Need::Often as u8),
             is_running: AtomicBool::new(false),
-            was_started: AtomicBool::new(false),
             parker: Parker::new(),
             standby: Mutex::new(None),
             is_missing: AtomicBool::new(false),
             next_look_ns: AtomicU64::new(0),
-            seen: Mutex::new(vec![None; workers]),
+            seen: Mutex::new(Seen {
+                progress: vec![None; workers],
+                stuck_looks: StuckLooks::default(),
+            }),
             rescues: Counter::default(),
         }
     }
 
     /// Notes that a worker has parked, was unparked, or has entered a blocking
-    /// section: unparks the monitor if there is now something to do for it (M1).
+    /// section: unparks the monitor if that sleeps longer than it now may (M1).
     #[inline]
-    pub(crate) fn state_changed(&self, needs_monitor: impl FnOnce() -> bool) {
+    pub(crate) fn state_changed(&self, need: impl FnOnce() -> Need) {
         fence(SeqCst); // M1
-        if self.is_parked.load(Relaxed) && needs_monitor() {
+        let slept_through = self.slept_through.load(Relaxed);
+        if slept_through != Need::Often as u8 && need() as u8 > slept_through {
             self.unpark();
         }
     }
@@ -128,11 +175,6 @@ impl MonitorState {
     #[inline]
     pub(crate) fn is_running(&self) -> bool {
         self.is_running.load(Relaxed)
-    }
-
-    /// Returns true to the first caller, which then starts the monitor.
-    pub(crate) fn claim_start(&self) -> bool {
-        !self.was_started.swap(true, Relaxed)
     }
 
     /// Notes that a thread is missing, the monitor's or a worker's.
@@ -159,19 +201,25 @@ impl MonitorState {
 
     #[cold]
     fn unpark(&self) {
-        self.is_parked.store(false, Relaxed);
+        self.slept_through.store(Need::Often as u8, Relaxed);
         self.parker.unpark();
     }
 
-    /// Parks the monitor until it is unparked, unless there is something to do for
-    /// it.
-    fn park(&self, needs_monitor: impl FnOnce() -> bool) {
-        self.is_parked.store(true, Relaxed);
+    /// Parks the monitor for as long as what needs it allows: `slept_through` is what it
+    /// was a moment ago, and `need` what it is now.
+    fn park(&self, slept_through: Need, need: impl FnOnce() -> Need) {
+        self.slept_through.store(slept_through as u8, Relaxed);
         fence(SeqCst); // M1
-        match needs_monitor() {
-            true => self.is_parked.store(false, Relaxed),
-            false => self.parker.park(),
+        if need() <= slept_through {
+            match slept_through {
+                Need::Nothing => self.parker.park(),
+                // Models have no time: only an unpark ends a sleep there.
+                Need::Seldom if cfg!(blitzen_loom) => self.parker.park(),
+                Need::Seldom => drop(self.parker.park_timeout(BUSY_PERIOD)),
+                Need::Often => {}
+            }
         }
+        self.slept_through.store(Need::Often as u8, Relaxed);
     }
 
     /// Returns true if a look is due. Only one caller in a period gets true, and
@@ -189,18 +237,21 @@ impl MonitorState {
     /// Returns every running worker whose tick is the same as at the last look, with
     /// its blocking section if that is the same too. Calls `moved` for every running
     /// worker that has polled tasks since, with about the nanoseconds that a poll took.
+    /// Asks `needs_rescuer` whether the tasks that wait need one, if all workers are stuck.
     #[must_use]
     pub(crate) fn look(
         &self,
         progress_of_running: impl Fn(usize) -> Option<Progress>,
         mut moved: impl FnMut(usize, u64),
-    ) -> Vec<StuckWorker> {
-        let mut stuck = Vec::new();
+        needs_rescuer: impl FnOnce(&mut StuckLooks, bool) -> bool,
+    ) -> Look {
         // Another thread is looking already.
         let Some(mut seen) = self.seen.try_lock() else {
-            return stuck;
+            return Look::default();
         };
-        for (worker, seen) in seen.iter_mut().enumerate() {
+        let seen = &mut *seen;
+        let mut stuck = Vec::new();
+        for (worker, seen) in seen.progress.iter_mut().enumerate() {
             let progress = progress_of_running(worker);
             if let (Some(before), Some(now)) = (std::mem::replace(seen, progress), progress) {
                 match now.tick.wrapping_sub(before.tick) {
@@ -212,7 +263,12 @@ impl MonitorState {
                 }
             }
         }
-        stuck
+        let all_stuck = stuck.len() == seen.progress.len();
+        let needs_rescuer = needs_rescuer(&mut seen.stuck_looks, all_stuck);
+        Look {
+            stuck,
+            needs_rescuer,
+        }
     }
 
     /// Makes the thread that stands by the monitor, if there is one; returns whether
@@ -262,9 +318,12 @@ impl Monitor {
         let scheduler = &self.scheduler;
         scheduler.monitor.is_running.store(true, Relaxed);
         let depth = context_depth();
-        while let Some(stuck) = self.watch() {
+        while let Some(look) = self.watch() {
             let has_successor = self.hand_over();
-            for stuck in stuck {
+            if look.needs_rescuer {
+                quietly(|| scheduler.send_rescuer());
+            }
+            for stuck in look.stuck {
                 scheduler.monitor.rescues.add_shared(1);
                 quietly(|| scheduler.serve_stuck(&stuck));
                 if scheduler.has_local_work(stuck.worker) {
@@ -282,40 +341,48 @@ impl Monitor {
 
     /// Looks until workers are stuck, and returns them; `None` when the scheduler has
     /// closed. Calls no foreign code.
-    fn watch(&self) -> Option<Vec<StuckWorker>> {
+    fn watch(&self) -> Option<Look> {
         let scheduler = &*self.scheduler;
         let state = &scheduler.monitor;
+        let need = || match scheduler.is_closed() {
+            true => Need::Often,
+            false => scheduler.needs_monitor(),
+        };
         let mut idle_looks = 0;
         while !scheduler.is_closed() {
-            match self.look() {
-                Some(stuck) if stuck.is_empty() => idle_looks = 0,
-                Some(stuck) => return Some(stuck),
-                None => idle_looks += 1,
+            let needed = scheduler.needs_monitor();
+            if needed != Need::Nothing && state.claim_look(scheduler.world().now_ns()) {
+                let look = self.look();
+                if !look.stuck.is_empty() {
+                    return Some(look);
+                }
             }
-            if idle_looks <= IDLE_LOOKS {
+            if needed == Need::Often || idle_looks < IDLE_LOOKS {
+                idle_looks = match needed {
+                    Need::Often => 0,
+                    _ => idle_looks + 1,
+                };
                 state.parker.park_timeout(PERIOD);
-            } else {
-                state.park(|| scheduler.is_closed() || scheduler.needs_monitor());
+                continue;
+            }
+            state.park(needed, need);
+            if needed == Need::Nothing {
                 idle_looks = 0;
             }
         }
         None
     }
 
-    /// Returns the workers that are stuck, or `None` if there is nothing to do for the
-    /// monitor.
-    fn look(&self) -> Option<Vec<StuckWorker>> {
+    fn look(&self) -> Look {
         let scheduler = &self.scheduler;
-        if !scheduler.needs_monitor() {
-            return None;
-        }
-        if !scheduler.monitor.claim_look(scheduler.world().now_ns()) {
-            return Some(Vec::new());
-        }
-        Some(scheduler.monitor.look(
+        scheduler.monitor.look(
             |worker| scheduler.progress_of_running(worker),
             |worker, run_ns| scheduler.share_queue_of(worker, run_ns),
-        ))
+            |looks, all_stuck| {
+                let has_work = || scheduler.has_any_work();
+                scheduler.rescue.note_look(looks, all_stuck, has_work)
+            },
+        )
     }
 
     /// Makes another thread the monitor; returns false if there is none.
@@ -350,11 +417,13 @@ mod tests {
                 tick,
                 section: None,
             };
-            let stuck = monitor.look(
+            let look = monitor.look(
                 |worker| ticks[worker].map(progress),
                 |worker, run_ns| moved.push((worker, run_ns)),
+                |_, all_stuck| all_stuck,
             );
-            let stuck: Vec<_> = stuck.iter().map(|stuck| stuck.worker).collect();
+            assert!(!look.needs_rescuer, "one is parked, or has moved");
+            let stuck: Vec<_> = look.stuck.iter().map(|stuck| stuck.worker).collect();
             (stuck, moved)
         };
         assert_eq!(look([Some(5), Some(7), None]), (vec![], vec![]));
@@ -374,11 +443,13 @@ mod tests {
         let monitor = MonitorState::new(1);
         let first = Epoch::NONE.next();
         let look = |section| {
-            let stuck = monitor.look(
+            let look = monitor.look(
                 |_| Some(Progress { tick: 7, section }),
                 |_, _| unreachable!("the tick stands still"),
+                |_, all_stuck| all_stuck,
             );
-            stuck.first().map(|stuck| stuck.section)
+            assert_eq!(look.needs_rescuer, !look.stuck.is_empty());
+            look.stuck.first().map(|stuck| stuck.section)
         };
         assert_eq!(look(Some(first)), None);
         assert_eq!(look(Some(first.next())), Some(None));
@@ -402,8 +473,12 @@ mod model {
         Arc::new((idle, MonitorState::new(2)))
     }
 
-    /// The monitor parks while `change` makes something to look after; it is
-    /// unparked, or the model never ends.
+    fn need(idle: &Idle) -> Need {
+        Need::of(idle.running(), 2)
+    }
+
+    /// The monitor parks while `change` makes a worker need more looks; it is unparked, or the
+    /// model never ends.
     fn parks_against(
         workers: Arc<(Idle, MonitorState)>,
         change: impl FnOnce(&Idle, &MonitorState) + Send + 'static,
@@ -411,8 +486,12 @@ mod model {
         let other = workers.clone();
         let worker = thread::spawn(move || change(&other.0, &other.1));
         let (idle, monitor) = &*workers;
-        while !idle.is_mixed() {
-            monitor.park(|| idle.is_mixed());
+        loop {
+            let needed = need(idle);
+            if needed == Need::Often {
+                break;
+            }
+            monitor.park(needed, || need(idle));
         }
         worker.join().unwrap();
     }
@@ -424,7 +503,7 @@ mod model {
             let _ = workers.0.park(0, None);
             parks_against(workers, |idle, monitor| {
                 assert!(idle.claim(1));
-                monitor.state_changed(|| idle.is_mixed());
+                monitor.state_changed(|| need(idle));
             });
         });
     }
@@ -436,11 +515,15 @@ mod model {
             let other = shared.clone();
             let worker = thread::spawn(move || {
                 other.0.leave(std::ptr::null_mut(), Epoch::NONE.next());
-                other.1.state_changed(|| true);
+                other.1.state_changed(|| Need::Often);
             });
             let (handoff, monitor) = &*shared;
+            let need = || match handoff.epoch() {
+                Some(_) => Need::Often,
+                None => Need::Seldom,
+            };
             while handoff.epoch().is_none() {
-                monitor.park(|| handoff.epoch().is_some());
+                monitor.park(Need::Seldom, need);
             }
             worker.join().unwrap();
         });
@@ -453,8 +536,27 @@ mod model {
             assert!(workers.0.claim(1));
             parks_against(workers, |idle, monitor| {
                 let _ = idle.park(0, None);
-                monitor.state_changed(|| idle.is_mixed());
+                monitor.state_changed(|| need(idle));
             });
+        });
+    }
+
+    #[test]
+    fn the_only_worker_unparks_the_monitor() {
+        loom::model(|| {
+            let shared = Arc::new((Idle::new(1), MonitorState::new(1)));
+            let other = shared.clone();
+            let need = |idle: &Idle| Need::of(idle.running(), 1);
+            let worker = thread::spawn(move || {
+                let (idle, monitor) = &*other;
+                assert!(idle.claim(0));
+                monitor.state_changed(|| need(idle));
+            });
+            let (idle, monitor) = &*shared;
+            while idle.running() == 0 {
+                monitor.park(Need::Nothing, || need(idle));
+            }
+            worker.join().unwrap();
         });
     }
 }

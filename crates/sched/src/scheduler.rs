@@ -24,8 +24,9 @@ use crate::handoff::Handoff;
 use crate::idle::Idle;
 use crate::inject::Inject;
 use crate::lifo::Lifo;
-use crate::monitor::{Monitor, MonitorState, Progress, StuckWorker};
+use crate::monitor::{Monitor, MonitorState, Need, Progress, StuckWorker};
 use crate::observation::{Observation, ObserveConfig, ObservedSet, spawn_events};
+use crate::rescue::RescueState;
 use crate::ring::RunQueue;
 use crate::shutdown::Presence;
 use crate::task_shard::{TaskShard, TaskShardRef};
@@ -117,6 +118,7 @@ pub struct Scheduler {
     pub(crate) inject: Inject,
     pub(crate) idle: Idle,
     pub(crate) monitor: MonitorState,
+    pub(crate) rescue: RescueState,
     pub(crate) observation: Observation,
     /// `SHARDS_PER_WORKER` for each worker, then as many for each shard of the
     /// injection queue.
@@ -186,6 +188,7 @@ impl Scheduler {
             inject,
             idle: Idle::new(workers),
             monitor: MonitorState::new(workers),
+            rescue: RescueState::default(),
             task_shards: (0..task_shards).map(|_| Padded(TaskShard::new())).collect(),
             is_current_thread,
             started: AtomicBool::new(is_current_thread),
@@ -421,14 +424,13 @@ impl Scheduler {
         !self.inject.is_empty() || self.shared.iter().any(|shared| !shared.ring.is_empty())
     }
 
-    /// Whether a worker could be stuck while others are parked, or is in a blocking
-    /// section.
-    pub(crate) fn needs_monitor(&self) -> bool {
-        self.idle.is_mixed()
-            || self
-                .shared
-                .iter()
-                .any(|shared| shared.handoff.epoch().is_some())
+    /// Whether workers run, and who looks after them.
+    pub(crate) fn needs_monitor(&self) -> Need {
+        let in_section = |shared: &Padded<WorkerShared>| shared.handoff.epoch().is_some();
+        match self.shared.iter().any(in_section) {
+            true => Need::Often,
+            false => Need::of(self.idle.running(), self.workers()),
+        }
     }
 
     /// Returns the progress of a worker, which changes with every poll; `None` while
@@ -449,16 +451,6 @@ impl Scheduler {
             self.send_relief(stuck.worker, epoch);
         }
         self.world.serve(stuck.worker);
-    }
-
-    /// Starts the monitor of a scheduler with one worker, which needs none before
-    /// its first blocking section.
-    #[cold]
-    pub(crate) fn start_monitor_once(self: &Arc<Self>) {
-        if self.workers() == 1 && self.has_threads() && self.monitor.claim_start() {
-            // Without a monitor there are no blocking sections.
-            let _ = self.world.start_monitor(Monitor::new(self.clone()));
-        }
     }
 
     /// Gives the workers threads, unless they have them.
@@ -524,13 +516,11 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Starts the monitor, unless there is only one worker; returns false if the
+    /// Starts the monitor; returns false if workers have to look after each other, since the
     /// system refuses a thread for it.
     fn start_monitor(self: &Arc<Self>) -> bool {
-        self.workers() == 1 || {
-            let monitor = Monitor::new(self.clone());
-            self.world.start_monitor(monitor).is_ok()
-        }
+        let monitor = Monitor::new(self.clone());
+        self.world.start_monitor(monitor).is_ok() || self.workers() == 1
     }
 
     /// Calls `visit` with every live task.
@@ -585,6 +575,15 @@ impl Scheduler {
     /// How many tasks wait in a worker's ring.
     pub fn ring_depth(&self, worker: usize) -> usize {
         self.shared[worker].ring.len() as usize
+    }
+
+    /// Whether tasks wait in any queue.
+    pub(crate) fn has_any_work(&self) -> bool {
+        let workers = 0..self.workers();
+        !self.inject.is_empty()
+            || workers
+                .into_iter()
+                .any(|worker| self.has_local_work(worker))
     }
 
     /// Whether tasks wait in a worker's ring or LIFO slot.

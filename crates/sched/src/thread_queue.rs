@@ -427,6 +427,10 @@ impl PinnedSchedule {
     fn pin(&self, task: &Header) -> bool {
         let scheduler = self.shard.scheduler();
         let host = ThreadHost::of_poll(scheduler);
+        if host.is_none() && scheduler.has_threads() {
+            scheduler.rescue.refuse_poll(); // left to a worker
+            return false;
+        }
         let queue = match host {
             Some(host) => Some(host.queue().clone()),
             None => match scheduler.pinned_thread.get() {

@@ -885,14 +885,15 @@ impl Worker {
     /// Serves workers that are stuck in a poll.
     fn serve_stuck_workers(&self) {
         let scheduler = &self.scheduler;
-        let stuck = scheduler.monitor.look(
+        let look = scheduler.monitor.look(
             |worker| match worker == self.index {
                 true => None,
                 false => scheduler.progress_of_running(worker),
             },
             |worker, run_ns| scheduler.share_queue_of(worker, run_ns),
+            |looks, all_stuck| scheduler.rescue.note_look(looks, all_stuck, || false),
         );
-        for stuck in stuck {
+        for stuck in look.stuck {
             self.shared().counters.rescues.bump();
             scheduler.serve_stuck(&stuck);
             let newest = scheduler.shared[stuck.worker].lifo.take();

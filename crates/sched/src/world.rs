@@ -7,7 +7,6 @@ use std::time::Duration;
 use blitzen_task::{Header, Id, Runnable};
 
 use crate::blocking_section::Relief;
-use crate::dispatch::PoolRunner;
 use crate::monitor::Monitor;
 use crate::thread_queue::PinnedThread;
 use crate::worker::Worker;
@@ -130,9 +129,9 @@ pub trait World: Send + Sync + 'static {
         task.give_up();
     }
 
-    /// Has a thread of the blocking pool call [`PoolRunner::run`].
-    fn run_on_pool(&self, runner: PoolRunner) {
-        drop(runner);
+    /// Has a thread of the blocking pool call `job`, which polls tasks.
+    fn run_on_pool(&self, job: Box<dyn FnOnce() + Send>) {
+        drop(job);
     }
 
     /// Notes that another executor was given a task to poll.

@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 use blitzen_driver::Poller;
 use blitzen_observe::Counter;
 use blitzen_sched::{
-    Activity, Monitor, PausedWorld, PinnedThread, Pool, PoolRunner, PoolThread, Quiescence, Relief,
-    Scheduler, SpawnThread, TaskInfo, ThreadJoiner, ThreadMark, Worker, World, count_thread,
-    end_blocking,
+    Activity, Monitor, PausedWorld, PinnedThread, Pool, PoolThread, Quiescence, Relief, Scheduler,
+    SpawnThread, TaskInfo, ThreadJoiner, ThreadMark, Worker, World, count_thread, end_blocking,
 };
 use blitzen_task::SpawnMeta;
 use blitzen_util::pad::Padded;
@@ -461,12 +460,12 @@ impl World for SchedulerWorld {
         self.0.restore_context(depth);
     }
 
-    fn run_on_pool(&self, runner: PoolRunner) {
+    fn run_on_pool(&self, job: Box<dyn FnOnce() + Send>) {
         // Without a runtime there is nothing to run. A system that refuses a thread makes
-        // this panic, and the runner hands back what it was started for.
+        // this panic, and the job is dropped.
         if let Ok(runtime) = self.0.runtime() {
             let meta = SpawnMeta::caller();
-            quietly(move || drop(runtime.inner.spawn_blocking(|| runner.run(), false, meta)));
+            quietly(move || drop(runtime.inner.spawn_blocking(job, false, meta)));
         }
     }
 

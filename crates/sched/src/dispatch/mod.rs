@@ -54,8 +54,9 @@ use groups::GroupId;
 pub(crate) use groups::GroupSet;
 pub use route_table::RouteError;
 pub(crate) use route_table::RouteTable;
+pub use runner::PollJob;
+use runner::PoolRunner;
 use runner::{GroupRunner, Runner};
-pub use runner::{PollJob, PoolRunner};
 use runner_queue::{Demand, RunnerQueue};
 pub use shares::Shares;
 
@@ -350,7 +351,7 @@ impl DispatcherCore {
                 let is_free = in_place.load(Relaxed) < scheduler.workers();
                 match scheduler.has_threads() && is_free && backoff.begin_attempt() {
                     true => scheduler.spawn_runner(None, Runner::new(self)),
-                    false => scheduler.world().run_on_pool(PoolRunner::new(self)),
+                    false => scheduler.world().run_on_pool(PoolRunner::job(self)),
                 }
             }
             Target::Foreign { execute, .. } => {
@@ -664,7 +665,11 @@ impl Scheduler {
     }
 
     /// Polls a task outside the run loop of a worker, with a budget of its own.
-    fn poll_routed(self: &Arc<Self>, task: Runnable, budget: Option<Budget>) -> RunOutcome {
+    pub(crate) fn poll_routed(
+        self: &Arc<Self>,
+        task: Runnable,
+        budget: Option<Budget>,
+    ) -> RunOutcome {
         let depth = context_depth();
         let budget = budget.unwrap_or(self.config.budget);
         let outcome = match self.config.observe.hooks {
@@ -719,7 +724,7 @@ impl Scheduler {
 
     /// Counts the calling thread until it has polled a task (D1), unless it is counted
     /// already; `None` after the shutdown has begun.
-    fn enter_present(self: &Arc<Self>) -> Option<PresentThread> {
+    pub(crate) fn enter_present(self: &Arc<Self>) -> Option<PresentThread> {
         if self.is_counted_here() || self.is_worker_here() {
             return Some(PresentThread::counted_already());
         }
@@ -767,7 +772,7 @@ where
 }
 
 /// A thread that polls a task outside the workers.
-struct PresentThread {
+pub(crate) struct PresentThread {
     /// Dropped first: a thread without the mark is not counted.
     _mark: Option<ThreadMark>,
     _present: Option<Present>,

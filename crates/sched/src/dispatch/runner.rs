@@ -184,7 +184,7 @@ impl DispatcherCore {
         if let Err(task) = queue.put_back(task, || self.clone()) {
             self.scheduler.schedule(task); // D2
         }
-        self.scheduler.world().run_on_pool(PoolRunner::new(self));
+        self.scheduler.world().run_on_pool(PoolRunner::job(self));
     }
 
     /// Polls a task outside the workers, unless there is none; the shutdown counts the
@@ -219,15 +219,16 @@ impl DispatcherCore {
 
 /// A runner on a thread of the blocking pool. Dropping it hands what is queued to the
 /// scheduler.
-pub struct PoolRunner(Option<Arc<DispatcherCore>>);
+pub(super) struct PoolRunner(Option<Arc<DispatcherCore>>);
 
 impl PoolRunner {
-    pub(super) fn new(core: &Arc<DispatcherCore>) -> Self {
-        Self(Some(core.clone()))
+    /// A job for the pool that polls what is queued.
+    pub(super) fn job(core: &Arc<DispatcherCore>) -> Box<dyn FnOnce() + Send> {
+        let runner = Self(Some(core.clone()));
+        Box::new(|| runner.run())
     }
 
-    /// Polls what is queued, on the calling thread.
-    pub fn run(mut self) {
+    fn run(mut self) {
         let Some(core) = self.0.take() else { return };
         let Some(queue) = core.queue() else { return };
         core.scheduler.world().run_inside(&mut || {
