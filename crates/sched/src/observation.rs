@@ -18,7 +18,8 @@ use blitzen_observe::{
     EVENT_SIZE, Event, EventBudget, EventReader, EventWriter, Histogram, HistogramConfiguration,
     HistogramCounts, LogHistogram, TraceMode, WakeStamps, event_ring,
 };
-use blitzen_task::SpawnMeta;
+use blitzen_task::glue::id_number;
+use blitzen_task::{Header, SpawnMeta};
 use blitzen_util::pad::Padded;
 
 /// How often a worker that does not record says how many polls it has made.
@@ -327,9 +328,14 @@ impl Observation {
         stamps.map(|stamps| stamps.set(id, now_ns)).is_some()
     }
 
-    /// Returns when a task was queued.
-    pub(crate) fn take_stamp(&self, id: u64) -> Option<u64> {
-        self.stamps.get()?.take(id)
+    /// Returns how many nanoseconds a task has waited for the poll that begins, if that is
+    /// measured.
+    pub(crate) fn take_delay_ns(&self, task: &Header, now_ns: u64) -> Option<u64> {
+        if !task.is_stamped() {
+            return None;
+        }
+        let queued_ns = self.stamps.get()?.take(id_number(task.id()))?;
+        Some(now_ns.saturating_sub(queued_ns))
     }
 
     /// Records events of a thread that is no worker.

@@ -26,14 +26,18 @@ use crate::scheduler::Scheduler;
 
 /// How many looks in a row must find every worker stuck, and tasks that wait, before a rescuer is
 /// sent; and how many must find it stuck before the next is. About as many milliseconds.
-const LOOKS_BEFORE_RESCUE: u32 = 8;
+const LOOKS_BEFORE_RESCUE: u32 = 6;
+
+/// The same for a scheduler with one worker. Who asks for one may count on tasks that take turns
+/// while none of them blocks for long.
+const LOOKS_BEFORE_RESCUE_OF_ONE: u32 = 30;
 
 /// The fewest rescuers that may exist at a time, however few workers there are (E2).
 const MIN_RESCUERS: u32 = 4;
 
 /// What the monitor and the rescuers of a scheduler share.
-#[derive(Default)]
 pub(crate) struct RescueState {
+    looks_before_rescue: u32,
     /// Whether every worker is stuck. Rescuers that see that one is not end.
     is_needed: AtomicBool,
     /// How many rescuers there are.
@@ -54,6 +58,19 @@ pub(crate) struct StuckLooks {
 }
 
 impl RescueState {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self {
+            looks_before_rescue: match workers {
+                1 => LOOKS_BEFORE_RESCUE_OF_ONE,
+                _ => LOOKS_BEFORE_RESCUE,
+            },
+            is_needed: AtomicBool::new(false),
+            rescuers: AtomicU32::new(0),
+            polls: AtomicU32::new(0),
+            refusals: AtomicU32::new(0),
+        }
+    }
+
     /// Notes that a task was not polled, since the calling thread runs no worker.
     pub(crate) fn refuse_poll(&self) {
         self.refusals.fetch_add(1, Relaxed);
@@ -82,7 +99,7 @@ impl RescueState {
         looks.count += 1;
         // Tasks that are woken after a rescuer has ended wait only for the next look.
         let goes_on = !has_rescuer && self.is_needed.load(Relaxed);
-        if looks.count < LOOKS_BEFORE_RESCUE && !goes_on {
+        if looks.count < self.looks_before_rescue && !goes_on {
             return false;
         }
         looks.count = 0;
@@ -171,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_rescuer_is_sent_after_tasks_have_waited_behind_stuck_workers() {
-        let (rescue, mut looks) = (RescueState::default(), StuckLooks::default());
+        let (rescue, mut looks) = (RescueState::new(2), StuckLooks::default());
         let mut look = |all_stuck, has_work| rescue.note_look(&mut looks, all_stuck, || has_work);
         for (all_stuck, has_work) in [(true, false), (false, true)] {
             for _ in 1..LOOKS_BEFORE_RESCUE {
@@ -194,7 +211,7 @@ mod tests {
 
     #[test]
     fn only_a_rescuer_that_is_stuck_is_followed_by_another() {
-        let (rescue, mut looks) = (RescueState::default(), StuckLooks::default());
+        let (rescue, mut looks) = (RescueState::new(2), StuckLooks::default());
         rescue.rescuers.store(1, Relaxed);
         rescue.is_needed.store(true, Relaxed);
         let mut look = || rescue.note_look(&mut looks, true, || true);

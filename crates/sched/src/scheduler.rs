@@ -188,7 +188,7 @@ impl Scheduler {
             inject,
             idle: Idle::new(workers),
             monitor: MonitorState::new(workers),
-            rescue: RescueState::default(),
+            rescue: RescueState::new(workers),
             task_shards: (0..task_shards).map(|_| Padded(TaskShard::new())).collect(),
             is_current_thread,
             started: AtomicBool::new(is_current_thread),

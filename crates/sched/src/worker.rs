@@ -795,10 +795,8 @@ impl Worker {
             .start_poll(observed, || scheduler.world().now_ns());
         let id = id_number(info.id);
         if observed.has(ObservedSet::DELAYS)
-            && task.is_stamped()
-            && let Some(queued_ns) = observation.take_stamp(id)
+            && let Some(delay_ns) = observation.take_delay_ns(task, now_ns)
         {
-            let delay_ns = now_ns.saturating_sub(queued_ns);
             info.schedule_delay = Some(Duration::from_nanos(delay_ns));
             if let Some(histogram) = observation.schedule_delays(self.index) {
                 histogram.record(delay_ns);

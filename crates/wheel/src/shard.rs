@@ -21,6 +21,7 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
 use std::task::Waker;
 
 use blitzen_util::lock::{Lock, LockGuard};
@@ -30,7 +31,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::wake_batch;
 
 use crate::tick_scale::TickScale;
-use crate::timer::{TimerCell, TimerState};
+use crate::timer::{TimerCell, TimerEnd};
 use crate::wheel::Wheel;
 
 /// No tick, and no moment: nothing is armed.
@@ -154,7 +155,7 @@ impl TimerShard {
     /// ```
     pub fn close(&self) {
         let runtime = self.state.lock().runtime.take(); // S4: from here on nothing is armed
-        self.expire(NEVER, TimerState::Closed);
+        self.expire(NEVER, TimerEnd::Closed);
         drop(runtime);
     }
 
@@ -167,7 +168,7 @@ impl TimerShard {
     /// ```
     #[inline]
     pub fn fire(&self, now_ns: u64) -> bool {
-        now_ns >= self.next_ns() && self.expire(now_ns, TimerState::Fired)
+        now_ns >= self.next_ns() && self.expire(now_ns, TimerEnd::Fired)
     }
 
     /// Returns a moment that is not later than when the first timer is due; [`u64::MAX`] if there is
@@ -245,9 +246,9 @@ impl TimerShard {
         }
     }
 
-    /// Takes out the timers that are due, gives them `state`, and wakes their tasks (S3), a batch
+    /// Takes out the timers that are due, ends their waits, and wakes their tasks (S3), a batch
     /// at a time.
-    fn expire(&self, now_ns: u64, state: TimerState) -> bool {
+    fn expire(&self, now_ns: u64, end: TimerEnd) -> bool {
         let mut any = false;
         // The panic hook has reported a waker that panics. It must not end the thread that fires
         // everybody's timers.
@@ -263,10 +264,19 @@ impl TimerShard {
                         locked.update_next_ns();
                         return false;
                     };
-                    any = true;
+                    let is_due = |deadline_ns| locked.tick_of(deadline_ns) <= now_tick;
                     // SAFETY: taken out just now, under the lock.
-                    if let Some(waker) = unsafe { TimerCell::finish(entry, state) } {
-                        batch.push(waker);
+                    match unsafe { TimerCell::finish(entry, end, is_due) } {
+                        Ok(waker) => {
+                            any = true;
+                            waker.into_iter().for_each(|waker| batch.push(waker));
+                        }
+                        Err(later_ns) => {
+                            let tick = locked.tick_of(later_ns);
+                            // SAFETY: still armed, so alive, pinned, and taken out before it
+                            // is freed; in no wheel since `poll`.
+                            unsafe { locked.insert(Pin::new_unchecked(entry.as_ref()), tick) };
+                        }
                     }
                 }
                 true
@@ -368,7 +378,7 @@ impl fmt::Debug for TimerShard {
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
-    use crate::timer::Timer;
+    use crate::timer::{Timer, TimerState};
     use std::pin::Pin;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
@@ -565,7 +575,7 @@ mod tests {
 #[cfg(all(test, blitzen_loom))]
 mod model {
     use super::*;
-    use crate::timer::Timer;
+    use crate::timer::{Timer, TimerState};
     use blitzen_util::park::Parker;
     use blitzen_util::shim::atomic::AtomicUsize;
     use blitzen_util::shim::thread;

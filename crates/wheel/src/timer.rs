@@ -15,6 +15,9 @@
 //!     wheel changes its state under the same lock, as the last thing it does with the entry: an
 //!     owner that sees another state than armed may free it at once.
 //! T3. `shard` changes only while the timer is not armed.
+//! T4. The state of an armed timer is its deadline. The owner may set a later one without the lock,
+//!     by a compare-exchange; the entry then stays where it is in the wheel. A thread that finds
+//!     it due there fires it by a compare-exchange from a deadline that is due, or puts it back.
 
 use std::ops::Deref;
 use std::pin::Pin;
@@ -22,7 +25,7 @@ use std::ptr::NonNull;
 use std::task::Waker;
 
 use blitzen_util::shim::MODEL;
-use blitzen_util::shim::atomic::AtomicU8;
+use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::cell::UnsafeCell;
 use std::fmt;
@@ -32,7 +35,6 @@ use crate::shard::{Closed, ShardGuard, TimerShard};
 
 /// The state of a [`Timer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum TimerState {
     /// In no wheel, and not fired.
     Idle,
@@ -44,13 +46,28 @@ pub enum TimerState {
     Closed,
 }
 
+/// The latest deadline of a timer, in nanoseconds. The words above stand for the other states (T4).
+const LAST_DEADLINE_NS: u64 = u64::MAX - 3;
+const CLOSED: u64 = u64::MAX - 2;
+const FIRED: u64 = u64::MAX - 1;
+const IDLE: u64 = u64::MAX;
+
 impl TimerState {
-    const ALL: [Self; 4] = [Self::Idle, Self::Armed, Self::Fired, Self::Closed];
+    #[inline]
+    fn of(word: u64) -> Self {
+        match word {
+            IDLE => Self::Idle,
+            FIRED => Self::Fired,
+            CLOSED => Self::Closed,
+            _ => Self::Armed,
+        }
+    }
 }
 
 /// The value of an entry in a shard's wheel.
 pub(crate) struct TimerCell {
-    state: AtomicU8,
+    /// T4.
+    state: AtomicU64,
     /// T1.
     waker: UnsafeCell<Option<Waker>>,
 }
@@ -61,7 +78,7 @@ unsafe impl Sync for TimerCell {}
 impl TimerCell {
     fn new() -> Self {
         Self {
-            state: AtomicU8::new(TimerState::Idle as u8),
+            state: AtomicU64::new(IDLE),
             waker: UnsafeCell::new(None),
         }
     }
@@ -75,25 +92,54 @@ impl TimerCell {
         self.waker.with_mut(|waker| unsafe { (*waker).take() })
     }
 
-    /// Gives an entry that was just taken out of the wheel its `state`, and returns the waker to
-    /// wake. The entry may be freed as soon as this returns (T2).
+    /// Ends the wait of an entry that was just taken out of the wheel, if `is_due` agrees with its
+    /// deadline, and returns the waker to wake. The entry may be freed as soon as this returns (T2).
+    ///
+    /// # Errors
+    /// Returns the deadline that its owner has set meanwhile (T4): then it is still armed, and has
+    /// to be put back.
     ///
     /// # Safety
     /// The caller took the entry out of the wheel, and holds the lock since before that.
     pub(crate) unsafe fn finish(
         entry: NonNull<WheelEntry<TimerCell>>,
-        state: TimerState,
-    ) -> Option<Waker> {
+        end: TimerEnd,
+        is_due: impl Fn(u64) -> bool,
+    ) -> Result<Option<Waker>, u64> {
         // SAFETY: it is alive until its state changes below: its owner, seeing it armed, waits
         // for the lock (T2).
         let cell = unsafe { entry.as_ref() }.value();
+        let mut deadline_ns = cell.state.load(Relaxed);
+        if !is_due(deadline_ns) {
+            return Err(deadline_ns);
+        }
         // SAFETY: armed, and the caller has the lock.
         let waker = unsafe { cell.take_waker() };
-        // Release, met by the Acquire in `Timer::state`: the owner that sees it finds the entry
-        // unlinked and its waker taken.
-        cell.state.store(state as u8, Release);
-        waker
+        loop {
+            // Release, met by the Acquire in `Timer::state`: the owner that sees it finds the
+            // entry unlinked and its waker taken.
+            match cell
+                .state
+                .compare_exchange(deadline_ns, end as u64, Release, Relaxed)
+            {
+                Ok(_) => return Ok(waker),
+                Err(later_ns) if is_due(later_ns) => deadline_ns = later_ns,
+                Err(later_ns) => {
+                    // SAFETY: as above; and empty, so that nothing is dropped.
+                    cell.waker.with_mut(|place| unsafe { place.write(waker) });
+                    return Err(later_ns);
+                }
+            }
+        }
     }
+}
+
+/// How the wait of an armed timer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum TimerEnd {
+    Fired = FIRED,
+    Closed = CLOSED,
 }
 
 /// A timer that lives in the future that waits, and is linked into a [`TimerShard`]. Dropping it
@@ -149,7 +195,7 @@ impl<S: Deref<Target = TimerShard>> Timer<S> {
     #[inline]
     pub fn state(&self) -> TimerState {
         // Acquire, met by the Release in `TimerCell::finish`.
-        TimerState::ALL[usize::from(self.entry.value().state.load(Acquire))]
+        TimerState::of(self.entry.value().state.load(Acquire))
     }
 
     /// Returns the id of the runtime that it belongs to.
@@ -169,11 +215,11 @@ impl<S: Deref<Target = TimerShard>> Timer<S> {
         unsafe { self.map_unchecked(|timer| &timer.entry) }
     }
 
-    /// Stores the state: by the owner of a timer that is not armed, or under the lock.
-    /// Relaxed: nobody but the owner reads it, or the lock orders it.
+    /// Stores the state, or the deadline: by the owner of a timer that is not armed, or under the
+    /// lock. Relaxed: nobody but the owner reads it, or the lock orders it.
     #[inline]
-    fn set_state(&self, state: TimerState) {
-        self.entry.value().state.store(state as u8, Relaxed);
+    fn set_state(&self, word: u64) {
+        self.entry.value().state.store(word, Relaxed);
     }
 
     /// Locks the wheel it is in; `None` if it is not armed, or no longer.
@@ -223,13 +269,13 @@ impl<S: Deref<Target = TimerShard>> Timer<S> {
         let mut locked = timer.shard.lock();
         if !locked.is_open_for(timer.runtime_id) {
             drop(locked); // before the waker
-            timer.set_state(TimerState::Closed);
+            timer.set_state(CLOSED);
             return Err(Closed);
         }
         let cell = timer.entry.value();
         // SAFETY: not armed, hence the owner's (T1); and empty, so that nothing is dropped.
         cell.waker.with_mut(|place| unsafe { *place = Some(waker) });
-        timer.set_state(TimerState::Armed);
+        timer.set_state(deadline_ns.min(LAST_DEADLINE_NS));
         let tick = locked.tick_of(deadline_ns);
         // SAFETY: in no wheel (T1), and `drop` takes it out.
         unsafe { locked.insert(timer.entry(), tick) };
@@ -300,16 +346,34 @@ impl<S: Deref<Target = TimerShard>> Timer<S> {
     #[inline]
     pub fn reset(self: Pin<&mut Self>, deadline_ns: u64) {
         let timer = self.as_ref();
+        let deadline_ns = deadline_ns.min(LAST_DEADLINE_NS);
+        if timer.extend(deadline_ns) {
+            return;
+        }
         match timer.lock_armed() {
             Some(mut locked) => {
+                timer.set_state(deadline_ns);
                 let tick = locked.tick_of(deadline_ns);
                 // SAFETY: it is in this wheel (T1).
                 unsafe { locked.reset(timer.entry(), tick) };
                 locked.unlock_after_arming(tick);
             }
-            None if timer.state() == TimerState::Fired => timer.set_state(TimerState::Idle),
+            None if timer.state() == TimerState::Fired => timer.set_state(IDLE),
             None => {}
         }
+    }
+
+    /// Sets a later deadline, without the lock (T4); returns false if it is not later, or the
+    /// timer is not armed.
+    #[inline]
+    fn extend(&self, deadline_ns: u64) -> bool {
+        let state = &self.entry.value().state;
+        let known = state.load(Relaxed); // above every deadline, unless it is one
+        // Relaxed: whoever fires the timer reads nothing but the deadline.
+        known <= deadline_ns
+            && state
+                .compare_exchange(known, deadline_ns, Relaxed, Relaxed)
+                .is_ok()
     }
 
     /// Fires the timer now, whatever its deadline, and wakes its waker.
@@ -325,11 +389,11 @@ impl<S: Deref<Target = TimerShard>> Timer<S> {
         let timer = self.as_ref();
         match timer.lock_armed() {
             Some(locked) => {
-                if let Some(waker) = timer.take_out(locked, TimerState::Fired) {
+                if let Some(waker) = timer.take_out(locked, FIRED) {
                     waker.wake();
                 }
             }
-            None if timer.state() == TimerState::Idle => timer.set_state(TimerState::Fired),
+            None if timer.state() == TimerState::Idle => timer.set_state(FIRED),
             None => {}
         }
     }
@@ -343,7 +407,7 @@ impl<S: Deref<Target = TimerShard>> Timer<S> {
 
     /// Takes the timer out of its wheel, and returns its waker.
     #[inline]
-    fn take_out(self: Pin<&Self>, mut locked: ShardGuard<'_>, state: TimerState) -> Option<Waker> {
+    fn take_out(self: Pin<&Self>, mut locked: ShardGuard<'_>, state: u64) -> Option<Waker> {
         // SAFETY: it is in this wheel (T1).
         let was_in = unsafe { locked.remove(self.entry()) };
         debug_assert!(was_in, "T1");
@@ -360,7 +424,7 @@ impl<S: Deref<Target = TimerShard>> Drop for Timer<S> {
         let timer = unsafe { Pin::new_unchecked(&*self) };
         match timer.lock_armed() {
             // The lock is released first: dropping a waker is foreign code.
-            Some(locked) => drop(timer.take_out(locked, TimerState::Idle)),
+            Some(locked) => drop(timer.take_out(locked, IDLE)),
             None if MODEL || cfg!(debug_assertions) => timer.assert_has_no_waker(),
             None => {}
         }

@@ -29,6 +29,7 @@ use std::fmt;
 use std::future::Future;
 use std::ptr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use blitzen_task::context::TaskContext;
 use blitzen_task::{
@@ -685,8 +686,11 @@ impl Scheduler {
 
     #[cold]
     fn poll_observed(self: &Arc<Self>, task: Runnable, budget: Budget) -> RunOutcome {
-        let info = TaskInfo::new(task.header());
-        let world = self.world();
+        let (world, mut info) = (self.world(), TaskInfo::new(task.header()));
+        let delay_ns = self
+            .observation
+            .take_delay_ns(task.header(), world.now_ns());
+        info.schedule_delay = delay_ns.map(Duration::from_nanos);
         world.before_poll(&info);
         let outcome = coop::with_budget_of(budget, || task.run());
         world.after_poll(&info);
