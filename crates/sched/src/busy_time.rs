@@ -4,11 +4,10 @@ use std::cell::Cell;
 
 use blitzen_observe::WorkerCounters;
 
-/// A worker's time since it was unparked, since the last group of polls that was timed, and
-/// since the last sample of its pace.
+/// A worker's time since the last group of polls that was timed, and since the last sample of
+/// its pace.
 #[derive(Debug, Default)]
 pub(crate) struct BusyTime {
-    since_ns: Cell<u64>,
     group: Interval,
     pace: Interval,
 }
@@ -49,14 +48,14 @@ impl Interval {
 impl BusyTime {
     /// Begins to count, when the worker was unparked and before its first poll.
     pub(crate) fn start(&self, counters: &WorkerCounters, now_ns: u64) {
-        self.since_ns.set(now_ns);
         self.group.start(now_ns, counters.polls.get());
         self.pace.start(now_ns, counters.polls.get());
     }
 
-    /// Ends a group of polls, and starts the next one.
+    /// Ends a group of polls, and starts the next one. Together the groups are the busy time.
     pub(crate) fn end_group(&self, counters: &WorkerCounters, now_ns: u64) {
         let group = self.group.end(now_ns, counters.polls.get());
+        counters.busy_ns.add(group.elapsed_ns);
         if group.polls > 0 {
             counters.sampled_run_ns.add(group.elapsed_ns);
             counters.sampled_runs.add(group.polls.into());
@@ -70,13 +69,11 @@ impl BusyTime {
         self.pace.end(now_ns, counters.polls.get())
     }
 
-    /// Ends the last group and adds the busy time to the counters, when the worker parks or
-    /// leaves.
+    /// Ends the last group, when the worker parks or leaves.
     pub(crate) fn stop(&self, counters: &WorkerCounters, now_ns: u64) {
         self.end_group(counters, now_ns);
-        // At least one, so that a worker which did something was busy.
-        let busy_ns = now_ns.saturating_sub(self.since_ns.get()).max(1);
-        counters.busy_ns.add(busy_ns);
+        // So that a worker which did something was busy, however coarse the clock is.
+        counters.busy_ns.add(1);
     }
 }
 
@@ -91,6 +88,7 @@ mod tests {
         time.start(&counters, 100);
         counters.polls.set(9);
         time.end_group(&counters, 130);
+        assert_eq!(counters.read().busy_ns, 30, "although it has not stopped");
         counters.polls.set(10);
         time.end_group(&counters, 160);
         let pace = time.sample_pace(&counters, 160);
@@ -99,10 +97,10 @@ mod tests {
         time.stop(&counters, 220);
         let stats = counters.read();
         assert_eq!((stats.sampled_run_ns, stats.sampled_runs), (60, 3));
-        assert_eq!(stats.busy_ns, 120);
+        assert_eq!(stats.busy_ns, 121);
         time.start(&counters, 300);
         time.stop(&counters, 300);
-        assert_eq!(counters.read().busy_ns, 121);
+        assert_eq!(counters.read().busy_ns, 122);
     }
 
     #[test]

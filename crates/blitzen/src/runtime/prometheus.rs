@@ -9,7 +9,7 @@ use super::metrics::RuntimeMetrics;
 /// A count of each worker: its name, what it means, and where it stands.
 pub(super) type WorkerCount = (&'static str, &'static str, fn(&WorkerStats) -> u64);
 
-pub(super) const COUNTS: [WorkerCount; 16] = [
+pub(super) const COUNTS: [WorkerCount; 17] = [
     ("tasks_submitted", "Tasks spawned from this worker.", |s| {
         s.tasks_submitted
     }),
@@ -60,6 +60,11 @@ pub(super) const COUNTS: [WorkerCount; 16] = [
         s.rescues
     }),
     ("yields", "Times a task yielded.", |s| s.yields),
+    (
+        "self_wakes",
+        "Times a task was woken during its own poll.",
+        |s| s.self_wakes,
+    ),
 ];
 
 /// Times of each worker, in nanoseconds.

@@ -143,7 +143,6 @@ fn fill_worker(object: &mut Object<'_>, worker: &WorkerStats) {
         object.literal(name, count(worker));
     }
     object
-        .literal("self_wakes", worker.self_wakes)
         .literal("busy_ns", worker.busy_ns)
         .literal("poll_ns", worker.sampled_run_ns)
         .literal("max_poll_ns", worker.max_run_ns);
