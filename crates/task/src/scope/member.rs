@@ -116,6 +116,11 @@ impl<S: Schedule, X: ScopeOwner> Schedule for ScopedSchedule<S, X> {
     }
 
     #[inline]
+    fn completing(&self) {
+        self.base.completing();
+    }
+
+    #[inline]
     fn release(&self, task: &Header) {
         self.base.release(task);
         // Last: what the future borrowed may be gone once the scope is empty.
