@@ -1,5 +1,7 @@
 //! Coroutines: spawning, waiting, cancelling, and what they keep to themselves.
 
+mod coro_common;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::future::{pending, poll_fn};
@@ -14,33 +16,11 @@ use std::time::Duration;
 
 use blitzen::channel::{mpsc, oneshot};
 use blitzen::coro::{self, block_on};
-use blitzen::runtime::{Builder, Handle, Runtime};
-use blitzen::task::{self, JoinHandle};
-use blitzen::time::sleep;
+use blitzen::runtime::{Builder, Handle};
+use blitzen::task::{self, AbortHandle, JoinHandle};
+use blitzen::time::{Instant, sleep};
 
-/// Spawns a coroutine.
-#[track_caller]
-fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    // SAFETY: the functions of these tests do not rely on nested calls of their thread.
-    unsafe { coro::spawn(f) }
-}
-
-fn multi(workers: usize) -> Runtime {
-    Builder::new_multi_thread()
-        .worker_threads(workers)
-        .enable_all()
-        .build()
-        .unwrap()
-}
-
-fn current() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
-
-/// One of each kind.
-fn runtimes() -> [Runtime; 3] {
-    [multi(1), multi(4), current()]
-}
+use coro_common::{current, current_builder, multi, multi_builder, runtimes, spawn};
 
 /// Counts its drops.
 struct Counted(Arc<AtomicUsize>);
@@ -796,15 +776,126 @@ fn wakes_from_other_threads_reach_a_coroutine_in_every_state_of_its_thread() {
 
 #[test]
 fn a_paused_clock_advances_while_coroutines_sleep() {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let runtime = current_builder().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let coroutine = spawn(|| block_on(sleep(Duration::from_secs(3600))));
         coroutine.await.unwrap();
     });
+}
+
+/// Spawns a coroutine whose thread loses its worker while the coroutine is suspended. It goes on
+/// with `f` when the sender fires.
+async fn spawn_on_lost_thread<T: Send + 'static>(
+    f: impl FnOnce() -> T + Send + 'static,
+) -> (oneshot::Sender<()>, JoinHandle<T>) {
+    let (started, starting) = oneshot::channel();
+    let (go_on, going_on) = oneshot::channel();
+    let coroutine = spawn(move || {
+        started.send(()).unwrap();
+        block_on(going_on).unwrap();
+        f()
+    });
+    starting.await.unwrap();
+    let blocking = blitzen::spawn(async {
+        let (ran, running) = std_mpsc::channel();
+        blitzen::spawn(async move { ran.send(()).unwrap() });
+        // The only worker runs that task on another thread.
+        task::block_in_place(|| running.recv().unwrap());
+    });
+    blocking.await.unwrap();
+    (go_on, coroutine)
+}
+
+#[test]
+fn a_paused_clock_stands_while_a_thread_without_a_worker_runs_a_coroutine() {
+    let runtime = multi_builder(1).start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let sleeping = blitzen::spawn(sleep(Duration::from_secs(3600)));
+        let (go_on, coroutine) = spawn_on_lost_thread(|| {
+            let before = Instant::now();
+            // If the clock could advance, it would by now: nothing else runs.
+            thread::sleep(Duration::from_millis(20));
+            Instant::now() - before
+        })
+        .await;
+        go_on.send(()).unwrap();
+        assert_eq!(coroutine.await.unwrap(), Duration::ZERO);
+        sleeping.await.unwrap();
+    });
+}
+
+/// Counts the calls of the hooks before and after a poll.
+fn count_polls(builder: &mut Builder) -> [Arc<AtomicUsize>; 2] {
+    let counts: [Arc<AtomicUsize>; 2] = Default::default();
+    let [before, after] = counts.clone();
+    builder.on_before_task_poll(move |_| _ = before.fetch_add(1, SeqCst));
+    builder.on_after_task_poll(move |_| _ = after.fetch_add(1, SeqCst));
+    counts
+}
+
+#[test]
+fn hooks_are_called_around_every_poll_of_a_coroutine() {
+    for mut builder in [multi_builder(1), current_builder()] {
+        let [before, after] = count_polls(&mut builder);
+        let runtime = builder.build().unwrap();
+        let coroutine = || (0..2).for_each(|_| block_on(task::yield_now()));
+        runtime.block_on(async { spawn(coroutine).await.unwrap() });
+        // In a current-thread runtime it also moves to the thread for coroutines.
+        assert!(before.load(SeqCst) >= 3, "{before:?}");
+        drop(runtime); // its threads have ended
+        assert_eq!(before.load(SeqCst), after.load(SeqCst));
+    }
+}
+
+#[test]
+fn a_coroutine_that_only_yields_holds_nothing_up() {
+    for runtime in [multi(1), current()] {
+        let done = Arc::new(AtomicUsize::new(0));
+        runtime.block_on(async {
+            let sleeping = blitzen::spawn({
+                let done = done.clone();
+                async move {
+                    sleep(Duration::from_millis(1)).await;
+                    done.fetch_add(1, SeqCst);
+                }
+            });
+            let sending = thread::spawn({
+                let (done, handle) = (done.clone(), Handle::current());
+                move || drop(handle.spawn(async move { done.fetch_add(1, SeqCst) }))
+            });
+            let coroutine = spawn(move || {
+                while done.load(SeqCst) < 2 {
+                    coro::yield_now();
+                }
+            });
+            coroutine.await.unwrap();
+            sleeping.await.unwrap();
+            sending.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_coroutine_that_aborts_itself_goes_no_further_than_its_next_yield() {
+    for runtime in runtimes() {
+        let went_on = Arc::new(AtomicUsize::new(0));
+        runtime.block_on(async {
+            let (give, given) = oneshot::channel::<AbortHandle>();
+            let coroutine = spawn({
+                let went_on = went_on.clone();
+                move || {
+                    let own = block_on(given).unwrap();
+                    coro::yield_now();
+                    own.abort();
+                    coro::yield_now();
+                    went_on.fetch_add(1, SeqCst);
+                }
+            });
+            give.send(coroutine.abort_handle()).unwrap();
+            assert!(coroutine.await.unwrap_err().is_cancelled());
+        });
+        assert_eq!(went_on.load(SeqCst), 0);
+    }
 }
 
 #[test]

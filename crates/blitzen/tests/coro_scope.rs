@@ -1,5 +1,7 @@
 //! Coroutines that borrow from the function that spawns them.
 
+mod coro_common;
+
 use std::cell::Cell;
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,32 +12,14 @@ use std::time::Duration;
 
 use blitzen::channel::{mpsc, oneshot};
 use blitzen::coro::{self, Scope, block_on};
-use blitzen::runtime::{Builder, Runtime};
-use blitzen::task::{self, JoinHandle};
+use blitzen::task;
 use blitzen::time::sleep;
 
-#[track_caller]
-fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    // SAFETY: the functions of these tests do not rely on nested calls of their thread.
-    unsafe { coro::spawn(f) }
-}
+use coro_common::{runtimes, spawn};
 
 fn child<'scope>(scope: &'scope Scope<'scope, '_>, f: impl FnOnce() + Send + 'scope) {
-    // SAFETY: as above.
+    // SAFETY: the functions of these tests do not rely on nested calls of their thread.
     unsafe { scope.spawn(f) };
-}
-
-fn runtimes() -> [Runtime; 3] {
-    let multi = |workers| {
-        let mut builder = Builder::new_multi_thread();
-        builder
-            .worker_threads(workers)
-            .enable_all()
-            .build()
-            .unwrap()
-    };
-    let current = Builder::new_current_thread().enable_all().build().unwrap();
-    [multi(1), multi(4), current]
 }
 
 #[test]

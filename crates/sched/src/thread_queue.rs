@@ -26,12 +26,14 @@
 use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
-use std::ptr::{self, null};
-use std::sync::{Arc, OnceLock};
+use std::ptr::{self, null, null_mut};
+use std::sync::Arc;
 use std::task::Waker;
 
 use blitzen_task::{Header, OwnedTasks, Payload, RunOutcome, Runnable, Schedule};
-use blitzen_util::park::Parker;
+use blitzen_util::coop;
+use blitzen_util::shim::atomic::AtomicPtr;
+use blitzen_util::shim::atomic::Ordering::{Acquire, Release};
 use blitzen_util::thread_local_const;
 
 use crate::context_depth::context_depth;
@@ -39,7 +41,7 @@ use crate::current;
 use crate::inbox::Inbox;
 use crate::scheduler::Scheduler;
 use crate::task_shard::TaskShardRef;
-use crate::worker::run_task;
+use crate::worker::{Worker, run_without_worker};
 
 thread_local_const! {
     /// The innermost run loop of this thread that can have pinned tasks.
@@ -74,14 +76,14 @@ enum Wakeup {
 }
 
 impl ThreadQueue {
-    fn new(scheduler: Arc<Scheduler>, wakeup: Wakeup) -> Self {
-        Self {
+    fn new(scheduler: Arc<Scheduler>, wakeup: Wakeup) -> Arc<Self> {
+        Arc::new(Self {
             scheduler,
             local: UnsafeCell::new(VecDeque::new()),
             is_first: Cell::new(false),
             inbox: Inbox::new(wakeup),
             owned: OwnedTasks::new(),
-        }
+        })
     }
 
     /// Whether the calling thread runs this queue's host, and no other inside it.
@@ -92,15 +94,29 @@ impl ThreadQueue {
     }
 
     /// Queues a task.
-    fn push(self: &Arc<Self>, task: Runnable) {
-        if self.is_here() {
+    #[inline]
+    fn push(&self, task: Runnable) {
+        match self.is_here() {
             // SAFETY: this thread's own, and borrowed only for this call.
-            unsafe { &mut *self.local.get() }.push_back(task);
-            return;
+            true => unsafe { &mut *self.local.get() }.push_back(task),
+            false => self.send(task),
         }
-        // The task may end, and this reference with it, as soon as it is in the inbox.
-        let queue = self.clone();
+    }
+
+    /// Queues a task from another thread.
+    #[cold]
+    fn send(&self, task: Runnable) {
+        // The task may end, and its reference with it, as soon as it is in the inbox.
+        let queue = self.to_arc();
         queue.end_wait(queue.inbox.push(task));
+    }
+
+    fn to_arc(&self) -> Arc<Self> {
+        // SAFETY: every queue is in an `Arc`, as `new` returns it.
+        unsafe {
+            Arc::increment_strong_count(self);
+            Arc::from_raw(self)
+        }
     }
 
     /// Ends the wait of the thread.
@@ -229,7 +245,7 @@ impl ThreadHost {
     fn queue(&self) -> &Arc<ThreadQueue> {
         self.queue.get_or_init(|| {
             let wakeup = Wakeup::Worker(self.worker);
-            let queue = Arc::new(ThreadQueue::new(self.scheduler.clone(), wakeup));
+            let queue = ThreadQueue::new(self.scheduler.clone(), wakeup);
             QUEUE.with(|here| here.set(Arc::as_ptr(&queue)));
             self.scheduler.thread_queues.lock().push(queue.clone());
             queue
@@ -242,9 +258,8 @@ impl ThreadHost {
         let Some(queue) = self.queue.get() else {
             return;
         };
-        let parker = Arc::new(Parker::new());
-        let waker = Waker::from(parker.clone());
-        serve(queue, waker, || parker.park(), || true);
+        let world = self.scheduler.world();
+        world.serve_pinned(&mut |waker, park| serve(queue, waker, park, || true));
         forget_queue(queue);
     }
 }
@@ -273,7 +288,7 @@ impl Drop for Hosting<'_> {
 fn serve(
     queue: &Arc<ThreadQueue>,
     waker: Waker,
-    mut park: impl FnMut(),
+    park: &mut dyn FnMut(),
     may_end: impl Fn() -> bool,
 ) {
     queue.inbox.set_wakeup(Wakeup::Waker(waker)); // P2
@@ -288,10 +303,7 @@ fn serve(
         }
         // SAFETY: this thread's.
         if let Some(task) = unsafe { queue.pop() } {
-            if context_depth() != depth {
-                scheduler.world().restore_context(depth);
-            }
-            run_task(task, depth);
+            run_without_worker(scheduler, task, depth);
         } else if may_end() && queue.owned.close_if_empty() {
             return;
         } else {
@@ -314,14 +326,16 @@ pub struct PinnedThread {
 
 impl PinnedThread {
     /// Runs pinned tasks on the calling thread until the scheduler has closed and they have
-    /// ended. Waits with `park`, which `waker` ends.
-    pub fn run(self, waker: Waker, park: impl FnMut()) {
+    /// ended.
+    pub fn run(self) {
         let Self { scheduler, queue } = self;
         let counted = scheduler.mark_thread();
         let host = ThreadHost::new(scheduler.clone(), 0);
         let _ = host.queue.set(queue.clone());
         let hosting = host.enter();
-        serve(&queue, waker, park, || scheduler.is_closed());
+        scheduler.world().serve_pinned(&mut |waker, park| {
+            serve(&queue, waker, park, || scheduler.is_closed());
+        });
         drop(hosting);
         forget_queue(&queue);
         drop(counted);
@@ -344,7 +358,6 @@ impl Scheduler {
             return Ok(());
         }
         let queue = ThreadQueue::new(self.clone(), Wakeup::Waker(Waker::noop().clone()));
-        let queue = Arc::new(queue);
         self.join();
         let thread = PinnedThread {
             scheduler: self.clone(),
@@ -369,15 +382,33 @@ impl Scheduler {
 /// The scheduler of a task that is pinned with its first poll.
 pub(crate) struct PinnedSchedule {
     shard: TaskShardRef,
-    /// Set once, by the thread that polls the task first.
-    queue: OnceLock<Arc<ThreadQueue>>,
+    /// From an `Arc`; null until the thread that polls the task first sets it.
+    queue: AtomicPtr<ThreadQueue>,
 }
 
 impl PinnedSchedule {
     pub(crate) fn new(shard: TaskShardRef) -> Self {
         Self {
             shard,
-            queue: OnceLock::new(),
+            queue: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// The queue that the task is pinned to.
+    #[inline]
+    fn queue(&self) -> Option<&ThreadQueue> {
+        // Acquire, met by the Release in `pin`.
+        // SAFETY: from an `Arc` that this owns.
+        unsafe { self.queue.load(Acquire).as_ref() }
+    }
+}
+
+impl Drop for PinnedSchedule {
+    fn drop(&mut self) {
+        let queue = self.queue.load(Acquire); // as above
+        if !queue.is_null() {
+            // SAFETY: from `Arc::into_raw` in `pin`, and not used again.
+            drop(unsafe { Arc::from_raw(queue) });
         }
     }
 }
@@ -385,7 +416,7 @@ impl PinnedSchedule {
 impl Schedule for PinnedSchedule {
     #[inline]
     fn schedule(&self, task: Runnable) {
-        match self.queue.get() {
+        match self.queue() {
             Some(queue) => queue.push(task),
             None => self.shard.schedule(task),
         }
@@ -393,7 +424,7 @@ impl Schedule for PinnedSchedule {
 
     fn release(&self, task: &Header) {
         self.shard.observe_end(task);
-        match self.queue.get() {
+        match self.queue() {
             // SAFETY: adopted there with its first poll, or refused.
             Some(queue) => unsafe { queue.owned.remove(task) },
             // SAFETY: inserted there when it was spawned, or refused.
@@ -407,7 +438,7 @@ impl Schedule for PinnedSchedule {
 
     #[inline]
     fn may_poll_here(&self, task: &Header) -> bool {
-        match self.queue.get() {
+        match self.queue() {
             Some(queue) => {
                 debug_assert!(queue.is_here(), "P1");
                 true
@@ -453,9 +484,30 @@ impl PinnedSchedule {
         if scheduler.is_closed() {
             task.close_running();
         }
-        let is_first = self.queue.set(queue).is_ok();
-        debug_assert!(is_first);
+        // Release, met by the Acquire in `queue`. Nobody else stores: one thread polls the task.
+        let queue = Arc::into_raw(queue).cast_mut();
+        self.queue.store(queue, Release);
         host.is_some()
+    }
+}
+
+/// Has the pinned task that the calling thread polls go on at once, as if it had yielded and were
+/// polled again, if nothing else waits to run on its worker; returns whether it does. The caller
+/// looks for a cancellation first.
+#[inline]
+pub fn yield_in_place() -> bool {
+    let goes_on = current::with_worker(|worker| worker.is_some_and(Worker::renew_poll));
+    if goes_on && !coop::is_unconstrained() {
+        coop::start(); // the next poll has a budget of its own
+    }
+    goes_on
+}
+
+/// Makes the runtime of the pinned task that the calling thread polls the current one, and notes
+/// that the thread has entered `depth` runtimes.
+pub fn restore_pinned_context(depth: usize) {
+    if let Some(queue) = here() {
+        queue.scheduler.world().restore_context(depth);
     }
 }
 
@@ -477,11 +529,7 @@ impl ServeWhileBlocked {
         if has_worker || std::thread::panicking() || queue.owned.is_empty() {
             return None;
         }
-        // SAFETY: `here` is from the `Arc` that the host keeps.
-        let queue = unsafe {
-            Arc::increment_strong_count(queue);
-            Arc::from_raw(queue)
-        };
+        let queue = queue.to_arc();
         let before = Some(queue.inbox.set_wakeup(Wakeup::Waker(waker.clone())));
         Some(Self {
             queue,
@@ -502,7 +550,7 @@ impl ServeWhileBlocked {
         if has_task {
             self.queue.scheduler.world().run_inside(&mut || {
                 if let Some(task) = task.take() {
-                    run_task(task, context_depth());
+                    run_without_worker(&self.queue.scheduler, task, context_depth());
                 }
             });
         }

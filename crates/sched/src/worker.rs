@@ -660,6 +660,26 @@ impl Worker {
         }
     }
 
+    /// Ends the poll of a task and begins the next one of the same task, without leaving its code,
+    /// if the loop would do nothing else in between; returns whether it did.
+    #[inline]
+    pub(crate) fn renew_poll(&self) -> bool {
+        let tick = self.tick.get().wrapping_add(1);
+        if tick == self.next_clock.get()
+            || tick == self.next_fetch.get()
+            || self.has_local_work()
+            || self.yields.has_deferred()
+            || self.must_leave_loop.get()
+            || self.is_observed()
+            || !self.is_polling.get()
+        {
+            return false;
+        }
+        self.count_tick();
+        self.shared().counters.polls.bump();
+        true
+    }
+
     #[inline]
     fn maintain_if_due(&self) {
         if self.tick.get() == self.next_clock.get() {
@@ -1074,6 +1094,25 @@ pub(crate) fn run_observed(task: Runnable, depth: usize) {
 /// borrowed meanwhile.
 pub(crate) fn run_task(task: Runnable, depth: usize) {
     run_task_then(task, depth, with_full_budget, |_| {});
+}
+
+/// Like [`run_task`], on a thread that has no worker: with the budget of `scheduler`, and between
+/// its hooks. Nothing is recorded, since recorders and histograms belong to workers.
+pub(crate) fn run_without_worker(scheduler: &Scheduler, task: Runnable, depth: usize) {
+    let has_hooks = scheduler.observation.switches().has(ObservedSet::HOOKS);
+    let info = has_hooks.then(|| TaskInfo::new(task.header()));
+    if let Some(info) = &info {
+        scheduler.world().before_poll(info);
+    }
+    if context_depth() != depth {
+        scheduler.world().restore_context(depth);
+    }
+    let run = |task: Runnable| coop::with_budget_of(scheduler.config.budget, || task.run());
+    run_task_then(task, depth, run, |_| {
+        if let Some(info) = &info {
+            scheduler.world().after_poll(info);
+        }
+    });
 }
 
 #[inline(always)]

@@ -2,9 +2,12 @@
 
 use std::io;
 use std::panic::Location;
+use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use blitzen_task::{Header, Id, Runnable};
+use blitzen_util::park::Parker;
 
 use crate::blocking_section::Relief;
 use crate::monitor::Monitor;
@@ -85,6 +88,13 @@ pub trait World: Send + Sync + 'static {
     /// [`PinnedThread::run`]. Calls no foreign code.
     fn start_pinned(&self, _thread: PinnedThread) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Calls `serve`, which runs the pinned tasks of the calling thread. The thread has no worker,
+    /// and waits by the second argument until the first one is woken.
+    fn serve_pinned(&self, serve: &mut dyn FnMut(Waker, &mut dyn FnMut())) {
+        let parker = Arc::new(Parker::new());
+        serve(Waker::from(parker.clone()), &mut || parker.park());
     }
 
     /// Has another thread call [`Relief::run`]. If there is none, the worker waits

@@ -15,8 +15,8 @@ use std::marker::PhantomData;
 
 use blitzen_util::shim::{Arc, Condvar, Mutex, thread};
 
-use crate::metrics::{CREATED, LIVE};
-use crate::{FiberInfo, abort_on_dropped_fiber};
+use crate::metrics::{CREATED, TAKEN};
+use crate::{FiberInfo, FiberState, abort_on_dropped_fiber};
 
 /// Who has the baton, and what comes with it.
 enum Baton<I, Y> {
@@ -51,8 +51,10 @@ unsafe impl<T> Sync for Passed<T> {}
 pub const HAS_OWN_THREAD: bool = true;
 
 /// A function on a thread of its own, which can be suspended.
-pub struct Fiber<I: 'static, Y: 'static> {
+pub struct Fiber<I: 'static, Y: 'static, R: 'static> {
     shared: Arc<Passed<BatonCell<I, Y>>>,
+    /// What the function has returned.
+    result: Arc<Passed<Mutex<Option<R>>>>,
     thread: Option<thread::JoinHandle<()>>,
     has_started: bool,
     has_returned: bool,
@@ -97,34 +99,37 @@ impl<I, Y> BatonCell<I, Y> {
     }
 }
 
-impl<I: 'static, Y: 'static> Fiber<I, Y> {
+impl<I: 'static, Y: 'static, R: 'static> Fiber<I, Y, R> {
     /// Creates a fiber that will run `body` on a thread with a stack of `info.stack_size` bytes.
     ///
     /// # Errors
     /// The system refuses another thread.
     pub fn new(
         info: FiberInfo,
-        body: impl FnOnce(&Suspender<I, Y>, I) + 'static,
+        body: impl FnOnce(&Suspender<I, Y>, I) -> R + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Passed(BatonCell {
             baton: Mutex::new(Baton::Resumer),
             passed: Condvar::new(),
         }));
-        let on_thread = Passed((shared.clone(), body));
+        let result = Arc::new(Passed(Mutex::new(None)));
+        let on_thread = Passed((shared.clone(), result.clone(), body));
         let main = move || {
-            let Passed((shared, body)) = { on_thread };
+            let Passed((shared, result, body)) = { on_thread };
             let Some(input) = shared.0.wait_resumed() else {
                 return;
             };
             let suspender = Suspender { shared };
-            body(&suspender, input);
+            let returned = body(&suspender, input);
+            *result.0.lock() = Some(returned);
             suspender.shared.0.pass(Baton::Returned);
         };
         let thread = spawn(info, main)?;
         CREATED.add(1);
-        LIVE.add(1);
+        TAKEN.add(1);
         Ok(Self {
             shared,
+            result,
             thread: Some(thread),
             has_started: false,
             has_returned: false,
@@ -132,24 +137,26 @@ impl<I: 'static, Y: 'static> Fiber<I, Y> {
         })
     }
 
-    /// Runs the function until it suspends, and returns what it says then; `None` when it has
-    /// returned.
+    /// Runs the function until it suspends or returns.
     ///
     /// # Safety
     /// F1: no other thread has resumed it before. It has not returned.
-    pub unsafe fn resume(&mut self, input: I) -> Option<Y> {
+    pub unsafe fn resume(&mut self, input: I) -> FiberState<Y, R> {
         self.has_started = true;
         self.shared.0.pass(Baton::Resumed(input));
-        let said = self.shared.0.wait_suspended();
-        self.has_returned = said.is_none();
-        said
+        if let Some(said) = self.shared.0.wait_suspended() {
+            return FiberState::Suspended(said);
+        }
+        self.has_returned = true;
+        let result = self.result.0.lock().take();
+        FiberState::Returned(result.expect("written before the baton was passed"))
     }
 }
 
 #[cfg(not(blitzen_loom))]
 fn spawn(info: FiberInfo, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
     let builder = thread::Builder::new().stack_size(info.stack_size.max(1024 * 1024));
-    let builder = builder.name(info.name.map_or("coroutine".into(), String::from));
+    let builder = builder.name(info.name.unwrap_or("coroutine").into());
     builder.spawn(main)
 }
 
@@ -158,7 +165,7 @@ fn spawn(_: FiberInfo, main: impl FnOnce() + Send + 'static) -> io::Result<threa
     Ok(thread::spawn(main))
 }
 
-impl<I: 'static, Y: 'static> Drop for Fiber<I, Y> {
+impl<I: 'static, Y: 'static, R: 'static> Drop for Fiber<I, Y, R> {
     fn drop(&mut self) {
         if !self.has_returned {
             if self.has_started {
@@ -166,7 +173,7 @@ impl<I: 'static, Y: 'static> Drop for Fiber<I, Y> {
             }
             self.shared.0.pass(Baton::NeverStarted);
         }
-        LIVE.add(-1);
+        TAKEN.add(-1);
         if let Some(thread) = self.thread.take() {
             // The function does not unwind (F2).
             let _ = thread.join();
@@ -183,5 +190,48 @@ impl<I: 'static, Y: 'static> Suspender<I, Y> {
             Some(input) => input,
             None => unreachable!("it has been resumed before"),
         }
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use std::panic::Location;
+
+    fn info() -> FiberInfo {
+        FiberInfo {
+            name: None,
+            spawned_at: Location::caller(),
+            stack_size: crate::DEFAULT_STACK_SIZE,
+        }
+    }
+
+    #[test]
+    fn the_baton_goes_to_the_fiber_and_back_with_what_it_carries() {
+        loom::model(|| {
+            let body = |suspender: &Suspender<u32, u32>, first: u32| {
+                let second = suspender.suspend(first + 10);
+                second + 100
+            };
+            let mut fiber = Fiber::new(info(), body).unwrap();
+            // SAFETY: on this thread only, and not after it has returned.
+            unsafe {
+                assert_eq!(fiber.resume(1), FiberState::Suspended(11));
+                assert_eq!(fiber.resume(2), FiberState::Returned(102));
+            }
+        });
+    }
+
+    #[test]
+    fn a_fiber_that_never_starts_drops_its_function_and_ends_its_thread() {
+        loom::model(|| {
+            let held = Arc::new(());
+            let body = {
+                let held = held.clone();
+                move |_: &Suspender<(), ()>, ()| drop(held)
+            };
+            drop(Fiber::new(info(), body).unwrap());
+            assert_eq!(Arc::strong_count(&held), 1);
+        });
     }
 }

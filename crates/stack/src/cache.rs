@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::io;
 
-use crate::metrics::{CACHED, LIVE};
+use crate::metrics::CACHED;
 use crate::slab::Stack;
 
 /// How many stacks a thread keeps, of all sizes.
@@ -48,20 +48,17 @@ pub(crate) fn take(size: usize) -> io::Result<Stack> {
         cache.unneeded = cache.unneeded.min(stacks.len());
         Some(stack)
     });
-    let stack = match kept {
+    match kept {
         Ok(Some(stack)) => {
             CACHED.add(-1);
-            stack
+            Ok(stack)
         }
-        _ => Stack::new(size)?,
-    };
-    LIVE.add(1);
-    Ok(stack)
+        _ => Stack::new(size),
+    }
 }
 
 /// Keeps a stack that nobody uses any more, or gives it back.
 pub(crate) fn put_back(stack: Stack) {
-    LIVE.add(-1);
     if cfg!(blitzen_no_recycle) {
         return; // so that a sanitizer sees a use of its old frames
     }

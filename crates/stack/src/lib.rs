@@ -52,11 +52,20 @@ pub const DEFAULT_STACK_SIZE: usize = 256 * 1024;
 /// The smallest stack. Less is not enough to unwind.
 pub const MIN_STACK_SIZE: usize = 16 * 1024;
 
+/// Why a fiber no longer runs.
+#[derive(Debug, PartialEq, Eq)]
+pub enum FiberState<Y, R> {
+    /// It has suspended, and says this.
+    Suspended(Y),
+    /// Its function has returned this.
+    Returned(R),
+}
+
 /// Whose stack it is: for the message when it overflows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct FiberInfo {
-    /// The name it was given.
-    pub name: Option<Box<str>>,
+    /// The name it was given, which is there for as long as the fiber.
+    pub name: Option<&'static str>,
     /// The line that started it.
     pub spawned_at: &'static Location<'static>,
     /// The size of its stack, in bytes.

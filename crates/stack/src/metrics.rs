@@ -30,7 +30,8 @@ impl ShardedCount {
     }
 }
 
-pub(crate) static LIVE: ShardedCount = ShardedCount::new();
+/// Stacks that a fiber uses, or a thread keeps.
+pub(crate) static TAKEN: ShardedCount = ShardedCount::new();
 pub(crate) static CACHED: ShardedCount = ShardedCount::new();
 pub(crate) static CREATED: ShardedCount = ShardedCount::new();
 
@@ -48,9 +49,10 @@ pub struct StackCounts {
 
 /// Returns the numbers of stacks of the process.
 pub fn stack_counts() -> StackCounts {
+    let (taken, cached) = (TAKEN.get(), CACHED.get());
     StackCounts {
-        live: LIVE.get(),
-        cached: CACHED.get(),
+        live: taken.saturating_sub(cached),
+        cached,
         created: CREATED.get(),
     }
 }

@@ -151,7 +151,7 @@ fn report(info: &FiberInfo) {
     let mut line = [0_u8; 20];
     let mut column = [0_u8; 20];
     let mut size = [0_u8; 20];
-    let name = info.name.as_deref().unwrap_or("<unnamed>");
+    let name = info.name.unwrap_or("<unnamed>");
     let place = info.spawned_at;
     let parts = [
         "\ncoroutine '",

@@ -67,7 +67,8 @@ unsafe impl Sync for Slab {}
 /// A stack: the right to use one slot of a slab.
 pub(crate) struct Stack {
     slab: Arc<Slab>,
-    slot: usize,
+    /// The address above the stack, which every switch needs.
+    base: usize,
 }
 
 impl Slab {
@@ -114,10 +115,11 @@ impl Slab {
         self.slots * (self.stack_size + GUARD_SIZE)
     }
 
-    /// The low end of a slot: its guard area, then its stack.
+    /// The low end of a slot: its guard area, then its stack. After the last slot, the end of the
+    /// mapping.
     fn slot_start(&self, slot: usize) -> NonNull<u8> {
-        debug_assert!(slot < self.slots);
-        // SAFETY: within the mapping.
+        assert!(slot <= self.slots);
+        // SAFETY: within the mapping, or at its end.
         unsafe { self.start.add(slot * (self.stack_size + GUARD_SIZE)) }
     }
 }
@@ -179,7 +181,9 @@ impl Stack {
             slabs.pop();
         }
         drop(state);
-        Ok(Self { slab, slot })
+        metrics::TAKEN.add(1);
+        let base = slab.slot_start(slot + 1).as_ptr() as usize;
+        Ok(Self { slab, base })
     }
 
     /// The size that was asked for.
@@ -189,12 +193,18 @@ impl Stack {
 
     /// The lowest address of the guard area.
     pub(crate) fn limit(&self) -> usize {
-        self.slab.slot_start(self.slot).as_ptr() as usize
+        self.base - self.size() - GUARD_SIZE
     }
 
     /// The address above the stack, which grows downwards.
+    #[inline]
     pub(crate) fn base(&self) -> usize {
-        self.limit() + GUARD_SIZE + self.size()
+        self.base
+    }
+
+    /// Which slot of its slab it has.
+    fn slot(&self) -> usize {
+        (self.limit() - self.slab.start.as_ptr() as usize) / (self.size() + GUARD_SIZE)
     }
 }
 
@@ -205,11 +215,12 @@ impl Drop for Stack {
         unpoison(start, self.size());
         // SAFETY: the slot's own memory, which nobody uses any more.
         unsafe { libc::madvise(start, self.size(), libc::MADV_DONTNEED) };
+        metrics::TAKEN.add(-1);
         let mut with_room = lock();
         let slabs = with_room.entry(self.size()).or_default();
         let mut state = self.slab.state();
         let was_full = state.free == 0;
-        state.free |= 1 << self.slot;
+        state.free |= 1 << self.slot();
         let is_unused = state.free == ones(self.slab.slots);
         drop(state);
         if was_full {

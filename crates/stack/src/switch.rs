@@ -1,6 +1,5 @@
 //! Fibers that switch stacks on the calling thread.
 
-use std::cell::Cell;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
@@ -9,16 +8,18 @@ use corosensei::stack::StackPointer;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::overflow::{self, Guarded};
-use crate::slab::Stack;
-use crate::{FiberInfo, MIN_STACK_SIZE, abort_on_dropped_fiber, cache};
+use crate::slab::{GUARD_SIZE, Stack};
+use crate::{FiberInfo, FiberState, MIN_STACK_SIZE, abort_on_dropped_fiber, cache};
 
 // SAFETY: it has a guard area at its low end, and more than the smallest size above it
 // (`Fiber::new`). Both addresses are multiples of a page.
 unsafe impl corosensei::stack::Stack for Stack {
+    #[inline]
     fn base(&self) -> StackPointer {
         NonZeroUsize::new(Stack::base(self)).expect("not at the address 0")
     }
 
+    #[inline]
     fn limit(&self) -> StackPointer {
         NonZeroUsize::new(Stack::limit(self)).expect("not at the address 0")
     }
@@ -28,78 +29,61 @@ unsafe impl corosensei::stack::Stack for Stack {
 pub const HAS_OWN_THREAD: bool = false;
 
 /// A function on a stack of its own, which can be suspended.
-pub struct Fiber<I: 'static, Y: 'static> {
-    /// Taken out when the function has returned.
-    coroutine: ManuallyDrop<Coroutine<I, Y, (), Stack>>,
-    guarded: Box<Guarded>,
-    has_returned: bool,
+pub struct Fiber<I: 'static, Y: 'static, R: 'static> {
+    coroutine: ManuallyDrop<Coroutine<I, Y, R, Stack>>,
+    guarded: Guarded,
 }
 
-/// With which the function of a fiber suspends it.
-pub struct Suspender<I: 'static, Y: 'static> {
-    yielder: *const Yielder<I, Y>,
-    /// Not `Send`, nor `Sync`.
-    on_stack: Cell<()>,
-}
+/// With which the function of a fiber suspends it. Neither `Send` nor `Sync`: it belongs to the stack.
+pub struct Suspender<I: 'static, Y: 'static>(*const Yielder<I, Y>);
 
-impl<I: 'static, Y: 'static> Fiber<I, Y> {
+impl<I: 'static, Y: 'static, R: 'static> Fiber<I, Y, R> {
     /// Creates a fiber that will run `body` on a stack of at least `info.stack_size` bytes.
     ///
     /// # Errors
     /// The system has no memory for another stack.
     pub fn new(
         mut info: FiberInfo,
-        body: impl FnOnce(&Suspender<I, Y>, I) + 'static,
+        body: impl FnOnce(&Suspender<I, Y>, I) -> R + 'static,
     ) -> io::Result<Self> {
-        let size = info.stack_size.max(MIN_STACK_SIZE);
-        let size = size.checked_next_multiple_of(page_size());
-        let size = size.ok_or(io::ErrorKind::OutOfMemory)?;
-        info.stack_size = size;
-        let stack = cache::take(size)?;
+        info.stack_size = whole_pages(info.stack_size.max(MIN_STACK_SIZE))?;
+        let stack = cache::take(info.stack_size)?;
         overflow::prepare_thread();
-        let guarded = Box::new(Guarded::new(info, &stack));
+        let guarded = Guarded::new(info, &stack);
         let coroutine = Coroutine::with_stack(stack, move |yielder, input| {
-            let suspender = Suspender {
-                yielder,
-                on_stack: Cell::new(()),
-            };
-            body(&suspender, input);
+            body(&Suspender(yielder), input)
         });
         Ok(Self {
             coroutine: ManuallyDrop::new(coroutine),
             guarded,
-            has_returned: false,
         })
     }
 
-    /// Runs the function until it suspends, and returns what it says then; `None` when it has
-    /// returned.
+    /// Runs the function until it suspends or returns.
     ///
     /// # Safety
     /// F1: no other thread has resumed it before. It has not returned.
     #[inline]
-    pub unsafe fn resume(&mut self, input: I) -> Option<Y> {
-        let before = overflow::enter(&*self.guarded);
+    pub unsafe fn resume(&mut self, input: I) -> FiberState<Y, R> {
+        let before = overflow::enter(&self.guarded);
         let result = self.coroutine.resume(input);
         overflow::enter(before);
         match result {
-            CoroutineResult::Yield(said) => Some(said),
-            CoroutineResult::Return(()) => {
-                self.has_returned = true;
-                None
-            }
+            CoroutineResult::Yield(said) => FiberState::Suspended(said),
+            CoroutineResult::Return(result) => FiberState::Returned(result),
         }
     }
 }
 
-impl<I: 'static, Y: 'static> Drop for Fiber<I, Y> {
+impl<I: 'static, Y: 'static, R: 'static> Drop for Fiber<I, Y, R> {
     fn drop(&mut self) {
-        if !self.has_returned && self.coroutine.started() {
+        let has_returned = self.coroutine.done();
+        if !has_returned && self.coroutine.started() {
             abort_on_dropped_fiber(); // F2
         }
         // SAFETY: not used again.
         let coroutine = unsafe { ManuallyDrop::take(&mut self.coroutine) };
-        if self.has_returned {
+        if has_returned {
             cache::put_back(coroutine.into_stack());
         }
         // One that was never resumed drops its function, and its stack.
@@ -111,9 +95,19 @@ impl<I: 'static, Y: 'static> Suspender<I, Y> {
     /// given.
     #[inline]
     pub fn suspend(&self, said: Y) -> I {
-        let () = self.on_stack.get();
         // SAFETY: the yielder outlives the function, to which the suspender is lent.
-        unsafe { (*self.yielder).suspend(said) }
+        unsafe { (*self.0).suspend(said) }
+    }
+}
+
+/// Rounds a size up to whole pages.
+#[inline]
+fn whole_pages(size: usize) -> io::Result<usize> {
+    match size.is_multiple_of(GUARD_SIZE) {
+        true => Ok(size), // no system has larger pages
+        false => size
+            .checked_next_multiple_of(page_size())
+            .ok_or_else(|| io::ErrorKind::OutOfMemory.into()),
     }
 }
 

@@ -5,11 +5,12 @@
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::rc::Rc;
 
+use blitzen_stack::FiberState::{Returned, Suspended};
 use blitzen_stack::{DEFAULT_STACK_SIZE, Fiber, FiberInfo, Suspender, stack_counts};
 
 fn info(stack_size: usize) -> FiberInfo {
     FiberInfo {
-        name: Some("test".into()),
+        name: Some("test"),
         spawned_at: Location::caller(),
         stack_size,
     }
@@ -21,15 +22,16 @@ fn values_go_in_and_out() {
         while number != 0 {
             number = suspender.suspend(format!("{number}!"));
         }
+        String::from("zero")
     };
     let mut fiber = Fiber::new(info(DEFAULT_STACK_SIZE), body).unwrap();
     for number in 1..100 {
         // SAFETY: on this thread only.
         let said = unsafe { fiber.resume(number) };
-        assert_eq!(said, Some(format!("{number}!")));
+        assert_eq!(said, Suspended(format!("{number}!")));
     }
     // SAFETY: as above.
-    assert_eq!(unsafe { fiber.resume(0) }, None);
+    assert_eq!(unsafe { fiber.resume(0) }, Returned("zero".into()));
 }
 
 #[test]
@@ -53,15 +55,15 @@ fn panics_are_caught_on_the_fibers_own_stack() {
     let mut fiber = Fiber::new(info(DEFAULT_STACK_SIZE), body).unwrap();
     // SAFETY: on this thread only.
     unsafe {
-        assert_eq!(fiber.resume(()), Some(false));
-        assert_eq!(fiber.resume(()), Some(true));
-        assert_eq!(fiber.resume(()), None);
+        assert_eq!(fiber.resume(()), Suspended(false));
+        assert_eq!(fiber.resume(()), Suspended(true));
+        assert_eq!(fiber.resume(()), Returned(()));
     }
 }
 
 #[test]
 fn fibers_nest_and_interleave() {
-    fn counter(first: u32) -> Fiber<(), u32> {
+    fn counter(first: u32) -> Fiber<(), u32, ()> {
         let body = move |suspender: &Suspender<(), u32>, ()| {
             (0..3).for_each(|step| suspender.suspend(first + step));
         };
@@ -72,7 +74,7 @@ fn fibers_nest_and_interleave() {
         loop {
             // SAFETY: on this fiber's thread only. Both return in the same round.
             match unsafe { (left.resume(()), right.resume(())) } {
-                (Some(left), Some(right)) => suspender.suspend(left + right),
+                (Suspended(left), Suspended(right)) => suspender.suspend(left + right),
                 _ => return,
             }
         }
@@ -80,7 +82,7 @@ fn fibers_nest_and_interleave() {
     let mut outer = Fiber::new(info(DEFAULT_STACK_SIZE), body).unwrap();
     let mut said = Vec::new();
     // SAFETY: on this thread only.
-    while let Some(sum) = unsafe { outer.resume(()) } {
+    while let Suspended(sum) = unsafe { outer.resume(()) } {
         said.push(sum);
     }
     assert_eq!(said, [30, 32, 34]);
@@ -98,7 +100,7 @@ fn the_whole_stack_can_be_used() {
     let body = |_: &Suspender<(), ()>, ()| assert_eq!(deep(2000), 2000);
     let mut fiber = Fiber::new(info(8 * 1024 * 1024), body).unwrap();
     // SAFETY: on this thread only.
-    assert_eq!(unsafe { fiber.resume(()) }, None);
+    assert_eq!(unsafe { fiber.resume(()) }, Returned(()));
 }
 
 #[test]
@@ -113,8 +115,8 @@ fn stacks_are_counted() {
     for fiber in &mut fibers {
         // SAFETY: on this thread only.
         unsafe {
-            assert!(fiber.resume(()).is_some());
-            assert!(fiber.resume(()).is_none());
+            assert_eq!(fiber.resume(()), Suspended(()));
+            assert_eq!(fiber.resume(()), Returned(()));
         }
     }
 }

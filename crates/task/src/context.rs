@@ -90,6 +90,7 @@ pub struct SavedFrames(Option<NonNull<Frame>>);
 /// # Safety
 /// The calls that made `frames` have not returned, and do so only after their frames are
 /// those of their thread again.
+#[inline]
 pub unsafe fn replace_frames(frames: SavedFrames) -> SavedFrames {
     let before = current::frames();
     current::set_frames(frames.0);

@@ -79,6 +79,7 @@ pub(crate) fn enter_route(task: NonNull<Header>, route: Route) -> RouteGuard {
 }
 
 /// Returns the current task. The caller of [`enter`] keeps it alive.
+#[inline]
 pub(crate) fn task() -> Option<NonNull<Header>> {
     CURRENT.with(|current| current.task.get())
 }
@@ -129,6 +130,7 @@ impl CurrentTask {
 
 /// Whether somebody has asked for the current task's end: by an abort, or the shutdown of its
 /// runtime.
+#[inline]
 pub fn is_cancel_requested() -> bool {
     // SAFETY: a current task is alive.
     task().is_some_and(|task| unsafe { task.as_ref() }.state.load().is_cancel_requested())
@@ -136,6 +138,7 @@ pub fn is_cancel_requested() -> bool {
 
 /// Whether the current task is to end now: somebody has asked for it, and no
 /// [`shield`](crate::shield()) is up.
+#[inline]
 pub fn is_cancel_due() -> bool {
     // SAFETY: a current task is alive.
     task().is_some_and(|task| unsafe { task.as_ref() }.state.load().is_cancel_due())
@@ -236,10 +239,12 @@ pub(crate) fn count_shield(change: isize) {
 }
 
 /// The innermost frame of the context.
+#[inline]
 pub(crate) fn frames() -> Option<NonNull<Frame>> {
     CURRENT.with(|current| current.frames.get())
 }
 
+#[inline]
 pub(crate) fn set_frames(frames: Option<NonNull<Frame>>) {
     CURRENT.with(|current| current.frames.set(frames));
 }

@@ -297,6 +297,7 @@ impl StateSnapshot {
     }
 
     /// Whether a cancellation takes effect now (S3, S5).
+    #[inline]
     fn must_cancel(self) -> bool {
         self.has(CLOSING)
             || self.has(CANCELLED) && self.shield_depth() == 0 && !self.has(LISTENS | UNWINDS)
@@ -308,6 +309,7 @@ impl StateSnapshot {
     }
 
     /// Whether a cancellation takes effect now, or would if the future did not unwind itself (S6).
+    #[inline]
     pub(crate) fn is_cancel_due(self) -> bool {
         self.without(UNWINDS).must_cancel()
     }
@@ -1150,6 +1152,48 @@ mod model {
                 drops += (state.start_poll(Route::DEFAULT) == StartPoll::Cancel) as u32;
             }
             assert_eq!(drops, 1);
+        });
+    }
+
+    /// A coroutine looks for an abort before it suspends. One that comes later has it polled
+    /// again: never dropped, and never left suspended.
+    #[test]
+    fn an_abort_of_a_coroutine_against_its_suspension_is_seen_by_it() {
+        loom::model(|| {
+            let state = running();
+            state.start_unwinding_itself();
+            let aborter = thread::spawn({
+                let state = state.clone();
+                move || state.cancel()
+            });
+            if !state.load().is_cancel_due() {
+                let ended = state.end_pending(PollNote::EMPTY);
+                let woken = aborter.join().unwrap();
+                assert!(
+                    (ended == EndPoll::Reschedule) ^ (woken == Wake::Enqueue),
+                    "queued exactly once: {ended:?} {woken:?}"
+                );
+                assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll, "S6");
+                assert!(state.load().is_cancel_due());
+            }
+        });
+    }
+
+    #[test]
+    fn a_wake_against_an_abort_of_a_suspended_coroutine_queues_it_once() {
+        loom::model(|| {
+            let state = running();
+            state.start_unwinding_itself();
+            assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
+            let waker = thread::spawn({
+                let state = state.clone();
+                move || state.wake()
+            });
+            let aborted = state.cancel();
+            let woken = waker.join().unwrap();
+            assert!((aborted == Wake::Enqueue) ^ (woken == Wake::Enqueue));
+            assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll, "S6");
+            assert!(state.load().is_cancel_due());
         });
     }
 

@@ -1,8 +1,6 @@
 //! How a coroutine is spawned.
 
-use std::panic::Location;
-
-use blitzen_stack::{DEFAULT_STACK_SIZE, FiberInfo};
+use blitzen_stack::DEFAULT_STACK_SIZE;
 use blitzen_task::glue::next_id;
 use blitzen_task::{JoinHandle, SpawnMeta};
 
@@ -103,16 +101,12 @@ impl Builder {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let info = FiberInfo {
-            name: self.name.as_deref().map(Box::from),
-            spawned_at: Location::caller(),
-            stack_size: self.stack_size.unwrap_or(DEFAULT_STACK_SIZE),
-        };
+        let stack_size = self.stack_size.unwrap_or(DEFAULT_STACK_SIZE);
         let mut meta = SpawnMeta::caller();
         if let Some(name) = &self.name {
             meta = meta.named(name);
         }
-        spawn_with(FiberFuture::new(f, info), meta)
+        spawn_with(FiberFuture::new(f, stack_size), meta)
     }
 }
 

@@ -6,20 +6,20 @@
 //! U1. Between two polls the coroutine has not started, is suspended, or has ended.
 //! U2. The task is pinned to its thread with the first poll (`sched/src/thread_queue.rs`), and from
 //!     then on polled and dropped there only. It is not closed by others, nor cancelled by its
-//!     scheduler: when somebody asks for its end it is polled (`task/src/state.rs`, S4),
+//!     scheduler: when somebody asks for its end it is polled (`task/src/state.rs`, S6),
 //!     unwinds, and then lets the cancellation take effect. So it is never dropped while it is
 //!     suspended.
 
 use std::any::Any;
-use std::cell::UnsafeCell;
 use std::future::Future;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
-use std::ptr::null;
+use std::ptr::{NonNull, null};
 use std::task::{Context, Poll};
 use std::thread;
 
-use blitzen_stack::{Fiber, FiberInfo, HAS_OWN_THREAD, Suspender};
+use blitzen_stack::{Fiber, FiberInfo, FiberState, HAS_OWN_THREAD, Suspender};
 use blitzen_task::current;
 
 use super::inside::{CancelPayload, Inside, Resume, Suspension, replace_current};
@@ -28,63 +28,65 @@ use crate::runtime::Handle;
 use crate::runtime::context::{self, KeptContext};
 
 /// A future that runs a function on a stack of its own.
-pub(super) struct FiberFuture<F, T> {
-    stage: Stage<F>,
+pub(super) struct FiberFuture<F, T: 'static> {
+    stage: Stage<F, T>,
     /// What the coroutine waits for, if it is suspended.
-    suspension: Option<Suspension>,
-    /// What the function returned or panicked with. The function writes it.
-    output: UnsafeCell<Option<thread::Result<T>>>,
+    suspension: Option<NonNull<Suspension>>,
     /// The coroutine in its own eyes; null before it has started.
     inside: *const Inside,
     thread_state: ThreadState,
     context: KeptContext,
 }
 
-enum Stage<F> {
-    New(F, FiberInfo),
-    Started(Fiber<Resume, Suspension>),
+enum Stage<F, T: 'static> {
+    New { function: F, stack_size: usize },
+    Started(Fiber<Resume, NonNull<Suspension>, thread::Result<T>>),
     Ended,
 }
 
 // SAFETY: before its first poll it holds `F`, which is `Send`; after that it stays on its thread
 // (U2).
-unsafe impl<F: Send, T: Send> Send for FiberFuture<F, T> {}
+unsafe impl<F: Send, T: Send + 'static> Send for FiberFuture<F, T> {}
 
 impl<F, T> FiberFuture<F, T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    pub(super) fn new(f: F, info: FiberInfo) -> Self {
+    #[inline]
+    pub(super) fn new(function: F, stack_size: usize) -> Self {
         Self {
-            stage: Stage::New(f, info),
+            stage: Stage::New {
+                function,
+                stack_size,
+            },
             suspension: None,
-            output: UnsafeCell::new(None),
             inside: null(),
-            thread_state: ThreadState::default(),
+            thread_state: ThreadState::new(),
             context: KeptContext::default(),
         }
     }
 
     /// Gives the function its stack.
     fn start(&mut self) -> Result<(), Box<dyn Any + Send>> {
-        let Stage::New(f, info) = std::mem::replace(&mut self.stage, Stage::Ended) else {
+        let Stage::New {
+            function,
+            stack_size,
+        } = mem::replace(&mut self.stage, Stage::Ended)
+        else {
             unreachable!("starts once");
         };
-        let output = self.output.get();
         let own_thread = HAS_OWN_THREAD.then(OwnThread::new);
-        let body = move |suspender: &Suspender<Resume, Suspension>, _: Resume| {
+        let body = move |suspender: &Suspender<Resume, NonNull<Suspension>>, _: Resume| {
             // SAFETY: the task lives until the coroutine has ended (U2).
             let _context = own_thread.as_ref().map(|thread| unsafe { thread.enter() });
             let inside = Inside::new(suspender);
             replace_current(&inside);
-            let result = catch_unwind(AssertUnwindSafe(f));
+            let result = catch_unwind(AssertUnwindSafe(function));
             replace_current(null());
-            // SAFETY: the future is pinned, and neither dropped (U2) nor reached by others while
-            // it resumes the coroutine.
-            unsafe { *output = Some(result) };
+            result
         };
-        match Fiber::new(info, body) {
+        match Fiber::new(fiber_info(stack_size), body) {
             Ok(fiber) => {
                 self.stage = Stage::Started(fiber);
                 Ok(())
@@ -93,25 +95,9 @@ where
         }
     }
 
-    /// Resumes the coroutine until it suspends again; `None` when it has ended.
-    fn resume(&mut self, resume: Resume) -> Option<Suspension> {
-        let Stage::Started(fiber) = &mut self.stage else {
-            unreachable!("started");
-        };
-        let outer = replace_current(self.inside);
-        // SAFETY: U2; it has not returned: that ends the stage.
-        let said = unsafe { fiber.resume(resume) };
-        self.inside = replace_current(outer);
-        if said.is_none() {
-            self.stage = Stage::Ended; // its stack is for the next one
-        }
-        said
-    }
-
     /// Runs the coroutine as far as it gets.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<thread::Result<T>> {
-        let mut resume = Resume::Ready;
-        match self.suspension.take() {
+        let mut resume = match self.suspension {
             None => {
                 if current::is_closing() {
                     return Poll::Pending; // the end of the poll cancels it
@@ -120,31 +106,51 @@ where
                 if let Err(payload) = self.start() {
                     return Poll::Ready(Err(payload));
                 }
+                Resume::Ready
             }
-            Some(mut suspension) => match next_resume(&mut suspension, cx) {
+            // SAFETY: the coroutine is suspended with it.
+            Some(suspension) => match unsafe { next_resume(suspension, cx) } {
+                Some(resume) => resume,
+                None => return Poll::Pending,
+            },
+        };
+        let Stage::Started(fiber) = &mut self.stage else {
+            unreachable!("a coroutine that has ended is not polled");
+        };
+        let result = loop {
+            let outer = replace_current(self.inside);
+            // SAFETY: U2; it has not returned: that ends the stage.
+            let state = unsafe { fiber.resume(resume) };
+            self.inside = replace_current(outer);
+            let suspension = match state {
+                FiberState::Suspended(suspension) => suspension,
+                FiberState::Returned(result) => break result,
+            };
+            // SAFETY: the coroutine is suspended with it.
+            match unsafe { next_resume(suspension, cx) } {
                 Some(next) => resume = next,
                 None => {
                     self.suspension = Some(suspension);
                     return Poll::Pending;
                 }
-            },
-        }
-        loop {
-            match self.resume(resume) {
-                None => {
-                    let output = self.output.get_mut().take();
-                    return Poll::Ready(output.expect("written before the function returns"));
-                }
-                Some(mut suspension) => match next_resume(&mut suspension, cx) {
-                    Some(next) => resume = next,
-                    None => {
-                        self.suspension = Some(suspension);
-                        return Poll::Pending;
-                    }
-                },
             }
-        }
+        };
+        self.suspension = None;
+        self.stage = Stage::Ended; // its stack is for the next one
+        Poll::Ready(result)
     }
+}
+
+/// Whose stack it is: what the task that is polled was spawned with.
+fn fiber_info(stack_size: usize) -> FiberInfo {
+    let info = current::with_spawn_meta(|_, meta| FiberInfo {
+        // SAFETY: only the lifetime changes: the task, which has the name, lives until the
+        // coroutine has ended (U2).
+        name: unsafe { mem::transmute::<Option<&str>, Option<&'static str>>(meta.name()) },
+        spawned_at: meta.location(),
+        stack_size,
+    });
+    info.expect("a coroutine is polled by its task")
 }
 
 /// What a coroutine that runs on a thread of its own needs there.
@@ -177,15 +183,23 @@ impl OwnThread {
 }
 
 /// How to resume a coroutine that is suspended; `None` if it has to wait.
-fn next_resume(suspension: &mut Suspension, cx: &mut Context<'_>) -> Option<Resume> {
+///
+/// # Safety
+/// The coroutine is suspended with `suspension`.
+#[inline]
+unsafe fn next_resume(suspension: NonNull<Suspension>, cx: &mut Context<'_>) -> Option<Resume> {
     // Without unwinding there is no way to end a coroutine but its own.
-    let can_unwind = cfg!(panic = "unwind") && !suspension.is_shielded;
-    let must_unwind = || can_unwind && current::is_cancel_due();
+    let must_unwind = || {
+        cfg!(panic = "unwind")
+            && current::is_cancel_due()
+            // SAFETY: on the stack of the coroutine, which is suspended.
+            && !unsafe { suspension.as_ref() }.is_shielded
+    };
     if must_unwind() {
         return Some(Resume::Cancel);
     }
-    // SAFETY: on the stack of the coroutine, which is suspended.
-    if unsafe { suspension.waiting.as_mut() }.poll(cx) {
+    // SAFETY: as the caller guarantees.
+    if unsafe { Suspension::poll(suspension, cx) } {
         return Some(Resume::Ready);
     }
     // Again: the poll may have ended a `task::shield`.
@@ -202,14 +216,12 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         // SAFETY: nothing is moved out but the function, before it runs.
         let this = unsafe { self.get_unchecked_mut() };
-        let mut context = std::mem::take(&mut this.context);
-        let advanced = context.poll_inside(|| {
-            let outer = this.thread_state.install();
-            let advanced = this.advance(cx);
-            this.thread_state.put_away(outer);
-            advanced
-        });
-        this.context = context;
+        // Nothing from here to the other end panics.
+        let depth = this.context.install();
+        let outer = this.thread_state.install();
+        let advanced = this.advance(cx);
+        this.thread_state.put_away(outer);
+        this.context.put_away(depth);
         match advanced {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(output)) => Poll::Ready(output),

@@ -1,6 +1,5 @@
 //! A coroutine as the code on its stack sees it.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -8,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::ptr::{NonNull, null};
 use std::task::{Context, Poll};
+use std::thread;
 
 use blitzen_stack::Suspender;
 
@@ -27,17 +27,30 @@ pub(super) enum Resume {
     Cancel,
 }
 
-/// What a coroutine says when it suspends.
+/// What a suspended coroutine waits for: the head of a [`Waiting`] on its stack, which stays there
+/// until the next resume.
 pub(super) struct Suspension {
-    /// The future that it waits for, on its stack. It stays there until the next resume.
-    pub(super) waiting: NonNull<dyn PollWaiting>,
-    /// Whether it must not be unwound here.
+    /// Polls the future; returns whether it is ready, or has panicked.
+    poll: unsafe fn(NonNull<Suspension>, &mut Context<'_>) -> bool,
+    /// Whether the coroutine must not be unwound here.
     pub(super) is_shielded: bool,
+}
+
+impl Suspension {
+    /// Polls the future that the coroutine waits for; returns whether it is ready, or has panicked.
+    ///
+    /// # Safety
+    /// The coroutine is suspended with `this`.
+    #[inline]
+    pub(super) unsafe fn poll(this: NonNull<Self>, cx: &mut Context<'_>) -> bool {
+        // SAFETY: as the caller guarantees; the function is that of the whole `Waiting`.
+        unsafe { (this.as_ref().poll)(this, cx) }
+    }
 }
 
 /// A coroutine that runs, on its own stack.
 pub(super) struct Inside {
-    suspender: NonNull<Suspender<Resume, Suspension>>,
+    suspender: NonNull<Suspender<Resume, NonNull<Suspension>>>,
     shields: Cell<u32>,
 }
 
@@ -45,14 +58,14 @@ pub(super) struct Inside {
 pub(super) struct CancelPayload;
 
 /// The coroutine that the calling code is in.
+#[inline]
 pub(super) fn current<'a>() -> Option<&'a Inside> {
-    // A thread that is ending is in none.
-    let inside = CURRENT.try_with(Cell::get).unwrap_or(null());
     // SAFETY: it lives at the base of the stack that the caller is on.
-    unsafe { inside.as_ref() }
+    unsafe { CURRENT.get().as_ref() }
 }
 
 /// Panics where a coroutine cannot be suspended.
+#[inline]
 #[track_caller]
 pub(super) fn assert_can_suspend() {
     assert!(
@@ -73,19 +86,18 @@ pub(crate) struct Outside(*const Inside, PhantomData<*const ()>);
 
 impl Outside {
     pub(crate) fn enter() -> Self {
-        let before = CURRENT.try_with(|current| current.replace(null()));
-        Self(before.unwrap_or(null()), PhantomData)
+        Self(replace_current(null()), PhantomData)
     }
 }
 
 impl Drop for Outside {
     fn drop(&mut self) {
-        let _ = CURRENT.try_with(|current| current.set(self.0));
+        CURRENT.set(self.0);
     }
 }
 
 impl Inside {
-    pub(super) fn new(suspender: &Suspender<Resume, Suspension>) -> Self {
+    pub(super) fn new(suspender: &Suspender<Resume, NonNull<Suspension>>) -> Self {
         Self {
             suspender: NonNull::from(suspender),
             shields: Cell::new(0),
@@ -97,23 +109,16 @@ impl Inside {
     pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
         assert_can_suspend();
         let mut waiting = Waiting {
+            suspension: Suspension {
+                poll: Waiting::<F>::poll,
+                is_shielded: self.shields.get() > 0,
+            },
             future: Some(future),
             output: None,
         };
-        let erased: *mut (dyn PollWaiting + '_) = &mut waiting;
-        let suspension = Suspension {
-            // SAFETY: not null. The lifetime is forgotten: the pointer is used only until the
-            // coroutine is resumed, and `waiting` is not left before.
-            waiting: unsafe {
-                NonNull::new_unchecked(std::mem::transmute::<
-                    *mut (dyn PollWaiting + '_),
-                    *mut (dyn PollWaiting + 'static),
-                >(erased))
-            },
-            is_shielded: self.shields.get() > 0,
-        };
+        let erased = NonNull::from(&mut waiting).cast::<Suspension>();
         // SAFETY: `self` lives in the function that the suspender was lent to.
-        let resume = unsafe { self.suspender.as_ref() }.suspend(suspension);
+        let resume = unsafe { self.suspender.as_ref() }.suspend(erased);
         match (resume, waiting.output.take()) {
             (Resume::Ready, Some(Ok(output))) => output,
             (Resume::Ready, Some(Err(payload))) => resume_unwind(payload),
@@ -149,29 +154,30 @@ impl Drop for ShieldLevel<'_> {
     }
 }
 
-/// A future on the stack of a coroutine, which is polled from outside.
+/// A future on the stack of a coroutine, which is polled from outside. `repr(C)`: a pointer to the
+/// suspension is a pointer to the whole.
+#[repr(C)]
 struct Waiting<F: Future> {
+    suspension: Suspension,
     /// Pinned, since the coroutine does not leave it before it is `None`.
     future: Option<F>,
-    output: Option<Result<F::Output, Box<dyn Any + Send>>>,
+    output: Option<thread::Result<F::Output>>,
 }
 
-/// What a suspended coroutine waits for.
-pub(super) trait PollWaiting {
+impl<F: Future> Waiting<F> {
     /// Polls the future; returns whether it is ready, or has panicked.
-    fn poll(&mut self, cx: &mut Context<'_>) -> bool;
-}
-
-impl<F: Future> PollWaiting for Waiting<F> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        let polled = catch_unwind(AssertUnwindSafe(|| {
-            let Some(future) = &mut self.future else {
-                unreachable!("a future that is ready is not polled");
-            };
-            // SAFETY: it does not move until it is dropped.
-            unsafe { Pin::new_unchecked(future) }.poll(cx)
-        }));
-        self.output = match polled {
+    ///
+    /// # Safety
+    /// `this` is the head of a `Waiting<F>`, and the coroutine is suspended with it.
+    unsafe fn poll(this: NonNull<Suspension>, cx: &mut Context<'_>) -> bool {
+        // SAFETY: as the caller guarantees. The coroutine does not touch it while it is suspended.
+        let this = unsafe { this.cast::<Self>().as_mut() };
+        let Some(future) = &mut this.future else {
+            unreachable!("a future that is ready is not polled");
+        };
+        // SAFETY: it does not move until it is dropped.
+        let future = unsafe { Pin::new_unchecked(future) };
+        this.output = match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
             Ok(Poll::Pending) => return false,
             Ok(Poll::Ready(output)) => Some(Ok(output)),
             Err(payload) => Some(Err(payload)),

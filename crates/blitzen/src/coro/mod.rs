@@ -31,6 +31,7 @@ pub(crate) mod thread_state;
 use std::future::Future;
 use std::thread;
 
+use blitzen_task::current;
 use blitzen_util::entered;
 
 use crate::runtime::{self, Handle};
@@ -166,8 +167,9 @@ fn block_thread<F: Future>(future: F) -> F::Output {
     })
 }
 
-/// Lets other tasks of the thread run before the coroutine goes on. Outside a coroutine, yields
-/// the thread.
+/// Lets other tasks of the thread run before the coroutine goes on. If none is ready, the coroutine
+/// goes on at once, but not more often in a row than a worker lets tasks run before it looks for
+/// I/O and timers. Outside a coroutine, yields the thread.
 ///
 /// # Examples
 ///
@@ -191,9 +193,15 @@ fn block_thread<F: Future>(future: F) -> F::Output {
 /// # });
 /// ```
 pub fn yield_now() {
-    match is_inside() && !thread::panicking() {
-        true => block_on(task::yield_now()),
-        false => thread::yield_now(),
+    match inside::current() {
+        Some(inside) if !thread::panicking() => {
+            inside::assert_can_suspend();
+            // An abort takes effect where the coroutine waits.
+            if current::is_cancel_requested() || !blitzen_sched::yield_in_place() {
+                inside.wait(task::yield_now());
+            }
+        }
+        _ => thread::yield_now(),
     }
 }
 

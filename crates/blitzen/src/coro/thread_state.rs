@@ -1,80 +1,158 @@
 //! What the runtime keeps in thread-locals for the code that runs, and a suspended coroutine
 //! takes with it: the values of task-locals that it has set, the frames of its context, and
 //! whether it has a budget. Its entered runtimes are in `runtime/context.rs`.
+//!
+//! Each of them is a pointer or a flag. So to put them away is to swap a few words, unless the
+//! coroutine is suspended inside the scope of a task-local.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::mem;
+use std::ptr::null;
 
 use blitzen_task::context::{SavedFrames, replace_frames};
 use blitzen_util::coop;
 
 thread_local! {
-    /// The scopes of task-locals that the code of this thread, or of the coroutine that it runs,
-    /// is in: the innermost last.
-    static SCOPES: RefCell<Vec<TaskLocalScope>> = const { RefCell::new(Vec::new()) };
+    /// The innermost scope of a task-local that the code of this thread, or of the coroutine that
+    /// it runs, is in.
+    static INNERMOST: Cell<*const TaskLocalScope> = const { Cell::new(null()) };
 }
 
 /// A scope of a task-local: a value that stands in a thread-local slot, and the place where it
-/// goes when the scope is left.
-#[derive(Clone, Copy)]
+/// goes when the scope is left. It lies in the stack frame of the scope.
 pub(crate) struct TaskLocalScope {
-    pub(crate) key: *const (),
-    pub(crate) value: *mut (),
+    key: *const (),
+    value: *mut (),
+    functions: &'static ScopeFunctions,
+    /// The scope around this one.
+    outer: Cell<*const TaskLocalScope>,
+}
+
+/// What is done with the slot of a task-local, whatever its type.
+pub(crate) struct ScopeFunctions {
     /// Swaps slot and value. To be called with both, while the scope is entered.
     pub(crate) swap: unsafe fn(*const (), *mut ()),
     /// Whether the slot can be swapped: nobody borrows it.
     pub(crate) is_free: unsafe fn(*const ()) -> bool,
 }
 
-/// Notes that a scope was entered.
-pub(crate) fn enter_scope(scope: TaskLocalScope) {
-    let _ = SCOPES.try_with(|scopes| scopes.borrow_mut().push(scope));
-}
+impl TaskLocalScope {
+    pub(crate) fn new(key: *const (), value: *mut (), functions: &'static ScopeFunctions) -> Self {
+        Self {
+            key,
+            value,
+            functions,
+            outer: Cell::new(null()),
+        }
+    }
 
-/// Notes that the innermost scope is left.
-pub(crate) fn leave_scope() {
-    let _ = SCOPES.try_with(|scopes| scopes.borrow_mut().pop());
+    /// Notes that this scope is entered, and is the innermost.
+    ///
+    /// # Safety
+    /// It stays where it is until [`leave`](Self::leave).
+    #[inline]
+    pub(crate) unsafe fn enter(&self) {
+        self.outer.set(INNERMOST.replace(self));
+    }
+
+    /// Notes that this scope, the innermost, is left.
+    #[inline]
+    pub(crate) fn leave(&self) {
+        INNERMOST.set(self.outer.get());
+    }
+
+    /// Swaps slot and value.
+    ///
+    /// # Safety
+    /// The scope is entered, and the code inside does not run.
+    unsafe fn swap(&self) {
+        // SAFETY: as the caller guarantees.
+        unsafe { (self.functions.swap)(self.key, self.value) };
+    }
 }
 
 /// Whether the coroutine can be suspended here: nobody borrows the value of a task-local.
+#[inline]
 pub(super) fn can_suspend() -> bool {
-    SCOPES.with(|scopes| {
-        let scopes = scopes.borrow();
-        // SAFETY: its key, of a scope that is entered.
-        scopes
-            .iter()
-            .all(|scope| unsafe { (scope.is_free)(scope.key) })
-    })
+    let innermost = INNERMOST.get();
+    innermost.is_null() || are_free(innermost)
 }
 
-/// What a suspended coroutine has taken with it.
-#[derive(Default)]
+#[cold]
+fn are_free(innermost: *const TaskLocalScope) -> bool {
+    let mut next = innermost;
+    // SAFETY: the code of this thread is inside these scopes.
+    while let Some(scope) = unsafe { next.as_ref() } {
+        // SAFETY: its own key.
+        if !unsafe { (scope.functions.is_free)(scope.key) } {
+            return false;
+        }
+        next = scope.outer.get();
+    }
+    true
+}
+
+/// Puts the values of a coroutine's scopes into their slots: the outermost first, since scopes
+/// of one key nest.
+///
+/// # Safety
+/// The coroutine is suspended inside these scopes, and its values are not in their slots.
+#[cold]
+unsafe fn set_values(innermost: *const TaskLocalScope) {
+    // SAFETY: as the caller guarantees.
+    if let Some(scope) = unsafe { innermost.as_ref() } {
+        // SAFETY: as above.
+        unsafe {
+            set_values(scope.outer.get());
+            scope.swap();
+        }
+    }
+}
+
+/// Takes the values of a coroutine's scopes out of their slots.
+///
+/// # Safety
+/// The coroutine is suspended inside these scopes, and its values are in their slots.
+#[cold]
+unsafe fn take_values(innermost: *const TaskLocalScope) {
+    let mut next = innermost;
+    // SAFETY: as the caller guarantees.
+    while let Some(scope) = unsafe { next.as_ref() } {
+        // SAFETY: as above; `can_suspend` has found the slots free.
+        unsafe { scope.swap() };
+        next = scope.outer.get();
+    }
+}
+
+/// What a suspended coroutine has taken with it, or what its thread had before it was resumed.
 pub(super) struct ThreadState {
-    scopes: Vec<TaskLocalScope>,
+    /// The innermost scope of a task-local.
+    scopes: *const TaskLocalScope,
     /// Frames on the coroutine's own stack. None of them leads to a frame of the thread that
     /// resumed it.
     frames: SavedFrames,
     is_unconstrained: bool,
 }
 
-/// What the thread had before it resumed a coroutine.
-pub(super) struct OuterState {
-    scopes: Vec<TaskLocalScope>,
-    frames: SavedFrames,
-    is_unconstrained: bool,
-}
-
 impl ThreadState {
-    /// Sets what the coroutine has, which is about to be polled.
-    #[inline]
-    pub(super) fn install(&mut self) -> OuterState {
-        for scope in &self.scopes {
-            // SAFETY: entered by the coroutine, which is suspended inside it.
-            unsafe { (scope.swap)(scope.key, scope.value) };
+    /// The state of a coroutine that has not started.
+    pub(super) fn new() -> Self {
+        Self {
+            scopes: null(),
+            frames: SavedFrames::default(),
+            is_unconstrained: false,
         }
-        let inner = mem::take(&mut self.scopes);
-        let outer = OuterState {
-            scopes: SCOPES.with(|scopes| scopes.replace(inner)),
+    }
+
+    /// Sets what the coroutine has, which is about to be polled; returns what the thread had.
+    #[inline]
+    pub(super) fn install(&mut self) -> Self {
+        if !self.scopes.is_null() {
+            // SAFETY: entered by the coroutine, which is suspended inside them.
+            unsafe { set_values(self.scopes) };
+        }
+        let outer = Self {
+            scopes: INNERMOST.replace(self.scopes),
             // SAFETY: of calls of the coroutine, which is suspended inside them, and goes on only
             // with its frames installed.
             frames: unsafe { replace_frames(mem::take(&mut self.frames)) },
@@ -89,13 +167,13 @@ impl ThreadState {
     /// Takes what the coroutine has, which is suspended or has ended, and sets what the thread
     /// had before.
     #[inline]
-    pub(super) fn put_away(&mut self, outer: OuterState) {
-        self.scopes = SCOPES.with(|scopes| scopes.replace(outer.scopes));
+    pub(super) fn put_away(&mut self, outer: Self) {
+        self.scopes = INNERMOST.replace(outer.scopes);
         // SAFETY: of calls below this one on the thread's stack, which go on after it.
         self.frames = unsafe { replace_frames(outer.frames) };
-        for scope in self.scopes.iter().rev() {
-            // SAFETY: as above; `can_suspend` has found the slots free.
-            unsafe { (scope.swap)(scope.key, scope.value) };
+        if !self.scopes.is_null() {
+            // SAFETY: as above.
+            unsafe { take_values(self.scopes) };
         }
         self.is_unconstrained = coop::is_unconstrained();
         if self.is_unconstrained && !outer.is_unconstrained {

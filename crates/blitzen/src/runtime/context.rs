@@ -9,8 +9,6 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-#[cfg(feature = "coro")]
-use std::sync::Arc;
 use std::sync::MutexGuard;
 use std::task::{self, Poll, Waker};
 
@@ -19,8 +17,6 @@ use blitzen_util::coop;
 use blitzen_util::quiet::quietly;
 
 use super::handle::{Handle, TryCurrentError};
-#[cfg(feature = "coro")]
-use super::inner::Inner;
 use super::timers::{self, TimerPlace};
 
 thread_local! {
@@ -191,39 +187,43 @@ impl<F: Future> Future for KeepContext<'_, F> {
     }
 }
 
-/// The runtimes that a coroutine has entered and not left, between its polls.
+/// The runtimes that a coroutine has entered and not left, between its polls. Hardly any coroutine
+/// is suspended inside another runtime, so that the rest is in a box.
 #[cfg(feature = "coro")]
 #[derive(Default)]
-pub(crate) struct KeptContext(Option<Context>);
+pub(crate) struct KeptContext(Option<Box<Context>>);
 
 #[cfg(feature = "coro")]
 impl KeptContext {
-    /// Calls `poll`, which does not panic, with what the coroutine has entered. The calling
-    /// thread is in the coroutine's runtime, and is again afterwards.
+    /// Makes current what the coroutine has entered; returns how many runtimes the calling thread
+    /// had entered before.
     #[inline]
-    pub(crate) fn poll_inside<R>(&mut self, poll: impl FnOnce() -> R) -> R {
+    pub(crate) fn install(&mut self) -> usize {
         let depth = context_depth();
-        let own = CURRENT.with(|current| current.borrow().as_ref().map(|h| Arc::as_ptr(&h.inner)));
         if let Some(inside) = self.0.take() {
             drop(inside.install());
         }
-        let polled = poll();
+        depth
+    }
+
+    /// Leaves what the coroutine has entered. The calling thread has entered `depth` runtimes
+    /// again, the last of which is the coroutine's.
+    #[inline]
+    pub(crate) fn put_away(&mut self, depth: usize) {
         if context_depth() != depth {
-            self.put_away(own, depth);
+            self.put_away_inside(depth);
         }
-        polled
     }
 
     #[cold]
-    fn put_away(&mut self, own: Option<*const Inner>, depth: usize) {
-        let Some(own) = own else { return };
-        // SAFETY: from the `Arc` that was current before the poll. The thread polls a task of
-        // that runtime, and keeps the runtime in memory.
-        let inner = unsafe {
-            Arc::increment_strong_count(own);
-            Arc::from_raw(own)
+    fn put_away_inside(&mut self, depth: usize) {
+        let nothing = Context {
+            runtime: None,
+            timers: None,
+            depth,
         };
-        self.0 = Context::of(&Handle { inner }, depth).install();
+        self.0 = nothing.install().map(Box::new);
+        blitzen_sched::restore_pinned_context(depth);
     }
 }
 

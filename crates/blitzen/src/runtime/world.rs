@@ -440,12 +440,17 @@ impl World for SchedulerWorld {
             let _deferring = context::defer_here();
             let _entered = blitzen_util::entered::enter();
             let _random = world.seeded_random().map(SeededRandom::enter);
-            let parker = Arc::new(BlockOnParker::new());
-            let _counted = count_thread(&*world, parker.clone());
-            thread.run(Waker::from(parker.clone()), || parker.park(&world));
+            thread.run();
         })?;
         self.0.keep_thread(thread);
         Ok(())
+    }
+
+    fn serve_pinned(&self, serve: &mut dyn FnMut(Waker, &mut dyn FnMut())) {
+        // A paused clock does not advance while the thread runs a task.
+        let parker = Arc::new(BlockOnParker::new());
+        let _counted = count_thread(&*self.0, parker.clone());
+        serve(Waker::from(parker.clone()), &mut || parker.park(&self.0));
     }
 
     fn relieve(&self, relief: Relief) {

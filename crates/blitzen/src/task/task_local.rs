@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-use std::marker::{PhantomData, PhantomPinned};
+use std::marker::PhantomPinned;
 use std::mem;
 use std::pin::Pin;
 #[cfg(feature = "coro")]
@@ -30,7 +30,7 @@ use std::thread;
 use pin_project_lite::pin_project;
 
 #[cfg(feature = "coro")]
-use crate::coro::thread_state::{self, TaskLocalScope};
+use crate::coro::thread_state::{ScopeFunctions, TaskLocalScope};
 
 /// Declares statics of type [`LocalKey`](crate::task::LocalKey), whose values belong to a task.
 ///
@@ -166,9 +166,8 @@ impl<T: 'static> LocalKey<T> {
     where
         F: FnOnce() -> R,
     {
-        let mut value = Some(value);
-        match ScopeGuard::enter(self, &mut value) {
-            Ok(_scope) => run(),
+        match self.with_value(&mut Some(value), run) {
+            Ok(result) => result,
             Err(error) => error.panic(),
         }
     }
@@ -280,15 +279,6 @@ impl<T: 'static> fmt::Debug for LocalKey<T> {
     }
 }
 
-/// The value stands in the slot until this is dropped (K1).
-struct ScopeGuard<'a, T: 'static> {
-    key: &'static LocalKey<T>,
-    /// The value before, and what the slot held after. A coroutine that is suspended inside the
-    /// scope swaps it too.
-    value: NonNull<Option<T>>,
-    lent: PhantomData<&'a mut Option<T>>,
-}
-
 /// Why a scope cannot be entered.
 enum ScopeError {
     Borrowed,
@@ -311,22 +301,45 @@ impl ScopeError {
     }
 }
 
-impl<'a, T: 'static> ScopeGuard<'a, T> {
-    fn enter(key: &'static LocalKey<T>, value: &'a mut Option<T>) -> Result<Self, ScopeError> {
-        Self::swap(key, value)?;
-        let guard = Self {
-            key,
-            value: NonNull::from(value),
-            lent: PhantomData,
+/// Takes the value out of the slot again on drop (K1).
+struct ScopeGuard<T: 'static> {
+    key: &'static LocalKey<T>,
+    /// The value before, and what the slot held after. A coroutine that is suspended inside the
+    /// scope swaps it too.
+    value: NonNull<Option<T>>,
+    #[cfg(feature = "coro")]
+    scope: TaskLocalScope,
+}
+
+impl<T: 'static> LocalKey<T> {
+    /// Calls `run` with `value` in the slot.
+    fn with_value<R>(
+        &'static self,
+        value: &mut Option<T>,
+        run: impl FnOnce() -> R,
+    ) -> Result<R, ScopeError> {
+        self.swap(value)?;
+        let value = NonNull::from(value);
+        let guard = ScopeGuard {
+            key: self,
+            value,
+            #[cfg(feature = "coro")]
+            scope: TaskLocalScope::new(
+                ptr::from_ref(self).cast(),
+                value.as_ptr().cast(),
+                const { &Self::scope_functions() },
+            ),
         };
-        #[cfg(feature = "coro")]
-        thread_state::enter_scope(TaskLocalScope {
-            key: ptr::from_ref(key).cast(),
-            value: guard.value.as_ptr().cast(),
+        guard.enter();
+        Ok(run())
+    }
+
+    #[cfg(feature = "coro")]
+    const fn scope_functions() -> ScopeFunctions {
+        ScopeFunctions {
             swap: Self::swap_erased,
             is_free: Self::is_free_erased,
-        });
-        Ok(guard)
+        }
     }
 
     /// # Safety
@@ -335,8 +348,8 @@ impl<'a, T: 'static> ScopeGuard<'a, T> {
     unsafe fn swap_erased(key: *const (), value: *mut ()) {
         // SAFETY: the key is static, and the value lent to the scope.
         let swapped = unsafe {
-            let key = &*key.cast::<LocalKey<T>>();
-            Self::swap(key, &mut *value.cast::<Option<T>>())
+            let key: &'static Self = &*key.cast();
+            key.swap(&mut *value.cast::<Option<T>>())
         };
         if let Err(error) = swapped {
             error.panic();
@@ -348,13 +361,14 @@ impl<'a, T: 'static> ScopeGuard<'a, T> {
     #[cfg(feature = "coro")]
     unsafe fn is_free_erased(key: *const ()) -> bool {
         // SAFETY: keys are static.
-        let key: &'static LocalKey<T> = unsafe { &*key.cast() };
+        let key: &'static Self = unsafe { &*key.cast() };
         let is_free = key.slot.try_with(|slot| slot.try_borrow_mut().is_ok());
         is_free.unwrap_or(false)
     }
 
-    fn swap(key: &'static LocalKey<T>, value: &mut Option<T>) -> Result<(), ScopeError> {
-        key.slot
+    /// Swaps the slot and `value`.
+    fn swap(&'static self, value: &mut Option<T>) -> Result<(), ScopeError> {
+        self.slot
             .try_with(|slot| match slot.try_borrow_mut() {
                 Ok(mut slot) => {
                     mem::swap(&mut *slot, value);
@@ -366,15 +380,26 @@ impl<'a, T: 'static> ScopeGuard<'a, T> {
     }
 }
 
-impl<T: 'static> Drop for ScopeGuard<'_, T> {
+impl<T: 'static> ScopeGuard<T> {
+    /// Notes that the scope is entered, for a coroutine that is suspended inside it.
+    fn enter(&self) {
+        // SAFETY: `with_value` keeps the guard in its frame, and the drop leaves the scope.
+        #[cfg(feature = "coro")]
+        unsafe {
+            self.scope.enter();
+        }
+    }
+}
+
+impl<T: 'static> Drop for ScopeGuard<T> {
     fn drop(&mut self) {
         // Nothing between the two swaps can have left the slot borrowed or the
         // thread's locals destroyed: both last only as long as a call inside.
-        // SAFETY: lent to the guard.
+        // SAFETY: lent to `with_value`, whose frame this is in.
         let value = unsafe { self.value.as_mut() };
         #[cfg(feature = "coro")]
-        thread_state::leave_scope();
-        if let Err(error) = Self::swap(self.key, value) {
+        self.scope.leave();
+        if let Err(error) = self.key.swap(value) {
             error.panic();
         }
     }
@@ -422,9 +447,7 @@ pin_project! {
             }
             // It fails only inside `with` or when the thread ends: the future is then dropped
             // without its value, after this.
-            if let Ok(_scope) = ScopeGuard::enter(this.key, this.value) {
-                this.future.set(None);
-            }
+            let _ = this.key.with_value(this.value, || this.future.set(None));
         }
     }
 }
@@ -462,19 +485,19 @@ impl<T: 'static, F: Future> Future for TaskLocalFuture<T, F> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let mut this = self.project();
-        let _scope = match ScopeGuard::enter(this.key, this.value) {
-            Ok(entered) => entered,
+        let polled = this.key.with_value(this.value, || {
+            let polled = this.future.as_mut().as_pin_mut()?.poll(cx);
+            if polled.is_ready() {
+                // Dropped here, where it still finds its value.
+                this.future.set(None);
+            }
+            Some(polled)
+        });
+        match polled {
+            Ok(Some(polled)) => polled,
+            Ok(None) => panic!("`TaskLocalFuture` polled after completion"),
             Err(error) => error.panic(),
-        };
-        let Some(future) = this.future.as_mut().as_pin_mut() else {
-            panic!("`TaskLocalFuture` polled after completion");
-        };
-        let polled = future.poll(cx);
-        if polled.is_ready() {
-            // Dropped here, where it still finds its value.
-            this.future.set(None);
         }
-        polled
     }
 }
 
