@@ -1,7 +1,8 @@
 //! Group `coro`: coroutines with stacks of their own, against may's, bare stack switching, and
 //! async tasks of blitzen (`blitzen-task`) that do the same.
 //!
-//! `coro_switch` would lie if a wait for a ready future did not leave the coroutine's stack: it
+//! `coro_yield` is a yield with nobody to yield to: blitzen finds that out and goes on, without
+//! leaving the stack. `coro_yield_many` is the row whose yields switch. `coro_switch` would lie if a wait for a ready future did not leave the coroutine's stack: it
 //! always does, since futures are polled on the thread's. `coro_spawn` runs on stacks that were
 //! used before: the warm-up has made them. In `coro_memory` every coroutine waits in a frame as
 //! deep as `block_on` alone makes it; what a program adds is its own.
@@ -14,13 +15,14 @@ use std::sync::Arc;
 use blitzen::coro::{self, block_on};
 use blitzen::runtime::{Builder, Runtime};
 use blitzen::task::JoinHandle;
-use blitzen_stack::{DEFAULT_STACK_SIZE, Fiber, FiberInfo, Suspender};
+use blitzen_stack::{DEFAULT_STACK_SIZE, Fiber, FiberInfo, FiberState, Suspender};
 
-use crate::kit::{Countdown, Signal, resident_bytes, wait_until_others_sleep};
+use crate::kit::{Countdown, Signal, resident_bytes, split_evenly, wait_until_others_sleep};
 use crate::probe::{Cost, Probe, Region};
 use crate::row::Target::{AtMost, OverBestPeer};
 use crate::row::{Contender, Row, Unit};
 use crate::scheduler::coroutines as may;
+use crate::scheduler::yielding::TASKS as YIELDING;
 
 pub(crate) fn rows() -> Vec<Row> {
     let blitzen = |work: fn(&mut Probe)| Contender::named("blitzen", work);
@@ -54,6 +56,15 @@ pub(crate) fn rows() -> Vec<Row> {
         .counted(5_000)
         .target(OverBestPeer(1.0)),
         Row::new(
+            "coro_yield_many",
+            "yield_now, many coroutines that take turns",
+            (500_000, 5_000),
+            vec![blitzen(yield_many)],
+        )
+        .isolated_peer("may", may::yield_many)
+        .counted(5_000)
+        .target(OverBestPeer(1.0)),
+        Row::new(
             "coro_ping_pong",
             "two coroutines wake each other in turn, per wake",
             (200_000, 2_000),
@@ -65,11 +76,12 @@ pub(crate) fn rows() -> Vec<Row> {
         Row::new(
             "coro_memory",
             "resident memory of an idle coroutine",
-            (20_000, 1_000),
+            (10_000, 1_000),
             vec![blitzen(memory)],
         )
         .unit(Unit::Bytes)
         .isolated()
+        .isolated_peer("may", may::memory)
         .target(AtMost(8192.0)),
     ]
 }
@@ -89,40 +101,57 @@ fn join<T>(handle: JoinHandle<T>) -> T {
     block_on(handle).expect("coroutines of a workload do not panic")
 }
 
-/// Runs `work` in a coroutine and hands its result to this thread.
-fn run_inside(runtime: &Runtime, work: impl FnOnce() -> Cost + Send + 'static) -> Cost {
-    let ended = runtime.block_on(async { spawn(work).await });
-    ended.expect("coroutines of a workload do not panic")
+/// Times `work` in a coroutine. It gets the number of operations.
+fn time_coroutine<W>(probe: &mut Probe, work: W)
+where
+    W: FnOnce(u64) -> Cost + Copy + Send + 'static,
+{
+    let runtime = start(probe.workers());
+    probe.time(|n| {
+        let ended = runtime.block_on(async { spawn(move || work(n)).await });
+        ended.expect("coroutines of a workload do not panic")
+    });
 }
 
-/// Runs `work` in a task and hands its result to this thread.
-fn run_task(runtime: &Runtime, work: impl Future<Output = Cost> + Send + 'static) -> Cost {
-    let ended = runtime.block_on(async { blitzen::spawn(work).await });
-    ended.expect("tasks of a workload do not panic")
+/// Times `work` in a task. It gets the number of operations.
+fn time_task<W, F>(probe: &mut Probe, work: W)
+where
+    W: Fn(u64) -> F,
+    F: Future<Output = Cost> + Send + 'static,
+{
+    let runtime = start(probe.workers());
+    probe.time(|n| {
+        let ended = runtime.block_on(runtime.spawn(work(n)));
+        ended.expect("tasks of a workload do not panic")
+    });
+}
+
+/// Yields that often; returns how often it came back.
+fn yield_times(times: u64) -> u64 {
+    let mut done = 0;
+    for _ in 0..times {
+        coro::yield_now();
+        done += 1;
+    }
+    done
 }
 
 fn switch(probe: &mut Probe) {
-    let runtime = start(probe.workers());
-    probe.time(|n| {
-        run_inside(&runtime, move || {
-            let region = Region::begin();
-            let done = (0..n).map(|_| block_on(ready(black_box(1)))).sum();
-            region.end(done)
-        })
+    time_coroutine(probe, |n| {
+        let region = Region::begin();
+        let done = (0..n).map(|_| block_on(ready(black_box(1)))).sum();
+        region.end(done)
     });
 }
 
 fn switch_in_task(probe: &mut Probe) {
-    let runtime = start(probe.workers());
-    probe.time(|n| {
-        run_task(&runtime, async move {
-            let region = Region::begin();
-            let mut done = 0;
-            for _ in 0..n {
-                done += ready(black_box(1)).await;
-            }
-            region.end(done)
-        })
+    time_task(probe, |n| async move {
+        let region = Region::begin();
+        let mut done = 0;
+        for _ in 0..n {
+            done += ready(black_box(1)).await;
+        }
+        region.end(done)
     });
 }
 
@@ -140,7 +169,7 @@ fn switch_bare(probe: &mut Probe) {
         let region = Region::begin();
         let mut done = 0;
         // SAFETY: resumed on this thread only, until it returns.
-        while let Some(one) = unsafe { fiber.resume(()) } {
+        while let FiberState::Suspended(one) = unsafe { fiber.resume(()) } {
             done += one;
         }
         region.end(done)
@@ -148,58 +177,50 @@ fn switch_bare(probe: &mut Probe) {
 }
 
 fn spawn_join(probe: &mut Probe) {
-    let runtime = start(probe.workers());
-    probe.time(|n| {
-        run_inside(&runtime, move || {
-            let region = Region::begin();
-            let done = (0..n).map(|_| join(spawn(|| black_box(1)))).sum();
-            region.end(done)
-        })
+    time_coroutine(probe, |n| {
+        let region = Region::begin();
+        let done = (0..n).map(|_| join(spawn(|| black_box(1)))).sum();
+        region.end(done)
     });
 }
 
 fn spawn_join_task(probe: &mut Probe) {
-    let runtime = start(probe.workers());
-    probe.time(|n| {
-        run_task(&runtime, async move {
-            let region = Region::begin();
-            let mut done = 0;
-            for _ in 0..n {
-                let task = blitzen::spawn(async { black_box(1) });
-                done += task.await.expect("tasks of a workload do not panic");
-            }
-            region.end(done)
-        })
+    time_task(probe, |n| async move {
+        let region = Region::begin();
+        let mut done = 0;
+        for _ in 0..n {
+            let task = blitzen::spawn(async { black_box(1) });
+            done += task.await.expect("tasks of a workload do not panic");
+        }
+        region.end(done)
     });
 }
 
 fn yield_one(probe: &mut Probe) {
-    let runtime = start(probe.workers());
-    probe.time(|n| {
-        run_inside(&runtime, move || {
-            let region = Region::begin();
-            let mut done = 0;
-            for _ in 0..n {
-                coro::yield_now();
-                done += 1;
-            }
-            region.end(done)
-        })
+    time_coroutine(probe, |n| {
+        let region = Region::begin();
+        region.end(yield_times(n))
     });
 }
 
 fn yield_one_task(probe: &mut Probe) {
-    let runtime = start(probe.workers());
-    probe.time(|n| {
-        run_task(&runtime, async move {
-            let region = Region::begin();
-            let mut done = 0;
-            for _ in 0..n {
-                blitzen::task::yield_now().await;
-                done += 1;
-            }
-            region.end(done)
-        })
+    time_task(probe, |n| async move {
+        let region = Region::begin();
+        let mut done = 0;
+        for _ in 0..n {
+            blitzen::task::yield_now().await;
+            done += 1;
+        }
+        region.end(done)
+    });
+}
+
+fn yield_many(probe: &mut Probe) {
+    time_coroutine(probe, |n| {
+        let mut handles = Vec::with_capacity(YIELDING as usize);
+        let region = Region::begin();
+        handles.extend(split_evenly(n, YIELDING).map(|turns| spawn(move || yield_times(turns))));
+        region.end(handles.into_iter().map(join).sum())
     });
 }
 
@@ -210,32 +231,29 @@ struct Signals {
 }
 
 fn ping_pong(probe: &mut Probe) {
-    let runtime = start(probe.workers());
-    probe.time(|n| {
-        run_inside(&runtime, move || {
-            let signals = Arc::new(Signals::default());
-            let other = spawn({
-                let signals = signals.clone();
-                move || {
-                    let mut trips = 0;
-                    for _ in 0..n / 2 {
-                        block_on(signals.ping.wait());
-                        trips += 1;
-                        signals.pong.fire();
-                    }
-                    trips
+    time_coroutine(probe, |n| {
+        let signals = Arc::new(Signals::default());
+        let other = spawn({
+            let signals = signals.clone();
+            move || {
+                let mut trips = 0;
+                for _ in 0..n / 2 {
+                    block_on(signals.ping.wait());
+                    trips += 1;
+                    signals.pong.fire();
                 }
-            });
-            let region = Region::begin();
-            let mut trips = n % 2; // half a round trip is not made
-            for _ in 0..n / 2 {
-                signals.ping.fire();
-                block_on(signals.pong.wait());
-                trips += 1;
+                trips
             }
-            trips += join(other);
-            region.end(trips)
-        })
+        });
+        let region = Region::begin();
+        let mut trips = n % 2; // half a round trip is not made
+        for _ in 0..n / 2 {
+            signals.ping.fire();
+            block_on(signals.pong.wait());
+            trips += 1;
+        }
+        trips += join(other);
+        region.end(trips)
     });
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use may::coroutine;
 
-use crate::kit::split_evenly;
+use crate::kit::{resident_bytes, split_evenly, wait_until_others_sleep};
 use crate::probe::{Cost, Probe, Region};
 use crate::rt::may::{Flag, join, run_inside, spawn, start};
 
@@ -149,4 +149,26 @@ fn link(links: Arc<AtomicU64>, ended: Arc<Flag>, first: coroutine::Coroutine, de
             _ => link(links, ended, first, depth - 1),
         }
     }));
+}
+
+pub(crate) fn memory(probe: &mut Probe) {
+    start(probe.workers());
+    probe.derive_once(|n| {
+        let flags: Arc<[Flag]> = (0..n).map(|_| Flag::default()).collect();
+        let mut handles = Vec::with_capacity(n as usize);
+        join(spawn(coroutine::yield_now));
+        wait_until_others_sleep();
+        let before = resident_bytes();
+        handles.extend((0..n as usize).map(|index| {
+            let flags = flags.clone();
+            spawn(move || flags[index].wait())
+        }));
+        wait_until_others_sleep();
+        let bytes = resident_bytes() - before;
+        for (flag, handle) in flags.iter().zip(&handles) {
+            flag.fire(handle.coroutine());
+        }
+        handles.into_iter().for_each(join);
+        (Cost::of_count(n), bytes / n as f64)
+    });
 }

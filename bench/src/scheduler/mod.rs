@@ -12,7 +12,7 @@ mod spawn;
 mod steal;
 mod throughput;
 mod wake;
-mod yielding;
+pub(crate) mod yielding;
 
 use crate::row::Row;
 

@@ -44,7 +44,7 @@ pub(crate) fn sized_row() -> Row {
     )
 }
 
-pub(super) const TASKS: u64 = 1_000;
+pub(crate) const TASKS: u64 = 1_000;
 
 async fn yield_times<R: Rt>(times: u64) -> u64 {
     let mut done = 0;
