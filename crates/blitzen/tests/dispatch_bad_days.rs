@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use blitzen::dispatch::{Dispatcher, PollJob, Shares, with_dispatcher};
-use blitzen::runtime::{Builder, LocalRuntime, Runtime};
+use blitzen::runtime::{Builder, Handle, LocalRuntime, Runtime};
 use blitzen::sync::{Notify, Semaphore};
 use blitzen::task::{block_in_place, yield_now};
 use engine_common::{current_thread, multi_thread, must_end};
@@ -398,10 +398,10 @@ fn a_job_may_run_on_a_thread_of_another_runtime() {
                 let guest = Dispatcher::from_fn(move |job| drop(handle.spawn(async { job.run() })));
                 for _ in 0..20 {
                     let task = guest.spawn(async move {
-                        assert_eq!(blitzen::runtime::Handle::current().id(), id);
+                        assert_eq!(Handle::current().id(), id);
                         yield_now().await;
                         blitzen::time::sleep(Duration::from_micros(100)).await;
-                        assert_eq!(blitzen::runtime::Handle::current().id(), id);
+                        assert_eq!(Handle::current().id(), id);
                         blitzen::spawn(async { 4 }).await.unwrap()
                     });
                     assert_eq!(task.await.unwrap(), 4);
@@ -584,7 +584,7 @@ fn a_handle_of_another_runtime_spawns_there() {
     };
     own.block_on(async {
         for kind in foreign {
-            let id = kind.spawn(async { blitzen::runtime::Handle::current().id() });
+            let id = kind.spawn(async { Handle::current().id() });
             assert_eq!(id.await.unwrap(), other.handle().id());
         }
     });
@@ -658,6 +658,34 @@ fn a_view_goes_on_when_its_base_is_closed() {
                 waiting.await.unwrap();
                 for n in 0..100 {
                     assert_eq!(view.spawn(async move { n }).await.unwrap(), n);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_dump_polls_runners_that_wait_and_gives_them_no_permit() {
+    must_end(|| {
+        for runtime in [multi_thread(1), multi_thread(3)] {
+            runtime.block_on(async {
+                for kind in each_kind() {
+                    for n in 0..3 {
+                        assert_eq!(kind.spawn(async move { n }).await.unwrap(), n);
+                        drop(Handle::current().dump().await);
+                    }
+                    let tasks: Vec<_> = (0..20)
+                        .map(|n| {
+                            kind.spawn(async move {
+                                yield_now().await;
+                                n
+                            })
+                        })
+                        .collect();
+                    for (n, task) in tasks.into_iter().enumerate() {
+                        assert_eq!(task.await.unwrap(), n);
+                    }
+                    kind.close(); // which wakes the runners to end
                 }
             });
         }

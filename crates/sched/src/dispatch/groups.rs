@@ -10,6 +10,7 @@ use blitzen_task::Runnable;
 use blitzen_util::coop::Budget;
 use blitzen_util::shim::Mutex;
 
+use super::parked_runners::{ParkedRunners, RunnerTask};
 use super::runner_queue::{Demand, QueueCounts};
 use super::shares::{Shares, VirtualTime};
 use crate::inject::TaskQueue;
@@ -19,23 +20,30 @@ pub(crate) const QUANTUM_NS: u64 = 500_000;
 
 /// Identifies a group of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GroupId(usize);
+pub(crate) struct GroupId {
+    index: usize,
+    /// Tells it from the groups that had the same index before: a runner may still be about to
+    /// charge a poll to one of those.
+    generation: u64,
+}
 
 /// The groups of a scheduler.
 pub(crate) struct GroupSet(Mutex<GroupState>);
 
 struct GroupState {
     groups: Vec<Option<Group>>,
+    next_generation: u64,
     /// The virtual time of the group that was picked last: the others are not far from it.
     now: u64,
     queued: usize,
     limit: usize,
     runners: usize,
-    idle: Vec<Waker>,
+    parked: ParkedRunners,
     closed: bool,
 }
 
 struct Group {
+    generation: u64,
     tasks: TaskQueue,
     time: VirtualTime,
     /// What a task may do in one poll; that of the scheduler if not given.
@@ -58,14 +66,15 @@ impl GroupState {
             return Demand::Nothing;
         }
         self.runners += 1;
-        match self.idle.pop() {
+        match self.parked.unpark_one() {
             Some(waker) => Demand::Wake(waker),
             None => Demand::Start,
         }
     }
 
     fn group(&mut self, id: GroupId) -> Option<&mut Group> {
-        self.groups[id.0].as_mut()
+        let group = self.groups[id.index].as_mut()?;
+        (group.generation == id.generation).then_some(group)
     }
 
     fn pick(&mut self) -> Option<Picked> {
@@ -84,7 +93,10 @@ impl GroupState {
         self.queued -= 1;
         Some(Picked {
             task,
-            group: GroupId(index),
+            group: GroupId {
+                index,
+                generation: group.generation,
+            },
             budget: group.budget,
         })
     }
@@ -95,11 +107,12 @@ impl GroupSet {
     pub(crate) fn new(workers: usize) -> Self {
         Self(Mutex::new(GroupState {
             groups: Vec::new(),
+            next_generation: 0,
             now: 0,
             queued: 0,
             limit: workers,
             runners: 0,
-            idle: Vec::new(),
+            parked: ParkedRunners::default(),
             closed: false,
         }))
     }
@@ -107,7 +120,10 @@ impl GroupSet {
     /// Adds a group.
     pub(crate) fn add(&self, shares: Shares, budget: Option<Budget>) -> GroupId {
         let mut state = self.0.lock();
+        let generation = state.next_generation;
+        state.next_generation += 1;
         let group = Some(Group {
+            generation,
             tasks: TaskQueue::new(),
             time: VirtualTime::new(shares),
             budget,
@@ -115,22 +131,19 @@ impl GroupSet {
             busy_ns: 0,
             closed: false,
         });
-        match state.groups.iter().position(Option::is_none) {
-            Some(free) => {
-                state.groups[free] = group;
-                GroupId(free)
-            }
-            None => {
-                state.groups.push(group);
-                GroupId(state.groups.len() - 1)
-            }
-        }
+        let free = state.groups.iter().position(Option::is_none);
+        let index = free.unwrap_or_else(|| {
+            state.groups.push(None);
+            state.groups.len() - 1
+        });
+        state.groups[index] = group;
+        GroupId { index, generation }
     }
 
     /// Removes a group that no task can come to any more; returns what is still queued.
     pub(crate) fn remove(&self, id: GroupId) -> Vec<Runnable> {
         let tasks = self.close(id);
-        self.0.lock().groups[id.0] = None;
+        self.0.lock().groups[id.index] = None;
         tasks
     }
 
@@ -147,13 +160,13 @@ impl GroupSet {
         tasks
     }
 
-    /// Closes all groups, since the scheduler shuts down; returns what is queued. Wakers of
-    /// runners are kept no more.
+    /// Closes all groups, since the scheduler shuts down; returns what is queued, and forgets
+    /// the runners that wait.
     pub(crate) fn shut_down(&self) -> Vec<Runnable> {
         let mut state = self.0.lock();
         state.closed = true;
         state.queued = 0;
-        let idle = std::mem::take(&mut state.idle);
+        let runners = state.parked.take_all();
         let mut tasks = Vec::new();
         for group in state.groups.iter_mut().flatten() {
             group.closed = true;
@@ -161,7 +174,7 @@ impl GroupSet {
             tasks.extend(std::iter::from_fn(|| group.tasks.pop()));
         }
         drop(state);
-        drop(idle);
+        drop(runners);
         tasks
     }
 
@@ -194,25 +207,47 @@ impl GroupSet {
         }
     }
 
-    /// Takes the next task out. Without one, the runner has lost its permit, and `idle`
-    /// makes the waker for it.
-    pub(crate) fn next(&self, idle: impl FnOnce() -> Waker) -> Option<Picked> {
+    /// Takes the next task out. Without one, the runner has lost its permit, and is parked.
+    pub(crate) fn next(&self, runner: &mut RunnerTask, waker: &Waker) -> Option<Picked> {
         let mut state = self.0.lock();
         let picked = state.pick();
         if picked.is_none() {
             state.runners -= 1;
-            if !state.closed {
-                state.idle.push(idle());
+            match state.closed {
+                false => state.parked.park(runner, waker),
+                true => runner.lose_permit(),
             }
         }
         picked
     }
 
-    /// The numbers of a group, and how long its tasks have run.
+    /// The counts of a group, and how long its tasks have run.
     pub(crate) fn counts(&self, id: GroupId) -> (QueueCounts, u64) {
         let mut state = self.0.lock();
         state
             .group(id)
             .map_or_else(Default::default, |group| (group.counts, group.busy_ns))
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::testing::Tasks;
+
+    #[test]
+    fn a_poll_of_a_group_that_is_gone_is_not_charged_to_the_one_in_its_place() {
+        let (tasks, groups) = (Tasks::new(), GroupSet::new(1));
+        let gone = groups.add(Shares(1), None);
+        let pushed = groups.push(gone, tasks.next());
+        assert!(matches!(pushed, Ok(Demand::Start)));
+        let picked = groups.next(&mut RunnerTask::new(), Waker::noop()).unwrap();
+        picked.task.forget(); // the last task ends in its poll, and the group with it
+        assert!(groups.remove(gone).is_empty());
+        let new = groups.add(Shares(1), None);
+        groups.charge(picked.group, 5_000);
+        let (counts, busy_ns) = groups.counts(new);
+        assert_eq!((counts.running, busy_ns), (0, 0));
+        tasks.close();
     }
 }

@@ -19,6 +19,7 @@
 //!     task among others where it runs.
 
 mod groups;
+mod parked_runners;
 mod route_table;
 mod runner;
 mod runner_queue;
@@ -29,6 +30,7 @@ use std::fmt;
 use std::future::Future;
 use std::ptr;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use blitzen_task::context::TaskContext;
@@ -121,7 +123,7 @@ enum Target {
     Group(GroupId),
 }
 
-/// The numbers of a dispatcher.
+/// The metrics of a dispatcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DispatcherStats {
@@ -277,7 +279,7 @@ impl DispatcherCore {
         self.closed.load(Relaxed)
     }
 
-    /// Returns its numbers.
+    /// Returns its metrics.
     pub fn stats(&self) -> DispatcherStats {
         let mut stats = DispatcherStats {
             submitted: self.submitted.load(Relaxed),
@@ -384,8 +386,8 @@ impl DispatcherCore {
         self.scheduler.poll_routed(task, self.budget)
     }
 
-    /// Queues a task again that wants to run again.
-    fn poll_over(self: &Arc<Self>, outcome: RunOutcome) {
+    /// Queues a task again if its poll has ended so that it is to be polled again.
+    fn requeue(self: &Arc<Self>, outcome: RunOutcome) {
         match outcome {
             RunOutcome::Woken(task) | RunOutcome::Yielded(task) => self.dispatch(task),
             RunOutcome::Complete | RunOutcome::Idle => {}
@@ -405,9 +407,9 @@ impl DispatcherCore {
         if self.is_closed() || !backoff.begin_attempt() || !queue.try_enter() {
             return Err(code);
         }
-        let place = PlaceGuard { core: self, queue };
+        let permit = InPlaceGuard { core: self, queue };
         let section = self.scheduler.blocking_section(code);
-        drop(place);
+        drop(permit);
         let (output, end) = section?;
         self.note_section(backoff, end);
         Ok(output)
@@ -462,8 +464,8 @@ impl DispatcherCore {
             Target::Runners { queue, .. }
             | Target::Elastic { queue, .. }
             | Target::Foreign { queue, .. } => {
-                let (tasks, idle) = queue.close();
-                idle.into_iter().for_each(|runner| runner.wake()); // to end
+                let (tasks, runners) = queue.close();
+                runners.into_iter().for_each(Waker::wake); // to end
                 tasks
             }
             Target::Group(group) => self.scheduler.groups.close(*group),
@@ -504,18 +506,18 @@ impl fmt::Debug for DispatcherCore {
 }
 
 /// Gives the permit of a poll in place back, also if that panics.
-struct PlaceGuard<'a> {
+struct InPlaceGuard<'a> {
     core: &'a Arc<DispatcherCore>,
     queue: &'a CoreQueue,
 }
 
-impl Drop for PlaceGuard<'_> {
+impl Drop for InPlaceGuard<'_> {
     fn drop(&mut self) {
         self.core.satisfy(self.queue.leave());
     }
 }
 
-/// Counts runners again, on drop, that have given their permits back to block.
+/// Takes back, on drop, the permits that runners have given up to block.
 pub(crate) struct PermitsSuspended(Vec<Arc<DispatcherCore>>);
 
 /// Gives the permits of the calling thread back while it blocks, if it is a runner.

@@ -12,6 +12,7 @@ use blitzen_util::backoff::Backoff;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use super::groups::QUANTUM_NS;
+use super::parked_runners::RunnerTask;
 use super::{
     CoreQueue, DispatcherCore, LONG_POLL_NS, Nested, POLLS_PER_TURN, PresentThread, TIMED_TURNS,
     TURN_NS, Target,
@@ -31,19 +32,19 @@ enum TurnEnd {
 /// A task that polls those of a dispatcher.
 pub(super) struct Runner {
     core: Weak<DispatcherCore>,
-    /// Whether it has a permit: until it has found the queue empty, and again when it is woken.
-    has_permit: bool,
+    /// Has a permit until it has found the queue empty, and again when it is woken for a task (Q5).
+    task: RunnerTask,
 }
 
 impl Runner {
-    /// Of a runner that has a permit.
+    /// A runner that has a permit.
     pub(super) fn new(core: &Arc<DispatcherCore>) -> Self {
         if let Target::Elastic { in_place, .. } = &core.target {
             in_place.fetch_add(1, Relaxed);
         }
         Self {
             core: Arc::downgrade(core),
-            has_permit: true,
+            task: RunnerTask::new(),
         }
     }
 }
@@ -56,7 +57,7 @@ impl Drop for Runner {
         if let Target::Elastic { in_place, .. } = &core.target {
             in_place.fetch_sub(1, Relaxed);
         }
-        if self.has_permit {
+        if self.task.has_permit() {
             hand_back(Some(core));
         }
     }
@@ -72,16 +73,23 @@ impl Future for Runner {
         let Some(queue) = core.queue() else {
             unreachable!("only dispatchers with such a queue have runners");
         };
-        self.has_permit = true; // it was started or woken with one
-        let end = core.run_turn(queue, cx.waker());
-        self.has_permit = matches!(end, TurnEnd::Over);
-        match end {
+        if !self.task.has_permit() {
+            // Q5: a poll for no reason, or the queue was closed.
+            return match core.is_closed() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            };
+        }
+        match core.run_turn(queue, &mut self.task, cx.waker()) {
             TurnEnd::Over => {
                 yield_now(cx.waker());
                 Poll::Pending
             }
             TurnEnd::Parked => Poll::Pending,
-            TurnEnd::Ended => Poll::Ready(()),
+            TurnEnd::Ended => {
+                self.task.lose_permit();
+                Poll::Ready(())
+            }
         }
     }
 }
@@ -94,7 +102,12 @@ fn yield_now(waker: &Waker) {
 
 impl DispatcherCore {
     /// Polls tasks until the queue is empty or the turn is over (D3).
-    fn run_turn(self: &Arc<Self>, queue: &CoreQueue, waker: &Waker) -> TurnEnd {
+    fn run_turn(
+        self: &Arc<Self>,
+        queue: &CoreQueue,
+        runner: &mut RunnerTask,
+        waker: &Waker,
+    ) -> TurnEnd {
         let world = self.scheduler.world();
         let is_timed = self.turns.fetch_add(1, Relaxed).is_multiple_of(TIMED_TURNS);
         let start_ns = is_timed.then(|| world.now_ns());
@@ -103,8 +116,8 @@ impl DispatcherCore {
         let mut polls = 0;
         let end = loop {
             // Whether a thread of the pool is better is decided again each time.
-            let idle = || (!is_elastic).then(|| waker.clone());
-            let Some(task) = queue.next(polls > 0, || (), idle) else {
+            let task_to_park = (!is_elastic).then_some((&mut *runner, waker));
+            let Some(task) = queue.next(polls > 0, || (), task_to_park) else {
                 break match is_elastic || self.is_closed() {
                     true => TurnEnd::Ended,
                     false => TurnEnd::Parked,
@@ -123,15 +136,15 @@ impl DispatcherCore {
                 },
                 _ => self.poll(task),
             };
-            self.poll_over(outcome);
+            self.requeue(outcome);
             polls += 1;
             // Looking at the clock costs as much as a short poll: not after each.
             let looks = u32::is_power_of_two(polls);
             let is_long = looks
                 && turn_ns
                     .is_some_and(|begun_ns| world.now_ns().saturating_sub(begun_ns) >= TURN_NS);
-            // Without its worker the thread is not there for others' tasks.
-            if polls == POLLS_PER_TURN || is_long || !self.has_place() {
+            // A thread that has lost its worker leaves the rest to others.
+            if polls == POLLS_PER_TURN || is_long || !self.may_go_on() {
                 queue.pause();
                 break TurnEnd::Over;
             }
@@ -144,7 +157,7 @@ impl DispatcherCore {
     }
 
     /// Whether the runner may go on where it is.
-    fn has_place(&self) -> bool {
+    fn may_go_on(&self) -> bool {
         match &self.target {
             Target::Runners { base: Some(_), .. } => true,
             _ => self.scheduler.is_worker_here(),
@@ -199,7 +212,7 @@ impl DispatcherCore {
                 present = PresentThread::count(scheduler);
             }
         };
-        let Some(task) = queue.next(has_polled, count, || None) else {
+        let Some(task) = queue.next(has_polled, count, None) else {
             return false;
         };
         let start_ns = scheduler.world().now_ns();
@@ -211,7 +224,7 @@ impl DispatcherCore {
         {
             backoff.succeed();
         }
-        self.poll_over(outcome);
+        self.requeue(outcome);
         drop(present);
         true
     }
@@ -344,24 +357,35 @@ impl fmt::Debug for PollJob {
 }
 
 /// A task that polls those of all groups of a scheduler, by their shares.
-pub(super) struct GroupRunner(Weak<Scheduler>);
+pub(super) struct GroupRunner {
+    scheduler: Weak<Scheduler>,
+    /// Has a permit until it has found nothing to do, and again when it is woken for a task (Q5).
+    task: RunnerTask,
+}
 
 impl GroupRunner {
+    /// A runner that has a permit.
     pub(super) fn new(scheduler: &Arc<Scheduler>) -> Self {
-        Self(Arc::downgrade(scheduler))
+        Self {
+            scheduler: Arc::downgrade(scheduler),
+            task: RunnerTask::new(),
+        }
     }
 }
 
 impl Future for GroupRunner {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(scheduler) = self.0.upgrade() else {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(scheduler) = self.scheduler.upgrade() else {
             return Poll::Ready(());
         };
-        match scheduler.run_groups(cx.waker()) {
-            TurnEnd::Over => yield_now(cx.waker()),
-            TurnEnd::Parked | TurnEnd::Ended => {}
+        // Q5: without a permit it is polled for no reason.
+        if self.task.has_permit() {
+            match scheduler.run_groups(&mut self.task, cx.waker()) {
+                TurnEnd::Over => yield_now(cx.waker()),
+                TurnEnd::Parked | TurnEnd::Ended => {}
+            }
         }
         Poll::Pending
     }
@@ -369,11 +393,11 @@ impl Future for GroupRunner {
 
 impl Scheduler {
     /// Polls tasks of groups for a quantum.
-    fn run_groups(self: &Arc<Self>, waker: &Waker) -> TurnEnd {
+    fn run_groups(self: &Arc<Self>, runner: &mut RunnerTask, waker: &Waker) -> TurnEnd {
         let start_ns = self.world().now_ns();
         let mut now_ns = start_ns;
         loop {
-            let Some(picked) = self.groups.next(|| waker.clone()) else {
+            let Some(picked) = self.groups.next(runner, waker) else {
                 return TurnEnd::Parked;
             };
             let outcome = self.poll_routed(picked.task, picked.budget);

@@ -12,12 +12,15 @@
 //! Q3. A closed queue is empty, and refuses tasks.
 //! Q4. A queue that is not empty keeps what it belongs to alive: so that is not dropped, by
 //!     some thread that no shutdown waits for, while a task is in it.
+//! Q5. A runner task takes tasks only while it [has a permit](RunnerTask::has_permit): it may be
+//!     polled for no reason.
 
 use std::task::Waker;
 
 use blitzen_task::Runnable;
 use blitzen_util::shim::Mutex;
 
+use super::parked_runners::{ParkedRunners, RunnerTask};
 use crate::inject::TaskQueue;
 
 /// The queue, of a dispatcher that `K` keeps alive.
@@ -31,7 +34,7 @@ struct RunnerState<K> {
     limit: usize,
     runners: usize,
     /// Runner tasks that wait for work, without a permit.
-    idle: Vec<Waker>,
+    parked: ParkedRunners,
     /// Tasks that are being polled.
     running: usize,
     polls: u64,
@@ -49,7 +52,7 @@ pub(crate) enum Demand {
     Start,
 }
 
-/// The numbers of a queue.
+/// How much is in a queue, and how much was polled from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueCounts {
     pub(crate) queued: usize,
@@ -64,7 +67,7 @@ impl<K> RunnerState<K> {
             return Demand::Nothing;
         }
         self.runners += 1; // Q1
-        match self.idle.pop() {
+        match self.parked.unpark_one() {
             Some(waker) => Demand::Wake(waker),
             None => Demand::Start,
         }
@@ -104,7 +107,7 @@ impl<K> RunnerQueue<K> {
             queued: 0,
             limit,
             runners: 0,
-            idle: Vec::new(),
+            parked: ParkedRunners::default(),
             running: 0,
             polls: 0,
             closed: false,
@@ -126,13 +129,13 @@ impl<K> RunnerQueue<K> {
     }
 
     /// Takes a task out for a runner, and calls `taken` under the lock, so before a close.
-    /// Without a task the runner has lost its permit: it calls `idle` for its waker, if it
-    /// can be woken again. If it `has_polled`, that poll has ended.
+    /// Without a task the runner has lost its permit, and a runner task, with its waker, is
+    /// parked. If it `has_polled`, that poll has ended.
     pub(crate) fn next(
         &self,
         has_polled: bool,
         taken: impl FnOnce(),
-        idle: impl FnOnce() -> Option<Waker>,
+        task_to_park: Option<(&mut RunnerTask, &Waker)>,
     ) -> Option<Runnable> {
         let mut state = self.0.lock();
         if has_polled {
@@ -148,8 +151,8 @@ impl<K> RunnerQueue<K> {
             }
             None => {
                 state.runners -= 1; // Q2
-                if !state.closed {
-                    state.idle.extend(idle());
+                if let (false, Some((runner, waker))) = (state.closed, task_to_park) {
+                    state.parked.park(runner, waker);
                 }
                 None
             }
@@ -239,12 +242,13 @@ impl<K> RunnerQueue<K> {
         std::iter::from_fn(|| state.pop()).collect()
     }
 
-    /// Refuses tasks from now on; returns what is queued, and the runners that wait.
+    /// Refuses tasks from now on; returns what is queued, and the wakers of runner tasks, which
+    /// then end.
     pub(crate) fn close(&self) -> (Vec<Runnable>, Vec<Waker>) {
         let mut state = self.0.lock();
         state.closed = true;
         let tasks = std::iter::from_fn(|| state.pop()).collect();
-        (tasks, std::mem::take(&mut state.idle))
+        (tasks, state.parked.take_all())
     }
 
     pub(crate) fn counts(&self) -> QueueCounts {
@@ -263,7 +267,7 @@ mod tests {
     use crate::testing::Tasks;
 
     fn next(queue: &RunnerQueue<()>) -> Option<Runnable> {
-        queue.next(false, || (), || None)
+        queue.next(false, || (), None)
     }
 
     fn starts(pushed: Result<Demand, Runnable>) -> bool {
@@ -287,7 +291,7 @@ mod tests {
             queue.pause();
         }
         assert_eq!(queue.counts().polls, 5);
-        assert!(!starts(queue.push(tasks.next(), || ())) || queue.counts().queued == 1);
+        assert!(starts(queue.push(tasks.next(), || ())), "a permit is free");
         let (left, _) = queue.close();
         left.into_iter().for_each(Runnable::forget);
         tasks.close();
@@ -367,7 +371,7 @@ mod model {
         /// Runs what is queued, as a runner with a permit does.
         fn run(&self) {
             let mut has_polled = false;
-            while let Some(task) = self.queue.next(has_polled, || (), || None) {
+            while let Some(task) = self.queue.next(has_polled, || (), None) {
                 has_polled = true;
                 let others = self.active.fetch_add(1, SeqCst);
                 assert!(others < self.limit, "never more than the limit");
