@@ -16,13 +16,16 @@ fn worker(runtime: &Runtime, index: usize) -> WorkerStats {
     runtime.metrics().stats().workers[index].clone()
 }
 
-/// Waits until the worker has parked after all that it was given to do.
-fn wait_parked(runtime: &Runtime, index: usize) {
-    while runtime
-        .metrics()
-        .worker_park_unpark_count(index)
-        .is_multiple_of(2)
-    {
+/// Waits until the worker is parked; returns what it had counted by then.
+fn parked_worker(runtime: &Runtime, index: usize) -> WorkerStats {
+    let metrics = runtime.metrics();
+    loop {
+        let changes = metrics.worker_park_unpark_count(index);
+        let stats = worker(runtime, index);
+        // Otherwise it was running, or has changed while its counters were read.
+        if !changes.is_multiple_of(2) && metrics.worker_park_unpark_count(index) == changes {
+            return stats;
+        }
         thread::yield_now();
     }
 }
@@ -90,10 +93,9 @@ fn the_newest_task_is_a_lifo_hit() {
         let runtime = multi_thread(1);
         let parent = runtime.spawn(async { blitzen::spawn(async {}).await.unwrap() });
         runtime.block_on(parent).unwrap();
-        wait_parked(&runtime, 0);
+        let stats = parked_worker(&runtime, 0);
         // The child, and the parent that it wakes.
-        assert_eq!(worker(&runtime, 0).lifo_hits, 2);
-        assert_eq!(worker(&runtime, 0).polls, 3);
+        assert_eq!((stats.lifo_hits, stats.polls), (2, 3));
     });
 }
 
@@ -151,8 +153,7 @@ fn each_park_has_its_unpark() {
         );
         for round in 1..=3 {
             runtime.block_on(runtime.spawn(async {})).unwrap();
-            wait_parked(&runtime, 0);
-            let stats = worker(&runtime, 0);
+            let stats = parked_worker(&runtime, 0);
             assert_eq!(stats.park_events, stats.unpark_events + 1);
             // It may have been unparked too early for the task, and parked again.
             assert_eq!(stats.unpark_events, round + stats.idle_wakes);
@@ -231,8 +232,7 @@ fn every_poll_is_timed_and_none_takes_longer_than_the_longest() {
             }
         });
         runtime.block_on(task).unwrap();
-        wait_parked(&runtime, 0);
-        let stats = worker(&runtime, 0);
+        let stats = parked_worker(&runtime, 0);
         assert_eq!((stats.polls, stats.sampled_runs), (1_001, 1_001));
         assert!(stats.max_run() >= LONG, "{:?}", stats.max_run());
         assert!(stats.busy() >= LONG);

@@ -146,7 +146,7 @@ impl WorkerStats {
     ///
     /// # Examples
     /// ```
-    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # let runtime = blitzen::runtime::Builder::new_current_thread().build().unwrap();
     /// # runtime.block_on(runtime.spawn(async {})).unwrap();
     /// let total = runtime.metrics().stats().total();
     /// assert!(total.max_run() >= total.average_run());

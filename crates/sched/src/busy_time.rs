@@ -57,10 +57,11 @@ impl BusyTime {
         let group = self.group.end(now_ns, counters.polls.get());
         counters.busy_ns.add(group.elapsed_ns);
         if group.polls > 0 {
+            // All of it may have been one poll. First: so that the longest poll is never seen to
+            // be shorter than the average.
+            counters.max_run_ns.raise_to(group.elapsed_ns);
             counters.sampled_run_ns.add(group.elapsed_ns);
             counters.sampled_runs.add(group.polls.into());
-            // All of it may have been one poll.
-            counters.max_run_ns.raise_to(group.elapsed_ns);
         }
     }
 

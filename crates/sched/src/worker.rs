@@ -947,7 +947,6 @@ impl Worker {
         }
 
         let counters = &self.shared().counters;
-        counters.park_events.bump();
         if counters.polls.get() == self.polls_at_unpark.get() {
             counters.idle_wakes.bump();
         }
@@ -955,6 +954,8 @@ impl Worker {
         self.sample_polls(now_ns);
         self.busy_time.stop(counters, now_ns);
         self.record_at(now_ns, Event::Park);
+        // Last: whoever sees that the worker is parked sees all that it has counted.
+        counters.park_events.bump();
         scheduler
             .monitor
             .state_changed(|| scheduler.needs_monitor());
@@ -973,10 +974,10 @@ impl Worker {
     pub(crate) fn park_undriven(&self) {
         self.is_polling.set(false);
         let counters = &self.shared().counters;
-        counters.park_events.bump();
         let now_ns = self.scheduler.world().now_ns();
         self.busy_time.stop(counters, now_ns);
         self.record_at(now_ns, Event::Park);
+        counters.park_events.bump(); // last, as in `park`
         self.life.set(Life::Parked);
         let _ = self.scheduler.idle.park(self.index, self.searching.take());
     }
