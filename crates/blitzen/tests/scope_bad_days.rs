@@ -103,6 +103,55 @@ fn an_abort_begins_the_grace() {
 }
 
 #[test]
+fn an_abort_leaves_a_scope_in_a_body_the_grace_of_the_scope_around_it() {
+    paused().block_on(async {
+        let start = Instant::now();
+        let steps = Arc::new(AtomicUsize::new(0));
+        let taken = steps.clone();
+        let parent = task::spawn(Scope::builder().grace(5 * SECOND).run(|_| async move {
+            let child_steps = steps.clone();
+            // Two levels, so that the scope in the middle is not cancelled itself.
+            let inner = scope(|_| {
+                scope(|s| async move {
+                    s.spawn(async move {
+                        task::cancelled().await;
+                        sleep(SECOND).await;
+                        child_steps.fetch_add(1, SeqCst);
+                        Ok(())
+                    });
+                    Ok::<_, Stopped>(())
+                })
+            });
+            inner.await?;
+            steps.fetch_add(10, SeqCst); // the body goes on
+            Ok::<_, Stopped>(())
+        }));
+        sleep(SECOND).await;
+        parent.abort();
+        assert!(parent.await.unwrap_err().is_cancelled());
+        assert_eq!(start.elapsed(), 2 * SECOND);
+        assert_eq!(taken.load(SeqCst), 11);
+    });
+}
+
+#[test]
+fn a_body_that_panics_after_the_cancel_is_counted() {
+    on_both(|| async {
+        let mut kept = None;
+        let cancelled = scope(|s: Scope<Stopped>| {
+            kept = Some(s.clone());
+            async move {
+                s.cancel();
+                assert!(!s.is_cancelled(), "too late");
+                Ok(())
+            }
+        });
+        assert_eq!(cancelled.await, Err(Stopped::Cancelled));
+        assert_eq!(kept.unwrap().later_failures(), 1);
+    });
+}
+
+#[test]
 fn a_shield_inside_a_cancelled_scope_sees_nothing_of_it() {
     on_both(|| async {
         let done = scope(|s| async move {
@@ -208,15 +257,13 @@ fn a_panic_in_the_destructor_of_a_child_or_body_is_a_panic_of_the_scope() {
                     let _bomb = bomb;
                     pending::<Result<(), Stopped>>().await
                 };
-                let canceller = s.clone();
                 match is_body {
                     true => {
-                        s.spawn(async move { Err::<(), _>(Stopped::Cancelled) });
+                        s.spawn(async { Err::<(), _>(Stopped::Cancelled) });
                         bombed.await
                     }
                     false => {
                         s.spawn(bombed).abort();
-                        drop(canceller);
                         pending().await
                     }
                 }

@@ -22,8 +22,8 @@ use pin_project_lite::pin_project;
 ///
 /// The children run within the task that awaits the scope, in turns: while one of them blocks or
 /// computes, the others wait. The first error, of the body or of a child, drops all others and is
-/// returned. [`blitzen::scope`](crate::scope()) runs children in parallel, but they
-/// cannot borrow; [`scope_blocking`](crate::scope::scope_blocking) has both, and blocks a thread.
+/// returned. The children of [`blitzen::scope`](crate::scope()) run in parallel, but cannot borrow;
+/// those of [`scope_blocking`](crate::scope::scope_blocking) do both, and block a thread.
 ///
 /// # Examples
 ///
@@ -134,7 +134,7 @@ pub struct TaskScope<'env, E> {
 impl<'env, E> TaskScope<'env, E> {
     /// Adds `future` to the scope.
     ///
-    /// It is first polled when the body has been. If the scope has ended, it is dropped.
+    /// It is first polled after the next poll of the body. If the scope has ended, it is dropped.
     ///
     /// # Examples
     ///
@@ -387,6 +387,7 @@ where
         }
         if let Some(error) = failed {
             this.body.set(None);
+            *this.outcome = None;
             this.children.close();
             return Poll::Ready(Err(error));
         }

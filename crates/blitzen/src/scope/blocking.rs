@@ -23,13 +23,13 @@ use crate::task::block_in_place;
 ///
 /// The children are tasks of the current runtime, and run in parallel. The calling thread
 /// waits for them; if it is a worker, the other tasks of that worker move to another thread
-/// first, as with [`block_in_place`]. Children return nothing: they put their
-/// results where the caller lets them.
+/// first, as with [`block_in_place`]. Children return nothing: they write their results to what
+/// they borrow.
 ///
 /// A panic in a child or in the body aborts the other children, and is resumed when all have
-/// ended. Nothing else ends the scope early: an abort of the calling task takes effect after it, and
-/// children that should end when a scope around them is cancelled ask
-/// [`task::is_cancelled`](crate::task::is_cancelled).
+/// ended. Nothing else ends the scope early: an abort of the calling task takes effect after it. A
+/// child can ask [`task::is_cancelled`](crate::task::is_cancelled) whether a scope around it was
+/// cancelled.
 ///
 /// # Examples
 ///
@@ -84,9 +84,8 @@ use crate::task::block_in_place;
 /// # Panics
 ///
 /// Panics outside a runtime without the crate feature `global`, and on a thread that runs the
-/// tasks of a current-thread runtime or of
-/// a [`LocalSet`](crate::task::LocalSet): there is no other thread to move them to. Resumes
-/// the panic of the body or of a child.
+/// tasks of a current-thread runtime or of a [`LocalSet`](crate::task::LocalSet): there is no
+/// other thread to move them to. Resumes the panic of the body or of a child.
 #[track_caller]
 pub fn scope_blocking<'env, B, T>(body: B) -> T
 where
@@ -128,8 +127,7 @@ where
     })
 }
 
-/// Waits on drop until the scope is empty. What its children borrow stays until then, so it
-/// must not end in any other way.
+/// Waits on drop until the scope is empty: until then its children use what they borrow.
 struct WaitForAll<'a> {
     node: &'a Arc<Node>,
     runtime: &'a Handle,

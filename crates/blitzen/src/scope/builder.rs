@@ -1,4 +1,4 @@
-//! The settings of a scope.
+//! The builder of a scope.
 
 use std::fmt;
 use std::future::Future;
@@ -11,7 +11,7 @@ use super::future::ScopeFuture;
 use super::scope_core::{AnyFailure, Settings};
 use crate::time::Instant;
 
-/// The settings of a scope that is to be opened.
+/// Builds a scope with options.
 ///
 /// [`Scope::builder`] returns it, and [`run`](Self::run) opens the scope.
 ///
@@ -120,9 +120,9 @@ impl<E: Send + 'static> ScopeBuilder<E> {
 
     /// Gives the members of a scope that is cancelled `duration` to end by themselves.
     ///
-    /// They are aborted after that. Without this call they are aborted at once if the scope
-    /// itself is cancelled, and with those of the scope around it if that one is. A grace ends
-    /// no later than that of the scope around it.
+    /// They are aborted after that. A scope without a grace aborts its members at once when it is
+    /// cancelled itself; when the scope around it is cancelled, it shares the grace of that one. No
+    /// grace lasts longer than that of the scope around it.
     ///
     /// # Examples
     ///
@@ -184,10 +184,9 @@ impl<E: Send + 'static> ScopeBuilder<E> {
         self
     }
 
-    /// Passes failures of children to `on_failure`, and lets all others go on.
+    /// Passes errors and panics of children to `on_failure`, and lets all others go on.
     ///
-    /// It is called by the task that failed. What the body returns is the result of the scope.
-    /// A child that panics has failed too.
+    /// The task that failed calls `on_failure`. The scope returns what its body returns.
     ///
     /// # Examples
     ///

@@ -13,7 +13,7 @@ use pin_project_lite::pin_project;
 use super::scope_core::{self, Node, ScopeCore};
 use crate::time::Instant;
 
-/// Where code runs.
+/// The scope that code runs in.
 pub(super) struct Here {
     /// The innermost scope: that of the body, or of the child that runs.
     pub(super) scope: Option<Arc<Node>>,
@@ -30,7 +30,7 @@ fn scope_of(value: &dyn Any) -> Option<&Arc<Node>> {
     value.downcast_ref::<Arc<Node>>().or_else(member)
 }
 
-/// Where the calling code runs.
+/// The scope that the calling code runs in.
 pub(super) fn here() -> Here {
     let mut is_shielded = false;
     let scope = find(|value| match value {
@@ -49,10 +49,37 @@ pub(super) fn unshielded() -> Option<Arc<Node>> {
     here.scope.filter(|_| !here.is_shielded)
 }
 
-/// Whether an abort of the task waits for a shield around the calling code.
-pub(super) fn is_inside_shield() -> bool {
-    let shield = |value: FrameValue<'_>| matches!(value, FrameValue::Shield).then_some(());
-    find(shield).is_some()
+/// What is around a scope in the task that polls it.
+#[derive(Default)]
+pub(super) struct Surroundings {
+    /// Whether an abort of the task waits for a shield around the scope.
+    pub(super) is_shielded: bool,
+    /// If the body of its parent awaits the scope, the outermost such parent reacts to an abort of
+    /// the task, and this scope only to its parent: whether that one was cancelled.
+    pub(super) is_outermost_cancelled: Option<bool>,
+}
+
+/// What is around the calling code, which polls `node`.
+pub(super) fn surroundings(node: &Arc<Node>) -> Surroundings {
+    let parent_of = |node: &Node| node.owner().parent().map(Arc::as_ptr);
+    let mut around = Surroundings::default();
+    let mut parent = parent_of(node);
+    find(|value| {
+        match value {
+            FrameValue::Shield => around.is_shielded = true,
+            FrameValue::Value(value) => {
+                if let Some(body) = value.downcast_ref::<Arc<Node>>() {
+                    let is_parent = parent == Some(Arc::as_ptr(body));
+                    parent = is_parent.then(|| parent_of(body)).flatten();
+                    if is_parent {
+                        around.is_outermost_cancelled = Some(body.is_cancelled());
+                    }
+                }
+            }
+        }
+        None::<()>
+    });
+    around
 }
 
 /// The time by which the calling code should have ended.

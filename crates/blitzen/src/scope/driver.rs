@@ -1,4 +1,4 @@
-//! What keeps a scope going: its timer, and the wait for its end.
+//! The timer of a scope, and the wait for its end.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -85,8 +85,8 @@ impl Driver {
         timer.as_mut().poll(cx)
     }
 
-    /// Has the scope wake `cx` when something happens to it, and the timer too. Returns what
-    /// the scope is like now.
+    /// Has the scope and its timer wake `cx` when something happens. Returns a snapshot of the
+    /// scope.
     pub(super) fn poll_view(&mut self, cx: &mut Context<'_>) -> ScopeView {
         loop {
             let view = self.node.register(cx.waker());
@@ -99,8 +99,8 @@ impl Driver {
         }
     }
 
-    /// Finds somebody who waits for what is left of a scope that was cancelled and whose
-    /// future is dropped.
+    /// Makes a scope around this one wait for its members: its future is dropped, and it was
+    /// cancelled.
     pub(super) fn hand_over(self) {
         self.node.unregister();
         let mut around = self.node.owner().around();
@@ -112,7 +112,7 @@ impl Driver {
         }
         let view = self.node.view();
         if view.members > 0 && view.phase != ScopePhase::Forced {
-            // Somebody has to end its grace.
+            // Nobody polls it any more, so a task ends its grace.
             let runtime = self.node.owner().runtime().cloned();
             if let Some(runtime) = runtime {
                 let meta = SpawnMeta::caller().named("scope");

@@ -1,4 +1,4 @@
-//! Why something in a scope has no result.
+//! Why a scope, or a child, has no result of its own.
 
 use std::any::Any;
 use std::error::Error;
@@ -7,9 +7,9 @@ use std::io;
 
 /// Why a scope, or a child of one, ended without a result of its own.
 ///
-/// Awaiting a [`Child`](super::Child) returns it. The error type of a scope must be made from it
-/// (`E: From<Stopped>`), since a scope that is cancelled or runs into its deadline has no other
-/// error to return. [`io::Error`], `Box<dyn Error + Send + Sync>`, and `Stopped` itself are.
+/// Awaiting a [`Child`](super::Child) returns it. The error type of a scope implements
+/// `From<Stopped>`, since a scope that is cancelled or reaches its deadline has no other error to
+/// return. [`io::Error`], `Box<dyn Error + Send + Sync>` and `Stopped` itself do so.
 ///
 /// # Examples
 ///
@@ -32,11 +32,11 @@ pub enum Stopped {
     Cancelled,
     /// The deadline of the scope has passed.
     Deadline,
-    /// The child returned an error, which its scope has.
+    /// The child returned an error, which went to its scope.
     Failed,
-    /// The child panicked. Its scope has the panic.
+    /// The child panicked, and its scope resumes the panic.
     Panicked,
-    /// The child was never run: its scope had ended, or its runtime was shut down.
+    /// The child was not spawned: its scope had ended, or its runtime was shut down.
     Refused,
 }
 

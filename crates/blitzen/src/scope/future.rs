@@ -16,7 +16,7 @@ use super::Scope;
 use super::context;
 use super::driver::Driver;
 use super::error::Stopped;
-use super::scope_core::{Cause, Settings};
+use super::scope_core::{self, Cause, Settings};
 
 pin_project! {
     /// The future of [`scope`](super::scope()) and [`ScopeBuilder::run`](super::ScopeBuilder::run).
@@ -155,17 +155,17 @@ where
                 Ok(Poll::Pending) if node.is_forced() && *this.body_shields == 0 => {}
                 Ok(Poll::Pending) => return,
                 Ok(Poll::Ready(outcome)) => {
-                    if outcome.is_err() && node.begin_cancel(Cause::Body).is_err() {
-                        node.owner().count_later_failure();
+                    if outcome.is_err() {
+                        scope_core::cancel_or_count(node, Cause::Body);
                     }
                     *this.outcome = Some(outcome);
                 }
-                Err(payload) => driver.cancel(Cause::Panic(payload)),
+                Err(payload) => scope_core::cancel_or_count(node, Cause::Panic(payload)),
             }
         }
         let dropped = catch(|| context::inside(node, || this.body.set(Body::Ended)));
         if let Some(payload) = dropped {
-            driver.cancel(Cause::Panic(payload));
+            scope_core::cancel_or_count(node, Cause::Panic(payload));
         }
         node.leave_body();
     }
@@ -182,17 +182,17 @@ where
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
         self.as_mut().start();
-        let abort = current::abort_status(cx.waker()).filter(|_| !context::is_inside_shield());
+        let Some(driver) = self.as_mut().project().driver else {
+            panic!("`ScopeFuture` polled after completion");
+        };
+        let around = context::surroundings(&driver.node);
+        let abort = current::abort_status(cx.waker()).filter(|_| !around.is_shielded);
         let is_aborted = abort.is_some_and(|status| status != AbortStatus::None);
-        {
-            let Some(driver) = self.as_mut().project().driver else {
-                panic!("`ScopeFuture` polled after completion");
-            };
-            if is_aborted {
-                driver.cancel(Cause::Stopped(Stopped::Cancelled));
-            }
-            driver.poll_times(cx);
+        let reacts = around.is_outermost_cancelled.is_none();
+        if is_aborted && reacts {
+            driver.cancel(Cause::Stopped(Stopped::Cancelled));
         }
+        driver.poll_times(cx);
         self.as_mut().poll_body(cx);
         loop {
             let this = self.as_mut().project();
@@ -210,14 +210,15 @@ where
             }
             let waits_for_others = view.members > usize::from(has_body);
             if abort.is_some() && (waits_for_others || driver.node.owner().has_grace()) {
-                current::hold_abort(is_aborted);
+                let is_heard = is_aborted && around.is_outermost_cancelled != Some(false);
+                current::hold_abort(is_heard);
             }
             if !has_body {
                 wait::pending_on(WaitKind::Scope, &*driver.node);
             }
             return Poll::Pending;
         }
-        if abort == Some(AbortStatus::Requested) {
+        if abort == Some(AbortStatus::Requested) && reacts {
             return Poll::Pending; // nobody holds the task any more: the abort takes effect
         }
         let this = self.as_mut().project();

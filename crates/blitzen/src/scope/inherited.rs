@@ -85,7 +85,7 @@ pub struct Inherited<T> {
     value: PhantomData<fn() -> T>,
 }
 
-/// All values that are bound somewhere.
+/// The values that are bound for a piece of code.
 #[derive(Clone, Default)]
 pub(crate) struct Bindings(Option<Arc<Binding>>);
 
@@ -229,6 +229,7 @@ impl<T: Send + Sync + 'static> Inherited<T> {
     /// }
     ///
     /// assert_eq!(TRACE.get(), None);
+    /// assert_eq!(TRACE.bind_sync(1, || TRACE.get()), Some(1));
     /// ```
     pub fn get(&'static self) -> Option<T>
     where

@@ -13,7 +13,7 @@
 //!     s.spawn(async { Ok(()) }); // no handle: it is waited for all the same
 //!     Ok::<_, Stopped>(one.await? + 1)
 //! });
-//! assert_eq!(both.await, Ok(2)); // here nobody is left
+//! assert_eq!(both.await, Ok(2)); // here all of them have ended
 //! # });
 //! ```
 //!
@@ -29,16 +29,16 @@
 //!
 //! # Cancellation
 //!
-//! Cancelling a scope asks its members to end, and aborts them after the
-//! [grace](ScopeBuilder::grace), which is nothing unless it is set. Code that wants to end in
-//! good order asks [`task::is_cancelled`](crate::task::is_cancelled), awaits
+//! Cancelling a scope asks its members to end, and aborts them when the
+//! [grace](ScopeBuilder::grace) is over, which is at once unless one is set. Code that wants to end
+//! in good order asks [`task::is_cancelled`](crate::task::is_cancelled), awaits
 //! [`task::cancelled`](crate::task::cancelled), or wraps what it waits for in
 //! [`task::unless_cancelled`](crate::task::unless_cancelled). An abort waits for a
 //! [`task::shield`](crate::task::shield). Inside a shield nothing seems cancelled, so that a
 //! cleanup can use the same functions.
 //!
-//! Deadlines and the end of a grace are points in time. Scopes inside have the earlier of their
-//! own and those around them.
+//! A deadline, and the end of a grace, is a point in time. A scope inside another one has the
+//! earlier of its own and the other's.
 //!
 //! # Borrowing
 //!
@@ -90,7 +90,7 @@ use scope_core::{Cause, Node, Settings};
 /// Runs `body` with a scope, and returns its result when all children of the scope have ended.
 ///
 /// The first error, of the body or of a child, cancels the others and is returned. A panic
-/// cancels them too, and goes on in the caller. [`Scope::builder`] opens a scope with a
+/// cancels them too, and is resumed in the caller. [`Scope::builder`] opens a scope with a
 /// deadline, a grace or a limit.
 ///
 /// An abort of the task that awaits the scope takes effect when the scope is empty. If the
@@ -138,10 +138,10 @@ where
     ScopeFuture::new(body, Settings::default())
 }
 
-/// A handle to a scope, which spawns children into it and cancels it.
+/// A handle to a scope: it spawns children into the scope, and cancels it.
 ///
-/// The body of the scope gets one. It can be cloned and sent to other threads, also out of the
-/// scope: once the scope has ended it refuses to spawn.
+/// The body of the scope gets one. It can be cloned and sent to other threads, and may outlive the
+/// scope: a scope that has ended spawns nothing any more.
 ///
 /// # Examples
 ///
@@ -274,6 +274,8 @@ impl<E> Scope<E> {
 
     /// Returns the number of children that have not ended, without daemons.
     ///
+    /// A child is counted until just after its [`Child`] handle is ready.
+    ///
     /// # Examples
     ///
     /// ```
@@ -283,7 +285,10 @@ impl<E> Scope<E> {
     /// # runtime.block_on(async {
     /// let done = scope(|s| async move {
     ///     assert_eq!(s.children(), 0);
-    ///     s.spawn(async { Ok::<_, Stopped>(()) }).await
+    ///     s.spawn(std::future::pending::<Result<(), Stopped>>());
+    ///     assert_eq!(s.children(), 1);
+    ///     s.cancel();
+    ///     Ok(())
     /// });
     /// done.await.unwrap();
     /// # });
@@ -292,21 +297,29 @@ impl<E> Scope<E> {
         self.node.children()
     }
 
-    /// Returns the number of errors and panics that came after the scope was cancelled, and that
-    /// it therefore does not return.
+    /// Returns the number of errors and panics that came after the scope was cancelled.
+    ///
+    /// The first failure cancels the scope and does not count. Those after it are not returned by
+    /// the scope.
     ///
     /// # Examples
     ///
     /// ```
-    /// use blitzen::scope::{Stopped, scope};
+    /// use std::time::Duration;
+    /// use blitzen::scope::{Scope, Stopped};
+    /// use blitzen::task;
     ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// let done = scope(|s| async move {
-    ///     assert_eq!(s.later_failures(), 0);
-    ///     Ok::<_, Stopped>(())
+    /// let two_failures = Scope::builder().grace(Duration::from_secs(60)).run(|s| async move {
+    ///     let first = s.spawn(async { Err::<(), _>(Stopped::Refused) });
+    ///     assert_eq!(first.await, Err(Stopped::Failed));
+    ///     let second = s.spawn(async { Err::<(), _>(Stopped::Refused) });
+    ///     assert_eq!(second.await, Err(Stopped::Failed));
+    ///     assert_eq!(s.later_failures(), 1);
+    ///     Ok(())
     /// });
-    /// done.await.unwrap();
+    /// assert_eq!(two_failures.await, Err(Stopped::Refused));
     /// # });
     /// ```
     pub fn later_failures(&self) -> usize {
@@ -357,7 +370,7 @@ impl<E> Scope<E> {
 }
 
 impl<E: Send + 'static> Scope<E> {
-    /// Returns the settings of a scope that is to be opened.
+    /// Returns a builder for a scope with a deadline, a grace, a limit or a supervisor.
     ///
     /// # Examples
     ///
@@ -376,9 +389,9 @@ impl<E: Send + 'static> Scope<E> {
 
     /// Spawns a child: a task that the scope waits for.
     ///
-    /// It runs on the runtime in which the scope was opened. An error that `future` returns, or a
-    /// panic, is the scope's; its value is for whoever awaits the returned [`Child`]. If the
-    /// scope has ended, `future` is dropped, and the handle returns [`Stopped::Refused`].
+    /// It runs on the runtime in which the scope was opened. The returned [`Child`] gives the value
+    /// of `future`. An error or a panic of `future` goes to the scope instead. If the scope has
+    /// ended, `future` is dropped, and the handle returns [`Stopped::Refused`].
     ///
     /// # Examples
     ///
@@ -434,8 +447,9 @@ impl<E: Send + 'static> Scope<E> {
         self.spawn_as(future, MemberKind::Child, SpawnMeta::caller().named(name))
     }
 
-    /// Spawns a child that the scope does not wait for by itself: it is cancelled when the body
-    /// and all other children have ended, and then waited for.
+    /// Spawns a daemon: a child that is cancelled when the body and all other children have ended.
+    ///
+    /// The scope then waits for it too.
     ///
     /// # Examples
     ///

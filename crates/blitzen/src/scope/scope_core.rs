@@ -1,13 +1,13 @@
-//! What a scope knows beside its members: times, token, limit, and who hears of failures.
+//! What a scope knows beside its members: times, token, limit, and what to do with failures.
 //!
-//! A scope has a *parent* and a scope *around* it, mostly the same. The parent's cancellation
-//! is its own too; a scope opened under a shield has none. The scope around it adopts it if
-//! it is dropped before it is empty.
+//! A scope has a *parent* and a scope *around* it, which are usually the same. The parent's
+//! cancellation is its own too; a scope opened under a shield has no parent. The scope around it
+//! adopts it if it is dropped before it is empty.
 //!
-//! Nothing is registered with the parent. A scope asks its ancestors whether they were
-//! cancelled; a token for those who wait is made when somebody first does; and members are
-//! aborted from the outside in: a parent aborts its children or drops its body, and so
-//! the scopes inside hear of it.
+//! Nothing is registered with the parent. A scope asks its ancestors whether they were cancelled. A
+//! token is made when somebody first waits for the cancellation. Members are aborted from the
+//! outside in: a parent aborts its children and drops its body, which aborts or drops the scopes
+//! inside.
 
 use std::any::Any;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -79,7 +79,7 @@ pub(crate) struct ScopeCore {
     /// Notified when a child leaves, if there is a limit.
     room: Notify,
     supervisor: Option<Supervisor>,
-    /// Failures that came after the first.
+    /// Failures that came after the scope was cancelled.
     later_failures: AtomicUsize,
     /// Whether there is anything in `times`.
     is_timed: AtomicBool,
@@ -153,10 +153,6 @@ impl ScopeCore {
 
     pub(super) fn later_failures(&self) -> usize {
         self.later_failures.load(Relaxed)
-    }
-
-    pub(super) fn count_later_failure(&self) {
-        self.later_failures.fetch_add(1, Relaxed);
     }
 
     fn times(&self) -> MutexGuard<'_, Times> {
@@ -307,12 +303,19 @@ pub(super) fn fail(node: &Arc<Node>, failure: AnyFailure) {
     if let Some(supervisor) = &core.supervisor {
         return quietly(|| supervisor(failure));
     }
-    let cause = match failure {
-        AnyFailure::Error(error) => Cause::Error(error),
-        AnyFailure::Panic(payload) => Cause::Panic(payload),
-    };
-    if let Err(later) = node.begin_cancel(cause) {
-        core.count_later_failure();
+    cancel_or_count(
+        node,
+        match failure {
+            AnyFailure::Error(error) => Cause::Error(error),
+            AnyFailure::Panic(payload) => Cause::Panic(payload),
+        },
+    );
+}
+
+/// Cancels the scope for a failure, or counts the failure if the scope was cancelled before.
+pub(super) fn cancel_or_count(node: &Arc<Node>, failure: Cause) {
+    if let Err(later) = node.begin_cancel(failure) {
+        node.owner().later_failures.fetch_add(1, Relaxed);
         quietly(|| drop(later));
     }
 }

@@ -1,9 +1,9 @@
-//! The members of a scope: who they are, when the last has left, and who is told.
+//! The members of a scope, and what happens when the last one has left.
 //!
 //! A [`ScopeNode`] counts and links the members of one scope. A [`Member`] is part of its
 //! task's memory, inside the task's scheduler ([`ScopedSchedule`]), so that a child of a scope
-//! costs no allocation and is found without one. What a scope is for (errors, deadlines,
-//! tokens) is the business of its [`ScopeOwner`].
+//! costs no allocation. Everything else about a scope (errors, deadlines, tokens) belongs to its
+//! [`ScopeOwner`].
 
 mod member;
 mod node;
@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use crate::error::Payload;
 
-/// What a scope means to the crate that made it. None of these is called under a lock.
+/// The part of a scope that belongs to the crate that made it. None of these functions is called
+/// under a lock.
 pub trait ScopeOwner: Send + Sync + Sized + 'static {
     /// Why a scope was cancelled.
     type Cause: Send + 'static;

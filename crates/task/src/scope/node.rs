@@ -34,7 +34,7 @@ use super::member::{Member, MemberKind};
 use crate::join::AbortHandle;
 use crate::raw::Runnable;
 
-/// How many members are aborted between two looks at the lock.
+/// How many members are aborted before the lock is taken again.
 const ABORT_BATCH: usize = 32;
 
 /// How far a scope has been cancelled.
@@ -49,7 +49,7 @@ pub enum ScopePhase {
     Forced,
 }
 
-/// A look at a scope.
+/// A snapshot of a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScopeView {
     /// How far it has been cancelled.
@@ -58,10 +58,10 @@ pub struct ScopeView {
     pub members: usize,
 }
 
-/// The members of one scope, and who waits for their end.
+/// The members of one scope, and the waker of whoever waits for their end.
 pub struct ScopeNode<X: ScopeOwner> {
     state: Mutex<NodeState<X>>,
-    /// A copy of the phase for those who only ask.
+    /// A copy of the phase that is read without the lock.
     phase: AtomicU8,
     /// The links of a scope that was adopted; guarded by the lock of the scope around it.
     links: Links<ScopeNode<X>>,
@@ -83,7 +83,7 @@ struct NodeState<X: ScopeOwner> {
     adopted: List<ScopeNode<X>>,
     /// The scope around it, of which it is a member (P4).
     adopted_by: Option<Arc<ScopeNode<X>>>,
-    /// Of who waits for the end, or runs the body.
+    /// The waker of whoever waits for the end, or runs the body.
     waker: Option<Waker>,
 }
 
@@ -144,7 +144,7 @@ impl<X: ScopeOwner> ScopeNode<X> {
         }
     }
 
-    /// What the scope means to who made it.
+    /// The part that belongs to the crate that made the scope.
     pub fn owner(&self) -> &X {
         &self.owner
     }
@@ -171,7 +171,7 @@ impl<X: ScopeOwner> ScopeNode<X> {
         self.phase.load(Acquire) == ScopePhase::Forced as u8
     }
 
-    /// A look at it. What the thread did before is seen by a thread that cancels it later.
+    /// A snapshot. What the thread did before is seen by a thread that cancels the scope later.
     pub fn view(&self) -> ScopeView {
         self.lock().view()
     }
@@ -340,8 +340,8 @@ impl<X: ScopeOwner> ScopeNode<X> {
         }
     }
 
-    /// Has `waker` called when the scope has ended or is forced; returns what the
-    /// scope is like now. A scope that has ended keeps no waker.
+    /// Has `waker` called when the scope has ended or is forced; returns a snapshot. A scope that
+    /// has ended keeps no waker.
     pub fn register(&self, waker: &Waker) -> ScopeView {
         let state = self.lock();
         let is_known = |state: &NodeState<X>| {
@@ -370,7 +370,7 @@ impl<X: ScopeOwner> ScopeNode<X> {
         quietly(|| drop(waker));
     }
 
-    /// Wakes who waits for the end, or runs the body: something has changed.
+    /// Wakes whoever waits for the end, or runs the body: something has changed.
     pub fn wake_owner(&self) {
         let waker = self.lock().waker.take();
         wake(waker);
