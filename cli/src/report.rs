@@ -93,7 +93,10 @@ pub(crate) fn dump(program: &str, as_json: bool) -> io::Result<()> {
 }
 
 fn dump_text(dump: &Dump) -> String {
-    let mut text = format!("{} tasks\n", dump.tasks.len());
+    let mut text = match dump.tasks.len() {
+        1 => "1 task\n".to_owned(),
+        count => format!("{count} tasks\n"),
+    };
     for task in &dump.tasks {
         let _ = writeln!(text, "{task}");
         for stack in &task.stacks {
@@ -164,7 +167,7 @@ mod tests {
         let text = dump_text(&serde_json::from_str(json).unwrap());
         assert_eq!(
             text,
-            "1 tasks\n\
+            "1 task\n\
              task 1 \"a\" idle: join of task 5 for 2 s (spawned at m.rs:1:2, 8 bytes, F)\n    \
              join\n      inner\n      outer\n\
              futurelock: task 1 waits for a lock of its own\n\

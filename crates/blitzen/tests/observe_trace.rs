@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use blitzen::runtime::{Builder, Runtime, TraceMode};
 use blitzen::sync::Notify;
@@ -213,12 +213,26 @@ fn a_worker_that_was_handed_off_ends_the_poll_in_the_trace() {
 fn parks_are_slices() {
     must_end(|| {
         let runtime = recording(TraceMode::Full);
-        runtime.block_on(async { blitzen::time::sleep(Duration::from_millis(2)).await });
+        runtime.block_on(async {
+            let (wake, woken) = blitzen::sync::oneshot::channel();
+            let waiting = async move { woken.await.unwrap() };
+            let waiting = task::Builder::new().name("waiting").spawn(waiting);
+            let metrics = runtime.metrics();
+            thread::spawn(move || {
+                while metrics.worker_park_unpark_count(0).is_multiple_of(2) {
+                    thread::yield_now();
+                }
+                wake.send(()).unwrap(); // now that it is parked
+            });
+            waiting.unwrap().await.unwrap();
+        });
         let decoded = Decoded::of(&runtime.handle().trace());
-        let parked = decoded.slices_named("parked");
-        assert!(!parked.is_empty());
-        let slept = parked.iter().map(|slice| slice.end_ns - slice.begin.at_ns);
-        assert!(slept.sum::<u64>() >= 1_000_000);
+        let polls = decoded.slices_named("waiting");
+        assert_eq!(polls.len(), 2);
+        let is_between = |parked: &observe_common::Slice| {
+            polls[0].end_ns <= parked.begin.at_ns && parked.end_ns <= polls[1].begin.at_ns
+        };
+        assert!(decoded.slices_named("parked").iter().any(is_between));
     });
 }
 
@@ -252,29 +266,25 @@ fn wakes_and_spawns_of_other_threads_have_a_track() {
 
 #[test]
 fn a_busy_worker_records_a_part_and_says_how_much_it_has_left_out() {
+    const POLLS: u64 = 200_000;
     let runtime = Builder::new_current_thread()
         .trace(TraceMode::Sampled)
         .trace_buffer(16 << 10) // 1,024 events
         .build()
         .unwrap();
-    let polls = runtime.block_on(async {
-        task::spawn(async {
-            let start = Instant::now();
-            let mut polls = 1;
-            while start.elapsed() < Duration::from_millis(300) {
+    runtime.block_on(async {
+        let busy = task::spawn(async {
+            for _ in 1..POLLS {
                 yield_now().await;
-                polls += 1;
             }
-            polls
-        })
-        .await
-        .unwrap()
+        });
+        busy.await.unwrap();
     });
     let decoded = Decoded::of(&runtime.handle().trace());
     let left_out = decoded.instants_named("not recorded");
     let left_out: u64 = left_out.iter().map(|moment| moment.notes["polls"]).sum();
-    // A kilobyte of tokens at the start, and half of that in a second.
-    assert!(left_out > 0 && left_out < polls, "{left_out} of {polls}");
+    // Room for 1,024 events at the start, and for half as many more each second.
+    assert!(left_out > 0 && left_out < POLLS, "{left_out}");
     decoded.slices();
 }
 
@@ -318,7 +328,10 @@ fn recording_is_switched_by_many_threads_and_copied_while_the_runtime_ends() {
             threads.push(thread::spawn(move || {
                 let modes = [TraceMode::Full, TraceMode::Off, TraceMode::Sampled];
                 let mut rounds = 0;
-                while !stop.load(Relaxed) {
+                // Once more after the end of the runtime.
+                let mut is_over = false;
+                while !is_over {
+                    is_over = stop.load(Relaxed);
                     handle.set_trace(modes[rounds % 3]);
                     handle.set_poll_times(rounds % 2 == number % 2);
                     handle.set_schedule_delays(rounds % 5 == 0);
@@ -328,7 +341,6 @@ fn recording_is_switched_by_many_threads_and_copied_while_the_runtime_ends() {
                     rounds += 1;
                     thread::yield_now();
                 }
-                rounds
             }));
         }
         runtime.block_on(async {
@@ -350,7 +362,7 @@ fn recording_is_switched_by_many_threads_and_copied_while_the_runtime_ends() {
         Decoded::of(&handle.trace()).slices();
         stop.store(true, Relaxed);
         for thread in threads {
-            assert!(thread.join().unwrap() > 0);
+            thread.join().unwrap();
         }
         let delays = handle.metrics().schedule_delays();
         // A stamp that is left over from before a switch would be as old as that.

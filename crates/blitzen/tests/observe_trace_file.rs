@@ -43,6 +43,7 @@ fn child() {
         Ok("multi") => {
             let runtime = Builder::new_multi_thread()
                 .worker_threads(2)
+                .trace_buffer(64 << 20) // nothing is lost, however late the file is written
                 .build()
                 .unwrap();
             runtime.block_on(async {

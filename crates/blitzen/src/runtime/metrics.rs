@@ -93,14 +93,21 @@ impl RuntimeMetrics {
     /// # Examples
     ///
     /// ```
-    /// use blitzen::coro;
+    /// use blitzen::{channel::oneshot, coro, runtime::Handle};
     ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
+    /// let (started, starting) = oneshot::channel();
     /// // SAFETY: no thread-locals.
-    /// unsafe { coro::spawn(coro::yield_now) }.await.unwrap();
-    /// let metrics = blitzen::runtime::Handle::current().metrics();
-    /// assert_eq!(metrics.num_pinned_coroutines(), 0);
+    /// let waiting = unsafe {
+    ///     coro::spawn(move || {
+    ///         started.send(()).unwrap();
+    ///         coro::block_on(std::future::pending::<()>());
+    ///     })
+    /// };
+    /// starting.await.unwrap();
+    /// assert_eq!(Handle::current().metrics().num_pinned_coroutines(), 1);
+    /// waiting.abort();
     /// # });
     /// ```
     #[cfg(feature = "coro")]

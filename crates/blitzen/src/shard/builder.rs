@@ -40,8 +40,8 @@ impl ShardedBuilder {
         }
     }
 
-    /// Sets the number of shards. The default is one for each of the [cores](Self::cores), or as
-    /// many as the process may use.
+    /// Sets the number of shards. The default is one for each of the [cores](Self::cores), or, if
+    /// none are given, one for each core that the process may use.
     ///
     /// # Examples
     ///
@@ -63,7 +63,7 @@ impl ShardedBuilder {
     }
 
     /// Sets the cores that the shards run on, such as `4..8`: each shard on one of them, in turn.
-    /// The default are those that the process may run on.
+    /// By default these are all cores that the process may run on.
     ///
     /// Only Linux and Android can bind threads to cores.
     ///
@@ -118,8 +118,8 @@ impl ShardedBuilder {
 
     /// Sets a function that changes other settings of the runtime of each shard.
     ///
-    /// It is called on the thread of each shard with a builder whose timers and sockets are
-    /// switched on. Settings of worker threads have no effect, since a shard has none.
+    /// `configure` is called on the thread of each shard, with a builder whose timers and sockets
+    /// are enabled. Settings of worker threads have no effect, since a shard has none.
     ///
     /// # Examples
     ///

@@ -2,8 +2,8 @@
 //!
 //! A1. A connection counts as open on its shard from the moment it is handed over, so two that
 //!     come in a row go to different shards.
-//! A2. Shards that have not taken their part, or have dropped it, get no connection. Without any
-//!     other, connections wait in the kernel.
+//! A2. Shards that have not taken their part, or have dropped it, get no connection. While there
+//!     is no other, connections wait in the kernel.
 //! A3. A shard that has [`QUEUE_ROOM`] connections waiting gets one only if all others have too.
 
 use std::io;
@@ -37,7 +37,7 @@ impl Accepted {
     }
 }
 
-/// Handle of the task that accepts. The task ends with it.
+/// A handle to the task that accepts. Dropping it ends the task.
 pub(super) struct Acceptor {
     parts: Arc<TakenParts>,
     task: AbortHandle,
@@ -93,7 +93,7 @@ impl Drop for Acceptor {
     }
 }
 
-/// What the task has.
+/// The state of the task that accepts.
 struct Balancer {
     /// One for each shard.
     queues: Vec<mpsc::Sender<Accepted>>,

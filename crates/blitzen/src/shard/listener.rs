@@ -36,8 +36,8 @@ const BACKLOG: i32 = 1024;
 #[non_exhaustive]
 pub enum Balance {
     /// Each shard has a socket of its own on the same address (`SO_REUSEPORT`), and the kernel
-    /// picks one by a hash of the peer's address. That costs nothing, but does not look at how
-    /// much each shard has to do. A few long connections may all end up on one.
+    /// picks one by a hash of the peer's address. That costs nothing, but ignores how much each
+    /// shard has to do: a few long connections may all end up on one.
     ReusePort,
     /// One shard accepts all connections, and hands each to the shard that has the fewest open.
     Exact,
@@ -45,26 +45,25 @@ pub enum Balance {
 
 /// A listener of a [`ShardedRuntime`](super::ShardedRuntime), of which each shard takes its part.
 ///
-/// It can be cloned. The listener ends when all clones and all parts are dropped.
+/// It can be cloned. It stops listening when all clones and all parts are dropped.
 ///
 /// # Examples
 ///
 /// ```
-/// use std::net::TcpStream;
+/// use blitzen::net::TcpStream;
 /// use blitzen::runtime::Builder;
 /// use blitzen::shard::Balance;
 ///
 /// let runtime = Builder::sharded().shards(2).build()?;
 /// let listener = runtime.listen("127.0.0.1:0", Balance::Exact)?;
-/// let clients = [0, 1].map(|_| TcpStream::connect(listener.local_addr()).unwrap());
 /// runtime.run_each(move |shard| {
 ///     let listener = listener.clone();
 ///     async move {
 ///         let mut part = listener.on(&shard).unwrap();
-///         let (_stream, _open) = part.accept().await.unwrap(); // one each
+///         let _client = TcpStream::connect(listener.local_addr()).await.unwrap();
+///         let (_stream, _open) = part.accept().await.unwrap(); // one of the two
 ///     }
 /// });
-/// # drop(clients);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone)]
@@ -167,11 +166,11 @@ impl ShardedListener {
         self.0.open[index].load(Relaxed)
     }
 
-    /// Takes the part of a shard.
+    /// Takes the part of the listener that belongs to `shard`.
     ///
-    /// Connections come in from the start, and wait. With [`Balance::ReusePort`] every shard should
-    /// take its part: the kernel does not know of one that does not. With [`Balance::Exact`] such a
-    /// shard gets none.
+    /// Connections that come in before that wait in the kernel. With [`Balance::ReusePort`] every
+    /// shard should take its part, since the kernel also picks those that have not. With
+    /// [`Balance::Exact`] a shard gets connections only once it has taken its part.
     ///
     /// # Examples
     ///
@@ -311,8 +310,8 @@ enum Source {
 }
 
 impl ShardListener {
-    /// Accepts a connection. It counts as open until the [`OpenConnection`] is dropped, which
-    /// should be kept as long as the stream.
+    /// Accepts a connection. It counts as open until the returned [`OpenConnection`] is dropped,
+    /// so keep that as long as the stream.
     ///
     /// # Examples
     ///

@@ -9,7 +9,7 @@
 //! | | [`Runtime`](crate::runtime::Runtime) | [`ShardedRuntime`] |
 //! |---|---|---|
 //! | futures | must be `Send` | need not be |
-//! | a shard or worker with too much to do | others help | its tasks wait |
+//! | a worker or shard with too much to do | others steal its tasks | its tasks wait |
 //! | a task that blocks its thread | others go on with the rest | all tasks of the shard wait |
 //! | io_uring, where there is one | rings that other workers can serve | rings that belong to their thread (`DEFER_TASKRUN`) |
 //!

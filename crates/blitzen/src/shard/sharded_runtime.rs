@@ -8,7 +8,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::ToSocketAddrs;
-use std::panic::resume_unwind;
+use std::panic::{Location, resume_unwind};
 use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread;
 
@@ -114,10 +114,10 @@ impl ShardedRuntime {
             runtimes: Arc::new([]),
             threads: Vec::with_capacity(options.shards),
         };
-        let mut gates = Vec::with_capacity(options.shards);
+        let mut waiting_threads = Vec::with_capacity(options.shards);
         for index in 0..options.shards {
             let (jobs, queue) = mpsc::unbounded_channel();
-            let (gate, runtimes) = std_mpsc::channel();
+            let (send_runtimes, runtimes) = std_mpsc::channel();
             let cores = &options.cores;
             let shard = NewShard {
                 index,
@@ -131,20 +131,20 @@ impl ShardedRuntime {
             let thread = thread::Builder::new().name(name);
             let thread = affinity::spawn_unbound(thread, move || shard.run())?;
             runtime.threads.push(ShardThread { jobs, thread });
-            gates.push(gate);
+            waiting_threads.push(send_runtimes);
         }
         drop(started);
-        let mut handles: Vec<Option<Handle>> = gates.iter().map(|_| None).collect();
+        let mut handles: Vec<Option<Handle>> = vec![None; options.shards];
         for (index, handle) in starts {
             handles[index] = Some(handle?);
         }
         let handles: Option<Arc<[Handle]>> = handles.into_iter().collect();
-        // A thread that ends without a word has panicked, in `configure`.
+        // A thread that has sent nothing has panicked, in `configure`.
         runtime.runtimes =
             handles.ok_or_else(|| io::Error::other("the setup of a shard panicked"))?;
-        for gate in gates {
-            // The thread waits for this.
-            let _ = gate.send(runtime.runtimes.clone());
+        for send_runtimes in waiting_threads {
+            // The thread waits for it.
+            let _ = send_runtimes.send(runtime.runtimes.clone());
         }
         Ok(runtime)
     }
@@ -162,7 +162,8 @@ impl ShardedRuntime {
         self.runtimes.len()
     }
 
-    /// Returns the handle of the runtime of a shard, such as for its metrics.
+    /// Returns the handle of the runtime of the shard with the number `index`, for example for its
+    /// metrics.
     ///
     /// # Examples
     ///
@@ -189,15 +190,9 @@ impl ShardedRuntime {
     /// use blitzen::runtime::Builder;
     ///
     /// let runtime = Builder::sharded().shards(2).build().unwrap();
-    /// let task = runtime.spawn_on(1, async { 7 });
-    /// let output = runtime.run_each({
-    ///     let task = std::sync::Mutex::new(Some(task));
-    ///     move |_| {
-    ///         let task = task.lock().unwrap().take();
-    ///         async move { match task { Some(task) => task.await.unwrap(), None => 0 } }
-    ///     }
-    /// });
-    /// assert_eq!(output.iter().sum::<i32>(), 7);
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// runtime.spawn_on(1, async move { sender.send(7).unwrap() });
+    /// assert_eq!(receiver.recv().unwrap(), 7);
     /// ```
     ///
     /// # Panics
@@ -212,10 +207,10 @@ impl ShardedRuntime {
         self.handle(index).spawn(future)
     }
 
-    /// Runs a future on each shard, waits for all of them, and returns their outputs in the order
-    /// of the shards.
+    /// Calls `make` on the thread of each shard, runs the futures that it returns, and waits for all
+    /// of them. Returns their outputs in the order of the shards.
     ///
-    /// `make` is called on the thread of each shard, so that the futures need not be `Send`.
+    /// The futures never leave their threads, so they need not be `Send`.
     ///
     /// # Examples
     ///
@@ -246,18 +241,18 @@ impl ShardedRuntime {
         entered::assert_may_block();
         let make = Arc::new(make);
         let (ended, ends) = std_mpsc::channel();
-        let place = std::panic::Location::caller();
+        let spawned_at = Location::caller();
         for (index, thread) in self.threads.iter().enumerate() {
             let (make, ended) = (make.clone(), ended.clone());
             let job = Box::new(move |shard: &Shard| {
                 let own = shard.clone();
                 let task = async move { make(own).await };
-                let task = shard.spawn_local_with(task, SpawnMeta::new(place));
+                let task = shard.spawn_local_with(task, SpawnMeta::new(spawned_at));
                 let report = async move {
                     // The caller waits for it.
                     let _ = ended.send((index, task.await));
                 };
-                drop(shard.spawn_local_with(report, SpawnMeta::new(place)));
+                drop(shard.spawn_local_with(report, SpawnMeta::new(spawned_at)));
             });
             // If the thread has ended, the job and its sender go with this.
             let _ = thread.jobs.send(job);
