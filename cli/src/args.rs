@@ -13,12 +13,12 @@ Looks into a program that runs on blitzen, and was started with BLITZEN_CONSOLE=
   blitzen dump PROGRAM [--json]             every task, and where it waits
   blitzen trace PROGRAM FILE [--for SECONDS]
                                             what was recorded, as a file for ui.perfetto.dev;
-                                            with --for records everything for so long
+                                            with --for, first records everything for that time
 
 PROGRAM is the number of a process, or the path of its socket. FILE may be - for standard output.
 ";
 
-/// How long `top` counts, unless it is told.
+/// How long `top` counts without `--for`.
 const TOP_PERIOD: Duration = Duration::from_secs(1);
 
 #[derive(Debug, PartialEq)]

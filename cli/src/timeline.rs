@@ -25,7 +25,7 @@ struct Row {
     /// The newest last; its number is that of `last`.
     cells: VecDeque<Cell>,
     last: u64,
-    /// The task that is being polled, and since when; or up to when that was counted.
+    /// The task that is being polled, and from when on its time is not counted yet.
     open: Option<(u64, u64)>,
 }
 

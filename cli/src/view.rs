@@ -190,7 +190,6 @@ impl View {
         let mut rows: BTreeMap<String, WaitRow> = BTreeMap::new();
         for task in &self.tasks {
             let (thing, seconds) = match (&task.wait, task.status.as_str()) {
-                // Each timer is a thing of its own.
                 (Some(wait), _) => (wait.thing(), wait.seconds),
                 (None, "idle") => ("something of the program's own".to_owned(), None),
                 (None, _) => continue,

@@ -4,8 +4,8 @@
 //!  first word:  kind 6 │ detail 10 │ time 48     second word: a number or an address
 //! ```
 //!
-//! The time is in nanoseconds since the runtime was made, and wraps after 78 hours; whoever
-//! reads an event knows the present, and so the time of an event that is not older.
+//! The time is in nanoseconds since the runtime was made, and wraps after 78 hours. A reader knows
+//! the present time, and from that the full time of every event that is not older.
 
 use std::panic::Location;
 use std::ptr::with_exposed_provenance;
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_an_event_is_whole_again_for_who_knows_the_present() {
+    fn the_full_time_of_an_event_follows_from_the_present_time() {
         for (at_ns, now_ns) in [
             (5, 9),
             (TIME.max() - 1, TIME.max() + 10),

@@ -1,10 +1,10 @@
-//! What other threads send to one thread, and what ends that thread's wait.
+//! What other threads send to one thread, and the wakeup that ends that thread's wait.
 //!
-//! I1. The thread takes what was sent before each wait, and what ends the wait is kept for it if
-//!     it comes earlier. Whoever sends something ends the wait afterwards, in the way that
-//!     the inbox says under the lock under which it takes what is sent.
-//! I2. Who changes the way in which a wait ends looks into the inbox afterwards: what was sent
-//!     before may have ended a wait in the way before.
+//! I1. The thread empties its inbox before each wait. Whoever sends a value calls the wakeup
+//!     afterwards: the one that was set when the value went in, since both are under one lock. A
+//!     wakeup that comes before the wait ends it too.
+//! I2. A thread that changes its wakeup empties the inbox afterwards: whoever sent a value before
+//!     may have called the old one.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -13,11 +13,11 @@ use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::AtomicBool;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// An inbox for values of `T`; `W` is a way to end the wait of its thread.
+/// An inbox for values of `T`. `W` is a wakeup: it ends the wait of the inbox's thread.
 pub(crate) struct Inbox<T, W> {
     state: Mutex<InboxState<T, W>>,
     /// Whether there is something in it.
-    has_mail: AtomicBool,
+    has_items: AtomicBool,
 }
 
 struct InboxState<T, W> {
@@ -33,44 +33,43 @@ impl<T, W: Clone> Inbox<T, W> {
                 sent: Vec::new(),
                 wakeup,
             }),
-            has_mail: AtomicBool::new(false),
+            has_items: AtomicBool::new(false),
         }
     }
 
-    /// Sends `value`; returns how to end the wait of the thread, which the caller does next (I1).
+    /// Sends `value`; returns the wakeup, which the caller calls next (I1).
     #[must_use]
     pub(crate) fn push(&self, value: T) -> W {
         let mut state = self.state.lock();
         state.sent.push(value);
         // Release, met by the Acquire in `take_into`; the lock would do.
-        self.has_mail.store(true, Release);
+        self.has_items.store(true, Release);
         state.wakeup.clone()
     }
 
-    /// How to end the wait of the thread.
+    /// The wakeup of the thread.
     pub(crate) fn wakeup(&self) -> W {
         self.state.lock().wakeup.clone()
     }
 
-    /// Changes how to end the wait of the thread, which looks into the inbox next (I2); returns
-    /// what was set before.
+    /// Changes the wakeup of the thread, which empties the inbox next (I2); returns the one before.
     pub(crate) fn set_wakeup(&self, wakeup: W) -> W {
         mem::replace(&mut self.state.lock().wakeup, wakeup)
     }
 
     /// Whether there seems to be something in the inbox.
     #[inline]
-    pub(crate) fn has_mail(&self) -> bool {
-        self.has_mail.load(Relaxed)
+    pub(crate) fn has_items(&self) -> bool {
+        self.has_items.load(Relaxed)
     }
 
     /// Moves all that was sent to the end of `taken`.
     #[inline]
     pub(crate) fn take_into(&self, taken: &mut VecDeque<T>) {
         // Acquire, met by the Release in `push`.
-        if self.has_mail.load(Acquire) {
+        if self.has_items.load(Acquire) {
             let mut state = self.state.lock();
-            self.has_mail.store(false, Relaxed);
+            self.has_items.store(false, Relaxed);
             taken.extend(state.sent.drain(..));
         }
     }
@@ -92,7 +91,7 @@ mod model {
             if taken.len() == count {
                 return taken.into();
             }
-            parker.park(); // for ever, if the wait is not ended
+            parker.park(); // for ever, if nobody unparks it
         }
     }
 
@@ -117,7 +116,7 @@ mod model {
     }
 
     #[test]
-    fn nothing_is_missed_when_the_way_to_end_a_wait_changes() {
+    fn nothing_is_missed_when_the_wakeup_changes() {
         loom::model(|| {
             let worker = Arc::new(Parker::new());
             let inbox = Arc::new(Inbox::new(worker.clone()));
@@ -131,7 +130,7 @@ mod model {
     }
 
     #[test]
-    fn nothing_is_missed_when_the_way_before_is_set_again() {
+    fn nothing_is_missed_when_the_wakeup_before_is_set_again() {
         loom::model(|| {
             let outer = Arc::new(Parker::new());
             let inbox = Arc::new(Inbox::new(outer.clone()));

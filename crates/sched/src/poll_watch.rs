@@ -2,9 +2,9 @@
 //!
 //! P1. A worker's tick changes before each poll. While it stands still, the worker runs the same
 //!     task, or the driver turn or the waker after it, or it is parked.
-//! P2. `polled` is the address of the task that the worker has begun to run last. It may have
-//!     ended, and another may have its address. That task is the one that the worker runs if it
-//!     is running, and the tick is the same before and after one has looked.
+//! P2. `polled` is the address of the task that the worker began to run last. That task may have
+//!     ended, and another one may have its address. A task at that address is the one that the
+//!     worker polls if it is running and the tick has not changed while it was looked for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,15 +49,15 @@ struct Seen {
 }
 
 impl PollWatch {
-    /// Nothing was seen of any worker yet.
+    /// Creates a watch over `workers` workers.
     pub fn new(workers: usize) -> Self {
         Self {
             seen: vec![None; workers],
         }
     }
 
-    /// Looks at all workers; returns the polls that were seen at least `after` ago for the first
-    /// time, each of them once. A task in a blocking section does not count.
+    /// Looks at all workers; returns the polls that have lasted for `after` or longer, each once. A
+    /// task in a blocking section does not count.
     #[must_use]
     pub fn look(&mut self, scheduler: &Scheduler, after: Duration) -> Vec<LongPoll> {
         let now_ns = scheduler.world().now_ns();

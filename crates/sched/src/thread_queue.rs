@@ -149,7 +149,7 @@ impl ThreadQueue {
     unsafe fn has_work(&self) -> bool {
         // SAFETY: this thread's own.
         let local = unsafe { &*self.local.get() };
-        !local.is_empty() || self.inbox.has_mail()
+        !local.is_empty() || self.inbox.has_items()
     }
 
     /// Calls `visit` with every live task.

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! A coroutine is a task in every other respect: it is spawned, joined, aborted and counted like
-//! one. It stays on the thread that starts it, where code that blocks holds it up.
+//! one. It stays on the thread that starts it, so code that blocks that thread holds it up.
 
 mod builder;
 mod fiber_future;
@@ -43,9 +43,9 @@ pub use scope::{Scope, scope};
 
 /// Spawns a coroutine on the current runtime, and returns a [`JoinHandle`] for its output.
 ///
-/// `f` runs on a stack of its own, of 256 KiB; [`Builder`] has other sizes. Where it calls
+/// `f` runs on a stack of its own, of 256 KiB; [`Builder`] can set another size. Where it calls
 /// [`block_on`] it is suspended, and its thread runs other tasks. Until it starts, it may move to
-/// another thread; from then on it stays where it is.
+/// another thread; from then on it stays on its thread.
 ///
 /// Aborting the handle unwinds `f` at the next suspension that no [`shield`] protects. A panic in
 /// `f` is the handle's error, as for a task.
@@ -82,9 +82,9 @@ pub use scope::{Scope, scope};
 ///
 /// No frame of `f` that lives across [`block_on`], [`yield_now`] or the end of a [`scope`] relies
 /// on the calls of its thread being nested: that whatever this thread calls after it also returns
-/// before it. Values in thread-locals, `Rc`s and guards are fine. What is not is, for
-/// example, `scoped_tls::ScopedKey::set`, which puts a pointer back when it ends that another
-/// coroutine of the thread may have left there. Nor is a wait in the initialiser of a thread-local.
+/// before it. Values in thread-locals, `Rc`s and guards are fine. `scoped_tls::ScopedKey::set` is
+/// not: when it returns, it restores a pointer that was in a thread-local before, which may point
+/// into the frame of another coroutine. Nor may the initialiser of a thread-local wait.
 #[track_caller]
 pub unsafe fn spawn<F, T>(f: F) -> JoinHandle<T>
 where
@@ -130,7 +130,7 @@ where
 ///
 /// # Panics
 ///
-/// Panics with what `future` panics with. Panics outside a coroutine on a thread that runs the
+/// Resumes a panic of `future`. Panics outside a coroutine on a thread that runs the
 /// tasks of a current-thread runtime or of a [`LocalSet`](crate::task::LocalSet): nothing else
 /// would run there meanwhile. Panics inside [`LocalKey::with`](crate::task::LocalKey::with).
 #[track_caller]

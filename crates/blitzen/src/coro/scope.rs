@@ -19,12 +19,12 @@ use blitzen_util::quiet::quietly;
 use super::inside::{self, CancelPayload, Inside};
 use super::{Builder, assert_can_wait, block_on, shield};
 
-/// Calls `body`, which can spawn coroutines that borrow what is outside of it. Returns what `body`
-/// returns, when all of them have ended.
+/// Calls `body` with a scope, and returns what it returns when all coroutines that were spawned in
+/// the scope have ended. These may borrow what lives outside `body`.
 ///
-/// In a coroutine the coroutine is suspended until then. Elsewhere the thread blocks, as
-/// [`block_on`] does. If `body` or a child panics, or the coroutine is aborted, the children
-/// are aborted and waited for; then the first panic goes on.
+/// In a coroutine the coroutine is suspended until then. Elsewhere the thread blocks, as in
+/// [`block_on`]. If `body` or a child panics, or the coroutine is aborted, the children are aborted
+/// and waited for; then the first panic is resumed.
 ///
 /// # Examples
 ///
@@ -53,10 +53,8 @@ use super::{Builder, assert_can_wait, block_on, shield};
 ///
 /// # Panics
 ///
-/// Panics with the first panic of `body`, or of a child. Panics if a child was cancelled because
-/// the runtime shuts down.
-///
-/// Panics where [`block_on`] does.
+/// Resumes the first panic of `body` or of a child. Panics if a child was cancelled because the
+/// runtime shuts down, and where [`block_on`] does.
 #[track_caller]
 pub fn scope<'env, F, R>(body: F) -> R
 where
@@ -69,12 +67,12 @@ where
         env: PhantomData,
     };
     let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
-    if result.is_err() {
-        scope.shared.abort_children();
-    }
-    let shared = &scope.shared;
-    let can_cancel = inside::current().is_some_and(Inside::can_cancel);
     let must_wait = AbortOnPanic; // E2
+    let shared = &scope.shared;
+    if result.is_err() {
+        shared.abort_children();
+    }
+    let can_cancel = inside::current().is_some_and(Inside::can_cancel);
     shield(|| block_on(poll_fn(|cx| shared.poll_ended(can_cancel, cx.waker()))));
     std::mem::forget(must_wait);
     let (panic, is_incomplete) = {
@@ -90,7 +88,6 @@ where
             panic!("a child of a coroutine's scope was cancelled: its runtime has shut down");
         }
         (Ok(output), None) => output,
-        // The body's own end is the child's doing, if it was cancelled for it.
         (Err(payload), None) => resume_unwind(payload),
         (Ok(output), Some(payload)) => {
             quietly(|| drop(output));
@@ -183,7 +180,7 @@ impl ScopeShared {
     /// Waits for the children. If the coroutine is cancelled meanwhile and `can_cancel`, they are
     /// aborted.
     fn poll_ended(&self, can_cancel: bool, waker: &Waker) -> Poll<()> {
-        // The wait is shielded, so the children have to be told by hand.
+        // The wait is shielded, so nobody else aborts the children.
         if can_cancel && current::is_cancel_requested() {
             self.abort_children();
         }
@@ -268,8 +265,8 @@ impl Child {
 impl<'scope> Scope<'scope, '_> {
     /// Spawns a coroutine that may borrow what outlives the scope.
     ///
-    /// Its result goes into something that it borrows. A panic in `f` aborts the other children,
-    /// and goes on in [`scope`].
+    /// `f` returns nothing: it writes its result to what it borrows. A panic in `f` aborts the other
+    /// children, and [`scope`] resumes it.
     ///
     /// # Examples
     ///

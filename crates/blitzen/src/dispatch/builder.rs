@@ -7,7 +7,7 @@ use blitzen_sched::{DispatcherCore, Shares};
 use super::dispatcher::{Dispatcher, DispatcherKind, refuse_local};
 use crate::runtime::{Budget, DispatcherThreads, Handle, affinity, start_dispatcher_threads};
 
-/// Builds a [`Dispatcher`] with options of one's own.
+/// Builds a [`Dispatcher`] with options.
 ///
 /// [`Dispatcher::builder`] returns it.
 ///
@@ -59,9 +59,9 @@ impl DispatcherBuilder {
         self
     }
 
-    /// Sets the name of the dispatcher, which is that of its threads too.
+    /// Sets the name of the dispatcher and of its threads.
     ///
-    /// If there are several, each has a number behind it, such as `render-0`.
+    /// If there are several threads, each name ends in a number, such as `render-0`.
     ///
     /// # Examples
     ///
@@ -81,7 +81,7 @@ impl DispatcherBuilder {
     /// Sets the cores that the threads run on, such as `4..8`: each thread on one of them, in
     /// turn.
     ///
-    /// Only Linux and Android can do this.
+    /// Only Linux and Android can bind threads to cores.
     ///
     /// # Examples
     ///
@@ -98,8 +98,8 @@ impl DispatcherBuilder {
         self
     }
 
-    /// Sets what a task may do in one poll before it has to yield. The default is what
-    /// [the runtime's builder](crate::runtime::Builder::budget) says.
+    /// Sets what a task may do in one poll before it has to yield. The default is the
+    /// [budget of the runtime](crate::runtime::Builder::budget).
     ///
     /// # Examples
     ///
@@ -109,8 +109,8 @@ impl DispatcherBuilder {
     ///
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # let _entered = runtime.enter();
-    /// let patient = Dispatcher::builder().budget(Budget::new(1_000, None)).build().unwrap();
-    /// # drop(patient);
+    /// let batches = Dispatcher::builder().budget(Budget::new(1_000, None)).build().unwrap();
+    /// # drop(batches);
     /// ```
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = Some(budget);
@@ -162,7 +162,7 @@ impl DispatcherBuilder {
     /// Creates a view of `base` that runs at most `limit` tasks at a time, like
     /// [`Dispatcher::limited`].
     ///
-    /// Threads and cores of the builder do not matter.
+    /// Ignores [`threads`](Self::threads) and [`cores`](Self::cores).
     ///
     /// # Examples
     ///
@@ -200,7 +200,7 @@ impl DispatcherBuilder {
     /// Creates a group of tasks with `shares` of processor time in the current runtime, like
     /// [`Dispatcher::group`].
     ///
-    /// Threads and cores of the builder do not matter.
+    /// Ignores [`threads`](Self::threads) and [`cores`](Self::cores).
     ///
     /// # Examples
     ///

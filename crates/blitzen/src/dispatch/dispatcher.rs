@@ -13,9 +13,9 @@ use super::builder::DispatcherBuilder;
 use super::metrics::DispatcherMetrics;
 use crate::runtime::Handle;
 
-/// What resumes tasks: on which threads, and how many at a time.
+/// A handle to a dispatcher, which decides on which threads its tasks run, and how many at a time.
 ///
-/// It is a handle that can be cloned. The [module](super) has a list of all kinds.
+/// It can be cloned. The [module](super) has a list of all kinds.
 ///
 /// # Examples
 ///
@@ -75,12 +75,11 @@ impl Dispatcher {
 
     /// Returns the dispatcher for tasks that may block their thread.
     ///
-    /// It lets as many tasks run at a time as there are cores, and at least 64. A poll that turns
-    /// out to be short runs on the worker's own thread, so that going there and back takes some
-    /// tens of nanoseconds. If it takes long, another thread goes on with the worker after a
-    /// millisecond or two, and the next polls start on threads of the blocking pool. Both
-    /// together have at most as many threads as
-    /// [`max_blocking_threads`](crate::runtime::Builder::max_blocking_threads) allows.
+    /// At most 64 of its tasks run at a time, or one for each core if there are more. A poll starts
+    /// on the worker's own thread, so that moving there and back takes some tens of nanoseconds. If
+    /// it takes long, another thread goes on with the worker after a millisecond or two, and the
+    /// next polls start on threads of the blocking pool. Both together have at most as many threads
+    /// as [`max_blocking_threads`](crate::runtime::Builder::max_blocking_threads) allows.
     ///
     /// # Examples
     ///
@@ -193,9 +192,9 @@ impl Dispatcher {
     /// Creates a group of tasks that get processor time of the workers in proportion to
     /// `shares`.
     ///
-    /// Groups that have work to do share the time that the workers have for groups. A group that
-    /// has none leaves its time to the others, and saves nothing. Tasks outside all groups are
-    /// not counted: after each half of a millisecond for groups, a worker runs what else it has.
+    /// Groups that have work to do share the time that the workers spend on groups. A group without
+    /// work leaves its time to the others, and cannot claim it later. Tasks outside all groups do
+    /// not take part: after half a millisecond for groups, a worker runs its other tasks.
     ///
     /// # Examples
     ///
@@ -386,9 +385,9 @@ impl Dispatcher {
         }
     }
 
-    /// Returns what the dispatcher has done, and what it is doing.
+    /// Returns the metrics of the dispatcher.
     ///
-    /// Those of [`unconfined`](Self::unconfined) are those of the default dispatcher.
+    /// [`unconfined`](Self::unconfined) has those of the default dispatcher.
     ///
     /// # Examples
     ///
@@ -415,13 +414,13 @@ impl Dispatcher {
         }
     }
 
-    /// Closes the dispatcher. Threads of its own end.
+    /// Closes the dispatcher: aborts the tasks that were spawned on it, and ends its threads.
     ///
-    /// Tasks that were spawned on it are aborted. They end on the workers of the runtime, and
-    /// those in a [`shield`](crate::task::shield()) go on there. Tasks that visit it by
-    /// [`with_dispatcher`](super::with_dispatcher) go on there too, and are not aborted. Views of
-    /// it stay open. Closing the default dispatcher or [`unconfined`](Self::unconfined) does
-    /// nothing.
+    /// The aborted tasks end on the workers of the runtime; those in a
+    /// [`shield`](crate::task::shield()) first finish it there. Tasks that use the dispatcher by
+    /// [`with_dispatcher`](super::with_dispatcher) go on, on the workers, and so do tasks that are
+    /// spawned on it later. Views of it stay open. Closing the default dispatcher or
+    /// [`unconfined`](Self::unconfined) does nothing.
     ///
     /// # Examples
     ///
@@ -442,7 +441,7 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the name that the dispatcher was given.
+    /// Returns the name of the dispatcher, or `None` if it was not given one.
     ///
     /// # Examples
     ///

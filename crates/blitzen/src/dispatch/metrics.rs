@@ -1,4 +1,4 @@
-//! The numbers of a dispatcher.
+//! The metrics of a dispatcher.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use blitzen_sched::DispatcherStats;
 
 use crate::runtime::Stats;
 
-/// What a dispatcher has done, and what it is doing.
+/// The metrics of a dispatcher.
 ///
 /// [`Dispatcher::metrics`](super::Dispatcher::metrics) returns it.
 ///
@@ -30,15 +30,15 @@ pub struct DispatcherMetrics {
     pub submitted: u64,
     /// The tasks that were spawned on it and have ended.
     pub completed: u64,
-    /// The polls that it has begun, those of tasks that visit it included.
+    /// The polls that it has begun, also of tasks that are there by
+    /// [`with_dispatcher`](super::with_dispatcher).
     pub polls: u64,
     /// The tasks that wait for a poll.
     pub queued: usize,
     /// The tasks that are being polled. For threads of its own, the threads that are not
     /// asleep.
     pub running: usize,
-    /// How long its polls have taken together. For views with a limit this is an estimate: one
-    /// turn in eight is timed.
+    /// How long its polls have taken together. For views with a limit this is an estimate.
     pub busy: Duration,
 }
 

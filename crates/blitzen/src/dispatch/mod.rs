@@ -1,22 +1,22 @@
 //! Which threads run a task, and how many tasks at a time.
 //!
-//! Every task has a dispatcher, which resumes it each time it is woken. That of a plain
-//! [`spawn`](crate::spawn()) is the default one: the workers of the runtime. Others keep work
-//! apart that would get in each other's way:
+//! Every task has a dispatcher, which polls it each time it is woken. Tasks of a plain
+//! [`spawn`](crate::spawn()) have the default one: the workers of the runtime. With others, some
+//! kinds of work do not hold up the rest:
 //!
 //! | dispatcher | its tasks run on | for |
 //! |---|---|---|
 //! | [`Dispatcher::default`] | the workers | everything else |
-//! | [`limited(n)`](Dispatcher::limited) | the same threads, at most `n` tasks at a time | a bound without threads of its own |
-//! | [`Dispatcher::io`] | threads that may block, at least 64 | code that may block |
+//! | [`limited(n)`](Dispatcher::limited) | the same threads, at most `n` tasks at a time | a limit without threads of its own |
+//! | [`Dispatcher::io`] | threads that may block, at least 64 of them | code that may block |
 //! | [`Dispatcher::single`] | one thread of its own | a library that wants one thread |
-//! | [`Dispatcher::builder`] | threads of its own, on cores of one's choice | work that uses the processor for long |
+//! | [`Dispatcher::builder`] | threads of its own, on chosen cores | long computations |
 //! | [`Dispatcher::group`] | the workers, by shares of processor time | batches beside requests |
-//! | [`Dispatcher::unconfined`] | the caller's thread, until it first waits | what is nearly always ready |
-//! | [`Dispatcher::from_fn`] | threads of another executor | rayon and its like |
+//! | [`Dispatcher::unconfined`] | the caller's thread, until they first wait | tasks that nearly always end at once |
+//! | [`Dispatcher::from_fn`] | threads of another executor | rayon, a user interface |
 //!
 //! [`Dispatcher::spawn`] starts a task, [`Dispatcher::run`] starts one and waits for it, and
-//! [`with_dispatcher`] moves the calling task for a while, so that it may borrow.
+//! [`with_dispatcher`] moves the calling task for the length of a future, which may borrow.
 //!
 //! # Examples
 //!

@@ -22,10 +22,10 @@ use pin_project_lite::pin_project;
 use super::dispatcher::{Dispatcher, DispatcherKind};
 use super::routed_waker::RoutedWaker;
 
-/// How often a future is polled in one poll of its task, without getting to its dispatcher,
-/// before that is an error: some executor inside the task polls it.
+/// How often a future may be polled in one poll of its task without reaching its dispatcher. More
+/// means that some executor inside the task polls it, which is an error.
 const MAX_POLLS_IN_PLACE: u32 = 1_000;
-/// How often a future tries to come back before it ends where it is.
+/// How often a future tries to move its task back before it ends where it is.
 const MAX_RETURNS: u32 = 3;
 
 thread_local! {
@@ -35,12 +35,12 @@ thread_local! {
     static REQUESTED: Cell<Option<Route>> = const { Cell::new(None) };
 }
 
-/// Runs `future` on `dispatcher`, as part of the calling task, and comes back.
+/// Runs `future` on `dispatcher` as part of the calling task, and returns its output.
 ///
-/// The task moves to the dispatcher, so `future` may borrow, and nothing is spawned. When it has
-/// ended the task moves back to where it was. Other futures of the same task, such as those beside
-/// it in a `join!`, may be polled on the dispatcher too, but `future` is polled nowhere else.
-/// Once the dispatcher is [closed](Dispatcher::close), `future` goes on where the task is.
+/// The whole task moves to the dispatcher, and moves back when `future` has ended. Nothing is
+/// spawned, so `future` may borrow. Other futures of the same task, such as those beside it in a
+/// `join!`, may be polled on the dispatcher too, but `future` is polled nowhere else. Once the
+/// dispatcher is [closed](Dispatcher::close), `future` goes on where the task is.
 ///
 /// # Examples
 ///
@@ -72,7 +72,7 @@ thread_local! {
 pub fn with_dispatcher<F: Future>(dispatcher: &Dispatcher, future: F) -> WithDispatcher<F> {
     WithDispatcher {
         future,
-        place: MovedTask {
+        moved: MovedTask {
             dispatcher: dispatcher.clone(),
             waker: None,
             nested: None,
@@ -101,7 +101,7 @@ pin_project! {
     pub struct WithDispatcher<F: Future> {
         #[pin]
         future: F,
-        place: MovedTask,
+        moved: MovedTask,
         stage: MoveStage<F::Output>,
     }
 }
@@ -118,7 +118,7 @@ enum MoveStage<T> {
     },
 }
 
-/// The part that does not depend on the content.
+/// What does not depend on the type of the content.
 struct MovedTask {
     dispatcher: Dispatcher,
     /// Once the content was polled on the route.
@@ -262,10 +262,10 @@ impl<F: Future> Future for WithDispatcher<F> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let Some(route) = this.place.dispatcher.route() else {
+        let Some(route) = this.moved.dispatcher.route() else {
             return this.future.poll(cx);
         };
-        if !RoutableTask::is_current_of(this.place.dispatcher.owner()) {
+        if !RoutableTask::is_current_of(this.moved.dispatcher.owner()) {
             no_movable_task();
         }
         if let MoveStage::Returning {
@@ -281,34 +281,34 @@ impl<F: Future> Future for WithDispatcher<F> {
                     None => panic!("`WithDispatcher` polled after completion"),
                 },
                 false => {
-                    let task = this.place.current_task();
-                    this.place.request(&task, *origin, cx.waker());
+                    let task = this.moved.current_task();
+                    this.moved.request(&task, *origin, cx.waker());
                     Poll::Pending
                 }
             };
         }
         let mut future = this.future;
-        if let DispatcherKind::Routed(core) = this.place.dispatcher.kind()
+        if let DispatcherKind::Routed(core) = this.moved.dispatcher.kind()
             && core.is_elastic()
             && current::route().is_default()
             && let Ok(polled) = core.run_in_place(|| future.as_mut().poll(cx))
         {
-            this.place.end_waker(); // the content has the task's own now
+            this.moved.end_waker(); // the content has the task's own now
             return polled;
         }
-        this.place.note_parent(cx.waker());
-        match this.place.step(route) {
+        this.moved.note_parent(cx.waker());
+        match this.moved.step(route) {
             MoveStep::PassThrough => return future.poll(cx),
             MoveStep::Wait => return Poll::Pending,
             MoveStep::Move => {
-                let task = this.place.current_task();
-                this.place.request(&task, route, cx.waker());
+                let task = this.moved.current_task();
+                this.moved.request(&task, route, cx.waker());
                 return Poll::Pending;
             }
             MoveStep::PollHere => {}
         }
         let enclosing = ENCLOSING.get();
-        let waker = this.place.waker(route, cx.waker());
+        let waker = this.moved.waker(route, cx.waker());
         waker.begin_poll();
         let (polled, nested) = {
             let _enclosing = Scoped::set(&ENCLOSING, Some(route));
@@ -319,12 +319,12 @@ impl<F: Future> Future for WithDispatcher<F> {
         };
         let Poll::Ready(output) = polled else {
             if nested.is_some() {
-                this.place.nested = nested.filter(|nested| *nested != route);
+                this.moved.nested = nested.filter(|nested| *nested != route);
                 REQUESTED.set(nested); // for those around this one
             }
             return Poll::Pending;
         };
-        let task = this.place.current_task();
+        let task = this.moved.current_task();
         let origin = enclosing.unwrap_or_else(|| task.own_route());
         if current::route() == origin {
             return Poll::Ready(output);
@@ -334,7 +334,7 @@ impl<F: Future> Future for WithDispatcher<F> {
             origin,
             tries: 0,
         };
-        this.place.request(&task, origin, cx.waker());
+        this.moved.request(&task, origin, cx.waker());
         Poll::Pending
     }
 }
@@ -342,7 +342,7 @@ impl<F: Future> Future for WithDispatcher<F> {
 impl<F: Future> fmt::Debug for WithDispatcher<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WithDispatcher")
-            .field("dispatcher", &self.place.dispatcher)
+            .field("dispatcher", &self.moved.dispatcher)
             .finish_non_exhaustive()
     }
 }

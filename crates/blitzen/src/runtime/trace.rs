@@ -106,8 +106,7 @@ impl Trace {
         let mut tracks = Vec::new();
         for (name, reader) in readers {
             let mut events = Vec::new();
-            // No event is younger than a look at the clock after it was copied, which is why
-            // the time is asked for by the reader.
+            // The reader asks for the time when it has copied the events: none is younger.
             let lost = reader
                 .read(0, || scheduler.world().now_ns(), &mut events)
                 .lost;
@@ -201,8 +200,8 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// Adds events of one track, which are in order, but for look-ups of the clock that two of
-    /// them share.
+    /// Adds events of one track. They are in order, but some have an older reading of the clock
+    /// than the event before them.
     pub(super) fn add(&mut self, track: PerfettoTrack, events: &[(u64, Event)]) {
         let mut latest_ns = 0;
         for (at_ns, event) in events {

@@ -16,11 +16,11 @@ use crate::runtime::{Handle, RuntimeFlavor};
 /// Changes with everything that would make an older client misunderstand an answer.
 const VERSION: u32 = 1;
 
-/// How long a dump waits for tasks, and how long it may at the most.
+/// How long a dump waits for tasks by default, and at most.
 const DUMP_LIMIT: Duration = Duration::from_secs(1);
 const MAX_DUMP_LIMIT: Duration = Duration::from_secs(10);
 
-/// From so many tasks on, `stats` does not look which of them each worker polls.
+/// With more tasks than this, `stats` does not say which of them each worker polls.
 const MAX_TASKS_TO_NAME: usize = 10_000;
 
 /// The bytes of an answer, or why there is none.

@@ -6,9 +6,10 @@
 //!   answers.rs   what is answered
 //! ```
 //!
-//! `docs/console-protocol.md` describes what is said on the socket.
+//! `docs/console-protocol.md` describes requests and answers.
 //!
-//! C1. The thread only reads, but for `set_trace`: no request can hold up or end a task.
+//! C1. No request holds up or ends a task. A dump polls tasks once more, and `set_trace` switches
+//!     the recorder; all others only read.
 //! C2. Only the owner of the process, and root, are answered.
 //! C3. Neither a client that sends nonsense nor one that does not read what it has asked for
 //!     holds up the thread: sockets do not block, and what one client can make it keep is bounded.

@@ -2,8 +2,8 @@
 //!
 //! K1. The usual folder belongs to the owner of the process, and nobody else can enter it. It is
 //!     not used if that is not so.
-//! K2. A socket is removed before its listener closes. So who finds a socket that refuses
-//!     connections has found one whose process has ended, and may remove it.
+//! K2. A socket is removed before its listener closes. So the process of a socket that refuses
+//!     connections has ended, and anybody may remove that socket.
 
 use std::fs;
 use std::io::{self, ErrorKind};

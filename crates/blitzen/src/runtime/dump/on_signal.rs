@@ -6,9 +6,9 @@
 //!   end:      unregister the handler, close, wake the pipe
 //! ```
 //!
-//! D1. The handler does nothing but to wake the pipe, which a handler may do.
+//! D1. The handler only writes a byte to the pipe, which is async-signal-safe.
 //! D2. Thread and handler share the pipe. The registry of handlers drops its share after the last
-//!     call, so that no handler writes to a descriptor of somebody else.
+//!     call, so no handler writes to a descriptor that was closed and is used for something else.
 
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;

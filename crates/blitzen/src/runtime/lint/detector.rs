@@ -21,14 +21,14 @@ const WINDOW: Duration = Duration::from_secs(1);
 const WALK_PERIOD: Duration = Duration::from_secs(1);
 const WALK_SHARE: u32 = 100;
 
-/// From so many polls of one worker in a second on, tasks that wake themselves are reported: a
+/// How many polls in a second a worker must make before a task that wakes itself is reported: a
 /// poll then takes 20 µs or less.
-const STORM_POLLS: u64 = 50_000;
+const SELF_WAKE_POLLS: u64 = 50_000;
 /// How many of ten polls must end with a wake of the task itself.
-const STORM_TENTHS: u64 = 9;
+const SELF_WAKE_TENTHS: u64 = 9;
 /// How often to look which task a worker polls, and how often that must be the same one.
-const STORM_SAMPLES: usize = 64;
-const STORM_HITS: usize = STORM_SAMPLES / 4;
+const SELF_WAKE_SAMPLES: usize = 64;
+const SELF_WAKE_HITS: usize = SELF_WAKE_SAMPLES / 4;
 
 /// What was seen of a runtime.
 pub(super) struct Detector {
@@ -139,7 +139,7 @@ impl Detector {
         for (worker, (before, after)) in counts.enumerate() {
             let (polls, again) = (after.0 - before.0, after.1 - before.1);
             let polls_a_second = (polls as f64 / seconds) as u64;
-            if polls_a_second < STORM_POLLS || again * 10 < polls * STORM_TENTHS {
+            if polls_a_second < SELF_WAKE_POLLS || again * 10 < polls * SELF_WAKE_TENTHS {
                 continue;
             }
             let task = most_polled(runtime, worker);
@@ -242,7 +242,7 @@ fn find_task(runtime: &Inner, address: usize) -> Option<ListedTask> {
 /// The task that a worker seems to poll all the time.
 fn most_polled(runtime: &Inner, worker: usize) -> Option<ListedTask> {
     let scheduler = runtime.scheduler();
-    let samples: Vec<usize> = (0..STORM_SAMPLES)
+    let samples: Vec<usize> = (0..SELF_WAKE_SAMPLES)
         .filter_map(|_| {
             thread::yield_now();
             scheduler.polled_address(worker)
@@ -254,5 +254,5 @@ fn most_polled(runtime: &Inner, worker: usize) -> Option<ListedTask> {
         .copied()
         .max_by_key(|&address| hits(address))?;
     let task = find_task(runtime, address)?;
-    (hits(address) >= STORM_HITS).then_some(task)
+    (hits(address) >= SELF_WAKE_HITS).then_some(task)
 }

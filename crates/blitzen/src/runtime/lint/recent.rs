@@ -1,4 +1,4 @@
-//! The latest lints, for who asks later.
+//! The latest lints, kept for the console.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
