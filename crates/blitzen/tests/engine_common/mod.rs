@@ -13,7 +13,7 @@ use blitzen::task::yield_now;
 use blitzen::time::sleep;
 
 /// Long enough that only what never comes runs into it.
-pub(crate) const FOREVER: Duration = Duration::from_secs(20);
+pub(crate) const FOREVER: Duration = Duration::from_secs(60);
 pub(crate) const SHORT: Duration = Duration::from_millis(1);
 
 pub(crate) fn multi_thread(workers: usize) -> Runtime {
