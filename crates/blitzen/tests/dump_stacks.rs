@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use blitzen::channel::oneshot;
 use blitzen::runtime::dump::{Dump, DumpedTask, WaitKind};
-use blitzen::runtime::{Builder, Runtime};
+use blitzen::runtime::{Builder, Handle, Runtime};
 use blitzen::task::{JoinHandle, yield_now};
 
 const FOREVER: Duration = Duration::from_secs(30);
