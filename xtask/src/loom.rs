@@ -37,7 +37,7 @@ const EARLY_ENDS: [&str; 4] = [
 
 /// A model: one test of one crate.
 #[derive(Clone, Debug)]
-struct Model {
+pub(crate) struct Model {
     krate: String,
     /// Its path inside the crate.
     test: String,
@@ -46,7 +46,7 @@ struct Model {
 
 impl Model {
     /// `blitzen_sync::notify::model::a_permit_is_kept`.
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         format!("{}::{}", self.krate, self.test)
     }
 }
@@ -54,6 +54,7 @@ impl Model {
 /// The result of one model.
 struct Searched {
     took: Duration,
+    timed_out: bool,
     failure: Option<String>,
 }
 
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
             _ => filters.push(arg.as_str()),
         }
     }
-    let models = build()?;
+    let models = build(&sh::root())?;
     let bounds = Bounds::read(&models)?;
     let chosen = models.into_iter().filter(|model| {
         filters.is_empty() || filters.iter().any(|filter| model.path().contains(filter))
@@ -137,11 +138,36 @@ fn search_all(models: Vec<(Model, u32)>, limit: Duration) -> Outcome<Tally> {
     }
 }
 
+/// Whether a model fails with a variable in its environment. One that is not done within `limit`
+/// has not failed.
+pub(crate) fn fails(
+    model: &Model,
+    bounds: &Bounds,
+    limit: Duration,
+    variable: (&str, String),
+) -> Outcome<bool> {
+    let searched = search_with(model, bounds.of(model), limit, &[variable])?;
+    Ok(searched.failure.is_some() && !searched.timed_out)
+}
+
 /// Runs one model to its end, or to the limit.
 fn search(model: &Model, bound: u32, limit: Duration) -> Outcome<Searched> {
+    search_with(model, bound, limit, &[])
+}
+
+fn search_with(
+    model: &Model,
+    bound: u32,
+    limit: Duration,
+    variables: &[(&str, String)],
+) -> Outcome<Searched> {
     let logs = sh::target().join("loom/logs");
     fs::create_dir_all(&logs).context(logs.display())?;
-    let log = logs.join(format!("{}.log", model.path().replace("::", ".")));
+    let values: String = variables
+        .iter()
+        .map(|(_, value)| format!(".{value}"))
+        .collect();
+    let log = logs.join(format!("{}{values}.log", model.path().replace("::", ".")));
     let mut command = Command::new(&model.executable);
     command
         .args(["--exact", &model.test])
@@ -150,11 +176,13 @@ fn search(model: &Model, bound: u32, limit: Duration) -> Outcome<Searched> {
         command.env_remove(variable);
     }
     command.env("LOOM_MAX_PREEMPTIONS", bound.to_string());
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     let start = Instant::now();
     let ended = sh::run_for(&mut command, limit, &log)?;
     let took = start.elapsed();
     let output = fs::read(&log).context(log.display())?;
     let output = String::from_utf8_lossy(&output);
+    let timed_out = matches!(ended, Ended::TimedOut);
     let failure = match ended {
         Ended::TimedOut => Some(format!(
             "not finished within {} s: make the model smaller, or give it a lower bound, with \
@@ -166,13 +194,18 @@ fn search(model: &Model, bound: u32, limit: Duration) -> Outcome<Searched> {
         Ended::Exited(_) if !output.contains("1 passed") => Some(output.into_owned()),
         Ended::Exited(_) => None,
     };
-    Ok(Searched { took, failure })
+    Ok(Searched {
+        took,
+        timed_out,
+        failure,
+    })
 }
 
-/// Builds the crates that have models, and lists these.
-fn build() -> Outcome<Vec<Model>> {
+/// Builds the crates that have models, in the workspace at `root`, and lists these.
+pub(crate) fn build(root: &Path) -> Outcome<Vec<Model>> {
     let mut command = sh::cargo();
     command
+        .current_dir(root)
         .args(["test", "--release", "--lib", "--no-run", "--quiet"])
         .arg("--message-format=json-render-diagnostics")
         .env("RUSTFLAGS", "--cfg blitzen_loom")
@@ -218,7 +251,7 @@ fn build() -> Outcome<Vec<Model>> {
 }
 
 /// Whether any file below `folder` holds a model. L3 is looked at on the way.
-fn has_models(folder: &Path) -> Outcome<bool> {
+pub(crate) fn has_models(folder: &Path) -> Outcome<bool> {
     let mut found = false;
     for (path, text) in sh::rust_files(folder)? {
         if text.contains("preemption_bound") || text.contains("max_duration") {
@@ -234,10 +267,10 @@ fn has_models(folder: &Path) -> Outcome<bool> {
 }
 
 /// The models that are not searched to the usual bound.
-struct Bounds(BTreeMap<String, u32>);
+pub(crate) struct Bounds(BTreeMap<String, u32>);
 
 impl Bounds {
-    fn read(models: &[Model]) -> Outcome<Self> {
+    pub(crate) fn read(models: &[Model]) -> Outcome<Self> {
         let file = sh::root().join("xtask/loom-bounds.txt");
         let bounds = Self::parse(&fs::read_to_string(&file).context(file.display())?)?;
         match bounds.without_model(models) {

@@ -12,8 +12,11 @@ mod cross;
 mod deny;
 mod doc;
 mod ecosystem;
+mod harness;
 mod loom;
+mod orderings;
 mod package;
+mod platforms;
 mod sanitize;
 mod sh;
 mod toolchain;
@@ -72,6 +75,12 @@ const STEPS: &[Step] = &[
         run: loom::run,
     },
     Step {
+        name: "orderings",
+        ci: Ci::Never,
+        about: "weakens each memory ordering, and looks for a model that fails; [path] chooses files",
+        run: orderings::run,
+    },
+    Step {
         name: "asan",
         ci: Ci::Always,
         about: "runs the library tests under the address and leak sanitizers",
@@ -94,6 +103,12 @@ const STEPS: &[Step] = &[
         ci: Ci::Full,
         about: "type-checks the library for FreeBSD, illumos, musl, Android and armv7",
         run: cross::others,
+    },
+    Step {
+        name: "platforms",
+        ci: Ci::Never,
+        about: "runs tests and examples on other platforms, some under an emulator; installs what\n                 it needs; [platform] chooses some, --published adds Tokio's published tests",
+        run: platforms::run,
     },
     Step {
         name: "msrv",

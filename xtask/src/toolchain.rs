@@ -60,6 +60,13 @@ pub(crate) fn install(packages: &[&str]) -> Outcome {
     )
 }
 
+/// Whether a Debian package is installed.
+pub(crate) fn is_installed(package: &str) -> bool {
+    let mut query = Command::new("dpkg-query");
+    query.args(["-W", "-f", "${db:Status-Status}", package]);
+    sh::read(&mut query).is_ok_and(|status| status == "installed")
+}
+
 /// Whether we run as root.
 pub(crate) fn is_root() -> bool {
     sh::read(Command::new("id").arg("-u")).is_ok_and(|uid| uid.trim() == "0")

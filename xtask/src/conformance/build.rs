@@ -11,10 +11,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
 use super::table::{self, Table};
+use crate::platforms::Platform;
 use crate::sh::{self, Context, Outcome, write_if_changed};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,28 +30,40 @@ pub(super) enum Engine {
 pub(super) struct BuildFlags {
     /// Whether to set `--cfg tokio_unstable`.
     pub(super) unstable: bool,
-    /// Whether to make mio use poll(2), with a switch of its own.
-    pub(super) poll: bool,
+    /// The platform, if it is not this machine's.
+    pub(super) platform: Option<&'static Platform>,
 }
 
 impl BuildFlags {
-    fn rustflags(self) -> String {
+    /// A cargo that runs `subcommand` in `dir`.
+    fn cargo(self, dir: &Path, subcommand: &str) -> Outcome<Command> {
         let unstable = self.unstable.then_some("--cfg tokio_unstable");
-        let poll = self.poll.then_some("--cfg mio_unsupported_force_poll_poll");
-        [unstable, poll]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(" ")
+        let Some(platform) = self.platform else {
+            let mut command = sh::cargo();
+            command
+                .current_dir(dir)
+                .arg(subcommand)
+                .env("CARGO_TARGET_DIR", self.target())
+                // The manifest decides: what the tests of traces see depends on it.
+                .env_remove("CARGO_PROFILE_DEV_DEBUG")
+                .env_remove("CARGO_PROFILE_TEST_DEBUG");
+            if let Some(flags) = unstable {
+                command.env("RUSTFLAGS", flags);
+            }
+            return Ok(command);
+        };
+        match unstable {
+            None => platform.cargo(dir, subcommand),
+            Some(_) => Err("--unstable is not for other platforms".into()),
+        }
     }
 
     /// The folder for build output: one for each set of flags.
     fn target(self) -> PathBuf {
-        target(match (self.unstable, self.poll) {
-            (false, false) => "build",
-            (true, false) => "build-unstable",
-            (false, true) => "build-poll",
-            (true, true) => "build-unstable-poll",
+        target(if self.unstable {
+            "build-unstable"
+        } else {
+            "build"
         })
     }
 }
@@ -154,6 +168,7 @@ impl SuiteWorkspace {
     /// Copies the published tests from where cargo keeps the package.
     fn copy_tests(&self, table: &Table) -> Outcome {
         let source = published_package(&self.dir)?.join("tests");
+        let has_ring = self.flags.platform.is_none_or(Platform::may_have_ring);
         let mut copied = 0;
         for entry in fs::read_dir(&source).context(source.display())? {
             let path = entry.context(source.display())?.path();
@@ -164,7 +179,8 @@ impl SuiteWorkspace {
                 }
                 continue;
             }
-            let text = ungated(&fs::read_to_string(&path).context(path.display())?);
+            let text = fs::read_to_string(&path).context(path.display())?;
+            let text = if has_ring { ungated(&text) } else { text };
             let assisted = text.contains("tokio_test") || text.contains("tokio_stream");
             let package = if assisted { "assisted" } else { "plain" };
             write_if_changed(&self.dir.join(package).join("tests").join(name), &text)?;
@@ -204,25 +220,10 @@ impl SuiteWorkspace {
     }
 
     pub(super) fn build(&self, table: &Table) -> Outcome<Built> {
-        let mut command = sh::cargo();
-        command
-            .current_dir(&self.dir)
-            .args([
-                "build",
-                "--workspace",
-                "--keep-going",
-                "--message-format=json",
-            ])
-            .env("CARGO_TARGET_DIR", self.flags.target())
-            // The manifest decides: what the tests of traces see depends on it.
-            .env_remove("CARGO_PROFILE_DEV_DEBUG")
-            .env_remove("CARGO_PROFILE_TEST_DEBUG");
+        let mut command = self.flags.cargo(&self.dir, "build")?;
+        command.args(["--workspace", "--keep-going", "--message-format=json"]);
         if self.flags.unstable {
             command.args(["--features", UNSTABLE_FEATURES]);
-        }
-        let rustflags = self.flags.rustflags();
-        if !rustflags.is_empty() {
-            command.env("RUSTFLAGS", rustflags);
         }
         if table.is_whole() {
             command.arg("--tests");

@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 
 use super::run::{FileResult, Results};
+use crate::platforms::Gaps;
 use crate::sh::{self, Context, Outcome};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +71,29 @@ impl Known {
             path,
             deviations,
         })
+    }
+
+    /// What is listed as failing on another platform, and what differs on purpose on all.
+    pub(super) fn read_for_platform(gaps: &Gaps) -> Outcome<Self> {
+        let everywhere = Self::read(false, false)?;
+        let listed = gaps.published().into_iter().map(|(file, test, reason)| {
+            Row::Listed(Line {
+                file: file.to_owned(),
+                which: Which::Test(test.to_owned()),
+                reason: reason.to_owned(),
+            })
+        });
+        Ok(Self {
+            path: sh::root().join("xtask/platform-gaps.txt"),
+            failures: everywhere.failures.into_iter().chain(listed).collect(),
+            deviations: everywhere.deviations,
+        })
+    }
+
+    /// The file of the failures, from the root.
+    pub(super) fn list(&self) -> String {
+        let path = self.path.strip_prefix(sh::root()).unwrap_or(&self.path);
+        path.display().to_string()
     }
 
     /// How `test` of `file` is listed.
@@ -223,8 +247,8 @@ fn parse(text: &str) -> Outcome<Vec<Row>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::run::Verdict;
     use super::*;
+    use crate::harness::Verdict;
 
     fn known() -> Known {
         Known {

@@ -143,17 +143,17 @@ impl Report {
         }
     }
 
-    /// Returns the unexpected failures and stale lines, or `None` if there are none.
-    pub(super) fn complaint(&self) -> Option<String> {
+    /// Returns the unexpected failures and stale lines of `list`, or `None` if there are none.
+    pub(super) fn complaint(&self, list: &str) -> Option<String> {
         let mut why = String::new();
         if !self.unexpected.is_empty() {
-            let _ = writeln!(why, "\nfailed, and not in compat/known-failures.txt:");
+            let _ = writeln!(why, "\nfailed, and not in {list}:");
             why += &listed(&self.unexpected);
         }
         if !self.stale.is_empty() {
             let _ = writeln!(
                 why,
-                "\nlisted in compat/known-failures.txt, but passing (--update removes them):"
+                "\nlisted in {list}, but passing (--update removes them from known-failures.txt):"
             );
             why += &listed(&self.stale);
         }

@@ -1,0 +1,220 @@
+//! Runs an executable with the standard test harness, and finds the verdict on each test.
+//!
+//! T1. The tests of an executable share a process, except those that are expected to fail. If
+//!     it crashes, hangs, or does not mention a test, the tests without a verdict run again,
+//!     each in a process of its own.
+//! T2. A test that is expected to fail always has a process of its own, so that it cannot
+//!     make others fail.
+//! T3. A test that failed beside others runs once more alone, and the second verdict counts:
+//!     several tests measure time, which other tests of the file disturb.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use crate::sh::{self, Context, Ended, Outcome};
+
+const LIST_LIMIT: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Passed,
+    Failed,
+    /// A signal ended the process, or it exited with an unusual status.
+    Crashed,
+    Hung,
+}
+
+impl Verdict {
+    pub(crate) fn is_passed(self) -> bool {
+        self == Self::Passed
+    }
+}
+
+/// By name of the test.
+pub(crate) type Verdicts = BTreeMap<String, Verdict>;
+
+/// How long the tests of an executable may take together, and each alone.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) together: Duration,
+    pub(crate) alone: Duration,
+}
+
+/// The tests of one executable.
+pub(crate) struct TestExecutable<'a> {
+    command: &'a dyn Fn() -> Command,
+    limits: Limits,
+    /// The folder of the logs, and how their names begin.
+    logs: PathBuf,
+    name: String,
+    tests: Vec<String>,
+}
+
+impl<'a> TestExecutable<'a> {
+    /// Lists the tests of the executable that `command` runs.
+    pub(crate) fn list(
+        command: &'a dyn Fn() -> Command,
+        limits: Limits,
+        logs: PathBuf,
+        name: &str,
+    ) -> Outcome<Self> {
+        let mut executable = Self {
+            command,
+            limits,
+            logs,
+            name: name.to_owned(),
+            tests: Vec::new(),
+        };
+        let log = executable.log("list");
+        sh::run_for(
+            command().args(["--list", "--format", "terse"]),
+            LIST_LIMIT,
+            &log,
+        )?;
+        let listed = fs::read(&log).context(log.display())?;
+        executable.tests = String::from_utf8_lossy(&listed)
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"))
+            .map(str::to_owned)
+            .collect();
+        Ok(executable)
+    }
+
+    pub(crate) fn tests(&self) -> &[String] {
+        &self.tests
+    }
+
+    fn log(&self, what: &str) -> PathBuf {
+        self.logs
+            .join(format!("{}.{}.log", self.name, what.replace("::", ".")))
+    }
+
+    /// Runs the tests, by T1 to T3; with `per_test`, each in a process of its own.
+    pub(crate) fn run(&self, may_fail: &dyn Fn(&str) -> bool, per_test: bool) -> Outcome<Verdicts> {
+        let mut verdicts = Verdicts::new();
+        if !per_test {
+            verdicts = self.run_together(may_fail)?;
+        }
+        for test in &self.tests {
+            let has_passed = verdicts
+                .get(test)
+                .is_some_and(|verdict| verdict.is_passed());
+            if !has_passed {
+                verdicts.insert(test.clone(), self.run_alone(test)?);
+            }
+        }
+        Ok(verdicts)
+    }
+
+    fn run_together(&self, may_fail: &dyn Fn(&str) -> bool) -> Outcome<Verdicts> {
+        let mut command = (self.command)();
+        command.arg("--exact");
+        let mut together = 0;
+        for test in &self.tests {
+            if may_fail(test) {
+                command.args(["--skip", test]);
+            } else {
+                together += 1;
+            }
+        }
+        if together == 0 {
+            return Ok(Verdicts::new());
+        }
+        let log = self.log("all");
+        sh::run_for(&mut command, self.limits.together, &log)?;
+        let output = fs::read(&log).context(log.display())?;
+        Ok(parse_verdicts(&String::from_utf8_lossy(&output)))
+    }
+
+    fn run_alone(&self, test: &str) -> Outcome<Verdict> {
+        let log = self.log(test);
+        let mut command = (self.command)();
+        command.args(["--exact", test, "--test-threads", "1"]);
+        Ok(match sh::run_for(&mut command, self.limits.alone, &log)? {
+            Ended::TimedOut => Verdict::Hung,
+            Ended::Exited(status) => match status.code() {
+                Some(0) => Verdict::Passed,
+                Some(101) => Verdict::Failed,
+                _ => Verdict::Crashed,
+            },
+        })
+    }
+}
+
+/// Calls `work` for each of `items`, for as many at a time as there are cores.
+pub(crate) fn for_each_on_all_cores<T: Send>(
+    items: impl IntoIterator<Item = T>,
+    work: impl Fn(T) -> Outcome + Sync,
+) -> Outcome {
+    let queue: Mutex<VecDeque<T>> = Mutex::new(items.into_iter().collect());
+    let take = || queue.lock().expect("no worker panics").pop_front();
+    let work_off = || -> Outcome {
+        while let Some(item) = take() {
+            work(item)?;
+        }
+        Ok(())
+    };
+    let cores = thread::available_parallelism().map_or(2, |cores| cores.get());
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work_off)).collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("no worker panics"))
+    })
+}
+
+/// Reads `test path::name ... ok`; names of tests that should panic have a suffix.
+fn parse_verdicts(output: &str) -> Verdicts {
+    let mut verdicts = Verdicts::new();
+    for line in output.lines() {
+        let Some((name, word)) = line
+            .strip_prefix("test ")
+            .and_then(|rest| rest.rsplit_once(" ... "))
+        else {
+            continue;
+        };
+        let verdict = match word {
+            "ok" | "ignored" => Verdict::Passed,
+            "FAILED" => Verdict::Failed,
+            _ if word.starts_with("ignored, ") => Verdict::Passed,
+            _ => continue,
+        };
+        verdicts.insert(name.trim_end_matches(" - should panic").to_owned(), verdict);
+    }
+    verdicts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_read_from_what_the_harness_prints() {
+        let output = "\nrunning 5 tests\ntest a::b ... ok\nnoise\ntest c - should panic ... ok\ntest d ... FAILED\n\
+                    test e ... ignored, needs a disk\ntest result: FAILED. 2 passed; 1 failed\n";
+        let verdicts = parse_verdicts(output);
+        assert_eq!(verdicts.len(), 4);
+        assert_eq!(verdicts["a::b"], Verdict::Passed);
+        assert_eq!(verdicts["c"], Verdict::Passed);
+        assert_eq!(verdicts["d"], Verdict::Failed);
+        assert_eq!(verdicts["e"], Verdict::Passed);
+    }
+
+    #[test]
+    fn every_item_is_worked_on_once() {
+        let seen = Mutex::new(Vec::new());
+        for_each_on_all_cores(0..20, |item| {
+            seen.lock().unwrap().push(item);
+            Ok(())
+        })
+        .unwrap();
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..20).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,304 @@
+//! Builds the crates with the standard library for other platforms, and runs their tests and
+//! examples on this machine: 32 bits, musl and poll(2) natively, ARM under qemu, Windows under
+//! wine.
+//!
+//! What an emulator cannot do is listed in `xtask/platform-gaps.txt`, by test and with the reason.
+//! The results go into `docs/platforms.md`. Each platform's build folder is removed after its
+//! run, since it takes several gigabytes.
+
+mod gaps;
+mod page;
+mod platform;
+
+pub(crate) use gaps::Gaps;
+pub(crate) use platform::Platform;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::conformance;
+use crate::harness::{self, Limits, TestExecutable, Verdict};
+use crate::sh::{self, Context, Ended, Failure, Outcome, Tally};
+use page::Row;
+use platform::PLATFORMS;
+
+const USAGE: &str = "\
+cargo xtask platforms [options] [platform]…
+  --published      run Tokio's published tests there, too
+  --only <name>    build and run the test files with that in their name only; writes no table
+  --keep           keep the build folder
+platforms are named poll, i686, musl, aarch64, windows, or by the compiler's name";
+
+/// An emulator is ten times slower than the processor, and two executables run at a time.
+const LIMITS: Limits = Limits {
+    together: Duration::from_secs(300),
+    alone: Duration::from_secs(120),
+};
+
+struct Options {
+    platforms: Vec<&'static Platform>,
+    published: bool,
+    only: Option<String>,
+    keep: bool,
+}
+
+impl Options {
+    fn parse(args: &[String]) -> Outcome<Self> {
+        let mut options = Self {
+            platforms: Vec::new(),
+            published: false,
+            only: None,
+            keep: false,
+        };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--published" => options.published = true,
+                "--keep" => options.keep = true,
+                "--only" => options.only = Some(args.next().ok_or(USAGE)?.clone()),
+                _ if arg.starts_with('-') => {
+                    return Err(format!("unknown option {arg}\n{USAGE}").into());
+                }
+                name => options.platforms.push(Platform::find(name)?),
+            }
+        }
+        if options.platforms.is_empty() {
+            options.platforms = PLATFORMS.iter().collect();
+        }
+        Ok(options)
+    }
+}
+
+pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
+    let options = Options::parse(args)?;
+    let mut total = Tally::default();
+    let mut complaints = String::new();
+    let mut rows = BTreeMap::new();
+    for platform in &options.platforms {
+        println!("{}: {}", platform.name, platform.about);
+        let results = run_on(platform, &options);
+        platform.end_runner();
+        if !options.keep {
+            // What cannot be removed is found by the next run.
+            let _ = std::fs::remove_dir_all(platform.target());
+        }
+        let results = results?;
+        total += results.own;
+        let mut published = None;
+        for complaint in results.complaints {
+            complaints += &format!("{}: {complaint}\n", platform.name);
+        }
+        if let Some(outcome) = results.published {
+            let tally = match outcome {
+                Ok(tally) => tally,
+                Err(failure) => {
+                    complaints += &format!("{}: {}\n", platform.name, failure.why);
+                    failure.tally
+                }
+            };
+            total += tally;
+            published = Some(tally);
+        }
+        let row = Row {
+            own: results.own,
+            gaps: results.gaps,
+            published,
+        };
+        rows.insert(platform.name, row);
+    }
+    if options.only.is_none() {
+        page::write(&rows)?;
+    }
+    if complaints.is_empty() {
+        Ok(total)
+    } else {
+        Err(Failure {
+            why: format!("\n{complaints}"),
+            tally: total,
+        })
+    }
+}
+
+/// What was found on one platform.
+struct Results {
+    own: Tally,
+    /// Tests that failed as listed.
+    gaps: usize,
+    /// Failures that are not listed, and listed tests that have not failed.
+    complaints: Vec<String>,
+    published: Option<Outcome<Tally>>,
+}
+
+fn run_on(platform: &'static Platform, options: &Options) -> Outcome<Results> {
+    platform.prepare()?;
+    let gaps = Gaps::read(platform)?;
+    let built = build(platform, options.only.as_deref())?;
+    let verdicts = run_all(platform, &built.programs, &gaps)?;
+
+    let mut complaints = Vec::new();
+    let mut own = Tally::default();
+    for (target, why) in &built.errors {
+        own.failed += 1;
+        complaints.push(format!("{target} does not compile: {why}"));
+    }
+    let mut failed = BTreeSet::new();
+    for (test, verdict) in &verdicts {
+        if verdict.is_passed() {
+            own.passed += 1;
+            continue;
+        }
+        failed.insert(test.clone());
+        if !gaps.contains(test) {
+            own.failed += 1;
+            let word = format!("{verdict:?}").to_lowercase();
+            complaints.push(format!("{test} {word}"));
+        }
+    }
+    let stale = match options.only {
+        None => gaps.without_failure(&failed),
+        Some(_) => Vec::new(),
+    };
+    complaints.extend(stale.iter().map(|test| {
+        format!("{test} is listed in xtask/platform-gaps.txt, but passes or does not exist")
+    }));
+    for complaint in &complaints {
+        println!("{complaint}");
+    }
+    println!(
+        "{}: {} passed, {} failed, {} fail as listed",
+        platform.name,
+        own.passed,
+        own.failed,
+        failed.iter().filter(|test| gaps.contains(test)).count()
+    );
+    Ok(Results {
+        gaps: failed.iter().filter(|test| gaps.contains(test)).count(),
+        own,
+        complaints,
+        published: options
+            .published
+            .then(|| conformance::run_on_platform(platform, &gaps)),
+    })
+}
+
+/// An executable that was built.
+struct Program {
+    /// `blitzen/net_cancel`, `blitzen` for the tests in its sources, or `example/echo`.
+    name: String,
+    executable: PathBuf,
+    /// The folder in which cargo would run it.
+    dir: PathBuf,
+    is_example: bool,
+}
+
+struct Built {
+    programs: Vec<Program>,
+    /// The targets that do not compile, with the first line of the compiler's message.
+    errors: BTreeMap<String, String>,
+}
+
+/// Builds tests and examples of the library crates, or only the test files with `only` in their
+/// name.
+fn build(platform: &Platform, only: Option<&str>) -> Outcome<Built> {
+    let mut command = platform.cargo(&sh::root(), "build")?;
+    match only {
+        None => command.args(["--tests", "--examples"]),
+        Some(only) => command.args(["--test", &format!("*{only}*")]),
+    };
+    command.args(["--keep-going", "--message-format=json"]);
+    for package in sh::library_packages()? {
+        command.args(["-p", &package.name]);
+    }
+    // The exit status says only that something does not compile; the messages say what.
+    let output = command.output().context("cargo build")?;
+    let mut built = Built {
+        programs: Vec::new(),
+        errors: BTreeMap::new(),
+    };
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let message: Value = serde_json::from_str(line).context("reading cargo's messages")?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let target = text(&message["target"]["name"]);
+        let manifest = PathBuf::from(text(&message["manifest_path"]));
+        let dir = manifest.parent().map(PathBuf::from).unwrap_or_default();
+        if message["message"]["level"] == "error" {
+            let rendered = text(&message["message"]["rendered"]);
+            println!("{rendered}");
+            let first = rendered.lines().next().unwrap_or("error").to_owned();
+            built.errors.entry(target).or_insert(first);
+            continue;
+        }
+        let Some(executable) = message["executable"].as_str() else {
+            continue;
+        };
+        let package = dir.file_name().unwrap_or_default().to_string_lossy();
+        let kind = text(&message["target"]["kind"][0]);
+        let name = match kind.as_str() {
+            "example" => format!("example/{target}"),
+            "test" => format!("{package}/{target}"),
+            _ => package.into_owned(),
+        };
+        built.programs.push(Program {
+            name,
+            executable: executable.into(),
+            dir,
+            is_example: kind == "example",
+        });
+    }
+    if built.programs.is_empty() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("nothing was built:\n{said}").into());
+    }
+    built.programs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(built)
+}
+
+/// Runs the programs. The verdicts are by name of the test, and of the example.
+fn run_all(
+    platform: &Platform,
+    programs: &[Program],
+    gaps: &Gaps,
+) -> Outcome<BTreeMap<String, Verdict>> {
+    let logs = sh::target().join("platforms/logs").join(platform.name);
+    // Logs of an earlier run would be mistaken for those of this one.
+    let _ = std::fs::remove_dir_all(&logs);
+    std::fs::create_dir_all(&logs).context(logs.display())?;
+    let all = Mutex::new(BTreeMap::new());
+    harness::for_each_on_all_cores(programs, |program| {
+        let name = &program.name;
+        let log_name = name.replace('/', ".");
+        let command = || {
+            let mut command = platform.command(&program.executable);
+            command.current_dir(&program.dir);
+            command
+        };
+        let verdicts = if program.is_example {
+            let log = logs.join(format!("{log_name}.log"));
+            let ended = sh::run_for(&mut command(), LIMITS.alone, &log)?;
+            let verdict = match ended {
+                Ended::TimedOut => Verdict::Hung,
+                Ended::Exited(status) if status.success() => Verdict::Passed,
+                Ended::Exited(_) => Verdict::Failed,
+            };
+            BTreeMap::from([(name.clone(), verdict)])
+        } else {
+            let run = TestExecutable::list(&command, LIMITS, logs.clone(), &log_name)?;
+            let full_name = |test: &str| format!("{name}::{test}");
+            let verdicts = run.run(&|test| gaps.contains(&full_name(test)), false)?;
+            verdicts
+                .into_iter()
+                .map(|(test, verdict)| (full_name(&test), verdict))
+                .collect()
+        };
+        let passed = verdicts.values().filter(|verdict| verdict.is_passed());
+        println!("{name}: {} of {} passed", passed.count(), verdicts.len());
+        all.lock().expect("no worker panics").extend(verdicts);
+        Ok(())
+    })?;
+    println!("logs in {}", logs.display());
+    Ok(all.into_inner().expect("no worker panics"))
+}

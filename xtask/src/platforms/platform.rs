@@ -1,0 +1,275 @@
+//! The platforms, what each needs to be built, and what runs its programs on x86_64 Linux.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::sh::{self, Context, Outcome};
+use crate::toolchain;
+
+#[derive(Debug)]
+pub(crate) struct Platform {
+    pub(crate) name: &'static str,
+    /// The compiler's name of it, or `None` for this machine's.
+    pub(crate) triple: Option<&'static str>,
+    pub(crate) about: &'static str,
+    /// Debian packages.
+    packages: &'static [&'static str],
+    linker: Option<&'static str>,
+    rustflags: &'static str,
+    runner: Runner,
+}
+
+/// What runs the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runner {
+    /// The processor and the kernel themselves.
+    Native,
+    Qemu,
+    Wine,
+}
+
+pub(crate) static PLATFORMS: [Platform; 5] = [
+    POLL,
+    Platform {
+        name: "i686",
+        triple: Some("i686-unknown-linux-gnu"),
+        about: "Linux, 32 bits",
+        packages: &["gcc-12-multilib", "libc6-dev-i386"],
+        linker: None,
+        rustflags: "",
+        runner: Runner::Native,
+    },
+    Platform {
+        name: "musl",
+        triple: Some("x86_64-unknown-linux-musl"),
+        about: "Linux with musl, linked statically",
+        packages: &["musl-tools"],
+        linker: Some("musl-gcc"),
+        // The start files are those of Debian's package.
+        rustflags: "-Clink-self-contained=no",
+        runner: Runner::Native,
+    },
+    Platform {
+        name: "aarch64",
+        triple: Some("aarch64-unknown-linux-gnu"),
+        about: "Linux on ARM, 64 bits",
+        packages: &[
+            "gcc-aarch64-linux-gnu",
+            "libc6-dev-arm64-cross",
+            "qemu-user",
+        ],
+        linker: Some("aarch64-linux-gnu-gcc"),
+        rustflags: "",
+        runner: Runner::Qemu,
+    },
+    Platform {
+        name: "windows",
+        triple: Some("x86_64-pc-windows-gnu"),
+        about: "Windows, 64 bits",
+        packages: &[
+            "gcc-mingw-w64-x86-64-posix",
+            "binutils-mingw-w64-x86-64",
+            "wine",
+            "wine64",
+        ],
+        linker: Some("x86_64-w64-mingw32-gcc-posix"),
+        rustflags: "-Clink-self-contained=no",
+        runner: Runner::Wine,
+    },
+];
+
+/// The poller of Unix systems that have neither epoll nor kqueue.
+const POLL: Platform = Platform {
+    name: "poll",
+    triple: None,
+    about: "Linux with mio's poller over poll(2)",
+    packages: &[],
+    linker: None,
+    rustflags: "--cfg mio_unsupported_force_poll_poll",
+    runner: Runner::Native,
+};
+
+/// wine 8 lacks the library from which std takes random numbers.
+const PROCESS_PRNG: &str = "\
+#include <windows.h>
+BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
+__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE bytes, SIZE_T length) {
+    while (length > 0) {
+        ULONG part = length > 0x10000 ? 0x10000 : (ULONG) length;
+        if (!SystemFunction036(bytes, part)) return FALSE;
+        bytes += part;
+        length -= part;
+    }
+    return TRUE;
+}
+";
+
+impl Platform {
+    /// The platform of that name or triple.
+    pub(crate) fn find(name: &str) -> Outcome<&'static Self> {
+        let found = PLATFORMS
+            .iter()
+            .find(|platform| platform.name == name || platform.triple == Some(name));
+        found.ok_or_else(|| {
+            let names: Vec<&str> = PLATFORMS.iter().map(|platform| platform.name).collect();
+            format!("there is no platform `{name}`, only {}", names.join(", ")).into()
+        })
+    }
+
+    /// The folder for build output.
+    pub(crate) fn target(&self) -> PathBuf {
+        sh::target().join("platforms").join(self.name)
+    }
+
+    /// Installs the packages that are missing, and makes what else its programs need.
+    pub(crate) fn prepare(&self) -> Outcome {
+        let missing: Vec<&str> = self
+            .packages
+            .iter()
+            .copied()
+            .filter(|package| !toolchain::is_installed(package))
+            .collect();
+        if !missing.is_empty() {
+            toolchain::install(&missing)?;
+        }
+        fs::create_dir_all(self.target()).context("making a folder")?;
+        if self.name == "musl" {
+            self.copy_unwinder()?;
+        }
+        match self.runner {
+            Runner::Native | Runner::Qemu => Ok(()),
+            Runner::Wine => self.prepare_wine(),
+        }
+    }
+
+    /// std links the unwinder of LLVM with musl. GCC's has the same functions.
+    fn copy_unwinder(&self) -> Outcome {
+        let mut find = Command::new("gcc");
+        let unwinder = sh::read(find.arg("-print-file-name=libgcc_eh.a"))?;
+        let copy = self.target().join("libunwind.a");
+        fs::copy(unwinder.trim(), &copy).context(unwinder.trim())?;
+        Ok(())
+    }
+
+    /// Makes a folder with an empty Windows, and adds the library that it lacks.
+    fn prepare_wine(&self) -> Outcome {
+        let system = self.wine_prefix().join("drive_c/windows/system32");
+        if !system.exists() {
+            let mut boot = Command::new("wine");
+            boot.args(["wineboot", "--init"]);
+            self.set_run_environment(&mut boot);
+            sh::run(&mut boot)?;
+        }
+        let source = self.target().join("process_prng.c");
+        fs::write(&source, PROCESS_PRNG).context(source.display())?;
+        let mut compile = Command::new("x86_64-w64-mingw32-gcc-posix");
+        compile
+            .args(["-shared", "-O1", "-o"])
+            .arg(system.join("bcryptprimitives.dll"))
+            .arg(&source)
+            .arg("-ladvapi32");
+        sh::run(&mut compile)
+    }
+
+    fn wine_prefix(&self) -> PathBuf {
+        self.target().join("wine")
+    }
+
+    /// A cargo that builds for the platform, in `dir`: with the standard library, unless that
+    /// of this machine will do.
+    pub(crate) fn cargo(&self, dir: &Path, subcommand: &str) -> Outcome<Command> {
+        let mut command = match self.triple {
+            None => sh::cargo(),
+            Some(_) => toolchain::build_std_cargo()?,
+        };
+        command.current_dir(dir).arg(subcommand);
+        let mut rustflags = self.rustflags.to_owned();
+        if let Some(triple) = self.triple {
+            command.args(["-Zbuild-std", "--target", triple]);
+            if let Some(linker) = self.linker {
+                let variable = triple.replace('-', "_").to_uppercase();
+                command.env(format!("CARGO_TARGET_{variable}_LINKER"), linker);
+            }
+            // The lints of another toolchain do not matter here.
+            rustflags += &format!(" --cap-lints=warn -Lnative={}", self.target().display());
+        }
+        command
+            .env("RUSTFLAGS", rustflags.trim())
+            .env("CARGO_TARGET_DIR", self.target())
+            // Debug information would double the size of the folder.
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_PROFILE_TEST_DEBUG", "0");
+        Ok(command)
+    }
+
+    /// The words before the path of a program that run it.
+    pub(crate) fn runner(&self) -> impl Iterator<Item = &'static str> {
+        let runner = match self.runner {
+            Runner::Native => None,
+            Runner::Qemu => Some("qemu-aarch64"),
+            Runner::Wine => Some("wine"),
+        };
+        runner.into_iter()
+    }
+
+    /// A command that runs `program`.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut command = match self.runner().next() {
+            None => Command::new(program),
+            Some(runner) => {
+                let mut command = Command::new(runner);
+                command.arg(program);
+                command
+            }
+        };
+        self.set_run_environment(&mut command);
+        command
+    }
+
+    /// Sets the variables that the runner needs.
+    pub(crate) fn set_run_environment(&self, command: &mut Command) {
+        match self.runner {
+            Runner::Native => {}
+            Runner::Qemu => {
+                command.env("QEMU_LD_PREFIX", "/usr/aarch64-linux-gnu");
+            }
+            Runner::Wine => {
+                command
+                    .env("WINEPREFIX", self.wine_prefix())
+                    .env("WINEDEBUG", "-all")
+                    .env("WINEDLLOVERRIDES", "mscoree,mshtml=")
+                    .env("DISPLAY", "");
+            }
+        }
+    }
+
+    /// Ends the server that programs have started.
+    pub(crate) fn end_runner(&self) {
+        if self.runner == Runner::Wine {
+            let mut kill = Command::new("wineserver");
+            self.set_run_environment(&mut kill);
+            // It may have ended by itself.
+            toolchain::succeeds(kill.arg("-k"));
+        }
+    }
+
+    /// Whether tests can be run as another user.
+    pub(crate) fn has_users(&self) -> bool {
+        self.runner != Runner::Wine
+    }
+
+    /// Whether it has io_uring, or could have.
+    pub(crate) fn may_have_ring(&self) -> bool {
+        !matches!(self.name, "i686" | "windows")
+    }
+
+    /// What runs its programs, as a table says it.
+    pub(crate) fn runner_name(&self) -> &'static str {
+        match self.runner {
+            Runner::Native => "this machine",
+            Runner::Qemu => "qemu-user",
+            Runner::Wine => "wine",
+        }
+    }
+}
