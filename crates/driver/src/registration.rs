@@ -16,6 +16,7 @@ use std::task::{Context, Poll, ready};
 use blitzen_util::coop;
 use mio::event::Source;
 
+use crate::poller::BareDescriptor;
 use crate::readiness::{Direction, ReadyEvent, SourceSlot, Unwatched, Wait};
 use crate::{Interest, Poller, Ready, shutdown_error};
 
@@ -75,6 +76,7 @@ pub struct Registration {
     slot: NonNull<SourceSlot>,
     token: usize,
     unwatched: Unwatched,
+    bare: BareDescriptor,
 }
 
 // SAFETY: a reference to a slot, which any thread may use, and a poller, which
@@ -90,7 +92,29 @@ impl Registration {
             slot,
             token,
             unwatched: Unwatched::new(None),
+            bare: BareDescriptor::none(),
         }
+    }
+
+    /// Notes that the source is a bare `descriptor`, not one of mio's types. A selector that
+    /// reports an event once is then asked again when an operation would have blocked.
+    ///
+    /// ```
+    /// # use std::os::fd::AsRawFd;
+    /// # use std::sync::Arc;
+    /// # use blitzen_driver::{Interest, Poller, Ready};
+    /// let poller = Arc::new(Poller::new(16)?);
+    /// let (reader, _writer) = std::io::pipe()?;
+    /// let fd = reader.as_raw_fd();
+    /// let mut source = mio::unix::SourceFd(&fd);
+    /// let mut registration = poller.register(&mut source, Interest::READABLE, Ready::EMPTY)?;
+    /// registration.set_bare(fd, Interest::READABLE);
+    /// # registration.deregister(&mut source)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[cfg(unix)]
+    pub fn set_bare(&mut self, descriptor: i32, interest: Interest) {
+        self.bare = BareDescriptor::new(descriptor, interest.to_mio());
     }
 
     /// Notes that the selector does not watch writability yet; the word says that the source
@@ -306,6 +330,9 @@ impl Registration {
 
     #[inline]
     fn clear(&self, event: ReadyEvent) -> io::Result<()> {
+        // Before the word is cleared: an event that comes in between is not lost, since it
+        // changes the word's tick.
+        self.poller.watch_again(&self.bare, self.token)?;
         let watch = |descriptor| self.poller.watch_both(descriptor, self.token);
         self.unwatched.clear(self.slot(), event, watch)
     }

@@ -31,6 +31,7 @@ use blitzen_util::shim::{Mutex, MutexGuard};
 use mio::event::Source;
 
 use slots::{SourceSlots, SourceToken};
+pub(crate) use wait::BareDescriptor;
 pub use wait::Stream;
 use wait::{Events, Selector};
 
@@ -465,6 +466,10 @@ impl Poller {
 
     pub(crate) fn watch_both(&self, descriptor: i32, token: usize) -> io::Result<()> {
         self.selector.watch_both(descriptor, mio::Token(token))
+    }
+
+    pub(crate) fn watch_again(&self, bare: &BareDescriptor, token: usize) -> io::Result<()> {
+        self.selector.watch_again(bare, mio::Token(token))
     }
 
     pub(crate) fn close(&self, token: usize) {

@@ -289,10 +289,13 @@ impl<T: AsRawFd> AsyncFd<T> {
     fn open(inner: T, interest: Interest) -> Result<Self, AsyncFdRegisterError<T>> {
         let fd = inner.as_raw_fd();
         match register(&mut SourceFd(&fd), interest, Ready::EMPTY) {
-            Ok(registration) => Ok(Self {
-                inner: Some(inner),
-                registration,
-            }),
+            Ok(mut registration) => {
+                registration.set_bare(fd, interest);
+                Ok(Self {
+                    inner: Some(inner),
+                    registration,
+                })
+            }
             Err(cause) => Err(AsyncFdRegisterError { inner, cause }),
         }
     }

@@ -593,14 +593,16 @@ impl PollEvented<mio_pipe::Receiver> {
     }
 
     fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        self.attempt(Interest::READABLE, || read_buf((**self).as_fd(), buf))
+        self.attempt(Interest::READABLE, || read_buf(self, buf))
     }
 }
 
-/// Appends what one `read(2)` returns to `buf`.
-fn read_buf<B: BufMut + ?Sized>(fd: BorrowedFd<'_>, buf: &mut B) -> io::Result<usize> {
+/// Appends what one `read(2)` returns to `buf`. Over poll(2), mio must see a `WouldBlock`, to
+/// ask for the next event.
+fn read_buf<B: BufMut + ?Sized>(pipe: &mio_pipe::Receiver, buf: &mut B) -> io::Result<usize> {
+    let read = |room: &mut [_]| pipe.try_io(|| read(pipe.as_fd(), room));
     // SAFETY: `read` returns the number of bytes that the system has written.
-    let (count, ()) = unsafe { fill_buf_mut(buf, |room| Ok((read(fd, room)?, ()))) }?;
+    let (count, ()) = unsafe { fill_buf_mut(buf, |room| Ok((read(room)?, ()))) }?;
     Ok(count)
 }
 
@@ -620,7 +622,7 @@ impl AsyncRead for Receiver {
         // Not `poll_read_stream`: in packet mode (`O_DIRECT`) a read stops at the
         // end of a packet, although there may be more.
         let registration = self.io.registration();
-        let read = registration.poll_read_io(cx, || read_buf(self.as_fd(), buf));
+        let read = registration.poll_read_io(cx, || read_buf(&self.io, buf));
         read.map(|read| read.map(drop))
     }
 }

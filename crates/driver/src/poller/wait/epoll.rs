@@ -25,6 +25,20 @@ pub trait Stream: Source + AsFd {}
 
 impl<S: Source + AsFd> Stream for S {}
 
+/// A descriptor without a type of mio's. epoll goes on reporting what happens to it.
+#[derive(Debug)]
+pub(crate) struct BareDescriptor;
+
+impl BareDescriptor {
+    pub(crate) fn none() -> Self {
+        Self
+    }
+
+    pub(crate) fn new(_descriptor: RawFd, _interest: Interest) -> Self {
+        Self
+    }
+}
+
 /// The kernel's queue of events.
 #[derive(Debug)]
 pub(in crate::poller) struct Selector {
@@ -62,6 +76,16 @@ impl Selector {
         let both = Interest::READABLE | Interest::WRITABLE;
         self.registry()
             .reregister(&mut SourceFd(&descriptor), token, both)
+    }
+
+    /// There is nothing to do: it is watched until it is removed.
+    #[inline(always)]
+    pub(in crate::poller) fn watch_again(
+        &self,
+        _bare: &BareDescriptor,
+        _token: Token,
+    ) -> io::Result<()> {
+        Ok(())
     }
 
     /// Waits for up to `limit` events, at most for `timeout`.

@@ -21,6 +21,24 @@ pub trait Stream: Source {}
 
 impl<S: Source> Stream for S {}
 
+/// A descriptor without a type of mio's, and what it is watched for.
+///
+/// Over poll(2), mio reports an event once, and then has to be asked again: its own types do
+/// that when an operation would block. Other selectors only repeat what they know.
+#[derive(Debug)]
+pub(crate) struct BareDescriptor(Option<(i32, Interest)>);
+
+impl BareDescriptor {
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn new(descriptor: i32, interest: Interest) -> Self {
+        Self(Some((descriptor, interest)))
+    }
+}
+
 /// The kernel's queue of events.
 #[derive(Debug)]
 pub(in crate::poller) struct Selector {
@@ -57,6 +75,30 @@ impl Selector {
     /// directions.
     pub(in crate::poller) fn watch_both(&self, _descriptor: i32, _token: Token) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Watches for the next event of a bare descriptor.
+    pub(in crate::poller) fn watch_again(
+        &self,
+        bare: &BareDescriptor,
+        token: Token,
+    ) -> io::Result<()> {
+        match bare.0 {
+            None => Ok(()),
+            #[cfg(unix)]
+            Some((descriptor, interest)) => {
+                let mut source = mio::unix::SourceFd(&descriptor);
+                match self.registry.reregister(&mut source, token, interest) {
+                    // mio removes a descriptor whose other end is closed.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        self.registry.register(&mut source, token, interest)
+                    }
+                    watched => watched,
+                }
+            }
+            #[cfg(not(unix))]
+            Some(_) => unreachable!("never created here"),
+        }
     }
 
     /// Waits for up to `limit` events, at most for `timeout`.
