@@ -5,8 +5,8 @@
 //! with 32 bits. A ring also waits for the worker's poller, which therefore has to be a
 //! descriptor: mio's stand-in over poll(2) is none.
 //!
-//! File operations that only make sense beside a ring (`nowait`, `local_fs`) have the same
-//! condition. Without it, all file operations run on the blocking pool.
+//! Without a ring, files are read and written at once if the kernel need not wait (Linux), and
+//! all other file operations run on the blocking pool.
 
 use std::env;
 

@@ -17,9 +17,9 @@
 
 mod driver;
 mod interest;
-#[cfg(blitzen_ring)]
+#[cfg(target_os = "linux")]
 pub mod local_fs;
-#[cfg(blitzen_ring)]
+#[cfg(target_os = "linux")]
 pub mod nowait;
 mod park;
 mod poller;
@@ -28,7 +28,7 @@ mod ready;
 mod registration;
 #[cfg(blitzen_ring)]
 pub mod ring;
-#[cfg(all(test, blitzen_ring, not(blitzen_loom)))]
+#[cfg(all(test, target_os = "linux", not(blitzen_loom)))]
 mod scratch;
 mod shutdown_error;
 mod wake_list;

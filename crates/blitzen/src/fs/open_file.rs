@@ -39,7 +39,7 @@ impl OpenFile {
     /// Whether it is a regular file on a file system of this machine.
     pub(super) fn is_local(&self) -> bool {
         // Other systems cannot tell, and finding out may block.
-        cfg!(blitzen_ring) && self.kind() == FileKind::Local
+        cfg!(target_os = "linux") && self.kind() == FileKind::Local
     }
 
     /// Returns the file's position; `None` for a stream.

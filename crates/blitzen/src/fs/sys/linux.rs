@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::fs::File as StdFile;
 use std::future::Future;
-use std::io::{self, IoSlice};
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -14,9 +14,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use blitzen_driver::local_fs;
-pub(crate) use blitzen_driver::local_fs::{FileKind, is_local};
-pub(crate) use blitzen_driver::nowait::NoWait;
-use blitzen_driver::nowait::{self, Opened};
+pub(crate) use blitzen_driver::local_fs::is_local;
+use blitzen_driver::nowait::{self, NoWait, Opened};
 use blitzen_driver::ring::file::{
     Allocate, CreateDir, Fsync, HardLink, Holding, Read, ReadVectored, Remove, Rename, SetLen,
     Symlink, Transfer, TransferResult, Write, WriteVectored,
@@ -163,21 +162,6 @@ where
 /// returns the error.
 fn c_string(path: &Path) -> Option<CString> {
     CString::new(path.as_os_str().as_bytes()).ok()
-}
-
-/// Returns the kind of file. Never waits.
-pub(crate) fn kind(file: &StdFile) -> FileKind {
-    local_fs::file_kind(file)
-}
-
-/// Reads at the position, if the kernel need not wait.
-pub(crate) fn read_nowait(file: &StdFile, room: &mut [MaybeUninit<u8>]) -> NoWait<usize> {
-    nowait::read_nowait(file, room, None)
-}
-
-/// Writes at the position, if the kernel need not wait.
-pub(crate) fn write_nowait(file: &StdFile, pieces: &[IoSlice<'_>]) -> NoWait<usize> {
-    nowait::write_nowait(file, pieces, None)
 }
 
 /// Reads at the position.

@@ -10,3 +10,14 @@ cfg_select! {
         pub(super) use portable::*;
     }
 }
+
+cfg_select! {
+    target_os = "linux" => {
+        mod cached;
+        pub(super) use cached::*;
+    }
+    _ => {
+        mod uncached;
+        pub(super) use uncached::*;
+    }
+}

@@ -1,8 +1,8 @@
-//! Files on systems that have only blocking calls: on the pool.
+//! Files without a ring: on the pool.
 
 use std::fs::File as StdFile;
 use std::future::Future;
-use std::io::{self, IoSlice, Read};
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::pin::Pin;
@@ -10,50 +10,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use blitzen_io::owned::{IoBuf, IoBufMut, Outcome};
+use blitzen_task::JoinHandle;
 
 use super::super::op::{self, FileCall, FileOp, PathCall};
 use super::super::open::OpenFlags;
 use super::super::open_file::{OpenFile, retry_interrupted};
-
-/// The result of an operation that must not wait: never supported here.
-pub(crate) enum NoWait<T> {
-    #[allow(dead_code)] // elsewhere
-    Done(io::Result<T>),
-    #[allow(dead_code)] // elsewhere
-    WouldBlock,
-    Unsupported,
-}
-
-/// The kind of an open file, which decides how it is read and written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FileKind {
-    #[allow(dead_code)] // elsewhere
-    Local,
-    /// A regular file, or a disk.
-    Seekable,
-    /// Anything else.
-    Stream,
-}
-
-/// Returns the kind of file; may block.
-pub(crate) fn kind(file: &StdFile) -> FileKind {
-    match file.metadata().map(|metadata| metadata.file_type()) {
-        Ok(file_type) if file_type.is_file() => FileKind::Seekable,
-        #[cfg(unix)]
-        Ok(file_type) if std::os::unix::fs::FileTypeExt::is_block_device(&file_type) => {
-            FileKind::Seekable
-        }
-        _ => FileKind::Stream,
-    }
-}
-
-pub(crate) fn read_nowait(_: &StdFile, _: &mut [MaybeUninit<u8>]) -> NoWait<usize> {
-    NoWait::Unsupported
-}
-
-pub(crate) fn write_nowait(_: &StdFile, _: &[IoSlice<'_>]) -> NoWait<usize> {
-    NoWait::Unsupported
-}
 
 /// Reads at the position.
 pub(crate) fn read_blocking(mut file: &StdFile, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
@@ -72,19 +33,26 @@ pub(crate) fn read_blocking_at(file: &StdFile, room: &mut [u8], offset: u64) -> 
     read
 }
 
-/// Never created here.
-pub(crate) enum ReadAhead {}
+/// A read-ahead into the page cache, whose result is discarded.
+pub(crate) struct ReadAhead(JoinHandle<()>);
 
 impl Future for ReadAhead {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        match *self {}
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(cx).map(drop)
     }
 }
 
-pub(crate) fn read_ahead(_: &Arc<OpenFile>, _: usize) -> Option<ReadAhead> {
-    None
+/// Reads the next `len` bytes of a local file into the page cache.
+pub(crate) fn read_ahead(file: &Arc<OpenFile>, len: usize) -> Option<ReadAhead> {
+    if !file.is_local() {
+        return None;
+    }
+    let offset = file.position()?;
+    let file = file.clone();
+    let job = move || drop(read_blocking_at(&file.std, &mut vec![0; len], offset));
+    Some(ReadAhead(op::spawn_on_pool(job, false)))
 }
 
 pub(crate) fn open_here(_: &Path, _: &OpenFlags) -> Option<io::Result<StdFile>> {
