@@ -454,6 +454,7 @@ fn thread_locals_are_the_threads_own_across_suspensions() {
 }
 
 #[test]
+#[cfg_attr(blitzen_baton, ignore = "a coroutine has thread-locals of its own")]
 fn task_locals_are_put_away_with_a_suspended_coroutine() {
     for runtime in [multi(1), current()] {
         runtime.block_on(async {
@@ -671,6 +672,7 @@ fn a_runtime_inside_a_coroutine_keeps_its_own_tasks() {
 }
 
 #[test]
+#[cfg_attr(blitzen_baton, ignore = "a coroutine has thread-locals of its own")]
 fn a_local_set_polled_by_hand_does_not_suspend_the_coroutine_inside() {
     let runtime = multi(2);
     let joined = runtime.block_on(async {

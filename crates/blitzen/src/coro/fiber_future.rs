@@ -17,15 +17,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::ptr::{NonNull, null};
 use std::task::{Context, Poll};
-use std::thread;
+use std::thread::{self, ThreadId};
 
 use blitzen_stack::{Fiber, FiberInfo, FiberState, HAS_OWN_THREAD, Suspender};
 use blitzen_task::current;
 
 use super::inside::{CancelPayload, Inside, Resume, Suspension, replace_current};
 use super::thread_state::ThreadState;
-use crate::runtime::Handle;
 use crate::runtime::context::{self, KeptContext};
+use crate::runtime::{self, Handle};
 
 /// A future that runs a function on a stack of its own.
 pub(super) struct FiberFuture<F, T: 'static> {
@@ -157,6 +157,7 @@ fn fiber_info(stack_size: usize) -> FiberInfo {
 struct OwnThread {
     runtime: Handle,
     task: Option<current::CurrentTask>,
+    resumer: ThreadId,
 }
 
 impl OwnThread {
@@ -164,6 +165,7 @@ impl OwnThread {
         Self {
             runtime: Handle::current(),
             task: current::CurrentTask::get(),
+            resumer: thread::current().id(),
         }
     }
 
@@ -172,10 +174,12 @@ impl OwnThread {
     /// # Safety
     /// The task lives until what this returns is dropped.
     unsafe fn enter(&self) -> impl Sized {
+        runtime::set_resumer(self.resumer);
         (
             context::enter(&self.runtime),
             context::defer_here(),
             blitzen_util::entered::enter(),
+            self.runtime.inner.scheduler().mark_thread(),
             // SAFETY: handed on.
             self.task.map(|task| unsafe { task.enter() }),
         )

@@ -80,6 +80,8 @@ pub use task_hooks::TaskMeta;
 pub use trace::Trace;
 #[cfg(feature = "tracing")]
 pub use trace_layer::TraceLayer;
+#[cfg(feature = "coro")]
+pub(crate) use world::set_resumer;
 
 /// Returns the index of the worker that the calling thread runs, counted from
 /// zero, or `None` on other threads. The caller of `block_on` is a worker only

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Wake, Waker};
-use std::thread;
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use blitzen_driver::Poller;
@@ -589,10 +589,22 @@ fn run_as_worker(worker: usize, world: &RealWorld, run: impl FnOnce()) -> bool {
     has_lost_worker
 }
 
-/// Waits for the end of a thread, unless it is the calling one: a runtime may end on one
-/// of its own threads, in a waker, a hook or the destructor of a thread-local value.
+thread_local! {
+    /// The thread that waits for this one, which runs a coroutine for it.
+    static RESUMER: Cell<Option<ThreadId>> = const { Cell::new(None) };
+}
+
+/// Notes that `resumer` waits for the calling thread, which runs a coroutine for it.
+#[cfg(feature = "coro")]
+pub(crate) fn set_resumer(resumer: ThreadId) {
+    RESUMER.set(Some(resumer));
+}
+
+/// Waits for the end of a thread, unless it is the calling one, or waits for that: a runtime may
+/// end on one of its own threads, in a waker, a hook or the destructor of a thread-local value.
 fn join_unless_current(thread: thread::JoinHandle<()>) {
-    if thread.thread().id() != thread::current().id() {
+    let id = thread.thread().id();
+    if id != thread::current().id() && Some(id) != RESUMER.get() {
         // A panic on it was reported by the panic hook.
         let _ = thread.join();
     }
