@@ -1,7 +1,7 @@
 //! A poller whose owner is stuck is served by others; one whose owner sleeps
 //! in it is left alone.
 
-#![cfg(all(unix, not(blitzen_loom)))]
+#![cfg(not(blitzen_loom))]
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::task::Context;
 use std::time::Duration;
 
 use blitzen_driver::Interest;
-use common::{Owner, pair};
+use common::{Owner, blocking, pair};
 use futures::executor::block_on;
 
 #[test]
@@ -60,7 +60,7 @@ fn nobody_interferes_with_an_owner_that_waits() {
 #[test]
 fn an_owner_and_its_helpers_together_lose_no_event() {
     let owner = Owner::start();
-    let (mut ours, io, mut theirs) = pair(&owner.poller);
+    let (mut ours, io, theirs) = pair(&owner.poller);
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let helper = std::thread::spawn({
         let (poller, stop) = (owner.poller.clone(), stop.clone());
@@ -78,19 +78,12 @@ fn an_owner_and_its_helpers_together_lose_no_event() {
             block_on(io.async_io(Interest::WRITABLE, || ours.write_all(&byte))).unwrap();
         }
     });
-    let mut theirs_blocking = {
-        use std::os::fd::{FromRawFd, IntoRawFd};
-        theirs.flush().unwrap();
-        // SAFETY: the descriptor changes hands.
-        let stream = unsafe { std::os::unix::net::UnixStream::from_raw_fd(theirs.into_raw_fd()) };
-        stream.set_nonblocking(false).unwrap();
-        stream
-    };
+    let mut theirs = blocking(theirs);
     for n in 0..2000_u32 {
         let byte = [n as u8];
-        theirs_blocking.write_all(&byte).unwrap();
+        theirs.write_all(&byte).unwrap();
         let mut back = [0];
-        theirs_blocking.read_exact(&mut back).unwrap();
+        theirs.read_exact(&mut back).unwrap();
         assert_eq!(back, byte);
     }
     reader.join().unwrap();
@@ -127,6 +120,8 @@ fn a_waker_may_turn_the_poller_and_drop_its_source() {
     );
     *nested.source.lock().unwrap() = Some(io);
     theirs.write_all(b"x").unwrap();
-    assert_eq!(poller.turn(None).unwrap(), 1);
-    assert_eq!(poller.sources(), 0);
+    // On Windows, the room to write is an event of its own.
+    while poller.has_sources() {
+        assert_eq!(poller.turn(None).unwrap(), 1);
+    }
 }

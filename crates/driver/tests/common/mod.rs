@@ -76,6 +76,19 @@ pub(crate) type LocalStream = mio::net::UnixStream;
 pub(crate) type LocalStream = TcpStream;
 
 /// A connected pair, not registered.
+/// The standard library's type for a [`LocalStream`].
+#[cfg(unix)]
+pub(crate) type StdStream = std::os::unix::net::UnixStream;
+#[cfg(windows)]
+pub(crate) type StdStream = std::net::TcpStream;
+
+/// The same stream, whose operations block.
+pub(crate) fn blocking(stream: LocalStream) -> StdStream {
+    let stream = StdStream::from(stream);
+    stream.set_nonblocking(false).unwrap();
+    stream
+}
+
 #[cfg(unix)]
 pub(crate) fn connected() -> (LocalStream, LocalStream) {
     LocalStream::pair().unwrap()
