@@ -105,6 +105,43 @@ __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE bytes, SIZE_T length) {
 }
 ";
 
+/// GCC's unwinder asks glibc for the frames of an address. With musl, the list of loaded objects
+/// has the answer.
+const DL_FIND_OBJECT: &str = "\
+#define _GNU_SOURCE
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+struct dl_find_object {
+    unsigned long long flags;
+    void *map_start, *map_end, *link_map, *eh_frame;
+    unsigned long long reserved[7];
+};
+struct search { uintptr_t pc; struct dl_find_object *found; };
+static int look(struct dl_phdr_info *info, size_t size, void *data) {
+    struct search *search = data;
+    struct dl_find_object *found = search->found;
+    int holds = 0;
+    (void) size;
+    found->eh_frame = NULL;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_LOAD && search->pc - start < part->p_memsz) {
+            holds = 1;
+            found->map_start = (void *) start;
+            found->map_end = (void *) (start + part->p_memsz);
+        }
+        if (part->p_type == PT_GNU_EH_FRAME) found->eh_frame = (void *) start;
+    }
+    return holds && found->eh_frame;
+}
+int _dl_find_object(void *pc, struct dl_find_object *found) {
+    struct search search = {(uintptr_t) pc, found};
+    return dl_iterate_phdr(look, &search) ? 0 : -1;
+}
+";
+
 impl Platform {
     /// The platform of that name or triple.
     pub(crate) fn find(name: &str) -> Outcome<&'static Self> {
@@ -135,7 +172,7 @@ impl Platform {
         }
         fs::create_dir_all(self.target()).context("making a folder")?;
         if self.name == "musl" {
-            self.copy_unwinder()?;
+            self.make_unwinder()?;
         }
         match self.runner {
             Runner::Native | Runner::Qemu => Ok(()),
@@ -144,12 +181,18 @@ impl Platform {
     }
 
     /// std links the unwinder of LLVM with musl. GCC's has the same functions.
-    fn copy_unwinder(&self) -> Outcome {
+    fn make_unwinder(&self) -> Outcome {
         let mut find = Command::new("gcc");
         let unwinder = sh::read(find.arg("-print-file-name=libgcc_eh.a"))?;
         let copy = self.target().join("libunwind.a");
         fs::copy(unwinder.trim(), &copy).context(unwinder.trim())?;
-        Ok(())
+        let source = self.target().join("dl_find_object.c");
+        fs::write(&source, DL_FIND_OBJECT).context(source.display())?;
+        let object = source.with_extension("o");
+        let mut compile = Command::new("musl-gcc");
+        compile.args(["-O1", "-fPIC", "-c", "-o"]);
+        sh::run(compile.arg(&object).arg(&source))?;
+        sh::run(Command::new("ar").arg("r").arg(&copy).arg(&object))
     }
 
     /// Makes a folder with an empty Windows, and adds the library that it lacks.
