@@ -812,13 +812,15 @@ async fn spawn_on_lost_thread<T: Send + 'static>(
 }
 
 #[test]
-fn a_paused_clock_stands_while_a_thread_without_a_worker_runs_a_coroutine() {
+fn a_paused_clock_stands_only_while_a_thread_without_a_worker_runs_a_coroutine() {
     let runtime = multi_builder(1).start_paused(true).build().unwrap();
     runtime.block_on(async {
         let (go_on, coroutine) = spawn_on_lost_thread(|| {
             // If the clock could advance, it would by now: nothing else runs.
             thread::sleep(Duration::from_millis(20));
-            Instant::now()
+            let woken = Instant::now();
+            block_on(sleep(Duration::from_secs(7200)));
+            woken
         })
         .await;
         let before = Instant::now();

@@ -450,6 +450,7 @@ impl World for SchedulerWorld {
         // A paused clock does not advance while the thread runs a task.
         let parker = Arc::new(BlockOnParker::new());
         let _counted = count_thread(&*self.0, parker.clone());
+        stop_counting_as_blocking(&self.0);
         serve(Waker::from(parker.clone()), &mut || parker.park(&self.0));
     }
 
@@ -459,6 +460,7 @@ impl World for SchedulerWorld {
 
     fn handed_off(&self) {
         LOST_WORKER.set(true);
+        IS_BLOCKING_WORK.set(true);
     }
 
     fn restore_context(&self, depth: usize) {
@@ -541,6 +543,8 @@ impl World for SchedulerWorld {
 thread_local! {
     /// A relief thread has this thread's worker.
     static LOST_WORKER: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread counts as blocking work, since it has lost its worker.
+    static IS_BLOCKING_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The main function of a worker's thread, inside its runtime.
@@ -582,11 +586,15 @@ fn run_as_worker(worker: usize, world: &RealWorld, run: impl FnOnce()) -> bool {
         .map(|random| random.enter_worker(worker));
     timers::enter_worker(world, worker);
     run();
-    let has_lost_worker = LOST_WORKER.replace(false);
-    if has_lost_worker {
+    stop_counting_as_blocking(world);
+    LOST_WORKER.replace(false)
+}
+
+/// Ends the blocking work that the calling thread counts as, if it has lost its worker.
+fn stop_counting_as_blocking(world: &RealWorld) {
+    if IS_BLOCKING_WORK.replace(false) {
         end_blocking(world);
     }
-    has_lost_worker
 }
 
 thread_local! {
