@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use crate::shim::Mutex;
-use crate::shim::atomic::{AtomicU64, Ordering::AcqRel};
+use crate::shim::atomic::AtomicU64;
+use crate::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// How many members a word holds.
 pub const WORD: usize = u64::BITS as usize;
@@ -74,21 +75,23 @@ impl WakeSet {
 
     /// Takes the bits of a word.
     pub fn take(&self, word: usize) -> u64 {
-        // Acquires, from the release in `wake`, what the waker did before.
-        self.words[word].swap(0, AcqRel)
+        // Acquire, met by the Release in `wake`: the poll sees what was done before the wake.
+        self.words[word].swap(0, Acquire)
     }
 
     /// Gives back bits of members that were taken but not polled. The caller sees to
     /// it that the parent is polled again.
     pub fn put_back(&self, word: usize, bits: u64) {
-        self.words[word].fetch_or(bits, AcqRel);
+        // Relaxed: the parent has seen what was done before these wakes, and what comes between
+        // belongs to its release sequence.
+        self.words[word].fetch_or(bits, Relaxed);
     }
 
     /// Marks a member as woken, and wakes the parent.
     pub fn wake(&self, member: usize) {
         let bit = 1 << (member % WORD);
-        // Releases, to the acquire in `take`, what was done before the wake.
-        let before = self.words[member / WORD].fetch_or(bit, AcqRel);
+        // Release, met by the Acquire in `take`, also if the bit was set (W2).
+        let before = self.words[member / WORD].fetch_or(bit, Release);
         if before & bit != 0 {
             return; // W2
         }
@@ -183,7 +186,8 @@ mod tests {
 #[cfg(all(test, blitzen_loom))]
 mod model {
     use super::*;
-    use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use loom::cell::UnsafeCell;
+    use loom::sync::atomic::AtomicBool;
     use loom::thread;
 
     struct Flag(AtomicBool);
@@ -192,6 +196,32 @@ mod model {
         fn wake(self: Arc<Self>) {
             self.0.store(true, Relaxed);
         }
+    }
+
+    /// A member that is woken already is woken again.
+    #[test]
+    fn a_poll_sees_what_was_done_before_the_wakes_that_it_takes() {
+        loom::model(|| {
+            let set = WakeSet::new(1);
+            let shared = Arc::new((UnsafeCell::new(0), AtomicBool::new(false)));
+            let other = thread::spawn({
+                let (set, shared) = (set.clone(), shared.clone());
+                move || {
+                    // SAFETY: the other thread reads it after this wake; loom says if not.
+                    shared.0.with_mut(|done| unsafe { *done = 1 });
+                    set.wake(0);
+                    shared.1.store(true, Relaxed);
+                }
+            });
+            while !shared.1.load(Relaxed) {
+                thread::yield_now();
+            }
+            set.put_back(0, 1);
+            assert_eq!(set.take(0), 1);
+            // SAFETY: written before the wake that was taken; loom says if not.
+            assert_eq!(shared.0.with(|done| unsafe { *done }), 1);
+            other.join().unwrap();
+        });
     }
 
     /// Two members are woken, one twice, while the parent polls.
