@@ -3,7 +3,7 @@
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
 use blitzen::runtime::{Builder, Runtime, UnhandledPanic};
 
@@ -95,16 +95,17 @@ fn a_panic_in_a_waker() {
         std::thread::yield_now();
     }
     // One that is called behind the drivers, after a yield.
-    let yielding = runtime.spawn(async {
+    let poll_yield = || {
         let waker = Waker::from(Arc::new(Angry));
         let mut inner = Box::pin(blitzen::task::yield_now());
-        poll_fn(|_| {
-            let _ = inner.as_mut().poll(&mut Context::from_waker(&waker));
-            Poll::Ready(())
-        })
-        .await
-    });
+        let _ = inner.as_mut().poll(&mut Context::from_waker(&waker));
+    };
+    let yielding = runtime.spawn(async move { poll_yield() });
     runtime.block_on(yielding).unwrap();
+    // And one that is called at once, where there is no worker.
+    runtime
+        .block_on(runtime.spawn_blocking(poll_yield))
+        .unwrap();
     assert_sound(&runtime);
 }
 

@@ -380,7 +380,10 @@ impl Monitor {
             |worker, run_ns| scheduler.share_queue_of(worker, run_ns),
             |looks, all_stuck| {
                 let has_work = || scheduler.has_any_work();
-                scheduler.rescue.note_look(looks, all_stuck, has_work)
+                let all_asleep = || scheduler.are_workers_asleep();
+                scheduler
+                    .rescue
+                    .note_look(looks, all_stuck, has_work, all_asleep)
             },
         )
     }

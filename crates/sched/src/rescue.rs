@@ -2,22 +2,23 @@
 //!
 //! One stuck worker holds up nobody: the others take its tasks, and serve its timers and
 //! sockets. If all of them are stuck, nobody is left to. So when tasks have waited for some
-//! milliseconds, the [monitor](crate::monitor) moves what is queued on the workers to the
-//! injection queue, and sends a *rescuer*: a job of the blocking pool that runs tasks from there
-//! until a worker is back, or none is queued. A rescuer that gets stuck as well is
-//! followed by another.
+//! milliseconds (longer if a worker computes, or waits for a processor), the
+//! [monitor](crate::monitor) moves what is queued on the workers to the injection queue, and sends
+//! a *rescuer*: a job of the blocking pool that runs tasks from there until a worker is back, or
+//! none is queued. A rescuer that gets stuck as well is followed by another.
 //!
 //! A rescuer is no worker: what its tasks spawn and wake goes to the injection queue, where a
 //! worker that is back finds it too.
 //!
 //! E1. Every task that a rescuer does not poll right now is in the injection queue, so one that is
 //!     stuck holds up no other task.
-//! E2. There are at most as many rescuers as workers, and four.
+//! E2. There are at most as many rescuers as workers, or four if there are fewer workers.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use blitzen_task::RunOutcome;
+use blitzen_util::kernel_thread::is_thread_asleep;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::atomic::{AtomicBool, AtomicU32};
 
@@ -31,6 +32,10 @@ const LOOKS_BEFORE_RESCUE: u32 = 6;
 /// The same for a scheduler with one worker. Who asks for one may count on tasks that take turns
 /// while none of them blocks for long.
 const LOOKS_BEFORE_RESCUE_OF_ONE: u32 = 30;
+
+/// The same while a worker computes, or waits for a processor: one more thread may not make things
+/// faster then, but in the end tasks have to have their turn.
+const LOOKS_BEFORE_RESCUE_OF_RUNNING: u32 = 50;
 
 /// The fewest rescuers that may exist at a time, however few workers there are (E2).
 const MIN_RESCUERS: u32 = 4;
@@ -77,12 +82,14 @@ impl RescueState {
     }
 
     /// Notes what a look has found; returns whether to send a rescuer: `all_stuck` if no worker
-    /// makes progress, `has_work` if tasks are queued.
+    /// makes progress, `has_work` if tasks are queued, `all_asleep` if all workers sleep in the
+    /// kernel.
     pub(crate) fn note_look(
         &self,
         looks: &mut StuckLooks,
         all_stuck: bool,
         has_work: impl FnOnce() -> bool,
+        all_asleep: impl FnOnce() -> bool,
     ) -> bool {
         if !all_stuck {
             self.is_needed.store(false, Relaxed);
@@ -99,7 +106,9 @@ impl RescueState {
         looks.count += 1;
         // Tasks that are woken after a rescuer has ended wait only for the next look.
         let goes_on = !has_rescuer && self.is_needed.load(Relaxed);
-        if looks.count < self.looks_before_rescue && !goes_on {
+        let is_due = looks.count >= LOOKS_BEFORE_RESCUE_OF_RUNNING
+            || looks.count >= self.looks_before_rescue && all_asleep();
+        if !is_due && !goes_on {
             return false;
         }
         looks.count = 0;
@@ -109,6 +118,12 @@ impl RescueState {
 }
 
 impl Scheduler {
+    /// Whether all workers sleep in the kernel.
+    pub(crate) fn are_workers_asleep(&self) -> bool {
+        let mut workers = self.shared.iter();
+        workers.all(|shared| is_thread_asleep(shared.kernel_thread.load(Relaxed)))
+    }
+
     /// Moves the tasks of all workers to the injection queue, and sends a rescuer for them, unless
     /// there are enough (E2).
     #[cold]
@@ -189,7 +204,8 @@ mod tests {
     #[test]
     fn a_rescuer_is_sent_after_tasks_have_waited_behind_stuck_workers() {
         let (rescue, mut looks) = (RescueState::new(2), StuckLooks::default());
-        let mut look = |all_stuck, has_work| rescue.note_look(&mut looks, all_stuck, || has_work);
+        let mut look =
+            |all_stuck, has_work| rescue.note_look(&mut looks, all_stuck, || has_work, || true);
         for (all_stuck, has_work) in [(true, false), (false, true)] {
             for _ in 1..LOOKS_BEFORE_RESCUE {
                 assert!(!look(true, true));
@@ -214,12 +230,22 @@ mod tests {
         let (rescue, mut looks) = (RescueState::new(2), StuckLooks::default());
         rescue.rescuers.store(1, Relaxed);
         rescue.is_needed.store(true, Relaxed);
-        let mut look = || rescue.note_look(&mut looks, true, || true);
+        let mut look = || rescue.note_look(&mut looks, true, || true, || true);
         for _ in 0..2 * LOOKS_BEFORE_RESCUE {
             rescue.polls.fetch_add(1, Relaxed);
             assert!(!look(), "it makes progress");
         }
         for _ in 1..LOOKS_BEFORE_RESCUE {
+            assert!(!look());
+        }
+        assert!(look());
+    }
+
+    #[test]
+    fn workers_that_compute_are_given_more_time() {
+        let (rescue, mut looks) = (RescueState::new(2), StuckLooks::default());
+        let mut look = || rescue.note_look(&mut looks, true, || true, || false);
+        for _ in 1..LOOKS_BEFORE_RESCUE_OF_RUNNING {
             assert!(!look());
         }
         assert!(look());

@@ -909,7 +909,11 @@ impl Worker {
                 false => scheduler.progress_of_running(worker),
             },
             |worker, run_ns| scheduler.share_queue_of(worker, run_ns),
-            |looks, all_stuck| scheduler.rescue.note_look(looks, all_stuck, || false),
+            |looks, all_stuck| {
+                scheduler
+                    .rescue
+                    .note_look(looks, all_stuck, || false, || false)
+            },
         );
         for stuck in look.stuck {
             self.shared().counters.rescues.bump();

@@ -1,4 +1,4 @@
-//! The calling thread as the kernel calls it.
+//! Threads as the kernel sees them.
 
 /// Returns the thread id of the kernel, as in `/proc/self/task`; zero where that is unknown.
 ///
@@ -13,4 +13,20 @@ pub fn kernel_thread_id() -> u32 {
     return unsafe { libc::syscall(libc::SYS_gettid) } as u32;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     return 0;
+}
+
+/// Returns whether a thread of this process sleeps in the kernel, so that it neither runs nor waits
+/// for a processor; true where that is unknown.
+///
+/// ```
+/// use blitzen_util::kernel_thread::{is_thread_asleep, kernel_thread_id};
+///
+/// let runs = !is_thread_asleep(kernel_thread_id());
+/// assert_eq!(runs, cfg!(any(target_os = "linux", target_os = "android")));
+/// ```
+pub fn is_thread_asleep(kernel_thread: u32) -> bool {
+    // `ID (NAME) STATE …`; a name may contain anything.
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{kernel_thread}/stat"));
+    let state = stat.as_deref().ok().and_then(|stat| stat.rsplit_once(") "));
+    state.is_none_or(|(_, rest)| !rest.starts_with('R'))
 }

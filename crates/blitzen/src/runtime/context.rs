@@ -230,7 +230,8 @@ impl KeptContext {
 /// Calls `waker` after other tasks have run and the drivers were turned.
 pub(crate) fn defer(waker: &Waker) {
     if !blitzen_task::current::yield_if_own(waker) && !blitzen_sched::defer(waker) {
-        waker.wake_by_ref();
+        // As a worker would call it: one that panics does not end the poll.
+        quietly(|| waker.wake_by_ref());
     }
 }
 
