@@ -1,6 +1,6 @@
 //! Panics in foreign code take neither a worker nor a task along.
 
-use std::future::{Future, pending, poll_fn};
+use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
