@@ -94,9 +94,11 @@ enum Mode {
         #[command(flatten)]
         output: Output,
     },
-    /// Make reports from the JSON file of an earlier comparison
+    /// Make reports from the JSON files of earlier comparisons; rows of later files replace those
+    /// of earlier ones
     Report {
-        file: PathBuf,
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
         #[command(flatten)]
         output: Output,
     },
@@ -263,7 +265,7 @@ fn main() -> ExitCode {
             };
             compare_all(&choice, plan, scaling, with_counts, &output)
         }
-        Mode::Report { file, output } => report_again(&file, &output),
+        Mode::Report { files, output } => report_again(&files, &output),
         Mode::Instructions { choice, json } => count_all(&choice, json.as_deref()),
         Mode::Syscalls { choice, json } => trace_all(&choice, json.as_deref()),
         Mode::List => {
@@ -393,8 +395,12 @@ fn print_all(run: &Run, is_colored: bool) {
     }
 }
 
-fn report_again(file: &Path, output: &Output) -> Result<(), String> {
-    let run = Run::load(file)?;
+fn report_again(files: &[PathBuf], output: &Output) -> Result<(), String> {
+    let (first, later) = files.split_first().expect("clap asks for one");
+    let mut run = Run::load(first)?;
+    for file in later {
+        run.update(Run::load(file)?)?;
+    }
     let is_colored = output.color.is_on();
     for outcome in &run.rows {
         println!("{}", report::row(outcome, is_colored));
