@@ -37,6 +37,9 @@ impl Run {
         replace_all(&mut self.rows, later.rows, |row| {
             (row.group.clone(), row.row.clone())
         });
+        let groups: Vec<_> = self.groups().into_iter().map(str::to_owned).collect();
+        self.rows
+            .sort_by_key(|row| groups.iter().position(|group| *group == row.group));
         replace_all(&mut self.instructions, later.instructions, |tally| {
             tally.row.clone()
         });
