@@ -144,7 +144,7 @@ impl Scheduler {
     }
 
     /// Moves the tasks of a stuck worker to the injection queue.
-    fn expose_queue_of(&self, worker: usize) {
+    pub(crate) fn expose_queue_of(&self, worker: usize) {
         let shared = &self.shared[worker];
         let (mut tasks, stolen) = (Vec::new(), RunQueue::new());
         while let Some(half) = shared.ring.steal_into(&stolen) {
@@ -154,6 +154,8 @@ impl Scheduler {
         tasks.extend(shared.lifo.take());
         self.inject
             .push_all(worker, tasks, |refused| self.world().refuse(refused));
+        // A worker that came back meanwhile may have parked: it saw neither queue.
+        self.notify();
     }
 }
 

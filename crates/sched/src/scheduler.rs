@@ -713,4 +713,29 @@ mod tests {
         tasks.close();
         scheduler.close();
     }
+
+    #[test]
+    fn a_parked_worker_is_unparked_for_the_queue_of_one_that_was_stuck() {
+        let woken = Arc::new(AtomicUsize::new(0));
+        let scheduler = Scheduler::new(Config::new(2), Box::new(CountInterrupts(woken.clone())));
+        assert!(scheduler.idle.claim(0), "it runs");
+        let tasks = Tasks::new();
+        let shared = &scheduler.shared[0];
+        for _ in 0..3 {
+            shared
+                .ring
+                .push(tasks.next(), |_| unreachable!("there is room"));
+        }
+        scheduler.expose_queue_of(0);
+        assert!(shared.ring.is_empty());
+        assert_eq!(scheduler.inject.len(), 3);
+        assert_eq!(woken.load(Relaxed), 1);
+        scheduler
+            .inject
+            .close()
+            .into_iter()
+            .for_each(Runnable::forget);
+        tasks.close();
+        scheduler.close();
+    }
 }
