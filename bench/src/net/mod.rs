@@ -24,6 +24,7 @@ mod server;
 mod short_of_cores;
 mod single_thread;
 mod stall;
+mod wrk;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -48,6 +49,7 @@ pub(crate) fn rows() -> Vec<Row> {
         idle::rows(),
         short_of_cores::rows(),
         stall::rows(),
+        wrk::rows(),
     ]
     .concat()
 }

@@ -43,6 +43,11 @@ const SPINS_BEFORE_STEALING_NEWEST: u32 = 16;
 /// About how long a worker takes from being unparked until it runs.
 pub(crate) const UNPARK_NS: u64 = 20_000;
 
+/// How long the tasks that a driver turn has woken may wait for each other. Unparking another
+/// worker for less costs more processor time than it saves, and spoils the batches: it would come
+/// when most of them have run.
+const BATCH_NS: u64 = 5 * UNPARK_NS;
+
 /// The part of a worker that others do not see. It belongs to one thread at a time.
 pub struct Worker {
     scheduler: Arc<Scheduler>,
@@ -558,12 +563,12 @@ impl Worker {
     }
 
     /// Unparks a worker for what is in this worker's queue, if running it alone
-    /// takes longer than the other needs to wake up. If polls have become longer
-    /// since they were sampled, the monitor notices.
+    /// takes longer than `max_ns`. If polls have become longer since they were sampled,
+    /// the monitor notices.
     #[inline]
-    fn share_if_long(&self) {
+    fn share_if_longer(&self, max_ns: u64) {
         if self.scheduler.idle.could_unpark()
-            && self.pace.borrow().expected_ns(self.shared().ring.len()) > UNPARK_NS
+            && self.pace.borrow().expected_ns(self.shared().ring.len()) > max_ns
         {
             self.share();
         }
@@ -590,7 +595,7 @@ impl Worker {
             self.observe_queued(&task, false);
         }
         if self.push_newest(task) {
-            self.share_if_long();
+            self.share_if_longer(UNPARK_NS);
         }
     }
 
@@ -650,7 +655,7 @@ impl Worker {
             RunOutcome::Woken(task) => {
                 self.shared().counters.self_wakes.bump();
                 self.push_ring(task);
-                self.share_if_long();
+                self.share_if_longer(UNPARK_NS);
             }
             RunOutcome::Yielded(task) => {
                 self.shared().counters.yields.bump();
@@ -896,7 +901,7 @@ impl Worker {
     /// take long.
     fn share_woken(&self) {
         if self.driver_turn.replace(DriverTurn::None) == DriverTurn::ManyWoken {
-            self.share_if_long();
+            self.share_if_longer(BATCH_NS);
         }
     }
 

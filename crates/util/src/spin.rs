@@ -5,7 +5,9 @@
 //! fifty microseconds it looks itself for what it waits for.
 //!
 //! Of the threads that share a permit at most one spins at a time, and only if the
-//! machine has another processor for whoever is to produce the event.
+//! machine has another processor for whoever is to produce the event. After three
+//! microseconds it offers its processor to other threads between two looks; if one has run
+//! for long, the spin is over, and the next ones become rare.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,6 +15,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::spin_policy::{LIMIT_NS, SpinPolicy};
+
+/// A look and an offer of the processor take less; if they take longer, another thread has run.
+const TAKEN_NS: u128 = 10_000;
+
+/// How long a spin keeps the processor before it offers it to others. A partner on another
+/// processor answers within that; one on the same processor cannot.
+const EAGER: Duration = Duration::from_micros(3);
 
 /// The permission to spin, shared by the workers of a runtime.
 ///
@@ -28,6 +37,8 @@ pub struct SpinPermit {
     is_taken: Arc<AtomicBool>,
     /// Whether there is another processor.
     is_useful: bool,
+    /// Whether there is another one that this process may use.
+    is_eager: bool,
 }
 
 impl SpinPermit {
@@ -36,6 +47,7 @@ impl SpinPermit {
         Self {
             is_taken: Arc::default(),
             is_useful: processors() > 1,
+            is_eager: thread::available_parallelism().map_or(1, usize::from) > 1,
         }
     }
 
@@ -78,7 +90,7 @@ impl Drop for TakenPermit<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct SpinWait {
     began: Instant,
-    /// Whether the spin found something, if there was one.
+    /// Whether the spin paid, if there was one.
     spin_found: Option<bool>,
 }
 
@@ -104,7 +116,7 @@ impl SpinWait {
 /// let mut wait = spin.begin();
 /// let found = spin.spin(&mut wait, None, || Some("an event"));
 /// // Otherwise: sleep, until there is one.
-/// spin.end(wait);
+/// spin.end(wait, 1);
 /// # assert!(found.is_none(), "nothing is known of how long waits are");
 /// ```
 #[derive(Debug)]
@@ -163,30 +175,35 @@ impl Spin {
         let _taken = permit.take()?;
         let limit = Duration::from_nanos(LIMIT_NS);
         let limit = max_wait.map_or(limit, |wait| wait.min(limit));
+        let began = wait.elapsed();
+        let mut before = began;
         loop {
-            if let Some(found) = look() {
-                wait.spin_found = Some(true);
-                return Some(found);
+            let found = look();
+            let now = wait.elapsed();
+            let was_taken = (now - before).as_nanos() >= TAKEN_NS;
+            if found.is_some() || was_taken || now >= limit {
+                wait.spin_found = Some(found.is_some() && !was_taken);
+                return found;
             }
-            if wait.elapsed() >= limit {
-                wait.spin_found = Some(false);
-                return None;
+            before = now;
+            match permit.is_eager && now < began + EAGER {
+                true => std::hint::spin_loop(),
+                false => thread::yield_now(),
             }
-            std::hint::spin_loop();
         }
     }
 
-    /// Ends a wait.
+    /// Ends a wait that has brought `events` events.
     ///
     /// ```
     /// # use blitzen_util::spin::{Spin, SpinPermit};
     /// let spin = Spin::new(Some(SpinPermit::new()));
-    /// spin.end(spin.begin()); // a short one
+    /// spin.end(spin.begin(), 1); // a short one
     /// ```
-    pub fn end(&self, wait: Option<SpinWait>) {
+    pub fn end(&self, wait: Option<SpinWait>, events: usize) {
         if let Some(wait) = wait {
             let ns = u64::try_from(wait.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            self.policy.end_wait(ns, wait.spin_found);
+            self.policy.end_wait(ns, events, wait.spin_found);
         }
     }
 }
@@ -200,6 +217,7 @@ mod tests {
         SpinPermit {
             is_taken: Arc::default(),
             is_useful: true,
+            is_eager: true,
         }
     }
 
@@ -207,7 +225,7 @@ mod tests {
     fn eager(permit: &SpinPermit) -> Spin {
         let spin = Spin::new(Some(permit.clone()));
         for _ in 0..20 {
-            spin.policy.end_wait(1_000, None);
+            spin.policy.end_wait(1_000, 1, None);
         }
         spin
     }
@@ -232,11 +250,21 @@ mod tests {
     }
 
     #[test]
-    fn a_spin_ends_when_it_has_been_long_enough() {
-        let spin = eager(&permit());
-        let start = Instant::now();
-        assert!(spin_for(&spin, || None::<()>).is_none());
-        assert!(start.elapsed() >= Duration::from_nanos(LIMIT_NS));
+    fn a_spin_that_finds_nothing_ends() {
+        assert!(spin_for(&eager(&permit()), || None::<()>).is_none());
+    }
+
+    #[test]
+    fn a_spin_ends_once_another_thread_has_had_the_processor() {
+        let mut looks = 0;
+        let found = spin_for(&eager(&permit()), || {
+            looks += 1;
+            // As long as if another thread had run meanwhile.
+            let began = Instant::now();
+            while began.elapsed().as_nanos() < TAKEN_NS {}
+            None::<()>
+        });
+        assert_eq!((found, looks), (None, 1));
     }
 
     #[test]

@@ -5,6 +5,10 @@
 //! So a thread spins while its last waits were short on average; spins that find
 //! nothing are followed by ever more waits without one.
 //!
+//! Where events come from many sides, a sleeper finds several of them when it wakes, which
+//! saves more than the spin does: it would take them one by one. So a thread spins only while
+//! its last waits brought little more than one event each.
+//!
 //! Only the owner uses it; it has atomics only so that it is `Sync`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,10 +25,22 @@ const SHORT_NS: u64 = LIMIT_NS * 2;
 /// What a long wait counts for, so that one does not outweigh many short ones.
 const LONG_NS: u64 = SHORT_NS * 8;
 
+/// One event, in the unit of their average.
+const ONE_EVENT: u64 = 16;
+
+/// With more events in a wait than this, a sleep gathers enough of them.
+const FEW_EVENTS: u64 = ONE_EVENT * 3 / 2;
+
+/// What a wait with many events counts for, so that one does not outweigh many others.
+const MANY_EVENTS: u64 = ONE_EVENT * 8;
+
 /// A thread's past waits.
 #[derive(Debug)]
 pub(crate) struct SpinPolicy {
+    /// The average of how long the last waits took.
     recent_ns: AtomicU64,
+    /// The average of how many events the last waits brought.
+    recent_events: AtomicU64,
     /// At most 1,024 waits go by without a spin.
     backoff: Backoff<1024>,
 }
@@ -33,18 +49,24 @@ impl SpinPolicy {
     pub(crate) fn new() -> Self {
         Self {
             recent_ns: AtomicU64::new(LONG_NS),
+            recent_events: AtomicU64::new(ONE_EVENT),
             backoff: Backoff::new(),
         }
     }
 
     /// Returns whether the wait that begins starts with a spin.
     pub(crate) fn begin_wait(&self) -> bool {
-        self.recent_ns.load(Relaxed) <= SHORT_NS && self.backoff.begin_attempt()
+        self.recent_ns.load(Relaxed) <= SHORT_NS
+            && self.recent_events.load(Relaxed) <= FEW_EVENTS
+            && self.backoff.begin_attempt()
     }
 
-    /// Notes that a wait took `ns`. If it started with a spin, `spin_found` says
-    /// whether the spin found the event.
-    pub(crate) fn end_wait(&self, ns: u64, spin_found: Option<bool>) {
+    /// Notes that a wait took `ns` and brought that many events. If it started with a spin,
+    /// `spin_found` says whether the spin paid.
+    pub(crate) fn end_wait(&self, ns: u64, events: usize, spin_found: Option<bool>) {
+        let events = (events as u64).saturating_mul(ONE_EVENT).min(MANY_EVENTS);
+        let average = (self.recent_events.load(Relaxed) * 7 + events) / 8;
+        self.recent_events.store(average, Relaxed);
         let average_ns = (self.recent_ns.load(Relaxed) * 3 + ns.min(LONG_NS)) / 4;
         self.recent_ns.store(average_ns, Relaxed);
         match spin_found {
@@ -63,7 +85,7 @@ mod tests {
     fn after_short_waits() -> SpinPolicy {
         let policy = SpinPolicy::new();
         for _ in 0..20 {
-            policy.end_wait(1_000, None);
+            policy.end_wait(1_000, 1, None);
         }
         policy
     }
@@ -74,9 +96,18 @@ mod tests {
         let policy = after_short_waits();
         assert!(policy.begin_wait());
         for _ in 0..3 {
-            policy.end_wait(u64::MAX, None);
+            policy.end_wait(u64::MAX, 1, None);
         }
         assert!(!policy.begin_wait());
+    }
+
+    #[test]
+    fn a_thread_that_finds_several_events_at_once_sleeps_for_them() {
+        let policy = after_short_waits();
+        (0..20).for_each(|_| policy.end_wait(1_000, 3, None));
+        assert!(!policy.begin_wait());
+        (0..20).for_each(|_| policy.end_wait(1_000, 1, None));
+        assert!(policy.begin_wait());
     }
 
     #[test]
@@ -86,7 +117,7 @@ mod tests {
         for _ in 0..10_000 {
             let spun = policy.begin_wait();
             spins += u32::from(spun);
-            policy.end_wait(SHORT_NS, spun.then_some(false));
+            policy.end_wait(SHORT_NS, 1, spun.then_some(false));
         }
         assert!((10..30).contains(&spins), "{spins}");
     }

@@ -262,13 +262,13 @@ impl Driver {
         let mut wait = self.spin.begin();
         let look = || self.take_events_while_spinning(is_over);
         if let Some(found) = self.spin.spin(&mut wait, max_wait, look) {
-            self.spin.end(wait);
+            self.spin.end(wait, *found.as_ref().unwrap_or(&0));
             return found;
         }
         let spent = wait.map_or(Duration::ZERO, |wait| wait.elapsed());
         match max_wait.map(|wait| wait.saturating_sub(spent)) {
             Some(Duration::ZERO) => Ok(0),
-            left => self.sleep(left, || self.spin.end(wait)),
+            left => self.sleep(left, |events| self.spin.end(wait, events)),
         }
     }
 
@@ -406,8 +406,8 @@ impl Driver {
         }
     }
 
-    /// Sleeps where events arrive; calls `on_event` if anything came.
-    fn sleep(&self, max_wait: Option<Duration>, on_event: impl FnOnce()) -> io::Result<usize> {
+    /// Sleeps where events arrive; if anything came, calls `on_event` with the number of events.
+    fn sleep(&self, max_wait: Option<Duration>, on_event: impl FnOnce(usize)) -> io::Result<usize> {
         let Some(place) = self.park.begin_in(|| self.park_place()) else {
             return self.take_events();
         };
@@ -424,8 +424,9 @@ impl Driver {
             ParkedIn::Ring => self.turn_ring_parked(max_wait),
         };
         // A wait that timed out does not count for the decision whether to spin.
-        if !matches!(found, Ok(0)) || was_notified {
-            on_event();
+        let events = *found.as_ref().unwrap_or(&0);
+        if events > 0 || was_notified || found.is_err() {
+            on_event(events);
         }
         found
     }

@@ -385,7 +385,7 @@ impl Pool {
         if parker.take_dismissal() {
             return self.end_or_work(self.control.lock(), thread);
         }
-        parker.spin.end(wait);
+        parker.spin.end(wait, 1);
         AfterIdle::Arrive
     }
 
