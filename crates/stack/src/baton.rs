@@ -5,13 +5,16 @@
 //!   fiber:    wait for the baton   run   give it back, with what it says
 //! ```
 //!
-//! N1. Only the thread that has the baton runs the function, or goes on after `resume`.
+//! N1. Only the thread that has the baton runs the function, or goes on after `resume`, or calls
+//!     what the fiber wants to have called there.
 //!
 //! The function is on one thread from its start to its end, so that F1 holds for its frames; it
 //! is not the thread that resumes it.
 
 use std::io;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
 
 use blitzen_util::shim::{Arc, Condvar, Mutex, thread};
 
@@ -28,6 +31,10 @@ enum Baton<I, Y> {
     Fiber,
     /// The resumer has not taken it yet; the fiber has suspended with this.
     Suspended(Y),
+    /// The resumer is to call this, and to give the baton back.
+    Call(NonNull<dyn FnMut()>),
+    /// The resumer has done so, and the fiber has not gone on yet.
+    Called,
     /// The function has returned.
     Returned,
     /// The fiber is dropped before it was ever resumed.
@@ -85,17 +92,34 @@ impl<I, Y> BatonCell<I, Y> {
         }
     }
 
-    /// Waits until the fiber has suspended or returned.
+    /// Waits until the fiber has suspended or returned, and calls what it wants to have called.
     fn wait_suspended(&self) -> Option<Y> {
         let mut baton = self.baton.lock();
         loop {
             match std::mem::replace(&mut *baton, Baton::Resumer) {
                 Baton::Suspended(said) => return Some(said),
                 Baton::Returned => return None,
+                Baton::Call(mut f) => {
+                    drop(baton);
+                    // SAFETY: the fiber lends it until it has the baton again; it does not unwind.
+                    unsafe { (f.as_mut())() };
+                    self.pass(Baton::Called);
+                    baton = self.baton.lock();
+                    continue;
+                }
                 other => *baton = other,
             }
             baton = self.passed.wait(baton);
         }
+    }
+
+    /// Waits on the fiber's thread until the resumer has called what it was to call.
+    fn wait_called(&self) {
+        let mut baton = self.baton.lock();
+        while !matches!(*baton, Baton::Called) {
+            baton = self.passed.wait(baton);
+        }
+        *baton = Baton::Fiber;
     }
 }
 
@@ -191,6 +215,29 @@ impl<I: 'static, Y: 'static> Suspender<I, Y> {
             None => unreachable!("it has been resumed before"),
         }
     }
+
+    /// Calls `f` on the thread that has resumed the fiber, and returns what it returns. A panic of
+    /// `f` goes on here.
+    ///
+    /// # Safety
+    /// `f` does not suspend the fiber.
+    pub unsafe fn call_on_resumer<T>(&self, f: impl FnOnce() -> T) -> T {
+        let (mut f, mut result) = (Some(f), None);
+        let mut call = || {
+            let f = f.take();
+            result = f.map(|f| catch_unwind(AssertUnwindSafe(f)));
+        };
+        let call: NonNull<dyn FnMut() + '_> = NonNull::from(&mut call);
+        // SAFETY: only the lifetime changes: the call is over before this function goes on.
+        let call: NonNull<dyn FnMut()> = unsafe { std::mem::transmute(call) };
+        self.shared.0.pass(Baton::Call(call));
+        self.shared.0.wait_called();
+        match result {
+            Some(Ok(value)) => value,
+            Some(Err(payload)) => resume_unwind(payload),
+            None => unreachable!("the resumer has called it"),
+        }
+    }
 }
 
 #[cfg(all(test, blitzen_loom))]
@@ -218,6 +265,31 @@ mod model {
             unsafe {
                 assert_eq!(fiber.resume(1), FiberState::Suspended(11));
                 assert_eq!(fiber.resume(2), FiberState::Returned(102));
+            }
+        });
+    }
+
+    #[test]
+    fn what_a_fiber_has_called_runs_on_the_resumers_thread_before_the_fiber_goes_on() {
+        loom::model(|| {
+            let resumer = thread::current().id();
+            let body = move |suspender: &Suspender<(), u32>, ()| {
+                let mut count = 0;
+                // SAFETY: it does not suspend the fiber.
+                let called_on = unsafe {
+                    suspender.call_on_resumer(|| {
+                        count += 1;
+                        thread::current().id()
+                    })
+                };
+                assert_eq!((called_on, count), (resumer, 1));
+                suspender.suspend(count);
+            };
+            let mut fiber = Fiber::new(info(), body).unwrap();
+            // SAFETY: on this thread only, and not after it has returned.
+            unsafe {
+                assert_eq!(fiber.resume(()), FiberState::Suspended(1));
+                assert_eq!(fiber.resume(()), FiberState::Returned(()));
             }
         });
     }

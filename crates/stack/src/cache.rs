@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::io;
 
-use crate::metrics::CACHED;
+use crate::metrics::CachedCount;
 use crate::slab::Stack;
 
 /// How many stacks a thread keeps, of all sizes.
@@ -19,6 +19,7 @@ thread_local! {
         RefCell::new(StackCache {
             stacks: Vec::new(),
             unneeded: 0,
+            count: None,
         })
     };
 }
@@ -29,30 +30,41 @@ struct StackCache {
     stacks: Vec<Stack>,
     /// The smallest number of stacks since the last [`trim`].
     unneeded: usize,
+    /// How many stacks there are, for others; `None` before the first.
+    count: Option<CachedCount>,
 }
 
-impl Drop for StackCache {
-    fn drop(&mut self) {
-        CACHED.add(-(self.stacks.len() as i64));
+impl StackCache {
+    /// Takes the newest stack of `size` bytes.
+    #[inline]
+    fn take(&mut self, size: usize) -> Option<Stack> {
+        let stack = match self.stacks.last()?.size() == size {
+            true => self.stacks.pop()?,
+            false => self.take_older(size)?,
+        };
+        self.unneeded = self.unneeded.min(self.stacks.len());
+        self.publish_count();
+        Some(stack)
+    }
+
+    #[cold]
+    fn take_older(&mut self, size: usize) -> Option<Stack> {
+        let index = self.stacks.iter().rposition(|stack| stack.size() == size)?;
+        Some(self.stacks.remove(index))
+    }
+
+    #[inline]
+    fn publish_count(&mut self) {
+        let count = self.count.get_or_insert_with(CachedCount::register);
+        count.set(self.stacks.len());
     }
 }
 
 /// Takes a stack of `size` bytes.
 pub(crate) fn take(size: usize) -> io::Result<Stack> {
     // A thread that is ending keeps none.
-    let kept = CACHE.try_with(|cache| {
-        let cache = &mut *cache.borrow_mut();
-        let stacks = &mut cache.stacks;
-        let index = stacks.iter().rposition(|stack| stack.size() == size)?;
-        let stack = stacks.remove(index);
-        cache.unneeded = cache.unneeded.min(stacks.len());
-        Some(stack)
-    });
-    match kept {
-        Ok(Some(stack)) => {
-            CACHED.add(-1);
-            Ok(stack)
-        }
+    match CACHE.try_with(|cache| cache.borrow_mut().take(size)) {
+        Ok(Some(stack)) => Ok(stack),
         _ => Stack::new(size),
     }
 }
@@ -65,11 +77,10 @@ pub(crate) fn put_back(stack: Stack) {
     let _ = CACHE.try_with(|cache| {
         let mut cache = cache.borrow_mut();
         cache.stacks.push(stack);
-        CACHED.add(1);
         if cache.stacks.len() > MAX_CACHED {
-            let surplus: Vec<_> = cache.stacks.drain(..MAX_CACHED / 2).collect();
-            CACHED.add(-(surplus.len() as i64));
+            cache.stacks.drain(..MAX_CACHED / 2);
         }
+        cache.publish_count();
     });
 }
 
@@ -79,13 +90,15 @@ pub fn trim() {
     // Dropped outside of the cell; a thread that is ending has given back all.
     let surplus = CACHE.try_with(|cache| {
         let cache = &mut *cache.borrow_mut();
+        if cache.stacks.is_empty() {
+            return Vec::new();
+        }
         let surplus: Vec<_> = cache.stacks.drain(..cache.unneeded.div_ceil(2)).collect();
         cache.unneeded = cache.stacks.len();
+        cache.publish_count();
         surplus
     });
-    if let Ok(surplus) = surplus {
-        CACHED.add(-(surplus.len() as i64));
-    }
+    drop(surplus);
 }
 
 #[cfg(all(test, not(blitzen_no_recycle)))]

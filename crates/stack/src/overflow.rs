@@ -6,7 +6,8 @@
 //! calls the handler that was there before. There is no way to go on: the frames cannot be
 //! unwound from here, and to skip them would be unsound.
 //!
-//! G1. [`CURRENT`] leads to the [`FiberInfo`] of the fiber that runs on this thread, or is null.
+//! G1. [`CURRENT`] leads to the [`FiberInfo`] of the fiber that runs on this thread, or has called a
+//!     function on the thread's own stack; otherwise it is null.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

@@ -3,20 +3,29 @@
 use std::io;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::thread;
 
 use corosensei::stack::StackPointer;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::overflow::{self, Guarded};
-use crate::slab::{GUARD_SIZE, Stack};
+use crate::slab::{GUARD_SIZE, Stack, page_size};
 use crate::{FiberInfo, FiberState, MIN_STACK_SIZE, abort_on_dropped_fiber, cache};
 
+/// The room at the base of a stack for what belongs to its fiber: the fiber itself stays small, and
+/// is cheap to move.
+const RESERVED: usize = 64;
+
+const _: () = assert!(size_of::<Guarded>() <= RESERVED && align_of::<Guarded>() <= RESERVED);
+
 // SAFETY: it has a guard area at its low end, and more than the smallest size above it
-// (`Fiber::new`). Both addresses are multiples of a page.
+// (`Fiber::new`). The limit is a multiple of a page, the base of 64 bytes.
 unsafe impl corosensei::stack::Stack for Stack {
     #[inline]
     fn base(&self) -> StackPointer {
-        NonZeroUsize::new(Stack::base(self)).expect("not at the address 0")
+        NonZeroUsize::new(Stack::base(self) - RESERVED).expect("not at the address 0")
     }
 
     #[inline]
@@ -31,7 +40,8 @@ pub const HAS_OWN_THREAD: bool = false;
 /// A function on a stack of its own, which can be suspended.
 pub struct Fiber<I: 'static, Y: 'static, R: 'static> {
     coroutine: ManuallyDrop<Coroutine<I, Y, R, Stack>>,
-    guarded: Guarded,
+    /// Above the base of its stack.
+    guarded: NonNull<Guarded>,
 }
 
 /// With which the function of a fiber suspends it. Neither `Send` nor `Sync`: it belongs to the stack.
@@ -49,7 +59,10 @@ impl<I: 'static, Y: 'static, R: 'static> Fiber<I, Y, R> {
         info.stack_size = whole_pages(info.stack_size.max(MIN_STACK_SIZE))?;
         let stack = cache::take(info.stack_size)?;
         overflow::prepare_thread();
-        let guarded = Guarded::new(info, &stack);
+        let guarded = NonNull::new((stack.base() - RESERVED) as *mut Guarded);
+        let guarded = guarded.expect("not at the address 0");
+        // SAFETY: within the stack, and above what its fiber uses. Nothing there is ever dropped.
+        unsafe { guarded.write(Guarded::new(info, &stack)) };
         let coroutine = Coroutine::with_stack(stack, move |yielder, input| {
             body(&Suspender(yielder), input)
         });
@@ -65,7 +78,7 @@ impl<I: 'static, Y: 'static, R: 'static> Fiber<I, Y, R> {
     /// F1: no other thread has resumed it before. It has not returned.
     #[inline]
     pub unsafe fn resume(&mut self, input: I) -> FiberState<Y, R> {
-        let before = overflow::enter(&self.guarded);
+        let before = overflow::enter(self.guarded.as_ptr());
         let result = self.coroutine.resume(input);
         overflow::enter(before);
         match result {
@@ -98,6 +111,32 @@ impl<I: 'static, Y: 'static> Suspender<I, Y> {
         // SAFETY: the yielder outlives the function, to which the suspender is lent.
         unsafe { (*self.0).suspend(said) }
     }
+
+    /// Calls `f` on the stack of the thread that has resumed the fiber, and returns what it returns.
+    /// A panic of `f` goes on here.
+    ///
+    /// # Safety
+    /// `f` does not suspend the fiber.
+    #[inline]
+    pub unsafe fn call_on_resumer<T>(&self, f: impl FnOnce() -> T) -> T {
+        /// A function that does not suspend the fiber.
+        struct Call<F>(F);
+        // SAFETY: it does not go to another thread. The bound is there so that nobody suspends
+        // the fiber from outside of its stack, and the caller guarantees that.
+        unsafe impl<F> Send for Call<F> {}
+        impl<T, F: FnOnce() -> T> Call<F> {
+            #[inline]
+            fn call(self) -> thread::Result<T> {
+                catch_unwind(AssertUnwindSafe(self.0))
+            }
+        }
+        let call = Call(f);
+        // SAFETY: the yielder outlives the function, to which the suspender is lent.
+        match unsafe { (*self.0).on_parent_stack(move || call.call()) } {
+            Ok(value) => value,
+            Err(payload) => resume_unwind(payload),
+        }
+    }
 }
 
 /// Rounds a size up to whole pages.
@@ -109,10 +148,4 @@ fn whole_pages(size: usize) -> io::Result<usize> {
             .checked_next_multiple_of(page_size())
             .ok_or_else(|| io::ErrorKind::OutOfMemory.into()),
     }
-}
-
-fn page_size() -> usize {
-    // SAFETY: only asks.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).unwrap_or(4096)
 }

@@ -35,6 +35,36 @@ fn values_go_in_and_out() {
 }
 
 #[test]
+fn a_fiber_may_have_a_function_called_on_the_thread_that_has_resumed_it() {
+    let resumer = std::thread::current().id();
+    let body = move |suspender: &Suspender<u32, u32>, mut number: u32| {
+        for _ in 0..2 {
+            // SAFETY: it does not suspend the fiber.
+            let called_on = unsafe {
+                suspender.call_on_resumer(|| {
+                    number += 1;
+                    std::thread::current().id()
+                })
+            };
+            assert_eq!(called_on, resumer);
+            number = suspender.suspend(number);
+        }
+        // SAFETY: as above.
+        let panics = || unsafe { suspender.call_on_resumer(|| panic!("called")) };
+        let caught = catch_unwind(AssertUnwindSafe(panics)).unwrap_err();
+        assert_eq!(caught.downcast_ref::<&str>(), Some(&"called"));
+        number
+    };
+    let mut fiber = Fiber::new(info(DEFAULT_STACK_SIZE), body).unwrap();
+    // SAFETY: on this thread only.
+    unsafe {
+        assert_eq!(fiber.resume(1), Suspended(2));
+        assert_eq!(fiber.resume(5), Suspended(6));
+        assert_eq!(fiber.resume(7), Returned(7));
+    }
+}
+
+#[test]
 fn a_fiber_that_never_starts_drops_its_function() {
     let value = Rc::new(());
     let held = value.clone();
