@@ -110,6 +110,20 @@ impl Builder {
     }
 }
 
+/// Spawns a coroutine without a name, on a stack of the default size.
+///
+/// # Safety
+/// As for [`coro::spawn`](super::spawn).
+#[inline]
+#[track_caller]
+pub(super) unsafe fn spawn_default<F, T>(f: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    spawn_with(FiberFuture::new(f, DEFAULT_STACK_SIZE), SpawnMeta::caller())
+}
+
 #[track_caller]
 #[expect(clippy::result_large_err, reason = "the future moves either way")]
 fn spawn_with<F, T>(future: FiberFuture<F, T>, meta: SpawnMeta) -> JoinHandle<T>

@@ -1,7 +1,7 @@
 //! A coroutine as its task sees it: a future that resumes it.
 //!
-//! Each poll polls what the coroutine waits for, on the thread's own stack, and resumes the
-//! coroutine when that is ready.
+//! The first poll starts it. Each later one polls what the coroutine waits for, on the thread's own
+//! stack, and resumes the coroutine when that is ready.
 //!
 //! U1. Between two polls the coroutine has not started, is suspended, or has ended.
 //! U2. The task is pinned to its thread with the first poll (`sched/src/thread_queue.rs`), and from
@@ -10,7 +10,7 @@
 //!     unwinds, and then lets the cancellation take effect. So it is never dropped while it is
 //!     suspended.
 
-use std::any::Any;
+use std::cell::Cell;
 use std::future::Future;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,32 +21,34 @@ use std::thread::{self, ThreadId};
 
 use blitzen_stack::{Fiber, FiberInfo, FiberState, HAS_OWN_THREAD, Suspender};
 use blitzen_task::current;
+use blitzen_util::quiet::quietly;
 
-use super::inside::{CancelPayload, Inside, Resume, Suspension, replace_current};
+use super::inside::{CancelPayload, Inside, Progress, Resume, Resumer, set_current};
 use super::thread_state::ThreadState;
 use crate::runtime::context::{self, KeptContext};
 use crate::runtime::{self, Handle};
 
-/// A future that runs a function on a stack of its own.
-pub(super) struct FiberFuture<F, T: 'static> {
-    stage: Stage<F, T>,
-    /// What the coroutine waits for, if it is suspended.
-    suspension: Option<NonNull<Suspension>>,
-    /// The coroutine in its own eyes; null before it has started.
-    inside: *const Inside,
-    thread_state: ThreadState,
-    context: KeptContext,
+/// A future that runs a function on a stack of its own. It is small, since a spawn moves it: all
+/// else is on that stack, in an [`Inside`].
+pub(super) enum FiberFuture<F, T: 'static> {
+    New { function: F, stack_size: usize },
+    Started(Started<T>),
+    Ended,
 }
 
-enum Stage<F, T: 'static> {
-    New { function: F, stack_size: usize },
-    Started(Fiber<Resume, NonNull<Suspension>, thread::Result<T>>),
-    Ended,
+/// A coroutine that has started, and not ended.
+pub(super) struct Started<T: 'static> {
+    fiber: Fiber<(), (), thread::Result<T>>,
+    /// On the stack of the coroutine.
+    inside: NonNull<Inside>,
 }
 
 // SAFETY: before its first poll it holds `F`, which is `Send`; after that it stays on its thread
 // (U2).
 unsafe impl<F: Send, T: Send + 'static> Send for FiberFuture<F, T> {}
+
+/// The result of running a coroutine as far as it gets; `None` if it is suspended.
+type Returned<T> = Option<thread::Result<T>>;
 
 impl<F, T> FiberFuture<F, T>
 where
@@ -55,89 +57,142 @@ where
 {
     #[inline]
     pub(super) fn new(function: F, stack_size: usize) -> Self {
-        Self {
-            stage: Stage::New {
-                function,
-                stack_size,
-            },
-            suspension: None,
-            inside: null(),
-            thread_state: ThreadState::new(),
-            context: KeptContext::default(),
+        Self::New {
+            function,
+            stack_size,
         }
     }
 
-    /// Gives the function its stack.
-    fn start(&mut self) -> Result<(), Box<dyn Any + Send>> {
-        let Stage::New {
+    /// Gives the function its stack, and runs it as far as it gets.
+    fn start(&mut self, cx: &mut Context<'_>) -> Returned<T> {
+        if current::is_closing() {
+            return None; // the end of the poll cancels it
+        }
+        let Self::New {
             function,
             stack_size,
-        } = mem::replace(&mut self.stage, Stage::Ended)
+        } = mem::replace(self, Self::Ended)
         else {
             unreachable!("starts once");
         };
+        current::start_unwinding_itself();
+        let resumer = Resumer::new(cx);
+        let started = Cell::new(null::<Inside>());
+        let place = &raw const started;
         let own_thread = HAS_OWN_THREAD.then(OwnThread::new);
-        let body = move |suspender: &Suspender<Resume, NonNull<Suspension>>, _: Resume| {
+        let body = move |suspender: &Suspender<(), ()>, ()| {
             // SAFETY: the task lives until the coroutine has ended (U2).
             let _context = own_thread.as_ref().map(|thread| unsafe { thread.enter() });
-            let inside = Inside::new(suspender);
-            replace_current(&inside);
+            let inside = Inside::new(suspender, resumer);
+            // SAFETY: it lives until the coroutine is first suspended, or has ended.
+            unsafe { &*place }.set(&inside);
+            set_current(&inside);
             let result = catch_unwind(AssertUnwindSafe(function));
-            replace_current(null());
+            set_current(null());
             result
         };
-        match Fiber::new(fiber_info(stack_size), body) {
-            Ok(fiber) => {
-                self.stage = Stage::Started(fiber);
-                Ok(())
+        let mut fiber = match Fiber::new(fiber_info(stack_size), body) {
+            Ok(fiber) => fiber,
+            Err(error) => {
+                return Some(Err(Box::new(format!("no stack for a coroutine: {error}"))));
             }
-            Err(error) => Err(Box::new(format!("no stack for a coroutine: {error}"))),
+        };
+        let outer = Outer::install(ThreadState::default(), KeptContext::default());
+        // SAFETY: U2: it has never been resumed.
+        let state = unsafe { fiber.resume(()) };
+        resumer.set_outer_current();
+        match state {
+            FiberState::Returned(result) => {
+                outer.restore(None);
+                Some(result)
+            }
+            FiberState::Suspended(()) => {
+                let inside = NonNull::new(started.get().cast_mut()).expect("it has started");
+                // SAFETY: on the stack of the coroutine, which is suspended.
+                suspended(unsafe { inside.as_ref() }, outer, cx);
+                *self = Self::Started(Started { fiber, inside });
+                None
+            }
+        }
+    }
+}
+
+impl<T> Started<T> {
+    /// Runs the coroutine, which is suspended, as far as it gets.
+    #[inline]
+    fn advance(&mut self, cx: &mut Context<'_>) -> Returned<T> {
+        // SAFETY: on the stack of the coroutine, which is suspended.
+        let inside = unsafe { self.inside.as_ref() };
+        let outer = Outer::install(inside.thread_state.take(), inside.context.take());
+        // SAFETY: it is suspended.
+        let poll = || unsafe { inside.poll_suspension(cx) };
+        let resume = match catch_unwind(AssertUnwindSafe(poll)) {
+            Ok(Progress::Waits) => {
+                outer.restore(Some(inside));
+                return None;
+            }
+            Ok(Progress::Ready) => Resume::Ready,
+            Ok(Progress::Cancelled) => Resume::Cancelled,
+            Err(payload) => Resume::Panicked(payload),
+        };
+        inside.resume.set(resume);
+        let resumer = Resumer::new(cx);
+        inside.set_resumer(resumer);
+        set_current(inside);
+        // SAFETY: U2; it has not returned: that ends the stage.
+        let state = unsafe { self.fiber.resume(()) };
+        resumer.set_outer_current();
+        match state {
+            FiberState::Suspended(()) => {
+                suspended(inside, outer, cx);
+                None
+            }
+            FiberState::Returned(result) => {
+                outer.restore(None); // what is inside is gone
+                Some(result)
+            }
+        }
+    }
+}
+
+/// Ends a poll in which the coroutine was suspended.
+#[inline]
+fn suspended(inside: &Inside, outer: Outer, cx: &mut Context<'_>) {
+    outer.restore(Some(inside));
+    if inside.waits_for_turn() {
+        context::defer(cx.waker());
+    }
+}
+
+/// What the thread had before a coroutine's state was installed. Nothing panics in between.
+struct Outer {
+    thread_state: ThreadState,
+    depth: usize,
+}
+
+impl Outer {
+    /// Installs what a coroutine has; returns what the thread had.
+    #[inline]
+    fn install(thread_state: ThreadState, context: KeptContext) -> Self {
+        Self {
+            depth: context.install(),
+            thread_state: thread_state.install(),
         }
     }
 
-    /// Runs the coroutine as far as it gets.
-    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<thread::Result<T>> {
-        let mut resume = match self.suspension {
-            None => {
-                if current::is_closing() {
-                    return Poll::Pending; // the end of the poll cancels it
-                }
-                current::start_unwinding_itself();
-                if let Err(payload) = self.start() {
-                    return Poll::Ready(Err(payload));
-                }
-                Resume::Ready
+    /// Takes what the coroutine has, which is suspended or has ended, and restores this.
+    #[inline]
+    fn restore(self, inside: Option<&Inside>) {
+        let thread_state = self.thread_state.put_away();
+        let context = KeptContext::put_away(self.depth);
+        match inside {
+            Some(inside) => {
+                inside.thread_state.set(thread_state);
+                inside.context.set(context);
             }
-            // SAFETY: the coroutine is suspended with it.
-            Some(suspension) => match unsafe { next_resume(suspension, cx) } {
-                Some(resume) => resume,
-                None => return Poll::Pending,
-            },
-        };
-        let Stage::Started(fiber) = &mut self.stage else {
-            unreachable!("a coroutine that has ended is not polled");
-        };
-        let result = loop {
-            let outer = replace_current(self.inside);
-            // SAFETY: U2; it has not returned: that ends the stage.
-            let state = unsafe { fiber.resume(resume) };
-            self.inside = replace_current(outer);
-            let suspension = match state {
-                FiberState::Suspended(suspension) => suspension,
-                FiberState::Returned(result) => break result,
-            };
-            // SAFETY: the coroutine is suspended with it.
-            match unsafe { next_resume(suspension, cx) } {
-                Some(next) => resume = next,
-                None => {
-                    self.suspension = Some(suspension);
-                    return Poll::Pending;
-                }
-            }
-        };
-        self.suspension = None;
-        self.stage = Stage::Ended; // its stack is for the next one
-        Poll::Ready(result)
+            // A runtime that the function has entered and not left.
+            None => quietly(|| drop(context)),
+        }
     }
 }
 
@@ -186,30 +241,6 @@ impl OwnThread {
     }
 }
 
-/// How to resume a coroutine that is suspended; `None` if it has to wait.
-///
-/// # Safety
-/// The coroutine is suspended with `suspension`.
-#[inline]
-unsafe fn next_resume(suspension: NonNull<Suspension>, cx: &mut Context<'_>) -> Option<Resume> {
-    // Without unwinding there is no way to end a coroutine but its own.
-    let must_unwind = || {
-        cfg!(panic = "unwind")
-            && current::is_cancel_due()
-            // SAFETY: on the stack of the coroutine, which is suspended.
-            && !unsafe { suspension.as_ref() }.is_shielded
-    };
-    if must_unwind() {
-        return Some(Resume::Cancel);
-    }
-    // SAFETY: as the caller guarantees.
-    if unsafe { Suspension::poll(suspension, cx) } {
-        return Some(Resume::Ready);
-    }
-    // Again: the poll may have ended a `task::shield`.
-    must_unwind().then_some(Resume::Cancel)
-}
-
 impl<F, T> Future for FiberFuture<F, T>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -218,24 +249,25 @@ where
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        // SAFETY: nothing is moved out but the function, before it runs.
+        // SAFETY: nothing is moved out but the function, before it runs, and the fiber, which need
+        // not stay where it is.
         let this = unsafe { self.get_unchecked_mut() };
-        // Nothing from here to the other end panics.
-        let depth = this.context.install();
-        let outer = this.thread_state.install();
-        let advanced = this.advance(cx);
-        this.thread_state.put_away(outer);
-        this.context.put_away(depth);
-        match advanced {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(output)) => Poll::Ready(output),
-            Poll::Ready(Err(payload))
-                if payload.is::<CancelPayload>() && current::is_cancel_requested() =>
-            {
+        let returned = match this {
+            Self::Started(started) => started.advance(cx),
+            Self::New { .. } => this.start(cx),
+            Self::Ended => unreachable!("a coroutine that has ended is not polled"),
+        };
+        let Some(result) = returned else {
+            return Poll::Pending;
+        };
+        *this = Self::Ended; // its stack is for the next one
+        match result {
+            Ok(output) => Poll::Ready(output),
+            Err(payload) if payload.is::<CancelPayload>() && current::is_cancel_requested() => {
                 current::stop_unwinding_itself();
                 Poll::Pending // the end of the poll cancels it
             }
-            Poll::Ready(Err(payload)) => resume_unwind(payload),
+            Err(payload) => resume_unwind(payload),
         }
     }
 }

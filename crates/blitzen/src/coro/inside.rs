@@ -1,17 +1,24 @@
 //! A coroutine as the code on its stack sees it.
+//!
+//! What it waits for is polled on the thread's own stack: the first time by a call from the
+//! coroutine's stack, which costs no switch if the future is ready; then by the task
+//! (`fiber_future.rs`), while the coroutine is suspended.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::mem::ManuallyDrop;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::ptr::{NonNull, null};
 use std::task::{Context, Poll};
-use std::thread;
 
 use blitzen_stack::Suspender;
+use blitzen_task::current;
 
-use super::thread_state;
+use super::thread_state::{self, ThreadState};
+use crate::runtime::context::KeptContext;
 
 thread_local! {
     /// The coroutine whose stack this thread is on, unless something in between must not be
@@ -19,39 +26,74 @@ thread_local! {
     static CURRENT: Cell<*const Inside> = const { Cell::new(null()) };
 }
 
-/// How a coroutine is resumed.
+/// What a coroutine waits for: the head of a [`Waiting`] on its stack, which stays there until
+/// the coroutine goes on.
+pub(super) struct Suspension {
+    /// Polls the future; returns whether it is ready.
+    poll: unsafe fn(NonNull<Suspension>, &mut Context<'_>) -> bool,
+}
+
+/// Whether a coroutine goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Not yet.
+    Waits,
+    /// Yes: what it waits for is ready.
+    Ready,
+    /// Yes: it is cancelled, and has to unwind.
+    Cancelled,
+}
+
+/// How a suspended coroutine is resumed.
+#[derive(Default)]
 pub(super) enum Resume {
-    /// It starts, or the future that it waits for is ready.
+    /// What it waits for is ready.
+    #[default]
     Ready,
     /// It is cancelled, and has to unwind.
-    Cancel,
+    Cancelled,
+    /// The future that it waits for has panicked.
+    Panicked(Box<dyn Any + Send>),
 }
 
-/// What a suspended coroutine waits for: the head of a [`Waiting`] on its stack, which stays there
-/// until the next resume.
-pub(super) struct Suspension {
-    /// Polls the future; returns whether it is ready, or has panicked.
-    poll: unsafe fn(NonNull<Suspension>, &mut Context<'_>) -> bool,
-    /// Whether the coroutine must not be unwound here.
-    pub(super) is_shielded: bool,
-}
-
-impl Suspension {
-    /// Polls the future that the coroutine waits for; returns whether it is ready, or has panicked.
-    ///
-    /// # Safety
-    /// The coroutine is suspended with `this`.
-    #[inline]
-    pub(super) unsafe fn poll(this: NonNull<Self>, cx: &mut Context<'_>) -> bool {
-        // SAFETY: as the caller guarantees; the function is that of the whole `Waiting`.
-        unsafe { (this.as_ref().poll)(this, cx) }
-    }
-}
-
-/// A coroutine that runs, on its own stack.
+/// A coroutine that has started. It lies at the base of the coroutine's stack.
 pub(super) struct Inside {
-    suspender: NonNull<Suspender<Resume, NonNull<Suspension>>>,
+    suspender: NonNull<Suspender<(), ()>>,
+    /// The poll that has resumed the coroutine.
+    resumer: Cell<Resumer>,
+    /// What the coroutine waits for; `None` if that is its next turn.
+    suspension: Cell<Option<NonNull<Suspension>>>,
+    /// Set before it is resumed.
+    pub(super) resume: Cell<Resume>,
     shields: Cell<u32>,
+    /// What the coroutine has in thread-locals, while it is suspended.
+    pub(super) thread_state: Cell<ThreadState>,
+    pub(super) context: Cell<KeptContext>,
+}
+
+/// What a poll lends the coroutine that it resumes, until it is suspended.
+#[derive(Clone, Copy)]
+pub(super) struct Resumer {
+    context: NonNull<Context<'static>>,
+    /// The coroutine that the thread was in.
+    outer: *const Inside,
+}
+
+impl Resumer {
+    /// What a poll with the context `cx` lends.
+    #[inline]
+    pub(super) fn new(cx: &mut Context<'_>) -> Self {
+        Self {
+            context: NonNull::from(cx).cast(),
+            outer: CURRENT.get(),
+        }
+    }
+
+    /// Notes that the thread is in the coroutine again that it was in before.
+    #[inline]
+    pub(super) fn set_outer_current(self) {
+        CURRENT.set(self.outer);
+    }
 }
 
 /// The payload of the panic that unwinds a cancelled coroutine.
@@ -74,10 +116,10 @@ pub(super) fn assert_can_suspend() {
     );
 }
 
-/// Sets the coroutine that the thread is in; returns the one before.
+/// Sets the coroutine that the thread is in.
 #[inline]
-pub(super) fn replace_current(inside: *const Inside) -> *const Inside {
-    CURRENT.replace(inside)
+pub(super) fn set_current(inside: *const Inside) {
+    CURRENT.set(inside);
 }
 
 /// Marks the code until the guard is dropped as outside of any coroutine: it must not be
@@ -86,53 +128,166 @@ pub(crate) struct Outside(*const Inside, PhantomData<*const ()>);
 
 impl Outside {
     pub(crate) fn enter() -> Self {
-        Self(replace_current(null()), PhantomData)
+        Self::enter_outer(null())
+    }
+
+    /// Marks the code as inside of `outer`, another coroutine or none.
+    #[inline]
+    fn enter_outer(outer: *const Inside) -> Self {
+        Self(CURRENT.replace(outer), PhantomData)
     }
 }
 
 impl Drop for Outside {
+    #[inline]
     fn drop(&mut self) {
         CURRENT.set(self.0);
     }
 }
 
 impl Inside {
-    pub(super) fn new(suspender: &Suspender<Resume, NonNull<Suspension>>) -> Self {
+    /// A coroutine that starts, on whose stack the caller is.
+    #[inline]
+    pub(super) fn new(suspender: &Suspender<(), ()>, resumer: Resumer) -> Self {
         Self {
             suspender: NonNull::from(suspender),
+            resumer: Cell::new(resumer),
+            suspension: Cell::new(None),
+            resume: Cell::default(),
             shields: Cell::new(0),
+            thread_state: Cell::default(),
+            context: Cell::default(),
         }
     }
 
+    #[inline]
+    fn suspender(&self) -> &Suspender<(), ()> {
+        // SAFETY: `self` lives in the function that the suspender was lent to.
+        unsafe { self.suspender.as_ref() }
+    }
+
+    /// Notes which poll resumes the coroutine.
+    #[inline]
+    pub(super) fn set_resumer(&self, resumer: Resumer) {
+        self.resumer.set(resumer);
+    }
+
+    /// Whether the coroutine waits for its next turn, and nothing else.
+    #[inline]
+    pub(super) fn waits_for_turn(&self) -> bool {
+        self.suspension.get().is_none()
+    }
+
     /// Suspends the coroutine until `future` is ready.
+    #[inline]
     #[track_caller]
     pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
+        /// Drops the future where it is, since it is pinned.
+        struct DropPinned<F>(*mut ManuallyDrop<F>);
+        impl<F> Drop for DropPinned<F> {
+            #[inline]
+            fn drop(&mut self) {
+                // SAFETY: once, and nobody polls it again.
+                unsafe { ManuallyDrop::drop(&mut *self.0) };
+            }
+        }
         assert_can_suspend();
         let mut waiting = Waiting {
             suspension: Suspension {
                 poll: Waiting::<F>::poll,
-                is_shielded: self.shields.get() > 0,
             },
-            future: Some(future),
+            future: ManuallyDrop::new(future),
             output: None,
         };
-        let erased = NonNull::from(&mut waiting).cast::<Suspension>();
-        // SAFETY: `self` lives in the function that the suspender was lent to.
-        let resume = unsafe { self.suspender.as_ref() }.suspend(erased);
-        match (resume, waiting.output.take()) {
-            (Resume::Ready, Some(Ok(output))) => output,
-            (Resume::Ready, Some(Err(payload))) => resume_unwind(payload),
-            (Resume::Ready, None) => unreachable!("resumed only when the future is ready"),
-            (Resume::Cancel, _) => {
-                // Before the panic, so that its destructor may panic too. In place: it is
-                // pinned.
-                waiting.future = None;
+        let pinned: *mut Waiting<F> = &mut waiting;
+        // SAFETY: `waiting` lives until the end of this function.
+        let future = DropPinned(unsafe { &raw mut (*pinned).future });
+        // SAFETY: not null, since it is that of a local.
+        let suspension = unsafe { NonNull::new_unchecked(pinned) }.cast::<Suspension>();
+        match self.wait_for(suspension) {
+            // SAFETY: nobody else uses it any more.
+            Resume::Ready => match unsafe { (*pinned).output.take() } {
+                Some(output) => output,
+                None => unreachable!("resumed only when the future is ready"),
+            },
+            // Before the panic, so that its destructor may panic too.
+            Resume::Cancelled => {
+                drop(future);
                 resume_unwind(Box::new(CancelPayload));
+            }
+            Resume::Panicked(payload) => resume_unwind(payload),
+        }
+    }
+
+    /// Suspends the coroutine until the future of `suspension`, which is on the caller's stack, is
+    /// ready. A panic of its first poll goes on here.
+    fn wait_for(&self, suspension: NonNull<Suspension>) -> Resume {
+        self.suspension.set(Some(suspension));
+        let first_poll = || {
+            let Resumer { mut context, outer } = self.resumer.get();
+            let _outside = Outside::enter_outer(outer);
+            // SAFETY: lent by the poll that has resumed the coroutine, until it is suspended. The
+            // coroutine waits, and does not touch the suspension meanwhile.
+            unsafe { self.poll_suspension(context.as_mut()) }
+        };
+        // SAFETY: the closure marks what it calls as outside of this coroutine.
+        match unsafe { self.suspender().call_on_resumer(first_poll) } {
+            Progress::Ready => Resume::Ready,
+            Progress::Cancelled => Resume::Cancelled,
+            Progress::Waits => {
+                self.suspender().suspend(());
+                self.resume.take()
             }
         }
     }
 
-    /// Whether an abort takes effect where the coroutine next waits.
+    /// Suspends the coroutine until others have had their turn.
+    pub(super) fn wait_for_turn(&self) {
+        self.suspension.set(None);
+        let resume = match self.must_unwind() {
+            true => Resume::Cancelled,
+            false => {
+                self.suspender().suspend(());
+                self.resume.take()
+            }
+        };
+        if let Resume::Cancelled = resume {
+            resume_unwind(Box::new(CancelPayload));
+        }
+    }
+
+    /// Polls what the coroutine waits for, on the thread's stack.
+    ///
+    /// # Safety
+    /// The coroutine waits, and is in no other call of this function.
+    #[inline]
+    pub(super) unsafe fn poll_suspension(&self, cx: &mut Context<'_>) -> Progress {
+        if self.must_unwind() {
+            return Progress::Cancelled;
+        }
+        let Some(suspension) = self.suspension.get() else {
+            return Progress::Ready;
+        };
+        // SAFETY: on the stack of the coroutine, which waits; the function is that of the whole
+        // `Waiting`.
+        if unsafe { (suspension.as_ref().poll)(suspension, cx) } {
+            return Progress::Ready;
+        }
+        match self.must_unwind() {
+            true => Progress::Cancelled, // the poll may have ended a `task::shield`
+            false => Progress::Waits,
+        }
+    }
+
+    /// Whether the coroutine has to unwind where it waits.
+    #[inline]
+    fn must_unwind(&self) -> bool {
+        current::is_cancel_due() && self.can_cancel()
+    }
+
+    /// Whether an abort takes effect where the coroutine next waits. Without unwinding there is no
+    /// way to end a coroutine but its own.
+    #[inline]
     pub(super) fn can_cancel(&self) -> bool {
         cfg!(panic = "unwind") && self.shields.get() == 0
     }
@@ -154,34 +309,32 @@ impl Drop for ShieldLevel<'_> {
     }
 }
 
-/// A future on the stack of a coroutine, which is polled from outside. `repr(C)`: a pointer to the
-/// suspension is a pointer to the whole.
+/// A future on the stack of a coroutine, which is polled on the thread's. `repr(C)`: a pointer to
+/// the suspension is a pointer to the whole.
 #[repr(C)]
 struct Waiting<F: Future> {
     suspension: Suspension,
-    /// Pinned, since the coroutine does not leave it before it is `None`.
-    future: Option<F>,
-    output: Option<thread::Result<F::Output>>,
+    /// Pinned: it is dropped where it is.
+    future: ManuallyDrop<F>,
+    output: Option<F::Output>,
 }
 
 impl<F: Future> Waiting<F> {
-    /// Polls the future; returns whether it is ready, or has panicked.
+    /// Polls the future; returns whether it is ready.
     ///
     /// # Safety
-    /// `this` is the head of a `Waiting<F>`, and the coroutine is suspended with it.
+    /// `this` is the head of a `Waiting<F>`, for whose future the coroutine waits.
     unsafe fn poll(this: NonNull<Suspension>, cx: &mut Context<'_>) -> bool {
-        // SAFETY: as the caller guarantees. The coroutine does not touch it while it is suspended.
+        // SAFETY: as the caller guarantees. The coroutine does not touch it while it waits.
         let this = unsafe { this.cast::<Self>().as_mut() };
-        let Some(future) = &mut this.future else {
-            unreachable!("a future that is ready is not polled");
-        };
         // SAFETY: it does not move until it is dropped.
-        let future = unsafe { Pin::new_unchecked(future) };
-        this.output = match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
-            Ok(Poll::Pending) => return false,
-            Ok(Poll::Ready(output)) => Some(Ok(output)),
-            Err(payload) => Some(Err(payload)),
-        };
-        true
+        let future = unsafe { Pin::new_unchecked(&mut *this.future) };
+        match future.poll(cx) {
+            Poll::Pending => false,
+            Poll::Ready(output) => {
+                this.output = Some(output);
+                true
+            }
+        }
     }
 }

@@ -92,7 +92,7 @@ where
     T: Send + 'static,
 {
     // SAFETY: handed on.
-    unsafe { Builder::new().spawn(f) }
+    unsafe { builder::spawn_default(f) }
 }
 
 /// Waits for `future`, and returns its output.
@@ -198,7 +198,7 @@ pub fn yield_now() {
             inside::assert_can_suspend();
             // An abort takes effect where the coroutine waits.
             if current::is_cancel_requested() || !blitzen_sched::yield_in_place() {
-                inside.wait(task::yield_now());
+                inside.wait_for_turn();
             }
         }
         _ => thread::yield_now(),

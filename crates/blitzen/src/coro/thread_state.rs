@@ -6,7 +6,6 @@
 //! coroutine is suspended inside the scope of a task-local.
 
 use std::cell::Cell;
-use std::mem;
 use std::ptr::null;
 
 use blitzen_task::context::{SavedFrames, replace_frames};
@@ -124,7 +123,8 @@ unsafe fn take_values(innermost: *const TaskLocalScope) {
     }
 }
 
-/// What a suspended coroutine has taken with it, or what its thread had before it was resumed.
+/// What a suspended coroutine has taken with it, or what its thread had before it was resumed. By
+/// default, that of a coroutine that has not started.
 pub(super) struct ThreadState {
     /// The innermost scope of a task-local.
     scopes: *const TaskLocalScope,
@@ -134,19 +134,21 @@ pub(super) struct ThreadState {
     is_unconstrained: bool,
 }
 
-impl ThreadState {
-    /// The state of a coroutine that has not started.
-    pub(super) fn new() -> Self {
+impl Default for ThreadState {
+    #[inline]
+    fn default() -> Self {
         Self {
             scopes: null(),
             frames: SavedFrames::default(),
             is_unconstrained: false,
         }
     }
+}
 
-    /// Sets what the coroutine has, which is about to be polled; returns what the thread had.
+impl ThreadState {
+    /// Sets this, which the coroutine has that is about to be polled; returns what the thread had.
     #[inline]
-    pub(super) fn install(&mut self) -> Self {
+    pub(super) fn install(self) -> Self {
         if !self.scopes.is_null() {
             // SAFETY: entered by the coroutine, which is suspended inside them.
             unsafe { set_values(self.scopes) };
@@ -155,7 +157,7 @@ impl ThreadState {
             scopes: INNERMOST.replace(self.scopes),
             // SAFETY: of calls of the coroutine, which is suspended inside them, and goes on only
             // with its frames installed.
-            frames: unsafe { replace_frames(mem::take(&mut self.frames)) },
+            frames: unsafe { replace_frames(self.frames) },
             is_unconstrained: coop::is_unconstrained(),
         };
         if self.is_unconstrained {
@@ -164,20 +166,23 @@ impl ThreadState {
         outer
     }
 
-    /// Takes what the coroutine has, which is suspended or has ended, and sets what the thread
-    /// had before.
+    /// Sets this, which the thread had before; returns what the coroutine has, which is suspended
+    /// or has ended.
     #[inline]
-    pub(super) fn put_away(&mut self, outer: Self) {
-        self.scopes = INNERMOST.replace(outer.scopes);
-        // SAFETY: of calls below this one on the thread's stack, which go on after it.
-        self.frames = unsafe { replace_frames(outer.frames) };
-        if !self.scopes.is_null() {
+    pub(super) fn put_away(self) -> Self {
+        let inner = Self {
+            scopes: INNERMOST.replace(self.scopes),
+            // SAFETY: of calls below this one on the thread's stack, which go on after it.
+            frames: unsafe { replace_frames(self.frames) },
+            is_unconstrained: coop::is_unconstrained(),
+        };
+        if !inner.scopes.is_null() {
             // SAFETY: as above.
-            unsafe { take_values(self.scopes) };
+            unsafe { take_values(inner.scopes) };
         }
-        self.is_unconstrained = coop::is_unconstrained();
-        if self.is_unconstrained && !outer.is_unconstrained {
+        if inner.is_unconstrained && !self.is_unconstrained {
             coop::start();
         }
+        inner
     }
 }

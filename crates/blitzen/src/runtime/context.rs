@@ -198,32 +198,34 @@ impl KeptContext {
     /// Makes current what the coroutine has entered; returns how many runtimes the calling thread
     /// had entered before.
     #[inline]
-    pub(crate) fn install(&mut self) -> usize {
+    pub(crate) fn install(self) -> usize {
         let depth = context_depth();
-        if let Some(inside) = self.0.take() {
+        if let Some(inside) = self.0 {
             drop(inside.install());
         }
         depth
     }
 
-    /// Leaves what the coroutine has entered. The calling thread has entered `depth` runtimes
-    /// again, the last of which is the coroutine's.
+    /// Leaves what the coroutine has entered, and returns that. The calling thread has entered
+    /// `depth` runtimes again, the last of which is the coroutine's.
     #[inline]
-    pub(crate) fn put_away(&mut self, depth: usize) {
-        if context_depth() != depth {
-            self.put_away_inside(depth);
+    pub(crate) fn put_away(depth: usize) -> Self {
+        match context_depth() == depth {
+            true => Self(None),
+            false => Self::put_away_inside(depth),
         }
     }
 
     #[cold]
-    fn put_away_inside(&mut self, depth: usize) {
+    fn put_away_inside(depth: usize) -> Self {
         let nothing = Context {
             runtime: None,
             timers: None,
             depth,
         };
-        self.0 = nothing.install().map(Box::new);
+        let inside = nothing.install().map(Box::new);
         blitzen_sched::restore_pinned_context(depth);
+        Self(inside)
     }
 }
 
