@@ -4,7 +4,7 @@ mod coro_common;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
-use std::future::{pending, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::AtomicUsize;
@@ -957,5 +957,270 @@ fn bindings_of_coroutines_that_take_turns_on_a_thread_do_not_mix() {
         assert_eq!(first.await.unwrap(), Some(1));
         assert_eq!(second.await.unwrap(), (Some(2), None));
         assert_eq!(task::spawn(async { BOUND.get() }).await.unwrap(), None);
+    });
+}
+
+/// Uses about that much of the stack of the thread.
+#[inline(never)]
+fn use_stack(bytes: usize) -> usize {
+    let page = std::hint::black_box([1_u8; 4096]);
+    match bytes > page.len() {
+        true => use_stack(bytes - page.len()) + usize::from(page[0]),
+        false => 1,
+    }
+}
+
+#[test]
+fn every_poll_of_an_awaited_future_is_on_the_threads_own_stack() {
+    for runtime in runtimes() {
+        let joined = runtime.block_on(async {
+            let builder = coro::Builder::new().stack_size(16 * 1024);
+            let body = || {
+                let mut polls = 0;
+                block_on(poll_fn(|cx| {
+                    assert!(use_stack(256 * 1024) > 32);
+                    assert!(!coro::is_inside());
+                    polls += 1;
+                    cx.waker().wake_by_ref();
+                    match polls {
+                        3 => Poll::Ready(polls),
+                        _ => Poll::Pending,
+                    }
+                }))
+            };
+            // SAFETY: it does not rely on nested calls of its thread.
+            unsafe { builder.spawn(body) }.await
+        });
+        assert_eq!(joined.unwrap(), 3);
+    }
+}
+
+#[test]
+fn a_future_that_a_coroutine_awaits_may_itself_block_its_thread() {
+    for runtime in runtimes() {
+        let joined = runtime.block_on(async {
+            let coroutine = spawn(|| {
+                block_on(async {
+                    let first = block_on(blitzen::spawn(async { 1 })).unwrap();
+                    task::yield_now().await;
+                    first
+                        + block_on(spawn(|| block_on(blitzen::spawn(async { 2 })).unwrap()))
+                            .unwrap()
+                })
+            });
+            coroutine.await
+        });
+        assert_eq!(joined.unwrap(), 3);
+    }
+}
+
+#[test]
+fn a_panic_in_the_first_poll_and_in_a_later_one_unwinds_alike() {
+    for runtime in runtimes() {
+        let joined = runtime.block_on(async {
+            spawn(|| {
+                for polls_before in 0..3 {
+                    let mut polls = 0;
+                    let panics = poll_fn(|cx| {
+                        assert!(polls < polls_before, "polled {polls} times");
+                        polls += 1;
+                        cx.waker().wake_by_ref();
+                        Poll::<()>::Pending
+                    });
+                    let caught = catch_unwind(AssertUnwindSafe(|| block_on(panics)));
+                    let message = caught.unwrap_err().downcast::<String>().unwrap();
+                    assert_eq!(*message, format!("polled {polls_before} times"));
+                    assert!(coro::is_inside() && !thread::panicking());
+                }
+            })
+            .await
+        });
+        joined.unwrap();
+    }
+}
+
+#[test]
+fn a_coroutine_that_is_aborted_while_its_future_is_polled_goes_no_further() {
+    for runtime in runtimes() {
+        for polls_before in 0..3 {
+            let went_on = Arc::new(AtomicUsize::new(0));
+            runtime.block_on(async {
+                let (give, given) = oneshot::channel::<AbortHandle>();
+                let coroutine = spawn({
+                    let went_on = went_on.clone();
+                    move || {
+                        let own = block_on(given).unwrap();
+                        let mut polls = 0;
+                        block_on(poll_fn(|cx| {
+                            if polls == polls_before {
+                                own.abort();
+                                return Poll::Pending; // and nobody wakes it
+                            }
+                            polls += 1;
+                            cx.waker().wake_by_ref();
+                            Poll::<()>::Pending
+                        }));
+                        went_on.fetch_add(1, SeqCst);
+                    }
+                });
+                give.send(coroutine.abort_handle()).unwrap();
+                assert!(coroutine.await.unwrap_err().is_cancelled());
+            });
+            assert_eq!(went_on.load(SeqCst), 0);
+        }
+    }
+}
+
+#[test]
+fn an_aborted_coroutine_does_not_wait_even_for_a_future_that_is_ready() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let (give, given) = oneshot::channel::<AbortHandle>();
+            let coroutine = spawn(move || {
+                block_on(given).unwrap().abort();
+                block_on(async { unreachable!("not polled") })
+            });
+            give.send(coroutine.abort_handle()).unwrap();
+            assert!(coroutine.await.unwrap_err().is_cancelled());
+        });
+    }
+}
+
+/// A future that is never ready, and whose destructor panics.
+struct PanicsOnDrop;
+
+impl Future for PanicsOnDrop {
+    type Output = ();
+
+    fn poll(self: std::pin::Pin<&mut Self>, _: &mut std::task::Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+impl Drop for PanicsOnDrop {
+    fn drop(&mut self) {
+        panic!("in a destructor");
+    }
+}
+
+#[test]
+fn a_destructor_that_panics_as_its_coroutine_is_cancelled_is_the_handles_error() {
+    for runtime in runtimes() {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let counted = Counted(dropped.clone());
+        runtime.block_on(async {
+            let (reached, reaching) = oneshot::channel();
+            let coroutine = spawn(move || {
+                let _counted = counted;
+                reached.send(()).unwrap();
+                block_on(PanicsOnDrop);
+            });
+            reaching.await.unwrap();
+            coroutine.abort();
+            assert!(coroutine.await.unwrap_err().is_panic());
+        });
+        assert_eq!(dropped.load(SeqCst), 1);
+    }
+}
+
+/// A value of a thread that waits, and spawns if it can, when the thread ends.
+struct WaitsAtTheEnd(std_mpsc::Sender<(bool, u32)>);
+
+impl Drop for WaitsAtTheEnd {
+    fn drop(&mut self) {
+        coro::yield_now();
+        let waited = block_on(async { 5 });
+        let _ = self.0.send((coro::is_inside(), waited));
+    }
+}
+
+#[test]
+fn thread_locals_that_outlive_their_coroutine_may_wait_as_the_thread_ends() {
+    thread_local!(static KEPT: RefCell<Option<WaitsAtTheEnd>> = const { RefCell::new(None) });
+    for runtime in [multi(1), current()] {
+        let (sender, receiver) = std_mpsc::channel();
+        runtime.block_on(async {
+            let coroutine = spawn(move || {
+                KEPT.set(Some(WaitsAtTheEnd(sender)));
+                coro::yield_now();
+            });
+            coroutine.await.unwrap();
+        });
+        drop(runtime);
+        assert_eq!(receiver.recv().unwrap(), (false, 5));
+    }
+}
+
+#[test]
+fn coroutines_that_yield_to_each_other_hold_nothing_up() {
+    let runtime = multi(1);
+    let done = Arc::new(AtomicUsize::new(0));
+    runtime.block_on(async {
+        let yielding: Vec<_> = (0..3)
+            .map(|_| {
+                let done = done.clone();
+                spawn(move || {
+                    while done.load(SeqCst) < 3 {
+                        coro::yield_now();
+                    }
+                })
+            })
+            .collect();
+        let count = {
+            let done = done.clone();
+            move || done.fetch_add(1, SeqCst)
+        };
+        // A timer, a task of the worker's own queue, and one from outside.
+        drop(blitzen::spawn({
+            let count = count.clone();
+            async move {
+                sleep(Duration::from_millis(1)).await;
+                count();
+                drop(blitzen::spawn(async move { count() }));
+            }
+        }));
+        let handle = Handle::current();
+        let sending = thread::spawn(move || drop(handle.spawn(async move { count() })));
+        for coroutine in yielding {
+            coroutine.await.unwrap();
+        }
+        sending.join().unwrap();
+    });
+}
+
+/// Enters a runtime when it is woken, and does not leave it.
+struct LeaksContext(Handle);
+
+impl std::task::Wake for LeaksContext {
+    fn wake(self: Arc<Self>) {
+        std::mem::forget(self.0.enter());
+    }
+}
+
+#[test]
+fn a_coroutine_is_in_its_runtime_although_the_one_before_it_has_left_another_behind() {
+    let other = current();
+    let waker = Arc::new(LeaksContext(other.handle().clone())).into();
+    let runtime = multi(1);
+    runtime.block_on(async {
+        let own = Handle::current().id();
+        let (go_on, going_on) = blitzen::channel::watch::channel(false);
+        let coroutines = (0..10).map(|_| {
+            let mut going_on = going_on.clone();
+            spawn(move || {
+                block_on(going_on.wait_for(|go_on| *go_on)).unwrap();
+                Handle::current().id() == own
+            })
+        });
+        let mut coroutines: Vec<_> = coroutines.collect();
+        // All of them wait, and each has a waker that is called when it ends.
+        let mut cx = std::task::Context::from_waker(&waker);
+        for coroutine in &mut coroutines {
+            assert!(std::pin::Pin::new(coroutine).poll(&mut cx).is_pending());
+        }
+        spawn(move || go_on.send(true).unwrap()).await.unwrap();
+        for coroutine in coroutines {
+            assert!(coroutine.await.unwrap());
+        }
     });
 }

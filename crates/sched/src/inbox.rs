@@ -6,7 +6,6 @@
 //! I2. A thread that changes its wakeup empties the inbox afterwards: whoever sent a value before
 //!     may have called the old one.
 
-use std::collections::VecDeque;
 use std::mem;
 
 use blitzen_util::shim::Mutex;
@@ -42,7 +41,7 @@ impl<T, W: Clone> Inbox<T, W> {
     pub(crate) fn push(&self, value: T) -> W {
         let mut state = self.state.lock();
         state.sent.push(value);
-        // Release, met by the Acquire in `take_into`; the lock would do.
+        // Release, met by the Acquire in `take_all`; the lock would do.
         self.has_items.store(true, Release);
         state.wakeup.clone()
     }
@@ -63,15 +62,20 @@ impl<T, W: Clone> Inbox<T, W> {
         self.has_items.load(Relaxed)
     }
 
-    /// Moves all that was sent to the end of `taken`.
+    /// Takes all that was sent, in its order. `take` calls no foreign code.
     #[inline]
-    pub(crate) fn take_into(&self, taken: &mut VecDeque<T>) {
+    pub(crate) fn take_all(&self, take: impl FnMut(T)) {
         // Acquire, met by the Release in `push`.
         if self.has_items.load(Acquire) {
-            let mut state = self.state.lock();
-            self.has_items.store(false, Relaxed);
-            taken.extend(state.sent.drain(..));
+            self.take_sent(take);
         }
+    }
+
+    #[cold]
+    fn take_sent(&self, take: impl FnMut(T)) {
+        let mut state = self.state.lock();
+        self.has_items.store(false, Relaxed);
+        state.sent.drain(..).for_each(take);
     }
 }
 
@@ -85,11 +89,11 @@ mod model {
 
     /// Takes `count` values, and waits for them with `parker`.
     fn take(inbox: &ParkerInbox, parker: &Parker, count: usize) -> Vec<u32> {
-        let mut taken = VecDeque::new();
+        let mut taken = Vec::new();
         loop {
-            inbox.take_into(&mut taken);
+            inbox.take_all(|value| taken.push(value));
             if taken.len() == count {
-                return taken.into();
+                return taken;
             }
             parker.park(); // for ever, if nobody unparks it
         }
@@ -137,8 +141,8 @@ mod model {
             let senders = [send(&inbox, 1), send(&inbox, 2)];
             let inner = Arc::new(Parker::new());
             let before = inbox.set_wakeup(inner.clone());
-            let mut taken = VecDeque::new();
-            inbox.take_into(&mut taken);
+            let mut taken = Vec::new();
+            inbox.take_all(|value| taken.push(value));
             inbox.set_wakeup(before);
             let left = 2 - taken.len();
             taken.extend(take(&inbox, &outer, left));

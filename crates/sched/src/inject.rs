@@ -67,6 +67,10 @@ impl TaskQueue {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Runnable> {
         // SAFETY: put in from `into_raw`, and out of the queue with this; lock
         // as above.

@@ -9,7 +9,9 @@
 //!   unpinned: ring, injection queue ──first poll──► pinned: queue of that thread
 //! ```
 //!
-//! While the thread has a worker, the worker's loop takes tasks from both in turn. A thread
+//! While the thread has a worker, the worker's loop takes tasks from both in turn. If the worker has
+//! no other tasks, pinned tasks follow each other without going back to that loop
+//! ([`Schedule::next_in_row`]). A thread
 //! that has lost its worker, or whose worker has left, goes on with its own tasks until they
 //! have ended ([`ThreadHost::finish`]). A current-thread scheduler has a thread for them that
 //! does nothing else ([`PinnedThread`]): its driver may be another thread every time, which
@@ -21,10 +23,10 @@
 //!     there ends the wait: by an interrupt of the worker that the thread has, or had, or by a
 //!     waker. Both are kept for a thread that does not wait yet.
 //! P3. A host does not leave before its list is empty. So when its thread's locals are destroyed,
-//!     no pinned task is left that could use them.
+//!     no pinned task is left that could use them; and a task that is not complete may use its
+//!     queue without counting.
 
 use std::cell::{Cell, OnceCell, UnsafeCell};
-use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::ptr::{self, null, null_mut};
 use std::sync::Arc;
@@ -39,6 +41,7 @@ use blitzen_util::thread_local_const;
 use crate::context_depth::context_depth;
 use crate::current;
 use crate::inbox::Inbox;
+use crate::inject::TaskQueue;
 use crate::scheduler::Scheduler;
 use crate::task_shard::TaskShardRef;
 use crate::worker::{Worker, run_without_worker};
@@ -53,8 +56,10 @@ thread_local_const! {
 /// The pinned tasks of one thread.
 pub(crate) struct ThreadQueue {
     scheduler: Arc<Scheduler>,
+    /// How many runtimes the thread has entered when it polls a task.
+    depth: usize,
     /// Reached by the thread only.
-    local: UnsafeCell<VecDeque<Runnable>>,
+    local: UnsafeCell<TaskQueue>,
     /// Whether the next look comes before the worker's own queue, or after it.
     is_first: Cell<bool>,
     inbox: Inbox<Runnable, Wakeup>,
@@ -76,10 +81,11 @@ enum Wakeup {
 }
 
 impl ThreadQueue {
-    fn new(scheduler: Arc<Scheduler>, wakeup: Wakeup) -> Arc<Self> {
+    fn new(scheduler: Arc<Scheduler>, depth: usize, wakeup: Wakeup) -> Arc<Self> {
         Arc::new(Self {
             scheduler,
-            local: UnsafeCell::new(VecDeque::new()),
+            depth,
+            local: UnsafeCell::new(TaskQueue::new()),
             is_first: Cell::new(false),
             inbox: Inbox::new(wakeup),
             owned: OwnedTasks::new(),
@@ -87,6 +93,7 @@ impl ThreadQueue {
     }
 
     /// Whether the calling thread runs this queue's host, and no other inside it.
+    #[inline]
     fn is_here(&self) -> bool {
         QUEUE
             .try_with(Cell::get)
@@ -98,7 +105,7 @@ impl ThreadQueue {
     fn push(&self, task: Runnable) {
         match self.is_here() {
             // SAFETY: this thread's own, and borrowed only for this call.
-            true => unsafe { &mut *self.local.get() }.push_back(task),
+            true => unsafe { &mut *self.local.get() }.push(task),
             false => self.send(task),
         }
     }
@@ -135,17 +142,19 @@ impl ThreadQueue {
     ///
     /// # Safety
     /// This is the queue's thread.
+    #[inline]
     unsafe fn pop(&self) -> Option<Runnable> {
         // SAFETY: this thread's own, and borrowed only for this call.
         let local = unsafe { &mut *self.local.get() };
-        self.inbox.take_into(local);
-        local.pop_front()
+        self.inbox.take_all(|task| local.push(task));
+        local.pop()
     }
 
     /// Whether the thread has something to run here.
     ///
     /// # Safety
     /// This is the queue's thread.
+    #[inline]
     unsafe fn has_work(&self) -> bool {
         // SAFETY: this thread's own.
         let local = unsafe { &*self.local.get() };
@@ -207,15 +216,18 @@ pub(crate) fn has_work() -> bool {
 pub(crate) struct ThreadHost {
     scheduler: Arc<Scheduler>,
     worker: usize,
+    depth: usize,
     queue: OnceCell<Arc<ThreadQueue>>,
 }
 
 impl ThreadHost {
-    /// The host of a thread that runs a worker.
-    pub(crate) fn new(scheduler: Arc<Scheduler>, worker: usize) -> Self {
+    /// The host of a thread that runs a worker, and has entered `depth` runtimes when it polls a
+    /// task.
+    pub(crate) fn new(scheduler: Arc<Scheduler>, worker: usize, depth: usize) -> Self {
         Self {
             scheduler,
             worker,
+            depth,
             queue: OnceCell::new(),
         }
     }
@@ -245,7 +257,7 @@ impl ThreadHost {
     fn queue(&self) -> &Arc<ThreadQueue> {
         self.queue.get_or_init(|| {
             let wakeup = Wakeup::Worker(self.worker);
-            let queue = ThreadQueue::new(self.scheduler.clone(), wakeup);
+            let queue = ThreadQueue::new(self.scheduler.clone(), self.depth, wakeup);
             QUEUE.with(|here| here.set(Arc::as_ptr(&queue)));
             self.scheduler.thread_queues.lock().push(queue.clone());
             queue
@@ -330,7 +342,7 @@ impl PinnedThread {
     pub fn run(self) {
         let Self { scheduler, queue } = self;
         let counted = scheduler.mark_thread();
-        let host = ThreadHost::new(scheduler.clone(), 0);
+        let host = ThreadHost::new(scheduler.clone(), 0, context_depth());
         let _ = host.queue.set(queue.clone());
         let hosting = host.enter();
         scheduler.world().serve_pinned(&mut |waker, park| {
@@ -357,7 +369,7 @@ impl Scheduler {
         if !self.needs_pinned_thread() || self.is_closed() {
             return Ok(());
         }
-        let queue = ThreadQueue::new(self.clone(), Wakeup::Waker(Waker::noop().clone()));
+        let queue = ThreadQueue::new(self.clone(), 0, Wakeup::Waker(Waker::noop().clone()));
         self.join();
         let thread = PinnedThread {
             scheduler: self.clone(),
@@ -382,7 +394,8 @@ impl Scheduler {
 /// The scheduler of a task that is pinned with its first poll.
 pub(crate) struct PinnedSchedule {
     shard: TaskShardRef,
-    /// From an `Arc`; null until the thread that polls the task first sets it.
+    /// Null until the thread that polls the task first sets it. From then on it leads to the queue
+    /// until the task is complete (P3).
     queue: AtomicPtr<ThreadQueue>,
 }
 
@@ -394,22 +407,14 @@ impl PinnedSchedule {
         }
     }
 
-    /// The queue that the task is pinned to.
+    /// The queue that the task is pinned to. For code that keeps the task from being completed by
+    /// others.
     #[inline]
     fn queue(&self) -> Option<&ThreadQueue> {
         // Acquire, met by the Release in `pin`.
-        // SAFETY: from an `Arc` that this owns.
+        // SAFETY: the task is not complete, so it is in the queue's list, and the queue is there
+        // (P3).
         unsafe { self.queue.load(Acquire).as_ref() }
-    }
-}
-
-impl Drop for PinnedSchedule {
-    fn drop(&mut self) {
-        let queue = self.queue.load(Acquire); // as above
-        if !queue.is_null() {
-            // SAFETY: from `Arc::into_raw` in `pin`, and not used again.
-            drop(unsafe { Arc::from_raw(queue) });
-        }
     }
 }
 
@@ -425,8 +430,13 @@ impl Schedule for PinnedSchedule {
     fn release(&self, task: &Header) {
         self.shard.observe_end(task);
         match self.queue() {
-            // SAFETY: adopted there with its first poll, or refused.
-            Some(queue) => unsafe { queue.owned.remove(task) },
+            Some(queue) => {
+                // Only the thread of the queue knows that it stays there when the list is empty.
+                // A task can end elsewhere if it was cancelled when it was pinned.
+                let _queue = (!queue.is_here()).then(|| queue.to_arc());
+                // SAFETY: adopted there with its first poll.
+                unsafe { queue.owned.remove(task) };
+            }
             // SAFETY: inserted there when it was spawned, or refused.
             None => unsafe { self.shard.shard().owned.remove(task) },
         }
@@ -447,9 +457,33 @@ impl Schedule for PinnedSchedule {
         }
     }
 
+    #[inline]
     fn requeue(&self, task: Runnable, _yielded: bool) -> RunOutcome {
         self.schedule(task);
         RunOutcome::Idle
+    }
+
+    const HAS_ROWS: bool = true;
+
+    #[inline]
+    fn next_in_row(ended: &RunOutcome) -> Option<Runnable> {
+        let queue = here()?;
+        // SAFETY: this thread's.
+        if !unsafe { queue.has_work() } || context_depth() != queue.depth {
+            return None;
+        }
+        let is_complete = match ended {
+            RunOutcome::Complete => true,
+            RunOutcome::Idle => false,
+            RunOutcome::Woken(_) | RunOutcome::Yielded(_) => return None,
+        };
+        current::with_worker_of(&queue.scheduler, |worker| {
+            let worker = worker.filter(|worker| worker.may_poll_in_row())?;
+            // SAFETY: this thread's.
+            let task = unsafe { queue.pop() }?;
+            coop::start(); // each poll has a budget of its own
+            Some(worker.begin_poll_in_row(task, is_complete))
+        })
     }
 }
 
@@ -462,10 +496,14 @@ impl PinnedSchedule {
             scheduler.rescue.refuse_poll(); // left to a worker
             return false;
         }
-        let queue = match host {
-            Some(host) => Some(host.queue().clone()),
+        let pinned_thread;
+        let queue: Option<&ThreadQueue> = match host {
+            Some(host) => Some(host.queue()),
             None => match scheduler.pinned_thread.get() {
-                Some(queue) => queue.upgrade(),
+                Some(queue) => {
+                    pinned_thread = queue.upgrade();
+                    pinned_thread.as_deref()
+                }
                 None => unreachable!("whoever spawns such tasks starts their thread"),
             },
         };
@@ -485,8 +523,7 @@ impl PinnedSchedule {
             task.close_running();
         }
         // Release, met by the Acquire in `queue`. Nobody else stores: one thread polls the task.
-        let queue = Arc::into_raw(queue).cast_mut();
-        self.queue.store(queue, Release);
+        self.queue.store(ptr::from_ref(queue).cast_mut(), Release);
         host.is_some()
     }
 }

@@ -217,7 +217,7 @@ impl Worker {
         // Until it leaves, the shutdown counts this thread, and must not wait for it here.
         let counted = scheduler.mark_thread();
         let depth = context_depth();
-        let host = ThreadHost::new(scheduler.clone(), self.index);
+        let host = ThreadHost::new(scheduler.clone(), self.index, depth);
         let hosting = host.enter();
         let previous = current::install(self);
         with_current(Worker::start);
@@ -669,20 +669,39 @@ impl Worker {
     /// if the loop would do nothing else in between; returns whether it did.
     #[inline]
     pub(crate) fn renew_poll(&self) -> bool {
-        let tick = self.tick.get().wrapping_add(1);
-        if tick == self.next_clock.get()
-            || tick == self.next_fetch.get()
-            || self.has_local_work()
-            || self.yields.has_deferred()
-            || self.must_leave_loop.get()
-            || self.is_observed()
-            || !self.is_polling.get()
-        {
+        if thread_queue::has_work() || !self.may_poll_in_row() {
             return false;
         }
         self.count_tick();
         self.shared().counters.polls.bump();
         true
+    }
+
+    /// Whether the loop would do nothing between the poll of one pinned task and that of the next:
+    /// nothing else is due or waits to run.
+    #[inline]
+    pub(crate) fn may_poll_in_row(&self) -> bool {
+        let tick = self.tick.get().wrapping_add(1);
+        let shared = self.shared();
+        tick != self.next_clock.get()
+            && tick != self.next_fetch.get()
+            && self.is_polling.get()
+            && shared.lifo.peek().is_none()
+            && shared.ring.is_empty()
+            && !self.yields.has_deferred()
+            && !self.must_leave_loop.get()
+            && !self.is_observed()
+    }
+
+    /// Ends the poll of a pinned task, which `is_complete` or waits, and begins that of `task`,
+    /// another one.
+    #[inline]
+    pub(crate) fn begin_poll_in_row(&self, task: Runnable, is_complete: bool) -> Runnable {
+        if is_complete {
+            self.shared().counters.tasks_completed.bump();
+        }
+        self.count_tick();
+        self.begin_poll(task)
     }
 
     #[inline]

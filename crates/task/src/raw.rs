@@ -38,6 +38,8 @@ pub(crate) struct Vtable {
     pub(crate) future_type: fn() -> &'static str,
     pub(crate) future_size: usize,
     poll: unsafe fn(NonNull<Header>) -> RunOutcome,
+    /// Polls the task, and no other after it.
+    poll_once: unsafe fn(NonNull<Header>) -> RunOutcome,
     cancel: unsafe fn(NonNull<Header>),
     schedule: unsafe fn(NonNull<Header>),
     dispatch: unsafe fn(NonNull<Header>),
@@ -395,7 +397,11 @@ const fn vtable<F: Future + 'static, S: Schedule>() -> Vtable {
     Vtable {
         future_type: type_name::<F>,
         future_size: size_of::<F>(),
-        poll: poll_cell::<F, S>,
+        poll: match S::HAS_ROWS {
+            true => poll_row::<F, S>,
+            false => poll_cell::<F, S>,
+        },
+        poll_once: poll_cell::<F, S>,
         cancel: cancel_cell::<F, S>,
         schedule: schedule_cell::<F, S>,
         dispatch: dispatch_cell::<F, S>,
@@ -480,6 +486,21 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     // SAFETY: running (T2).
     unsafe { complete::<F, S>(task, outcome, entered) };
     RunOutcome::Complete
+}
+
+/// Polls a task, and then those that its scheduler wants to be polled at once.
+///
+/// # Safety
+/// The caller has the task's runnable.
+unsafe fn poll_row<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> RunOutcome {
+    // SAFETY: the caller's runnable, which is spent here.
+    let mut ended = unsafe { poll_cell::<F, S>(task) };
+    while let Some(next) = S::next_in_row(&ended) {
+        let next = next.into_raw();
+        // SAFETY: T1 keeps the task alive, its runnable is spent here (S1).
+        ended = unsafe { (next.as_ref().vtable.poll_once)(next) };
+    }
+    ended
 }
 
 /// Polls a task on its route, which is not the default one.
