@@ -2,8 +2,10 @@
 //! async tasks of blitzen (`blitzen-task`) that do the same.
 //!
 //! `coro_yield` is a yield with nobody to yield to: blitzen finds that out and goes on, without
-//! leaving the stack. `coro_yield_many` is the row whose yields switch. `coro_switch` would lie if a wait for a ready future did not leave the coroutine's stack: it
-//! always does, since futures are polled on the thread's. `coro_spawn` runs on stacks that were
+//! leaving the stack. `coro_yield_many` is the row whose yields switch. `coro_switch` would lie if a
+//! wait for a ready future did not leave the coroutine's stack: it always does, since futures are
+//! polled on the thread's. It comes back by a return, though, not by the scheduler: that is in
+//! `coro_yield_many` and `coro_ping_pong`. `coro_spawn` runs on stacks that were
 //! used before: the warm-up has made them. In `coro_memory` every coroutine waits in a frame as
 //! deep as `block_on` alone makes it; what a program adds is its own.
 
@@ -30,7 +32,7 @@ pub(crate) fn rows() -> Vec<Row> {
     vec![
         Row::new(
             "coro_switch",
-            "a coroutine waits for a future that is ready: suspend and resume",
+            "a coroutine waits for a future that is ready: to the thread's stack and back",
             (2_000_000, 20_000),
             vec![blitzen(switch), task(switch_in_task)],
         )
@@ -235,25 +237,15 @@ fn ping_pong(probe: &mut Probe) {
         let signals = Arc::new(Signals::default());
         let other = spawn({
             let signals = signals.clone();
-            move || {
-                let mut trips = 0;
-                for _ in 0..n / 2 {
-                    block_on(signals.ping.wait());
-                    trips += 1;
-                    signals.pong.fire();
-                }
-                trips
-            }
+            move || may::answer_pings(n, || block_on(signals.ping.wait()), || signals.pong.fire())
         });
-        let region = Region::begin();
-        let mut trips = n % 2; // half a round trip is not made
-        for _ in 0..n / 2 {
-            signals.ping.fire();
-            block_on(signals.pong.wait());
-            trips += 1;
-        }
-        trips += join(other);
-        region.end(trips)
+        let fire_ping = || signals.ping.fire();
+        may::time_pings(
+            n,
+            fire_ping,
+            || block_on(signals.pong.wait()),
+            || join(other),
+        )
     });
 }
 

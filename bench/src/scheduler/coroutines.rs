@@ -89,6 +89,36 @@ struct Flags {
     pong: Flag,
 }
 
+/// One side of a ping-pong of coroutines, with `n` wakes in all: waits, then wakes the other.
+/// Returns how often it was woken.
+pub(crate) fn answer_pings(n: u64, wait_ping: impl Fn(), fire_pong: impl Fn()) -> u64 {
+    let mut trips = 0;
+    for _ in 0..n / 2 {
+        wait_ping();
+        trips += 1;
+        fire_pong();
+    }
+    trips
+}
+
+/// The other side, which is timed until it has joined the first.
+pub(crate) fn time_pings(
+    n: u64,
+    fire_ping: impl Fn(),
+    wait_pong: impl Fn(),
+    join_other: impl FnOnce() -> u64,
+) -> Cost {
+    let region = Region::begin();
+    let mut trips = n % 2; // half a round trip is not made
+    for _ in 0..n / 2 {
+        fire_ping();
+        wait_pong();
+        trips += 1;
+    }
+    trips += join_other();
+    region.end(trips)
+}
+
 pub(crate) fn ping_pong_pair(probe: &mut Probe) {
     start(probe.workers());
     probe.time(|n| {
@@ -97,25 +127,11 @@ pub(crate) fn ping_pong_pair(probe: &mut Probe) {
             let own = coroutine::current();
             let other = spawn({
                 let flags = flags.clone();
-                move || {
-                    let mut trips = 0;
-                    for _ in 0..n / 2 {
-                        flags.ping.wait();
-                        trips += 1;
-                        flags.pong.fire(&own);
-                    }
-                    trips
-                }
+                move || answer_pings(n, || flags.ping.wait(), || flags.pong.fire(&own))
             });
-            let region = Region::begin();
-            let mut trips = n % 2; // half a round trip is not made
-            for _ in 0..n / 2 {
-                flags.ping.fire(other.coroutine());
-                flags.pong.wait();
-                trips += 1;
-            }
-            trips += join(other);
-            region.end(trips)
+            let to_wake = other.coroutine().clone();
+            let fire_ping = || flags.ping.fire(&to_wake);
+            time_pings(n, fire_ping, || flags.pong.wait(), || join(other))
         })
     });
 }
