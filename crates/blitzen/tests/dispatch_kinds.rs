@@ -500,3 +500,20 @@ fn hooks_see_the_polls_of_dispatchers() {
         }
     });
 }
+
+#[test]
+fn dispatchers_measure_how_long_their_tasks_wait() {
+    for runtime in each_flavor() {
+        runtime.block_on(async {
+            let view = Dispatcher::default().limited(1);
+            let group = Dispatcher::group("measured", Shares(1));
+            for dispatcher in [&view, &group] {
+                assert_eq!(dispatcher.metrics().queue_delay, None);
+                dispatcher.spawn(async {}).await.unwrap();
+                // The first one is timed. How long it took is another matter.
+                assert!(dispatcher.metrics().queue_delay.is_some());
+            }
+            assert_eq!(Dispatcher::default().metrics().queue_delay, None);
+        });
+    }
+}

@@ -31,27 +31,27 @@ pub enum SectionEnd {
 }
 
 /// A thread that has left its worker.
-struct BlockingSection {
-    scheduler: Arc<Scheduler>,
+struct BlockingSection<'a> {
+    scheduler: &'a Arc<Scheduler>,
     worker: *mut Worker,
     index: usize,
     epoch: Epoch,
     has_ended: bool,
 }
 
-impl BlockingSection {
-    /// Leaves the current worker, if it polls a task and `may_leave` agrees.
-    fn enter(may_leave: impl FnOnce(&Worker) -> bool) -> Option<Self> {
+impl<'a> BlockingSection<'a> {
+    /// Leaves the current worker, if it is one of `scheduler` and polls a task.
+    fn enter(scheduler: &'a Arc<Scheduler>) -> Option<Self> {
         let mut epoch = Epoch::NONE;
         let worker = current::take_polling(|worker| {
-            let leaves = may_leave(worker) && worker.can_move();
+            let leaves = worker.belongs_to(scheduler) && worker.can_move();
             if leaves {
                 epoch = worker.advance_epoch();
             }
             leaves
         })?;
         // SAFETY: this thread's own until `leave` below.
-        let (scheduler, index) = unsafe { ((*worker).scheduler().clone(), (*worker).index()) };
+        let index = unsafe { (*worker).index() };
         scheduler.shared[index].handoff.leave(worker, epoch);
         scheduler.monitor.state_changed(|| Need::Often);
         Some(Self {
@@ -93,7 +93,7 @@ impl BlockingSection {
     }
 }
 
-impl Drop for BlockingSection {
+impl Drop for BlockingSection<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
             self.take_back(); // the code has panicked
@@ -107,7 +107,8 @@ pub fn block_in_place<R>(code: impl FnOnce() -> R) -> R {
     // Futures that have yielded must not wait for a relief thread.
     wake_deferred();
     let _suspended = suspend_permits();
-    let section = BlockingSection::enter(|_| true);
+    let scheduler = current::with_worker(|worker| Some(worker?.scheduler().clone()));
+    let section = scheduler.as_ref().and_then(BlockingSection::enter);
     if let Some(section) = &section {
         section.scheduler.world().relieve(section.relief());
     }
@@ -137,7 +138,7 @@ impl Scheduler {
         if !self.monitor.is_running() {
             return Err(code);
         }
-        let Some(section) = BlockingSection::enter(|worker| worker.belongs_to(self)) else {
+        let Some(section) = BlockingSection::enter(self) else {
             return Err(code);
         };
         let output = code();

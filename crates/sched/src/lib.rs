@@ -43,7 +43,9 @@ pub use blocking_section::{Relief, SectionEnd, block_in_place, is_current_thread
 pub use context_depth::{context_depth, set_context_depth};
 pub use core_guard::CoreGuard;
 pub use core_slot::{CoreSlot, CoreWait, CoreWaiter};
-pub use dispatch::{DispatcherCore, DispatcherStats, ForeignExecutor, PollJob, RouteError, Shares};
+pub use dispatch::{
+    DispatchedRef, DispatcherCore, DispatcherStats, ForeignExecutor, PollJob, RouteError, Shares,
+};
 pub use monitor::Monitor;
 pub use observation::{HistogramOption, Observation, ObserveConfig};
 pub use poll_watch::{LongPoll, PollWatch};

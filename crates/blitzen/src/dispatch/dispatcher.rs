@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use blitzen_sched::{DispatcherCore, PollJob, RouteError, Shares};
 use blitzen_task::glue::next_id;
-use blitzen_task::{JoinError, JoinHandle, Route, SpawnMeta};
+use blitzen_task::{JoinError, JoinHandle, SpawnMeta};
 
 use super::builder::DispatcherBuilder;
 use super::metrics::DispatcherMetrics;
@@ -36,7 +36,7 @@ pub struct Dispatcher {
 }
 
 #[derive(Clone)]
-pub(super) enum DispatcherKind {
+pub(crate) enum DispatcherKind {
     /// The workers of the runtime.
     Default,
     /// The thread that spawns.
@@ -479,26 +479,12 @@ impl Dispatcher {
         }
     }
 
-    pub(super) fn runtime(&self) -> &Handle {
+    pub(crate) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    pub(super) fn kind(&self) -> &DispatcherKind {
+    pub(crate) fn kind(&self) -> &DispatcherKind {
         &self.kind
-    }
-
-    /// The route of its tasks; `None` if they run where they are.
-    pub(super) fn route(&self) -> Option<Route> {
-        match &self.kind {
-            DispatcherKind::Default => Some(Route::DEFAULT),
-            DispatcherKind::Unconfined => None,
-            DispatcherKind::Routed(core) => Some(core.route()),
-        }
-    }
-
-    /// The address that tells whose tasks it can take.
-    pub(super) fn owner(&self) -> *const () {
-        Arc::as_ptr(self.runtime.inner.scheduler()).cast()
     }
 }
 

@@ -40,6 +40,11 @@ pub struct DispatcherMetrics {
     pub running: usize,
     /// How long its polls have taken together. For views with a limit this is an estimate.
     pub busy: Duration,
+    /// How long tasks wait for a poll: a moving average, for which one task in 64 is timed. `None`
+    /// until one was. Workers and threads of its own are not timed here:
+    /// [`Handle::set_schedule_delays`](crate::runtime::Handle::set_schedule_delays) has those of a
+    /// runtime measured.
+    pub queue_delay: Option<Duration>,
 }
 
 impl DispatcherMetrics {
@@ -51,6 +56,7 @@ impl DispatcherMetrics {
             queued: stats.queued,
             running: stats.running,
             busy: Duration::from_nanos(stats.busy_ns),
+            queue_delay: stats.queue_delay_ns.map(Duration::from_nanos),
         }
     }
 
@@ -66,6 +72,7 @@ impl DispatcherMetrics {
             queued: stats.global_queue_depth,
             running,
             busy: Duration::from_nanos(sum(|worker| worker.busy_ns)),
+            queue_delay: None,
         }
     }
 }

@@ -43,5 +43,6 @@ mod with_dispatcher;
 pub use blitzen_sched::{PollJob, Shares};
 pub use builder::DispatcherBuilder;
 pub use dispatcher::Dispatcher;
+pub(crate) use dispatcher::DispatcherKind;
 pub use metrics::DispatcherMetrics;
 pub use with_dispatcher::{WithDispatcher, with_dispatcher};

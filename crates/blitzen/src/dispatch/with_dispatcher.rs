@@ -21,6 +21,7 @@ use pin_project_lite::pin_project;
 
 use super::dispatcher::{Dispatcher, DispatcherKind};
 use super::routed_waker::RoutedWaker;
+use crate::runtime::Handle;
 
 /// How often a future may be polled in one poll of its task without reaching its dispatcher. More
 /// means that some executor inside the task polls it, which is an error.
@@ -73,7 +74,7 @@ pub fn with_dispatcher<F: Future>(dispatcher: &Dispatcher, future: F) -> WithDis
     WithDispatcher {
         future,
         moved: MovedTask {
-            dispatcher: dispatcher.clone(),
+            target: MoveTarget::of(dispatcher),
             waker: None,
             nested: None,
             polls_in_place: 0,
@@ -118,9 +119,46 @@ enum MoveStage<T> {
     },
 }
 
+/// What a future needs of its dispatcher. No more is counted than has to be.
+enum MoveTarget {
+    Default(Handle),
+    Unconfined,
+    Routed(Arc<DispatcherCore>),
+}
+
+impl MoveTarget {
+    fn of(dispatcher: &Dispatcher) -> Self {
+        match dispatcher.kind() {
+            DispatcherKind::Default => Self::Default(dispatcher.runtime().clone()),
+            DispatcherKind::Unconfined => Self::Unconfined,
+            DispatcherKind::Routed(core) => Self::Routed(core.clone()),
+        }
+    }
+
+    /// The route to it, and the address of the scheduler that has it; `None` if it has no
+    /// route: what is awaited there runs where it is.
+    fn route(&self) -> Option<(Route, *const ())> {
+        match self {
+            Self::Default(runtime) => {
+                let owner = Arc::as_ptr(runtime.inner.scheduler()).cast();
+                Some((Route::DEFAULT, owner))
+            }
+            Self::Unconfined => None,
+            Self::Routed(core) => Some((core.route(), core.owner())),
+        }
+    }
+
+    fn core(&self) -> Option<&Arc<DispatcherCore>> {
+        match self {
+            Self::Routed(core) => Some(core),
+            Self::Default(_) | Self::Unconfined => None,
+        }
+    }
+}
+
 /// What does not depend on the type of the content.
 struct MovedTask {
-    dispatcher: Dispatcher,
+    target: MoveTarget,
     /// Once the content was polled on the route.
     waker: Option<Arc<RoutedWaker>>,
     /// Where a `with_dispatcher` inside the content has moved the task (W1).
@@ -146,9 +184,7 @@ impl MovedTask {
         if here == route {
             return MoveStep::PollHere;
         }
-        if let DispatcherKind::Routed(core) = self.dispatcher.kind()
-            && core.is_closed()
-        {
+        if self.target.core().is_some_and(|core| core.is_closed()) {
             return MoveStep::PassThrough;
         }
         match &self.waker {
@@ -171,17 +207,11 @@ impl MovedTask {
         if let Some(waker) = &self.waker {
             return waker.clone();
         }
-        let waker = RoutedWaker::new(self.current_task(), route, self.core());
+        let core = self.target.core().cloned();
+        let waker = RoutedWaker::new(self.current_task(), route, core);
         waker.set_parent(parent);
         self.waker = Some(waker.clone());
         waker
-    }
-
-    fn core(&self) -> Option<Arc<DispatcherCore>> {
-        match self.dispatcher.kind() {
-            DispatcherKind::Routed(core) => Some(core.clone()),
-            DispatcherKind::Default | DispatcherKind::Unconfined => None,
-        }
     }
 
     /// Gives the waker up: from now on the content has another one, or none.
@@ -193,7 +223,8 @@ impl MovedTask {
 
     /// The task that polls the future.
     fn current_task(&self) -> RoutableTask {
-        match RoutableTask::current(self.dispatcher.owner()) {
+        let route = self.target.route();
+        match route.and_then(|(_, owner)| RoutableTask::current(owner)) {
             Some(task) => task,
             None => no_movable_task(),
         }
@@ -262,10 +293,10 @@ impl<F: Future> Future for WithDispatcher<F> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let Some(route) = this.moved.dispatcher.route() else {
+        let Some((route, owner)) = this.moved.target.route() else {
             return this.future.poll(cx);
         };
-        if !RoutableTask::is_current_of(this.moved.dispatcher.owner()) {
+        if !RoutableTask::is_current_of(owner) {
             no_movable_task();
         }
         if let MoveStage::Returning {
@@ -288,7 +319,7 @@ impl<F: Future> Future for WithDispatcher<F> {
             };
         }
         let mut future = this.future;
-        if let DispatcherKind::Routed(core) = this.moved.dispatcher.kind()
+        if let Some(core) = this.moved.target.core()
             && core.is_elastic()
             && current::route().is_default()
             && let Ok(polled) = core.run_in_place(|| future.as_mut().poll(cx))
@@ -342,7 +373,10 @@ impl<F: Future> Future for WithDispatcher<F> {
 impl<F: Future> fmt::Debug for WithDispatcher<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WithDispatcher")
-            .field("dispatcher", &self.moved.dispatcher)
+            .field(
+                "route",
+                &self.moved.target.route().map(|(route, _)| route.index()),
+            )
             .finish_non_exhaustive()
     }
 }

@@ -11,6 +11,7 @@ use blitzen_util::coop::Budget;
 use blitzen_util::shim::Mutex;
 
 use super::parked_runners::{ParkedRunners, RunnerTask};
+use super::queue_delay::QueueDelay;
 use super::runner_queue::{Demand, QueueCounts};
 use super::shares::{Shares, VirtualTime};
 use crate::inject::TaskQueue;
@@ -49,6 +50,7 @@ struct Group {
     /// What a task may do in one poll; that of the scheduler if not given.
     budget: Option<Budget>,
     counts: QueueCounts,
+    delay: QueueDelay,
     busy_ns: u64,
     closed: bool,
 }
@@ -77,7 +79,7 @@ impl GroupState {
         (group.generation == id.generation).then_some(group)
     }
 
-    fn pick(&mut self) -> Option<Picked> {
+    fn pick(&mut self, now_ns: impl FnOnce() -> u64) -> Option<Picked> {
         let (index, group) = self
             .groups
             .iter_mut()
@@ -86,6 +88,7 @@ impl GroupState {
             .filter(|(_, group)| group.counts.queued > 0)
             .min_by_key(|(_, group)| group.time.time())?;
         let task = group.tasks.pop()?;
+        group.delay.pop(now_ns);
         group.counts.queued -= 1;
         group.counts.running += 1;
         group.counts.polls += 1; // before the poll, which may wake whoever reads the count
@@ -128,6 +131,7 @@ impl GroupSet {
             time: VirtualTime::new(shares),
             budget,
             counts: QueueCounts::default(),
+            delay: QueueDelay::default(),
             busy_ns: 0,
             closed: false,
         });
@@ -154,6 +158,7 @@ impl GroupSet {
         if let Some(group) = state.group(id) {
             group.closed = true;
             tasks.extend(std::iter::from_fn(|| group.tasks.pop()));
+            group.delay.clear();
             group.counts.queued = 0;
         }
         state.queued -= tasks.len();
@@ -179,7 +184,12 @@ impl GroupSet {
     }
 
     /// Adds a task to a group; returns it if the group is closed.
-    pub(crate) fn push(&self, id: GroupId, task: Runnable) -> Result<Demand, Runnable> {
+    pub(crate) fn push(
+        &self,
+        id: GroupId,
+        task: Runnable,
+        now_ns: impl FnOnce() -> u64,
+    ) -> Result<Demand, Runnable> {
         let mut state = self.0.lock();
         if state.closed {
             return Err(task);
@@ -193,6 +203,7 @@ impl GroupSet {
             group.time.start_at(now);
         }
         group.tasks.push(task);
+        group.delay.push(now_ns);
         group.counts.queued += 1;
         state.queued += 1;
         Ok(state.demand())
@@ -208,9 +219,14 @@ impl GroupSet {
     }
 
     /// Takes the next task out. Without one, the runner has lost its permit, and is parked.
-    pub(crate) fn next(&self, runner: &mut RunnerTask, waker: &Waker) -> Option<Picked> {
+    pub(crate) fn next(
+        &self,
+        runner: &mut RunnerTask,
+        waker: &Waker,
+        now_ns: impl FnOnce() -> u64,
+    ) -> Option<Picked> {
         let mut state = self.0.lock();
-        let picked = state.pick();
+        let picked = state.pick(now_ns);
         if picked.is_none() {
             state.runners -= 1;
             match state.closed {
@@ -224,9 +240,11 @@ impl GroupSet {
     /// The counts of a group, and how long its tasks have run.
     pub(crate) fn counts(&self, id: GroupId) -> (QueueCounts, u64) {
         let mut state = self.0.lock();
-        state
-            .group(id)
-            .map_or_else(Default::default, |group| (group.counts, group.busy_ns))
+        let Some(group) = state.group(id) else {
+            return Default::default();
+        };
+        group.counts.delay_ns = group.delay.average_ns();
+        (group.counts, group.busy_ns)
     }
 }
 
@@ -239,9 +257,11 @@ mod tests {
     fn a_poll_of_a_group_that_is_gone_is_not_charged_to_the_one_in_its_place() {
         let (tasks, groups) = (Tasks::new(), GroupSet::new(1));
         let gone = groups.add(Shares(1), None);
-        let pushed = groups.push(gone, tasks.next());
+        let pushed = groups.push(gone, tasks.next(), || 0);
         assert!(matches!(pushed, Ok(Demand::Start)));
-        let picked = groups.next(&mut RunnerTask::new(), Waker::noop()).unwrap();
+        let picked = groups
+            .next(&mut RunnerTask::new(), Waker::noop(), || 0)
+            .unwrap();
         picked.task.forget(); // the last task ends in its poll, and the group with it
         assert!(groups.remove(gone).is_empty());
         let new = groups.add(Shares(1), None);

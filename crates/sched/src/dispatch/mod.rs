@@ -20,6 +20,7 @@
 
 mod groups;
 mod parked_runners;
+mod queue_delay;
 mod route_table;
 mod runner;
 mod runner_queue;
@@ -139,6 +140,8 @@ pub struct DispatcherStats {
     pub running: usize,
     /// How long its polls have taken together.
     pub busy_ns: u64,
+    /// How long its tasks wait for a poll, on average, if that is measured.
+    pub queue_delay_ns: Option<u64>,
 }
 
 thread_local_const! {
@@ -151,7 +154,8 @@ thread_local_const! {
 /// A permit of a dispatcher, on the stack of the runner that has it. Runners of a view of a
 /// view are nested.
 struct RunnerPermit {
-    core: Arc<DispatcherCore>,
+    /// Borrowed by the runner for as long.
+    core: *const Arc<DispatcherCore>,
     outer: *const RunnerPermit,
 }
 
@@ -269,6 +273,11 @@ impl DispatcherCore {
         self.route
     }
 
+    /// The address of the scheduler whose tasks it polls.
+    pub fn owner(&self) -> *const () {
+        Arc::as_ptr(&self.scheduler).cast()
+    }
+
     /// Its name, if it was given one.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -309,6 +318,7 @@ impl DispatcherCore {
         stats.polls = counts.polls;
         stats.queued = counts.queued;
         stats.running = counts.running;
+        stats.queue_delay_ns = counts.delay_ns;
         stats
     }
 
@@ -323,7 +333,9 @@ impl DispatcherCore {
             Target::Group(group) => return self.scheduler.push_to_group(*group, task),
             Target::Runners { queue, .. }
             | Target::Elastic { queue, .. }
-            | Target::Foreign { queue, .. } => queue.push(task, || self.clone()),
+            | Target::Foreign { queue, .. } => {
+                queue.push(task, || self.clone(), || self.scheduler.world().now_ns())
+            }
         };
         match pushed {
             Ok(demand) => self.satisfy(demand),
@@ -378,7 +390,7 @@ impl DispatcherCore {
     /// Polls a task that a runner has taken out, with the budget of the dispatcher.
     fn poll(self: &Arc<Self>, task: Runnable) -> RunOutcome {
         let permit = RunnerPermit {
-            core: self.clone(),
+            core: self,
             outer: PERMIT.with(Cell::get),
         };
         let _restore = PermitGuard(permit.outer);
@@ -527,7 +539,8 @@ pub(crate) fn suspend_permits() -> PermitsSuspended {
     // SAFETY: `DispatcherCore::poll`, which is on this thread's stack, owns it.
     while let Some(frame) = unsafe { permit.as_ref() } {
         permit = frame.outer;
-        let core = &frame.core;
+        // SAFETY: as above.
+        let core = unsafe { &*frame.core };
         let queue = match &core.target {
             Target::Runners { queue, .. } | Target::Elastic { queue, .. } => queue,
             // Has no limit.
@@ -594,13 +607,36 @@ impl Scheduler {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        // SAFETY: the scheduler of the task is what it was given.
+        unsafe { self.spawn_on_with(core, future, id, meta, |given| given, |_| true) }
+    }
+
+    /// Like [`spawn_on`](Self::spawn_on), with a scheduler of the task that `schedule` makes of
+    /// the one it would have. The task is queued if `admit` agrees, and otherwise returned.
+    ///
+    /// # Safety
+    /// What `schedule` makes hands on every call to what it was given.
+    pub unsafe fn spawn_on_with<F, S>(
+        self: &Arc<Self>,
+        core: &Arc<DispatcherCore>,
+        future: F,
+        id: Id,
+        meta: SpawnMeta,
+        schedule: impl FnOnce(DispatchedRef) -> S,
+        admit: impl FnOnce(&Runnable) -> bool,
+    ) -> Spawned<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+        S: Schedule,
+    {
         assert!(Arc::ptr_eq(self, &core.scheduler), "one of its dispatchers");
         let task_shard = self.outside_shard(id);
-        let dispatched = |shard| DispatchedRef {
-            shard,
-            core: core.clone(),
+        let dispatched = |shard| {
+            let core = core.clone();
+            schedule(DispatchedRef { shard, core })
         };
-        let (handle, task) = match make_task(task_shard, future, id, meta, dispatched) {
+        let (handle, task) = match make_task(task_shard, future, id, meta, dispatched, admit) {
             Ok(made) => made,
             Err(refused) => return refused,
         };
@@ -623,15 +659,39 @@ impl Scheduler {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        // SAFETY: the scheduler of the task is what it was given.
+        unsafe { self.spawn_inline_with(future, id, meta, |given| given, |_| true) }
+    }
+
+    /// Like [`spawn_inline`](Self::spawn_inline), with a scheduler of the task that `schedule`
+    /// makes of its reference to this one. The task is polled if `admit` agrees, and otherwise
+    /// returned.
+    ///
+    /// # Safety
+    /// What `schedule` makes hands on every call to what it was given.
+    pub unsafe fn spawn_inline_with<F, S>(
+        self: &Arc<Self>,
+        future: F,
+        id: Id,
+        meta: SpawnMeta,
+        schedule: impl FnOnce(TaskShardRef) -> S,
+        admit: impl FnOnce(&Runnable) -> bool,
+    ) -> Spawned<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+        S: Schedule,
+    {
         let Some(_nested) = Nested::begin() else {
-            return self.spawn(future, id, meta);
+            // SAFETY: the future and its output are `Send`; the caller upholds the rest.
+            return unsafe { self.spawn_with(future, id, meta, schedule, admit) };
         };
         // Until the task is polled, the shutdown counts this thread (D1).
         let Some(present) = self.enter_present() else {
             return refuse(future, id, meta);
         };
         let task_shard = self.outside_shard(id);
-        let (handle, task) = match make_task(task_shard, future, id, meta, |shard| shard) {
+        let (handle, task) = match make_task(task_shard, future, id, meta, schedule, admit) {
             Ok(made) => made,
             Err(refused) => return refused,
         };
@@ -720,7 +780,7 @@ impl Scheduler {
 
     /// Queues a task of a group.
     fn push_to_group(self: &Arc<Self>, group: GroupId, task: Runnable) {
-        match self.groups.push(group, task) {
+        match self.groups.push(group, task, || self.world().now_ns()) {
             Ok(Demand::Nothing) => {}
             Ok(Demand::Wake(waker)) => waker.wake(),
             Ok(Demand::Start) => self.spawn_runner(None, GroupRunner::new(self)),
@@ -750,16 +810,18 @@ impl Scheduler {
 /// The handle of a task, and the task to be queued.
 type NewTask<T> = (JoinHandle<T>, Runnable);
 
-/// Makes a task that is registered in `task_shard`, and returns it with its handle.
+/// Makes a task that is registered in `task_shard`, if `admit` agrees, and returns it with its
+/// handle. What `schedule` makes hands on every call to what it was given.
 ///
 /// # Errors
-/// Returns what a spawn returns after the shutdown.
+/// Returns what a spawn returns after the shutdown, or that is not admitted.
 fn make_task<F, S>(
     task_shard: &TaskShard,
     future: F,
     id: Id,
     meta: SpawnMeta,
     schedule: impl FnOnce(TaskShardRef) -> S,
+    admit: impl FnOnce(&Runnable) -> bool,
 ) -> Result<NewTask<F::Output>, Spawned<F::Output>>
 where
     F: Future + Send + 'static,
@@ -771,9 +833,9 @@ where
     };
     let (task, handle) = blitzen_task::spawn(future, schedule(reference), id, meta);
     // SAFETY: new, and its scheduler, through the reference, removes it.
-    match unsafe { task_shard.owned.insert(&task) } {
-        Ok(()) => Ok((handle, task)),
-        Err(_) => Err((handle, Some(task))),
+    match admit(&task) && unsafe { task_shard.owned.insert(&task) }.is_ok() {
+        true => Ok((handle, task)),
+        false => Err((handle, Some(task))),
     }
 }
 
@@ -805,7 +867,7 @@ impl PresentThread {
 }
 
 /// The scheduler of a task that was spawned on a dispatcher.
-struct DispatchedRef {
+pub struct DispatchedRef {
     shard: TaskShardRef,
     core: Arc<DispatcherCore>,
 }

@@ -109,7 +109,10 @@ impl DispatcherCore {
         waker: &Waker,
     ) -> TurnEnd {
         let world = self.scheduler.world();
-        let is_timed = self.turns.fetch_add(1, Relaxed).is_multiple_of(TIMED_TURNS);
+        // Runners may overwrite each other's count: then another turn is timed.
+        let turn = self.turns.load(Relaxed);
+        self.turns.store(turn.wrapping_add(1), Relaxed);
+        let is_timed = turn.is_multiple_of(TIMED_TURNS);
         let start_ns = is_timed.then(|| world.now_ns());
         let mut turn_ns = start_ns;
         let is_elastic = self.is_elastic();
@@ -117,7 +120,7 @@ impl DispatcherCore {
         let end = loop {
             // Whether a thread of the pool is better is decided again each time.
             let task_to_park = (!is_elastic).then_some((&mut *runner, waker));
-            let Some(task) = queue.next(polls > 0, || (), task_to_park) else {
+            let Some(task) = queue.next(polls > 0, || (), || world.now_ns(), task_to_park) else {
                 break match is_elastic || self.is_closed() {
                     true => TurnEnd::Ended,
                     false => TurnEnd::Parked,
@@ -194,7 +197,8 @@ impl DispatcherCore {
 
     /// Has a thread of the pool go on with this runner's permit.
     fn move_to_pool(self: &Arc<Self>, queue: &CoreQueue, task: Runnable) {
-        if let Err(task) = queue.put_back(task, || self.clone()) {
+        if let Err(task) = queue.put_back(task, || self.clone(), || self.scheduler.world().now_ns())
+        {
             self.scheduler.schedule(task); // D2
         }
         self.scheduler.world().run_on_pool(PoolRunner::job(self));
@@ -212,7 +216,7 @@ impl DispatcherCore {
                 present = PresentThread::count(scheduler);
             }
         };
-        let Some(task) = queue.next(has_polled, count, None) else {
+        let Some(task) = queue.next(has_polled, count, || scheduler.world().now_ns(), None) else {
             return false;
         };
         let start_ns = scheduler.world().now_ns();
@@ -397,7 +401,7 @@ impl Scheduler {
         let start_ns = self.world().now_ns();
         let mut now_ns = start_ns;
         loop {
-            let Some(picked) = self.groups.next(runner, waker) else {
+            let Some(picked) = self.groups.next(runner, waker, || self.world().now_ns()) else {
                 return TurnEnd::Parked;
             };
             let outcome = self.poll_routed(picked.task, picked.budget);

@@ -21,6 +21,7 @@ use blitzen_task::Runnable;
 use blitzen_util::shim::Mutex;
 
 use super::parked_runners::{ParkedRunners, RunnerTask};
+use super::queue_delay::QueueDelay;
 use crate::inject::TaskQueue;
 
 /// The queue, of a dispatcher that `K` keeps alive.
@@ -38,6 +39,7 @@ struct RunnerState<K> {
     /// Tasks that are being polled.
     running: usize,
     polls: u64,
+    delay: QueueDelay,
     closed: bool,
 }
 
@@ -58,6 +60,8 @@ pub(crate) struct QueueCounts {
     pub(crate) queued: usize,
     pub(crate) running: usize,
     pub(crate) polls: u64,
+    /// How long tasks wait, on average, once that was measured.
+    pub(crate) delay_ns: Option<u64>,
 }
 
 impl<K> RunnerState<K> {
@@ -82,19 +86,29 @@ impl<K> RunnerState<K> {
         self.running -= 1;
     }
 
-    fn push(&mut self, task: Runnable, keep: impl FnOnce() -> K) {
+    fn push(&mut self, task: Runnable, keep: impl FnOnce() -> K, now_ns: impl FnOnce() -> u64) {
         self.tasks.push(task);
         self.queued += 1;
+        self.delay.push(now_ns);
         self.keep.get_or_insert_with(keep); // Q4
     }
 
-    fn pop(&mut self) -> Option<Runnable> {
+    fn pop(&mut self, now_ns: impl FnOnce() -> u64) -> Option<Runnable> {
         let task = self.tasks.pop()?;
         self.queued -= 1;
+        self.delay.pop(now_ns);
         if self.queued == 0 {
             self.keep = None; // the caller has the queue in some other way
         }
         Some(task)
+    }
+
+    /// Takes all tasks out, which nobody polls here.
+    fn empty(&mut self) -> Vec<Runnable> {
+        self.delay.clear();
+        self.queued = 0;
+        self.keep = None;
+        std::iter::from_fn(|| self.tasks.pop()).collect()
     }
 }
 
@@ -110,21 +124,24 @@ impl<K> RunnerQueue<K> {
             parked: ParkedRunners::default(),
             running: 0,
             polls: 0,
+            delay: QueueDelay::default(),
             closed: false,
         }))
     }
 
-    /// Adds a task; returns it if the queue is closed (Q3).
+    /// Adds a task; returns it if the queue is closed (Q3). Here and below, `now_ns` is the
+    /// clock.
     pub(crate) fn push(
         &self,
         task: Runnable,
         keep: impl FnOnce() -> K,
+        now_ns: impl FnOnce() -> u64,
     ) -> Result<Demand, Runnable> {
         let mut state = self.0.lock();
         if state.closed {
             return Err(task);
         }
-        state.push(task, keep);
+        state.push(task, keep, now_ns);
         Ok(state.demand())
     }
 
@@ -135,6 +152,7 @@ impl<K> RunnerQueue<K> {
         &self,
         has_polled: bool,
         taken: impl FnOnce(),
+        now_ns: impl FnOnce() -> u64,
         task_to_park: Option<(&mut RunnerTask, &Waker)>,
     ) -> Option<Runnable> {
         let mut state = self.0.lock();
@@ -142,7 +160,7 @@ impl<K> RunnerQueue<K> {
             state.end_poll();
         }
         let surplus = state.runners > state.limit;
-        let task = if surplus { None } else { state.pop() };
+        let task = if surplus { None } else { state.pop(now_ns) };
         match task {
             Some(task) => {
                 state.begin_poll();
@@ -202,7 +220,13 @@ impl<K> RunnerQueue<K> {
     pub(crate) fn take_one(&self) -> Option<Runnable> {
         let mut state = self.0.lock();
         state.runners -= 1;
-        state.pop()
+        let task = state.tasks.pop()?;
+        state.delay.skip();
+        state.queued -= 1;
+        if state.queued == 0 {
+            state.keep = None;
+        }
+        Some(task)
     }
 
     /// Ends a job, which has polled one task.
@@ -218,6 +242,7 @@ impl<K> RunnerQueue<K> {
         &self,
         task: Runnable,
         keep: impl FnOnce() -> K,
+        now_ns: impl FnOnce() -> u64,
     ) -> Result<(), Runnable> {
         let mut state = self.0.lock();
         state.end_poll();
@@ -225,7 +250,7 @@ impl<K> RunnerQueue<K> {
         if state.closed {
             return Err(task);
         }
-        state.push(task, keep);
+        state.push(task, keep, now_ns);
         Ok(())
     }
 
@@ -239,7 +264,7 @@ impl<K> RunnerQueue<K> {
     pub(crate) fn abandon(&self) -> Vec<Runnable> {
         let mut state = self.0.lock();
         state.runners -= 1;
-        std::iter::from_fn(|| state.pop()).collect()
+        state.empty()
     }
 
     /// Refuses tasks from now on; returns what is queued, and the wakers of runner tasks, which
@@ -247,8 +272,7 @@ impl<K> RunnerQueue<K> {
     pub(crate) fn close(&self) -> (Vec<Runnable>, Vec<Waker>) {
         let mut state = self.0.lock();
         state.closed = true;
-        let tasks = std::iter::from_fn(|| state.pop()).collect();
-        (tasks, state.parked.take_all())
+        (state.empty(), state.parked.take_all())
     }
 
     pub(crate) fn counts(&self) -> QueueCounts {
@@ -257,6 +281,7 @@ impl<K> RunnerQueue<K> {
             queued: state.queued,
             running: state.running,
             polls: state.polls,
+            delay_ns: state.delay.average_ns(),
         }
     }
 }
@@ -267,7 +292,7 @@ mod tests {
     use crate::testing::Tasks;
 
     fn next(queue: &RunnerQueue<()>) -> Option<Runnable> {
-        queue.next(false, || (), None)
+        queue.next(false, || (), || 0, None)
     }
 
     fn starts(pushed: Result<Demand, Runnable>) -> bool {
@@ -282,7 +307,7 @@ mod tests {
     fn no_more_runners_are_started_than_the_limit_allows() {
         let (tasks, queue) = (Tasks::new(), RunnerQueue::new(2));
         let started = (0..5)
-            .filter(|_| starts(queue.push(tasks.next(), || ())))
+            .filter(|_| starts(queue.push(tasks.next(), || (), || 0)))
             .count();
         assert_eq!(started, 2);
         assert_eq!(queue.counts().queued, 5);
@@ -291,7 +316,10 @@ mod tests {
             queue.pause();
         }
         assert_eq!(queue.counts().polls, 5);
-        assert!(starts(queue.push(tasks.next(), || ())), "a permit is free");
+        assert!(
+            starts(queue.push(tasks.next(), || (), || 0)),
+            "a permit is free"
+        );
         let (left, _) = queue.close();
         left.into_iter().for_each(Runnable::forget);
         tasks.close();
@@ -302,7 +330,7 @@ mod tests {
         let (tasks, queue) = (Tasks::new(), RunnerQueue::new(1));
         assert!(queue.try_enter());
         assert!(!queue.try_enter(), "the only permit is out");
-        assert!(!starts(queue.push(tasks.next(), || ())));
+        assert!(!starts(queue.push(tasks.next(), || (), || 0)));
         assert!(matches!(queue.leave(), Demand::Start));
         next(&queue).unwrap().forget();
         queue.pause();
@@ -315,14 +343,14 @@ mod tests {
     #[test]
     fn a_runner_that_blocks_gives_its_permit_to_another_unless_it_has_the_only_one() {
         let (tasks, queue) = (Tasks::new(), RunnerQueue::new(1));
-        assert!(starts(queue.push(tasks.next(), || ())));
+        assert!(starts(queue.push(tasks.next(), || (), || 0)));
         assert!(queue.suspend().is_none());
         let (left, _) = queue.close();
         left.into_iter().for_each(Runnable::forget);
 
         let queue = RunnerQueue::new(2);
         let started = (0..3)
-            .filter(|_| starts(queue.push(tasks.next(), || ())))
+            .filter(|_| starts(queue.push(tasks.next(), || (), || 0)))
             .count();
         assert_eq!(started, 2);
         next(&queue).unwrap().forget();
@@ -341,10 +369,13 @@ mod tests {
     #[test]
     fn a_closed_queue_returns_what_it_has_and_refuses_the_rest() {
         let (tasks, queue) = (Tasks::new(), RunnerQueue::new(1));
-        let _ = queue.push(tasks.next(), || ());
+        let _ = queue.push(tasks.next(), || (), || 0);
         let (left, _) = queue.close();
         assert_eq!(left.len(), 1);
-        let refused = queue.push(tasks.next(), || ()).err().expect("it is closed");
+        let refused = queue
+            .push(tasks.next(), || (), || 0)
+            .err()
+            .expect("it is closed");
         assert!(!queue.try_enter());
         refused.forget();
         left.into_iter().for_each(Runnable::forget);
@@ -371,7 +402,7 @@ mod model {
         /// Runs what is queued, as a runner with a permit does.
         fn run(&self) {
             let mut has_polled = false;
-            while let Some(task) = self.queue.next(has_polled, || (), None) {
+            while let Some(task) = self.queue.next(has_polled, || (), || 0, None) {
                 has_polled = true;
                 let others = self.active.fetch_add(1, SeqCst);
                 assert!(others < self.limit, "never more than the limit");
@@ -382,7 +413,7 @@ mod model {
         }
 
         fn push(&self, task: Runnable) {
-            match self.queue.push(task, || ()) {
+            match self.queue.push(task, || (), || 0) {
                 Ok(Demand::Start) => self.run(),
                 Ok(Demand::Nothing) => {}
                 _ => panic!("the queue is open, and no runner waits"),
@@ -429,7 +460,7 @@ mod model {
             let queue = Arc::new(RunnerQueue::new(1));
             let other = thread::spawn({
                 let (tasks, queue) = (tasks.clone(), queue.clone());
-                move || match queue.push(tasks.next(), || ()) {
+                move || match queue.push(tasks.next(), || (), || 0) {
                     Ok(_) => false,
                     Err(refused) => {
                         refused.forget();
