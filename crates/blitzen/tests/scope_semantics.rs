@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use blitzen::channel::oneshot;
+use blitzen::dispatch::Dispatcher;
 use blitzen::scope::{Failure, Scope, Stopped, scope};
 use blitzen::task;
 use blitzen::time::{Instant, sleep};
@@ -500,4 +501,112 @@ fn an_empty_scope_needs_no_runtime() {
     assert_eq!(polled, std::task::Poll::Ready(Ok(1)));
     let again = std::panic::catch_unwind(AssertUnwindSafe(|| scope.as_mut().poll(&mut cx)));
     assert!(again.is_err(), "polled after completion");
+}
+
+#[test]
+fn however_many_children_there_are_they_are_counted_and_cancelled() {
+    on_both(|| async {
+        let alive = Alive::default();
+        let done = scope(|s| {
+            let alive = alive.clone();
+            async move {
+                for count in 1..=1_000 {
+                    s.spawn(alive.forever::<Stopped>());
+                    assert_eq!(s.children(), count);
+                }
+                let spawners: Vec<_> = (0..4)
+                    .map(|_| {
+                        let (s, alive) = (s.clone(), alive.clone());
+                        blitzen::spawn(async move {
+                            for _ in 0..500 {
+                                s.spawn(alive.forever::<Stopped>());
+                            }
+                        })
+                    })
+                    .collect();
+                for spawner in spawners {
+                    spawner.await.unwrap();
+                }
+                assert_eq!(s.children(), 3_000);
+                s.cancel();
+                Ok::<_, Stopped>(())
+            }
+        });
+        done.await.unwrap();
+        assert_eq!(alive.count(), 0);
+    });
+}
+
+fn is_on(thread: &str) -> bool {
+    std::thread::current().name() == Some(thread)
+}
+
+#[test]
+fn children_run_on_the_dispatcher_of_their_scope_and_so_do_those_of_scopes_inside() {
+    on_both(|| async {
+        let single = Dispatcher::single("scoped").unwrap();
+        let done = Scope::builder().dispatcher(&single).run(|s| async move {
+            assert!(!is_on("scoped"), "the body stays");
+            s.spawn_daemon(async {
+                assert!(is_on("scoped"));
+                pending().await
+            });
+            let child = s.spawn(async {
+                task::yield_now().await;
+                assert!(is_on("scoped"));
+                let inside = scope(|s| async move { s.spawn(async { Ok(is_on("scoped")) }).await });
+                let elsewhere = Scope::builder()
+                    .dispatcher(&Dispatcher::default())
+                    .run(|s| async move { s.spawn(async { Ok(is_on("scoped")) }).await });
+                Ok::<_, Stopped>((inside.await?, elsewhere.await?))
+            });
+            child.await
+        });
+        assert_eq!(done.await, Ok((true, false)));
+        assert_eq!(single.metrics().submitted, 3);
+    });
+}
+
+#[test]
+fn children_on_an_unconfined_dispatcher_run_in_place_and_are_waited_for() {
+    on_both(|| async {
+        let unconfined = Dispatcher::unconfined();
+        let done = Scope::builder()
+            .dispatcher(&unconfined)
+            .run(|s| async move {
+                let here = std::thread::current().id();
+                let (sender, receiver) = oneshot::channel();
+                s.spawn(async move {
+                    sender.send(std::thread::current().id()).unwrap();
+                    task::yield_now().await;
+                    Ok(())
+                });
+                assert_eq!(receiver.await.unwrap(), here);
+                s.spawn(async { Err::<(), _>(Stopped::Refused) });
+                assert!(s.is_cancelled(), "it has run, and failed");
+                Ok(())
+            });
+        assert_eq!(done.await, Err(Stopped::Refused));
+    });
+}
+
+#[test]
+fn closing_the_dispatcher_of_a_scope_aborts_its_children_and_the_scope_ends() {
+    on_both(|| async {
+        let alive = Alive::default();
+        let view = Dispatcher::default().limited(2);
+        let done = Scope::builder().dispatcher(&view).run(|s| {
+            let (alive, view) = (alive.clone(), view.clone());
+            async move {
+                let children = [(); 3].map(|()| s.spawn(alive.forever()));
+                view.close();
+                for child in children {
+                    assert_eq!(child.await, Err(Stopped::Cancelled));
+                }
+                Ok::<_, Stopped>("nobody has failed")
+            }
+        });
+        assert!(done.await.is_ok());
+        assert_eq!(alive.count(), 0);
+    });
 }

@@ -14,7 +14,7 @@ use blitzen_util::quiet::quietly;
 
 use super::context;
 use super::scope_core::{Cause, Node, ScopeCore, Settings};
-use super::tasks;
+use super::tasks::{self, SpawnPlace};
 use crate::runtime::{Handle, global};
 use crate::task::block_in_place;
 
@@ -97,7 +97,7 @@ where
     };
     let scope = BlockingScope {
         runtime: global::current(),
-        node: Arc::new(Node::new(ScopeCore::open(settings))),
+        node: Arc::new(Node::new(ScopeCore::open(Some(Box::new(settings))))),
         scope: PhantomData,
         env: PhantomData,
     };
@@ -145,10 +145,10 @@ impl Drop for WaitForAll<'_> {
         let abort = AbortOnUnwind;
         let Self { node, runtime } = self;
         node.leave_body();
-        if node.view().members > 0 {
-            runtime.block_on(poll_fn(|cx| match node.register(cx.waker()).members {
-                0 => Poll::Ready(()),
-                _ => Poll::Pending,
+        if !node.view().has_ended() {
+            runtime.block_on(poll_fn(|cx| match node.register(cx.waker()).has_ended() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
             }));
         }
         std::mem::forget(abort);
@@ -209,7 +209,8 @@ impl<'scope> BlockingScope<'scope, '_> {
         // not over before it returns.
         let future: Borrowing<'static> = unsafe { std::mem::transmute(future) };
         let meta = SpawnMeta::caller();
-        let task = tasks::spawn(&self.runtime, future, &self.node, MemberKind::Child, meta);
+        let place = SpawnPlace::Runtime(&self.runtime);
+        let task = tasks::spawn(place, future, &self.node, MemberKind::Child, meta);
         drop(task);
     }
 }

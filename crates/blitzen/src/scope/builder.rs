@@ -9,6 +9,7 @@ use super::Scope;
 use super::error::{Failure, Stopped};
 use super::future::ScopeFuture;
 use super::scope_core::{AnyFailure, Settings};
+use crate::dispatch::Dispatcher;
 use crate::time::Instant;
 
 /// Builds a scope with options.
@@ -36,14 +37,14 @@ use crate::time::Instant;
 /// ```
 #[must_use = "a builder does nothing until `run` is called"]
 pub struct ScopeBuilder<E> {
-    settings: Settings,
+    settings: Box<Settings>,
     error: PhantomData<fn() -> E>,
 }
 
 impl<E: Send + 'static> ScopeBuilder<E> {
     pub(super) fn new() -> Self {
         Self {
-            settings: Settings::default(),
+            settings: Box::default(),
             error: PhantomData,
         }
     }
@@ -218,6 +219,40 @@ impl<E: Send + 'static> ScopeBuilder<E> {
         self
     }
 
+    /// Has the children run on `dispatcher`, as tasks that are spawned on it.
+    ///
+    /// The body stays where the scope is awaited. Scopes that are opened inside have the same
+    /// dispatcher, unless they are given another one. Without this, children run on the workers of
+    /// the runtime. A child that a [closed](Dispatcher::close) dispatcher aborts does not fail: its
+    /// handle returns [`Stopped::Cancelled`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::dispatch::Dispatcher;
+    /// use blitzen::scope::{Scope, Stopped};
+    ///
+    /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let database = Dispatcher::default().limited(2); // two queries at a time
+    /// Scope::builder()
+    ///     .dispatcher(&database)
+    ///     .run(|s| async move {
+    ///         for query in 0..10 {
+    ///             s.spawn(async move { Ok(println!("{query}")) });
+    ///         }
+    ///         Ok::<_, Stopped>(())
+    ///     })
+    ///     .await
+    ///     .unwrap();
+    /// assert_eq!(database.metrics().submitted, 10);
+    /// # });
+    /// ```
+    pub fn dispatcher(mut self, dispatcher: &Dispatcher) -> Self {
+        self.settings.dispatcher = Some(dispatcher.clone());
+        self
+    }
+
     /// Opens the scope when the returned future is first polled, and runs `body` in it.
     ///
     /// Returns as [`scope`](super::scope()) does.
@@ -239,7 +274,7 @@ impl<E: Send + 'static> ScopeBuilder<E> {
         F: Future<Output = Result<T, E>>,
         E: From<Stopped>,
     {
-        ScopeFuture::new(body, self.settings)
+        ScopeFuture::new(body, Some(self.settings))
     }
 }
 
@@ -252,6 +287,7 @@ impl<E> fmt::Debug for ScopeBuilder<E> {
             .field("grace", &settings.grace)
             .field("at_most", &settings.limit)
             .field("is_supervised", &settings.supervisor.is_some())
+            .field("dispatcher", &settings.dispatcher)
             .finish()
     }
 }

@@ -10,6 +10,7 @@ use blitzen_task::context::{FrameValue, find, with_frame};
 use blitzen_task::scope::Member;
 use pin_project_lite::pin_project;
 
+use super::root::RootScope;
 use super::scope_core::{self, Node, ScopeCore};
 use crate::time::Instant;
 
@@ -27,7 +28,9 @@ pub(super) struct ShieldDeadline(pub(super) Instant);
 /// The scope of a frame or of a task.
 fn scope_of(value: &dyn Any) -> Option<&Arc<Node>> {
     let member = || value.downcast_ref::<Member<ScopeCore>>().map(Member::node);
-    value.downcast_ref::<Arc<Node>>().or_else(member)
+    let root = || value.downcast_ref::<RootScope>().map(RootScope::node);
+    let body = value.downcast_ref::<Arc<Node>>();
+    body.or_else(member).or_else(root)
 }
 
 /// The scope that the calling code runs in.
@@ -50,7 +53,7 @@ pub(super) fn unshielded() -> Option<Arc<Node>> {
 }
 
 /// What is around a scope in the task that polls it.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Surroundings {
     /// Whether an abort of the task waits for a shield around the scope.
     pub(super) is_shielded: bool,
@@ -68,6 +71,7 @@ pub(super) fn surroundings(node: &Arc<Node>) -> Surroundings {
         match value {
             FrameValue::Shield => around.is_shielded = true,
             FrameValue::Value(value) => {
+                // Not a root scope: no future of that one reacts to an abort.
                 if let Some(body) = value.downcast_ref::<Arc<Node>>() {
                     let is_parent = parent == Some(Arc::as_ptr(body));
                     parent = is_parent.then(|| parent_of(body)).flatten();

@@ -26,7 +26,7 @@ pub(super) struct Driver {
 
 impl Driver {
     /// Opens a scope.
-    pub(super) fn open(settings: Settings) -> Self {
+    pub(super) fn open(settings: Option<Box<Settings>>) -> Self {
         let node = Arc::new(Node::new(ScopeCore::open(settings)));
         let parent = node.owner().parent().filter(|_| node.owner().has_grace());
         let parent_cancelled =
@@ -57,7 +57,7 @@ impl Driver {
             return;
         }
         loop {
-            let phase = self.node.view().phase;
+            let phase = self.node.view().phase();
             let Some(time) = self.node.owner().next_time(phase) else {
                 self.timer = None;
                 return;
@@ -90,9 +90,12 @@ impl Driver {
     pub(super) fn poll_view(&mut self, cx: &mut Context<'_>) -> ScopeView {
         loop {
             let view = self.node.register(cx.waker());
-            let next = self.node.owner().next_time(view.phase);
+            if view.has_ended() {
+                return view;
+            }
+            let next = self.node.owner().next_time(view.phase());
             let is_set = next == self.timer.as_ref().map(|timer| timer.deadline());
-            if view.members == 0 || next.is_none() || is_set {
+            if next.is_none() || is_set {
                 return view;
             }
             self.poll_times(cx);
@@ -105,13 +108,13 @@ impl Driver {
         self.node.unregister();
         let mut around = self.node.owner().around();
         while let Some(scope) = around
-            && self.node.view().members > 0
+            && !self.node.view().has_ended()
             && !self.node.adopt_into(scope)
         {
             around = scope.owner().around();
         }
         let view = self.node.view();
-        if view.members > 0 && view.phase != ScopePhase::Forced {
+        if !view.has_ended() && view.phase() != ScopePhase::Forced {
             // Nobody polls it any more, so a task ends its grace.
             let runtime = self.node.owner().runtime().cloned();
             if let Some(runtime) = runtime {
@@ -130,9 +133,9 @@ impl Future for EndGrace {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.0.poll_times(cx);
-        match self.0.poll_view(cx).members {
-            0 => Poll::Ready(()),
-            _ => Poll::Pending,
+        match self.0.poll_view(cx).has_ended() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::mem::needs_drop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -73,7 +74,7 @@ pin_project! {
 pin_project! {
     #[project = BodyProjection]
     enum Body<B, F> {
-        New { start: Option<(B, Settings)> },
+        New { start: Option<(B, Option<Box<Settings>>)> },
         Running { #[pin] future: F },
         Ended,
     }
@@ -98,7 +99,7 @@ impl Drop for Rest {
 }
 
 impl<B, F, T, E> ScopeFuture<B, F, T, E> {
-    pub(super) fn new(body: B, settings: Settings) -> Self {
+    pub(super) fn new(body: B, settings: Option<Box<Settings>>) -> Self {
         Self {
             body: Body::New {
                 start: Some((body, settings)),
@@ -126,8 +127,8 @@ where
         };
         let driver = this.driver.insert(Driver::open(settings));
         let scope = Scope::new(driver.node.clone());
-        let node = driver.node.clone();
-        match catch_unwind(AssertUnwindSafe(|| context::inside(&node, || body(scope)))) {
+        let node = &driver.node;
+        match catch_unwind(AssertUnwindSafe(|| context::inside(node, || body(scope)))) {
             Ok(future) => this.body.set(Body::Running { future }),
             Err(payload) => {
                 driver.cancel(Cause::Panic(payload));
@@ -163,9 +164,14 @@ where
                 Err(payload) => scope_core::cancel_or_count(node, Cause::Panic(payload)),
             }
         }
-        let dropped = catch(|| context::inside(node, || this.body.set(Body::Ended)));
-        if let Some(payload) = dropped {
-            scope_core::cancel_or_count(node, Cause::Panic(payload));
+        match needs_drop::<F>() {
+            true => {
+                let dropped = catch(|| context::inside(node, || this.body.set(Body::Ended)));
+                if let Some(payload) = dropped {
+                    scope_core::cancel_or_count(node, Cause::Panic(payload));
+                }
+            }
+            false => this.body.set(Body::Ended),
         }
         node.leave_body();
     }
@@ -185,10 +191,12 @@ where
         let Some(driver) = self.as_mut().project().driver else {
             panic!("`ScopeFuture` polled after completion");
         };
-        let around = context::surroundings(&driver.node);
-        let abort = current::abort_status(cx.waker()).filter(|_| !around.is_shielded);
-        let is_aborted = abort.is_some_and(|status| status != AbortStatus::None);
-        let reacts = around.is_outermost_cancelled.is_none();
+        let status = current::abort_status(cx.waker());
+        let is_marked = status.is_some_and(|status| status != AbortStatus::None);
+        // Seldom needed, so not looked up for nothing.
+        let around = is_marked.then(|| context::surroundings(&driver.node));
+        let is_aborted = around.is_some_and(|around| !around.is_shielded);
+        let reacts = around.is_some_and(|around| around.is_outermost_cancelled.is_none());
         if is_aborted && reacts {
             driver.cancel(Cause::Stopped(Stopped::Cancelled));
         }
@@ -200,25 +208,27 @@ where
                 unreachable!("nothing above takes it");
             };
             let view = driver.poll_view(cx);
-            if view.members == 0 {
+            if view.has_ended() {
                 break;
             }
             let has_body = matches!(*this.body, Body::Running { .. });
-            if has_body && view.phase == ScopePhase::Forced && *this.body_shields == 0 {
+            if has_body && view.phase() == ScopePhase::Forced && *this.body_shields == 0 {
                 self.as_mut().poll_body(cx); // which drops it
                 continue;
             }
-            let waits_for_others = view.members > usize::from(has_body);
-            if abort.is_some() && (waits_for_others || driver.node.owner().has_grace()) {
+            if status.is_some() && (view.has_others() || driver.node.owner().has_grace()) {
+                let around = around.unwrap_or_else(|| context::surroundings(&driver.node));
                 let is_heard = is_aborted && around.is_outermost_cancelled != Some(false);
-                current::hold_abort(is_heard);
+                if !around.is_shielded {
+                    current::hold_abort(is_heard);
+                }
             }
             if !has_body {
                 wait::pending_on(WaitKind::Scope, &*driver.node);
             }
             return Poll::Pending;
         }
-        if abort == Some(AbortStatus::Requested) && reacts {
+        if is_aborted && status == Some(AbortStatus::Requested) && reacts {
             return Poll::Pending; // nobody holds the task any more: the abort takes effect
         }
         let this = self.as_mut().project();
@@ -259,12 +269,9 @@ where
 
 impl<B, F, T, E> fmt::Debug for ScopeFuture<B, F, T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let members = self
-            .driver
-            .as_ref()
-            .map(|driver| driver.node.view().members);
+        let node = self.driver.as_ref().map(|driver| &driver.node);
         f.debug_struct("ScopeFuture")
-            .field("members", &members)
+            .field("children", &node.map(|node| node.children()))
             .finish_non_exhaustive()
     }
 }

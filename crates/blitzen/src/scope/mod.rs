@@ -62,6 +62,7 @@ mod driver;
 mod error;
 mod future;
 mod inherited;
+mod root;
 mod scope_core;
 mod tasks;
 
@@ -71,6 +72,7 @@ pub use child::Child;
 pub use error::{Failure, Stopped};
 pub use future::ScopeFuture;
 pub use inherited::{Bound, Inherited};
+pub(crate) use root::RootScope;
 
 use std::fmt;
 use std::future::Future;
@@ -85,7 +87,8 @@ use blitzen_task::scope::MemberKind;
 use crate::runtime::global;
 use crate::time::Instant;
 use child::ChildFuture;
-use scope_core::{Cause, Node, Settings};
+use scope_core::{Cause, Node};
+use tasks::SpawnPlace;
 
 /// Runs `body` with a scope, and returns its result when all children of the scope have ended.
 ///
@@ -135,7 +138,7 @@ where
     F: Future<Output = Result<T, E>>,
     E: From<Stopped> + Send + 'static,
 {
-    ScopeFuture::new(body, Settings::default())
+    ScopeFuture::new(body, None)
 }
 
 /// A handle to a scope: it spawns children into the scope, and cancels it.
@@ -354,9 +357,11 @@ impl<E> Scope<E> {
     /// Dropping the future only ends the wait.
     pub async fn ready(&self) {
         let core = self.node.owner();
-        let Some(limit) = core.limit() else { return };
+        let Some((limit, room)) = core.limit() else {
+            return;
+        };
         while self.children() >= limit && !self.is_cancelled() {
-            let mut room = pin!(core.room().notified());
+            let mut room = pin!(room.notified());
             // Before counting: a child that leaves in between is not missed.
             room.as_mut().enable();
             if self.children() >= limit {
@@ -389,7 +394,8 @@ impl<E: Send + 'static> Scope<E> {
 
     /// Spawns a child: a task that the scope waits for.
     ///
-    /// It runs on the runtime in which the scope was opened. The returned [`Child`] gives the value
+    /// It runs on the runtime in which the scope was opened, or on the
+    /// [dispatcher](ScopeBuilder::dispatcher) of the scope. The returned [`Child`] gives the value
     /// of `future`. An error or a panic of `future` goes to the scope instead. If the scope has
     /// ended, `future` is dropped, and the handle returns [`Stopped::Refused`].
     ///
@@ -490,16 +496,18 @@ impl<E: Send + 'static> Scope<E> {
         T: Send + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
+        let core = self.node.owner();
         let current;
-        let runtime = match self.node.owner().runtime() {
-            Some(runtime) => runtime,
-            None => {
+        let place = match (core.dispatcher(), core.runtime()) {
+            (Some(dispatcher), _) => SpawnPlace::Dispatcher(dispatcher),
+            (None, Some(runtime)) => SpawnPlace::Runtime(runtime),
+            (None, None) => {
                 current = global::current();
-                &current
+                SpawnPlace::Runtime(&current)
             }
         };
         let future = ChildFuture::<F, E>::new(future);
-        Child::new(tasks::spawn(runtime, future, &self.node, kind, meta))
+        Child::new(tasks::spawn(place, future, &self.node, kind, meta))
     }
 }
 

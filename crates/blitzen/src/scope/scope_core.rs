@@ -23,6 +23,7 @@ use blitzen_util::quiet::quietly;
 use super::context;
 use super::error::Stopped;
 use super::inherited::Bindings;
+use crate::dispatch::Dispatcher;
 use crate::runtime::Handle;
 use crate::time::Instant;
 
@@ -51,14 +52,17 @@ pub(super) enum AnyFailure {
 
 pub(super) type Supervisor = Box<dyn Fn(AnyFailure) + Send + Sync>;
 
-/// What a builder sets.
+/// What a builder sets. Most scopes have none.
 #[derive(Default)]
 pub(super) struct Settings {
     pub(super) name: Option<Box<str>>,
     pub(super) deadline: Option<Instant>,
     pub(super) grace: Option<Duration>,
     pub(super) limit: Option<usize>,
+    /// Notified when a child leaves, if there is a limit.
+    pub(super) room: Notify,
     pub(super) supervisor: Option<Supervisor>,
+    pub(super) dispatcher: Option<Dispatcher>,
     /// Whether a thread waits for the children, which borrow from it.
     pub(super) is_borrowing: bool,
 }
@@ -70,15 +74,11 @@ pub(crate) struct ScopeCore {
     around: Option<Arc<Node>>,
     /// Opened under a shield: it has no parent.
     is_shielded: bool,
-    is_borrowing: bool,
     /// The deadline of the shield that it was opened under.
     shield_deadline: Option<Instant>,
-    name: Option<Box<str>>,
-    grace: Option<Duration>,
-    limit: Option<usize>,
-    /// Notified when a child leaves, if there is a limit.
-    room: Notify,
-    supervisor: Option<Supervisor>,
+    settings: Option<Box<Settings>>,
+    /// Where its children run: its own, or that of the scope around it.
+    dispatcher: Option<Dispatcher>,
     /// Failures that came after the scope was cancelled.
     later_failures: AtomicUsize,
     /// Whether there is anything in `times`.
@@ -97,32 +97,56 @@ struct Times {
 
 impl ScopeCore {
     /// A scope opened here.
-    pub(super) fn open(settings: Settings) -> Self {
+    pub(super) fn open(mut settings: Option<Box<Settings>>) -> Self {
         let here = context::here();
+        let inherited = || here.scope.as_ref()?.owner().dispatcher.clone();
+        let own = settings
+            .as_mut()
+            .and_then(|settings| settings.dispatcher.take());
+        let mut core = Self::new(settings);
+        core.dispatcher = own.or_else(inherited);
+        core.runtime = Handle::try_current().ok();
+        core.shield_deadline = here.is_shielded.then(context::deadline).flatten();
+        core.is_shielded = here.is_shielded;
+        core.around = here.scope;
+        core
+    }
+
+    /// A scope that is inside no other.
+    pub(super) fn root(settings: Settings) -> Self {
+        Self::new(Some(Box::new(settings)))
+    }
+
+    fn new(settings: Option<Box<Settings>>) -> Self {
         let times = Times {
-            deadline: settings.deadline,
+            deadline: settings.as_ref().and_then(|settings| settings.deadline),
             end_of_grace: None,
         };
         Self {
-            runtime: Handle::try_current().ok(),
-            shield_deadline: here.is_shielded.then(context::deadline).flatten(),
-            around: here.scope,
-            is_shielded: here.is_shielded,
-            is_borrowing: settings.is_borrowing,
-            name: settings.name,
-            grace: settings.grace,
-            limit: settings.limit,
-            room: Notify::new(),
-            supervisor: settings.supervisor,
+            runtime: None,
+            around: None,
+            is_shielded: false,
+            shield_deadline: None,
+            settings,
+            dispatcher: None,
             later_failures: AtomicUsize::new(0),
-            is_timed: AtomicBool::new(settings.deadline.is_some()),
+            is_timed: AtomicBool::new(times.deadline.is_some()),
             times: Mutex::new(times),
             token: OnceLock::new(),
         }
     }
 
+    fn settings(&self) -> Option<&Settings> {
+        self.settings.as_deref()
+    }
+
     pub(super) fn runtime(&self) -> Option<&Handle> {
         self.runtime.as_ref()
+    }
+
+    /// Where its children run, if that is not where all tasks do.
+    pub(super) fn dispatcher(&self) -> Option<&Dispatcher> {
+        self.dispatcher.as_ref()
     }
 
     /// The scope that adopts this one, if it has not ended itself.
@@ -136,19 +160,25 @@ impl ScopeCore {
     }
 
     pub(super) fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+        self.settings()?.name.as_deref()
+    }
+
+    fn grace(&self) -> Option<Duration> {
+        self.settings()?.grace
     }
 
     pub(super) fn has_grace(&self) -> bool {
-        self.grace.is_some()
+        self.grace().is_some()
     }
 
-    pub(super) fn limit(&self) -> Option<usize> {
-        self.limit
+    /// How many children it may have at a time, and what is notified when one leaves.
+    pub(super) fn limit(&self) -> Option<(usize, &Notify)> {
+        let settings = self.settings()?;
+        Some((settings.limit?, &settings.room))
     }
 
-    pub(super) fn room(&self) -> &Notify {
-        &self.room
+    fn supervisor(&self) -> Option<&Supervisor> {
+        self.settings()?.supervisor.as_ref()
     }
 
     pub(super) fn later_failures(&self) -> usize {
@@ -211,12 +241,18 @@ impl ScopeOwner for ScopeCore {
     }
 
     fn is_borrowing(&self) -> bool {
-        self.is_borrowing
+        self.settings()
+            .is_some_and(|settings| settings.is_borrowing)
     }
 
+    fn is_limited(&self) -> bool {
+        self.limit().is_some()
+    }
+
+    #[inline]
     fn left(&self) {
-        if self.limit.is_some() {
-            quietly(|| self.room.notify_waiters());
+        if let Some((_, room)) = self.limit() {
+            quietly(|| room.notify_waiters());
         }
     }
 
@@ -237,7 +273,7 @@ impl Drop for ScopeCore {
 
 /// When the members of a scope that was just cancelled are aborted; `None`: now.
 fn end_of_grace(node: &Arc<Node>) -> Option<Instant> {
-    let grace = node.owner().grace.filter(|grace| !grace.is_zero())?;
+    let grace = node.owner().grace().filter(|grace| !grace.is_zero())?;
     let mut end = Instant::after(grace);
     for ancestor in ancestors(node) {
         if ancestor.is_forced() {
@@ -287,9 +323,9 @@ pub(super) fn token(node: &Arc<Node>) -> CancelToken {
             Some(parent) => parent.child_token(),
             None => CancelToken::new(),
         });
-        // After it was stored, under the node's lock: a thread that cancels either sees the
-        // token, or has set the phase that is seen here.
-        if node.view().phase != ScopePhase::Open {
+        // After it was stored, and in order: a thread that cancels either sees the token, or
+        // has set the phase that is seen here.
+        if node.view_in_order().phase() != ScopePhase::Open {
             made.cancel();
         }
         token = Some(made.clone());
@@ -300,7 +336,7 @@ pub(super) fn token(node: &Arc<Node>) -> CancelToken {
 /// A member of the scope has failed.
 pub(super) fn fail(node: &Arc<Node>, failure: AnyFailure) {
     let core = node.owner();
-    if let Some(supervisor) = &core.supervisor {
+    if let Some(supervisor) = core.supervisor() {
         return quietly(|| supervisor(failure));
     }
     cancel_or_count(

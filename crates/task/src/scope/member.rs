@@ -2,6 +2,8 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
 
 use blitzen_util::list::{Linked, Links};
 use blitzen_util::shim::cell::UnsafeCell;
@@ -27,13 +29,18 @@ pub struct Member<X: ScopeOwner> {
     node: Arc<ScopeNode<X>>,
     inherited: X::Inherited,
     pub(super) kind: MemberKind,
-    /// Guarded by the lock of the node, as is `task`.
+    /// The index of its list, or [`NOT_JOINED`]. Written before the task is queued for the first
+    /// time, and read when it has ended: so every access is `Relaxed`.
+    list: AtomicU8,
+    /// Guarded by the lock of its list, as is `task`.
     links: Links<Member<X>>,
     /// Its task, once it has joined.
     pub(super) task: UnsafeCell<Option<NonNull<Header>>>,
 }
 
-// SAFETY: what is not so by itself, `links` and `task`, is accessed under the node's lock.
+const NOT_JOINED: u8 = u8::MAX;
+
+// SAFETY: what is not so by itself, `links` and `task`, is accessed under the lock of its list.
 unsafe impl<X: ScopeOwner> Send for Member<X> {}
 // SAFETY: as above.
 unsafe impl<X: ScopeOwner> Sync for Member<X> {}
@@ -67,6 +74,19 @@ impl<X: ScopeOwner> Member<X> {
     pub fn join(&self, task: &Runnable) -> bool {
         self.node.join(self, task)
     }
+
+    /// Notes that it joins with `task`, in the list with this index, whose lock the caller has.
+    pub(super) fn set_joined(&self, index: u8, task: &Runnable) {
+        self.list.store(index, Relaxed);
+        self.task
+            // SAFETY: the task's own member, under the lock.
+            .with_mut(|slot| unsafe { *slot = Some(task.as_ptr()) });
+    }
+
+    /// The index of its list, if it has joined.
+    pub(super) fn list_index(&self) -> Option<u8> {
+        Some(self.list.load(Relaxed)).filter(|&index| index != NOT_JOINED)
+    }
 }
 
 /// A scheduler whose task is a member of a scope: the task leaves the scope when it has
@@ -89,6 +109,7 @@ impl<S: Schedule, X: ScopeOwner> ScopedSchedule<S, X> {
             node,
             inherited,
             kind,
+            list: AtomicU8::new(NOT_JOINED),
             links: Links::new(),
             task: UnsafeCell::new(None),
         };

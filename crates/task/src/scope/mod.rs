@@ -6,10 +6,13 @@
 //! [`ScopeOwner`].
 
 mod member;
+mod member_list;
 mod node;
+mod word;
 
 pub use member::{Member, MemberKind, ScopedSchedule};
-pub use node::{ScopeNode, ScopePhase, ScopeView};
+pub use node::ScopeNode;
+pub use word::{ScopePhase, ScopeView};
 
 use std::sync::Arc;
 
@@ -35,7 +38,13 @@ pub trait ScopeOwner: Send + Sync + Sized + 'static {
         false
     }
 
+    /// Whether its children are counted often: then all of them are in one list.
+    fn is_limited(&self) -> bool {
+        false
+    }
+
     /// A member has left the scope.
+    #[inline]
     fn left(&self) {}
 
     /// A member has panicked.

@@ -1,0 +1,165 @@
+//! Whether a scope has members, and how far it was cancelled, in one word.
+//!
+//! ```text
+//!   63 …………………… 5 │    4    │    3    │  2   │ 1 0
+//!       units      │ awaited │ daemons │ body │ phase
+//! ```
+//!
+//! What a scope waits for is counted in *units*: the body is one, each adopted scope, and each list
+//! of children that is not empty. So a child that comes and goes while its list has others does
+//! not touch this word.
+//!
+//! N1. `units` leaves 0 never again: what ends a scope ends it for good.
+//! N2. The phase changes only under the lock of the scope, and the first change only while the
+//!     scope has not ended.
+//! N3. `awaited` is set before a waker, or a scope that has adopted this one, counts on being told
+//!     of the end; the thread that ends the scope looks for them if it is set.
+
+use blitzen_util::shim::atomic::AtomicU64;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire};
+
+const PHASE: u64 = 0b11;
+const BODY: u64 = 1 << 2;
+const DAEMONS: u64 = 1 << 3;
+const AWAITED: u64 = 1 << 4;
+const UNIT: u64 = 1 << 5;
+
+/// How far a scope has been cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum ScopePhase {
+    /// It was not.
+    Open,
+    /// Members are asked to end.
+    Cancelling,
+    /// Members were aborted.
+    Forced,
+}
+
+impl ScopePhase {
+    /// Later phases have all bits of the earlier ones.
+    fn bits(self) -> u64 {
+        match self {
+            Self::Open => 0b00,
+            Self::Cancelling => 0b01,
+            Self::Forced => 0b11,
+        }
+    }
+}
+
+/// A snapshot of a scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScopeView(u64);
+
+impl ScopeView {
+    /// How far it has been cancelled.
+    #[inline]
+    pub fn phase(self) -> ScopePhase {
+        match self.0 & PHASE {
+            0b00 => ScopePhase::Open,
+            0b01 => ScopePhase::Cancelling,
+            _ => ScopePhase::Forced,
+        }
+    }
+
+    /// Whether no member is left.
+    #[inline]
+    pub fn has_ended(self) -> bool {
+        self.0 & DAEMONS == 0 && self.units() == 0
+    }
+
+    /// Whether members other than the body are left.
+    #[inline]
+    pub fn has_others(self) -> bool {
+        self.0 & DAEMONS != 0 || self.units() > u64::from(self.0 & BODY != 0)
+    }
+
+    /// Whether only daemons are left.
+    pub(super) fn has_only_daemons(self) -> bool {
+        self.0 & DAEMONS != 0 && self.units() == 0
+    }
+
+    /// Whether somebody waits for the end (N3).
+    pub(super) fn is_awaited(self) -> bool {
+        self.0 & AWAITED != 0
+    }
+
+    fn units(self) -> u64 {
+        self.0 / UNIT
+    }
+}
+
+/// The word.
+pub(super) struct NodeWord(AtomicU64);
+
+impl NodeWord {
+    /// The word of a scope whose only member is its body.
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(UNIT | BODY))
+    }
+
+    #[inline]
+    pub(super) fn view(&self) -> ScopeView {
+        // Acquire, met by the Release of each change below: what members did before they left,
+        // and what came before a cancellation, is seen.
+        ScopeView(self.0.load(Acquire))
+    }
+
+    /// Like [`view`](Self::view). A thread that changes the word later sees what the calling
+    /// thread did before.
+    pub(super) fn view_in_order(&self) -> ScopeView {
+        ScopeView(self.0.fetch_or(0, AcqRel))
+    }
+
+    /// Changes the word by `change` unless that returns `None`. Acquire and Release, as in all
+    /// changes: they meet each other and `view`.
+    fn update(&self, change: impl Fn(ScopeView) -> Option<u64>) -> bool {
+        let changed = |word| change(ScopeView(word));
+        self.0.fetch_update(AcqRel, Acquire, changed).is_ok()
+    }
+
+    /// Counts a unit; false if there is none (N1).
+    pub(super) fn add_unit(&self) -> bool {
+        self.update(|view| (view.units() > 0).then_some(view.0 + UNIT))
+    }
+
+    /// Notes that there are daemons; false if there is nothing that the scope waits for.
+    pub(super) fn add_daemons(&self) -> bool {
+        self.update(|view| (view.units() > 0).then_some(view.0 | DAEMONS))
+    }
+
+    pub(super) fn remove_unit(&self) -> ScopeView {
+        ScopeView(self.0.fetch_sub(UNIT, AcqRel) - UNIT)
+    }
+
+    pub(super) fn remove_body(&self) -> ScopeView {
+        let body = UNIT | BODY;
+        ScopeView(self.0.fetch_sub(body, AcqRel) - body)
+    }
+
+    pub(super) fn remove_daemons(&self) -> ScopeView {
+        ScopeView(self.0.fetch_and(!DAEMONS, AcqRel) & !DAEMONS)
+    }
+
+    /// Leaves the phase `Open`; false if it had been left before, or the scope has ended (N2).
+    pub(super) fn cancel(&self) -> bool {
+        let cancelling = ScopePhase::Cancelling.bits();
+        self.update(|view| {
+            let is_open = view.phase() == ScopePhase::Open && !view.has_ended();
+            is_open.then_some(view.0 | cancelling)
+        })
+    }
+
+    pub(super) fn force(&self) -> ScopeView {
+        ScopeView(self.0.fetch_or(ScopePhase::Forced.bits(), AcqRel))
+    }
+
+    /// Notes that somebody waits for the end (N3); returns whether the end is still to come.
+    pub(super) fn set_awaited(&self) -> ScopeView {
+        let view = self.view();
+        match view.is_awaited() {
+            true => view,
+            false => ScopeView(self.0.fetch_or(AWAITED, AcqRel)),
+        }
+    }
+}
