@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use blitzen::runtime::{Builder, Runtime};
+use blitzen::scope::{Scope, Stopped, scope};
 use blitzen::shutdown::{Cause, Reason, Shutdown, WorkGuard};
 use blitzen::task;
 
@@ -279,6 +280,126 @@ fn children_of_the_token_end_with_it_or_before() {
         shutdown.trigger();
         assert!(other.is_cancelled());
     });
+}
+
+#[test]
+fn a_shutdown_is_the_scope_of_the_futures_that_it_tracks() {
+    for runtime in [one_thread(), workers(2)] {
+        runtime.block_on(async {
+            let shutdown = Shutdown::new();
+            let tracked = blitzen::spawn(shutdown.track(async {
+                assert!(!task::is_cancelled());
+                task::cancelled().await;
+                task::is_cancelled()
+            }));
+            let guarded = {
+                let guard = shutdown.work();
+                blitzen::spawn(async move {
+                    let _guard = guard;
+                    task::is_cancelled()
+                })
+            };
+            // What another scope has spawned belongs to that one.
+            let inside = Scope::builder().grace(TEST_LIMIT).run(|s| {
+                let tracked = shutdown.track(async {
+                    task::cancelled().await;
+                    Ok::<_, Stopped>(())
+                });
+                async move {
+                    s.spawn(tracked);
+                    s.cancel();
+                    Ok(())
+                }
+            });
+            inside.await.unwrap();
+            shutdown.drain(TEST_LIMIT).await.unwrap();
+            assert!(tracked.await.unwrap());
+            assert!(!guarded.await.unwrap(), "a guard is not around any code");
+        });
+    }
+}
+
+#[test]
+fn scopes_in_tracked_work_have_their_grace_and_those_without_one_finish() {
+    paused().block_on(async {
+        let shutdown = Shutdown::new();
+        let with_grace = blitzen::spawn(shutdown.track(async {
+            let asked = Scope::builder()
+                .grace(Duration::from_secs(5))
+                .run(|s| async move {
+                    s.spawn(std::future::pending::<Result<(), Stopped>>());
+                    Ok(())
+                });
+            asked.await
+        }));
+        let without = blitzen::spawn(shutdown.track(async {
+            let finishes = scope(|s| async move {
+                let child = s.spawn(async {
+                    blitzen::time::sleep(Duration::from_secs(7)).await;
+                    Ok::<_, Stopped>(task::is_cancelled())
+                });
+                child.await
+            });
+            finishes.await
+        }));
+        task::yield_now().await;
+        let start = blitzen::time::Instant::now();
+        shutdown.trigger();
+        assert_eq!(with_grace.await.unwrap(), Ok(()));
+        assert_eq!(start.elapsed().as_secs(), 5);
+        shutdown.drain(TEST_LIMIT).await.unwrap();
+        assert_eq!(start.elapsed().as_secs(), 7);
+        assert_eq!(without.await.unwrap(), Ok(true));
+    });
+}
+
+#[test]
+fn a_drain_waits_for_a_scope_that_was_dropped_in_tracked_work() {
+    paused().block_on(async {
+        let shutdown = Shutdown::new();
+        let grace = Duration::from_secs(5);
+        shutdown
+            .track(async {
+                let mut dropped = Box::pin(Scope::builder().grace(grace).run(|s| async move {
+                    s.spawn(std::future::pending::<Result<(), Stopped>>());
+                    std::future::pending::<Result<(), Stopped>>().await
+                }));
+                std::future::poll_fn(|cx| {
+                    assert!(dropped.as_mut().poll(cx).is_pending());
+                    Poll::Ready(())
+                })
+                .await;
+            })
+            .await;
+        assert_eq!(shutdown.at_work(), 0);
+        let start = blitzen::time::Instant::now();
+        let early = shutdown.drain(Duration::from_secs(1)).await.unwrap_err();
+        assert_eq!((early.reason, early.work.len()), (Reason::Deadline, 0));
+        shutdown.drain(TEST_LIMIT).await.unwrap();
+        assert_eq!(start.elapsed(), grace);
+    });
+}
+
+#[test]
+fn an_abort_of_a_tracked_task_empties_its_scope_and_ends_it() {
+    for runtime in [one_thread(), workers(2)] {
+        runtime.block_on(async {
+            let shutdown = Shutdown::new();
+            let (sender, opened) = blitzen::channel::oneshot::channel();
+            let task = blitzen::spawn(shutdown.track(async {
+                let done = scope(|s| async move {
+                    s.spawn(std::future::pending::<Result<(), Stopped>>());
+                    sender.send(()).unwrap();
+                    Ok::<_, Stopped>(())
+                });
+                done.await
+            }));
+            opened.await.unwrap();
+            task.abort();
+            assert!(task.await.unwrap_err().is_cancelled());
+            shutdown.drain(TEST_LIMIT).await.unwrap();
+        });
+    }
 }
 
 #[cfg(unix)]

@@ -35,6 +35,12 @@
 //! # }
 //! ```
 //!
+//! A shutdown is also a [scope](crate::scope) around the futures that it tracks: once it is
+//! triggered, [`task::is_cancelled`](crate::task::is_cancelled) is true in them, and
+//! [`task::cancelled`](crate::task::cancelled) is ready. Scopes that they open are cancelled with it
+//! if they have a [grace](crate::scope::ScopeBuilder::grace), and a drain also waits for those
+//! that were dropped before they were empty.
+//!
 //! Work that a drain did not wait for keeps running. A runtime that is dropped cancels
 //! its tasks, and [`Runtime::shutdown_within`](crate::runtime::Runtime::shutdown_within)
 //! does not wait for those that do not stop even then.
@@ -52,12 +58,14 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use blitzen_sync::{CancelToken, Notify};
+use blitzen_sync::CancelToken;
 
 pub use report::{Reason, Unfinished, Work, WorkingTask};
 pub use tracked::Tracked;
 pub use tracker::WorkGuard;
 use tracker::WorkTracker;
+
+use crate::scope::RootScope;
 
 /// A graceful shutdown: a token that is cancelled when it is triggered, and the work to
 /// wait for. Clones refer to the same shutdown.
@@ -85,13 +93,14 @@ use tracker::WorkTracker;
 pub struct Shutdown(Arc<ShutdownShared>);
 
 struct ShutdownShared {
-    token: CancelToken,
+    /// The scope around all tracked futures. A trigger cancels it, and a drain waits for its
+    /// members too.
+    scope: RootScope,
     cause: OnceLock<Cause>,
     /// A drain is to end at once.
     hurry: CancelToken,
+    /// The guards. They are not tasks, so they are no members of the scope.
     tracker: WorkTracker,
-    /// Notified when, after the trigger, a shard of the tracker has become empty.
-    progress: Notify,
     /// Cancelled with the last clone: ends the task that waits for signals.
     dropped: CancelToken,
 }
@@ -138,11 +147,10 @@ impl Shutdown {
     /// ```
     pub fn new() -> Self {
         Self(Arc::new(ShutdownShared {
-            token: CancelToken::new(),
+            scope: RootScope::new(),
             cause: OnceLock::new(),
             hurry: CancelToken::new(),
             tracker: WorkTracker::new(),
-            progress: Notify::new(),
             dropped: CancelToken::new(),
         }))
     }
@@ -225,7 +233,7 @@ impl Shutdown {
     /// assert!(!blitzen::shutdown::Shutdown::new().is_triggered());
     /// ```
     pub fn is_triggered(&self) -> bool {
-        self.0.token.is_cancelled()
+        self.0.is_triggered()
     }
 
     /// Returns why the shutdown was triggered, or `None` if it was not.
@@ -254,7 +262,7 @@ impl Shutdown {
     /// # Cancel safety
     /// Dropping the future only ends the wait.
     pub async fn triggered(&self) {
-        self.0.token.cancelled().await;
+        self.token().cancelled().await;
     }
 
     /// Returns the token that is cancelled when the shutdown is triggered, for tasks to
@@ -269,7 +277,7 @@ impl Shutdown {
     /// assert!(part.is_cancelled());
     /// ```
     pub fn token(&self) -> CancelToken {
-        self.0.token.clone()
+        self.0.scope.token()
     }
 
     /// Creates a guard that counts as work until it is dropped: a [drain](Self::drain)
@@ -367,16 +375,16 @@ impl Shutdown {
     pub async fn drain(&self, limit: Duration) -> Result<(), Unfinished> {
         self.trigger();
         let shared = &*self.0;
-        if shared.tracker.lock().is_empty() {
+        if shared.is_idle() {
             return Ok(());
         }
         let mut deadline = pin!(crate::time::sleep(limit));
         let mut hurry = pin!(shared.hurry.cancelled());
         loop {
-            let mut progress = pin!(shared.progress.notified());
+            let mut progress = pin!(shared.scope.progress().notified());
             // Before counting: a guard dropped in between is not missed.
             progress.as_mut().enable();
-            if shared.tracker.lock().is_empty() {
+            if shared.is_idle() {
                 return Ok(());
             }
             let reason = std::future::poll_fn(|cx| {
@@ -390,7 +398,7 @@ impl Shutdown {
             });
             if let Some(reason) = reason.await {
                 let work = self.work_list();
-                return match work.is_empty() {
+                return match work.is_empty() && !shared.scope.has_members() {
                     true => Ok(()),
                     false => Err(Unfinished { reason, work }),
                 };
@@ -403,12 +411,22 @@ impl ShutdownShared {
     fn trigger(&self, cause: Cause) {
         // Only the first cause is stored.
         let _ = self.cause.set(cause);
-        self.token.cancel();
+        self.scope.cancel();
+    }
+
+    /// Whether the shutdown was triggered, here or by way of its token.
+    fn is_triggered(&self) -> bool {
+        self.scope.is_cancelled() || self.scope.token().is_cancelled()
+    }
+
+    /// Whether nothing is left to wait for.
+    fn is_idle(&self) -> bool {
+        self.tracker.lock().is_empty() && !self.scope.has_members()
     }
 
     /// Handles a signal: the first triggers the shutdown, any other ends the drain.
     fn on_signal(&self, cause: Cause) {
-        match self.token.is_cancelled() {
+        match self.is_triggered() {
             false => self.trigger(cause),
             true => self.hurry.cancel(),
         }

@@ -112,6 +112,9 @@ impl fmt::Display for Unfinished {
             Reason::Deadline => write!(f, "the time was up with {count} still at work")?,
             Reason::Hurry => write!(f, "no time was left with {count} still at work")?,
         }
+        if count == 0 {
+            f.write_str("; scopes that were dropped are not empty yet")?;
+        }
         for work in &self.work {
             write!(f, "; {work}")?;
         }

@@ -31,6 +31,15 @@ pin_project! {
         guard: Option<WorkGuard>,
         is_assigned: bool,
     }
+
+    impl<F> PinnedDrop for Tracked<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if let Some(guard) = this.guard {
+                guard.scope().inside(|| this.future.set(None));
+            }
+        }
+    }
 }
 
 impl<F> Tracked<F> {
@@ -53,11 +62,11 @@ impl<F: Future> Future for Tracked<F> {
         {
             guard.assign_to_current_task();
         }
-        let Some(future) = this.future.as_mut().as_pin_mut() else {
+        let (Some(future), Some(guard)) = (this.future.as_mut().as_pin_mut(), &this.guard) else {
             panic!("`Tracked` polled after completion");
         };
-        let output = ready!(future.poll(cx));
-        this.future.set(None);
+        let output = ready!(guard.scope().inside(|| future.poll(cx)));
+        guard.scope().inside(|| this.future.set(None));
         *this.guard = None;
         Poll::Ready(output)
     }

@@ -4,12 +4,11 @@
 //!     guard is dropped, on whatever thread.
 //! L2. Counting locks all shards at once: work that moves from one guard to
 //!     another, which is created before the first is dropped, is always counted.
-//! L3. A drain cancels the token, then counts. A guard that is dropped removes
-//!     its entry, then asks whether the token is cancelled. Both take the shard's
-//!     lock: if the drain had it first, the guard sees the token cancelled, and
-//!     notifies the drain.
+//! L3. A drain cancels the scope, then counts. A guard that is dropped removes
+//!     its entry, then asks whether the scope was cancelled. Both take the shard's
+//!     lock: if the drain had it first, the guard sees that, and notifies the drain.
 //!
-//! Nothing is shared but what the locks protect, and the token, which has a model of its own.
+//! Nothing is shared but what the locks protect, and the scope, which has models of its own.
 
 use std::fmt;
 use std::panic::Location;
@@ -20,6 +19,7 @@ use blitzen_util::thread_shard::thread_shard;
 
 use super::ShutdownShared;
 use super::report::{Work, WorkingTask};
+use crate::scope::RootScope;
 use crate::time::Instant;
 
 const SHARDS: usize = 16;
@@ -146,6 +146,11 @@ impl WorkGuard {
         }
     }
 
+    /// The scope around the work.
+    pub(super) fn scope(&self) -> &RootScope {
+        &self.shared.scope
+    }
+
     /// Makes it the work of the current task.
     pub(super) fn assign_to_current_task(&self) {
         let task = WorkingTask::current();
@@ -166,8 +171,8 @@ impl Drop for WorkGuard {
         let is_last = shard.len() == 0;
         drop(shard);
         drop(entry);
-        if is_last && self.shared.token.is_cancelled() {
-            self.shared.progress.notify_waiters(); // L3
+        if is_last && self.shared.scope.is_cancelled() {
+            self.shared.scope.progress().notify_waiters(); // L3
         }
     }
 }
