@@ -378,3 +378,66 @@ fn a_shard_takes_its_part_once_and_the_address_is_free_afterwards() {
         ErrorKind::InvalidInput
     );
 }
+
+/// The kernel lets only the thread of a ring with `DEFER_TASKRUN` ask for completions, and that
+/// is how the flag can be seen from outside. Run by
+/// [`the_rings_of_shards_leave_completions_to_their_threads`], in a process without other rings.
+#[cfg(target_os = "linux")]
+fn check_rings() {
+    /// io_uring_enter(2), `IORING_ENTER_GETEVENTS`.
+    const GETEVENTS: libc::c_uint = 1;
+    let runtime = sharded(2);
+    let engines = runtime.run_each(|shard| async move {
+        let name = format!("shard-{}-{}", std::process::id(), shard.index());
+        let path = std::env::temp_dir().join(name);
+        blitzen::fs::write(&path, b"a ring is used").await.unwrap();
+        blitzen::fs::remove_file(&path).await.unwrap();
+        blitzen::engine().to_string()
+    });
+    let is_uring = |engine: &&String| engine.contains("io_uring");
+    let expected = engines.iter().filter(is_uring).count();
+    let links = std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .map(|fd| fd.unwrap().path());
+    let rings: Vec<libc::c_int> = links
+        .filter(|fd| {
+            std::fs::read_link(fd).is_ok_and(|to| to.to_string_lossy().contains("io_uring"))
+        })
+        .map(|fd| fd.file_name().unwrap().to_string_lossy().parse().unwrap())
+        .collect();
+    for ring in &rings {
+        // SAFETY: nothing is submitted, and no memory is passed.
+        let entered =
+            unsafe { libc::syscall(libc::SYS_io_uring_enter, *ring, 0, 0, GETEVENTS, 0, 0) };
+        assert_eq!(
+            entered, -1,
+            "another thread took completions of a shard's ring"
+        );
+        let error = std::io::Error::last_os_error();
+        assert_eq!(error.raw_os_error(), Some(libc::EEXIST), "{error}");
+    }
+    assert_eq!(
+        rings.len(),
+        expected,
+        "a ring for each shard, where there are rings"
+    );
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_rings_of_shards_leave_completions_to_their_threads() {
+    const INSIDE: &str = "BLITZEN_TEST_RINGS";
+    if std::env::var_os(INSIDE).is_some() {
+        return check_rings();
+    }
+    let name = "the_rings_of_shards_leave_completions_to_their_threads";
+    let process = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let output = String::from_utf8_lossy(&process.stdout);
+    let errors = String::from_utf8_lossy(&process.stderr);
+    assert!(process.status.success(), "{output}{errors}");
+    assert!(output.contains("1 passed"), "{output}");
+}
