@@ -2,12 +2,16 @@
 
 use super::client::{Client, Talk};
 use super::server::Server;
-use super::{CLIENT_CALLS, Sockets, each_server, each_server_and_current_thread, server_of};
+use super::{
+    CLIENT_CALLS, Sockets, each_server, each_server_and_current_thread, server_of,
+    server_single_thread,
+};
 use crate::probe::Probe;
 use crate::row::{
-    COMPLETION, Row,
-    Target::{NoteOverTokio, OverTokio},
+    COMPLETION, Contender, Row,
+    Target::{NoteOverTokio, OverBestPeer, OverTokio},
 };
+use crate::rt::Blitzen;
 
 /// The usual buffer of such a server.
 const BUFFER: usize = 4096;
@@ -31,6 +35,36 @@ macro_rules! echo_row {
         })
         .workers(1)
         .untraced(CLIENT_CALLS)
+    };
+}
+
+/// A server whose tasks never leave their thread, among others of that kind.
+macro_rules! sharded_row {
+    ($name:literal, $connections:literal, $ops:expr) => {
+        Row::new(
+            $name,
+            concat!(
+                "64 B echoed on ",
+                $connections,
+                " connections by tasks that stay on their thread: server CPU"
+            ),
+            $ops,
+            vec![
+                Contender::named("blitzen", |probe| {
+                    let server = Server::start_sharded(serve::<Blitzen>);
+                    echo::<$connections, 1>(probe, &server);
+                }),
+                server_of!("tokio", TokioCurrentThread, echo::<$connections, 1>, serve),
+                server_single_thread!("monoio", Monoio, echo::<$connections, 1>, serve),
+                server_single_thread!("glommio", Glommio, echo::<$connections, 1>, serve),
+            ],
+        )
+        .floor("io_uring", |probe| {
+            echo::<$connections, 1>(probe, &Server::start_bare($connections));
+        })
+        .workers(1)
+        .untraced(CLIENT_CALLS)
+        .target(OverBestPeer(1.0))
     };
 }
 
@@ -102,6 +136,8 @@ pub(crate) fn rows() -> Vec<Row> {
         echo_row!("echo16_8192", 8192, 16, (1_600_000, 16_384), each_server)
             .target(OverTokio(0.95))
             .target_of(COMPLETION, OverTokio(0.95)),
+        sharded_row!("shard_echo_32", 32, (60_000, 256)),
+        sharded_row!("shard_echo_1024", 1024, (60_000, 2_048)),
         Row::new(
             "copy_16k",
             "16 KiB echoed by the library's copy, 32 connections: server CPU",

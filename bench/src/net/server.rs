@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use blitzen::shard::Balance;
+
 use super::Net;
 use super::bare;
 use super::cores::{Side, pin};
@@ -77,6 +79,45 @@ impl Server {
         server
     }
 
+    /// Starts a sharded runtime with one shard, where every connection is served by a task of its
+    /// own that cannot leave the shard. The shard inherits the processor of the server.
+    pub(super) fn start_sharded<F>(serve: fn(blitzen::net::TcpStream) -> F) -> Server
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        Server::run(true, move |address, stop| {
+            let builder = blitzen::runtime::Builder::sharded();
+            let shards = builder.shards(1).bind_threads(false).build();
+            let shards = shards.expect("a thread starts");
+            let listener = shards
+                .listen("127.0.0.1:0", Balance::ReusePort)
+                .expect("there is a free port");
+            address
+                .send(listener.local_addr())
+                .expect("somebody waits for it");
+            let stop = stop.clone();
+            shards.run_each(move |shard| {
+                let (listener, stop) = (listener.clone(), stop.clone());
+                async move {
+                    let mut part = listener.on(&shard).expect("the only shard takes its part");
+                    let spawner = shard.clone();
+                    shard.spawn_local(async move {
+                        loop {
+                            let (stream, open) = part.accept().await.expect("descriptors are left");
+                            // A peer that is gone already has no use for it.
+                            let _ = stream.set_nodelay(true);
+                            spawner.spawn_local(async move {
+                                let _open = open;
+                                serve(stream).await;
+                            });
+                        }
+                    });
+                    stop.wait().await;
+                }
+            });
+        })
+    }
+
     /// Starts a server that is no runtime, for `connections` connections.
     pub(super) fn start_bare(connections: usize) -> Server {
         let mut server = Server::run(true, move |address, stop| {
@@ -88,7 +129,7 @@ impl Server {
 
     fn run(
         is_pinned: bool,
-        main: impl FnOnce(mpsc::Sender<SocketAddr>, &Signal) + Send + 'static,
+        main: impl FnOnce(mpsc::Sender<SocketAddr>, &Arc<Signal>) + Send + 'static,
     ) -> Server {
         let stop = Arc::new(Signal::default());
         let (sender, receiver) = mpsc::channel();
