@@ -19,7 +19,7 @@
 //!
 //! What is due on a stuck worker has wakers, which are foreign code and may block. So a
 //! thread that has found stuck workers first makes another thread the monitor, then
-//! serves them, and then stands by to become the monitor again. There are two such threads,
+//! serves them, and then stands by to become the monitor again. There are up to three such threads,
 //! and one more for each waker that blocks: a waker that never returns costs its
 //! thread, and holds up neither the monitor nor the other timers and sockets.
 //!
@@ -67,6 +67,10 @@ const BUSY_PERIOD: Duration = PERIOD.saturating_mul(3);
 /// and that costs less than a look every millisecond.
 const IDLE_LOOKS: u32 = 1;
 
+/// How many threads stand by at most. Two: one more often than not still serves when the next
+/// look finds stuck workers, and starting a thread for each of them would cost more than they do.
+const MAX_STANDBY: usize = 2;
+
 /// How long a parked worker sleeps at most where there is no monitor.
 const MAX_SLEEP_WITHOUT_MONITOR: Duration = PERIOD.saturating_mul(5);
 
@@ -100,8 +104,8 @@ pub(crate) struct MonitorState {
     /// Whether the monitor's thread runs.
     is_running: AtomicBool,
     parker: Parker,
-    /// The thread that stands by to become the monitor, if one does.
-    standby: Mutex<Option<Arc<Parker>>>,
+    /// The threads that stand by to become the monitor.
+    standby: Mutex<Vec<Arc<Parker>>>,
     /// Whether the system has refused a thread for the monitor or for a worker.
     is_missing: AtomicBool,
     /// When the next look is due.
@@ -149,7 +153,7 @@ impl MonitorState {
             slept_through: AtomicU8::new(Need::Often as u8),
             is_running: AtomicBool::new(false),
             parker: Parker::new(),
-            standby: Mutex::new(None),
+            standby: Mutex::new(Vec::new()),
             is_missing: AtomicBool::new(false),
             next_look_ns: AtomicU64::new(0),
             seen: Mutex::new(Seen {
@@ -271,25 +275,25 @@ impl MonitorState {
         }
     }
 
-    /// Makes the thread that stands by the monitor, if there is one; returns whether
+    /// Makes a thread that stands by the monitor, if there is one; returns whether
     /// there was.
     fn unpark_standby(&self) -> bool {
-        let standby = self.standby.lock().take();
+        let standby = self.standby.lock().pop();
         standby.map(|parker| parker.unpark()).is_some()
     }
 
     /// Waits on the calling thread to become the monitor again; returns false if it
-    /// should end, since another thread stands by or the scheduler has closed.
+    /// should end, since enough threads stand by or the scheduler has closed.
     fn stand_by(&self, is_closed: impl Fn() -> bool) -> bool {
         let parker = Arc::new(Parker::new());
         {
             // The thread that closes the scheduler takes this lock after it has said
             // so: either this sees it, or that thread finds the parker here.
             let mut standby = self.standby.lock();
-            if standby.is_some() || is_closed() {
+            if standby.len() >= MAX_STANDBY || is_closed() {
                 return false;
             }
-            *standby = Some(parker.clone());
+            standby.push(parker.clone());
         }
         parker.park();
         !is_closed()
@@ -298,7 +302,7 @@ impl MonitorState {
     /// Ends the monitor's threads: the scheduler has closed.
     pub(crate) fn dismiss(&self) {
         self.unpark();
-        self.unpark_standby();
+        while self.unpark_standby() {}
     }
 }
 
