@@ -75,6 +75,8 @@ pub struct Worker {
     recorder: WorkerRecorder,
     /// Whether its loop has to end: the scheduler closes, or something else is to be observed.
     must_leave_loop: Cell<bool>,
+    /// Whether its loop observes nothing, so that pinned tasks may follow each other without it.
+    can_run_rows: Cell<bool>,
     searching: Cell<Option<Searching>>,
     driver_turn: Cell<DriverTurn>,
     yields: Yields,
@@ -148,6 +150,7 @@ impl Worker {
             observed: Cell::new(ObservedSet::NOTHING),
             recorder: WorkerRecorder::default(),
             must_leave_loop: Cell::new(false),
+            can_run_rows: Cell::new(false),
             searching: Cell::new(None),
             driver_turn: Cell::new(DriverTurn::None),
             yields: Yields::default(),
@@ -317,7 +320,9 @@ impl Worker {
     /// scheduler has closed.
     fn enter_loop(&self) -> Option<bool> {
         self.must_leave_loop.set(false);
-        (!self.is_closing()).then(|| self.is_observed())
+        let is_observed = self.is_observed();
+        self.can_run_rows.set(!is_observed);
+        (!self.is_closing()).then_some(is_observed)
     }
 
     /// Returns the next task to run; parks until there is one. `None` when the
@@ -690,7 +695,7 @@ impl Worker {
             && shared.ring.is_empty()
             && !self.yields.has_deferred()
             && !self.must_leave_loop.get()
-            && !self.is_observed()
+            && self.can_run_rows.get()
     }
 
     /// Ends the poll of a pinned task, which `is_complete` or waits, and begins that of `task`,

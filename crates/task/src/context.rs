@@ -84,6 +84,20 @@ pub fn find<R>(mut visit: impl FnMut(FrameValue<'_>) -> Option<R>) -> Option<R> 
 #[derive(Default)]
 pub struct SavedFrames(Option<NonNull<Frame>>);
 
+impl SavedFrames {
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// Whether this thread has frames.
+#[inline]
+pub fn has_frames() -> bool {
+    current::frames().is_some()
+}
+
 /// Makes `frames` the frames of this thread, and returns those it had: for code that
 /// changes stacks.
 ///

@@ -24,7 +24,7 @@ use blitzen_task::current;
 use blitzen_util::quiet::quietly;
 
 use super::inside::{CancelPayload, Inside, Progress, Resume, Resumer, set_current};
-use super::thread_state::ThreadState;
+use super::thread_state::{KeptThreadState, ThreadState};
 use crate::runtime::context::{self, KeptContext};
 use crate::runtime::{self, Handle};
 
@@ -97,7 +97,7 @@ where
                 return Some(Err(Box::new(format!("no stack for a coroutine: {error}"))));
             }
         };
-        let outer = Outer::install(ThreadState::default(), KeptContext::default());
+        let outer = Outer::install(&KeptThreadState::default(), KeptContext::default());
         // SAFETY: U2: it has never been resumed.
         let state = unsafe { fiber.resume(()) };
         resumer.set_outer_current();
@@ -123,19 +123,18 @@ impl<T> Started<T> {
     fn advance(&mut self, cx: &mut Context<'_>) -> Returned<T> {
         // SAFETY: on the stack of the coroutine, which is suspended.
         let inside = unsafe { self.inside.as_ref() };
-        let outer = Outer::install(inside.thread_state.take(), inside.context.take());
+        let outer = Outer::install(&inside.thread_state, inside.context.take());
         // SAFETY: it is suspended.
         let poll = || unsafe { inside.poll_suspension(cx) };
-        let resume = match catch_unwind(AssertUnwindSafe(poll)) {
+        match catch_unwind(AssertUnwindSafe(poll)) {
             Ok(Progress::Waits) => {
                 outer.restore(Some(inside));
                 return None;
             }
-            Ok(Progress::Ready) => Resume::Ready,
-            Ok(Progress::Cancelled) => Resume::Cancelled,
-            Err(payload) => Resume::Panicked(payload),
-        };
-        inside.resume.set(resume);
+            Ok(Progress::Ready) => {}
+            Ok(Progress::Cancelled) => inside.resume.set(Resume::Cancelled),
+            Err(payload) => inside.resume.set(Resume::Panicked(payload)),
+        }
         let resumer = Resumer::new(cx);
         inside.set_resumer(resumer);
         set_current(inside);
@@ -173,25 +172,24 @@ struct Outer {
 impl Outer {
     /// Installs what a coroutine has; returns what the thread had.
     #[inline]
-    fn install(thread_state: ThreadState, context: KeptContext) -> Self {
+    fn install(thread_state: &KeptThreadState, context: KeptContext) -> Self {
         Self {
             depth: context.install(),
-            thread_state: thread_state.install(),
+            thread_state: ThreadState::install_from(thread_state),
         }
     }
 
     /// Takes what the coroutine has, which is suspended or has ended, and restores this.
     #[inline]
     fn restore(self, inside: Option<&Inside>) {
-        let thread_state = self.thread_state.put_away();
-        let context = KeptContext::put_away(self.depth);
-        match inside {
-            Some(inside) => {
-                inside.thread_state.set(thread_state);
-                inside.context.set(context);
+        let place = inside.map(|inside| &inside.thread_state);
+        self.thread_state.put_away_into(place);
+        if let Some(context) = KeptContext::put_away(self.depth) {
+            match inside {
+                Some(inside) => inside.context.set(context),
+                // A runtime that the function has entered and not left.
+                None => quietly(|| drop(context)),
             }
-            // A runtime that the function has entered and not left.
-            None => quietly(|| drop(context)),
         }
     }
 }

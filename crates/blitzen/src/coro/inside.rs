@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use blitzen_stack::Suspender;
 use blitzen_task::current;
 
-use super::thread_state::{self, ThreadState};
+use super::thread_state::{self, KeptThreadState};
 use crate::runtime::context::KeptContext;
 
 thread_local! {
@@ -63,11 +63,11 @@ pub(super) struct Inside {
     resumer: Cell<Resumer>,
     /// What the coroutine waits for; `None` if that is its next turn.
     suspension: Cell<Option<NonNull<Suspension>>>,
-    /// Set before it is resumed.
+    /// Set before it is resumed, unless it is the default.
     pub(super) resume: Cell<Resume>,
     shields: Cell<u32>,
     /// What the coroutine has in thread-locals, while it is suspended.
-    pub(super) thread_state: Cell<ThreadState>,
+    pub(super) thread_state: KeptThreadState,
     pub(super) context: Cell<KeptContext>,
 }
 
@@ -155,7 +155,7 @@ impl Inside {
             suspension: Cell::new(None),
             resume: Cell::default(),
             shields: Cell::new(0),
-            thread_state: Cell::default(),
+            thread_state: KeptThreadState::default(),
             context: Cell::default(),
         }
     }

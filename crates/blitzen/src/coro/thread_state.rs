@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::ptr::null;
 
-use blitzen_task::context::{SavedFrames, replace_frames};
+use blitzen_task::context::{SavedFrames, has_frames, replace_frames};
 use blitzen_util::coop;
 
 thread_local! {
@@ -134,6 +134,34 @@ pub(super) struct ThreadState {
     is_unconstrained: bool,
 }
 
+/// What a suspended coroutine has taken with it. Hardly any has anything.
+pub(super) struct KeptThreadState {
+    is_default: Cell<bool>,
+    state: Cell<ThreadState>,
+}
+
+impl Default for KeptThreadState {
+    #[inline]
+    fn default() -> Self {
+        Self {
+            is_default: Cell::new(true),
+            state: Cell::default(),
+        }
+    }
+}
+
+impl KeptThreadState {
+    fn take(&self) -> ThreadState {
+        self.is_default.set(true);
+        self.state.take()
+    }
+
+    fn set(&self, state: ThreadState) {
+        self.is_default.set(state.is_default());
+        self.state.set(state);
+    }
+}
+
 impl Default for ThreadState {
     #[inline]
     fn default() -> Self {
@@ -146,9 +174,52 @@ impl Default for ThreadState {
 }
 
 impl ThreadState {
+    /// Whether it is the default one.
+    #[inline]
+    fn is_default(&self) -> bool {
+        self.scopes.is_null() && self.frames.is_empty() && !self.is_unconstrained
+    }
+
+    /// Whether the thread has the default one, so that there is nothing to put away.
+    #[inline]
+    fn is_default_here() -> bool {
+        INNERMOST.get().is_null() && !has_frames() && !coop::is_unconstrained()
+    }
+
+    /// [`install`](Self::install) of what a suspended coroutine keeps in `kept`.
+    #[inline]
+    pub(super) fn install_from(kept: &KeptThreadState) -> Self {
+        match kept.is_default.get() && Self::is_default_here() {
+            true => Self::default(), // both have the same
+            false => Self::install_rare(kept.take()),
+        }
+    }
+
+    /// [`put_away`](Self::put_away) into `kept`, if there is such a place.
+    #[inline]
+    pub(super) fn put_away_into(self, kept: Option<&KeptThreadState>) {
+        if self.is_default() && Self::is_default_here() {
+            return; // and so is what is kept
+        }
+        self.put_away_rare(kept);
+    }
+
+    #[inline(never)]
+    fn install_rare(self) -> Self {
+        self.install()
+    }
+
+    #[inline(never)]
+    fn put_away_rare(self, kept: Option<&KeptThreadState>) {
+        let inner = self.put_away();
+        if let Some(kept) = kept {
+            kept.set(inner);
+        }
+    }
+
     /// Sets this, which the coroutine has that is about to be polled; returns what the thread had.
     #[inline]
-    pub(super) fn install(self) -> Self {
+    fn install(self) -> Self {
         if !self.scopes.is_null() {
             // SAFETY: entered by the coroutine, which is suspended inside them.
             unsafe { set_values(self.scopes) };
@@ -169,7 +240,7 @@ impl ThreadState {
     /// Sets this, which the thread had before; returns what the coroutine has, which is suspended
     /// or has ended.
     #[inline]
-    pub(super) fn put_away(self) -> Self {
+    fn put_away(self) -> Self {
         let inner = Self {
             scopes: INNERMOST.replace(self.scopes),
             // SAFETY: of calls below this one on the thread's stack, which go on after it.

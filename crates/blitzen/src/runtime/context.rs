@@ -206,14 +206,11 @@ impl KeptContext {
         depth
     }
 
-    /// Leaves what the coroutine has entered, and returns that. The calling thread has entered
+    /// Leaves what the coroutine has entered, and returns that, if there is something. The calling thread has entered
     /// `depth` runtimes again, the last of which is the coroutine's.
     #[inline]
-    pub(crate) fn put_away(depth: usize) -> Self {
-        match context_depth() == depth {
-            true => Self(None),
-            false => Self::put_away_inside(depth),
-        }
+    pub(crate) fn put_away(depth: usize) -> Option<Self> {
+        (context_depth() != depth).then(|| Self::put_away_inside(depth))
     }
 
     #[cold]
