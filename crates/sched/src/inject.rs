@@ -50,6 +50,7 @@ impl TaskQueue {
         }
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, task: Runnable) {
         // SAFETY: the caller holds the lock of the queue the task goes into.
         unsafe { task.set_queue_next(None) };
@@ -71,6 +72,7 @@ impl TaskQueue {
         self.first.is_none()
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Runnable> {
         // SAFETY: put in from `into_raw`, and out of the queue with this; lock
         // as above.

@@ -702,11 +702,17 @@ impl Worker {
     /// another one.
     #[inline]
     pub(crate) fn begin_poll_in_row(&self, task: Runnable, is_complete: bool) -> Runnable {
+        let shared = self.shared();
         if is_complete {
-            self.shared().counters.tasks_completed.bump();
+            shared.counters.tasks_completed.bump();
         }
-        self.count_tick();
-        self.begin_poll(task)
+        let tick = self.tick.get().wrapping_add(1);
+        self.tick.set(tick);
+        shared.tick.store(tick, Relaxed);
+        shared.counters.polls.bump();
+        let address = ptr::from_ref(task.header()).addr();
+        shared.polled.store(address, Relaxed);
+        task
     }
 
     #[inline]

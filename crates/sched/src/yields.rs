@@ -52,6 +52,7 @@ impl Yields {
         self.deferred.borrow_mut().push(waker);
     }
 
+    #[inline]
     pub(crate) fn has_deferred(&self) -> bool {
         !self.deferred.borrow().is_empty()
     }

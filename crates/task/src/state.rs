@@ -1190,6 +1190,8 @@ mod model {
                 move || state.wake()
             });
             let aborted = state.cancel();
+            let status = state.load().status();
+            assert_eq!(status, TaskStatus::Scheduled, "an abort needs no wake");
             let woken = waker.join().unwrap();
             assert!((aborted == Wake::Enqueue) ^ (woken == Wake::Enqueue));
             assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll, "S6");
