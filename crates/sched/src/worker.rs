@@ -1272,3 +1272,52 @@ pub fn defer(waker: &Waker) -> bool {
     }
     true
 }
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::scheduler::Config;
+    use std::io;
+
+    /// A world in which nothing happens.
+    struct StillWorld;
+
+    impl World for StillWorld {
+        fn turn(&self, _: usize, _: Option<Duration>) {}
+
+        fn serve(&self, _: usize) {}
+
+        fn interrupt(&self, _: usize) {}
+
+        fn now_ns(&self) -> u64 {
+            0
+        }
+
+        fn seed(&self, _: usize) -> u64 {
+            1
+        }
+
+        fn start(&self, _: Worker, _: Option<String>) -> io::Result<()> {
+            unreachable!("nothing is spawned")
+        }
+    }
+
+    #[test]
+    fn a_row_of_polls_ends_where_the_loop_has_something_to_do() {
+        for inject_interval in [7, 100_000] {
+            let mut config = Config::new(1);
+            config.inject_interval = Some(inject_interval);
+            let scheduler = Scheduler::new(config, Box::new(StillWorld));
+            let worker = Worker::new(scheduler.clone(), 0);
+            worker.set_next_maintenance();
+            worker.set_next_fetch();
+            assert_eq!(worker.enter_loop(), Some(false));
+            assert!(!worker.renew_poll(), "no task is polled");
+            worker.is_polling.set(true);
+            while worker.renew_poll() {}
+            let due = worker.next_fetch.get().min(worker.next_clock.get());
+            assert_eq!(worker.tick.get() + 1, due);
+            scheduler.close();
+        }
+    }
+}
