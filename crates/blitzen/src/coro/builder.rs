@@ -125,7 +125,6 @@ where
 }
 
 #[track_caller]
-#[expect(clippy::result_large_err, reason = "the future moves either way")]
 fn spawn_with<F, T>(future: FiberFuture<F, T>, meta: SpawnMeta) -> JoinHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
