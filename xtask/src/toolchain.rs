@@ -41,6 +41,15 @@ pub(crate) fn build_std_cargo() -> Outcome<Command> {
     Ok(command)
 }
 
+/// Whether the standard library for `triple` lies beside the compiler. rustup is asked for it if
+/// it does not.
+pub(crate) fn has_std(triple: &str) -> bool {
+    let mut libdir = Command::new("rustc");
+    libdir.args(["--print", "target-libdir", "--target", triple]);
+    let is_there = sh::read(&mut libdir).is_ok_and(|folder| Path::new(folder.trim()).is_dir());
+    is_there || succeeds(Command::new("rustup").args(["target", "add", triple]))
+}
+
 /// Installs Debian packages, or returns an error that names them.
 pub(crate) fn install(packages: &[&str]) -> Outcome {
     let wanted = packages.join(" ");

@@ -159,6 +159,21 @@ pub(crate) fn run_on_platform(platform: &'static Platform, gaps: &Gaps) -> Outco
     run_with(&options, &Known::read_for_platform(gaps)?)
 }
 
+/// Runs all tests with the real tokio on another platform. What fails there is printed and
+/// counted, but is no failure of ours.
+pub(crate) fn run_real_on_platform(platform: &'static Platform) -> Outcome<Tally> {
+    let mut options = Options::parse(&[])?;
+    options.engine = Engine::Real;
+    options.platform = Some(platform);
+    run_with(&options, &Known::nothing()).or_else(|failure| {
+        println!("with the real tokio: {}", failure.why);
+        match failure.tally {
+            Tally { passed: 0, .. } => Err(failure),
+            tally => Ok(tally),
+        }
+    })
+}
+
 fn run_with(options: &Options, known: &Known) -> Outcome<Tally> {
     let table = match options.unstable {
         false => Table::read()?,

@@ -23,12 +23,12 @@ use serde_json::Value;
 use crate::conformance;
 use crate::harness::{self, Limits, TestExecutable, Verdict};
 use crate::sh::{self, Context, Ended, Failure, Outcome, Tally};
-use page::Row;
+use page::{Published, Row};
 use platform::PLATFORMS;
 
 const USAGE: &str = "\
 cargo xtask platforms [options] [platform]…
-  --published      run Tokio's published tests there, too
+  --published      run Tokio's published tests there, too: on blitzen and on the real tokio
   --only <name>    build and run the test files with that in their name only; writes no table
   --keep           keep the build folder
 platforms are named poll, i686, musl, aarch64, windows, or by the compiler's name";
@@ -93,15 +93,15 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
             complaints += &format!("{}: {complaint}\n", platform.name);
         }
         if let Some(outcome) = results.published {
-            let tally = match outcome {
-                Ok(tally) => tally,
-                Err(failure) => {
+            let tallies = outcome.real.map(|real| Published {
+                facade: outcome.facade.unwrap_or_else(|failure| {
                     complaints += &format!("{}: {}\n", platform.name, failure.why);
                     failure.tally
-                }
-            };
-            total += tally;
-            published = Some(tally);
+                }),
+                real,
+            })?;
+            total += tallies.facade;
+            published = Some(tallies);
         }
         let row = Row {
             own: results.own,
@@ -130,7 +130,13 @@ struct Results {
     gaps: usize,
     /// Failures that are not listed, and listed tests that have not failed.
     complaints: Vec<String>,
-    published: Option<Outcome<Tally>>,
+    published: Option<PublishedOutcome>,
+}
+
+/// The published tests, on both engines.
+struct PublishedOutcome {
+    facade: Outcome<Tally>,
+    real: Outcome<Tally>,
 }
 
 fn run_on(platform: &'static Platform, options: &Options) -> Outcome<Results> {
@@ -179,9 +185,10 @@ fn run_on(platform: &'static Platform, options: &Options) -> Outcome<Results> {
         gaps: failed.iter().filter(|test| gaps.contains(test)).count(),
         own,
         complaints,
-        published: options
-            .published
-            .then(|| conformance::run_on_platform(platform, &gaps)),
+        published: options.published.then(|| PublishedOutcome {
+            facade: conformance::run_on_platform(platform, &gaps),
+            real: conformance::run_real_on_platform(platform),
+        }),
     })
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct Platform {
     packages: &'static [&'static str],
     linker: Option<&'static str>,
     rustflags: &'static str,
+    /// The flags if the standard library is built, too.
+    build_std_rustflags: &'static str,
     runner: Runner,
 }
 
@@ -38,6 +40,7 @@ pub(crate) static PLATFORMS: [Platform; 5] = [
         packages: &["gcc-12-multilib", "libc6-dev-i386"],
         linker: None,
         rustflags: "",
+        build_std_rustflags: "",
         runner: Runner::Native,
     },
     Platform {
@@ -45,9 +48,10 @@ pub(crate) static PLATFORMS: [Platform; 5] = [
         triple: Some("x86_64-unknown-linux-musl"),
         about: "Linux with musl, linked statically",
         packages: &["musl-tools"],
-        linker: Some("musl-gcc"),
+        linker: None,
+        rustflags: "",
         // The start files are those of Debian's package.
-        rustflags: "-Clink-self-contained=no",
+        build_std_rustflags: "-Clinker=musl-gcc -Clink-self-contained=no",
         runner: Runner::Native,
     },
     Platform {
@@ -61,6 +65,7 @@ pub(crate) static PLATFORMS: [Platform; 5] = [
         ],
         linker: Some("aarch64-linux-gnu-gcc"),
         rustflags: "",
+        build_std_rustflags: "",
         runner: Runner::Qemu,
     },
     Platform {
@@ -74,7 +79,8 @@ pub(crate) static PLATFORMS: [Platform; 5] = [
             "wine64",
         ],
         linker: Some("x86_64-w64-mingw32-gcc-posix"),
-        rustflags: "-Clink-self-contained=no",
+        rustflags: "",
+        build_std_rustflags: "-Clink-self-contained=no",
         runner: Runner::Wine,
     },
 ];
@@ -87,6 +93,7 @@ const POLL: Platform = Platform {
     packages: &[],
     linker: None,
     rustflags: "--cfg mio_unsupported_force_poll_poll",
+    build_std_rustflags: "",
     runner: Runner::Native,
 };
 
@@ -171,7 +178,7 @@ impl Platform {
             toolchain::install(&missing)?;
         }
         fs::create_dir_all(self.target()).context("making a folder")?;
-        if self.name == "musl" {
+        if self.name == "musl" && self.builds_std() {
             self.make_unwinder()?;
         }
         match self.runner {
@@ -219,23 +226,31 @@ impl Platform {
         self.target().join("wine")
     }
 
-    /// A cargo that builds for the platform, in `dir`: with the standard library, unless that
-    /// of this machine will do.
+    /// A cargo that builds for the platform, in `dir`: with the standard library, unless the
+    /// compiler has it.
     pub(crate) fn cargo(&self, dir: &Path, subcommand: &str) -> Outcome<Command> {
-        let mut command = match self.triple {
-            None => sh::cargo(),
-            Some(_) => toolchain::build_std_cargo()?,
+        let builds_std = self.builds_std();
+        let mut command = match builds_std {
+            false => sh::cargo(),
+            true => toolchain::build_std_cargo()?,
         };
         command.current_dir(dir).arg(subcommand);
         let mut rustflags = self.rustflags.to_owned();
+        if builds_std {
+            command.arg("-Zbuild-std");
+            // The lints of another toolchain do not matter here.
+            rustflags += &format!(
+                " {} --cap-lints=warn -Lnative={}",
+                self.build_std_rustflags,
+                self.target().display()
+            );
+        }
         if let Some(triple) = self.triple {
-            command.args(["-Zbuild-std", "--target", triple]);
+            command.args(["--target", triple]);
             if let Some(linker) = self.linker {
                 let variable = triple.replace('-', "_").to_uppercase();
                 command.env(format!("CARGO_TARGET_{variable}_LINKER"), linker);
             }
-            // The lints of another toolchain do not matter here.
-            rustflags += &format!(" --cap-lints=warn -Lnative={}", self.target().display());
         }
         command
             .env("RUSTFLAGS", rustflags.trim())
@@ -244,6 +259,12 @@ impl Platform {
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_PROFILE_TEST_DEBUG", "0");
         Ok(command)
+    }
+
+    /// Whether neither the compiler nor rustup has the standard library.
+    fn builds_std(&self) -> bool {
+        self.triple
+            .is_some_and(|triple| !toolchain::has_std(triple))
     }
 
     /// The words before the path of a program that run it.
