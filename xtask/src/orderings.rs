@@ -5,7 +5,8 @@
 //! `Relaxed`, a `SeqCst` fence `AcqRel`. Models and tests stay as they are.
 //!
 //! The results are in `docs/orderings.md`, by file and function. An ordering without which all
-//! models pass is listed, too: it is not wrong, but no model proves that it is needed.
+//! models pass must be in `xtask/orderings-without-model.txt`, with the reason; one that is listed
+//! there and has a model is an error, too.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +17,9 @@ use std::time::Duration;
 
 use crate::harness;
 use crate::loom::{self, Bounds, Model};
-use crate::sh::{self, Context, Outcome, Tally};
+use crate::sh::{self, Context, Failure, Outcome, Tally};
+
+const REASONS: &str = "xtask/orderings-without-model.txt";
 
 const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 
@@ -59,13 +62,34 @@ struct Site {
     function: String,
     /// `AcqRel`, or `fence(SeqCst)`.
     ordering: String,
+    /// How many of the same kind the function has before it.
+    earlier: usize,
+}
+
+impl Site {
+    /// `crates/util/src/lock.rs wait Acquire`, or `…Acquire#2` for the second one of a function.
+    fn key(&self) -> String {
+        format!("{} {} {}", self.file, self.function, self.nth_ordering())
+    }
+
+    fn nth_ordering(&self) -> String {
+        match self.earlier {
+            0 => self.ordering.clone(),
+            earlier => format!("{}#{}", self.ordering, earlier + 1),
+        }
+    }
+
+    /// How its line of the page begins.
+    fn first_cells(&self) -> String {
+        format!("| `{}` | `{}` | ", self.function, self.nth_ordering())
+    }
 }
 
 /// What was found for one ordering: the model that fails without it.
 type Found = BTreeMap<u32, Option<String>>;
 
-/// Weakens the orderings in files whose path holds one of the arguments; all without arguments,
-/// and then writes `docs/orderings.md`.
+/// Weakens the orderings in files whose path holds one of the arguments, all without arguments,
+/// and writes what was found into `docs/orderings.md`.
 pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     let copy = sh::target().join("orderings");
     let sites = copy_weakened(&copy)?;
@@ -89,19 +113,83 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
         Ok(())
     })?;
     let found = found.into_inner().expect("no worker panics");
-    let proved = found.values().flatten().count();
+    let tally = Tally {
+        passed: found.values().flatten().count(),
+        failed: found.values().filter(|model| model.is_none()).count(),
+    };
     println!(
-        "{proved} of {} orderings have a model that fails",
+        "{} of {} orderings have a model that fails",
+        tally.passed,
         found.len()
     );
-    if args.is_empty() {
-        let path = sh::root().join("docs/orderings.md");
-        sh::write_if_changed(&path, &page(&sites, &found))?;
+    let reasons = Reasons::read()?;
+    let path = sh::root().join("docs/orderings.md");
+    let old = fs::read_to_string(&path).unwrap_or_default();
+    sh::write_if_changed(&path, &page(&sites, &found, &old, &reasons))?;
+    match reasons.complaint(&sites, &found) {
+        None => Ok(tally),
+        Some(why) => Err(Failure { why, tally }),
     }
-    Ok(Tally {
-        passed: proved,
-        failed: 0,
-    })
+}
+
+/// Why some orderings have no model that fails without them.
+struct Reasons(BTreeMap<String, String>);
+
+impl Reasons {
+    fn read() -> Outcome<Self> {
+        let path = sh::root().join(REASONS);
+        Self::parse(&fs::read_to_string(&path).context(path.display())?)
+    }
+
+    /// Reads lines of `file function ordering reason`.
+    fn parse(text: &str) -> Outcome<Self> {
+        let mut reasons = BTreeMap::new();
+        for line in text.lines() {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let mut spaces = line.match_indices(' ').map(|(at, _)| at);
+            let Some(end) = spaces.nth(2) else {
+                return Err(
+                    format!("{REASONS}: not `file function ordering reason`: {line}").into(),
+                );
+            };
+            let (site, reason) = line.split_at(end);
+            reasons.insert(site.to_owned(), reason.trim().to_owned());
+        }
+        Ok(Self(reasons))
+    }
+
+    fn of(&self, site: &Site) -> Option<&str> {
+        self.0.get(&site.key()).map(String::as_str)
+    }
+
+    /// What is not listed and should be, and what is listed and should not be.
+    fn complaint(&self, sites: &[Site], found: &Found) -> Option<String> {
+        let mut why = String::new();
+        for site in sites {
+            let is_listed = self.of(site).is_some();
+            match found.get(&site.number) {
+                Some(None) if !is_listed => {
+                    let _ = writeln!(
+                        why,
+                        "no model fails, and no reason in {REASONS}: {}",
+                        site.key()
+                    );
+                }
+                Some(Some(model)) if is_listed => {
+                    let _ = writeln!(why, "in {REASONS}, but {model} fails: {}", site.key());
+                }
+                _ => {}
+            }
+        }
+        for key in self.0.keys() {
+            if !sites.iter().any(|site| site.key() == *key) {
+                let _ = writeln!(why, "in {REASONS}, but not in the sources: {key}");
+            }
+        }
+        (!why.is_empty()).then(|| format!("\n{why}"))
+    }
 }
 
 /// Searches the models of the site's crate, those of its file first, until one fails.
@@ -221,11 +309,16 @@ fn weaken(text: &str, file: &str, sites: &mut Vec<Site>) -> String {
         } else {
             new += &weaken_line(line, shim, |ordering| {
                 let number = sites.len() as u32 + 1;
+                let is_same = |site: &&Site| {
+                    site.file == file && site.function == function && site.ordering == ordering
+                };
+                let earlier = sites.iter().filter(is_same).count();
                 sites.push(Site {
                     number,
                     file: file.to_owned(),
                     function: function.clone(),
                     ordering,
+                    earlier,
                 });
                 number
             });
@@ -285,45 +378,55 @@ fn find_argument(rest: &str, done: usize, word: &str) -> Option<usize> {
     })
 }
 
-/// The page with the results.
-fn page(sites: &[Site], found: &Found) -> String {
-    let mut text = String::from(
-        "# Memory orderings and their models\n\n\
-         `cargo xtask orderings` writes this page. It weakens every ordering of the crates that have\n\
-         loom models, one at a time (`Acquire`, `Release` and `AcqRel` to `Relaxed`, a `SeqCst` fence to\n\
-         `AcqRel`), and searches the models of the crate until one fails. See\n\
-         [platforms.md](platforms.md#weakly-ordered-processors).\n",
-    );
-    let proved = found.values().flatten().count();
-    let _ = write!(
-        text,
-        "\n{proved} of {} orderings have a model that fails without them. The others are not wrong, but no\n\
-         model shows that they are needed.\n",
-        found.len()
-    );
+/// The page with the results. Orderings that were not weakened this time keep their lines of
+/// the `old` page.
+fn page(sites: &[Site], found: &Found, old: &str, reasons: &Reasons) -> String {
+    let mut sections = String::new();
+    let (mut proved, mut explained, mut open) = (0, 0, 0);
     let mut file = "";
     for site in sites {
-        let Some(failed) = found.get(&site.number) else {
-            continue;
-        };
         if site.file != file {
             file = &site.file;
             let _ = write!(
-                text,
-                "\n## `{file}`\n\n| function | ordering | fails |\n|---|---|---|\n"
+                sections,
+                "\n## `{file}`\n\n| function | ordering | fails without it |\n|---|---|---|\n"
             );
         }
-        let failed = match failed {
-            Some(model) => format!("`{model}`"),
-            None => "none".to_owned(),
+        let result = match (found.get(&site.number), reasons.of(site)) {
+            (Some(Some(model)), _) => format!("`{model}`"),
+            (_, Some(reason)) => format!("none: {reason}"),
+            (Some(None), None) => "none".to_owned(),
+            (None, None) => old_result(old, site).unwrap_or("not looked for").to_owned(),
         };
-        let _ = writeln!(
-            text,
-            "| `{}` | `{}` | {failed} |",
-            site.function, site.ordering
-        );
+        match result.as_str() {
+            "none" | "not looked for" => open += 1,
+            result if result.starts_with("none: ") => explained += 1,
+            _ => proved += 1,
+        }
+        let _ = writeln!(sections, "{}{result} |", site.first_cells());
     }
-    text
+    format!(
+        "# Memory orderings and their models\n\n\
+         `cargo xtask orderings` writes this page. It weakens every ordering of the crates that have\n\
+         loom models, one at a time (`Acquire`, `Release` and `AcqRel` to `Relaxed`, a `SeqCst` fence to\n\
+         `AcqRel`), and searches the models of the crate until one fails. `#2` is the second of its kind\n\
+         in a function. See [platforms.md](platforms.md#weakly-ordered-processors).\n\n\
+         Of {} orderings, {proved} have a model that fails without them, {explained} have a reason why no model\n\
+         can, and {open} have neither yet: that they are needed is argued in a comment beside them only.\n\
+         {sections}",
+        sites.len()
+    )
+}
+
+/// The last cell of the site's line in the page.
+fn old_result<'a>(page: &'a str, site: &Site) -> Option<&'a str> {
+    let heading = format!("\n## `{}`\n", site.file);
+    let (_, section) = page.split_once(&heading)?;
+    let section = section.split("\n## ").next()?;
+    let begin = site.first_cells();
+    section
+        .lines()
+        .find_map(|line| line.strip_prefix(begin.as_str())?.strip_suffix(" |"))
 }
 
 #[cfg(test)]
@@ -380,5 +483,51 @@ mod tests { x.load(Acquire) }
             module("crates/driver/src/ring/mod.rs"),
             "blitzen_driver::ring"
         );
+    }
+
+    fn sites() -> Vec<Site> {
+        let text = "fn wait() {\n    x.load(Acquire);\n    x.swap(1, Acquire);\n}\n";
+        let mut sites = Vec::new();
+        weaken(text, "crates/util/src/a.rs", &mut sites);
+        sites
+    }
+
+    #[test]
+    fn a_run_replaces_its_lines_of_the_page_and_leaves_the_others() {
+        let none = Reasons::parse("").unwrap();
+        let first = page(
+            &sites(),
+            &Found::from([(1, Some("m".to_owned()))]),
+            "",
+            &none,
+        );
+        assert!(first.contains("| `wait` | `Acquire` | `m` |\n"));
+        assert!(first.contains("| `wait` | `Acquire#2` | not looked for |\n"));
+        let reasons = Reasons::parse("crates/util/src/a.rs wait Acquire#2 the kernel\n").unwrap();
+        let second = page(&sites(), &Found::from([(2, None)]), &first, &reasons);
+        assert!(second.contains("| `wait` | `Acquire` | `m` |\n"));
+        assert!(second.contains("| `wait` | `Acquire#2` | none: the kernel |\n"));
+        assert!(second.contains("Of 2 orderings, 1 have"), "{second}");
+    }
+
+    #[test]
+    fn a_missing_reason_is_an_error_and_so_is_one_too_many() {
+        let complaint = |reasons: &str, found| {
+            let reasons = Reasons::parse(reasons).unwrap();
+            reasons.complaint(&sites(), &Found::from(found))
+        };
+        let second = "crates/util/src/a.rs wait Acquire#2 the kernel\n";
+        let model = || Some("m".to_owned());
+        assert_eq!(complaint(second, [(1, model()), (2, None)]), None);
+        assert!(complaint("", [(1, model()), (2, None)]).is_some());
+        assert!(complaint(second, [(1, model()), (2, model())]).is_some());
+        assert!(
+            complaint(
+                "crates/util/src/b.rs f Acquire gone\n",
+                [(1, model()), (2, model())]
+            )
+            .is_some()
+        );
+        assert!(Reasons::parse("crates/util/src/a.rs wait Acquire\n").is_err());
     }
 }
