@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 
 use blitzen::io::{AsyncReadExt, AsyncWriteExt};
 use blitzen::net::{TcpListener, TcpStream, UdpSocket};
-use net_common::{one_thread, runtimes, tcp_pair, with_workers};
+use net_common::{one_thread, poll_once, runtimes, tcp_pair, with_workers};
 
 #[test]
 fn unread_bytes_stay_in_a_stream_that_leaves() {
@@ -149,6 +149,51 @@ fn a_descriptor_closed_while_a_task_waits_on_it_harms_nobody_else() {
             other.read_exact(&mut [0]).await.unwrap();
             waiting.abort();
             let _ = waiting.await;
+        });
+    }
+}
+
+/// Over poll(2) the selector reports an event once: clearing the readiness has to ask for the
+/// next one.
+#[cfg(unix)]
+#[test]
+fn an_async_fd_hears_of_every_event_in_both_directions() {
+    use blitzen::io::Interest;
+    use blitzen::io::unix::AsyncFd;
+    use std::io::ErrorKind;
+    use std::os::unix::net::UnixStream;
+    use std::pin::pin;
+
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            let ours = AsyncFd::new(ours).unwrap();
+            for round in 0..5 {
+                let mut room = [0];
+                let mut read =
+                    pin!(ours.async_io(Interest::READABLE, |mut ours| ours.read(&mut room)));
+                assert!(poll_once(read.as_mut()).await.is_none());
+                theirs.write_all(&[round]).unwrap();
+                assert_eq!(read.await.unwrap(), 1);
+                assert_eq!(room, [round]);
+            }
+            for _ in 0..3 {
+                let mut sent = 0;
+                loop {
+                    match ours.get_ref().write(&[7; 4096]) {
+                        Ok(count) => sent += count,
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                let mut write =
+                    pin!(ours.async_io(Interest::WRITABLE, |mut ours| ours.write(&[7])));
+                assert!(poll_once(write.as_mut()).await.is_none());
+                theirs.read_exact(&mut vec![0; sent]).unwrap();
+                assert_eq!(write.await.unwrap(), 1);
+                theirs.read_exact(&mut [0]).unwrap();
+            }
         });
     }
 }
