@@ -75,7 +75,6 @@ pub(crate) type LocalStream = mio::net::UnixStream;
 #[cfg(windows)]
 pub(crate) type LocalStream = TcpStream;
 
-/// A connected pair, not registered.
 /// The standard library's type for a [`LocalStream`].
 #[cfg(unix)]
 pub(crate) type StdStream = std::os::unix::net::UnixStream;
@@ -89,6 +88,7 @@ pub(crate) fn blocking(stream: LocalStream) -> StdStream {
     stream
 }
 
+/// A connected pair, not registered.
 #[cfg(unix)]
 pub(crate) fn connected() -> (LocalStream, LocalStream) {
     LocalStream::pair().unwrap()
