@@ -25,7 +25,7 @@ const CONTENDED: u32 = 2;
 
 /// How often to spin before sleeping: a critical section takes less time than going
 /// to sleep.
-const SPINS: u32 = if crate::shim::MODEL { 0 } else { 100 };
+const SPINS: u32 = if crate::shim::MODEL { 1 } else { 100 };
 
 /// The word of a lock.
 #[derive(Debug)]

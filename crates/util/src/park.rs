@@ -216,6 +216,27 @@ mod model {
     use crate::shim::{Arc, thread};
 
     #[test]
+    fn a_token_that_comes_as_the_time_runs_out_publishes_what_came_before() {
+        loom::model(|| {
+            let shared = Arc::new((Parker::new(), AtomicUsize::new(0)));
+            let waker = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    shared.1.store(1, Relaxed);
+                    shared.0.unpark();
+                }
+            });
+            // What `park_timeout` does if its time has run out before it could sleep.
+            if !shared.0.begin_park() || shared.0.end_park() == Wakeup::Notified {
+                assert_eq!(shared.1.load(Relaxed), 1);
+            } else {
+                shared.0.park();
+            }
+            waker.join().unwrap();
+        });
+    }
+
+    #[test]
     fn a_wake_is_never_lost_and_publishes_what_came_before() {
         loom::model(|| {
             let shared = Arc::new((Parker::new(), AtomicUsize::new(0)));
