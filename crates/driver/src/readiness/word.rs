@@ -14,7 +14,7 @@
 
 use blitzen_util::field::Field;
 use blitzen_util::shim::atomic::AtomicU64;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire};
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use crate::Ready;
 
@@ -205,8 +205,9 @@ impl ReadinessWord {
                 return Err(word);
             };
             // AcqRel, met by `load` and by the next update: the changes of a
-            // word form one chain.
-            match self.0.compare_exchange_weak(word.0, new.0, AcqRel, Acquire) {
+            // word form one chain. Relaxed if it fails: either the next try acquires, or
+            // `next` changes nothing and nobody uses what the word says.
+            match self.0.compare_exchange_weak(word.0, new.0, AcqRel, Relaxed) {
                 Ok(_) => return Ok(new),
                 Err(now) => word = ReadinessSnapshot(now),
             }
