@@ -70,10 +70,15 @@ fn name(number: i64) -> Box<str> {
         SYS_ppoll "ppoll", SYS_pselect6 "pselect6", SYS_epoll_pwait "epoll_pwait",
         SYS_nanosleep "nanosleep", SYS_clock_nanosleep "clock_nanosleep",
         SYS_wait4 "wait4", SYS_waitid "waitid", SYS_io_uring_enter "io_uring_enter",
-        SYS_munmap "munmap", SYS_mmap "mmap", SYS_madvise "madvise",
+        SYS_munmap "munmap", SYS_madvise "madvise",
         SYS_sched_yield "sched_yield", SYS_rt_sigtimedwait "rt_sigtimedwait",
         SYS_membarrier "membarrier",
     };
+    #[cfg(not(any(target_arch = "arm", target_arch = "x86")))]
+    const MAPPING: &[(i64, &str)] = names! { SYS_mmap "mmap" };
+    // It counts the offset in pages; 32-bit ARM has no other.
+    #[cfg(any(target_arch = "arm", target_arch = "x86"))]
+    const MAPPING: &[(i64, &str)] = names! { SYS_mmap2 "mmap2" };
     #[cfg(target_arch = "x86_64")]
     const OLDER: &[(i64, &str)] = names! {
         SYS_open "open", SYS_poll "poll", SYS_select "select", SYS_epoll_wait "epoll_wait",
@@ -83,6 +88,7 @@ fn name(number: i64) -> Box<str> {
     const OLDER: &[(i64, &str)] = &[];
     let known = NAMES
         .iter()
+        .chain(MAPPING)
         .chain(OLDER)
         .find(|(known, _)| *known == number);
     match known {
