@@ -461,7 +461,7 @@ impl Poller {
     }
 
     pub(crate) fn deregister(&self, source: &mut impl Source) -> io::Result<()> {
-        self.selector.registry().deregister(source)
+        self.selector.remove(source)
     }
 
     pub(crate) fn watch_both(&self, descriptor: i32, token: usize) -> io::Result<()> {

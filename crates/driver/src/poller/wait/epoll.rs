@@ -78,6 +78,11 @@ impl Selector {
             .reregister(&mut SourceFd(&descriptor), token, both)
     }
 
+    /// Removes a source.
+    pub(in crate::poller) fn remove(&self, source: &mut impl Source) -> io::Result<()> {
+        self.registry().deregister(source)
+    }
+
     /// There is nothing to do: it is watched until it is removed.
     #[inline(always)]
     pub(in crate::poller) fn watch_again(

@@ -77,6 +77,14 @@ impl Selector {
         Ok(())
     }
 
+    /// Removes a source. Over poll(2), mio has removed it already if its other end is closed.
+    pub(in crate::poller) fn remove(&self, source: &mut impl Source) -> io::Result<()> {
+        match self.registry.deregister(source) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
     /// Watches for the next event of a bare descriptor.
     pub(in crate::poller) fn watch_again(
         &self,
