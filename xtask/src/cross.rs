@@ -14,12 +14,14 @@ const TARGETS: [&str; 3] = [
     "i686-unknown-linux-gnu",
 ];
 
-const MORE_TARGETS: [&str; 5] = [
+const MORE_TARGETS: [&str; 7] = [
     "x86_64-unknown-freebsd",
+    "x86_64-unknown-netbsd",
     "x86_64-unknown-illumos",
     "x86_64-unknown-linux-musl",
     "aarch64-linux-android",
     "armv7-unknown-linux-gnueabihf",
+    "riscv64gc-unknown-linux-gnu",
 ];
 
 /// Checks one target of each kind.
