@@ -288,6 +288,109 @@ fn a_task_that_something_else_can_wake_is_in_no_deadlock() {
     }
 }
 
+/// Polls a future once, with the waker of the task, and drops it.
+async fn give_up(future: impl Future) {
+    let mut future = Box::pin(future);
+    poll_fn(|cx| {
+        assert!(future.as_mut().poll(cx).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+}
+
+#[test]
+fn a_wait_that_was_given_up_is_in_no_deadlock() {
+    let runtime = runtime();
+    let wakers = Arc::new(std::sync::Mutex::new(Vec::<Waker>::new()));
+    // All of it in one poll, so that the last wait that is listed is the one that was given up.
+    let store_waker = |wakers: &Arc<std::sync::Mutex<Vec<Waker>>>| {
+        let wakers = wakers.clone();
+        poll_fn(move |cx| {
+            wakers.lock().unwrap().push(cx.waker().clone());
+            Poll::<()>::Pending
+        })
+    };
+    let lock = runtime.spawn({
+        let (mutex, stored) = (Arc::new(Mutex::new(())), store_waker(&wakers));
+        async move {
+            let _guard = mutex.lock().await;
+            give_up(mutex.lock()).await;
+            stored.await;
+        }
+    });
+    let join = runtime.spawn({
+        let stored = store_waker(&wakers);
+        async move {
+            let mutex = Arc::new(Mutex::new(()));
+            let _guard = mutex.lock().await;
+            let wanted = mutex.clone();
+            let other = blitzen::spawn(async move { drop(wanted.lock().await) });
+            give_up(other).await;
+            stored.await;
+        }
+    });
+    while wakers.lock().unwrap().len() < 2 {
+        thread::yield_now();
+    }
+    for _ in 0..100 {
+        assert!(runtime.handle().deadlocks().is_empty());
+    }
+    lock.abort();
+    join.abort();
+}
+
+#[test]
+fn tasks_that_wait_for_each_others_end_are_found() {
+    let runtime = runtime();
+    let mutex = Arc::new(Mutex::new(()));
+    let (locked, is_locked) = blitzen::sync::oneshot::channel::<()>();
+    // The parent holds a lock, and waits for a child that wants it.
+    let (started, child_id) = mpsc::channel();
+    let parent = runtime.spawn({
+        let mutex = mutex.clone();
+        async move {
+            let _guard = mutex.lock().await;
+            let child = blitzen::spawn({
+                let mutex = mutex.clone();
+                async move {
+                    is_locked.await.unwrap();
+                    drop(mutex.lock().await);
+                }
+            });
+            started.send(child.id()).unwrap();
+            locked.send(()).unwrap();
+            child.await.unwrap();
+        }
+    });
+    let child = child_id.recv().unwrap();
+    let deadlock = find(&runtime);
+    let mut expected = [parent.id(), child];
+    expected.sort_by_key(|id| id.to_string().parse::<u64>().unwrap());
+    assert_eq!(ids(&deadlock), expected);
+    assert!(!deadlock.is_futurelock());
+    let text = deadlock.to_string();
+    assert!(text.contains(&format!("join of task {child}")), "{text}");
+    parent.abort();
+    assert!(runtime.block_on(parent).unwrap_err().is_cancelled());
+    while runtime.handle().tasks().get(child).is_some() {
+        thread::yield_now(); // it gets the lock now
+    }
+
+    // A task that waits for itself.
+    let (give, own_handle) = blitzen::sync::oneshot::channel::<JoinHandle<()>>();
+    let task = runtime.spawn(async move { own_handle.await.unwrap().await.unwrap() });
+    let id = task.id();
+    give.send(task).unwrap();
+    let deadlock = find(&runtime);
+    assert_eq!(ids(&deadlock), [id]);
+    assert!(!deadlock.is_futurelock());
+    let text = deadlock.to_string();
+    assert!(
+        text.starts_with("deadlock: a task waits for its own end; "),
+        "{text}"
+    );
+}
+
 #[test]
 fn tasks_that_go_on_are_never_in_a_deadlock() {
     let runtime = runtime();

@@ -37,7 +37,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
-use blitzen_util::lock_owner;
+use blitzen_util::lock_owner::{self, NotedWait};
 use blitzen_util::shim::Peek;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicUsize, fence};
@@ -400,6 +400,9 @@ impl BatchSemaphore {
     #[cold]
     #[inline(never)]
     pub(crate) unsafe fn abandon(&self, waiter: &Waiter, count: usize) {
+        if self.state().is_tracked() {
+            lock_owner::forget_wait(NotedWait::for_lock(self));
+        }
         if waiter.status() == WaiterStatus::Queued {
             let mut waiters = self.queue.lock();
             // SAFETY: it is in this queue or has been settled.
@@ -706,7 +709,7 @@ fn note_wait(kind: WaitKind, semaphore: &BatchSemaphore, waiter: &Waiter, cx: &C
     if waiter.status() == WaiterStatus::Queued {
         wait::pending_on(kind, semaphore);
         if semaphore.state().is_tracked() {
-            lock_owner::note_wait(semaphore, cx.waker());
+            lock_owner::note_wait(NotedWait::for_lock(semaphore), cx.waker());
         }
     }
 }

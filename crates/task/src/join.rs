@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
 use blitzen_util::coop;
+use blitzen_util::lock_owner::{self, NotedWait};
 use blitzen_util::wait::{self, WaitKind};
 
 use crate::error::JoinError;
@@ -238,6 +239,9 @@ impl<T> JoinHandle<T> {
 
     fn clear_join_waker(&mut self, leave: JoinHandleDrop) {
         if leave.drop_waker {
+            if lock_owner::has_notes() {
+                lock_owner::forget_wait(NotedWait::Join(self.id().as_u64()));
+            }
             // SAFETY: ours (T5).
             drop_foreign(unsafe { raw::with_join_waker(self.task, Option::take) });
         }
@@ -253,6 +257,9 @@ impl<T> Future for JoinHandle<T> {
         };
         if !self.set_join_waker(cx.waker()) {
             wait::pending(WaitKind::Join, self.id().as_u64());
+            if lock_owner::is_on() {
+                lock_owner::note_wait(NotedWait::Join(self.id().as_u64()), cx.waker());
+            }
             return Poll::Pending;
         }
         spent.made_progress();

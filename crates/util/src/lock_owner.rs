@@ -6,6 +6,9 @@
 //!
 //! An owner is known only if it has a guard that borrows the lock. Guards that own their lock are
 //! made to be moved to other tasks.
+//!
+//! What a task waits for with its own waker is noted too: a lock, or the end of another task. A
+//! wait that is given up is forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -33,8 +36,8 @@ static NOTES: Mutex<LockNotes> = Mutex::new(LockNotes {
 struct LockNotes {
     /// Who holds each lock.
     owners: BTreeMap<u64, LockOwner>,
-    /// The lock that each task waits for with its own waker, as of the last poll of such a wait.
-    waits: BTreeMap<u64, u64>,
+    /// What each task waits for with its own waker, as of the last poll of such a wait.
+    waits: BTreeMap<u64, NotedWait>,
     /// The number of the next note.
     next: u64,
 }
@@ -46,6 +49,22 @@ pub struct LockOwner {
     pub task: u64,
     /// Tells this time that the lock is held from all others.
     pub note: u64,
+}
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotedWait {
+    /// The lock at that address.
+    Lock(u64),
+    /// The end of the task with that number.
+    Join(u64),
+}
+
+impl NotedWait {
+    /// A wait for a lock.
+    pub fn for_lock<T: ?Sized>(lock: &T) -> Self {
+        Self::Lock(address(lock))
+    }
 }
 
 /// Functions that say something of the task that the calling thread polls.
@@ -96,10 +115,10 @@ pub fn clear<T: ?Sized>(lock: &T) {
     lock_notes().owners.remove(&address(lock));
 }
 
-/// Notes that the task that this thread polls waits for a lock, and is woken by `waker`.
+/// Notes what the task that this thread polls waits for, if it is woken by `waker`.
 #[cold]
 #[inline(never)]
-pub fn note_wait<T: ?Sized>(lock: &T, waker: &Waker) {
+pub fn note_wait(wait: NotedWait, waker: &Waker) {
     let Some(task) = current_number() else { return };
     let is_own = CURRENT_TASK
         .get()
@@ -109,9 +128,28 @@ pub fn note_wait<T: ?Sized>(lock: &T, waker: &Waker) {
         notes.waits.clear();
     }
     match is_own {
-        true => notes.waits.insert(task, address(lock)),
+        true => notes.waits.insert(task, wait),
         false => notes.waits.remove(&task),
     };
+}
+
+/// Forgets that a task waits for something: the wait is given up. If the task that this thread
+/// polls has not noted it, it may be any other's, and all of them are forgotten.
+#[cold]
+#[inline(never)]
+pub fn forget_wait(wait: NotedWait) {
+    let task = current_number();
+    let mut notes = lock_notes();
+    match task.filter(|task| notes.waits.get(task) == Some(&wait)) {
+        Some(task) => drop(notes.waits.remove(&task)),
+        None => notes.waits.retain(|_, noted| *noted != wait),
+    }
+}
+
+/// Whether anything may have been noted.
+#[inline]
+pub fn has_notes() -> bool {
+    CURRENT_TASK.get().is_some()
 }
 
 /// Who holds the lock at an address, if that is known. The address is compared, not followed.
@@ -119,8 +157,8 @@ pub fn owner_of(lock: u64) -> Option<LockOwner> {
     lock_notes().owners.get(&lock).copied()
 }
 
-/// The lock that a task waited for with its own waker when it last polled such a wait.
-pub fn wait_of(task: u64) -> Option<u64> {
+/// What a task waited for with its own waker when it last polled such a wait.
+pub fn wait_of(task: u64) -> Option<NotedWait> {
     lock_notes().waits.get(&task).copied()
 }
 
@@ -173,14 +211,30 @@ mod tests {
         note(&lock);
         assert_eq!(owner(), None, "no task: nobody known");
 
+        let wait = NotedWait::for_lock(&lock);
         TASK.set(Some(8));
-        note_wait(&lock, Waker::noop());
-        assert_eq!(wait_of(8), Some(address(&lock)));
+        note_wait(wait, Waker::noop());
+        assert_eq!(wait_of(8), Some(wait));
         let foreign = Waker::from(Arc::new(Foreign));
-        note_wait(&lock, &foreign);
+        note_wait(wait, &foreign);
         assert_eq!(wait_of(8), None, "something inside the task waits");
-        note_wait(&lock, Waker::noop());
+        note_wait(wait, Waker::noop());
         note(&lock);
         assert_eq!(wait_of(8), None, "it has the lock");
+
+        for task in [8, 9, 10] {
+            TASK.set(Some(task));
+            note_wait(wait, Waker::noop());
+        }
+        forget_wait(wait);
+        assert_eq!((wait_of(9), wait_of(10)), (Some(wait), None));
+        forget_wait(wait);
+        assert_eq!(
+            (wait_of(8), wait_of(9)),
+            (None, None),
+            "whose it was is not known"
+        );
+        note_wait(NotedWait::Join(8), Waker::noop());
+        assert_eq!(wait_of(10), Some(NotedWait::Join(8)));
     }
 }

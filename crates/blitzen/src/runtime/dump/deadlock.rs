@@ -1,7 +1,8 @@
-//! Tasks that wait for each other's locks.
+//! Tasks that wait for each other's locks, or for each other's end.
 //!
-//! D1. Only a task counts that waits for one lock and nothing else: it is idle, has one waker,
-//!     and that waker is in the queue of the lock. So nobody else can wake it.
+//! D1. Only a task counts that waits for one lock, or for the end of one task, and for nothing
+//!     else: it is idle, has one waker, and that waker is in the queue of the lock or with the
+//!     other task. So nobody else can wake it.
 //! D2. All of it is read twice. A lock whose note is the same both times was held in between by
 //!     the same task, and a task that waited for it both times waited in between. So the tasks of
 //!     a circle waited for each other at the same moment, and will for ever.
@@ -11,9 +12,9 @@ use std::fmt;
 
 use blitzen_task::glue::id_number;
 use blitzen_task::{Id, TaskStatus};
-use blitzen_util::lock_owner::{self, CurrentTaskFns, LockOwner};
+use blitzen_util::lock_owner::{self, CurrentTaskFns, NotedWait};
 
-use super::{ListedTask, TaskList};
+use super::{ListedTask, TaskList, WaitKind};
 use crate::runtime::Handle;
 use crate::runtime::json::Object;
 
@@ -56,10 +57,10 @@ pub(crate) fn note_lock_owners_if_asked() {
     }
 }
 
-/// Tasks that wait for locks that they hold themselves, each for one of the next task's.
+/// Tasks that wait for each other, each for a lock that the next task holds, or for its end.
 ///
-/// A circle of one task is also called a futurelock: a future inside the task holds the lock, and
-/// is not polled while another one waits for it.
+/// If there is one task, and it waits for a lock that it holds, that is also called a futurelock: a
+/// future inside the task holds the lock, and is not polled while another one waits for it.
 ///
 /// # Examples
 ///
@@ -90,7 +91,7 @@ pub struct Deadlock {
 }
 
 impl Deadlock {
-    /// Returns the tasks. Each waits for a lock of the next one, and the last for one of the first.
+    /// Returns the tasks. Each waits for the next one, and the last for the first.
     ///
     /// # Examples
     ///
@@ -118,7 +119,9 @@ impl Deadlock {
     /// }
     /// ```
     pub fn is_futurelock(&self) -> bool {
-        self.tasks.len() == 1
+        let waits_for_lock =
+            |task: &ListedTask| task.wait().is_some_and(|wait| wait.lock().is_some());
+        matches!(&self.tasks[..], [task] if waits_for_lock(task))
     }
 
     pub(super) fn fill(&self, object: &mut Object<'_>) {
@@ -131,6 +134,9 @@ impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_futurelock() {
             true => f.write_str("futurelock: a task waits for a lock that it holds itself")?,
+            false if self.tasks.len() == 1 => {
+                f.write_str("deadlock: a task waits for its own end")?;
+            }
             false => write!(
                 f,
                 "deadlock: {} tasks wait for each other",
@@ -142,13 +148,14 @@ impl fmt::Display for Deadlock {
 }
 
 impl Handle {
-    /// Returns the tasks of the runtime that wait for each other's locks, as far as these
-    /// [note their owner](note_lock_owners).
+    /// Returns the tasks of the runtime that wait for each other: for locks that
+    /// [note their owner](note_lock_owners), or for the end of a task, by its
+    /// [`JoinHandle`](crate::task::JoinHandle), while locks that are created note it.
     ///
     /// This polls no task and stops no worker. It may be called from any thread. What it returns
     /// is certain, if guards that borrow their lock are not moved to other tasks: only an abort
     /// can end such a wait. Not found are deadlocks in which a task waits for several things at a
-    /// time, for the end of another task, for a channel or a semaphore.
+    /// time, for a `JoinSet`, a scope, a channel or a semaphore.
     ///
     /// # Examples
     ///
@@ -161,22 +168,25 @@ impl Handle {
     }
 }
 
-/// A task that waits for one lock and nothing else, and who holds that (D1).
+/// What a task waits for and nothing else, and which task can end that (D1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct LockWait {
-    lock: u64,
-    owner: LockOwner,
+struct OnlyWait {
+    wait: NotedWait,
+    /// The owner of the lock, or the task that is joined.
+    awaited: u64,
+    /// The number of the owner's note; 0 for a join.
+    note: u64,
 }
 
 pub(crate) fn find(list: impl Fn() -> TaskList) -> Vec<Deadlock> {
-    let before = lock_waits(&list());
+    let before = only_waits(&list());
     if before.is_empty() {
         return Vec::new();
     }
     let tasks = list();
-    let mut waits = lock_waits(&tasks);
+    let mut waits = only_waits(&tasks);
     waits.retain(|task, wait| before.get(task) == Some(wait)); // D2
-    let edges = waits.iter().map(|(task, wait)| (*task, wait.owner.task));
+    let edges = waits.iter().map(|(task, wait)| (*task, wait.awaited));
     let task = |number: u64| tasks.iter().find(|task| id_number(task.id()) == number);
     let circles = circles(&edges.collect())
         .into_iter()
@@ -186,15 +196,34 @@ pub(crate) fn find(list: impl Fn() -> TaskList) -> Vec<Deadlock> {
     circles.collect()
 }
 
-fn lock_waits(tasks: &TaskList) -> HashMap<u64, LockWait> {
+fn only_waits(tasks: &TaskList) -> HashMap<u64, OnlyWait> {
     let waits = tasks.iter().filter_map(|task| {
         let number = id_number(task.id());
-        let lock = task.wait()?.lock()?;
-        let is_only_wait = task.status() == TaskStatus::Idle
-            && task.wakers() == 1
-            && lock_owner::wait_of(number) == Some(lock);
-        let owner = lock_owner::owner_of(lock).filter(|_| is_only_wait)?;
-        Some((number, LockWait { lock, owner }))
+        if task.status() != TaskStatus::Idle || task.wakers() != 1 {
+            return None;
+        }
+        let (listed, wait) = (task.wait()?, lock_owner::wait_of(number)?);
+        let only_wait = match wait {
+            NotedWait::Lock(lock) if listed.lock() == Some(lock) => {
+                let owner = lock_owner::owner_of(lock)?;
+                OnlyWait {
+                    wait,
+                    awaited: owner.task,
+                    note: owner.note,
+                }
+            }
+            NotedWait::Join(joined)
+                if listed.kind() == WaitKind::Join && listed.resource() == Some(joined) =>
+            {
+                OnlyWait {
+                    wait,
+                    awaited: joined,
+                    note: 0,
+                }
+            }
+            _ => return None,
+        };
+        Some((number, only_wait))
     });
     waits.collect()
 }
