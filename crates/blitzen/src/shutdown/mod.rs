@@ -35,7 +35,7 @@
 //! # }
 //! ```
 //!
-//! A shutdown is also a [scope](crate::scope) around the futures that it tracks: once it is
+//! A shutdown is also a [scope](mod@crate::scope) around the futures that it tracks: once it is
 //! triggered, [`task::is_cancelled`](crate::task::is_cancelled) is true in them, and
 //! [`task::cancelled`](crate::task::cancelled) is ready. Scopes that they open are cancelled with it
 //! if they have a [grace](crate::scope::ScopeBuilder::grace), and a drain also waits for those
