@@ -509,6 +509,143 @@ fn a_coroutine_cannot_be_suspended_while_it_borrows_a_task_local() {
     assert!(joined.unwrap_err().is_panic());
 }
 
+/// Runs `blocks` on a worker's only thread after `served`, a coroutine, has been suspended there: it
+/// waits in a call of [`block_on`] for what `blocks` sends. `blocks` is given the sender, and what
+/// `served` returns in the end.
+fn block_beside<T: Send + 'static, R: Send + 'static>(
+    served: impl FnOnce(&mut dyn FnMut()) -> T + Send + 'static,
+    blocks: impl FnOnce(oneshot::Sender<()>, oneshot::Receiver<T>) -> R + Send + 'static,
+) -> (Result<R, task::JoinError>, Result<(), task::JoinError>) {
+    multi(1).block_on(async {
+        let (start, mut is_started) = oneshot::channel::<()>();
+        let (wait, waits) = oneshot::channel::<()>();
+        let (done, is_done) = oneshot::channel();
+        let served = spawn(move || {
+            let mut wait = Some(wait);
+            let result = served(&mut || {
+                wait.take().unwrap().send(()).unwrap();
+                block_on(&mut is_started).unwrap();
+            });
+            let _ = done.send(result);
+        });
+        waits.await.unwrap();
+        let blocks = spawn(move || blocks(start, is_done)).await;
+        (blocks, served.await)
+    })
+}
+
+#[test]
+fn nobody_waits_while_it_borrows_a_task_local_and_so_no_coroutine_finds_it_borrowed() {
+    let (blocked, served) = block_beside(
+        |wait| NUMBER.sync_scope(9, wait),
+        |start, is_done| {
+            NUMBER.sync_scope(7, || {
+                NUMBER.with(|_| {
+                    start.send(()).unwrap();
+                    task::block_in_place(|| block_on(is_done).unwrap());
+                })
+            })
+        },
+    );
+    assert!(blocked.unwrap_err().is_panic());
+    served.unwrap();
+    // A runtime that is driven there runs no coroutine of the thread meanwhile.
+    let (blocked, served) = block_beside(
+        |wait| NUMBER.sync_scope(9, wait),
+        |start, mut is_done| {
+            NUMBER.sync_scope(7, || {
+                NUMBER.with(|_| {
+                    start.send(()).unwrap();
+                    task::block_in_place(|| multi(1).block_on(task::yield_now()));
+                    assert!(is_done.try_recv().is_err());
+                })
+            })
+        },
+    );
+    blocked.unwrap();
+    served.unwrap();
+}
+
+#[test]
+#[cfg_attr(blitzen_baton, ignore = "a coroutine has thread-locals of its own")]
+fn a_coroutine_does_not_see_the_task_locals_of_code_that_blocks_its_thread() {
+    let (seen, served) = block_beside(
+        |wait| {
+            wait();
+            let other = block_on(spawn(|| NUMBER.try_get().ok())).unwrap();
+            (
+                NUMBER.try_get().ok(),
+                other,
+                OTHER.sync_scope("x".into(), || OTHER.get()),
+            )
+        },
+        |start, is_done| {
+            NUMBER.sync_scope(7, || {
+                OTHER.sync_scope("y".into(), || {
+                    start.send(()).unwrap();
+                    let seen = task::block_in_place(|| block_on(is_done).unwrap());
+                    (seen, NUMBER.get(), OTHER.get())
+                })
+            })
+        },
+    );
+    assert_eq!(seen.unwrap(), ((None, None, "x".into()), 7, "y".into()));
+    served.unwrap();
+}
+
+#[test]
+fn a_runtime_that_a_coroutine_drives_does_not_run_the_coroutines_of_the_outer_one() {
+    let (blocked, served) = block_beside(
+        |wait| {
+            let own_id = Handle::current().id();
+            wait();
+            block_on(sleep(Duration::from_millis(1))); // a timer of its own runtime
+            assert_eq!(Handle::current().id(), own_id);
+        },
+        |start, _is_done| {
+            task::block_in_place(|| {
+                current().block_on(async {
+                    start.send(()).unwrap();
+                    for _ in 0..100 {
+                        task::yield_now().await;
+                    }
+                })
+            })
+        },
+    );
+    blocked.unwrap();
+    served.unwrap();
+}
+
+#[test]
+fn a_shield_does_not_count_for_a_scope_whose_body_blocks_the_thread() {
+    use blitzen::scope::{Scope, Stopped};
+    let (release, released) = oneshot::channel::<()>();
+    let (shield, is_shielded) = oneshot::channel::<()>();
+    let (stopped, served) = block_beside(
+        |wait| {
+            wait();
+            block_on(task::shield(async {
+                shield.send(()).unwrap();
+                released.await.unwrap();
+            }));
+        },
+        move |start, _is_done| {
+            let scope = Scope::builder().within(Duration::from_millis(50));
+            let stopped = block_on(scope.run(|_| async move {
+                start.send(()).unwrap();
+                task::block_in_place(|| block_on(is_shielded).unwrap());
+                pending::<()>().await;
+                Ok::<(), Stopped>(())
+            }));
+            release.send(()).unwrap();
+            stopped
+        },
+    );
+    assert!(stopped.unwrap().is_err());
+    served.unwrap();
+}
+
 #[test]
 fn entered_runtimes_are_put_away_with_a_suspended_coroutine() {
     for runtime in [multi(1), current()] {

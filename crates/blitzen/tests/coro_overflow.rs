@@ -79,6 +79,46 @@ fn an_overflow_of_an_unnamed_coroutine_is_reported_too() {
     assert_reported(&output, &["coroutine '<unnamed>'", "stack of 102400 bytes"]);
 }
 
+/// A coroutine that blocks its thread, which runs another one meanwhile, and polls the future of that
+/// one on the stack of the first.
+fn overflow_of_a_stack_that_serves() {
+    use blitzen::channel::oneshot;
+
+    let runtime = Builder::new_multi_thread().worker_threads(1).build();
+    runtime.unwrap().block_on(async {
+        let (start, is_started) = oneshot::channel::<()>();
+        let (wait, waits) = oneshot::channel::<()>();
+        let (_never, ended) = oneshot::channel::<()>();
+        // SAFETY: nothing relies on nested calls.
+        let served = unsafe {
+            coro::Builder::new().name("served").spawn(move || {
+                wait.send(()).unwrap();
+                coro::block_on(is_started).unwrap();
+                coro::block_on(async { recurse(0) })
+            })
+        };
+        waits.await.unwrap();
+        let blocker = coro::Builder::new().name("blocker").stack_size(100_000);
+        // SAFETY: as above.
+        let blocker = unsafe {
+            blocker.spawn(move || {
+                start.send(()).unwrap();
+                blitzen::task::block_in_place(|| coro::block_on(ended))
+            })
+        };
+        let _ = (served.await, blocker.await);
+    });
+}
+
+#[test]
+fn an_overflow_names_the_coroutine_whose_stack_it_was() {
+    if is_child() {
+        return overflow_of_a_stack_that_serves();
+    }
+    let output = run_again("an_overflow_names_the_coroutine_whose_stack_it_was");
+    assert_reported(&output, &["coroutine 'blocker'", "stack of 102400 bytes"]);
+}
+
 // The address sanitizer's handler has a message of its own.
 #[cfg(not(blitzen_asan))]
 #[test]

@@ -29,9 +29,10 @@
 use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::marker::PhantomData;
 use std::ptr::{self, null, null_mut};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
+use blitzen_task::current::{restore_shield_balance, shield_balance};
 use blitzen_task::{Header, OwnedTasks, Payload, RunOutcome, Runnable, Schedule};
 use blitzen_util::coop;
 use blitzen_util::shim::atomic::AtomicPtr;
@@ -55,6 +56,7 @@ thread_local_const! {
 
 /// The pinned tasks of one thread.
 pub(crate) struct ThreadQueue {
+    this: Weak<ThreadQueue>,
     scheduler: Arc<Scheduler>,
     /// How many runtimes the thread has entered when it polls a task.
     depth: usize,
@@ -82,7 +84,8 @@ enum Wakeup {
 
 impl ThreadQueue {
     fn new(scheduler: Arc<Scheduler>, depth: usize, wakeup: Wakeup) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
             scheduler,
             depth,
             local: UnsafeCell::new(TaskQueue::new()),
@@ -119,11 +122,9 @@ impl ThreadQueue {
     }
 
     fn to_arc(&self) -> Arc<Self> {
-        // SAFETY: every queue is in an `Arc`, as `new` returns it.
-        unsafe {
-            Arc::increment_strong_count(self);
-            Arc::from_raw(self)
-        }
+        self.this
+            .upgrade()
+            .expect("who uses a queue keeps it alive")
     }
 
     /// Ends the wait of the thread.
@@ -179,11 +180,18 @@ fn here<'a>() -> Option<&'a ThreadQueue> {
     unsafe { QUEUE.with(Cell::get).as_ref() }
 }
 
-/// Takes a pinned task of this thread, every second time that it is called: the worker's own
-/// queue has its turn in between.
+/// The same, if it belongs to `scheduler`. A runtime that is driven in the middle of another one's
+/// poll does not run that one's tasks.
 #[inline(always)]
-pub(crate) fn pop_in_turn() -> Option<Runnable> {
-    let queue = here()?;
+fn here_of<'a>(scheduler: &Arc<Scheduler>) -> Option<&'a ThreadQueue> {
+    here().filter(|queue| Arc::ptr_eq(&queue.scheduler, scheduler))
+}
+
+/// Takes a pinned task of this thread and of `scheduler`, every second time that it is called: the
+/// worker's own queue has its turn in between.
+#[inline(always)]
+pub(crate) fn pop_in_turn(scheduler: &Arc<Scheduler>) -> Option<Runnable> {
+    let queue = here_of(scheduler)?;
     let is_first = !queue.is_first.get();
     queue.is_first.set(is_first);
     match is_first {
@@ -193,11 +201,11 @@ pub(crate) fn pop_in_turn() -> Option<Runnable> {
     }
 }
 
-/// Takes a pinned task of this thread.
+/// Takes a pinned task of this thread and of `scheduler`.
 #[inline(always)]
-pub(crate) fn pop() -> Option<Runnable> {
+pub(crate) fn pop(scheduler: &Arc<Scheduler>) -> Option<Runnable> {
     // SAFETY: this thread's.
-    here().and_then(|queue| unsafe { queue.pop() })
+    here_of(scheduler).and_then(|queue| unsafe { queue.pop() })
 }
 
 /// Whether the calling thread has pinned tasks.
@@ -205,11 +213,11 @@ pub(crate) fn has_tasks() -> bool {
     here().is_some_and(|queue| !queue.owned.is_empty())
 }
 
-/// Whether a pinned task of this thread waits to run.
+/// Whether a pinned task of this thread and of `scheduler` waits to run.
 #[inline]
-pub(crate) fn has_work() -> bool {
+pub(crate) fn has_work(scheduler: &Arc<Scheduler>) -> bool {
     // SAFETY: this thread's.
-    here().is_some_and(|queue| unsafe { queue.has_work() })
+    here_of(scheduler).is_some_and(|queue| unsafe { queue.has_work() })
 }
 
 /// A run loop that can have pinned tasks.
@@ -585,11 +593,14 @@ impl ServeWhileBlocked {
         let mut task = unsafe { self.queue.pop() };
         let has_task = task.is_some();
         if has_task {
+            let shields = shield_balance();
             self.queue.scheduler.world().run_inside(&mut || {
                 if let Some(task) = task.take() {
                     run_without_worker(&self.queue.scheduler, task, context_depth());
                 }
             });
+            // A scope around the code that blocks counts its own.
+            restore_shield_balance(shields);
         }
         has_task
     }

@@ -376,9 +376,9 @@ impl Worker {
     fn find_task(&self) -> Option<Runnable> {
         let task = self
             .fetch_if_due() // the injection queue, every so many polls
-            .or_else(thread_queue::pop_in_turn) // tasks pinned to this thread, every second time
+            .or_else(|| thread_queue::pop_in_turn(&self.scheduler)) // pinned here, every second time
             .or_else(|| self.pop_local()) // the LIFO slot, then the ring
-            .or_else(thread_queue::pop)
+            .or_else(|| thread_queue::pop(&self.scheduler))
             .or_else(|| self.finish_yields())
             .or_else(|| self.fetch(MAX_BATCH))
             .or_else(|| self.steal())?;
@@ -674,7 +674,7 @@ impl Worker {
     /// if the loop would do nothing else in between; returns whether it did.
     #[inline]
     pub(crate) fn renew_poll(&self) -> bool {
-        if thread_queue::has_work() || !self.may_poll_in_row() {
+        if thread_queue::has_work(&self.scheduler) || !self.may_poll_in_row() {
             return false;
         }
         self.count_tick();
@@ -964,7 +964,9 @@ impl Worker {
 
     fn has_local_work(&self) -> bool {
         let shared = self.shared();
-        !shared.ring.is_empty() || shared.lifo.peek().is_some() || thread_queue::has_work()
+        !shared.ring.is_empty()
+            || shared.lifo.peek().is_some()
+            || thread_queue::has_work(&self.scheduler)
     }
 
     /// Parks until there may be work.

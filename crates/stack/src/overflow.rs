@@ -1,13 +1,15 @@
 //! The message for a fiber that runs out of its stack.
 //!
 //! Its next frame lies in the guard area, and the kernel sends SIGSEGV (SIGBUS on some systems).
-//! The handler runs on the thread's alternate stack. If the address is in the guard area of the
+//! The handler runs on the thread's alternate stack. If the address is in the guard area of a
 //! fiber that the thread runs, it writes a message and ends the process; otherwise it
 //! calls the handler that was there before. There is no way to go on: the frames cannot be
 //! unwound from here, and to skip them would be unsound.
 //!
-//! G1. [`CURRENT`] leads to the [`FiberInfo`] of the fiber that runs on this thread, or has called a
-//!     function on the thread's own stack; otherwise it is null.
+//! G1. [`CURRENT`] leads to the [`FiberInfo`] of the fiber that was resumed last on this thread, and
+//!     has neither been suspended nor returned; otherwise it is null. That fiber may have called a
+//!     function on the stack of whoever resumed it, which can be another fiber: each leads to that
+//!     one.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -24,6 +26,8 @@ use crate::slab::{GUARD_SIZE, Stack};
 pub(crate) struct Guarded {
     pub(crate) info: FiberInfo,
     guard_start: usize,
+    /// The fiber that has resumed it, if one has (G1).
+    outer: Cell<*const Guarded>,
 }
 
 impl Guarded {
@@ -31,6 +35,7 @@ impl Guarded {
         Self {
             info,
             guard_start: stack.limit(),
+            outer: Cell::new(null()),
         }
     }
 }
@@ -46,10 +51,16 @@ thread_local! {
 static PREVIOUS: [AtomicPtr<libc::sigaction>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// Makes `guarded` the fiber that this thread runs; returns the one before.
+/// Notes that the calling thread runs the fiber `guarded` from now on.
 #[inline]
-pub(crate) fn enter(guarded: *const Guarded) -> *const Guarded {
-    CURRENT.replace(guarded)
+pub(crate) fn enter(guarded: &Guarded) {
+    guarded.outer.set(CURRENT.replace(guarded));
+}
+
+/// Notes that the fiber `guarded`, which was entered last, has been suspended or has returned.
+#[inline]
+pub(crate) fn leave(guarded: &Guarded) {
+    CURRENT.set(guarded.outer.get());
 }
 
 /// Makes sure that an overflow on the calling thread is noticed.
@@ -105,16 +116,17 @@ fn install_handlers() {
 }
 
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let guarded = CURRENT.get();
+    let mut next = CURRENT.get();
     // SAFETY: the kernel's, for a signal that has an address.
     let address = unsafe { (*info).si_addr() } as usize;
     // SAFETY: G1.
-    if let Some(guarded) = unsafe { guarded.as_ref() }
-        && (guarded.guard_start..guarded.guard_start + GUARD_SIZE).contains(&address)
-    {
-        report(&guarded.info);
-        // SAFETY: may be called from a handler.
-        unsafe { libc::abort() };
+    while let Some(guarded) = unsafe { next.as_ref() } {
+        if (guarded.guard_start..guarded.guard_start + GUARD_SIZE).contains(&address) {
+            report(&guarded.info);
+            // SAFETY: may be called from a handler.
+            unsafe { libc::abort() };
+        }
+        next = guarded.outer.get();
     }
     chain(signal, info, context);
 }

@@ -78,9 +78,11 @@ impl<I: 'static, Y: 'static, R: 'static> Fiber<I, Y, R> {
     /// F1: no other thread has resumed it before. It has not returned.
     #[inline]
     pub unsafe fn resume(&mut self, input: I) -> FiberState<Y, R> {
-        let before = overflow::enter(self.guarded.as_ptr());
+        // SAFETY: written by `new`, and there as long as the stack.
+        let guarded = unsafe { self.guarded.as_ref() };
+        overflow::enter(guarded);
         let result = self.coroutine.resume(input);
-        overflow::enter(before);
+        overflow::leave(guarded);
         match result {
             CoroutineResult::Yield(said) => FiberState::Suspended(said),
             CoroutineResult::Return(result) => FiberState::Returned(result),
@@ -112,7 +114,8 @@ impl<I: 'static, Y: 'static> Suspender<I, Y> {
         unsafe { (*self.0).suspend(said) }
     }
 
-    /// Calls `f` on the stack of the thread that has resumed the fiber, and returns what it returns.
+    /// Calls `f` on the stack of whoever has resumed the fiber: the thread's, or another fiber's.
+    /// Returns what `f` returns.
     /// A panic of `f` goes on here.
     ///
     /// # Safety

@@ -230,6 +230,12 @@ pub fn shield_balance() -> isize {
     CURRENT.with(|current| current.shields.get())
 }
 
+/// Sets the [balance](shield_balance) back to what it was `before`: for a thread that polls another
+/// task in the middle of a poll, which is not to count what that task raises.
+pub fn restore_shield_balance(before: isize) {
+    CURRENT.with(|current| current.shields.set(before));
+}
+
 pub(crate) fn count_shield(change: isize) {
     CURRENT.with(|current| {
         current

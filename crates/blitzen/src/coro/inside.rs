@@ -112,7 +112,8 @@ pub(super) fn current<'a>() -> Option<&'a Inside> {
 pub(super) fn assert_can_suspend() {
     assert!(
         thread_state::can_suspend(),
-        "a coroutine cannot be suspended inside `LocalKey::with`"
+        "a wait inside `LocalKey::with`: other coroutines of the thread may need the task-local \
+         meanwhile. Take a copy of its value first."
     );
 }
 

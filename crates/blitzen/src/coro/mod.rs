@@ -145,8 +145,11 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 /// Panics where [`block_on`] would.
 #[track_caller]
 fn assert_can_wait() {
-    if is_inside() && !thread::panicking() {
-        return inside::assert_can_suspend();
+    if !thread::panicking() {
+        inside::assert_can_suspend();
+        if is_inside() {
+            return;
+        }
     }
     let has_other_tasks = entered::is_entered()
         && (blitzen_sched::is_current_thread_driver() || task::is_polling_local_set());

@@ -70,9 +70,10 @@ impl TaskLocalScope {
     }
 }
 
-/// Whether the coroutine can be suspended here: nobody borrows the value of a task-local.
+/// Whether the coroutine can be suspended here, or the thread run another one while it blocks: the
+/// calling code does not borrow the value of a task-local.
 #[inline]
-pub(super) fn can_suspend() -> bool {
+pub(crate) fn can_suspend() -> bool {
     let innermost = INNERMOST.get();
     innermost.is_null() || are_free(innermost)
 }
@@ -91,12 +92,11 @@ fn are_free(innermost: *const TaskLocalScope) -> bool {
     true
 }
 
-/// Puts the values of a coroutine's scopes into their slots: the outermost first, since scopes
+/// Puts the values of scopes into their slots: the outermost first, since scopes
 /// of one key nest.
 ///
 /// # Safety
-/// The coroutine is suspended inside these scopes, and its values are not in their slots.
-#[cold]
+/// The code inside these scopes does not run, and its values are not in their slots.
 unsafe fn set_values(innermost: *const TaskLocalScope) {
     // SAFETY: as the caller guarantees.
     if let Some(scope) = unsafe { innermost.as_ref() } {
@@ -108,11 +108,10 @@ unsafe fn set_values(innermost: *const TaskLocalScope) {
     }
 }
 
-/// Takes the values of a coroutine's scopes out of their slots.
+/// Takes the values of scopes out of their slots.
 ///
 /// # Safety
-/// The coroutine is suspended inside these scopes, and its values are in their slots.
-#[cold]
+/// The code inside these scopes does not run, and its values are in their slots.
 unsafe fn take_values(innermost: *const TaskLocalScope) {
     let mut next = innermost;
     // SAFETY: as the caller guarantees.
@@ -220,10 +219,6 @@ impl ThreadState {
     /// Sets this, which the coroutine has that is about to be polled; returns what the thread had.
     #[inline]
     fn install(self) -> Self {
-        if !self.scopes.is_null() {
-            // SAFETY: entered by the coroutine, which is suspended inside them.
-            unsafe { set_values(self.scopes) };
-        }
         let outer = Self {
             scopes: INNERMOST.replace(self.scopes),
             // SAFETY: of calls of the coroutine, which is suspended inside them, and goes on only
@@ -231,6 +226,11 @@ impl ThreadState {
             frames: unsafe { replace_frames(self.frames) },
             is_unconstrained: coop::is_unconstrained(),
         };
+        // SAFETY: entered by code that blocks this thread, and has found their slots free before
+        // it runs coroutines.
+        unsafe { take_values(outer.scopes) };
+        // SAFETY: entered by the coroutine, which is suspended inside them.
+        unsafe { set_values(self.scopes) };
         if self.is_unconstrained {
             coop::stop();
         }
@@ -247,10 +247,10 @@ impl ThreadState {
             frames: unsafe { replace_frames(self.frames) },
             is_unconstrained: coop::is_unconstrained(),
         };
-        if !inner.scopes.is_null() {
-            // SAFETY: as above.
-            unsafe { take_values(inner.scopes) };
-        }
+        // SAFETY: entered by the coroutine, which is suspended inside them, or has left them.
+        unsafe { take_values(inner.scopes) };
+        // SAFETY: taken out by `install`.
+        unsafe { set_values(self.scopes) };
         if inner.is_unconstrained && !self.is_unconstrained {
             coop::start();
         }

@@ -48,7 +48,10 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
     let mut cx = Context::from_waker(&waker);
     let mut future = pin!(span::of_block_on(future));
     // What it waits for may depend on a coroutine of this thread.
-    let serving = ServeWhileBlocked::begin(&waker);
+    let serving = match can_run_coroutines() {
+        true => ServeWhileBlocked::begin(&waker),
+        false => None,
+    };
     loop {
         let poll = || wait::isolated(|| future.as_mut().poll(&mut cx));
         if let Poll::Ready(output) = coop::with_budget(poll) {
@@ -58,6 +61,14 @@ pub(crate) fn block_on<F: Future>(handle: &Handle, future: F) -> F::Output {
             parker.park(world);
         }
     }
+}
+
+/// Whether coroutines of this thread may run while the calling code blocks.
+fn can_run_coroutines() -> bool {
+    #[cfg(feature = "coro")]
+    return crate::coro::thread_state::can_suspend();
+    #[cfg(not(feature = "coro"))]
+    false
 }
 
 /// Runs `future`, and, in a current-thread runtime, the tasks beside it.
