@@ -618,6 +618,45 @@ fn a_runtime_that_a_coroutine_drives_does_not_run_the_coroutines_of_the_outer_on
 }
 
 #[test]
+fn a_task_that_is_polled_in_the_middle_of_a_coroutine_does_not_suspend_it() {
+    use blitzen::dispatch::{Dispatcher, PollJob};
+    let dispatchers = || [Dispatcher::from_fn(PollJob::run), Dispatcher::unconfined()];
+    for runtime in [multi(1), multi(2)] {
+        runtime.block_on(async {
+            for dispatcher in dispatchers() {
+                let waiting = |dispatcher: Dispatcher| {
+                    let (send, sent) = oneshot::channel::<()>();
+                    let (start, is_started) = oneshot::channel::<()>();
+                    let coroutine = spawn(move || {
+                        let own = task::id();
+                        let inner = dispatcher.spawn(async move {
+                            let id = task::id();
+                            start.send(()).unwrap();
+                            assert!(!coro::is_inside());
+                            block_on(sent).unwrap(); // blocks the thread
+                            assert_eq!(task::id(), id);
+                        });
+                        assert_eq!(task::id(), own);
+                        block_on(inner).unwrap();
+                    });
+                    (coroutine, send, is_started)
+                };
+                let (first, send_first, first_started) = waiting(dispatcher.clone());
+                first_started.await.unwrap();
+                let (second, send_second, second_started) = waiting(dispatcher);
+                second_started.await.unwrap();
+                send_first.send(()).unwrap();
+                first.await.unwrap();
+                send_second.send(()).unwrap();
+                second.await.unwrap();
+                let plain = blitzen::spawn(async { task::block_in_place(|| 1) });
+                assert_eq!(plain.await.unwrap(), 1);
+            }
+        });
+    }
+}
+
+#[test]
 fn a_shield_does_not_count_for_a_scope_whose_body_blocks_the_thread() {
     use blitzen::scope::{Scope, Stopped};
     let (release, released) = oneshot::channel::<()>();

@@ -287,11 +287,14 @@ fn a_shutdown_is_the_scope_of_the_futures_that_it_tracks() {
     for runtime in [one_thread(), workers(2)] {
         runtime.block_on(async {
             let shutdown = Shutdown::new();
+            let (start, is_started) = blitzen::sync::oneshot::channel();
             let tracked = blitzen::spawn(shutdown.track(async {
                 assert!(!task::is_cancelled());
+                start.send(()).unwrap();
                 task::cancelled().await;
                 task::is_cancelled()
             }));
+            is_started.await.unwrap();
             let guarded = {
                 let guard = shutdown.work();
                 blitzen::spawn(async move {

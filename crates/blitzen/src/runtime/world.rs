@@ -481,6 +481,10 @@ impl World for SchedulerWorld {
         let _runtime = runtime.as_ref().and_then(context::try_enter);
         let _deferring = context::defer_here();
         let _entered = blitzen_util::entered::enter();
+        // If it runs in the middle of a coroutine, that must not be suspended from here: frames of
+        // this thread, such as those of the poll of another task, would stay on its stack.
+        #[cfg(feature = "coro")]
+        let _outside = crate::coro::Outside::enter();
         run();
     }
 

@@ -27,9 +27,9 @@ use crate::task::block_in_place;
 /// they borrow.
 ///
 /// A panic in a child or in the body aborts the other children, and is resumed when all have
-/// ended. Nothing else ends the scope early: an abort of the calling task takes effect after it. A
-/// child can ask [`task::is_cancelled`](crate::task::is_cancelled) whether a scope around it was
-/// cancelled.
+/// ended. Only the shutdown of the runtime ends the scope early, which cancels its children like all
+/// tasks; an abort of the calling task takes effect after it. A child can ask
+/// [`task::is_cancelled`](crate::task::is_cancelled) whether a scope around it was cancelled.
 ///
 /// # Examples
 ///

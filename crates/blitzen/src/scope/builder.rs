@@ -222,7 +222,9 @@ impl<E: Send + 'static> ScopeBuilder<E> {
     /// Has the children run on `dispatcher`, as tasks that are spawned on it.
     ///
     /// The body stays where the scope is awaited. Scopes that are opened inside have the same
-    /// dispatcher, unless they are given another one. Without this, children run on the workers of
+    /// dispatcher, unless they are given another one. So a child must not block its thread until
+    /// such a scope has ended, if the dispatcher runs one task at a time: the child keeps its turn
+    /// while it blocks. Without this, children run on the workers of
     /// the runtime. A child that a [closed](Dispatcher::close) dispatcher aborts does not fail: its
     /// handle returns [`Stopped::Cancelled`].
     ///

@@ -35,8 +35,9 @@
 //! # }
 //! ```
 //!
-//! A shutdown is also a [scope](mod@crate::scope) around the futures that it tracks: once it is
-//! triggered, [`task::is_cancelled`](crate::task::is_cancelled) is true in them, and
+//! A shutdown is also a [scope](mod@crate::scope) around the futures that it tracks, unless they
+//! run inside another scope or shutdown: once it is triggered,
+//! [`task::is_cancelled`](crate::task::is_cancelled) is true in them, and
 //! [`task::cancelled`](crate::task::cancelled) is ready. Scopes that they open are cancelled with it
 //! if they have a [grace](crate::scope::ScopeBuilder::grace), and a drain also waits for those
 //! that were dropped before they were empty.
@@ -397,8 +398,10 @@ impl Shutdown {
                 }
             });
             if let Some(reason) = reason.await {
-                let work = self.work_list();
-                return match work.is_empty() && !shared.scope.has_members() {
+                let guards = shared.tracker.lock();
+                let is_idle = guards.is_empty() && !shared.scope.has_members();
+                let work = guards.list();
+                return match is_idle {
                     true => Ok(()),
                     false => Err(Unfinished { reason, work }),
                 };
@@ -421,7 +424,9 @@ impl ShutdownShared {
 
     /// Whether nothing is left to wait for.
     fn is_idle(&self) -> bool {
-        self.tracker.lock().is_empty() && !self.scope.has_members()
+        // Locked until the members are counted: one may create a guard and end in between.
+        let guards = self.tracker.lock();
+        guards.is_empty() && !self.scope.has_members()
     }
 
     /// Handles a signal: the first triggers the shutdown, any other ends the drain.

@@ -3,7 +3,8 @@
 //! L1. A guard's entry is in the shard of the thread that created it, until the
 //!     guard is dropped, on whatever thread.
 //! L2. Counting locks all shards at once: work that moves from one guard to
-//!     another, which is created before the first is dropped, is always counted.
+//!     another, which is created before the first is dropped, is always counted. The members of the
+//!     scope are counted under these locks too, so that work which moves from them is.
 //! L3. A drain cancels the scope, then counts. A guard that is dropped removes
 //!     its entry, then asks whether the scope was cancelled. Both take the shard's
 //!     lock: if the drain had it first, the guard sees that, and notifies the drain.

@@ -615,7 +615,8 @@ impl Scheduler {
     /// the one it would have. The task is queued if `admit` agrees, and otherwise returned.
     ///
     /// # Safety
-    /// What `schedule` makes hands on every call to what it was given.
+    /// What `schedule` makes hands on the calls of `schedule`, `dispatch`, `own_route`, `route_owner`,
+    /// `release`, `may_poll_here` and `requeue` to what it was given.
     pub unsafe fn spawn_on_with<F, S>(
         self: &Arc<Self>,
         core: &Arc<DispatcherCore>,
@@ -636,7 +637,9 @@ impl Scheduler {
             let core = core.clone();
             schedule(DispatchedRef { shard, core })
         };
-        let (handle, task) = match make_task(task_shard, future, id, meta, dispatched, admit) {
+        // SAFETY: as the caller guarantees; a dispatched task's scheduler hands these calls on.
+        let made = unsafe { make_task(task_shard, future, id, meta, dispatched, admit) };
+        let (handle, task) = match made {
             Ok(made) => made,
             Err(refused) => return refused,
         };
@@ -668,7 +671,8 @@ impl Scheduler {
     /// returned.
     ///
     /// # Safety
-    /// What `schedule` makes hands on every call to what it was given.
+    /// What `schedule` makes hands on the calls of `schedule`, `dispatch`, `own_route`, `route_owner`,
+    /// `release`, `may_poll_here` and `requeue` to what it was given.
     pub unsafe fn spawn_inline_with<F, S>(
         self: &Arc<Self>,
         future: F,
@@ -691,7 +695,9 @@ impl Scheduler {
             return refuse(future, id, meta);
         };
         let task_shard = self.outside_shard(id);
-        let (handle, task) = match make_task(task_shard, future, id, meta, schedule, admit) {
+        // SAFETY: as the caller guarantees.
+        let made = unsafe { make_task(task_shard, future, id, meta, schedule, admit) };
+        let (handle, task) = match made {
             Ok(made) => made,
             Err(refused) => return refused,
         };
@@ -811,11 +817,14 @@ impl Scheduler {
 type NewTask<T> = (JoinHandle<T>, Runnable);
 
 /// Makes a task that is registered in `task_shard`, if `admit` agrees, and returns it with its
-/// handle. What `schedule` makes hands on every call to what it was given.
+/// handle.
 ///
 /// # Errors
 /// Returns what a spawn returns after the shutdown, or that is not admitted.
-fn make_task<F, S>(
+///
+/// # Safety
+/// As for [`Scheduler::spawn_on_with`].
+unsafe fn make_task<F, S>(
     task_shard: &TaskShard,
     future: F,
     id: Id,
@@ -832,7 +841,7 @@ where
         return Err(refuse(future, id, meta));
     };
     let (task, handle) = blitzen_task::spawn(future, schedule(reference), id, meta);
-    // SAFETY: new, and its scheduler, through the reference, removes it.
+    // SAFETY: new, and its scheduler, through the reference, removes it, as the caller guarantees.
     match admit(&task) && unsafe { task_shard.owned.insert(&task) }.is_ok() {
         true => Ok((handle, task)),
         false => Err((handle, Some(task))),
