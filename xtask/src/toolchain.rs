@@ -41,9 +41,9 @@ pub(crate) fn build_std_cargo() -> Outcome<Command> {
     Ok(command)
 }
 
-/// Whether the standard library for `triple` lies beside the compiler. rustup is asked for it if
+/// Returns whether the standard library for `triple` lies beside the compiler; has rustup add it if
 /// it does not.
-pub(crate) fn has_std(triple: &str) -> bool {
+pub(crate) fn provide_std(triple: &str) -> bool {
     let mut libdir = Command::new("rustc");
     libdir.args(["--print", "target-libdir", "--target", triple]);
     let is_there = sh::read(&mut libdir).is_ok_and(|folder| Path::new(folder.trim()).is_dir());

@@ -226,43 +226,13 @@ impl Drop for Relief {
 mod tests {
     use super::*;
     use crate::scheduler::Config;
-    use crate::world::World;
-    use std::io;
-    use std::sync::Mutex;
-    use std::time::Duration;
-
-    /// Keeps what relief threads would be started for.
-    struct KeepReliefs(Arc<Mutex<Vec<Relief>>>);
-
-    impl World for KeepReliefs {
-        fn turn(&self, _: usize, _: Option<Duration>) {}
-
-        fn serve(&self, _: usize) {}
-
-        fn interrupt(&self, _: usize) {}
-
-        fn now_ns(&self) -> u64 {
-            0
-        }
-
-        fn seed(&self, _: usize) -> u64 {
-            1
-        }
-
-        fn start(&self, _: Worker, _: Option<String>) -> io::Result<()> {
-            unreachable!("nothing is spawned")
-        }
-
-        fn relieve(&self, relief: Relief) {
-            self.0.lock().unwrap().push(relief);
-        }
-    }
+    use crate::testing::StillWorld;
 
     #[test]
     fn the_monitor_sends_one_relief_thread_at_a_time() {
-        let reliefs = Arc::new(Mutex::new(Vec::new()));
-        let world = Box::new(KeepReliefs(reliefs.clone()));
-        let scheduler = Scheduler::new(Config::new(2), world);
+        let world = StillWorld::default();
+        let reliefs = world.reliefs.clone();
+        let scheduler = Scheduler::new(Config::new(2), Box::new(world));
         let epoch = Epoch::NONE.next();
         let sent = || reliefs.lock().unwrap().len();
         for _ in 0..10 {

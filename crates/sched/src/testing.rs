@@ -1,4 +1,4 @@
-//! Tasks for the tests of queues.
+//! Tasks for the tests of queues, and a world for those of schedulers.
 
 use std::future::pending;
 use std::sync::Mutex;
@@ -64,4 +64,36 @@ impl Tasks {
 
 pub(crate) fn id(task: &Runnable) -> u64 {
     id_number(task.header().id())
+}
+
+/// A world in which nothing happens. It keeps what relief threads would be started for.
+#[cfg(not(blitzen_loom))]
+#[derive(Default)]
+pub(crate) struct StillWorld {
+    pub(crate) reliefs: Arc<Mutex<Vec<crate::Relief>>>,
+}
+
+#[cfg(not(blitzen_loom))]
+impl crate::World for StillWorld {
+    fn turn(&self, _: usize, _: Option<std::time::Duration>) {}
+
+    fn serve(&self, _: usize) {}
+
+    fn interrupt(&self, _: usize) {}
+
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
+    fn seed(&self, _: usize) -> u64 {
+        1
+    }
+
+    fn start(&self, _: crate::Worker, _: Option<String>) -> std::io::Result<()> {
+        unreachable!("nothing is spawned")
+    }
+
+    fn relieve(&self, relief: crate::Relief) {
+        self.reliefs.lock().unwrap().push(relief);
+    }
 }

@@ -184,7 +184,10 @@ fn here<'a>() -> Option<&'a ThreadQueue> {
 /// poll does not run that one's tasks.
 #[inline(always)]
 fn here_of<'a>(scheduler: &Arc<Scheduler>) -> Option<&'a ThreadQueue> {
-    here().filter(|queue| Arc::ptr_eq(&queue.scheduler, scheduler))
+    match here() {
+        Some(queue) if Arc::ptr_eq(&queue.scheduler, scheduler) => Some(queue),
+        _ => None,
+    }
 }
 
 /// Takes a pinned task of this thread and of `scheduler`, every second time that it is called: the

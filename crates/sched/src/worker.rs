@@ -1279,37 +1279,14 @@ pub fn defer(waker: &Waker) -> bool {
 mod tests {
     use super::*;
     use crate::scheduler::Config;
-    use std::io;
-
-    /// A world in which nothing happens.
-    struct StillWorld;
-
-    impl World for StillWorld {
-        fn turn(&self, _: usize, _: Option<Duration>) {}
-
-        fn serve(&self, _: usize) {}
-
-        fn interrupt(&self, _: usize) {}
-
-        fn now_ns(&self) -> u64 {
-            0
-        }
-
-        fn seed(&self, _: usize) -> u64 {
-            1
-        }
-
-        fn start(&self, _: Worker, _: Option<String>) -> io::Result<()> {
-            unreachable!("nothing is spawned")
-        }
-    }
+    use crate::testing::StillWorld;
 
     #[test]
     fn a_row_of_polls_ends_where_the_loop_has_something_to_do() {
         for inject_interval in [7, 100_000] {
             let mut config = Config::new(1);
             config.inject_interval = Some(inject_interval);
-            let scheduler = Scheduler::new(config, Box::new(StillWorld));
+            let scheduler = Scheduler::new(config, Box::new(StillWorld::default()));
             let worker = Worker::new(scheduler.clone(), 0);
             worker.set_next_maintenance();
             worker.set_next_fetch();

@@ -240,12 +240,24 @@ impl<T> JoinHandle<T> {
     fn clear_join_waker(&mut self, leave: JoinHandleDrop) {
         if leave.drop_waker {
             if lock_owner::has_notes() {
-                lock_owner::forget_wait(NotedWait::Join(self.id().as_u64()));
+                forget_join(self.header());
             }
             // SAFETY: ours (T5).
             drop_foreign(unsafe { raw::with_join_waker(self.task, Option::take) });
         }
     }
+}
+
+/// Notes that the current task waits for the end of another one, and is woken by `waker`.
+#[cold]
+fn note_join(joined: Id, waker: &Waker) {
+    lock_owner::note_wait(NotedWait::Join(joined.as_u64()), waker);
+}
+
+/// Forgets such a wait. Out of line, so that what drops a handle stays small.
+#[cold]
+fn forget_join(joined: &Header) {
+    lock_owner::forget_wait(NotedWait::Join(joined.id().as_u64()));
 }
 
 impl<T> Future for JoinHandle<T> {
@@ -258,7 +270,7 @@ impl<T> Future for JoinHandle<T> {
         if !self.set_join_waker(cx.waker()) {
             wait::pending(WaitKind::Join, self.id().as_u64());
             if lock_owner::is_on() {
-                lock_owner::note_wait(NotedWait::Join(self.id().as_u64()), cx.waker());
+                note_join(self.id(), cx.waker());
             }
             return Poll::Pending;
         }

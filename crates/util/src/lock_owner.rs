@@ -23,6 +23,9 @@ const MAX_WAITS: usize = 1 << 16;
 /// Whether locks that are made now are to note their owner.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
+/// Whether anything may have been noted: set with the first [`set_on`], and never cleared.
+static HAS_NOTES: AtomicBool = AtomicBool::new(false);
+
 /// What is known of the task that the calling thread polls.
 static CURRENT_TASK: OnceLock<CurrentTaskFns> = OnceLock::new();
 
@@ -80,7 +83,8 @@ pub struct CurrentTaskFns {
 /// that is given stays.
 pub fn set_on(on: bool, current_task: CurrentTaskFns) {
     CURRENT_TASK.get_or_init(|| current_task);
-    // Relaxed: it decides for locks that are made later, and publishes nothing.
+    // Relaxed: they decide for locks and waits that come later, and publish nothing.
+    HAS_NOTES.store(true, Relaxed);
     IS_ON.store(on, Relaxed);
 }
 
@@ -149,7 +153,7 @@ pub fn forget_wait(wait: NotedWait) {
 /// Whether anything may have been noted.
 #[inline]
 pub fn has_notes() -> bool {
-    CURRENT_TASK.get().is_some()
+    HAS_NOTES.load(Relaxed)
 }
 
 /// Who holds the lock at an address, if that is known. The address is compared, not followed.

@@ -261,10 +261,10 @@ impl Platform {
         Ok(command)
     }
 
-    /// Whether neither the compiler nor rustup has the standard library.
+    /// Whether the standard library has to be built, since neither the compiler nor rustup has it.
     fn builds_std(&self) -> bool {
         self.triple
-            .is_some_and(|triple| !toolchain::has_std(triple))
+            .is_some_and(|triple| !toolchain::provide_std(triple))
     }
 
     /// The words before the path of a program that run it.

@@ -1,8 +1,9 @@
 //! A coroutine as the code on its stack sees it.
 //!
-//! What it waits for is polled on the thread's own stack: the first time by a call from the
-//! coroutine's stack, which costs no switch if the future is ready; then by the task
-//! (`fiber_future.rs`), while the coroutine is suspended.
+//! What it waits for is polled on the stack of whoever has resumed it, which is the thread's own or
+//! that of a coroutine that blocks it: the first time by a call from the coroutine's stack, which
+//! costs no switch if the future is ready; then by the task (`fiber_future.rs`), while the coroutine
+//! is suspended.
 
 use std::any::Any;
 use std::cell::Cell;

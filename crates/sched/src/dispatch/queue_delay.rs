@@ -96,8 +96,8 @@ mod tests {
         delay.push(|| 100);
         delay.clear();
         for _ in 1..TASKS_PER_SAMPLE {
-            delay.push(|| unreachable!());
-            delay.pop(|| unreachable!());
+            delay.push(|| unreachable!("its turn to be timed has not come"));
+            delay.pop(|| unreachable!("it was not timed"));
         }
         assert_eq!(delay.average_ns(), None);
     }

@@ -93,10 +93,11 @@ impl<K> RunnerState<K> {
         self.keep.get_or_insert_with(keep); // Q4
     }
 
-    fn pop(&mut self, now_ns: impl FnOnce() -> u64) -> Option<Runnable> {
+    /// Takes the oldest task out; `leave` tells `delay` whether it is polled now.
+    fn pop(&mut self, leave: impl FnOnce(&mut QueueDelay)) -> Option<Runnable> {
         let task = self.tasks.pop()?;
         self.queued -= 1;
-        self.delay.pop(now_ns);
+        leave(&mut self.delay);
         if self.queued == 0 {
             self.keep = None; // the caller has the queue in some other way
         }
@@ -160,7 +161,10 @@ impl<K> RunnerQueue<K> {
             state.end_poll();
         }
         let surplus = state.runners > state.limit;
-        let task = if surplus { None } else { state.pop(now_ns) };
+        let task = match surplus {
+            true => None,
+            false => state.pop(|delay| delay.pop(now_ns)),
+        };
         match task {
             Some(task) => {
                 state.begin_poll();
@@ -220,13 +224,7 @@ impl<K> RunnerQueue<K> {
     pub(crate) fn take_one(&self) -> Option<Runnable> {
         let mut state = self.0.lock();
         state.runners -= 1;
-        let task = state.tasks.pop()?;
-        state.delay.skip();
-        state.queued -= 1;
-        if state.queued == 0 {
-            state.keep = None;
-        }
-        Some(task)
+        state.pop(QueueDelay::skip)
     }
 
     /// Ends a job, which has polled one task.
