@@ -238,7 +238,8 @@ fn usage() {
     }
     println!(
         "\n  ci             runs every step without a mark, and with --full those marked `+` too;\n\
-         \x20                --skip <step> and --only <step>, repeatable, choose among them"
+         \x20                --skip <step> and --only <step>, repeatable, choose among them;\n\
+         \x20                --clean removes what a step has built once no other needs it"
     );
 }
 
@@ -263,14 +264,39 @@ fn perform(step: &Step, args: &[String]) -> Performed {
     }
 }
 
+/// The folders below `target/` that no step of CI uses after the named one.
+fn last_used_by(step: &str) -> &'static [&'static str] {
+    match step {
+        "clippy" => &["compat", "task-spans"],
+        "doc" => &["doc", "doc-json"],
+        "test" => &["debug"],
+        "loom" => &["loom"],
+        "asan" => &["asan"],
+        "tsan" => &["tsan"],
+        "cross-more" => &["cross"],
+        "msrv" => &["msrv"],
+        "package" => &["package"],
+        "api" => &["api"],
+        "completion" => &["conformance/build"],
+        "ecosystem-short" => &["ecosystem"],
+        "unstable" => &["conformance"],
+        _ => &[],
+    }
+}
+
 /// Runs the steps of CI. An unknown name is an error: it would run nothing, and pass.
 fn ci(args: &[String]) -> Outcome<Vec<Performed>> {
-    let (mut full, mut only, mut skip) = (false, Vec::new(), Vec::new());
+    let (mut full, mut clean) = (false, false);
+    let (mut only, mut skip) = (Vec::new(), Vec::new());
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let list = match arg.as_str() {
             "--full" => {
                 full = true;
+                continue;
+            }
+            "--clean" => {
+                clean = true;
                 continue;
             }
             "--only" => &mut only,
@@ -290,7 +316,16 @@ fn ci(args: &[String]) -> Outcome<Vec<Performed>> {
     let chosen = STEPS.iter().filter(is_chosen);
     Ok(chosen
         .filter(|step| !skip.contains(&step.name))
-        .map(|step| perform(step, &[]))
+        .map(|step| {
+            let performed = perform(step, &[]);
+            if clean {
+                for folder in last_used_by(step.name) {
+                    // A folder that cannot be removed takes room, and harms nothing else.
+                    let _ = std::fs::remove_dir_all(sh::target().join(folder));
+                }
+            }
+            performed
+        })
         .collect())
 }
 
