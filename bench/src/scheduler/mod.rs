@@ -4,6 +4,7 @@ mod blocking;
 pub(crate) mod coroutines;
 mod fan_out;
 mod idle;
+mod loaded;
 mod memory;
 mod one_core;
 mod ping_pong;
@@ -34,6 +35,7 @@ pub(crate) fn rows() -> Vec<Row> {
         fan_out::rows(),
         steal::rows(),
         idle::rows(),
+        loaded::rows(),
         memory::rows(),
         blocking::rows(),
         one_core::rows(),

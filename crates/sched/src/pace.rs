@@ -18,7 +18,9 @@ pub(crate) const MAX_BATCH: usize = 64;
 /// How long a task may wait in the injection queue of a busy scheduler.
 const TARGET_LATENCY_NS: u64 = 1_000_000;
 const MIN_INTERVAL: u32 = 8;
-const MAX_INTERVAL: u32 = 255;
+/// The most polls between two looks at the injection queue. A look takes no lock, and a few
+/// instructions if the queue is empty.
+const MAX_INTERVAL: u32 = 32;
 /// How long the polls take that are timed together. Only where polls are so long that fewer
 /// than [`MIN_INTERVAL`] take this long, the clock is read more often than drivers are turned.
 const GROUP_NS: u64 = TARGET_LATENCY_NS;
@@ -75,11 +77,11 @@ impl Pace {
 
     fn adapt(&mut self) {
         let fitting = TARGET_LATENCY_NS / self.average_run_ns;
-        let fitting = fitting.clamp(MIN_INTERVAL.into(), MAX_INTERVAL.into()) as u32;
-        self.inject_interval = self.fixed_inject_interval.unwrap_or(fitting);
-        self.event_interval = self
-            .fixed_event_interval
-            .unwrap_or(fitting.min(BUDGET_PER_TICK));
+        let fitting = fitting.clamp(MIN_INTERVAL.into(), BUDGET_PER_TICK.into()) as u32;
+        self.inject_interval = self
+            .fixed_inject_interval
+            .unwrap_or(fitting.min(MAX_INTERVAL));
+        self.event_interval = self.fixed_event_interval.unwrap_or(fitting);
         let group = GROUP_NS / self.average_run_ns;
         self.group_interval = group.clamp(1, self.event_interval.max(1).into()) as u32;
     }
@@ -120,8 +122,8 @@ mod tests {
     #[test]
     fn the_interval_follows_the_average_run() {
         assert_eq!(Pace::new(None, None).inject_interval(), 20);
-        assert_eq!(settled(1_000), 255);
-        assert_eq!(settled(10_000), 100);
+        assert_eq!(settled(1_000), 32);
+        assert_eq!(settled(10_000), 32);
         assert_eq!(settled(50_000), 20);
         assert_eq!(settled(100_000), 10);
         assert_eq!(settled(5_000_000), 8);
