@@ -8,6 +8,7 @@
 
 mod blocking_section;
 mod busy_time;
+mod contention;
 mod context_depth;
 mod core_guard;
 mod core_slot;

@@ -242,6 +242,12 @@ impl Scheduler {
         current::with_worker_of(self, |worker| worker.map(Worker::index))
     }
 
+    /// Returns how often a worker has parked, and whether it is parked now.
+    pub fn parks(&self, worker: usize) -> (u64, bool) {
+        let parks = self.shared[worker].counters.park_events.get();
+        (parks, self.idle.is_parked(worker))
+    }
+
     /// Makes a task of a future and queues it. After the shutdown the task is
     /// returned instead of queued: dropping it drops the future.
     pub fn spawn<F>(self: &Arc<Self>, future: F, id: Id, meta: SpawnMeta) -> Spawned<F::Output>

@@ -22,6 +22,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::hint;
 
 use crate::busy_time::BusyTime;
+use crate::contention::Contention;
 use crate::context_depth::context_depth;
 use crate::current;
 use crate::handoff::Epoch;
@@ -48,6 +49,9 @@ pub(crate) const UNPARK_NS: u64 = 20_000;
 /// when most of them have run.
 const BATCH_NS: u64 = 5 * UNPARK_NS;
 
+/// The same where no processor is free for another worker.
+const CONTENDED_BATCH_NS: u64 = 5 * BATCH_NS;
+
 /// The part of a worker that others do not see. It belongs to one thread at a time.
 pub struct Worker {
     scheduler: Arc<Scheduler>,
@@ -65,6 +69,7 @@ pub struct Worker {
     /// The tick of the last driver turn.
     last_turn: Cell<u32>,
     busy_time: BusyTime,
+    contention: Contention,
     /// How many tasks in a row came from the LIFO slot.
     lifo_streak: Cell<u32>,
     /// The injection shard to look at first.
@@ -144,6 +149,7 @@ impl Worker {
             next_clock: Cell::new(1),
             last_turn: Cell::new(0),
             busy_time: BusyTime::default(),
+            contention: Contention::default(),
             lifo_streak: Cell::new(0),
             next_inject_shard: Cell::new(index),
             spawn_backoff: SpawnBackoff::default(),
@@ -769,6 +775,8 @@ impl Worker {
         let sample = self.busy_time.sample_pace(counters, now_ns);
         let mut pace = self.pace.borrow_mut();
         pace.sample(sample.elapsed_ns, sample.polls);
+        let world = self.scheduler.world();
+        self.contention.sample(now_ns, || world.preemptions());
     }
 
     fn notice_close(&self) {
@@ -931,7 +939,10 @@ impl Worker {
     /// take long.
     fn share_woken(&self) {
         if self.driver_turn.replace(DriverTurn::None) == DriverTurn::ManyWoken {
-            self.share_if_longer(BATCH_NS);
+            self.share_if_longer(match self.contention.is_contended() {
+                true => CONTENDED_BATCH_NS,
+                false => BATCH_NS,
+            });
         }
     }
 

@@ -64,6 +64,12 @@ pub trait World: Send + Sync + 'static {
     /// Returns the nanoseconds since some moment in the past.
     fn now_ns(&self) -> u64;
 
+    /// Returns how often the calling thread, a worker's, had to leave its processor to another
+    /// thread although it wanted to go on; zero where that is unknown.
+    fn preemptions(&self) -> u64 {
+        0
+    }
+
     /// Returns the seed of a worker's random sequence.
     fn seed(&self, worker: usize) -> u64;
 

@@ -15,6 +15,32 @@ pub fn kernel_thread_id() -> u32 {
     return 0;
 }
 
+/// Returns how often the kernel has taken the processor from the calling thread although it could
+/// have gone on; zero where that is unknown.
+///
+/// ```
+/// use blitzen_util::kernel_thread::preemptions;
+///
+/// let before = preemptions();
+/// assert!(preemptions() >= before);
+/// ```
+pub fn preemptions() -> u64 {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: `usage` has room for what the call writes.
+        let failed = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) } != 0;
+        // SAFETY: all zeros is a valid value, and the call has written the rest.
+        let usage = unsafe { usage.assume_init() };
+        match failed {
+            true => 0,
+            false => u64::try_from(usage.ru_nivcsw).unwrap_or(0),
+        }
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    0
+}
+
 /// Returns whether a thread of this process sleeps in the kernel, so that it neither runs nor waits
 /// for a processor; true where that is unknown.
 ///

@@ -1,8 +1,8 @@
 //! Which driver of a runtime a new source is registered with.
 //!
 //! Each worker has a driver of its own. A source created on a worker is registered with
-//! that worker's driver; one created elsewhere with those of all workers in rotation.
-//! Its task may run anywhere.
+//! that worker's driver; one created elsewhere with that of a worker which has time for it
+//! (`source_placement.rs`). Its task may run anywhere.
 
 use std::io;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(crate) fn drivers_for_new_source(inner: &Inner) -> &WorkerDrivers {
         None => {
             // A worker has to turn the drivers, and workers start lazily.
             inner.scheduler().ensure_started();
-            inner.world().any_drivers()
+            inner.world().drivers_for_outside(inner.scheduler())
         }
     }
 }

@@ -45,6 +45,7 @@ mod rng_seed;
 mod runtime;
 mod seeded_random;
 mod shutdown;
+mod source_placement;
 mod task_hooks;
 mod timer_slack;
 pub(crate) mod timers;

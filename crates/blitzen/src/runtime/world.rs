@@ -16,6 +16,7 @@ use blitzen_sched::{
     SpawnThread, TaskInfo, ThreadJoiner, ThreadMark, Worker, World, count_thread, end_blocking,
 };
 use blitzen_task::SpawnMeta;
+use blitzen_util::kernel_thread::preemptions;
 use blitzen_util::pad::Padded;
 use blitzen_util::quiet::quietly;
 use blitzen_util::rng::{self, Rng};
@@ -32,6 +33,7 @@ use super::inner::Inner;
 use super::io::IoOptions;
 use super::relief::{ReliefThreadKind, ReliefThreads};
 use super::seeded_random::SeededRandom;
+use super::source_placement::SourcePlacement;
 use super::task_hooks::{self, TaskHooks};
 use super::timer_slack::TimerSlack;
 use super::timers::{self, TimeOptions, Timers};
@@ -60,7 +62,9 @@ pub(crate) struct RealWorld {
     io_backend: IoBackend,
     /// How new sockets wait.
     socket_mode: SocketMode,
-    /// Where the next source or timer goes that comes from outside the workers.
+    /// Where the next source goes that comes from outside the workers.
+    placement: SourcePlacement,
+    /// Where the next timer goes that comes from outside the workers.
     next_worker: AtomicUsize,
     clock: Clock,
     /// Unless the runtime has none.
@@ -104,6 +108,7 @@ impl RealWorld {
             io_enabled: io.enabled,
             io_backend: io.backend,
             socket_mode: io.sockets,
+            placement: SourcePlacement::default(),
             next_worker: AtomicUsize::new(0),
             clock: Clock::new(time.start_paused),
             timers: time.enabled.then(|| Timers::new(workers, time.resolution)),
@@ -158,7 +163,7 @@ impl RealWorld {
         self.drivers.iter().map(|drivers| &**drivers)
     }
 
-    /// Returns a worker for a source or a timer from outside the workers: each in its turn.
+    /// Returns a worker for a timer from outside the workers: each in its turn.
     pub(crate) fn any_worker(&self) -> usize {
         match self.drivers.len() {
             1 => 0,
@@ -166,10 +171,14 @@ impl RealWorld {
         }
     }
 
-    /// Returns the drivers of any worker, for a source from outside the workers: each in its
-    /// turn.
-    pub(crate) fn any_drivers(&self) -> &WorkerDrivers {
-        self.drivers(self.any_worker())
+    /// Returns the drivers for a source from outside the workers.
+    pub(crate) fn drivers_for_outside(&self, scheduler: &Scheduler) -> &WorkerDrivers {
+        let worker = self
+            .placement
+            .place(self.drivers.len(), self.elapsed_ns(), |worker| {
+                scheduler.parks(worker)
+            });
+        self.drivers(worker)
     }
 
     pub(crate) fn io_backend(&self) -> IoBackend {
@@ -403,6 +412,10 @@ impl World for SchedulerWorld {
 
     fn now_ns(&self) -> u64 {
         self.0.elapsed_ns()
+    }
+
+    fn preemptions(&self) -> u64 {
+        preemptions()
     }
 
     fn seed(&self, worker: usize) -> u64 {

@@ -1,0 +1,88 @@
+//! Whether a worker has to share its processor with other threads.
+//!
+//! Unparking another worker pays if a processor is free for it. Where the machine has fewer than
+//! there are threads that want to run, it only takes time from somebody else, and often from the
+//! very process that the tasks wait for, such as a load generator on the same machine. The kernel
+//! counts how often it has taken the processor from a thread that wanted to go on.
+
+use std::cell::Cell;
+
+/// How often the count is read.
+const PERIOD_NS: u64 = 10_000_000;
+
+/// A thread that is preempted this often in a period shares its processor. One that is alone on it
+/// is preempted by a kernel thread now and then.
+const PREEMPTIONS: u64 = 2;
+
+/// What a worker knows of the other threads on its processor.
+#[derive(Debug, Default)]
+pub(crate) struct Contention {
+    read_ns: Cell<u64>,
+    preemptions: Cell<u64>,
+    is_contended: Cell<bool>,
+}
+
+impl Contention {
+    /// Reads the count of the calling thread by `preemptions`, if a period is over.
+    #[inline]
+    pub(crate) fn sample(&self, now_ns: u64, preemptions: impl FnOnce() -> u64) {
+        if now_ns.saturating_sub(self.read_ns.get()) >= PERIOD_NS {
+            self.read(now_ns, preemptions());
+        }
+    }
+
+    #[cold]
+    fn read(&self, now_ns: u64, preemptions: u64) {
+        let periods = now_ns.saturating_sub(self.read_ns.replace(now_ns)) / PERIOD_NS;
+        // Another thread runs the worker if the count is lower.
+        let more = preemptions.saturating_sub(self.preemptions.replace(preemptions));
+        self.is_contended
+            .set(more >= PREEMPTIONS.saturating_mul(periods));
+    }
+
+    /// Whether other threads wanted the processor in the last period.
+    #[inline]
+    pub(crate) fn is_contended(&self) -> bool {
+        self.is_contended.get()
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_thread_that_is_often_preempted_is_contended() {
+        let contention = Contention::default();
+        contention.sample(1_000 * MS, || 500);
+        assert!(contention.is_contended());
+        contention.sample(1_010 * MS, || 501);
+        assert!(!contention.is_contended());
+        contention.sample(1_020 * MS, || 503);
+        assert!(contention.is_contended());
+        contention.sample(1_070 * MS, || 506);
+        assert!(!contention.is_contended(), "three in five periods");
+    }
+
+    #[test]
+    fn the_count_is_read_once_a_period() {
+        let contention = Contention::default();
+        contention.sample(1_000 * MS, || 0);
+        contention.sample(1_009 * MS, || unreachable!("it is too early"));
+        contention.sample(1_010 * MS, || 9);
+        assert!(contention.is_contended());
+    }
+
+    #[test]
+    fn a_worker_that_has_changed_its_thread_starts_again() {
+        let contention = Contention::default();
+        contention.sample(1_000 * MS, || 0);
+        contention.sample(1_010 * MS, || 900);
+        contention.sample(1_020 * MS, || 3);
+        assert!(!contention.is_contended());
+        contention.sample(1_030 * MS, || 5);
+        assert!(contention.is_contended());
+    }
+}
