@@ -54,8 +54,8 @@ pub trait World: Send + Sync + 'static {
         self.turn(worker, max_wait);
     }
 
-    /// Fires what is due on a worker that is stuck in a poll, without waiting.
-    /// Any thread may call this.
+    /// Fires what is due on a worker that is stuck in a poll, without waiting: neither for
+    /// events, nor for a thread that fires the same. Any thread may call this.
     fn serve(&self, worker: usize);
 
     /// Ends the turn that the worker waits in, or its next one.

@@ -33,14 +33,17 @@ struct Word(Futex);
 
 impl Word {
     #[inline]
-    fn lock(&self) {
+    fn try_lock(&self) -> bool {
         // Acquire, met by the Release in `unlock`.
-        if self
-            .0
+        self.0
             .word()
             .compare_exchange(FREE, HELD, Acquire, Relaxed)
-            .is_err()
-        {
+            .is_ok()
+    }
+
+    #[inline]
+    fn lock(&self) {
+        if !self.try_lock() {
             self.wait();
         }
     }
@@ -49,9 +52,7 @@ impl Word {
     fn wait(&self) {
         let word = self.0.word();
         for _ in 0..SPINS {
-            if word.load(Relaxed) == FREE
-                && word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok()
-            {
+            if word.load(Relaxed) == FREE && self.try_lock() {
                 return;
             }
             hint::spin_loop();
@@ -111,6 +112,25 @@ mod chosen {
         #[inline]
         pub fn lock(&self) -> LockGuard<'_, T> {
             self.word.lock();
+            self.guard()
+        }
+
+        /// Acquires the lock if no thread holds it.
+        ///
+        /// ```
+        /// let lock = blitzen_util::lock::Lock::new(1);
+        /// let held = lock.lock();
+        /// assert!(lock.try_lock().is_none());
+        /// drop(held);
+        /// assert_eq!(lock.try_lock().as_deref(), Some(&1));
+        /// ```
+        #[inline]
+        pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
+            self.word.try_lock().then(|| self.guard())
+        }
+
+        /// The guard of a thread that has acquired the lock.
+        fn guard(&self) -> LockGuard<'_, T> {
             LockGuard {
                 lock: self,
                 not_send: PhantomData,

@@ -155,7 +155,7 @@ impl TimerShard {
     /// ```
     pub fn close(&self) {
         let runtime = self.state.lock().runtime.take(); // S4: from here on nothing is armed
-        self.expire(NEVER, TimerEnd::Closed);
+        self.expire(NEVER, TimerEnd::Closed, || Some(self.lock()));
         drop(runtime);
     }
 
@@ -168,7 +168,19 @@ impl TimerShard {
     /// ```
     #[inline]
     pub fn fire(&self, now_ns: u64) -> bool {
-        now_ns >= self.next_ns() && self.expire(now_ns, TimerEnd::Fired)
+        now_ns >= self.next_ns() && self.expire(now_ns, TimerEnd::Fired, || Some(self.lock()))
+    }
+
+    /// Like [`fire`](Self::fire), but leaves the timers to the thread that holds the lock, if there
+    /// is one. That thread fires them itself, or makes room in a moment: a thread that helps must
+    /// not wait for it.
+    ///
+    /// ```
+    /// # let shard = Box::new(blitzen_wheel::TimerShard::new());
+    /// assert!(!shard.try_fire(1_000));
+    /// ```
+    pub fn try_fire(&self, now_ns: u64) -> bool {
+        now_ns >= self.next_ns() && self.expire(now_ns, TimerEnd::Fired, || self.try_lock())
     }
 
     /// Returns a moment that is not later than when the first timer is due; [`u64::MAX`] if there is
@@ -246,15 +258,28 @@ impl TimerShard {
         }
     }
 
+    fn try_lock(&self) -> Option<ShardGuard<'_>> {
+        let next_ns = &self.next_ns;
+        let state = self.state.try_lock()?;
+        Some(ShardGuard { next_ns, state })
+    }
+
     /// Takes out the timers that are due, ends their waits, and wakes their tasks (S3), a batch
-    /// at a time.
-    fn expire(&self, now_ns: u64, end: TimerEnd) -> bool {
+    /// at a time, for as long as `lock` acquires the lock.
+    fn expire<'a>(
+        &'a self,
+        now_ns: u64,
+        end: TimerEnd,
+        lock: impl Fn() -> Option<ShardGuard<'a>>,
+    ) -> bool {
         let mut any = false;
         // The panic hook has reported a waker that panics. It must not end the thread that fires
         // everybody's timers.
         quietly(|| {
             wake_batch::in_rounds(|batch| {
-                let mut locked = self.lock();
+                let Some(mut locked) = lock() else {
+                    return false;
+                };
                 let now_tick = match now_ns {
                     NEVER => NEVER, // also timers that are never due
                     _ => locked.state.scale.tick_reached(now_ns),
@@ -416,6 +441,20 @@ mod tests {
         let mut timer = Box::pin(Timer::new(shard.clone(), 1));
         timer.as_mut().arm(None, tick, waker).unwrap();
         timer
+    }
+
+    #[test]
+    fn a_thread_that_helps_does_not_wait_for_the_lock() {
+        let shard = open(Waker::noop().clone());
+        let (woken, waker) = count();
+        let mut timer = Box::pin(Timer::new(shard.clone(), 1));
+        timer.as_mut().arm(None, 50, &waker).unwrap();
+        let locked = shard.lock();
+        assert!(!shard.try_fire(50), "and it returns");
+        drop(locked);
+        assert_eq!(woken.get(), 0);
+        assert!(shard.try_fire(50));
+        assert_eq!(woken.get(), 1);
     }
 
     #[test]

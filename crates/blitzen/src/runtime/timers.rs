@@ -63,6 +63,8 @@ pub(crate) enum FiredBy {
     Unparked,
     /// Another thread, on its behalf.
     Other,
+    /// The same, which must not wait for the worker or for another such thread.
+    Helper,
 }
 
 impl Timers {
@@ -138,15 +140,15 @@ impl Timers {
             .migration
             .must_fire_for_parked(worker, fired_by == FiredBy::Unparked)
         {
-            true => self.fire_for_parked(worker, clock),
+            true => self.fire_for_parked(worker, fired_by, clock),
             false => {
                 let shard = self.shards[worker];
-                shard.next_ns() != u64::MAX && shard.fire(clock.now_ns())
+                shard.next_ns() != u64::MAX && fire(shard, fired_by, clock.now_ns())
             }
         }
     }
 
-    fn fire_for_parked(&self, worker: usize, clock: &Clock) -> bool {
+    fn fire_for_parked(&self, worker: usize, fired_by: FiredBy, clock: &Clock) -> bool {
         let next_ns = |worker: usize| self.shards[worker].next_ns();
         let parked = self.migration.parked_workers();
         let first_ns = parked.map(next_ns).fold(next_ns(worker), u64::min);
@@ -155,12 +157,10 @@ impl Timers {
         }
         let now_ns = clock.now_ns();
         now_ns >= first_ns
-            && self
-                .migration
-                .parked_workers()
-                .fold(self.shards[worker].fire(now_ns), |fired, parked| {
-                    self.shards[parked].fire(now_ns) | fired
-                })
+            && self.migration.parked_workers().fold(
+                fire(self.shards[worker], fired_by, now_ns),
+                |fired, parked| fire(self.shards[parked], fired_by, now_ns) | fired,
+            )
     }
 
     /// Ends all waits for timers, and refuses new ones.
@@ -175,6 +175,14 @@ impl Drop for Timers {
     fn drop(&mut self) {
         self.close();
         FREE.lock().extend(self.shards());
+    }
+}
+
+#[inline]
+fn fire(shard: &TimerShard, fired_by: FiredBy, now_ns: u64) -> bool {
+    match fired_by {
+        FiredBy::Helper => shard.try_fire(now_ns),
+        FiredBy::Running | FiredBy::Unparked | FiredBy::Other => shard.fire(now_ns),
     }
 }
 

@@ -121,10 +121,16 @@ impl WorkerDrivers {
             .is_some_and(|timers| timers.fire(self.worker, fired_by, world.clock()))
     }
 
-    /// Fires what is due, for an owner that is stuck; returns whether there was
-    /// anything.
+    /// Fires what is due; returns whether there was anything. Any thread may call this.
     pub(crate) fn serve(&self, world: &RealWorld) -> bool {
         self.fire_as(world, FiredBy::Other) | (must(self.driver.serve()) > 0)
+    }
+
+    /// The same for an owner that is stuck. Leaves what another thread is about to fire to that
+    /// thread, and never waits for it.
+    pub(crate) fn try_serve(&self, world: &RealWorld) {
+        self.fire_as(world, FiredBy::Helper);
+        must(self.driver.serve());
     }
 
     /// Ends a wait of the owner, or its next one.

@@ -403,7 +403,7 @@ impl World for SchedulerWorld {
     }
 
     fn serve(&self, worker: usize) {
-        self.0.drivers[worker].serve(&self.0);
+        self.0.drivers[worker].try_serve(&self.0);
     }
 
     fn interrupt(&self, worker: usize) {
