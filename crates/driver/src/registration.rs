@@ -24,7 +24,7 @@ use crate::{Interest, Poller, Ready, shutdown_error};
 /// emptied or filled the source, and the next change will be reported: another attempt would
 /// be wasted. With a level-triggered selector, operations are tried until they would block.
 const REPORTS_CHANGES: bool = cfg!(all(
-    not(mio_unsupported_force_poll_poll),
+    not(blitzen_poll),
     any(
         target_os = "linux",
         target_os = "android",

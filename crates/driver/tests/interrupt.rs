@@ -8,8 +8,8 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blitzen_driver::Poller;
-use common::Owner;
+use blitzen_driver::{Interest, Poller, Ready};
+use common::{Owner, connected};
 
 #[test]
 fn a_sleeping_owner_wakes() {
@@ -43,7 +43,7 @@ fn a_turn_that_does_not_wait_leaves_the_token() {
     poller.turn(None).unwrap(); // returns
 }
 
-#[cfg(all(unix, not(mio_unsupported_force_poll_poll)))]
+#[cfg(all(unix, not(blitzen_poll)))]
 #[test]
 fn no_system_call_is_made_for_an_owner_that_is_awake() {
     use std::os::fd::AsRawFd;
@@ -83,4 +83,35 @@ fn interrupts_from_everywhere_never_leave_the_owner_asleep() {
     for pusher in pushers {
         pusher.join().unwrap();
     }
+}
+
+#[test]
+fn an_interrupt_is_not_lost_beside_sources_that_come_and_go() {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    const ROUNDS: usize = 5000;
+    let poller = Arc::new(Poller::new(16).unwrap());
+    let answered = Arc::new(AtomicUsize::new(0));
+    let asker = std::thread::spawn({
+        let (poller, answered) = (poller.clone(), answered.clone());
+        move || {
+            let (mut ours, _theirs) = connected();
+            for asked in 1..=ROUNDS {
+                poller.interrupt();
+                // No event comes of it, which would wake the owner as well.
+                let mut registration = poller
+                    .register(&mut ours, Interest::READABLE, Ready::EMPTY)
+                    .unwrap();
+                registration.deregister(&mut ours).unwrap();
+                while answered.load(SeqCst) < asked {
+                    std::thread::yield_now();
+                }
+            }
+        }
+    });
+    for count in 1..=ROUNDS {
+        poller.turn(None).unwrap(); // hangs if an interrupt is lost
+        answered.store(count, SeqCst);
+    }
+    asker.join().unwrap();
 }

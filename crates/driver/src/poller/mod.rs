@@ -33,7 +33,7 @@ use mio::event::Source;
 use slots::{SourceSlots, SourceToken};
 pub(crate) use wait::BareDescriptor;
 pub use wait::Stream;
-use wait::{Events, Selector};
+use wait::{Events, Selector, Waker};
 
 use crate::park::{ParkState, ParkedIn};
 use crate::wake_list::WakeList;
@@ -75,7 +75,7 @@ pub struct Poller {
     selector: Selector,
     turn: Mutex<Turn>,
     park: Arc<ParkState>,
-    waker: mio::Waker,
+    waker: Waker,
     slots: SourceSlots,
     limits: Limits,
     counters: Counters,
@@ -188,7 +188,7 @@ impl Poller {
             "a turn must take in at least one event"
         );
         let selector = Selector::new()?;
-        let waker = mio::Waker::new(selector.registry(), mio::Token(WAKER_TOKEN))?;
+        let waker = Waker::new(selector.registry(), mio::Token(WAKER_TOKEN))?;
         Ok(Self {
             turn: Mutex::new(Turn {
                 events: Events::with_limits(busy, idle),
@@ -455,8 +455,7 @@ impl Poller {
 
     /// Wakes the thread that waits for the selector, in the selector or in the ring.
     pub(crate) fn wake_selector(&self) {
-        // The waker has one way to fail, a full counter, which mio empties.
-        // Any other failure would leave the thread asleep: panic.
+        // A full counter or pipe is no failure. Any other would leave the thread asleep: panic.
         self.waker.wake().expect("the poller's waker must work");
     }
 
@@ -497,7 +496,10 @@ impl Poller {
         let (mut reached, mut spurious) = (0, 0);
         let mut was_woken = false;
         for (token, ready) in events.iter() {
-            was_woken |= token == WAKER_TOKEN;
+            if token == WAKER_TOKEN {
+                was_woken = true;
+                self.waker.clear();
+            }
             let token = SourceToken(token);
             let hit = self
                 .slots
@@ -539,14 +541,14 @@ fn add(counter: &AtomicU64, more: u64) {
 
 /// The descriptor becomes readable when there are events to take in: a ring,
 /// or another selector, can wait for it.
-#[cfg(all(unix, not(mio_unsupported_force_poll_poll)))]
+#[cfg(all(unix, not(blitzen_poll)))]
 impl std::os::fd::AsRawFd for Poller {
     fn as_raw_fd(&self) -> std::os::fd::RawFd {
         self.selector.registry().as_raw_fd()
     }
 }
 
-#[cfg(all(unix, not(mio_unsupported_force_poll_poll)))]
+#[cfg(all(unix, not(blitzen_poll)))]
 impl std::os::fd::AsFd for Poller {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         use std::os::fd::AsRawFd;

@@ -3,11 +3,16 @@
 //! Each exports `Selector`, which waits; `Events`, pairs of a token and a
 //! readiness; `Stream`, the trait of sources that can be registered for one
 //! direction first; and `BareDescriptor`, a source without a type of mio's.
+//! `Waker` makes a wait return.
+
+mod waker;
+
+pub(super) use waker::Waker;
 
 cfg_select! {
     all(
         any(target_os = "linux", target_os = "android"),
-        not(mio_unsupported_force_poll_poll)
+        not(blitzen_poll)
     ) => {
         mod epoll;
         pub use epoll::Stream;

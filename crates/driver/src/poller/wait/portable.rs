@@ -1,6 +1,7 @@
 //! Waiting through mio, wherever it works.
 
 use std::io;
+use std::ops::Range;
 use std::time::Duration;
 
 use blitzen_util::shim::Mutex;
@@ -116,23 +117,38 @@ impl Selector {
         limit: usize,
         timeout: Option<Duration>,
     ) -> io::Result<()> {
-        // A buffer takes as many events as it has room for, so there are two.
-        events.few_last = limit < events.most;
-        let buffer = match events.few_last {
-            true => &mut events.few,
-            false => &mut events.many,
-        };
-        self.poll.lock().poll(buffer, timeout)
+        if events.taken.end == events.count {
+            events.count = 0;
+            events.taken = 0..0;
+            // A buffer takes as many events as it has room for, so there are two.
+            events.few_last = limit < events.most;
+            let buffer = match events.few_last {
+                true => &mut events.few,
+                false => &mut events.many,
+            };
+            self.poll.lock().poll(buffer, timeout)?;
+            events.count = buffer.iter().count();
+        }
+        let start = events.taken.end;
+        events.taken = start..events.count.min(start + limit);
+        Ok(())
     }
 }
 
 /// The events of a wait.
+///
+/// Over poll(2), mio finds more events than there is room for. What is beyond the limit of a wait
+/// is left for the next.
 #[derive(Debug)]
 pub(in crate::poller) struct Events {
     few: mio::Events,
     many: mio::Events,
     most: usize,
+    /// Which of the buffers was filled last, and with how many events.
     few_last: bool,
+    count: usize,
+    /// The events of the last wait.
+    taken: Range<usize>,
 }
 
 impl Events {
@@ -142,6 +158,8 @@ impl Events {
             many: mio::Events::with_capacity(many),
             most: many,
             few_last: false,
+            count: 0,
+            taken: 0..0,
         }
     }
 
@@ -149,6 +167,8 @@ impl Events {
         let buffer = if self.few_last { &self.few } else { &self.many };
         buffer
             .iter()
+            .skip(self.taken.start)
+            .take(self.taken.len())
             .map(|event| (event.token().0, Ready::from_event(event)))
     }
 }
