@@ -96,8 +96,8 @@ impl Registration {
         }
     }
 
-    /// Notes that the source is a bare `descriptor`, not one of mio's types. A selector that
-    /// reports an event once is then asked again when an operation would have blocked.
+    /// Notes the `descriptor` of the source. A selector that reports an event once is then asked
+    /// again when an operation would have blocked, even if the source is none of mio's types.
     ///
     /// ```
     /// # use std::os::fd::AsRawFd;
@@ -399,12 +399,12 @@ impl Registration {
         if event.ready().is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        match operation() {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+        match unless_blocked(operation()) {
+            Some(result) => result,
+            None => {
                 self.clear(event)?;
-                Err(error)
+                Err(io::ErrorKind::WouldBlock.into())
             }
-            result => result,
         }
     }
 
@@ -628,6 +628,15 @@ impl Registration {
 fn unless_blocked<R>(result: io::Result<R>) -> Option<io::Result<R>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        // mio's own error: it would have blocked, but mio has removed the source, which is watched
+        // again when the readiness is cleared.
+        Err(error)
+            if cfg!(blitzen_poll)
+                && error.kind() == io::ErrorKind::NotFound
+                && error.raw_os_error().is_none() =>
+        {
+            None
+        }
         result => Some(result),
     }
 }

@@ -18,6 +18,21 @@ use crate::runtime::io::{current, drivers_for_new_source, register};
 /// The interest of sockets that are read and written.
 pub(crate) const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
+cfg_select! {
+    unix => {
+        /// A source with a descriptor.
+        pub(crate) trait Evented: Source + std::os::fd::AsFd {}
+
+        impl<S: Source + std::os::fd::AsFd> Evented for S {}
+    }
+    _ => {
+        /// A source.
+        pub(crate) trait Evented: Source {}
+
+        impl<S: Source> Evented for S {}
+    }
+}
+
 /// An event source and its registration with a runtime.
 pub(crate) struct PollEvented<S: Source> {
     /// `None` only while it is dropped or taken (E1).
@@ -35,12 +50,12 @@ impl<S: Source> PollEvented<S> {
     ///
     /// Panics outside a runtime, and in a runtime without I/O.
     #[track_caller]
-    pub(crate) fn new(mut source: S, interest: Interest, initially: Ready) -> io::Result<Self> {
+    pub(crate) fn new(mut source: S, interest: Interest, initially: Ready) -> io::Result<Self>
+    where
+        S: Evented,
+    {
         let registration = register(&mut source, interest, initially)?;
-        Ok(Self {
-            source: Some(source),
-            registration,
-        })
+        Ok(Self::registered(source, registration, interest))
     }
 
     /// Registers `source` for reading and writing. See
@@ -52,15 +67,25 @@ impl<S: Source> PollEvented<S> {
     #[track_caller]
     pub(crate) fn stream(mut source: S, initially: Ready) -> io::Result<Self>
     where
-        S: Stream,
+        S: Evented + Stream,
     {
         let runtime = current();
         let driver = drivers_for_new_source(&runtime).driver();
         let registration = driver.register_stream(&mut source, initially)?;
-        Ok(Self {
+        Ok(Self::registered(source, registration, BOTH))
+    }
+
+    #[cfg_attr(not(unix), allow(unused_mut, unused_variables))] // there is no descriptor
+    fn registered(source: S, mut registration: Registration, interest: Interest) -> Self
+    where
+        S: Evented,
+    {
+        #[cfg(unix)]
+        registration.set_bare(std::os::fd::AsRawFd::as_raw_fd(&source.as_fd()), interest);
+        Self {
             source: Some(source),
             registration,
-        })
+        }
     }
 
     /// Returns the registration, which knows the readiness.

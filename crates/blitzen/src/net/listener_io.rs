@@ -13,7 +13,7 @@ use mio::event::Source;
 
 use super::completion::require_ring;
 use super::mode::SocketMode;
-use crate::io::{Interest, PollEvented, Ready};
+use crate::io::{Evented, Interest, PollEvented, Ready};
 use crate::runtime::Inner;
 use crate::runtime::io::current;
 
@@ -30,7 +30,10 @@ impl<S: Source> ListenerIo<S> {
     /// # Panics
     /// Outside a runtime, and in one without I/O.
     #[track_caller]
-    pub(crate) fn new(socket: S) -> io::Result<Self> {
+    pub(crate) fn new(socket: S) -> io::Result<Self>
+    where
+        S: Evented,
+    {
         let runtime = current();
         let mode = available_mode(runtime.world().socket_mode(), &runtime)?;
         let evented = PollEvented::new(socket, Interest::READABLE, Ready::EMPTY)?;

@@ -25,8 +25,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blitzen_util::shim::atomic::AtomicU64;
-use blitzen_util::shim::atomic::Ordering::Relaxed;
+use blitzen_util::shim::atomic::Ordering::{Relaxed, SeqCst};
+use blitzen_util::shim::atomic::{AtomicU64, AtomicUsize};
 use blitzen_util::shim::{Mutex, MutexGuard};
 use mio::event::Source;
 
@@ -79,6 +79,8 @@ pub struct Poller {
     slots: SourceSlots,
     limits: Limits,
     counters: Counters,
+    /// Threads that wait for a turn to end. Nobody waits for events meanwhile.
+    adding: AtomicUsize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -205,6 +207,7 @@ impl Poller {
                 served: AtomicU64::new(0),
                 registered: AtomicU64::new(0),
             },
+            adding: AtomicUsize::new(0),
             selector,
         })
     }
@@ -240,9 +243,10 @@ impl Poller {
         let (slot, token) = self.slots.open(initially)?;
         // Created before the system call, so that an error frees the slot.
         let registration = Registration::new(self.clone(), slot.into(), token.0);
-        self.selector
-            .registry()
-            .register(source, mio::Token(token.0), interest.to_mio())?;
+        self.between_waits(|selector| {
+            let registry = selector.registry();
+            registry.register(source, mio::Token(token.0), interest.to_mio())
+        })?;
         self.counters.registered.fetch_add(1, Relaxed);
         Ok(registration)
     }
@@ -278,11 +282,31 @@ impl Poller {
         let (slot, token) = self.slots.open(initially)?;
         // Created before the system call, so that an error frees the slot.
         let mut registration = Registration::new(self.clone(), slot.into(), token.0);
-        if let Some(descriptor) = self.selector.add_stream(stream, mio::Token(token.0))? {
+        let token = mio::Token(token.0);
+        let later = self.between_waits(|selector| selector.add_stream(stream, token))?;
+        if let Some(descriptor) = later {
             registration.watch_writes_later(descriptor);
         }
         self.counters.registered.fetch_add(1, Relaxed);
         Ok(registration)
+    }
+
+    /// Adds a source: over poll(2), while no thread waits.
+    ///
+    /// After a wait, mio removes the descriptors whose other ends were closed, by number. If such a
+    /// number was closed and used again meanwhile, that removes the new source.
+    fn between_waits<R>(&self, add: impl FnOnce(&Selector) -> R) -> R {
+        if !cfg!(blitzen_poll) {
+            return add(&self.selector);
+        }
+        let _turn = self.turn.try_lock().unwrap_or_else(|| {
+            self.adding.fetch_add(1, SeqCst);
+            self.wake_selector();
+            let turn = self.turn.lock();
+            self.adding.fetch_sub(1, SeqCst);
+            turn
+        });
+        add(&self.selector)
     }
 
     /// Whether any source is registered. Makes no system call and takes no lock.
@@ -483,6 +507,12 @@ impl Poller {
 
     fn wait(&self, turn: &mut Turn, limit: usize, timeout: Option<Duration>) -> io::Result<()> {
         add(&self.counters.turns, 1);
+        // SeqCst: either the count is seen here, or the waker's event ends the wait: the
+        // thread that adds has counted itself before it wakes.
+        let timeout = match self.adding.load(SeqCst) {
+            0 => timeout,
+            _ => Some(Duration::ZERO),
+        };
         match self.selector.wait(&mut turn.events, limit, timeout) {
             // A signal came: a turn may end early, with no events.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),

@@ -6,16 +6,17 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use blitzen_driver::Stream;
 use blitzen_io::owned::{IoBuf, IoBufMut};
 use bytes::BufMut;
 
-use crate::io::{Interest, ReadBuf, Ready};
+use crate::io::{Evented, Interest, ReadBuf, Ready};
 use crate::runtime::Inner;
 
 /// A socket that a ring could serve.
-pub(crate) trait RingSocket: blitzen_driver::Stream + Send + Sync + 'static {}
+pub(crate) trait RingSocket: Evented + Stream + Send + Sync + 'static {}
 
-impl<S: blitzen_driver::Stream + Send + Sync + 'static> RingSocket for S {}
+impl<S: Evented + Stream + Send + Sync + 'static> RingSocket for S {}
 
 /// A stream that cannot be created.
 pub(crate) struct CompletionStream<S>(Infallible, PhantomData<S>);

@@ -22,10 +22,11 @@ pub trait Stream: Source {}
 
 impl<S: Source> Stream for S {}
 
-/// A descriptor without a type of mio's, and what it is watched for.
+/// The descriptor of a source, and what it is watched for.
 ///
-/// Over poll(2), mio reports an event once, and then has to be asked again: its own types do
-/// that when an operation would block. Other selectors only repeat what they know.
+/// Over poll(2) and event ports, mio reports an event once, and then has to be asked again. Its own
+/// types do that when an operation would block, but over poll(2) this fails once the other end was
+/// closed or there was an error: mio has removed the source then. Other selectors go on reporting.
 #[derive(Debug)]
 pub(crate) struct BareDescriptor(Option<(i32, Interest)>);
 
@@ -36,7 +37,8 @@ impl BareDescriptor {
 
     #[cfg(unix)]
     pub(crate) fn new(descriptor: i32, interest: Interest) -> Self {
-        Self(Some((descriptor, interest)))
+        let is_asked_again = cfg!(any(blitzen_poll, target_os = "solaris"));
+        Self(is_asked_again.then_some((descriptor, interest)))
     }
 }
 
@@ -86,28 +88,29 @@ impl Selector {
         }
     }
 
-    /// Watches for the next event of a bare descriptor.
+    /// Watches for the next event of a descriptor.
+    #[cfg(unix)]
     pub(in crate::poller) fn watch_again(
         &self,
         bare: &BareDescriptor,
         token: Token,
     ) -> io::Result<()> {
-        match bare.0 {
-            None => Ok(()),
-            #[cfg(unix)]
-            Some((descriptor, interest)) => {
-                let mut source = mio::unix::SourceFd(&descriptor);
-                match self.registry.reregister(&mut source, token, interest) {
-                    // mio removes a descriptor whose other end is closed.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                        self.registry.register(&mut source, token, interest)
-                    }
-                    watched => watched,
-                }
+        let Some((descriptor, interest)) = bare.0 else {
+            return Ok(());
+        };
+        let mut source = mio::unix::SourceFd(&descriptor);
+        match self.registry.reregister(&mut source, token, interest) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.registry.register(&mut source, token, interest)
             }
-            #[cfg(not(unix))]
-            Some(_) => unreachable!("never created here"),
+            watched => watched,
         }
+    }
+
+    /// Does nothing: there are no descriptors.
+    #[cfg(not(unix))]
+    pub(in crate::poller) fn watch_again(&self, _: &BareDescriptor, _: Token) -> io::Result<()> {
+        Ok(())
     }
 
     /// Waits for up to `limit` events, at most for `timeout`.
