@@ -454,7 +454,10 @@ fn thread_locals_are_the_threads_own_across_suspensions() {
 }
 
 #[test]
-#[cfg_attr(blitzen_baton, ignore = "a coroutine has thread-locals of its own")]
+#[cfg_attr(
+    any(windows, blitzen_baton),
+    ignore = "a coroutine has thread-locals of its own"
+)]
 fn task_locals_are_put_away_with_a_suspended_coroutine() {
     for runtime in [multi(1), current()] {
         runtime.block_on(async {
@@ -567,7 +570,10 @@ fn nobody_waits_while_it_borrows_a_task_local_and_so_no_coroutine_finds_it_borro
 }
 
 #[test]
-#[cfg_attr(blitzen_baton, ignore = "a coroutine has thread-locals of its own")]
+#[cfg_attr(
+    any(windows, blitzen_baton),
+    ignore = "a coroutine has thread-locals of its own"
+)]
 fn a_coroutine_does_not_see_the_task_locals_of_code_that_blocks_its_thread() {
     let (seen, served) = block_beside(
         |wait| {
@@ -848,7 +854,10 @@ fn a_runtime_inside_a_coroutine_keeps_its_own_tasks() {
 }
 
 #[test]
-#[cfg_attr(blitzen_baton, ignore = "a coroutine has thread-locals of its own")]
+#[cfg_attr(
+    any(windows, blitzen_baton),
+    ignore = "a coroutine has thread-locals of its own"
+)]
 fn a_local_set_polled_by_hand_does_not_suspend_the_coroutine_inside() {
     let runtime = multi(2);
     let joined = runtime.block_on(async {

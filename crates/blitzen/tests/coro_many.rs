@@ -22,6 +22,8 @@ fn count() -> usize {
         .map(|part| part.parse().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     match version >= (6, 13) {
+        // A gigabyte of addresses, of the three or four that there are.
+        _ if cfg!(target_pointer_width = "32") => 4000,
         true => COUNT,
         false => 20_000,
     }

@@ -64,7 +64,11 @@ fn resident() -> usize {
 #[cfg(target_os = "linux")]
 #[test]
 fn ten_thousand_idle_connections_cost_little_and_are_all_served_in_the_end() {
-    const COUNT: usize = 10_000;
+    // poll(2) looks at every descriptor each time.
+    const COUNT: usize = match cfg!(mio_unsupported_force_poll_poll) {
+        true => 1000,
+        false => 10_000,
+    };
     // The other ends are in another process, for a limit on descriptors of its own.
     if let Ok(address) = std::env::var(CALL) {
         // Each is greeted before the next calls: systems that let few wait to be

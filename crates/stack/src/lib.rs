@@ -24,7 +24,12 @@ pub use metrics::{StackCounts, stack_counts};
 cfg_select! {
     all(
         unix,
-        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
+        any(
+            target_arch = "x86_64",
+            target_arch = "x86",
+            target_arch = "aarch64",
+            target_arch = "riscv64"
+        ),
         not(any(blitzen_loom, blitzen_baton)),
     ) => {
         mod cache;
