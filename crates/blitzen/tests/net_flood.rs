@@ -39,7 +39,9 @@ fn neighbours_of_a_flooded_socket_are_served() {
                     other.write_all(&byte).await.unwrap();
                 }
             });
-            for round in 0..200 {
+            // wine asks its server for every byte that is read, and there are hundreds in a round.
+            let rounds = if cfg!(windows) { 20 } else { 200 };
+            for round in 0..rounds {
                 let mut byte = [round];
                 one.write_all(&byte).await.unwrap();
                 one.read_exact(&mut byte).await.unwrap();

@@ -10,7 +10,7 @@ use crate::sh::{self, Context, Outcome, Tally};
 const BEGIN: &str = "<!-- cargo xtask platforms writes this table -->\n";
 const END: &str = "<!-- end of the table -->\n";
 const HEAD: &str = "\
-| platform | run by | tests and examples | fail under the emulator | published Tokio tests | the same on the real tokio |
+| platform | run by | tests and examples | fail as listed | published Tokio tests | the same on the real tokio |
 |---|---|---|---|---|---|
 ";
 

@@ -89,28 +89,27 @@ impl Selector {
     }
 
     /// Watches for the next event of a descriptor.
-    #[cfg(unix)]
+    #[cfg_attr(not(unix), allow(unused_variables))]
     pub(in crate::poller) fn watch_again(
         &self,
         bare: &BareDescriptor,
         token: Token,
     ) -> io::Result<()> {
-        let Some((descriptor, interest)) = bare.0 else {
-            return Ok(());
-        };
-        let mut source = mio::unix::SourceFd(&descriptor);
-        match self.registry.reregister(&mut source, token, interest) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.registry.register(&mut source, token, interest)
+        match bare.0 {
+            None => Ok(()),
+            #[cfg(unix)]
+            Some((descriptor, interest)) => {
+                let mut source = mio::unix::SourceFd(&descriptor);
+                match self.registry.reregister(&mut source, token, interest) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        self.registry.register(&mut source, token, interest)
+                    }
+                    watched => watched,
+                }
             }
-            watched => watched,
+            #[cfg(not(unix))]
+            Some(_) => unreachable!("never created here"),
         }
-    }
-
-    /// Does nothing: there are no descriptors.
-    #[cfg(not(unix))]
-    pub(in crate::poller) fn watch_again(&self, _: &BareDescriptor, _: Token) -> io::Result<()> {
-        Ok(())
     }
 
     /// Waits for up to `limit` events, at most for `timeout`.
