@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use blitzen::channel::{mpsc, oneshot};
 use blitzen::coro::{self, block_on};
+use blitzen::runtime::dump::{AwaitStack, TaskStatus, TaskWait, WaitKind};
 use blitzen::runtime::{Builder, Handle, Runtime};
 use blitzen::task::{self, AbortHandle, JoinHandle};
 use blitzen::time::{Instant, sleep};
@@ -893,6 +894,54 @@ fn coroutines_have_a_task_id_and_a_name() {
             let id = coroutine.id();
             assert_eq!(coroutine.await.unwrap(), id);
         });
+    }
+}
+
+#[test]
+fn the_task_list_has_coroutines_with_their_names_and_what_they_wait_for() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let builder = coro::Builder::new().name("import");
+            let line = line!() + 2;
+            // SAFETY: nothing relies on nested calls.
+            let coroutine = unsafe { builder.spawn(|| block_on(sleep(Duration::from_secs(1000)))) };
+            let listed = loop {
+                let tasks = Handle::current().tasks();
+                let listed = tasks.get(coroutine.id()).expect("it is alive");
+                if listed.status() == TaskStatus::Idle {
+                    break listed.clone();
+                }
+                task::yield_now().await;
+            };
+            assert_eq!(listed.name(), Some("import"));
+            assert_eq!(listed.spawned_at().line(), line);
+            assert_eq!(listed.wait().map(TaskWait::kind), Some(WaitKind::Timer));
+            coroutine.abort();
+            assert!(coroutine.await.unwrap_err().is_cancelled());
+        });
+    }
+}
+
+#[test]
+fn a_dump_has_the_stack_of_what_a_coroutine_waits_for() {
+    for runtime in [multi(1), multi(2)] {
+        let coroutine = runtime.block_on(async {
+            spawn(|| block_on(async { sleep(Duration::from_secs(1000)).await }))
+        });
+        // Until it has begun to wait.
+        let kinds = loop {
+            let dump = runtime.handle().dump_within(Duration::from_secs(60));
+            let mut tasks = dump.iter();
+            let dumped = tasks.find(|task| task.listed().id() == coroutine.id());
+            let stacks = dumped.expect("it is alive").stacks();
+            if !stacks.is_empty() {
+                break stacks.iter().map(AwaitStack::kind).collect::<Vec<_>>();
+            }
+        };
+        assert_eq!(kinds, [WaitKind::Timer]);
+        coroutine.abort();
+        let joined = runtime.block_on(coroutine);
+        assert!(joined.unwrap_err().is_cancelled());
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use blitzen_observe::{Event, Stats, WorkerCounters};
 use blitzen_task::glue::id_number;
 use blitzen_task::watch::WatchHandle;
-use blitzen_task::{Header, Id, JoinHandle, Runnable, Schedule, SpawnMeta};
+use blitzen_task::{Header, Id, JoinHandle, OwnedTasks, Runnable, Schedule, SpawnMeta};
 use blitzen_util::coop::Budget;
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::Mutex;
@@ -531,28 +531,29 @@ impl Scheduler {
 
     /// Calls `visit` with every live task.
     pub fn for_each_task(&self, mut visit: impl FnMut(&Header)) {
-        for task_shard in &self.task_shards {
-            task_shard.owned.for_each(&mut visit);
-        }
-        let pinned = self.thread_queues.lock().clone();
-        pinned
-            .iter()
-            .for_each(|queue| queue.for_each_task(&mut visit));
+        self.for_each_list(|list| list.for_each(&mut visit));
     }
 
     /// Calls `visit` with every task that is live throughout, without holding a lock for long. A
-    /// task may be shown twice while the scheduler closes. `visit` must not call foreign code.
+    /// task may be shown twice while the scheduler closes, or when it is pinned. `visit` must not
+    /// call foreign code.
     pub fn walk_tasks(&self, mut visit: impl FnMut(&Header)) {
-        for task_shard in &self.task_shards {
-            task_shard.owned.walk(WALK_BATCH, &mut visit);
-        }
+        self.for_each_list(|list| list.walk(WALK_BATCH, &mut visit));
     }
 
     /// [`walk_tasks`](Self::walk_tasks), with references that can have a task watched.
     pub fn walk_watchable(&self, mut visit: impl FnMut(WatchHandle)) {
+        self.for_each_list(|list| list.walk_watchable(WALK_BATCH, &mut visit));
+    }
+
+    /// Calls `visit` with all lists of live tasks. Those of pinned tasks come last: tasks move
+    /// there, and not back.
+    fn for_each_list(&self, mut visit: impl FnMut(&OwnedTasks)) {
         for task_shard in &self.task_shards {
-            task_shard.owned.walk_watchable(WALK_BATCH, &mut visit);
+            visit(&task_shard.owned);
         }
+        let pinned = self.thread_queues.lock().clone();
+        pinned.iter().for_each(|queue| visit(queue.owned()));
     }
 
     /// How many tasks are not complete.
@@ -565,7 +566,7 @@ impl Scheduler {
     /// How many tasks are pinned to a thread.
     pub fn pinned_tasks(&self) -> usize {
         let queues = self.thread_queues.lock();
-        queues.iter().map(|queue| queue.alive_tasks()).sum()
+        queues.iter().map(|queue| queue.owned().len()).sum()
     }
 
     /// How many workers are not parked; may be stale.

@@ -162,14 +162,9 @@ impl ThreadQueue {
         !local.is_empty() || self.inbox.has_items()
     }
 
-    /// Calls `visit` with every live task.
-    pub(crate) fn for_each_task(&self, visit: impl FnMut(&Header)) {
-        self.owned.for_each(visit);
-    }
-
-    /// How many tasks are not complete.
-    pub(crate) fn alive_tasks(&self) -> usize {
-        self.owned.len()
+    /// The tasks that are not complete.
+    pub(crate) fn owned(&self) -> &OwnedTasks {
+        &self.owned
     }
 }
 
@@ -518,13 +513,15 @@ impl PinnedSchedule {
                 None => unreachable!("whoever spawns such tasks starts their thread"),
             },
         };
-        // SAFETY: inserted there when it was spawned. If the shutdown finds it there first, it
-        // has marked it by now.
-        unsafe { self.shard.shard().owned.remove(task) };
-        // SAFETY: in no list now; `release` removes it. It is being polled.
-        let queue = queue.filter(|queue| unsafe { queue.owned.adopt(task) }.is_ok());
-        let Some(queue) = queue else {
+        let before = &self.shard.shard().owned;
+        // SAFETY: in that list since it was spawned; if the shutdown has taken it out, it has
+        // marked it by now. `release` removes it from this one. It is being polled.
+        let take_over =
+            |queue: &&ThreadQueue| unsafe { queue.owned.take_over(before, task) }.is_ok();
+        let Some(queue) = queue.filter(take_over) else {
             // The scheduler has closed, and the thread has left.
+            // SAFETY: as above.
+            unsafe { before.remove(task) };
             task.close_running();
             return false;
         };

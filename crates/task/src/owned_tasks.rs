@@ -97,18 +97,25 @@ impl OwnedTasks {
         Ok(())
     }
 
-    /// Takes over a task that was in another list, which it has left; refuses when closed.
+    /// Takes over a task from another list, which it leaves; when closed, it is in neither. A
+    /// walk over `from` and then over this list shows it.
     ///
     /// # Safety
-    /// As for [`insert`](Self::insert). The calling thread polls the task.
-    pub unsafe fn adopt(&self, task: &Header) -> Result<(), Closed> {
+    /// As for [`insert`](Self::insert), but the task is in `from` or in no list. The calling
+    /// thread polls the task.
+    pub unsafe fn take_over(&self, from: &Self, task: &Header) -> Result<(), Closed> {
+        // Locked before it leaves: a walk that does not find it there waits here.
         let mut tasks = self.tasks.lock();
         if tasks.closed {
+            // SAFETY: as the caller guarantees.
+            unsafe { from.remove(task) };
             return Err(Closed);
         }
-        // SAFETY: in no list by the caller's word; O1.
-        unsafe { tasks.list.push_back(NonNull::from(task)) };
         self.len.store(self.len.load(Relaxed) + 1, Relaxed);
+        // SAFETY: as the caller guarantees.
+        unsafe { from.remove(task) };
+        // SAFETY: in no list now; O1.
+        unsafe { tasks.list.push_back(NonNull::from(task)) };
         Ok(())
     }
 
