@@ -163,6 +163,29 @@ fn a_view_of_io_may_have_a_higher_limit_than_io() {
 }
 
 #[test]
+fn the_tasks_of_a_view_of_io_block_beside_those_of_io() {
+    let runtime = multi_thread(2);
+    runtime.block_on(async {
+        let io = Dispatcher::io();
+        let view = io.limited(100);
+        let all = Arc::new(Barrier::new(164));
+        let tasks: Vec<_> = [(&io, 64), (&view, 100)]
+            .into_iter()
+            .flat_map(|(dispatcher, count)| (0..count).map(move |_| dispatcher))
+            .map(|dispatcher| {
+                let all = all.clone();
+                dispatcher.spawn(async move {
+                    all.wait();
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+}
+
+#[test]
 fn short_polls_on_io_stay_on_the_workers() {
     let runtime = multi_thread(2);
     runtime.block_on(async {

@@ -4,13 +4,14 @@ mod engine_common;
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
 use blitzen::dispatch::{Dispatcher, WithDispatcher, with_dispatcher};
-use blitzen::runtime::{Handle, Runtime};
+use blitzen::runtime::{Builder, Handle, Runtime};
 use blitzen::scope::{Stopped, scope};
 use blitzen::sync::Notify;
 use blitzen::task::yield_now;
@@ -54,6 +55,31 @@ fn a_task_moves_there_and_back_and_may_borrow() {
             assert!(!is_on("there"));
         }
         assert_eq!(names.len(), 10);
+    });
+}
+
+#[test]
+fn going_there_and_back_takes_two_wakes() {
+    let polls = Arc::new(AtomicUsize::new(0));
+    let counted = polls.clone();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .on_before_task_poll(move |_| {
+            counted.fetch_add(1, SeqCst);
+        })
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let there = single("there");
+        let task = blitzen::spawn(async move {
+            let before = polls.load(SeqCst);
+            for _ in 0..10 {
+                with_dispatcher(&there, async { assert!(is_on("there")) }).await;
+            }
+            polls.load(SeqCst) - before
+        });
+        // One poll there and one back, each time.
+        assert_eq!(task.await.unwrap(), 20);
     });
 }
 

@@ -52,6 +52,8 @@
 //! | [`scope`](scope()) | | ✓ | ✓ |
 //! | [`future::scope`](crate::future::scope()) | ✓ | | ✓ |
 //! | [`scope_blocking`] | ✓ | ✓ | |
+//!
+//! All three take a stack of its own: with the feature `coro`, `coro::scope` has them.
 
 mod blocking;
 mod builder;
