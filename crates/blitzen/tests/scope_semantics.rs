@@ -5,12 +5,15 @@ mod scope_common;
 use std::future::pending;
 use std::io;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use blitzen::channel::oneshot;
 use blitzen::dispatch::Dispatcher;
+use blitzen::runtime::{Builder, Handle};
 use blitzen::scope::{Failure, Scope, Stopped, scope};
 use blitzen::task;
 use blitzen::time::{Instant, sleep};
@@ -609,4 +612,95 @@ fn closing_the_dispatcher_of_a_scope_aborts_its_children_and_the_scope_ends() {
         assert!(done.await.is_ok());
         assert_eq!(alive.count(), 0);
     });
+}
+
+/// A scope that ends at once, after which its thread may keep its memory.
+async fn nothing() {
+    scope(|_| async { Ok::<_, Stopped>(()) }).await.unwrap();
+}
+
+#[test]
+fn a_scope_has_nothing_of_the_one_that_ended_before_it() {
+    one_thread().block_on(async {
+        let single = Dispatcher::single("before").unwrap();
+        let before = Scope::builder()
+            .dispatcher(&single)
+            .within(FOREVER)
+            .run(|s| async move {
+                nothing().await; // inside a scope with a deadline and a dispatcher
+                task::shield_within(FOREVER, nothing()).await.unwrap();
+                s.cancel();
+                Ok::<_, Stopped>(())
+            });
+        before.await.unwrap();
+        task::shield_within(FOREVER, nothing()).await.unwrap();
+        let after = scope(|s| async move {
+            assert_eq!(task::deadline(), None);
+            assert!(!task::is_cancelled());
+            let child = s.spawn(async {
+                let thread = std::thread::current();
+                Ok::<_, Stopped>((task::is_cancelled(), thread.name() == Some("before")))
+            });
+            child.await
+        });
+        assert_eq!(after.await, Ok((false, false)));
+    });
+}
+
+#[test]
+fn a_scope_whose_handle_is_kept_does_not_become_another_one() {
+    one_thread().block_on(async {
+        let first = scope(|s: Scope<Stopped>| async move { Ok::<_, Stopped>(s) });
+        let kept = first.await.unwrap();
+        let second = scope(|s| async move {
+            kept.cancel();
+            assert_eq!(kept.spawn(async { Ok(()) }).await, Err(Stopped::Refused));
+            assert_eq!(s.spawn(async { Ok(1) }).await, Ok(1));
+            Ok::<_, Stopped>(s.is_cancelled())
+        });
+        assert_eq!(second.await, Ok(false));
+    });
+}
+
+#[test]
+fn scopes_of_two_runtimes_on_one_thread_spawn_on_their_own() {
+    let runtimes = [workers(1), one_thread(), workers(1)];
+    for _ in 0..2 {
+        for runtime in &runtimes {
+            let child_of = |s: Scope<Stopped>| async move {
+                let child = s.spawn(async { Ok(Handle::current().id()) });
+                child.await
+            };
+            // In the body of `block_on`, on this thread.
+            let id = runtime.block_on(async {
+                let id = scope(child_of).await;
+                nothing().await;
+                id
+            });
+            assert_eq!(id, Ok(runtime.handle().id()));
+        }
+    }
+}
+
+#[test]
+fn the_memory_of_a_scope_does_not_keep_a_runtime_alive() {
+    let alive = Arc::new(());
+    let runtime = {
+        let alive = alive.clone();
+        let mut builder = Builder::new_current_thread();
+        builder.on_task_spawn(move |_| drop(alive.clone()));
+        builder.build().unwrap()
+    };
+    runtime.block_on(nothing());
+    let handle = runtime.handle().clone();
+    let entered = handle.enter();
+    // Outside `block_on` too.
+    assert!(
+        pin!(nothing())
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+    );
+    drop(entered);
+    drop((runtime, handle));
+    assert_eq!(Arc::strong_count(&alive), 1);
 }

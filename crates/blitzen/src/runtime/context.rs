@@ -18,6 +18,7 @@ use blitzen_util::quiet::quietly;
 
 use super::handle::{Handle, TryCurrentError};
 use super::timers::{self, TimerPlace};
+use crate::scope;
 
 thread_local! {
     static CURRENT: RefCell<Option<Handle>> = const { RefCell::new(None) };
@@ -55,6 +56,7 @@ impl Context {
     /// Makes this current; returns what was before, or `None` on a thread that is being
     /// destroyed.
     fn install(self) -> Option<Self> {
+        scope::forget_kept_node();
         let runtime = CURRENT.try_with(|current| current.replace(self.runtime));
         let before = Self {
             runtime: runtime.ok()?,

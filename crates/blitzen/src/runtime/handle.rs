@@ -104,6 +104,12 @@ impl Handle {
         context::with_current(Handle::clone)
     }
 
+    /// Whether it is of the runtime that the calling code runs in, or that was entered.
+    #[inline]
+    pub(crate) fn is_current(&self) -> bool {
+        context::with_current(|current| Arc::ptr_eq(&self.inner, &current.inner)).unwrap_or(false)
+    }
+
     /// Makes this the current runtime of the thread until the returned guard is dropped.
     ///
     /// Functions such as [`spawn`](crate::spawn()) then use it. It does not run any task.

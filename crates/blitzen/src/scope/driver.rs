@@ -12,7 +12,8 @@ use blitzen_task::scope::{ScopePhase, ScopeView};
 use blitzen_util::quiet::quietly;
 
 use super::error::Stopped;
-use super::scope_core::{self, Cause, Node, ScopeCore, Settings};
+use super::kept_node;
+use super::scope_core::{self, Cause, Node, Settings};
 use crate::runtime::context as runtime_context;
 use crate::time::{Instant, Sleep, sleep_until};
 
@@ -27,7 +28,7 @@ pub(super) struct Driver {
 impl Driver {
     /// Opens a scope.
     pub(super) fn open(settings: Option<Box<Settings>>) -> Self {
-        let node = Arc::new(Node::new(ScopeCore::open(settings)));
+        let node = kept_node::open(settings);
         let parent = node.owner().parent().filter(|_| node.owner().has_grace());
         let parent_cancelled =
             parent.map(|parent| Box::pin(scope_core::token(parent).cancelled_owned()));
@@ -38,6 +39,20 @@ impl Driver {
         }
     }
 
+    /// Ends the scope of `this`, whose body has ended, if it was not cancelled and nobody else knows
+    /// of it any more; returns whether that is so.
+    #[inline]
+    pub(super) fn end_if_alone(this: &mut Option<Self>) -> bool {
+        let is_alone = this.as_ref().is_some_and(|driver| {
+            kept_node::is_exclusive(&driver.node) && driver.node.view().is_new()
+        });
+        if is_alone && let Some(driver) = this.take() {
+            // SAFETY: it is exclusive.
+            unsafe { kept_node::keep(driver.node) };
+        }
+        is_alone
+    }
+
     /// Cancels the scope, unless it was.
     pub(super) fn cancel(&self, cause: Cause) {
         if let Err(later) = self.node.begin_cancel(cause) {
@@ -46,15 +61,19 @@ impl Driver {
     }
 
     /// Cancels or forces the scope if it is time to, and otherwise sets the timer.
+    #[inline]
     pub(super) fn poll_times(&mut self, cx: &mut Context<'_>) {
+        if self.parent_cancelled.is_some() || self.node.owner().is_timed() {
+            self.poll_times_set(cx);
+        }
+    }
+
+    fn poll_times_set(&mut self, cx: &mut Context<'_>) {
         if let Some(cancelled) = &mut self.parent_cancelled
             && cancelled.as_mut().poll(cx).is_ready()
         {
             self.parent_cancelled = None;
             self.cancel(Cause::Stopped(Stopped::Cancelled));
-        }
-        if !self.node.owner().is_timed() {
-            return;
         }
         loop {
             let phase = self.node.view().phase();

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::mem::needs_drop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use blitzen_task::current::{self, AbortStatus};
@@ -17,7 +18,7 @@ use super::Scope;
 use super::context;
 use super::driver::Driver;
 use super::error::Stopped;
-use super::scope_core::{self, Cause, Settings};
+use super::scope_core::{self, Cause, Node, Settings};
 
 pin_project! {
     /// The future of [`scope`](super::scope()) and [`ScopeBuilder::run`](super::ScopeBuilder::run).
@@ -62,7 +63,7 @@ pin_project! {
             };
             driver.cancel(Cause::Stopped(Stopped::Cancelled));
             let rest = Rest {
-                has_body: matches!(*this.body, Body::Running { .. }),
+                has_body: !matches!(*this.body, Body::Ended),
                 driver: Some(driver),
             };
             let Some(driver) = &rest.driver else { return };
@@ -117,44 +118,37 @@ where
     F: Future<Output = Result<T, E>>,
 {
     /// Opens the scope, at the first poll.
-    fn start(self: Pin<&mut Self>) {
-        let mut this = self.project();
-        let BodyProjection::New { start } = this.body.as_mut().project() else {
-            return;
-        };
-        let Some((body, settings)) = start.take() else {
-            return;
-        };
-        let driver = this.driver.insert(Driver::open(settings));
-        let scope = Scope::new(driver.node.clone());
-        let node = &driver.node;
-        match catch_unwind(AssertUnwindSafe(|| context::inside(node, || body(scope)))) {
-            Ok(future) => this.body.set(Body::Running { future }),
-            Err(payload) => {
-                driver.cancel(Cause::Panic(payload));
-                this.body.set(Body::Ended);
-                driver.node.leave_body();
-            }
+    #[inline]
+    fn open(self: Pin<&mut Self>) {
+        let this = self.project();
+        if let BodyProjection::New { start } = this.body.project()
+            && let Some((_, settings)) = start
+            && this.driver.is_none()
+        {
+            *this.driver = Some(Driver::open(settings.take()));
         }
     }
 
-    /// Polls the body, or drops it if its time is over.
-    fn poll_body(self: Pin<&mut Self>, cx: &mut Context<'_>) {
+    /// Starts or polls the body, or drops it if its time is over. Returns whether the scope has ended
+    /// with it: then its driver is gone.
+    fn poll_body(self: Pin<&mut Self>, cx: &mut Context<'_>) -> bool {
         let mut this = self.project();
-        let (Some(driver), BodyProjection::Running { future }) =
-            (this.driver.as_ref(), this.body.as_mut().project())
-        else {
-            return;
+        let Some(driver) = this.driver.as_ref() else {
+            return false;
         };
+        if let Body::Ended = *this.body {
+            return false;
+        }
         let node = &driver.node;
         if !(node.is_forced() && *this.body_shields == 0) {
             let before = current::shield_balance();
-            let poll = || context::inside(node, || future.poll(cx));
+            let body = &mut this.body;
+            let poll = || context::inside(node, || poll_or_start(body.as_mut(), node, cx));
             let polled = catch_unwind(AssertUnwindSafe(poll));
             *this.body_shields += current::shield_balance() - before;
             match polled {
                 Ok(Poll::Pending) if node.is_forced() && *this.body_shields == 0 => {}
-                Ok(Poll::Pending) => return,
+                Ok(Poll::Pending) => return false,
                 Ok(Poll::Ready(outcome)) => {
                     if outcome.is_err() {
                         scope_core::cancel_or_count(node, Cause::Body);
@@ -164,7 +158,7 @@ where
                 Err(payload) => scope_core::cancel_or_count(node, Cause::Panic(payload)),
             }
         }
-        match needs_drop::<F>() {
+        match needs_drop::<Body<B, F>>() {
             true => {
                 let dropped = catch(|| context::inside(node, || this.body.set(Body::Ended)));
                 if let Some(payload) = dropped {
@@ -173,7 +167,36 @@ where
             }
             false => this.body.set(Body::Ended),
         }
-        node.leave_body();
+        let is_over = Driver::end_if_alone(this.driver);
+        if let Some(driver) = this.driver {
+            driver.node.leave_body();
+        }
+        is_over
+    }
+}
+
+/// Polls the body of a scope, which starts with its first poll.
+#[inline]
+fn poll_or_start<B, F, T, E>(
+    mut body: Pin<&mut Body<B, F>>,
+    node: &Arc<Node>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<T, E>>
+where
+    B: FnOnce(Scope<E>) -> F,
+    F: Future<Output = Result<T, E>>,
+{
+    if let BodyProjection::New { start } = body.as_mut().project()
+        && let Some((function, _)) = start.take()
+    {
+        let future = function(Scope::new(node.clone()));
+        body.set(Body::Running { future });
+    }
+    match body.project() {
+        BodyProjection::Running { future } => future.poll(cx),
+        BodyProjection::New { .. } | BodyProjection::Ended => {
+            unreachable!("a body that has ended is not polled")
+        }
     }
 }
 
@@ -187,7 +210,7 @@ where
 
     #[track_caller]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
-        self.as_mut().start();
+        self.as_mut().open();
         let Some(driver) = self.as_mut().project().driver else {
             panic!("`ScopeFuture` polled after completion");
         };
@@ -201,7 +224,11 @@ where
             driver.cancel(Cause::Stopped(Stopped::Cancelled));
         }
         driver.poll_times(cx);
-        self.as_mut().poll_body(cx);
+        if self.as_mut().poll_body(cx)
+            && let Some(outcome) = self.as_mut().project().outcome.take()
+        {
+            return Poll::Ready(outcome);
+        }
         loop {
             let this = self.as_mut().project();
             let Some(driver) = this.driver else {
@@ -211,7 +238,7 @@ where
             if view.has_ended() {
                 break;
             }
-            let has_body = matches!(*this.body, Body::Running { .. });
+            let has_body = !matches!(*this.body, Body::Ended);
             if has_body && view.phase() == ScopePhase::Forced && *this.body_shields == 0 {
                 self.as_mut().poll_body(cx); // which drops it
                 continue;

@@ -64,6 +64,7 @@ mod driver;
 mod error;
 mod future;
 mod inherited;
+mod kept_node;
 mod root;
 mod scope_core;
 mod tasks;
@@ -74,6 +75,7 @@ pub use child::Child;
 pub use error::{Failure, Stopped};
 pub use future::ScopeFuture;
 pub use inherited::{Bound, Inherited};
+pub(crate) use kept_node::forget as forget_kept_node;
 pub(crate) use root::RootScope;
 
 use std::fmt;

@@ -98,18 +98,47 @@ struct Times {
 impl ScopeCore {
     /// A scope opened here.
     pub(super) fn open(mut settings: Option<Box<Settings>>) -> Self {
-        let here = context::here();
-        let inherited = || here.scope.as_ref()?.owner().dispatcher.clone();
         let own = settings
             .as_mut()
             .and_then(|settings| settings.dispatcher.take());
         let mut core = Self::new(settings);
-        core.dispatcher = own.or_else(inherited);
         core.runtime = Handle::try_current().ok();
-        core.shield_deadline = here.is_shielded.then(context::deadline).flatten();
-        core.is_shielded = here.is_shielded;
-        core.around = here.scope;
+        core.dispatcher = own;
+        core.enter_here();
         core
+    }
+
+    /// Notes what a scope is inside of that is opened here. As yet it is inside nothing.
+    pub(super) fn enter_here(&mut self) {
+        let here = context::here();
+        if here.is_shielded {
+            self.is_shielded = true;
+            self.shield_deadline = context::deadline();
+        }
+        if let Some(around) = here.scope {
+            if self.dispatcher.is_none() {
+                self.dispatcher = around.owner().dispatcher.clone();
+            }
+            self.around = Some(around);
+        }
+    }
+
+    /// Undoes [`enter_here`](Self::enter_here) and returns true, if the scope is otherwise as a
+    /// new one without settings in the runtime that is current.
+    pub(super) fn make_new(&mut self) -> bool {
+        let is_new = self.settings.is_none()
+            && !*self.is_timed.get_mut()
+            && self.token.get().is_none()
+            && self.runtime.as_ref().is_some_and(Handle::is_current);
+        if is_new {
+            self.is_shielded = false;
+            self.shield_deadline = None;
+            if self.around.is_some() {
+                self.dispatcher = None;
+                self.around = None;
+            }
+        }
+        is_new
     }
 
     /// A scope that is inside no other.

@@ -105,6 +105,11 @@ impl<X: ScopeOwner> MemberLists<X> {
         }
     }
 
+    /// Whether the others were made.
+    pub(super) fn has_others(&self) -> bool {
+        self.others.get().is_some()
+    }
+
     /// The index of the list for a new child.
     #[inline]
     pub(super) fn index_for(&self, id: Id) -> u8 {

@@ -134,6 +134,12 @@ impl<X: ScopeOwner> ScopeNode<X> {
         self.word.view_in_order()
     }
 
+    /// Whether it can be used for another scope, once nobody else has it: it is as when it was
+    /// made.
+    pub fn is_new(&self) -> bool {
+        self.view().is_new() && !self.children.has_others()
+    }
+
     /// How many children and adopted scopes it has.
     pub fn children(&self) -> usize {
         let tasks: usize = self.children.iter().map(|list| list.lock().len()).sum();

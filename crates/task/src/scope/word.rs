@@ -23,6 +23,8 @@ const BODY: u64 = 1 << 2;
 const DAEMONS: u64 = 1 << 3;
 const AWAITED: u64 = 1 << 4;
 const UNIT: u64 = 1 << 5;
+/// The word of a scope whose only member is its body.
+const NEW: u64 = UNIT | BODY;
 
 /// How far a scope has been cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +70,13 @@ impl ScopeView {
         self.0 & DAEMONS == 0 && self.units() == 0
     }
 
+    /// Whether it is as when it was made: not cancelled, awaited by nobody, with no member but
+    /// the body.
+    #[inline]
+    pub fn is_new(self) -> bool {
+        self.0 == NEW
+    }
+
     /// Whether members other than the body are left.
     #[inline]
     pub fn has_others(self) -> bool {
@@ -95,7 +104,7 @@ pub(super) struct NodeWord(AtomicU64);
 impl NodeWord {
     /// The word of a scope whose only member is its body.
     pub(super) fn new() -> Self {
-        Self(AtomicU64::new(UNIT | BODY))
+        Self(AtomicU64::new(NEW))
     }
 
     #[inline]
