@@ -10,6 +10,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use blitzen_task::context::{FrameValue, find, with_frame};
@@ -95,9 +96,21 @@ struct Binding<V: ?Sized = dyn Any + Send + Sync> {
     value: V,
 }
 
+/// Whether anything was ever bound: most programs bind nothing. Relaxed: code that something is
+/// bound for comes after the binding.
+static IS_USED: AtomicBool = AtomicBool::new(false);
+
 impl Bindings {
     /// What the calling code sees.
+    #[inline]
     pub(super) fn here() -> Self {
+        match IS_USED.load(Relaxed) {
+            true => Self::find_here(),
+            false => Self::default(),
+        }
+    }
+
+    fn find_here() -> Self {
         let bindings = find(|value| match value {
             FrameValue::Shield => None,
             FrameValue::Value(value) => {
@@ -149,6 +162,7 @@ impl<T: Send + Sync + 'static> Inherited<T> {
     }
 
     fn binding(&'static self, value: T, outer: Bindings) -> Arc<Binding> {
+        IS_USED.store(true, Relaxed);
         Arc::new(Binding {
             key: self.key(),
             outer,

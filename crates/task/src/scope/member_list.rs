@@ -9,8 +9,9 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use blitzen_util::list::List;
+use blitzen_util::lock::{Lock, LockGuard};
 use blitzen_util::pad::Padded;
-use blitzen_util::shim::{MODEL, Mutex, MutexGuard};
+use blitzen_util::shim::MODEL;
 
 use super::ScopeOwner;
 use super::member::Member;
@@ -24,7 +25,7 @@ const LISTS: usize = if MODEL { 1 } else { 8 };
 const CHILDREN_IN_A_ROW: u64 = 64;
 
 /// One list of members.
-pub(super) struct MemberList<X: ScopeOwner>(Mutex<MemberListState<X>>);
+pub(super) struct MemberList<X: ScopeOwner>(Lock<MemberListState<X>>);
 
 pub(super) struct MemberListState<X: ScopeOwner> {
     /// Those that have not been aborted.
@@ -40,14 +41,15 @@ unsafe impl<X: ScopeOwner> Send for MemberListState<X> {}
 
 impl<X: ScopeOwner> MemberList<X> {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(MemberListState {
+        Self(Lock::new(MemberListState {
             tasks: List::new(),
             len: 0,
             is_forced: false,
         }))
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, MemberListState<X>> {
+    #[inline]
+    pub(super) fn lock(&self) -> LockGuard<'_, MemberListState<X>> {
         self.0.lock()
     }
 }

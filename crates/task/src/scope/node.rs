@@ -26,8 +26,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use blitzen_util::list::{Linked, Links, List};
+use blitzen_util::lock::{Lock, LockGuard};
 use blitzen_util::quiet::quietly;
-use blitzen_util::shim::{Mutex, MutexGuard};
 
 use super::ScopeOwner;
 use super::member::{Member, MemberKind};
@@ -44,7 +44,7 @@ pub struct ScopeNode<X: ScopeOwner> {
     word: NodeWord,
     children: MemberLists<X>,
     daemons: MemberList<X>,
-    state: Mutex<NodeState<X>>,
+    state: Lock<NodeState<X>>,
     /// The links of a scope that was adopted; guarded by the lock of the scope around it.
     links: Links<ScopeNode<X>>,
     owner: X,
@@ -85,7 +85,7 @@ impl<X: ScopeOwner> ScopeNode<X> {
             word: NodeWord::new(),
             children: MemberLists::new(),
             daemons: MemberList::new(),
-            state: Mutex::new(NodeState {
+            state: Lock::new(NodeState {
                 cause: None,
                 adopted: List::new(),
                 adopted_len: 0,
@@ -107,7 +107,7 @@ impl<X: ScopeOwner> ScopeNode<X> {
         &mut self.owner
     }
 
-    fn lock(&self) -> MutexGuard<'_, NodeState<X>> {
+    fn lock(&self) -> LockGuard<'_, NodeState<X>> {
         self.state.lock()
     }
 
