@@ -52,6 +52,7 @@ impl<I: 'static, Y: 'static, R: 'static> Fiber<I, Y, R> {
     ///
     /// # Errors
     /// The system has no memory for another stack.
+    #[inline]
     pub fn new(
         mut info: FiberInfo,
         body: impl FnOnce(&Suspender<I, Y>, I) -> R + 'static,
@@ -91,6 +92,7 @@ impl<I: 'static, Y: 'static, R: 'static> Fiber<I, Y, R> {
 }
 
 impl<I: 'static, Y: 'static, R: 'static> Drop for Fiber<I, Y, R> {
+    #[inline]
     fn drop(&mut self) {
         let has_returned = self.coroutine.done();
         if !has_returned && self.coroutine.started() {

@@ -1,11 +1,12 @@
 //! How a coroutine is spawned.
 
+use blitzen_sched::Spawned;
 use blitzen_stack::DEFAULT_STACK_SIZE;
 use blitzen_task::glue::next_id;
-use blitzen_task::{JoinHandle, SpawnMeta};
+use blitzen_task::{Id, JoinHandle, SpawnMeta};
 
 use super::fiber_future::FiberFuture;
-use crate::runtime::context;
+use crate::runtime::{Handle, context};
 
 /// The name and stack size of a coroutine to be spawned.
 ///
@@ -131,29 +132,49 @@ where
     T: Send + 'static,
 {
     let id = next_id();
-    let spawned = context::with_current(|runtime| {
-        let scheduler = runtime.inner.scheduler();
-        match runtime.inner.has_spawn_hook() || scheduler.needs_pinned_thread() {
-            false => Ok(scheduler.spawn_pinned(future, id, meta)),
-            true => Err((runtime.clone(), future, meta)),
-        }
+    // Asked first: to hand the future out again, and back, takes longer.
+    let careful = context::with_current(|runtime| {
+        let needs_care =
+            runtime.inner.has_spawn_hook() || runtime.inner.scheduler().needs_pinned_thread();
+        needs_care.then(|| runtime.clone())
     });
-    let (handle, refused) = match spawned {
-        Ok(Ok(spawned)) => spawned,
+    let spawned = match careful {
+        Ok(None) => context::with_current(|runtime| {
+            runtime.inner.scheduler().spawn_pinned(future, id, meta)
+        }),
         // Outside the context: this calls the hook.
-        Ok(Err((runtime, future, meta))) => {
-            let scheduler = runtime.inner.scheduler();
-            if let Err(error) = scheduler.ensure_pinned_thread() {
-                panic!("OS can't spawn the thread for coroutines: {error}");
-            }
-            if runtime.inner.has_spawn_hook() {
-                runtime.inner.world().task_hooks().spawned(id, &meta);
-            }
-            scheduler.spawn_pinned(future, id, meta)
+        Ok(Some(runtime)) => Ok(spawn_carefully(&runtime, future, id, meta)),
+        Err(error) => Err(error),
+    };
+    match spawned {
+        Ok((handle, refused)) => {
+            // Outside the context: this drops the function.
+            drop(refused);
+            handle
         }
         Err(error) => panic!("{error}"),
-    };
-    // Outside the context: this drops the function.
-    drop(refused);
-    handle
+    }
+}
+
+/// Spawns a coroutine in a runtime that has a hook for it, or no thread yet.
+#[cold]
+#[track_caller]
+fn spawn_carefully<F, T>(
+    runtime: &Handle,
+    future: FiberFuture<F, T>,
+    id: Id,
+    meta: SpawnMeta,
+) -> Spawned<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let scheduler = runtime.inner.scheduler();
+    if let Err(error) = scheduler.ensure_pinned_thread() {
+        panic!("OS can't spawn the thread for coroutines: {error}");
+    }
+    if runtime.inner.has_spawn_hook() {
+        runtime.inner.world().task_hooks().spawned(id, &meta);
+    }
+    scheduler.spawn_pinned(future, id, meta)
 }

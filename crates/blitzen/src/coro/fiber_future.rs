@@ -64,6 +64,7 @@ where
     }
 
     /// Gives the function its stack, and runs it as far as it gets.
+    #[inline(never)]
     fn start(&mut self, cx: &mut Context<'_>) -> Returned<T> {
         if current::is_closing() {
             return None; // the end of the poll cancels it
@@ -79,10 +80,13 @@ where
         let resumer = Resumer::new(cx);
         let started = Cell::new(null::<Inside>());
         let place = &raw const started;
-        let own_thread = HAS_OWN_THREAD.then(OwnThread::new);
+        let own_thread = HAS_OWN_THREAD.then(|| Box::new(OwnThread::new()));
         let body = move |suspender: &Suspender<(), ()>, ()| {
-            // SAFETY: the task lives until the coroutine has ended (U2).
-            let _context = own_thread.as_ref().map(|thread| unsafe { thread.enter() });
+            let _context = match HAS_OWN_THREAD {
+                // SAFETY: the task lives until the coroutine has ended (U2).
+                true => own_thread.as_ref().map(|thread| unsafe { thread.enter() }),
+                false => None, // known to the compiler, which leaves out the rest
+            };
             let inside = Inside::new(suspender, resumer);
             // SAFETY: it lives until the coroutine is first suspended, or has ended.
             unsafe { &*place }.set(&inside);
@@ -118,8 +122,9 @@ where
 }
 
 impl<T> Started<T> {
-    /// Runs the coroutine, which is suspended, as far as it gets.
-    #[inline]
+    /// Runs the coroutine, which is suspended, as far as it gets. Inlined, as `poll` is: the
+    /// processor mispredicts every return after a switch of stacks.
+    #[inline(always)]
     fn advance(&mut self, cx: &mut Context<'_>) -> Returned<T> {
         // SAFETY: on the stack of the coroutine, which is suspended.
         let inside = unsafe { self.inside.as_ref() };
@@ -132,8 +137,8 @@ impl<T> Started<T> {
                 return None;
             }
             Ok(Progress::Ready) => {}
-            Ok(Progress::Cancelled) => inside.resume.set(Resume::Cancelled),
-            Err(payload) => inside.resume.set(Resume::Panicked(payload)),
+            Ok(Progress::Cancelled) => inside.set_resume(Resume::Cancelled),
+            Err(payload) => inside.set_resume(Resume::Panicked(payload)),
         }
         let resumer = Resumer::new(cx);
         inside.set_resumer(resumer);
@@ -165,7 +170,8 @@ fn suspended(inside: &Inside, outer: Outer, cx: &mut Context<'_>) {
 
 /// What the thread had before a coroutine's state was installed. Nothing panics in between.
 struct Outer {
-    thread_state: ThreadState,
+    /// `None` if it is the default one, as nearly always.
+    thread_state: Option<Box<ThreadState>>,
     depth: usize,
 }
 
@@ -183,7 +189,7 @@ impl Outer {
     #[inline]
     fn restore(self, inside: Option<&Inside>) {
         let place = inside.map(|inside| &inside.thread_state);
-        self.thread_state.put_away_into(place);
+        ThreadState::put_away_into(self.thread_state, place);
         if let Some(context) = KeptContext::put_away(self.depth) {
             match inside {
                 Some(inside) => inside.context.set(context),
@@ -246,6 +252,7 @@ where
 {
     type Output = T;
 
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         // SAFETY: nothing is moved out but the function, before it runs, and the fiber, which need
         // not stay where it is.

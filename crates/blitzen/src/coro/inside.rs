@@ -64,8 +64,9 @@ pub(super) struct Inside {
     resumer: Cell<Resumer>,
     /// What the coroutine waits for; `None` if that is its next turn.
     suspension: Cell<Option<NonNull<Suspension>>>,
-    /// Set before it is resumed, unless it is the default.
-    pub(super) resume: Cell<Resume>,
+    /// Whether `resume` was set, before it is resumed.
+    has_resume: Cell<bool>,
+    resume: Cell<Resume>,
     shields: Cell<u32>,
     /// What the coroutine has in thread-locals, while it is suspended.
     pub(super) thread_state: KeptThreadState,
@@ -155,6 +156,7 @@ impl Inside {
             suspender: NonNull::from(suspender),
             resumer: Cell::new(resumer),
             suspension: Cell::new(None),
+            has_resume: Cell::new(false),
             resume: Cell::default(),
             shields: Cell::new(0),
             thread_state: KeptThreadState::default(),
@@ -172,6 +174,22 @@ impl Inside {
     #[inline]
     pub(super) fn set_resumer(&self, resumer: Resumer) {
         self.resumer.set(resumer);
+    }
+
+    /// Sets how the coroutine, which is suspended, is resumed, unless what it waits for is ready.
+    pub(super) fn set_resume(&self, resume: Resume) {
+        self.has_resume.set(true);
+        self.resume.set(resume);
+    }
+
+    /// Suspends the coroutine; returns how it was resumed.
+    #[inline]
+    fn suspend(&self) -> Resume {
+        self.suspender().suspend(());
+        match self.has_resume.replace(false) {
+            true => self.resume.take(),
+            false => Resume::Ready,
+        }
     }
 
     /// Whether the coroutine waits for its next turn, and nothing else.
@@ -223,6 +241,7 @@ impl Inside {
 
     /// Suspends the coroutine until the future of `suspension`, which is on the caller's stack, is
     /// ready. A panic of its first poll goes on here.
+    #[inline]
     fn wait_for(&self, suspension: NonNull<Suspension>) -> Resume {
         self.suspension.set(Some(suspension));
         let first_poll = || {
@@ -236,10 +255,7 @@ impl Inside {
         match unsafe { self.suspender().call_on_resumer(first_poll) } {
             Progress::Ready => Resume::Ready,
             Progress::Cancelled => Resume::Cancelled,
-            Progress::Waits => {
-                self.suspender().suspend(());
-                self.resume.take()
-            }
+            Progress::Waits => self.suspend(),
         }
     }
 
@@ -248,10 +264,7 @@ impl Inside {
         self.suspension.set(None);
         let resume = match self.must_unwind() {
             true => Resume::Cancelled,
-            false => {
-                self.suspender().suspend(());
-                self.resume.take()
-            }
+            false => self.suspend(),
         };
         if let Resume::Cancelled = resume {
             resume_unwind(Box::new(CancelPayload));

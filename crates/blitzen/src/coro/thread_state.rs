@@ -185,32 +185,35 @@ impl ThreadState {
         INNERMOST.get().is_null() && !has_frames() && !coop::is_unconstrained()
     }
 
-    /// [`install`](Self::install) of what a suspended coroutine keeps in `kept`.
+    /// [`install`](Self::install) of what a suspended coroutine keeps in `kept`. Returns what the
+    /// thread had, or `None` if that is the default.
     #[inline]
-    pub(super) fn install_from(kept: &KeptThreadState) -> Self {
+    pub(super) fn install_from(kept: &KeptThreadState) -> Option<Box<Self>> {
         match kept.is_default.get() && Self::is_default_here() {
-            true => Self::default(), // both have the same
-            false => Self::install_rare(kept.take()),
+            true => None, // both have the same
+            false => Self::install_rare(kept),
         }
     }
 
-    /// [`put_away`](Self::put_away) into `kept`, if there is such a place.
+    /// [`put_away`](Self::put_away) of what [`install_from`](Self::install_from) has returned, into
+    /// `kept`, if there is such a place.
     #[inline]
-    pub(super) fn put_away_into(self, kept: Option<&KeptThreadState>) {
-        if self.is_default() && Self::is_default_here() {
+    pub(super) fn put_away_into(outer: Option<Box<Self>>, kept: Option<&KeptThreadState>) {
+        if outer.is_none() && Self::is_default_here() {
             return; // and so is what is kept
         }
-        self.put_away_rare(kept);
+        Self::put_away_rare(outer, kept);
     }
 
-    #[inline(never)]
-    fn install_rare(self) -> Self {
-        self.install()
+    #[cold]
+    fn install_rare(kept: &KeptThreadState) -> Option<Box<Self>> {
+        let outer = kept.take().install();
+        (!outer.is_default()).then(|| Box::new(outer))
     }
 
-    #[inline(never)]
-    fn put_away_rare(self, kept: Option<&KeptThreadState>) {
-        let inner = self.put_away();
+    #[cold]
+    fn put_away_rare(outer: Option<Box<Self>>, kept: Option<&KeptThreadState>) {
+        let inner = outer.map_or_else(Self::default, |outer| *outer).put_away();
         if let Some(kept) = kept {
             kept.set(inner);
         }
