@@ -130,6 +130,62 @@ fn a_task_that_waits_for_its_own_lock_is_in_a_futurelock() {
 }
 
 #[test]
+fn a_lock_that_was_granted_to_a_future_nobody_polls_is_a_futurelock() {
+    // The program of Oxide's RFD 609.
+    let runtime = runtime();
+    let lock = Arc::new(Mutex::new(()));
+    let (locked, is_locked) = mpsc::channel();
+    let release = Arc::new(Notify::new());
+    let holder = runtime.spawn({
+        let (lock, release) = (lock.clone(), release.clone());
+        async move {
+            let _guard = lock.lock().await;
+            locked.send(()).unwrap();
+            release.notified().await;
+        }
+    });
+    is_locked.recv().unwrap();
+    let other_branch = Arc::new(Notify::new());
+    let task = runtime.spawn({
+        let (lock, other_branch) = (lock.clone(), other_branch.clone());
+        async move {
+            // Waits in the queue of the lock, and is kept.
+            let mut first = pin!(async { drop(lock.lock().await) });
+            blitzen::select! {
+                () = &mut first => {}
+                () = other_branch.notified() => drop(lock.lock().await),
+            }
+        }
+    });
+    let waits_for = |what: &str| {
+        loop {
+            let tasks = runtime.handle().tasks();
+            let wait = tasks.get(task.id()).and_then(|task| task.wait().cloned());
+            if wait.is_some_and(|wait| wait.kind().name() == what) {
+                return;
+            }
+            thread::yield_now();
+        }
+    };
+    waits_for("several");
+    other_branch.notify_one();
+    waits_for("mutex");
+    assert!(
+        runtime.handle().deadlocks().is_empty(),
+        "the holder goes on"
+    );
+    assert_eq!(owner_of_lock(&runtime, &task), Some(holder.id()));
+    release.notify_one();
+    let deadlock = find(&runtime);
+    assert!(deadlock.is_futurelock(), "{deadlock}");
+    assert_eq!(ids(&deadlock), [task.id()]);
+    task.abort();
+    // Its future is dropped, and the lock with it.
+    runtime.block_on(async { drop(lock.lock().await) });
+    assert!(runtime.handle().deadlocks().is_empty());
+}
+
+#[test]
 fn writers_are_known_and_readers_and_owned_guards_are_not() {
     let runtime = runtime();
     let lock = Arc::new(RwLock::new(0));

@@ -20,7 +20,8 @@
 //! T1. `WAITERS` is never cleared. So every acquire and every release takes the queue's lock, and
 //!     a fast path never learns of this.
 //! T2. Who takes all permits other than from the queue notes or clears the owner under the same
-//!     hold of the queue's lock; a waiter to which they were granted notes it when it is polled.
+//!     hold of the queue's lock. Who grants them to a waiter notes the waiter's task, under the
+//!     same hold; that task notes itself again when it polls the waiter, which it may never do.
 //! T3. Who returns permits, and finds some left under the queue's lock, clears the owner before
 //!     it grants them. If none are left, somebody has taken them, and the note is theirs (T2).
 //!
@@ -364,9 +365,12 @@ impl BatchSemaphore {
                 }
                 continue;
             }
-            if state.is_tracked() && waiters.is_empty() && state.permits_of_lock() >= count {
-                self.take_under_lock(count, notes_owner);
-                break;
+            if state.is_tracked() {
+                if waiters.is_empty() && state.permits_of_lock() >= count {
+                    self.take_under_lock(count, notes_owner);
+                    break;
+                }
+                lock_owner::note_queued(self, waiter, notes_owner); // T1: it is queued now
             }
             if !state.has_waiters() {
                 // Relaxed: the lock publishes the queue, and `grant_round` acquires
@@ -407,6 +411,9 @@ impl BatchSemaphore {
             let mut waiters = self.queue.lock();
             // SAFETY: it is in this queue or has been settled.
             if unsafe { waiters.remove(waiter) }.is_some() {
+                if self.state().is_tracked() {
+                    lock_owner::forget_queued(waiter);
+                }
                 return self.grant_after_removal(waiters);
             }
         }
@@ -421,6 +428,9 @@ impl BatchSemaphore {
         match waiters.front() {
             // The new front may want fewer permits.
             Some(wanted) if state.has_waiters() && wanted <= state.permits_of_lock() => {
+                if state.is_tracked() {
+                    self.note_grants(&waiters);
+                }
                 self.grant_queued(waiters)
             }
             Some(_) => {}
@@ -453,6 +463,7 @@ impl BatchSemaphore {
         let waiters = self.queue.lock();
         if before.is_tracked() {
             self.clear_owner();
+            self.note_grants(&waiters);
         } else if before.permits() + count > MAX_PERMITS {
             self.take_back(count);
             drop(waiters);
@@ -468,6 +479,19 @@ impl BatchSemaphore {
         if self.state().permits_of_lock() > 0 {
             lock_owner::clear(self);
         }
+    }
+
+    /// Notes the waiters to which permits are about to be granted, under the queue's lock (T2).
+    #[cold]
+    #[inline(never)]
+    fn note_grants(&self, waiters: &LockedQueue<'_>) {
+        let mut left = Some(self.state().permits_of_lock());
+        waiters.for_each(|wanted, address| {
+            left = left.and_then(|left| left.checked_sub(wanted));
+            if left.is_some() {
+                lock_owner::note_granted(self, address);
+            }
+        });
     }
 
     /// Undoes a release under the lock (P1), as far as the permits have not been

@@ -322,6 +322,12 @@ impl<S> LockedQueue<'_, S> {
         }
     }
 
+    /// Calls `visit` with the tag and the address of each waiter, oldest first.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
+        let waiters = &self.0.waiters;
+        waiters.for_each(|node| visit(self.tag(node), node.addr().get()));
+    }
+
     /// Settles the newest waiter.
     pub(crate) fn settle_back(&mut self, outcome: Outcome, batch: &mut WakeBatch) {
         if let Some(node) = self.0.waiters.pop_back() {

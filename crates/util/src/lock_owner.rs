@@ -32,6 +32,7 @@ static CURRENT_TASK: OnceLock<CurrentTaskFns> = OnceLock::new();
 static NOTES: Mutex<LockNotes> = Mutex::new(LockNotes {
     owners: BTreeMap::new(),
     waits: BTreeMap::new(),
+    queued: BTreeMap::new(),
     next: 0,
 });
 
@@ -41,6 +42,8 @@ struct LockNotes {
     owners: BTreeMap<u64, LockOwner>,
     /// What each task waits for with its own waker, as of the last poll of such a wait.
     waits: BTreeMap<u64, NotedWait>,
+    /// The waiters in the queues of locks, by their addresses.
+    queued: BTreeMap<u64, QueuedWaiter>,
     /// The number of the next note.
     next: u64,
 }
@@ -52,6 +55,15 @@ pub struct LockOwner {
     pub task: u64,
     /// Tells this time that the lock is held from all others.
     pub note: u64,
+}
+
+/// A waiter in the queue of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct QueuedWaiter {
+    task: u64,
+    lock: u64,
+    /// Whether its task is the owner once the lock is granted to it.
+    notes_owner: bool,
 }
 
 /// What a task waits for.
@@ -112,6 +124,43 @@ pub fn note<T: ?Sized>(lock: &T) {
     };
 }
 
+/// Notes that the task that this thread polls has a waiter in the queue of a lock, and whether it is
+/// the owner once the lock is granted to it. Called under the lock of that queue, as are the next
+/// two.
+#[cold]
+#[inline(never)]
+pub fn note_queued<T: ?Sized, W>(lock: &T, waiter: &W, notes_owner: bool) {
+    if let Some(task) = current_number() {
+        let queued = QueuedWaiter {
+            task,
+            lock: address(lock),
+            notes_owner,
+        };
+        lock_notes().queued.insert(address(waiter), queued);
+    }
+}
+
+/// Forgets a waiter that leaves the queue.
+#[cold]
+#[inline(never)]
+pub fn forget_queued<T>(waiter: &T) {
+    lock_notes().queued.remove(&address(waiter));
+}
+
+/// Notes that a lock is granted to a waiter, and so that its task holds the lock. It may be long
+/// until the task polls the future that has the waiter, or never.
+#[cold]
+#[inline(never)]
+pub fn note_granted<T: ?Sized>(lock: &T, waiter_address: usize) {
+    let mut notes = lock_notes();
+    let granted = notes.queued.remove(&(waiter_address as u64));
+    if let Some(QueuedWaiter { task, .. }) = granted.filter(|waiter| waiter.notes_owner) {
+        let note = notes.next;
+        notes.next += 1;
+        notes.owners.insert(address(lock), LockOwner { task, note });
+    }
+}
+
 /// Notes that nobody known holds a lock.
 #[cold]
 #[inline(never)]
@@ -159,6 +208,13 @@ pub fn has_notes() -> bool {
 /// Who holds the lock at an address, if that is known. The address is compared, not followed.
 pub fn owner_of(lock: u64) -> Option<LockOwner> {
     lock_notes().owners.get(&lock).copied()
+}
+
+/// Whether a task has a waiter in the queue of the lock at an address.
+pub fn is_queued(task: u64, lock: u64) -> bool {
+    let notes = lock_notes();
+    let mut queued = notes.queued.values();
+    queued.any(|waiter| (waiter.task, waiter.lock) == (task, lock))
 }
 
 /// What a task waited for with its own waker when it last polled such a wait.
@@ -238,6 +294,26 @@ mod tests {
             (None, None),
             "whose it was is not known"
         );
+        TASK.set(Some(11));
+        let (waiter, given_up) = (1_u64, 2_u64);
+        note_queued(&lock, &waiter, true);
+        note_queued(&lock, &given_up, true);
+        forget_queued(&given_up);
+        assert!(is_queued(11, address(&lock)) && !is_queued(12, address(&lock)));
+        TASK.set(Some(12));
+        clear(&lock);
+        note_granted(&lock, (&raw const given_up).addr());
+        assert_eq!(owner(), None);
+        note_granted(&lock, (&raw const waiter).addr());
+        assert_eq!(owner().unwrap().task, 11, "not the one that grants it");
+        assert!(!is_queued(11, address(&lock)));
+        clear(&lock);
+        note_granted(&lock, (&raw const waiter).addr());
+        assert_eq!(owner(), None, "once");
+        note_queued(&lock, &waiter, false);
+        note_granted(&lock, (&raw const waiter).addr());
+        assert_eq!(owner(), None, "a reader");
+        TASK.set(Some(10));
         note_wait(NotedWait::Join(8), Waker::noop());
         assert_eq!(wait_of(10), Some(NotedWait::Join(8)));
     }

@@ -2,7 +2,8 @@
 //!
 //! D1. Only a task counts that waits for one lock, or for the end of one task, and for nothing
 //!     else: it is idle, has one waker, and that waker is in the queue of the lock or with the
-//!     other task. So nobody else can wake it.
+//!     other task. So nobody else can wake it. A task to which the lock was just granted has left
+//!     the queue, and is about to be woken.
 //! D2. All of it is read twice. A lock whose note is the same both times was held in between by
 //!     the same task, and a task that waited for it both times waited in between. So the tasks of
 //!     a circle waited for each other at the same moment, and will for ever.
@@ -29,7 +30,8 @@ const VARIABLE: &str = "BLITZEN_LOCKS";
 ///
 /// [`TaskWait::owner`](super::TaskWait::owner) returns the owner, and [`Handle::deadlocks`] finds
 /// tasks that wait for each other. The owner is known of guards that borrow their lock, and only
-/// while a task holds them: a guard counts as held by the task that has acquired it.
+/// while a task holds them: a guard counts as held by the task that has acquired it, and a lock that
+/// is granted to a future that waits for it as held by the task that has polled that future.
 /// Who holds an owned guard, one of `try_lock` or one for reading is not known.
 ///
 /// # Examples
@@ -206,6 +208,10 @@ fn only_waits(tasks: &TaskList) -> HashMap<u64, OnlyWait> {
         let only_wait = match wait {
             NotedWait::Lock(lock) if listed.lock() == Some(lock) => {
                 let owner = lock_owner::owner_of(lock)?;
+                // Its one waker is there. Otherwise the lock was just granted to it.
+                if !lock_owner::is_queued(number, lock) {
+                    return None;
+                }
                 OnlyWait {
                     wait,
                     awaited: owner.task,
