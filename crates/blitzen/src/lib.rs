@@ -79,7 +79,11 @@
 //! | `BLITZEN_IO` | `auto`, `epoll`, `uring` | which kernel interface runtimes use |
 //! | `BLITZEN_SOCKETS` | `readiness`, `completion`, `prefer-completion` | how new streams do I/O |
 //! | `BLITZEN_CHILD` | `sigchld` | wait for children by SIGCHLD instead of a pidfd |
-//! | `BLITZEN_LOG` | `1` | every new runtime prints [what it runs on](engine()) to standard error |
+//! | `BLITZEN_LOG` | `1`, `debug` | every new runtime prints [what it runs on](engine()) to standard error; with `debug`, also each event that it [records](runtime::Builder::trace) |
+//! | `BLITZEN_TRACE` | `off`, `sampled`, `full`, or a path | what runtimes [record](runtime::Builder::trace); with a path, everything, to a file for Perfetto |
+//! | `BLITZEN_LINTS` | `stderr` | runtimes report [lints](runtime::lint) |
+//! | `BLITZEN_LOCKS` | `1` | locks [note which task holds them](runtime::dump::note_lock_owners) |
+//! | `BLITZEN_CONSOLE` | `1` | runtimes answer on a [socket](runtime::Builder::console) |
 //!
 //! The settings of a runtime's builder win over these.
 //!

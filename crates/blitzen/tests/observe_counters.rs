@@ -88,6 +88,26 @@ fn every_yield_of_a_task_is_counted() {
 }
 
 #[test]
+fn every_wake_of_a_task_during_its_own_poll_is_counted() {
+    let runtime = current_thread();
+    let mut polls = 0;
+    let task = runtime.spawn(poll_fn(move |cx| {
+        polls += 1;
+        match polls {
+            8 => Poll::Ready(()),
+            _ => {
+                cx.waker().wake_by_ref();
+                cx.waker().wake_by_ref(); // once is enough
+                Poll::Pending
+            }
+        }
+    }));
+    runtime.block_on(task).unwrap();
+    let total = runtime.metrics().stats().total();
+    assert_eq!((total.self_wakes, total.yields, total.polls), (7, 0, 8));
+}
+
+#[test]
 fn the_newest_task_is_a_lifo_hit() {
     must_end(|| {
         let runtime = multi_thread(1);

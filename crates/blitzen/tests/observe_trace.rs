@@ -1,5 +1,7 @@
 //! The recorder: what is in a trace, and that reading it disturbs nobody.
 
+#[cfg(unix)]
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -372,4 +374,174 @@ fn recording_is_switched_by_many_threads_and_copied_while_the_runtime_ends() {
                 .is_none_or(|delay| delay < Duration::from_secs(20))
         );
     });
+}
+
+/// The polls of a task, each with what the task then waited for.
+#[cfg(unix)]
+fn waits(decoded: &Decoded, name: &str) -> Vec<Option<String>> {
+    let slices = decoded.slices_named(name).into_iter();
+    slices
+        .map(|slice| slice.end.texts.get("waits for").cloned())
+        .collect()
+}
+
+/// What has woken a task, each time.
+#[cfg(unix)]
+fn causes(decoded: &Decoded, name: &str) -> Vec<String> {
+    let id = decoded.slices_named(name)[0].begin.notes["task"];
+    let wakes = decoded.instants_named("wake").into_iter();
+    wakes
+        .filter(|wake| wake.notes["task"] == id)
+        .map(|wake| wake.texts.get("by").cloned().unwrap_or_default())
+        .collect()
+}
+
+#[test]
+#[cfg(unix)]
+fn a_poll_says_what_the_task_waits_for_and_a_wake_what_it_was_caused_by() {
+    must_end(|| {
+        let runtime = recording(TraceMode::Full);
+        let named = |name: &str, future: Pin<Box<dyn Future<Output = ()> + Send>>| {
+            let _entered = runtime.enter();
+            task::Builder::new().name(name).spawn(future).unwrap()
+        };
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (tx, rx) = blitzen::sync::oneshot::channel::<()>();
+        let sleeps = named(
+            "sleeps",
+            Box::pin(async { blitzen::time::sleep(Duration::from_millis(1)).await }),
+        );
+        let reads = named(
+            "reads",
+            Box::pin(async move {
+                ours.set_nonblocking(true).unwrap();
+                let stream = blitzen::net::UnixStream::from_std(ours).unwrap();
+                stream.readable().await.unwrap();
+            }),
+        );
+        let receives = named("receives", Box::pin(async { rx.await.unwrap() }));
+        let joined = sleeps.id();
+        let joins = named("joins", Box::pin(async { sleeps.await.unwrap() }));
+        let blocks = named(
+            "blocks",
+            Box::pin(async { task::spawn_blocking(|| ()).await.unwrap() }),
+        );
+        runtime.block_on(async {
+            joins.await.unwrap();
+            std::io::Write::write_all(&mut &theirs, b"x").unwrap();
+            reads.await.unwrap();
+            blocks.await.unwrap();
+            let sender = task::Builder::new().name("sends").spawn(async {
+                tx.send(()).unwrap();
+            });
+            sender.unwrap().await.unwrap();
+            receives.await.unwrap();
+        });
+        let decoded = Decoded::of(&runtime.handle().trace());
+        let starts = |name, start: &str| {
+            let waits = waits(&decoded, name);
+            assert_eq!(waits.len(), 2, "{name}: {waits:?}");
+            let wait = waits[0].as_deref().unwrap_or_default();
+            assert!(wait.starts_with(start), "{name}: {wait}");
+            assert_eq!(waits[1], None, "it has ended");
+        };
+        starts("sleeps", "timer");
+        starts("reads", "readable");
+        starts("receives", "oneshot 0x");
+        starts("joins", &format!("join of task {joined}"));
+        assert_eq!(causes(&decoded, "sleeps"), ["timer"]);
+        assert_eq!(causes(&decoded, "reads"), ["io"]);
+        assert_eq!(causes(&decoded, "receives"), ["task"]);
+        assert_eq!(causes(&decoded, "joins"), ["task"]);
+        if waits(&decoded, "blocks").len() == 2 {
+            starts("blocks", "join of task ");
+            assert_eq!(causes(&decoded, "blocks"), ["blocking"]);
+        } // else the pool was faster than the task
+        let results = |name| {
+            let slices = decoded.slices_named(name).into_iter();
+            let result = |slice: observe_common::Slice| slice.end.texts["result"].clone();
+            slices.map(result).collect::<Vec<_>>()
+        };
+        assert_eq!(results("sleeps"), ["idle", "complete"]);
+    });
+}
+
+#[test]
+fn code_on_the_blocking_pool_has_tracks_of_its_own() {
+    must_end(|| {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .trace(TraceMode::Full)
+            .build()
+            .unwrap();
+        let line = line!() + 5;
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let jobs: Vec<_> = (0..2)
+            .map(|_| {
+                let begun = begun.clone();
+                runtime.spawn_blocking(move || begun.send(()).unwrap())
+            })
+            .collect();
+        drop(jobs);
+        has_begun.iter().take(2).for_each(drop);
+        // Two at the same time, the first until the second has begun.
+        let barrier = Arc::new(std::sync::Barrier::new(2));
+        let jobs: Vec<_> = (0..2)
+            .map(|_| {
+                let barrier = barrier.clone();
+                let _entered = runtime.enter();
+                let job = task::Builder::new().name("waits for the other");
+                job.spawn_blocking(move || drop(barrier.wait())).unwrap()
+            })
+            .collect();
+        runtime.block_on(async {
+            for job in jobs {
+                job.await.unwrap();
+            }
+            let panics = task::Builder::new().name("panics");
+            let panics = panics.spawn_blocking(|| std::panic::resume_unwind(Box::new(())));
+            let panics: Result<(), _> = panics.unwrap().await;
+            assert!(panics.unwrap_err().is_panic());
+        });
+        let decoded = Decoded::of(&runtime.handle().trace());
+        let jobs = decoded.slices_named("waits for the other");
+        let tracks = jobs.iter().map(|job| &*decoded.tracks[&job.begin.track]);
+        let mut tracks: Vec<_> = tracks.collect();
+        tracks.sort();
+        assert_eq!(tracks, ["blocking 0", "blocking 1"]);
+        assert!(jobs[0].begin.at_ns <= jobs[1].end_ns && jobs[1].begin.at_ns <= jobs[0].end_ns);
+        assert_eq!(decoded.slices_named("panics").len(), 1);
+        let plain = decoded.slices_named(&format!("{}:{line}", file!()));
+        assert_eq!(plain.len(), 2);
+        // Each was submitted somewhere, which is its cause.
+        for job in jobs.iter().chain(&plain) {
+            assert!(job.begin.terminating_flow.is_some());
+        }
+        assert!(decoded.count_flows() >= 5);
+    });
+}
+
+#[test]
+fn a_trace_as_text_has_a_line_for_each_event() {
+    let runtime = recording(TraceMode::Full);
+    let task = runtime.spawn(async { yield_now().await });
+    let id = task.id();
+    runtime.block_on(task).unwrap();
+    let mut text = Vec::new();
+    runtime.handle().trace().write_text(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let lines: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split_once(": ").map(|(_, what)| what))
+        .filter(|what| what.contains("task"))
+        .map(|what| what.split_once(" at ").map_or(what, |(what, _)| what))
+        .collect();
+    let expected = [
+        format!("spawn task {id}"),
+        format!("poll task {id}"),
+        format!("task {id} yields"),
+        format!("poll task {id}"),
+        format!("task {id} has ended"),
+    ];
+    assert_eq!(lines, expected, "{text}");
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use blitzen::runtime::{Builder, Runtime, TraceMode};
+use blitzen::runtime::{Builder, Runtime};
 use blitzen::task::{self, yield_now};
 
 mod observe_common;
@@ -208,14 +208,4 @@ fn a_full_disk_ends_the_recording_with_one_line_and_not_the_program() {
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("recording to /dev/full stops"), "{said:?}");
     assert!(printed.contains("went on"));
-}
-
-#[test]
-fn the_builder_decides_before_the_environment() {
-    let runtime = Builder::new_current_thread()
-        .trace(TraceMode::Off)
-        .build()
-        .unwrap();
-    runtime.block_on(work("worker"));
-    assert!(runtime.handle().trace().is_empty());
 }

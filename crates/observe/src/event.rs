@@ -7,14 +7,24 @@
 //! The time is in nanoseconds since the runtime was made, and wraps after 78 hours. A reader knows
 //! the present time, and from that the full time of every event that is not older.
 
+use std::fmt;
 use std::panic::Location;
 use std::ptr::with_exposed_provenance;
 
 use blitzen_util::field::Field;
+use blitzen_util::wait::WaitKind;
+use blitzen_util::wake_cause::WakeCause;
 
 const KIND: Field = Field::new(58, 6);
 const DETAIL: Field = Field::new(48, 10);
 const TIME: Field = Field::new(0, 48);
+
+/// The detail of the end of a poll.
+const RESULT: Field = Field::new(0, 2);
+const WAIT_KIND: Field = Field::new(2, 6);
+/// Its second word.
+const QUEUED: Field = Field::new(48, 16);
+const WAIT_IDENTITY: Field = Field::new(0, 48);
 
 /// How many bytes of a name fit into one event.
 const NAME_CHUNK: usize = 8;
@@ -36,6 +46,26 @@ pub enum PollResult {
 
 impl PollResult {
     const ALL: [Self; 4] = [Self::Idle, Self::Complete, Self::Woken, Self::Yielded];
+}
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventWait {
+    /// The kind of thing.
+    pub kind: WaitKind,
+    /// A number of 48 bits that tells it from others of its kind: an address, a task, a deadline.
+    pub identity: u64,
+}
+
+impl fmt::Display for EventWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kind, self.identity) {
+            (WaitKind::Several, _) => f.write_str("several things"),
+            (WaitKind::Join, id) => write!(f, "join of task {id}"),
+            (WaitKind::Timer, _) | (_, 0) => f.write_str(self.kind.name()),
+            (kind, address) => write!(f, "{kind} {address:#x}"),
+        }
+    }
 }
 
 /// Something that happened on a worker.
@@ -67,13 +97,17 @@ pub enum Event {
     PollEnd {
         /// How.
         result: PollResult,
-        /// Tasks in the worker's queue.
-        queued: u64,
+        /// Tasks in the worker's queue, up to 65,535.
+        queued: u16,
+        /// What the task waits for, if it is idle.
+        wait: EventWait,
     },
     /// A task was woken.
     Wake {
         /// The task.
         id: u64,
+        /// By what.
+        cause: WakeCause,
     },
     /// The worker parks.
     Park,
@@ -96,6 +130,16 @@ pub enum Event {
         /// How many.
         polls: u64,
     },
+    /// A thread of the blocking pool begins to run code.
+    JobStart {
+        /// The task that the code is.
+        id: u64,
+    },
+    /// The code has ended.
+    JobEnd {
+        /// The task.
+        id: u64,
+    },
     /// A span of the user's begins.
     SpanEnter {
         /// Its name.
@@ -114,8 +158,16 @@ impl Event {
             Self::Site { location } => (2, 0, address(location)),
             Self::Name { bytes, len } => (3, len.into(), u64::from_le_bytes(bytes)),
             Self::PollStart { id } => (4, 0, id),
-            Self::PollEnd { result, queued } => (5, result as u64, queued),
-            Self::Wake { id } => (6, 0, id),
+            Self::PollEnd {
+                result,
+                queued,
+                wait,
+            } => {
+                let detail = WAIT_KIND.set(RESULT.set(0, result as u64), wait.kind as u64);
+                let identity = wait.identity & WAIT_IDENTITY.max();
+                (5, detail, QUEUED.set(identity, queued.into()))
+            }
+            Self::Wake { id, cause } => (6, cause as u64, id),
             Self::Park => (7, 0, 0),
             Self::Unpark => (8, 0, 0),
             Self::Steal { victim, count } => (9, u64::from(count).min(DETAIL.max()), victim),
@@ -124,6 +176,8 @@ impl Event {
             Self::Skipped { polls } => (12, 0, polls),
             Self::SpanEnter { name } => (13, 0, address(name)),
             Self::SpanExit => (14, 0, 0),
+            Self::JobStart { id } => (15, 0, id),
+            Self::JobEnd { id } => (16, 0, id),
         };
         let time = at_ns & TIME.max();
         [KIND.set(DETAIL.set(time, detail), kind), word]
@@ -147,10 +201,17 @@ impl Event {
             },
             4 => Self::PollStart { id: word },
             5 => Self::PollEnd {
-                result: PollResult::ALL[detail as usize % PollResult::ALL.len()],
-                queued: word,
+                result: PollResult::ALL[RESULT.get(detail) as usize],
+                queued: QUEUED.get(word) as u16,
+                wait: EventWait {
+                    kind: WaitKind::from_number(WAIT_KIND.get(detail) as u8),
+                    identity: WAIT_IDENTITY.get(word),
+                },
             },
-            6 => Self::Wake { id: word },
+            6 => Self::Wake {
+                id: word,
+                cause: WakeCause::from_number(detail),
+            },
             7 => Self::Park,
             8 => Self::Unpark,
             9 => Self::Steal {
@@ -165,6 +226,8 @@ impl Event {
                 name: unsafe { &*with_exposed_provenance(word as usize) },
             },
             14 => Self::SpanExit,
+            15 => Self::JobStart { id: word },
+            16 => Self::JobEnd { id: word },
             _ => return None,
         })
     }
@@ -209,7 +272,12 @@ mod tests {
             Event::Spawn { id: u64::MAX },
             Event::Site { location },
             Event::PollStart { id: 7 },
-            Event::Wake { id: 7 },
+            Event::Wake {
+                id: 7,
+                cause: WakeCause::Thread,
+            },
+            Event::JobStart { id: 8 },
+            Event::JobEnd { id: u64::MAX },
             Event::Park,
             Event::Unpark,
             Event::Steal {
@@ -222,7 +290,15 @@ mod tests {
             Event::SpanEnter { name: &NAME },
             Event::SpanExit,
         ];
-        let ends = PollResult::ALL.map(|result| Event::PollEnd { result, queued: 9 });
+        let wait = EventWait {
+            kind: WaitKind::Several,
+            identity: (1 << 48) - 1,
+        };
+        let ends = PollResult::ALL.map(|result| Event::PollEnd {
+            result,
+            queued: u16::MAX,
+            wait,
+        });
         let names: Vec<_> = Event::name_events("a name of some length").collect();
         for event in events.into_iter().chain(ends).chain(names) {
             // SAFETY: from `pack`.

@@ -81,7 +81,7 @@ impl EventWriter {
     /// use blitzen_observe::{Event, event_ring};
     ///
     /// let (mut writer, reader) = event_ring(4);
-    /// (0..10).for_each(|id| writer.push(id, Event::Wake { id }));
+    /// (0..10).for_each(|id| writer.push(id, Event::PollStart { id }));
     /// let mut events = Vec::new();
     /// assert_eq!(reader.read(0, || 10, &mut events).lost, 7);
     /// assert_eq!(events.len(), 3, "the oldest slot may be overwritten at any moment");

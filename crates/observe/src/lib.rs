@@ -9,6 +9,8 @@ mod counter;
 mod event;
 mod event_budget;
 mod event_ring;
+mod event_sink;
+mod event_text;
 mod histogram;
 mod histogram_snapshot;
 mod openmetrics;
@@ -18,17 +20,21 @@ mod trace_mode;
 mod wake_stamps;
 mod worker;
 
+pub use blitzen_util::wait::WaitKind;
+pub use blitzen_util::wake_cause::WakeCause;
 pub use counter::Counter;
-pub use event::{Event, PollResult};
+pub use event::{Event, EventWait, PollResult};
 pub use event_budget::EventBudget;
 pub use event_ring::{EVENT_SIZE, EventReader, EventWriter, EventsRead, event_ring};
+pub use event_sink::{EventSink, EventTrack};
+pub use event_text::EventText;
 pub use histogram::{
     HistogramConfiguration, HistogramCounts, InvalidHistogramConfiguration, LogHistogram,
     LogHistogramBuilder,
 };
 pub use histogram_snapshot::Histogram;
 pub use openmetrics::OpenMetrics;
-pub use perfetto::{PerfettoTrace, PerfettoTrack};
+pub use perfetto::PerfettoTrace;
 pub use trace_mode::TraceMode;
 pub use wake_stamps::WakeStamps;
 pub use worker::{Stats, WorkerCounters, WorkerStats};

@@ -1,5 +1,6 @@
 //! Events as a trace for Perfetto: a track for each worker with a slice for each poll, flows
-//! from wakes to polls, and a counter of the worker's queue.
+//! from wakes to polls, and a counter of the worker's queue. Jobs of the blocking pool are slices
+//! on as many tracks as jobs have run at a time.
 //!
 //! The format is a sequence of protobuf packets, `perfetto.protos.Trace`. All packets are of
 //! one sequence, in which a name is written out where it first occurs.
@@ -7,7 +8,11 @@
 use std::collections::HashMap;
 use std::panic::Location;
 
-use crate::event::{Event, PollResult};
+use blitzen_util::wait::WaitKind;
+use blitzen_util::wake_cause::WakeCause;
+
+use crate::event::{Event, EventWait, PollResult};
+use crate::event_sink::{EventSink, EventTrack};
 use crate::protobuf::Message;
 
 /// The numbers of the fields that are written, by message.
@@ -45,6 +50,7 @@ mod field {
     }
     pub(super) mod annotation {
         pub(crate) const UINT_VALUE: u32 = 3;
+        pub(crate) const STRING_VALUE: u32 = 6;
         pub(crate) const NAME: u32 = 10;
     }
     pub(super) mod interned_data {
@@ -75,7 +81,7 @@ const MAX_TASKS: usize = 1 << 20;
 /// Turns events into a trace for Perfetto.
 ///
 /// ```
-/// use blitzen_observe::{Event, PerfettoTrace};
+/// use blitzen_observe::{Event, EventSink, PerfettoTrace};
 ///
 /// let mut trace = PerfettoTrace::new(1, "server");
 /// let worker = trace.add_track("worker 0");
@@ -94,14 +100,16 @@ pub struct PerfettoTrace {
     flows: HashMap<u64, u64>,
     next_flow: u64,
     was_started: bool,
+    /// The tracks of jobs, each with the job that runs there.
+    lanes: Vec<(EventTrack, Option<u64>)>,
 }
-
-/// A track of a trace.
-#[derive(Clone, Copy, Debug)]
-pub struct PerfettoTrack(usize);
 
 #[derive(Debug, Default)]
 struct TrackState {
+    name: String,
+    is_described: bool,
+    has_queue: bool,
+    has_jobs: bool,
     open: Vec<OpenSlice>,
     /// The task that was spawned last, and its name as far as it is known.
     spawned: Option<(u64, Vec<u8>)>,
@@ -113,6 +121,16 @@ enum OpenSlice {
     Poll { id: u64 },
     Span,
     Park,
+    Job,
+}
+
+/// What a packet says besides, by name.
+type Notes<'a> = &'a [(&'a str, Note<'a>)];
+
+#[derive(Clone, Copy)]
+enum Note<'a> {
+    Number(u64),
+    Text(&'a str),
 }
 
 /// What a packet says of a moment on a track.
@@ -122,14 +140,16 @@ struct Moment<'a> {
     name: Option<&'a str>,
     flow: Option<u64>,
     terminating_flow: Option<u64>,
-    notes: &'a [(&'a str, u64)],
+    notes: Notes<'a>,
 }
 
 impl PerfettoTrace {
     /// Creates a trace of one process.
     ///
     /// ```
-    /// let mut trace = blitzen_observe::PerfettoTrace::new(1, "server");
+    /// use blitzen_observe::{EventSink, PerfettoTrace};
+    ///
+    /// let mut trace = PerfettoTrace::new(1, "server");
     /// assert!(!trace.take_bytes().is_empty());
     /// ```
     pub fn new(pid: u32, process: &str) -> Self {
@@ -141,6 +161,7 @@ impl PerfettoTrace {
             flows: HashMap::new(),
             next_flow: 1,
             was_started: false,
+            lanes: Vec::new(),
         };
         trace.describe(|track| {
             track.integer(field::track_descriptor::UUID, PROCESS_UUID);
@@ -153,44 +174,34 @@ impl PerfettoTrace {
         trace
     }
 
-    /// Adds a track, and the counter of a queue beside it.
-    ///
-    /// ```
-    /// let mut trace = blitzen_observe::PerfettoTrace::new(1, "server");
-    /// let worker = trace.add_track("worker 0");
-    /// # let _ = worker;
-    /// ```
-    pub fn add_track(&mut self, name: &str) -> PerfettoTrack {
-        let track = PerfettoTrack(self.tracks.len());
-        self.tracks.push(TrackState::default());
-        let descriptor = |message: &mut Message, uuid, name: &str| {
-            message
-                .integer(field::track_descriptor::UUID, uuid)
-                .integer(field::track_descriptor::PARENT_UUID, PROCESS_UUID)
-                .string(field::track_descriptor::NAME, shorten(name));
-        };
-        self.describe(|message| descriptor(message, track.uuid(), name));
-        self.describe(|message| {
-            descriptor(message, track.queue_uuid(), &format!("queue of {name}"));
-            message.message(field::track_descriptor::COUNTER, |_| {});
+    fn push_track(&mut self, name: &str) -> EventTrack {
+        self.tracks.push(TrackState {
+            name: shorten(name).to_owned(),
+            ..TrackState::default()
         });
-        track
+        EventTrack(self.tracks.len() - 1)
     }
 
-    /// Says what the task with the number `id` is called, and where it was spawned.
-    ///
-    /// ```
-    /// use std::panic::Location;
-    ///
-    /// let mut trace = blitzen_observe::PerfettoTrace::new(1, "server");
-    /// trace.name_task(7, Some("acceptor"), Location::caller());
-    /// ```
-    pub fn name_task(&mut self, id: u64, name: Option<&str>, location: &Location<'_>) {
-        let label = match name {
-            Some(name) => name.to_owned(),
-            None => format!("{}:{}", location.file(), location.line()),
-        };
-        self.set_label(id, &label);
+    fn describe_track(&mut self, track: EventTrack) {
+        let state = &mut self.tracks[track.0];
+        if std::mem::replace(&mut state.is_described, true) {
+            return;
+        }
+        let name = state.name.clone();
+        self.describe(|message| describe_as(message, uuid(track), &name));
+    }
+
+    /// The counter of a worker's queue.
+    fn describe_queue(&mut self, track: EventTrack) {
+        let state = &mut self.tracks[track.0];
+        if std::mem::replace(&mut state.has_queue, true) {
+            return;
+        }
+        let name = format!("queue of {}", state.name);
+        self.describe(|message| {
+            describe_as(message, queue_uuid(track), &name);
+            message.message(field::track_descriptor::COUNTER, |_| {});
+        });
     }
 
     fn set_label(&mut self, id: u64, label: &str) {
@@ -199,204 +210,155 @@ impl PerfettoTrace {
         self.tasks.insert(id, name);
     }
 
-    /// Adds an event. Those of one track come in order. Where a wake comes before the poll that
-    /// it causes, on whichever track, it is shown as its cause.
-    ///
-    /// ```
-    /// use blitzen_observe::{Event, PerfettoTrace, PollResult};
-    ///
-    /// let mut trace = PerfettoTrace::new(1, "server");
-    /// let worker = trace.add_track("worker 0");
-    /// trace.add(worker, 10, Event::Wake { id: 7 });
-    /// trace.add(worker, 20, Event::PollStart { id: 7 });
-    /// trace.add(worker, 30, Event::PollEnd { result: PollResult::Idle, queued: 0 });
-    /// ```
-    pub fn add(&mut self, track: PerfettoTrack, at_ns: u64, event: Event) {
-        match event {
-            Event::Spawn { id } => {
-                self.tracks[track.0].spawned = Some((id, Vec::new()));
-                self.begin_flow(track, at_ns, "spawn", id);
-            }
-            Event::Site { location } => {
-                if let Some((id, _)) = self.tracks[track.0].spawned {
-                    self.name_task(id, None, location);
-                }
-            }
-            Event::Name { bytes, len } => {
-                let Some((id, name)) = &mut self.tracks[track.0].spawned else {
-                    return;
-                };
-                name.extend(&bytes[..len.into()]);
-                let (id, name) = (*id, String::from_utf8_lossy(name).into_owned());
-                self.set_label(id, &name);
-            }
-            Event::Wake { id } => self.begin_flow(track, at_ns, "wake", id),
-            Event::PollStart { id } => {
-                self.close(track, at_ns);
-                let terminating_flow = self.flows.remove(&id);
-                let name = self.tasks.get(&id).copied();
-                let name = name.unwrap_or_else(|| self.intern("task"));
-                self.begin_poll(track, at_ns, id, name, terminating_flow);
-            }
-            Event::PollEnd { result, queued } => self.end_poll(track, at_ns, result, queued),
-            Event::Park => {
-                self.close(track, at_ns);
-                self.begin_slice(track, at_ns, "parked", OpenSlice::Park);
-            }
-            Event::Unpark | Event::HandOff => {
-                self.close(track, at_ns);
-                if event == Event::HandOff {
-                    self.instant(track, at_ns, "handed off", &[]);
-                }
-            }
-            Event::Steal { victim, count } => {
-                let notes = [("victim", victim), ("tasks", count.into())];
-                self.instant(track, at_ns, "steal", &notes);
-            }
-            Event::Overflow => self.instant(track, at_ns, "overflow", &[]),
-            Event::Skipped { polls } => {
-                self.instant(track, at_ns, "not recorded", &[("polls", polls)]);
-            }
-            Event::SpanEnter { name } => self.begin_slice(track, at_ns, name, OpenSlice::Span),
-            Event::SpanExit => {
-                if self.tracks[track.0].open.last() == Some(&OpenSlice::Span) {
-                    self.end_slice(track, at_ns);
-                }
-            }
-        }
-    }
-
-    /// Says that events of a track were overwritten before they could be read.
-    ///
-    /// ```
-    /// let mut trace = blitzen_observe::PerfettoTrace::new(1, "server");
-    /// let worker = trace.add_track("worker 0");
-    /// trace.add_lost(worker, 10, 5_000);
-    /// ```
-    pub fn add_lost(&mut self, track: PerfettoTrack, at_ns: u64, events: u64) {
-        self.close(track, at_ns);
-        self.instant(track, at_ns, "events lost", &[("events", events)]);
-    }
-
-    /// Ends what has begun, at the end of the trace.
-    ///
-    /// ```
-    /// use blitzen_observe::{Event, PerfettoTrace};
-    ///
-    /// let mut trace = PerfettoTrace::new(1, "server");
-    /// let worker = trace.add_track("worker 0");
-    /// trace.add(worker, 10, Event::Park);
-    /// trace.finish(20);
-    /// ```
-    pub fn finish(&mut self, at_ns: u64) {
-        for track in 0..self.tracks.len() {
-            self.close(PerfettoTrack(track), at_ns);
-        }
-    }
-
-    /// Takes the bytes that were written since the last call. All of them, one after the
-    /// other, are the trace.
-    ///
-    /// ```
-    /// let mut trace = blitzen_observe::PerfettoTrace::new(1, "server");
-    /// assert!(!trace.take_bytes().is_empty());
-    /// assert!(trace.take_bytes().is_empty());
-    /// ```
-    pub fn take_bytes(&mut self) -> Vec<u8> {
-        self.out.take()
+    fn label(&mut self, id: u64) -> u64 {
+        let name = self.tasks.get(&id).copied();
+        name.unwrap_or_else(|| self.intern("task"))
     }
 
     /// A wake or a spawn: the poll that follows is its effect.
-    fn begin_flow(&mut self, track: PerfettoTrack, at_ns: u64, name: &str, id: u64) {
+    fn begin_flow(&mut self, track: EventTrack, at_ns: u64, name: &str, id: u64, by: WakeCause) {
         let flow = self.next_flow;
         self.next_flow += 1;
         forget_if_too_many(&mut self.flows);
         self.flows.insert(id, flow);
+        let notes = [("task", Note::Number(id)), ("by", Note::Text(by.name()))];
+        let known = match by {
+            WakeCause::Unknown => 1,
+            _ => notes.len(),
+        };
         let moment = Moment {
             kind: INSTANT,
             name: Some(name),
             flow: Some(flow),
-            notes: &[("task", id)],
+            notes: &notes[..known],
             ..Moment::default()
         };
-        self.moment(track.uuid(), at_ns, &moment);
+        self.moment(track, at_ns, &moment);
     }
 
-    fn begin_poll(
-        &mut self,
-        track: PerfettoTrack,
-        at_ns: u64,
-        id: u64,
-        name: u64,
-        terminating_flow: Option<u64>,
-    ) {
+    /// Begins a slice for a poll or a job of a task.
+    fn begin_run(&mut self, track: EventTrack, at_ns: u64, id: u64, slice: OpenSlice) {
         let moment = Moment {
             kind: SLICE_BEGIN,
-            terminating_flow,
-            notes: &[("task", id)],
+            terminating_flow: self.flows.remove(&id),
+            notes: &[("task", Note::Number(id))],
             ..Moment::default()
         };
-        self.tracks[track.0].open.push(OpenSlice::Poll { id });
-        self.packet(track.uuid(), at_ns, &moment, Some(name));
+        let name = self.label(id);
+        self.tracks[track.0].open.push(slice);
+        self.packet(track, at_ns, &moment, Some(name));
     }
 
-    fn end_poll(&mut self, track: PerfettoTrack, at_ns: u64, result: PollResult, queued: u64) {
-        let open = self.tracks[track.0].open.first().copied();
-        self.close(track, at_ns);
-        if let (PollResult::Complete, Some(OpenSlice::Poll { id })) = (result, open) {
+    fn end_poll(&mut self, track: EventTrack, at_ns: u64, result: PollResult, wait: EventWait) {
+        // A span that was not recorded to its end may be open in it.
+        while self.tracks[track.0].open.len() > 1 {
+            self.end_slice(track, at_ns, &[]);
+        }
+        let Some(OpenSlice::Poll { id }) = self.tracks[track.0].open.last().copied() else {
+            return self.close(track, at_ns);
+        };
+        let result_name = match result {
+            PollResult::Idle => "idle",
+            PollResult::Complete => "complete",
+            PollResult::Woken => "woken",
+            PollResult::Yielded => "yielded",
+        };
+        let waits_for = wait.to_string();
+        let notes = [
+            ("result", Note::Text(result_name)),
+            ("waits for", Note::Text(&waits_for)),
+        ];
+        let known = match (result, wait.kind) {
+            (PollResult::Idle, kind) if kind != WaitKind::Unknown => notes.len(),
+            _ => 1,
+        };
+        self.end_slice(track, at_ns, &notes[..known]);
+        if result == PollResult::Complete {
             self.tasks.remove(&id);
         }
-        let uuid = track.queue_uuid();
+    }
+
+    fn count_queue(&mut self, track: EventTrack, at_ns: u64, queued: u16) {
+        self.describe_queue(track);
         self.write_packet(at_ns, |packet| {
             packet.message(field::packet::TRACK_EVENT, |event| {
                 event
                     .integer(field::track_event::TYPE, COUNTER)
-                    .integer(field::track_event::TRACK_UUID, uuid)
-                    .integer(field::track_event::COUNTER_VALUE, queued);
+                    .integer(field::track_event::TRACK_UUID, queue_uuid(track))
+                    .integer(field::track_event::COUNTER_VALUE, queued.into());
             });
         });
     }
 
-    fn begin_slice(&mut self, track: PerfettoTrack, at_ns: u64, name: &str, slice: OpenSlice) {
+    /// Begins a job on the first track on which none runs.
+    fn begin_job(&mut self, at_ns: u64, id: u64) {
+        let free = self.lanes.iter().position(|(_, job)| job.is_none());
+        let lane = free.unwrap_or_else(|| {
+            let track = self.push_track(&format!("blocking {}", self.lanes.len()));
+            self.lanes.push((track, None));
+            self.lanes.len() - 1
+        });
+        self.lanes[lane].1 = Some(id);
+        self.begin_run(self.lanes[lane].0, at_ns, id, OpenSlice::Job);
+    }
+
+    fn end_job(&mut self, at_ns: u64, id: u64) {
+        let mut lanes = self.lanes.iter_mut();
+        if let Some((track, job)) = lanes.find(|(_, job)| *job == Some(id)) {
+            *job = None;
+            let track = *track;
+            self.close(track, at_ns);
+            self.tasks.remove(&id);
+        }
+    }
+
+    /// Ends all jobs: the end of some may be lost.
+    fn end_jobs(&mut self, at_ns: u64) {
+        let running: Vec<u64> = self.lanes.iter().filter_map(|(_, job)| *job).collect();
+        running.into_iter().for_each(|id| self.end_job(at_ns, id));
+    }
+
+    fn begin_slice(&mut self, track: EventTrack, at_ns: u64, name: &str, slice: OpenSlice) {
         self.tracks[track.0].open.push(slice);
         let moment = Moment {
             kind: SLICE_BEGIN,
             name: Some(name),
             ..Moment::default()
         };
-        self.moment(track.uuid(), at_ns, &moment);
+        self.moment(track, at_ns, &moment);
     }
 
     /// Ends all that is open on a track. More than one slice is open if the poll was not
     /// recorded to its end.
-    fn close(&mut self, track: PerfettoTrack, at_ns: u64) {
+    fn close(&mut self, track: EventTrack, at_ns: u64) {
         while !self.tracks[track.0].open.is_empty() {
-            self.end_slice(track, at_ns);
+            self.end_slice(track, at_ns, &[]);
         }
     }
 
-    fn end_slice(&mut self, track: PerfettoTrack, at_ns: u64) {
+    fn end_slice(&mut self, track: EventTrack, at_ns: u64, notes: Notes<'_>) {
         self.tracks[track.0].open.pop();
         let moment = Moment {
             kind: SLICE_END,
+            notes,
             ..Moment::default()
         };
-        self.moment(track.uuid(), at_ns, &moment);
+        self.moment(track, at_ns, &moment);
     }
 
-    fn instant(&mut self, track: PerfettoTrack, at_ns: u64, name: &str, notes: &[(&str, u64)]) {
+    fn instant(&mut self, track: EventTrack, at_ns: u64, name: &str, notes: Notes<'_>) {
         let moment = Moment {
             kind: INSTANT,
             name: Some(name),
             notes,
             ..Moment::default()
         };
-        self.moment(track.uuid(), at_ns, &moment);
+        self.moment(track, at_ns, &moment);
     }
 
-    fn moment(&mut self, uuid: u64, at_ns: u64, moment: &Moment<'_>) {
+    fn moment(&mut self, track: EventTrack, at_ns: u64, moment: &Moment<'_>) {
         let name = moment.name.map(|name| self.intern(name));
-        self.packet(uuid, at_ns, moment, name);
+        self.packet(track, at_ns, moment, name);
     }
 
     /// The number of a name. It is written out where it is new.
@@ -420,18 +382,24 @@ impl PerfettoTrace {
         number
     }
 
-    fn packet(&mut self, uuid: u64, at_ns: u64, moment: &Moment<'_>, name: Option<u64>) {
+    fn packet(&mut self, track: EventTrack, at_ns: u64, moment: &Moment<'_>, name: Option<u64>) {
+        self.describe_track(track);
         self.write_packet(at_ns, |packet| {
             packet.message(field::packet::TRACK_EVENT, |event| {
                 event.integer(field::track_event::TYPE, moment.kind);
-                event.integer(field::track_event::TRACK_UUID, uuid);
+                event.integer(field::track_event::TRACK_UUID, uuid(track));
                 if let Some(name) = name {
                     event.integer(field::track_event::NAME_IID, name);
                 }
                 for (name, value) in moment.notes {
                     event.message(field::track_event::DEBUG_ANNOTATIONS, |note| {
-                        note.string(field::annotation::NAME, name)
-                            .integer(field::annotation::UINT_VALUE, *value);
+                        note.string(field::annotation::NAME, name);
+                        match value {
+                            Note::Number(number) => {
+                                note.integer(field::annotation::UINT_VALUE, *number)
+                            }
+                            Note::Text(text) => note.string(field::annotation::STRING_VALUE, text),
+                        };
                     });
                 }
                 if let Some(flow) = moment.flow {
@@ -471,14 +439,126 @@ impl PerfettoTrace {
     }
 }
 
-impl PerfettoTrack {
-    fn uuid(self) -> u64 {
-        FIRST_TRACK_UUID + 2 * self.0 as u64
+impl EventSink for PerfettoTrace {
+    fn add_track(&mut self, name: &str) -> EventTrack {
+        let track = self.push_track(name);
+        self.describe_track(track);
+        track
     }
 
-    fn queue_uuid(self) -> u64 {
-        self.uuid() + 1
+    fn add_optional_track(&mut self, name: &str) -> EventTrack {
+        self.push_track(name)
     }
+
+    fn name_task(&mut self, id: u64, name: Option<&str>, location: &Location<'_>) {
+        let label = match name {
+            Some(name) => name.to_owned(),
+            None => format!("{}:{}", location.file(), location.line()),
+        };
+        self.set_label(id, &label);
+    }
+
+    fn add(&mut self, track: EventTrack, at_ns: u64, event: Event) {
+        match event {
+            Event::Spawn { id } => {
+                self.tracks[track.0].spawned = Some((id, Vec::new()));
+                self.begin_flow(track, at_ns, "spawn", id, WakeCause::Unknown);
+            }
+            Event::Site { location } => {
+                if let Some((id, _)) = self.tracks[track.0].spawned {
+                    self.name_task(id, None, location);
+                }
+            }
+            Event::Name { bytes, len } => {
+                let Some((id, name)) = &mut self.tracks[track.0].spawned else {
+                    return;
+                };
+                name.extend(&bytes[..len.into()]);
+                let (id, name) = (*id, String::from_utf8_lossy(name).into_owned());
+                self.set_label(id, &name);
+            }
+            Event::Wake { id, cause } => self.begin_flow(track, at_ns, "wake", id, cause),
+            Event::PollStart { id } => {
+                self.close(track, at_ns);
+                self.begin_run(track, at_ns, id, OpenSlice::Poll { id });
+            }
+            Event::PollEnd {
+                result,
+                queued,
+                wait,
+            } => {
+                self.end_poll(track, at_ns, result, wait);
+                self.count_queue(track, at_ns, queued);
+            }
+            Event::Park => {
+                self.close(track, at_ns);
+                self.begin_slice(track, at_ns, "parked", OpenSlice::Park);
+            }
+            Event::Unpark | Event::HandOff => {
+                self.close(track, at_ns);
+                if event == Event::HandOff {
+                    self.instant(track, at_ns, "handed off", &[]);
+                }
+            }
+            Event::Steal { victim, count } => {
+                let notes = [
+                    ("victim", Note::Number(victim)),
+                    ("tasks", Note::Number(count.into())),
+                ];
+                self.instant(track, at_ns, "steal", &notes);
+            }
+            Event::Overflow => self.instant(track, at_ns, "overflow", &[]),
+            Event::Skipped { polls } => {
+                let notes = [("polls", Note::Number(polls))];
+                self.instant(track, at_ns, "not recorded", &notes);
+            }
+            Event::JobStart { id } => {
+                self.tracks[track.0].has_jobs = true;
+                self.begin_job(at_ns, id);
+            }
+            Event::JobEnd { id } => self.end_job(at_ns, id),
+            Event::SpanEnter { name } => self.begin_slice(track, at_ns, name, OpenSlice::Span),
+            Event::SpanExit => {
+                if self.tracks[track.0].open.last() == Some(&OpenSlice::Span) {
+                    self.end_slice(track, at_ns, &[]);
+                }
+            }
+        }
+    }
+
+    fn add_lost(&mut self, track: EventTrack, at_ns: u64, events: u64) {
+        if self.tracks[track.0].has_jobs {
+            self.end_jobs(at_ns);
+        }
+        self.close(track, at_ns);
+        let notes = [("events", Note::Number(events))];
+        self.instant(track, at_ns, "events lost", &notes);
+    }
+
+    fn finish(&mut self, at_ns: u64) {
+        for track in 0..self.tracks.len() {
+            self.close(EventTrack(track), at_ns);
+        }
+    }
+
+    fn take_bytes(&mut self) -> Vec<u8> {
+        self.out.take()
+    }
+}
+
+fn uuid(track: EventTrack) -> u64 {
+    FIRST_TRACK_UUID + 2 * track.0 as u64
+}
+
+fn queue_uuid(track: EventTrack) -> u64 {
+    uuid(track) + 1
+}
+
+fn describe_as(message: &mut Message, uuid: u64, name: &str) {
+    message
+        .integer(field::track_descriptor::UUID, uuid)
+        .integer(field::track_descriptor::PARENT_UUID, PROCESS_UUID)
+        .string(field::track_descriptor::NAME, name);
 }
 
 /// The beginning of a name that is too long.

@@ -18,6 +18,7 @@ mod handoff;
 mod idle;
 mod inbox;
 mod inject;
+mod job_record;
 mod lifo;
 mod monitor;
 mod observation;
@@ -47,6 +48,7 @@ pub use core_slot::{CoreSlot, CoreWait, CoreWaiter};
 pub use dispatch::{
     DispatchedRef, DispatcherCore, DispatcherStats, ForeignExecutor, PollJob, RouteError, Shares,
 };
+pub use job_record::JobRecord;
 pub use monitor::Monitor;
 pub use observation::{HistogramOption, Observation, ObserveConfig};
 pub use poll_watch::{LongPoll, PollWatch};

@@ -126,6 +126,8 @@ pub struct Observation {
     workers: Box<[Padded<WorkerObservation>]>,
     /// Events of threads that are no workers, by shard of the injection queue.
     outside: Box<[Padded<OutsideObservation>]>,
+    /// Events of the blocking pool.
+    jobs: OutsideObservation,
     /// When tasks were queued.
     stamps: OnceLock<Box<WakeStamps>>,
 }
@@ -157,6 +159,7 @@ impl Observation {
             switches: AtomicU8::new(0),
             workers: (0..workers).map(|_| Padded::default()).collect(),
             outside: (0..inject_shards).map(|_| Padded::default()).collect(),
+            jobs: OutsideObservation::default(),
             stamps: OnceLock::new(),
             config,
         };
@@ -292,13 +295,9 @@ impl Observation {
         }
         let events = self.outside_events();
         for outside in &self.outside {
-            outside.events.get_or_init(|| {
-                let (writer, reader) = event_ring(events);
-                let budget = EventBudget::new(events);
-                *lock(&outside.writer) = Some(BudgetedWriter { writer, budget });
-                reader
-            });
+            outside.allocate(events);
         }
+        self.jobs.allocate(self.ring_events());
     }
 
     fn ring_events(&self) -> usize {
@@ -311,12 +310,13 @@ impl Observation {
         (self.ring_events() / self.outside.len().next_power_of_two()).max(16)
     }
 
-    /// The events of each worker, then those of threads that are no workers; nothing before
-    /// the recorder was first switched on.
+    /// The events of each worker, then those of the blocking pool, then those of threads that are
+    /// neither; nothing before the recorder was first switched on.
     pub fn event_readers(&self) -> Vec<EventReader> {
         let workers = self.workers.iter().map(|worker| &worker.events);
         let outside = self.outside.iter().map(|outside| &outside.events);
         workers
+            .chain([&self.jobs.events])
             .chain(outside)
             .filter_map(|events| events.get().cloned())
             .collect()
@@ -346,18 +346,48 @@ impl Observation {
         now_ns: u64,
         events: impl Iterator<Item = Event>,
     ) {
-        let has_budget = self.switches().has(ObservedSet::BUDGET);
-        let mut writer = lock(&self.outside[shard].writer);
-        let Some(BudgetedWriter { writer, budget }) = &mut *writer else {
-            return;
+        self.outside[shard].record(self.switches(), now_ns, events);
+    }
+
+    /// Records an event of the blocking pool; returns whether it did. A job that has begun ends,
+    /// whatever the budget says.
+    pub(crate) fn record_job(&self, now_ns: u64, event: Event) -> bool {
+        let switches = match event {
+            Event::JobEnd { .. } => ObservedSet::EVENTS,
+            _ => self.switches(),
         };
-        if has_budget && !budget.refill(now_ns) {
-            return;
+        self.jobs.record(switches, now_ns, [event].into_iter())
+    }
+}
+
+impl OutsideObservation {
+    fn allocate(&self, events: usize) {
+        self.events.get_or_init(|| {
+            let (writer, reader) = event_ring(events);
+            let budget = EventBudget::new(events);
+            *lock(&self.writer) = Some(BudgetedWriter { writer, budget });
+            reader
+        });
+    }
+
+    fn record(
+        &self,
+        switches: ObservedSet,
+        now_ns: u64,
+        events: impl Iterator<Item = Event>,
+    ) -> bool {
+        let mut writer = lock(&self.writer);
+        let Some(BudgetedWriter { writer, budget }) = &mut *writer else {
+            return false;
+        };
+        if switches.has(ObservedSet::BUDGET) && !budget.refill(now_ns) {
+            return false;
         }
         for event in events {
             writer.push(now_ns, event);
             budget.spend();
         }
+        true
     }
 }
 
@@ -521,7 +551,7 @@ mod tests {
         observation.set_trace(TraceMode::Off);
         observation.set_schedule_delays(false);
         assert!(observation.switches().is_empty());
-        assert_eq!(observation.event_readers().len(), 3, "O3");
+        assert_eq!(observation.event_readers().len(), 4, "O3");
     }
 
     #[test]
@@ -564,7 +594,7 @@ mod tests {
         let recorder = WorkerRecorder::default();
         let observed = recorder.refresh(&observation, 1, 0, 0);
         for id in 0..1_000 {
-            assert!(recorder.push(observed, id, Event::Wake { id }));
+            assert!(recorder.push(observed, id, Event::JobStart { id }));
         }
         assert_eq!(events(&observation, 1).len(), 63);
         assert!(events(&observation, 0).is_empty());
@@ -591,9 +621,21 @@ mod tests {
     fn threads_that_are_no_workers_record_within_a_budget() {
         let observation = observation(TraceMode::Sampled);
         for id in 0..1_000 {
-            observation.record_outside(0, 0, [Event::Wake { id }].into_iter());
+            observation.record_outside(0, 0, [Event::Spawn { id }].into_iter());
         }
-        let recorded = events(&observation, 2).len();
+        let recorded = events(&observation, 3).len();
         assert!((50..64).contains(&recorded), "{recorded}");
+    }
+
+    #[test]
+    fn a_job_whose_beginning_is_recorded_ends_although_the_budget_is_used_up() {
+        let observation = observation(TraceMode::Sampled);
+        let mut recorded = 0;
+        while observation.record_job(0, Event::JobStart { id: recorded }) {
+            recorded += 1;
+        }
+        assert!((50..64).contains(&recorded), "{recorded}");
+        assert!(observation.record_job(0, Event::JobEnd { id: 0 }));
+        assert_eq!(events(&observation, 2).pop(), Some(Event::JobEnd { id: 0 }));
     }
 }

@@ -21,6 +21,7 @@ use blitzen_task::RunOutcome;
 use blitzen_util::kernel_thread::is_thread_asleep;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::atomic::{AtomicBool, AtomicU32};
+use blitzen_util::wake_cause::{self, WakeCause};
 
 use crate::ring::RunQueue;
 use crate::scheduler::Scheduler;
@@ -183,9 +184,10 @@ impl Rescuer {
                     .fetch(&next_shard, 1, |taken| task = Some(taken));
                 let Some(task) = task else { break };
                 rescue.polls.fetch_add(1, Relaxed);
-                match scheduler.poll_routed(task, None) {
+                let poll = || scheduler.poll_routed(task, None);
+                match wake_cause::during(WakeCause::Task, poll) {
                     RunOutcome::Woken(task) | RunOutcome::Yielded(task) => scheduler.schedule(task),
-                    RunOutcome::Complete | RunOutcome::Idle => {}
+                    RunOutcome::Complete | RunOutcome::Idle(_) => {}
                 }
             }
             drop(present); // inside: the last one that leaves drops futures

@@ -17,6 +17,7 @@ use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicBool, AtomicU32};
 use blitzen_util::thread_shard::thread_shard;
+use blitzen_util::wake_cause::{self, WakeCause};
 
 use crate::current;
 use crate::dispatch::{GroupSet, RouteTable};
@@ -366,7 +367,7 @@ impl Scheduler {
         self.task_shard_of(self.workers() + self.inject_shard(), id)
     }
 
-    fn inject_shard(&self) -> usize {
+    pub(crate) fn inject_shard(&self) -> usize {
         thread_shard() & (self.inject.shards() - 1)
     }
 
@@ -395,7 +396,11 @@ impl Scheduler {
         }
         if switches.has(ObservedSet::EVENTS) {
             let spawn = is_new.then(|| spawn_events(id, header.spawn_meta()));
-            let wake = (!is_new).then_some(Event::Wake { id });
+            let cause = match wake_cause::current() {
+                WakeCause::Unknown => WakeCause::Thread,
+                known => known,
+            };
+            let wake = (!is_new).then_some(Event::Wake { id, cause });
             let events = spawn.into_iter().flatten().chain(wake);
             self.observation.record_outside(shard, now_ns, events);
         }

@@ -33,7 +33,7 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use blitzen_task::current::{restore_shield_balance, shield_balance};
-use blitzen_task::{Header, OwnedTasks, Payload, RunOutcome, Runnable, Schedule};
+use blitzen_task::{Header, IdleWait, OwnedTasks, Payload, RunOutcome, Runnable, Schedule};
 use blitzen_util::coop;
 use blitzen_util::shim::atomic::AtomicPtr;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Release};
@@ -466,7 +466,7 @@ impl Schedule for PinnedSchedule {
     #[inline]
     fn requeue(&self, task: Runnable, _yielded: bool) -> RunOutcome {
         self.schedule(task);
-        RunOutcome::Idle
+        RunOutcome::Idle(IdleWait::NONE)
     }
 
     const HAS_ROWS: bool = true;
@@ -480,7 +480,7 @@ impl Schedule for PinnedSchedule {
         }
         let is_complete = match ended {
             RunOutcome::Complete => true,
-            RunOutcome::Idle => false,
+            RunOutcome::Idle(_) => false,
             RunOutcome::Woken(_) | RunOutcome::Yielded(_) => return None,
         };
         current::with_worker_of(&queue.scheduler, |worker| {

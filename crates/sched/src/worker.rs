@@ -11,7 +11,7 @@ use std::task::Waker;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use blitzen_observe::{Event, PollResult};
+use blitzen_observe::{Event, EventWait, PollResult};
 use blitzen_task::glue::id_number;
 use blitzen_task::{Header, RunOutcome, Runnable};
 use blitzen_util::coop::{self, Budget};
@@ -20,6 +20,8 @@ use blitzen_util::quiet::quietly;
 use blitzen_util::rng::Rng;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::hint;
+use blitzen_util::wait;
+use blitzen_util::wake_cause::{self, WakeCause};
 
 use crate::busy_time::BusyTime;
 use crate::contention::Contention;
@@ -662,7 +664,7 @@ impl Worker {
         self.is_polling.set(false);
         match ran {
             RunOutcome::Complete => self.shared().counters.tasks_completed.bump(),
-            RunOutcome::Idle => {}
+            RunOutcome::Idle(_) => {}
             RunOutcome::Woken(task) => {
                 self.shared().counters.self_wakes.bump();
                 self.push_ring(task);
@@ -830,9 +832,28 @@ impl Worker {
         self.stamp(task, now_ns);
         let id = id_number(header.id());
         match is_new {
-            true => spawn_events(id, header.spawn_meta())
-                .for_each(|event| self.record_at(now_ns, event)),
-            false => self.record_at(now_ns, Event::Wake { id }),
+            true => self.record_all(now_ns, spawn_events(id, header.spawn_meta())),
+            false => {
+                let cause = self.wake_cause();
+                self.record_at(now_ns, Event::Wake { id, cause });
+            }
+        }
+    }
+
+    /// Records events of the same moment.
+    pub(crate) fn record_all(&self, now_ns: u64, events: impl Iterator<Item = Event>) {
+        events.for_each(|event| self.record_at(now_ns, event));
+    }
+
+    /// Why this thread wakes a task.
+    fn wake_cause(&self) -> WakeCause {
+        match wake_cause::current() {
+            WakeCause::Unknown if self.is_polling() => WakeCause::Task,
+            WakeCause::Unknown => match self.driver_turn.get() {
+                DriverTurn::Turning | DriverTurn::TurningManyWoken => WakeCause::Io,
+                DriverTurn::None | DriverTurn::ManyWoken => WakeCause::Unknown,
+            },
+            known => known,
         }
     }
 
@@ -878,9 +899,16 @@ impl Worker {
         {
             histogram.record(poll_ns);
         }
+        let mut wait = EventWait::default();
         let result = match ran {
             RunOutcome::Complete => PollResult::Complete,
-            RunOutcome::Idle => PollResult::Idle,
+            RunOutcome::Idle(waits_for) => {
+                wait = EventWait {
+                    kind: waits_for.kind(),
+                    identity: wait::identity(),
+                };
+                PollResult::Idle
+            }
             RunOutcome::Woken(task) => {
                 self.stamp(task, now_ns);
                 PollResult::Woken
@@ -890,8 +918,13 @@ impl Worker {
                 PollResult::Yielded
             }
         };
-        let queued = self.shared().ring.len().into();
-        self.record_at(now_ns, Event::PollEnd { result, queued });
+        let queued = self.shared().ring.len().try_into().unwrap_or(u16::MAX);
+        let end = Event::PollEnd {
+            result,
+            queued,
+            wait,
+        };
+        self.record_at(now_ns, end);
     }
 
     /// Whether the ring has room for the tasks that a driver turn wakes: up to half
@@ -1194,7 +1227,7 @@ fn run_task_then(
         // The task handed the worker to another thread.
         None => match ran {
             RunOutcome::Woken(task) | RunOutcome::Yielded(task) => task.schedule(),
-            RunOutcome::Complete | RunOutcome::Idle => {}
+            RunOutcome::Complete | RunOutcome::Idle(_) => {}
         },
     });
 }
@@ -1260,7 +1293,7 @@ pub(crate) fn wake_deferred() {
         Some(worker.yields.take_deferred())
     });
     for waker in deferred.into_iter().flatten() {
-        quietly(|| waker.wake());
+        quietly(|| wake_cause::during(WakeCause::Yield, || waker.wake()));
     }
 }
 

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
 use blitzen_util::quiet::quietly;
+use blitzen_util::wake_cause::{self, WakeCause};
 
 /// What a worker knows of the yields since its last driver turn.
 #[derive(Debug, Default)]
@@ -62,7 +63,7 @@ impl Yields {
     pub(crate) fn wake_deferred(&self) {
         for waker in self.take_deferred() {
             // A foreign waker that panics must not keep the others from theirs.
-            quietly(|| waker.wake());
+            quietly(|| wake_cause::during(WakeCause::Yield, || waker.wake()));
         }
     }
 

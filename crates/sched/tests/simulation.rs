@@ -1,6 +1,7 @@
 //! The scheduler in a world of its own: one thread, a clock that only the
 //! simulation moves, and every choice drawn from one seed.
 
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -9,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use blitzen_observe::{Event, EventSink, PerfettoTrace, TraceMode};
 use blitzen_sched::{Config, Scheduler, Step, Worker, World};
 use blitzen_task::glue::next_id;
 use blitzen_task::{JoinHandle, SpawnMeta, current};
@@ -117,14 +119,23 @@ async fn steps(scheduler: Arc<Scheduler>, log: Log, task: usize) {
     note(9);
 }
 
-/// Runs the program from a seed; what happened, in order.
-fn run(seed: u64) -> Vec<(usize, usize, u32)> {
+/// What happened in a run.
+struct Run {
+    log: Vec<(usize, usize, u32)>,
+    /// What was recorded, as a file for Perfetto.
+    trace: Vec<u8>,
+}
+
+/// Runs the program from a seed.
+fn run(seed: u64) -> Run {
     let world = Arc::new(Simulated {
         seed,
         now_ns: AtomicU64::new(0),
         workers: Mutex::new(Vec::new()),
     });
-    let scheduler = Scheduler::new(Config::new(3), Box::new(Shared(world.clone())));
+    let mut config = Config::new(3);
+    config.observe.trace = TraceMode::Full;
+    let scheduler = Scheduler::new(config, Box::new(Shared(world.clone())));
     let log = Log::default();
     let root = spawn(&scheduler, program(scheduler.clone(), log.clone(), 0));
     let mut rng = Rng::new(seed);
@@ -151,26 +162,70 @@ fn run(seed: u64) -> Vec<(usize, usize, u32)> {
     }
     assert!(scheduler.wait_stopped(Some(Duration::ZERO)));
     drop(root);
-    std::mem::take(&mut *log.lock().unwrap())
+    Run {
+        log: std::mem::take(&mut *log.lock().unwrap()),
+        trace: trace_of(&scheduler),
+    }
+}
+
+/// What was recorded. The tasks of each run have other numbers: here they are counted from zero, in
+/// the order in which they appear.
+fn trace_of(scheduler: &Scheduler) -> Vec<u8> {
+    let mut events = Vec::new();
+    for (track, reader) in scheduler.observation().event_readers().iter().enumerate() {
+        let mut read = Vec::new();
+        let lost = reader
+            .read(0, || scheduler.world().now_ns(), &mut read)
+            .lost;
+        assert_eq!(lost, 0);
+        let read = read.into_iter();
+        events.extend(read.map(|(at_ns, event)| (at_ns, track, event)));
+    }
+    events.sort_by_key(|(at_ns, ..)| *at_ns);
+    let mut numbers = HashMap::new();
+    let mut number = |id| {
+        let next = numbers.len() as u64;
+        *numbers.entry(id).or_insert(next)
+    };
+    let mut trace = PerfettoTrace::new(1, "simulation");
+    let tracks = [(); 16].map(|()| trace.add_track("track"));
+    for (at_ns, track, event) in events {
+        let event = match event {
+            Event::Spawn { id } => Event::Spawn { id: number(id) },
+            Event::PollStart { id } => Event::PollStart { id: number(id) },
+            Event::Wake { id, cause } => Event::Wake {
+                id: number(id),
+                cause,
+            },
+            other => other,
+        };
+        trace.add(tracks[track], at_ns, event);
+    }
+    trace.finish(scheduler.world().now_ns());
+    trace.take_bytes()
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in [1, 7, 1234] {
         let (first, second) = (run(seed), run(seed));
-        assert_eq!(first.len(), 81 * 5, "every task noted every step");
-        assert_eq!(first, second);
+        assert_eq!(first.log.len(), 81 * 5, "every task noted every step");
+        assert_eq!(first.log, second.log);
+        assert!(first.trace.len() > 10_000, "{}", first.trace.len());
+        assert!(first.trace == second.trace, "the traces differ");
     }
 }
 
 #[test]
 fn another_seed_gives_another_run() {
-    assert_ne!(run(1), run(2));
+    let (first, second) = (run(1), run(2));
+    assert_ne!(first.log, second.log);
+    assert!(first.trace != second.trace);
 }
 
 #[test]
 fn a_run_uses_all_workers() {
-    let mut workers: Vec<_> = run(3).iter().map(|(_, worker, _)| *worker).collect();
+    let mut workers: Vec<_> = run(3).log.iter().map(|(_, worker, _)| *worker).collect();
     workers.sort();
     workers.dedup();
     assert_eq!(workers, [0, 1, 2]);

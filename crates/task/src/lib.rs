@@ -58,7 +58,7 @@ pub use header::{Header, Schedule};
 pub use id::Id;
 pub use join::{AbortHandle, JoinHandle};
 pub use owned_tasks::{Closed, OwnedTasks};
-pub use raw::{RunOutcome, Runnable, spawn, spawn_unchecked};
+pub use raw::{IdleWait, RunOutcome, Runnable, spawn, spawn_unchecked};
 pub use routable::RoutableTask;
 pub use route::Route;
 pub use shield::{Shield, shield};

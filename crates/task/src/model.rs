@@ -58,7 +58,7 @@ impl Queue {
             let Some(task) = task else { return };
             match task.run() {
                 RunOutcome::Woken(task) | RunOutcome::Yielded(task) => self.schedule(task),
-                RunOutcome::Complete | RunOutcome::Idle => {}
+                RunOutcome::Complete | RunOutcome::Idle(_) => {}
             }
         }
     }
@@ -311,14 +311,14 @@ fn a_walk_against_a_wake_and_a_poll_sees_a_wait_that_was_or_none() {
         // SAFETY: new, and `release` above removes it.
         unsafe { queue.0.1.insert(&task) }.unwrap();
         drop(handle);
-        assert!(matches!(task.run(), RunOutcome::Idle));
+        assert!(matches!(task.run(), RunOutcome::Idle(_)));
         let worker = thread::spawn({
             let (queue, slot) = (queue.clone(), slot.clone());
             move || {
                 let waker = slot.lock().take().unwrap();
                 waker.wake();
                 let task = queue.0.0.lock().take().unwrap();
-                assert!(matches!(task.run(), RunOutcome::Idle));
+                assert!(matches!(task.run(), RunOutcome::Idle(_)));
             }
         });
         let mut shown = 0;

@@ -26,7 +26,7 @@ use crate::spawn_meta::SpawnMeta;
 use crate::state::{CloseOutcome, EndPoll, RefCount, StartPoll, TaskState, Wake};
 use crate::{waker, watch};
 use blitzen_util::quiet::{catch, quietly};
-use blitzen_util::wait::{self, PollNote};
+use blitzen_util::wait::{self, PollNote, WaitKind};
 
 /// This file, as a backtrace names it.
 pub(crate) const FILE: &str = file!();
@@ -60,11 +60,31 @@ pub enum RunOutcome {
     /// It has ended.
     Complete,
     /// It waits to be woken, or another dispatcher has it.
-    Idle,
+    Idle(IdleWait),
     /// It was woken while it ran, and must be queued again where it was.
     Woken(Runnable),
     /// It yielded, and must be queued again where it was, behind the other tasks.
     Yielded(Runnable),
+}
+
+/// The kind of what a task waits for that was polled.
+// As wide as a pointer, so that the outcome of a poll is returned in registers.
+#[derive(Clone, Copy, Debug)]
+pub struct IdleWait(u64);
+
+impl IdleWait {
+    /// Nothing: the task does not wait, or for something unknown.
+    pub const NONE: Self = Self(0);
+
+    #[inline(always)]
+    fn of(note: PollNote) -> Self {
+        Self(note.bits())
+    }
+
+    /// The kind.
+    pub fn kind(self) -> WaitKind {
+        WaitKind::of_bits(self.0)
+    }
 }
 
 /// The right to poll a task, once. It is in no queue.
@@ -469,7 +489,7 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     let outcome = match polled {
         Ok(Poll::Pending) => match end_pending(&cell.header, note) {
             // The task may have been freed by now: it must not be accessed any more.
-            EndPoll::Idle => return RunOutcome::Idle,
+            EndPoll::Idle => return RunOutcome::Idle(IdleWait::of(note)),
             // T1: its own runnable keeps it alive until it is queued.
             EndPoll::Reschedule => {
                 return cell.scheduler.requeue(Runnable(task), note.has_yielded());
@@ -519,7 +539,7 @@ unsafe fn poll_routed(
     match unsafe { poll(task) } {
         RunOutcome::Woken(task) | RunOutcome::Yielded(task) if task.route() != route => {
             task.schedule();
-            RunOutcome::Idle
+            RunOutcome::Idle(IdleWait::NONE)
         }
         outcome => outcome,
     }
@@ -532,7 +552,7 @@ fn end_routed(task: Runnable, has_yielded: bool, entered: CurrentTaskGuard) -> R
     drop(entered);
     if task.route() != polled_on {
         task.schedule();
-        return RunOutcome::Idle;
+        return RunOutcome::Idle(IdleWait::NONE);
     }
     match has_yielded {
         true => RunOutcome::Yielded(task),

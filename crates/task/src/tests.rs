@@ -57,7 +57,7 @@ impl Queue {
         while let Some(task) = self.pop() {
             match task.run() {
                 RunOutcome::Woken(task) | RunOutcome::Yielded(task) => self.schedule(task),
-                RunOutcome::Complete | RunOutcome::Idle => {}
+                RunOutcome::Complete | RunOutcome::Idle(_) => {}
             }
         }
     }

@@ -11,6 +11,7 @@
 //! | [`list`] | intrusive doubly linked list |
 //! | [`lock`] | a lock of one word, for short critical sections |
 //! | [`wake_batch`] | wakers gathered under a lock, fired after it |
+//! | [`wake_cause`] | why the calling thread wakes tasks |
 //! | [`wake_set`] | which of many members were woken |
 //! | [`prefetch`] | the processor's prefetch hint |
 //! | [`quiet`] | running foreign code whose panics must not spread |
@@ -56,6 +57,7 @@ mod spin_policy;
 pub mod thread_shard;
 pub mod wait;
 pub mod wake_batch;
+pub mod wake_cause;
 pub mod wake_set;
 
 #[cfg(blitzen_loom)]

@@ -152,6 +152,12 @@ impl WaitKind {
         }
     }
 
+    /// Returns the kind of a note.
+    #[doc(hidden)]
+    pub fn of_bits(bits: u64) -> Self {
+        Self::from_number((bits & u64::from(KIND)) as u8)
+    }
+
     /// Returns the name of the kind, in lower case.
     ///
     /// # Examples
@@ -246,6 +252,12 @@ impl PollNote {
     #[inline(always)]
     pub fn has_unheard(self) -> bool {
         self.0 & UNHEARD != 0
+    }
+
+    /// All of the note, as a number for [`WaitKind::of_bits`].
+    #[inline(always)]
+    pub fn bits(self) -> u64 {
+        self.0.into()
     }
 
     /// The number of the kind, as the state of a task keeps it.

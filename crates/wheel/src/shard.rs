@@ -29,6 +29,7 @@ use blitzen_util::quiet::quietly;
 use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::wake_batch;
+use blitzen_util::wake_cause::{self, WakeCause};
 
 use crate::tick_scale::TickScale;
 use crate::timer::{TimerCell, TimerEnd};
@@ -275,36 +276,38 @@ impl TimerShard {
         let mut any = false;
         // The panic hook has reported a waker that panics. It must not end the thread that fires
         // everybody's timers.
-        quietly(|| {
-            wake_batch::in_rounds(|batch| {
-                let Some(mut locked) = lock() else {
-                    return false;
-                };
-                let now_tick = match now_ns {
-                    NEVER => NEVER, // also timers that are never due
-                    _ => locked.state.scale.tick_reached(now_ns),
-                };
-                while !batch.is_full() {
-                    let Some(entry) = locked.poll(now_tick) else {
-                        locked.update_next_ns();
+        wake_cause::during(WakeCause::Timer, || {
+            quietly(|| {
+                wake_batch::in_rounds(|batch| {
+                    let Some(mut locked) = lock() else {
                         return false;
                     };
-                    let is_due = |deadline_ns| locked.tick_of(deadline_ns) <= now_tick;
-                    // SAFETY: taken out just now, under the lock.
-                    match unsafe { TimerCell::finish(entry, end, is_due) } {
-                        Ok(waker) => {
-                            any = true;
-                            waker.into_iter().for_each(|waker| batch.push(waker));
-                        }
-                        Err(later_ns) => {
-                            let tick = locked.tick_of(later_ns);
-                            // SAFETY: still armed, so alive, pinned, and taken out before it
-                            // is freed; in no wheel since `poll`.
-                            unsafe { locked.insert(Pin::new_unchecked(entry.as_ref()), tick) };
+                    let now_tick = match now_ns {
+                        NEVER => NEVER, // also timers that are never due
+                        _ => locked.state.scale.tick_reached(now_ns),
+                    };
+                    while !batch.is_full() {
+                        let Some(entry) = locked.poll(now_tick) else {
+                            locked.update_next_ns();
+                            return false;
+                        };
+                        let is_due = |deadline_ns| locked.tick_of(deadline_ns) <= now_tick;
+                        // SAFETY: taken out just now, under the lock.
+                        match unsafe { TimerCell::finish(entry, end, is_due) } {
+                            Ok(waker) => {
+                                any = true;
+                                waker.into_iter().for_each(|waker| batch.push(waker));
+                            }
+                            Err(later_ns) => {
+                                let tick = locked.tick_of(later_ns);
+                                // SAFETY: still armed, so alive, pinned, and taken out before it
+                                // is freed; in no wheel since `poll`.
+                                unsafe { locked.insert(Pin::new_unchecked(entry.as_ref()), tick) };
+                            }
                         }
                     }
-                }
-                true
+                    true
+                });
             });
         });
         any

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use blitzen_sched::{Job, Refused, end_blocking};
+use blitzen_sched::{Job, JobRecord, Refused, end_blocking};
 use blitzen_task::glue::next_id;
 use blitzen_task::{Header, Runnable, Schedule, SpawnMeta};
 
@@ -12,7 +12,11 @@ use super::inner::Inner;
 use crate::task::JoinHandle;
 
 /// A closure as a future that ends with its first poll.
-struct BlockingCall<F>(Option<F>);
+struct BlockingCall<F> {
+    code: Option<F>,
+    /// If events are recorded.
+    record: Option<Box<JobRecord>>,
+}
 
 // The closure is moved out before it is called, and never pinned.
 impl<F> Unpin for BlockingCall<F> {}
@@ -21,10 +25,13 @@ impl<F: FnOnce() -> R, R> Future for BlockingCall<F> {
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<R> {
-        match self.0.take() {
-            Some(code) => Poll::Ready(code()),
-            None => unreachable!("a blocking task is polled once"),
-        }
+        let Some(code) = self.code.take() else {
+            unreachable!("a blocking task is polled once");
+        };
+        Poll::Ready(match self.record.take() {
+            None => code(),
+            Some(record) => record.run(code),
+        })
     }
 }
 
@@ -54,8 +61,11 @@ impl Inner {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        let future = BlockingCall(Some(code));
         let id = next_id();
+        let future = BlockingCall {
+            code: Some(code),
+            record: self.scheduler().record_job(id, &meta),
+        };
         let meta = meta.with_closure_span::<F>(id);
         let (task, handle) = blitzen_task::spawn(future, Once, id, meta);
         self.world().quiescence().begin_blocking();

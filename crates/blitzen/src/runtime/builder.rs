@@ -923,8 +923,8 @@ impl Builder {
         self
     }
 
-    /// Sets what the recorder of the runtime records: polls, wakes, spawned tasks, parks and
-    /// steals, with their times. [`Handle::trace`] returns it, [`Handle::set_trace`] switches it
+    /// Sets what the recorder of the runtime records: polls, wakes, spawned tasks, parks, steals and
+    /// code on the blocking pool, with their times. [`Handle::trace`] returns it, [`Handle::set_trace`] switches it
     /// later.
     ///
     /// The default is the value of the environment variable `BLITZEN_TRACE` (`off`, `sampled` or
@@ -968,14 +968,6 @@ impl Builder {
     pub fn trace_buffer(&mut self, bytes_per_worker: usize) -> &mut Self {
         self.trace_bytes = Some(bytes_per_worker);
         self
-    }
-
-    /// What was asked for, here or in the environment.
-    fn trace_request(&self) -> TraceRequest {
-        match self.trace {
-            Some(mode) => TraceRequest::Mode(mode),
-            None => TraceRequest::from_environment(),
-        }
     }
 
     /// Enables the histogram of schedule delays: how long tasks wait from being spawned or
@@ -1318,7 +1310,9 @@ impl Builder {
     pub fn build(&mut self) -> io::Result<Runtime> {
         let handle = self.build_handle(false)?;
         engine::log_if_asked(&handle.inner);
-        handle.inner.start_trace_file(&self.trace_request());
+        handle
+            .inner
+            .start_trace_writers(&TraceRequest::new(self.trace));
         Ok(Runtime::from_handle(handle))
     }
 
@@ -1372,7 +1366,9 @@ impl Builder {
         );
         let handle = self.build_handle(true)?;
         engine::log_if_asked(&handle.inner);
-        handle.inner.start_trace_file(&self.trace_request());
+        handle
+            .inner
+            .start_trace_writers(&TraceRequest::new(self.trace));
         Ok(LocalRuntime::from_handle(handle))
     }
 
@@ -1434,7 +1430,7 @@ impl Builder {
         config.observe.poll_times = self.poll_times.option();
         config.observe.schedule_delays = self.schedule_delays.option();
         config.observe.track_schedule_delays = self.track_schedule_delays;
-        config.observe.trace = self.trace_request().mode();
+        config.observe.trace = TraceRequest::new(self.trace).mode;
         config.observe.trace_bytes = self.trace_bytes.unwrap_or(match self.kind {
             Kind::MultiThread => TRACE_BYTES,
             Kind::CurrentThread => CURRENT_THREAD_TRACE_BYTES,

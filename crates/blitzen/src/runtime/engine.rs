@@ -10,13 +10,14 @@ use super::handle::Handle;
 use super::inner::Inner;
 use crate::net::SocketMode;
 
-/// The environment variable that makes every new runtime print a line.
+/// The environment variable that makes every new runtime print a line, or more.
 const LOG_VARIABLE: &str = "BLITZEN_LOG";
 
 /// The version, I/O backend, socket mode and number of workers of a runtime.
 ///
 /// [`engine()`] returns it. Its `Display` form is one line; with `BLITZEN_LOG=1` in the
-/// environment every new runtime prints that line to standard error.
+/// environment every new runtime prints that line to standard error, and with `BLITZEN_LOG=debug`
+/// also every event that it [records](crate::runtime::Builder::trace).
 ///
 /// # Examples
 ///
@@ -184,9 +185,30 @@ pub fn engine() -> Engine {
     }
 }
 
+/// What new runtimes print to standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LogLevel {
+    /// Nothing.
+    Off,
+    /// The line of the runtime.
+    Line,
+    /// The line, and whatever is recorded.
+    Debug,
+}
+
+impl LogLevel {
+    pub(super) fn from_environment() -> Self {
+        match std::env::var_os(LOG_VARIABLE) {
+            Some(value) if value == "1" => Self::Line,
+            Some(value) if value == "debug" => Self::Debug,
+            _ => Self::Off,
+        }
+    }
+}
+
 /// Prints the line of a new runtime if the environment asks for it.
 pub(super) fn log_if_asked(runtime: &Inner) {
-    if std::env::var_os(LOG_VARIABLE).is_some_and(|value| value == "1") {
+    if LogLevel::from_environment() != LogLevel::Off {
         // One write, so that the line stays whole. A program whose standard error is closed
         // runs all the same.
         let line = format!("{}\n", Engine::of(runtime));

@@ -15,7 +15,7 @@ use super::dump::DumpOnSignal;
 use super::id::Id;
 use super::lint::Observer;
 use super::trace::TraceRequest;
-use super::trace_file::TraceFile;
+use super::trace_writer::TraceWriter;
 use super::world::RealWorld;
 use crate::task::JoinHandle;
 
@@ -44,8 +44,8 @@ pub(crate) struct Inner {
     io_dispatcher: OnceLock<Arc<DispatcherCore>>,
     /// The thread that it never leaves, and on which `spawn_local` may be called.
     local_thread: Option<ThreadId>,
-    /// What writes the recorded events to a file, if that was asked for.
-    trace_file: OnceLock<TraceFile>,
+    /// What writes the recorded events to a file or to standard error, if that was asked for.
+    trace_writers: OnceLock<Vec<TraceWriter>>,
     /// The threads that look at it from outside, if they were asked for.
     pub(super) observers: Observers,
 }
@@ -97,25 +97,29 @@ impl Inner {
             io_dispatcher: OnceLock::new(),
             local_thread,
             observers: Observers::default(),
-            trace_file: OnceLock::new(),
+            trace_writers: OnceLock::new(),
         });
         inner.world.set_runtime(&inner);
         inner
     }
 
-    /// Writes what is recorded to a file from now on, if `request` says so.
-    pub(super) fn start_trace_file(&self, request: &TraceRequest) {
-        if let TraceRequest::File(path) = request
-            && let Some(file) = TraceFile::start(self, path)
-        {
-            let _ = self.trace_file.set(file);
-        }
+    /// Writes what is recorded to where `request` says, from now on.
+    pub(super) fn start_trace_writers(&self, request: &TraceRequest) {
+        let file = request.file.as_deref();
+        let file = file.and_then(|path| TraceWriter::to_file(self, path));
+        let log = match request.has_log {
+            true => TraceWriter::to_stderr(self),
+            false => None,
+        };
+        let _ = self
+            .trace_writers
+            .set(file.into_iter().chain(log).collect());
     }
 
-    /// Completes that file.
-    pub(super) fn finish_trace_file(&self, deadline: Option<Instant>) {
-        if let Some(file) = self.trace_file.get() {
-            file.finish(deadline);
+    /// Writes what is left.
+    pub(super) fn finish_trace_writers(&self, deadline: Option<Instant>) {
+        for writer in self.trace_writers.get().into_iter().flatten() {
+            writer.finish(deadline);
         }
     }
 

@@ -50,11 +50,11 @@ mod task_hooks;
 mod timer_slack;
 pub(crate) mod timers;
 mod trace;
-mod trace_file;
 #[cfg(feature = "tracing")]
 mod trace_layer;
 #[cfg(all(tokio_unstable, feature = "task-trace"))]
 mod trace_root;
+mod trace_writer;
 mod worker_drivers;
 mod world;
 

@@ -142,7 +142,7 @@ pub(crate) fn shut_down(handle: &Handle, wait: ShutdownWait) -> Result<(), Strag
     if stopped {
         inner.world().join_threads();
     }
-    inner.finish_trace_file(deadline);
+    inner.finish_trace_writers(deadline);
     if stopped && blocking_threads == 0 {
         return Ok(());
     }

@@ -7,46 +7,51 @@ use std::io;
 use std::panic::Location;
 use std::path::PathBuf;
 
-use blitzen_observe::{Event, EventReader, PerfettoTrace, PerfettoTrack, TraceMode};
+use blitzen_observe::{
+    Event, EventReader, EventSink, EventText, EventTrack, PerfettoTrace, TraceMode,
+};
 use blitzen_sched::Scheduler;
 use blitzen_task::glue::id_number;
 
+use super::engine::LogLevel;
 use super::inner::Inner;
 
 /// The environment variable that decides if the builder does not.
 const VARIABLE: &str = "BLITZEN_TRACE";
 
-/// What the environment asks for.
+/// What is to be recorded, and where it is written while the program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum TraceRequest {
-    /// To record.
-    Mode(TraceMode),
-    /// To record everything into a file.
-    File(PathBuf),
+pub(super) struct TraceRequest {
+    pub(super) mode: TraceMode,
+    pub(super) file: Option<PathBuf>,
+    /// Whether it is written to standard error.
+    pub(super) has_log: bool,
 }
 
 impl TraceRequest {
-    /// What the environment says.
-    pub(super) fn from_environment() -> Self {
-        match std::env::var_os(VARIABLE) {
-            Some(value) => Self::parse(&value),
-            None => Self::Mode(TraceMode::Off),
-        }
+    /// What the builder says, or else the environment.
+    pub(super) fn new(of_builder: Option<TraceMode>) -> Self {
+        let value = match of_builder {
+            Some(_) => None,
+            None => std::env::var_os(VARIABLE),
+        };
+        Self::of(of_builder, value.as_deref(), LogLevel::from_environment())
     }
 
-    fn parse(value: &OsStr) -> Self {
-        match value.to_str() {
-            Some("" | "off") => Self::Mode(TraceMode::Off),
-            Some("sampled") => Self::Mode(TraceMode::Sampled),
-            Some("full") => Self::Mode(TraceMode::Full),
-            _ => Self::File(value.into()),
-        }
-    }
-
-    pub(super) fn mode(&self) -> TraceMode {
-        match self {
-            Self::Mode(mode) => *mode,
-            Self::File(_) => TraceMode::Full,
+    fn of(of_builder: Option<TraceMode>, value: Option<&OsStr>, log: LogLevel) -> Self {
+        let has_log = log == LogLevel::Debug;
+        let (mode, file) = match (of_builder, value.map(|value| (value, value.to_str()))) {
+            (Some(mode), _) => (mode, None),
+            (None, None) if has_log => (TraceMode::Full, None),
+            (None, None | Some((_, Some("" | "off")))) => (TraceMode::Off, None),
+            (None, Some((_, Some("sampled")))) => (TraceMode::Sampled, None),
+            (None, Some((_, Some("full")))) => (TraceMode::Full, None),
+            (None, Some((path, _))) => (TraceMode::Full, Some(path.into())),
+        };
+        Self {
+            mode,
+            file,
+            has_log: has_log && mode != TraceMode::Off,
         }
     }
 }
@@ -75,9 +80,10 @@ pub struct Trace {
     now_ns: u64,
 }
 
-/// The events of a worker, or of threads that are no workers.
+/// The events of a worker, of the blocking pool, or of threads that are neither.
 struct TraceTrack {
     name: String,
+    is_worker: bool,
     events: Vec<(u64, Event)>,
     /// How many events were overwritten.
     lost: u64,
@@ -104,13 +110,23 @@ impl Trace {
             });
         }
         let mut tracks = Vec::new();
-        for (name, reader) in readers {
+        for NamedReader {
+            name,
+            is_worker,
+            reader,
+        } in readers
+        {
             let mut events = Vec::new();
             // The reader asks for the time when it has copied the events: none is younger.
             let lost = reader
                 .read(0, || scheduler.world().now_ns(), &mut events)
                 .lost;
-            tracks.push(TraceTrack { name, events, lost });
+            tracks.push(TraceTrack {
+                name,
+                is_worker,
+                events,
+                lost,
+            });
         }
         Self {
             process: process_name(runtime.name()),
@@ -145,8 +161,9 @@ impl Trace {
     }
 
     /// Writes the events in the format of [Perfetto](https://ui.perfetto.dev), which shows
-    /// them: a track for each worker with its polls, arrows from wakes to the polls that they
-    /// cause, and the lengths of the queues.
+    /// them: a track for each worker with its polls, what each task waited for after a poll, arrows
+    /// from wakes to the polls that they cause, the lengths of the queues, and code on the blocking
+    /// pool.
     ///
     /// # Examples
     ///
@@ -164,22 +181,50 @@ impl Trace {
     /// # Errors
     ///
     /// Returns the error of `out`.
-    pub fn write_perfetto(&self, mut out: impl io::Write) -> io::Result<()> {
-        let mut trace = PerfettoTrace::new(std::process::id(), &self.process);
+    pub fn write_perfetto(&self, out: impl io::Write) -> io::Result<()> {
+        let trace = PerfettoTrace::new(std::process::id(), &self.process);
+        self.write(trace, out)
+    }
+
+    /// Writes the events as text, in the order of their times: a line for each, which begins with
+    /// the seconds since the runtime was made.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::{Builder, TraceMode};
+    ///
+    /// let runtime = Builder::new_current_thread().trace(TraceMode::Full).build().unwrap();
+    /// runtime.block_on(runtime.spawn(async {})).unwrap();
+    /// let mut text = Vec::new();
+    /// runtime.handle().trace().write_text(&mut text)?;
+    /// // 0.000181 worker 0: poll task 1
+    /// assert!(String::from_utf8(text).unwrap().contains(" worker 0: poll task "));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `out`.
+    pub fn write_text(&self, out: impl io::Write) -> io::Result<()> {
+        self.write(EventText::new(""), out)
+    }
+
+    fn write(&self, mut sink: impl EventSink, mut out: impl io::Write) -> io::Result<()> {
         for (id, label) in &self.tasks {
-            trace.name_task(*id, label.name.as_deref(), label.spawned_at);
+            sink.name_task(*id, label.name.as_deref(), label.spawned_at);
         }
         let mut timeline = Timeline::default();
         for track in &self.tracks {
-            let name = trace.add_track(&track.name);
+            let id = add_track(&mut sink, &track.name, track.is_worker);
             if let (1.., Some((first_ns, _))) = (track.lost, track.events.first()) {
-                trace.add_lost(name, *first_ns, track.lost);
+                timeline.add_lost(id, *first_ns, track.lost);
             }
-            timeline.add(name, &track.events);
+            timeline.add(id, &track.events);
         }
-        timeline.write(&mut trace, u64::MAX);
-        trace.finish(self.now_ns);
-        out.write_all(&trace.take_bytes())?;
+        timeline.write(&mut sink, u64::MAX);
+        sink.finish(self.now_ns);
+        out.write_all(&sink.take_bytes())?;
         out.flush()
     }
 }
@@ -196,45 +241,82 @@ impl fmt::Debug for Trace {
 /// it causes.
 #[derive(Default)]
 pub(super) struct Timeline {
-    events: Vec<(u64, PerfettoTrack, Event)>,
+    entries: Vec<(u64, EventTrack, TimelineEntry)>,
+}
+
+enum TimelineEntry {
+    Event(Event),
+    /// How many events were overwritten.
+    Lost(u64),
 }
 
 impl Timeline {
     /// Adds events of one track. They are in order, but some have an older reading of the clock
     /// than the event before them.
-    pub(super) fn add(&mut self, track: PerfettoTrack, events: &[(u64, Event)]) {
+    pub(super) fn add(&mut self, track: EventTrack, events: &[(u64, Event)]) {
         let mut latest_ns = 0;
         for (at_ns, event) in events {
             latest_ns = latest_ns.max(*at_ns);
-            self.events.push((latest_ns, track, *event));
+            let entry = TimelineEntry::Event(*event);
+            self.entries.push((latest_ns, track, entry));
         }
     }
 
+    /// Notes that events were lost before those that are added next.
+    pub(super) fn add_lost(&mut self, track: EventTrack, at_ns: u64, events: u64) {
+        self.entries
+            .push((at_ns, track, TimelineEntry::Lost(events)));
+    }
+
     /// Moves the events up to `until_ns` to a trace.
-    pub(super) fn write(&mut self, trace: &mut PerfettoTrace, until_ns: u64) {
+    pub(super) fn write(&mut self, sink: &mut impl EventSink, until_ns: u64) {
         // Stable: events of one track at the same moment stay in order.
-        self.events.sort_by_key(|(at_ns, ..)| *at_ns);
+        self.entries.sort_by_key(|(at_ns, ..)| *at_ns);
         let end = self
-            .events
+            .entries
             .partition_point(|(at_ns, ..)| *at_ns <= until_ns);
-        for (at_ns, track, event) in self.events.drain(..end) {
-            trace.add(track, at_ns, event);
+        for (at_ns, track, entry) in self.entries.drain(..end) {
+            match entry {
+                TimelineEntry::Event(event) => sink.add(track, at_ns, event),
+                TimelineEntry::Lost(events) => sink.add_lost(track, at_ns, events),
+            }
         }
     }
 }
 
-/// The rings of a runtime, with names for their tracks.
-pub(super) fn named_readers(scheduler: &Scheduler) -> Vec<(String, EventReader)> {
+/// A ring of events, with a name for its track.
+pub(super) struct NamedReader {
+    pub(super) name: String,
+    /// Whether they are a worker's.
+    pub(super) is_worker: bool,
+    pub(super) reader: EventReader,
+}
+
+/// The rings of a runtime.
+pub(super) fn named_readers(scheduler: &Scheduler) -> Vec<NamedReader> {
     let readers = scheduler.observation().event_readers().into_iter();
     let workers = scheduler.workers();
     let name = |index: usize| match index.checked_sub(workers) {
         None => format!("worker {index}"),
-        Some(shard) => format!("other threads {shard}"),
+        Some(0) => "blocking pool".to_owned(),
+        Some(shard) => format!("other threads {}", shard - 1),
     };
     readers
         .enumerate()
-        .map(|(index, reader)| (name(index), reader))
+        .map(|(index, reader)| NamedReader {
+            name: name(index),
+            is_worker: index < workers,
+            reader,
+        })
         .collect()
+}
+
+/// Adds a track. Those of workers are shown without events, too.
+pub(super) fn add_track(sink: &mut impl EventSink, name: &str, is_worker: bool) -> EventTrack {
+    match is_worker {
+        true => sink.add_track(name),
+        false => sink.add_optional_track(name),
+    }
 }
 
 /// The name of the program, and of the runtime if it has one.
@@ -254,13 +336,30 @@ mod tests {
 
     #[test]
     fn the_environment_names_a_mode_or_a_file() {
-        let parse = |text: &str| TraceRequest::parse(OsStr::new(text));
-        assert_eq!(parse(""), TraceRequest::Mode(TraceMode::Off));
-        assert_eq!(parse("off"), TraceRequest::Mode(TraceMode::Off));
-        assert_eq!(parse("sampled"), TraceRequest::Mode(TraceMode::Sampled));
-        assert_eq!(parse("full"), TraceRequest::Mode(TraceMode::Full));
-        let file = parse("/tmp/trace.pftrace");
-        assert_eq!(file, TraceRequest::File("/tmp/trace.pftrace".into()));
-        assert_eq!(file.mode(), TraceMode::Full);
+        let parse = |text: &str| TraceRequest::of(None, Some(text.as_ref()), LogLevel::Off);
+        for (text, mode) in [
+            ("", TraceMode::Off),
+            ("off", TraceMode::Off),
+            ("sampled", TraceMode::Sampled),
+            ("full", TraceMode::Full),
+        ] {
+            let request = parse(text);
+            assert_eq!((request.mode, request.file), (mode, None), "{text}");
+        }
+        let request = parse("/tmp/trace.pftrace");
+        assert_eq!(request.mode, TraceMode::Full);
+        assert_eq!(request.file, Some("/tmp/trace.pftrace".into()));
+    }
+
+    #[test]
+    fn a_log_records_everything_unless_somebody_says_otherwise() {
+        let request = |of_builder, value: Option<&str>| {
+            let request = TraceRequest::of(of_builder, value.map(OsStr::new), LogLevel::Debug);
+            (request.mode, request.has_log)
+        };
+        assert_eq!(request(None, None), (TraceMode::Full, true));
+        assert_eq!(request(None, Some("sampled")), (TraceMode::Sampled, true));
+        assert_eq!(request(None, Some("off")), (TraceMode::Off, false));
+        assert_eq!(request(Some(TraceMode::Off), None), (TraceMode::Off, false));
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use blitzen_driver::Driver;
 use blitzen_sched::{Activity, advance_if_quiescent};
+use blitzen_util::wake_cause::{self, WakeCause};
 
 use super::io::IoOptions;
 use super::timers::{FiredBy, Timers};
@@ -123,7 +124,9 @@ impl WorkerDrivers {
 
     /// Fires what is due; returns whether there was anything. Any thread may call this.
     pub(crate) fn serve(&self, world: &RealWorld) -> bool {
-        self.fire_as(world, FiredBy::Other) | (must(self.driver.serve()) > 0)
+        let fired = self.fire_as(world, FiredBy::Other);
+        let served = wake_cause::during(WakeCause::Io, || must(self.driver.serve()));
+        fired || served > 0
     }
 
     /// The same for an owner that is stuck. Leaves what another thread is about to fire to that

@@ -506,7 +506,7 @@ impl LocalSet {
                 return false;
             };
             match coop::with_budget(|| task.run()) {
-                RunOutcome::Complete | RunOutcome::Idle => {}
+                RunOutcome::Complete | RunOutcome::Idle(_) => {}
                 RunOutcome::Woken(task) | RunOutcome::Yielded(task) => self.shared.push(task),
             }
         }

@@ -89,6 +89,7 @@ pub(crate) struct Moment {
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) notes: HashMap<String, u64>,
+    pub(crate) texts: HashMap<String, String>,
     pub(crate) flow: Option<u64>,
     pub(crate) terminating_flow: Option<u64>,
     pub(crate) counter: Option<u64>,
@@ -99,6 +100,8 @@ pub(crate) struct Moment {
 pub(crate) struct Slice {
     pub(crate) begin: Moment,
     pub(crate) end_ns: u64,
+    /// What its end says.
+    pub(crate) end: Moment,
 }
 
 #[derive(Debug, Default)]
@@ -178,6 +181,7 @@ impl Decoded {
                 Kind::End => slices.push(Slice {
                     begin: open.pop().expect("what ends has begun"),
                     end_ns: moment.at_ns,
+                    end: moment.clone(),
                 }),
                 Kind::Instant | Kind::Counter => {}
             }
@@ -220,10 +224,16 @@ fn moment(at_ns: u64, fields: &[(u64, Field<'_>)], names: &HashMap<u64, String>)
         let found = fields.iter().find(|(tag, _)| *tag == wanted);
         found.map(|(_, field)| field.integer())
     };
-    let notes = fields.iter().filter(|(tag, _)| *tag == 4).map(|(_, note)| {
+    let (mut notes, mut texts) = (HashMap::new(), HashMap::new());
+    for (_, note) in fields.iter().filter(|(tag, _)| *tag == 4) {
         let note = self::fields(note.bytes());
-        (note[0].1.text(), note[1].1.integer())
-    });
+        let name = note[0].1.text();
+        match &note[1] {
+            (3, value) => drop(notes.insert(name, value.integer())),
+            (6, value) => drop(texts.insert(name, value.text())),
+            (other, _) => panic!("field {other} of a note"),
+        }
+    }
     Moment {
         at_ns,
         track: integer(11).unwrap(),
@@ -235,7 +245,8 @@ fn moment(at_ns: u64, fields: &[(u64, Field<'_>)], names: &HashMap<u64, String>)
             other => panic!("type {other:?}"),
         },
         name: integer(10).map_or_else(String::new, |name| names[&name].clone()),
-        notes: notes.collect(),
+        notes,
+        texts,
         flow: integer(47),
         terminating_flow: integer(48),
         counter: integer(30),

@@ -402,7 +402,7 @@ impl DispatcherCore {
     fn requeue(self: &Arc<Self>, outcome: RunOutcome) {
         match outcome {
             RunOutcome::Woken(task) | RunOutcome::Yielded(task) => self.dispatch(task),
-            RunOutcome::Complete | RunOutcome::Idle => {}
+            RunOutcome::Complete | RunOutcome::Idle(_) => {}
         }
     }
 
@@ -710,7 +710,7 @@ impl Scheduler {
             };
             match self.poll_routed(task, None) {
                 RunOutcome::Woken(task) | RunOutcome::Yielded(task) => self.schedule(task),
-                RunOutcome::Complete | RunOutcome::Idle => {}
+                RunOutcome::Complete | RunOutcome::Idle(_) => {}
             }
             drop(present); // inside: the last one that leaves drops futures
         });

@@ -45,6 +45,7 @@ use blitzen_util::shim::atomic::{AtomicBool, AtomicUsize, fence};
 use blitzen_util::shim::hint;
 use blitzen_util::shim::{Condvar, Mutex, MutexGuard};
 use blitzen_util::spin::{Spin, SpinPermit};
+use blitzen_util::wake_cause::{self, WakeCause};
 
 use crate::context_depth::{context_depth, set_context_depth};
 use crate::thread_mark::{Role, ThreadMark};
@@ -306,6 +307,10 @@ impl Pool {
     /// do for the keep-alive, or the pool closes.
     pub fn work(self: &Arc<Self>, thread: PoolThread) {
         let _working = self.mark_thread();
+        wake_cause::during(WakeCause::Blocking, || self.work_until_idle(&thread));
+    }
+
+    fn work_until_idle(self: &Arc<Self>, thread: &PoolThread) {
         let parker = Arc::new(IdleParker::new(Spin::new(Some(self.spin.clone()))));
         // Threads start with different shards of the queue.
         let next_shard = Cell::new(thread.0);
@@ -322,7 +327,7 @@ impl Pool {
             }
             match job {
                 Some(job) => self.run(job),
-                None => match self.wait_idle(&thread, &parker) {
+                None => match self.wait_idle(thread, &parker) {
                     AfterIdle::Arrive => has_just_come = true,
                     AfterIdle::Work => {}
                     AfterIdle::End => return,

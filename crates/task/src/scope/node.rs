@@ -468,7 +468,7 @@ mod model {
     fn run(task: Runnable) {
         assert!(matches!(
             task.run(),
-            RunOutcome::Complete | RunOutcome::Idle
+            RunOutcome::Complete | RunOutcome::Idle(_)
         ));
     }
 

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use blitzen_observe::{Event, PollResult, TraceMode, WorkerStats};
+use blitzen_observe::{Event, PollResult, TraceMode, WaitKind, WorkerStats};
 use blitzen_task::glue::id_number;
 
 use crate::runtime::inner::Inner;
 use crate::runtime::json::{self, Object};
 use crate::runtime::lint::RecentLints;
 use crate::runtime::prometheus::COUNTS;
-use crate::runtime::trace::{named_readers, process_name};
+use crate::runtime::trace::{NamedReader, named_readers, process_name};
 use crate::runtime::{Handle, RuntimeFlavor};
 
 /// Changes with everything that would make an older client misunderstand an answer.
@@ -176,7 +176,8 @@ impl EventCursor {
         let readers = named_readers(scheduler);
         self.0.resize(readers.len(), 0);
         let mut tracks = Vec::new();
-        for ((name, reader), next) in readers.into_iter().zip(&mut self.0) {
+        for (named, next) in readers.into_iter().zip(&mut self.0) {
+            let NamedReader { name, reader, .. } = named;
             let mut events = Vec::new();
             let read = reader.read(*next, now_ns, &mut events);
             *next = read.next;
@@ -203,16 +204,28 @@ fn event_text(at_ns: u64, event: &Event) -> Option<String> {
     Some(match *event {
         Event::Spawn { id } => format!(r#"[{at_ns},"spawn",{id}]"#),
         Event::PollStart { id } => format!(r#"[{at_ns},"poll",{id}]"#),
-        Event::PollEnd { result, queued } => {
+        Event::PollEnd {
+            result,
+            queued,
+            wait,
+        } => {
             let result = match result {
                 PollResult::Idle => "idle",
                 PollResult::Yielded => "yielded",
                 PollResult::Woken => "woken",
                 PollResult::Complete => "complete",
             };
-            format!(r#"[{at_ns},"{result}",{queued}]"#)
+            match wait.kind {
+                WaitKind::Unknown => format!(r#"[{at_ns},"{result}",{queued}]"#),
+                kind => {
+                    let identity = wait.identity;
+                    format!(r#"[{at_ns},"{result}",{queued},"{kind}",{identity}]"#)
+                }
+            }
         }
-        Event::Wake { id } => format!(r#"[{at_ns},"wake",{id}]"#),
+        Event::Wake { id, cause } => format!(r#"[{at_ns},"wake",{id},"{cause}"]"#),
+        Event::JobStart { id } => format!(r#"[{at_ns},"job",{id}]"#),
+        Event::JobEnd { id } => format!(r#"[{at_ns},"job-end",{id}]"#),
         Event::Park => format!(r#"[{at_ns},"park"]"#),
         Event::Unpark => format!(r#"[{at_ns},"unpark"]"#),
         Event::Steal { victim, count } => format!(r#"[{at_ns},"steal",{victim},{count}]"#),

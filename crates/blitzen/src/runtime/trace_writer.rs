@@ -1,4 +1,5 @@
-//! `BLITZEN_TRACE=FILE`: a thread that writes what is recorded to a file.
+//! `BLITZEN_TRACE=FILE` and `BLITZEN_LOG=debug`: a thread that writes what is recorded to a file
+//! for Perfetto, or as text to standard error.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -7,11 +8,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use blitzen_observe::{EventReader, PerfettoTrace, PerfettoTrack, TraceMode};
+use blitzen_observe::{EventReader, EventSink, EventText, EventTrack, PerfettoTrace, TraceMode};
 use blitzen_sched::Scheduler;
 
 use super::inner::Inner;
-use super::trace::{Timeline, named_readers, process_name};
+use super::trace::{Timeline, add_track, named_readers, process_name};
 
 /// How often the rings are emptied.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -20,36 +21,43 @@ const MAX_BYTES: u64 = 256 << 20;
 /// How many runtimes may write to files of one name at the same time.
 const MAX_FILES: u32 = 1_000;
 
-/// The thread that writes the file of a runtime.
-pub(super) struct TraceFile {
-    stage: Arc<(Mutex<Stage>, Condvar)>,
+/// The thread that writes what a runtime records.
+pub(super) struct TraceWriter {
+    stage: Arc<StageCell>,
 }
+
+type StageCell = (Mutex<Stage>, Condvar);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Recording,
     /// The runtime has shut down: what is left is written.
     Stopping,
-    /// The file is complete.
+    /// Everything is written.
     Done,
 }
 
-impl TraceFile {
+impl TraceWriter {
     /// Starts to write what `runtime` records to `path`. If that fails, the program goes on
     /// without.
-    pub(super) fn start(runtime: &Inner, path: &Path) -> Option<Self> {
-        let scheduler = runtime.scheduler().clone();
+    pub(super) fn to_file(runtime: &Inner, path: &Path) -> Option<Self> {
         let process = process_name(runtime.name());
         let started = open(path).and_then(|(file, path)| {
-            let stage = Arc::new((Mutex::new(Stage::Recording), Condvar::new()));
-            let shared = stage.clone();
-            let builder = thread::Builder::new().name("blitzen-trace".into());
-            builder.spawn(move || {
-                let _done = DoneOnDrop(shared.clone());
-                let drain = TraceDrain::new(&scheduler, &process, MAX_BYTES);
-                record(drain, &scheduler, file, &path, &shared);
-            })?;
-            Ok(Self { stage })
+            let trace = PerfettoTrace::new(std::process::id(), &process);
+            Self::start(
+                runtime,
+                trace,
+                MAX_BYTES,
+                move |mut drain, scheduler, stage| {
+                    let Err(error) = drain.run(&file, scheduler, stage) else {
+                        return;
+                    };
+                    scheduler.observation().set_trace(TraceMode::Off);
+                    // The part of a packet at the end, if it can be removed.
+                    let _ = file.set_len(drain.written);
+                    say(&format!("recording to {} stops: {error}", path.display()));
+                },
+            )
         });
         match started {
             Ok(started) => Some(started),
@@ -62,6 +70,38 @@ impl TraceFile {
                 None
             }
         }
+    }
+
+    /// Starts to write what `runtime` records to standard error, as text. If that fails, the
+    /// program goes on without.
+    pub(super) fn to_stderr(runtime: &Inner) -> Option<Self> {
+        let text = EventText::new("blitzen: ");
+        let started = Self::start(runtime, text, u64::MAX, |mut drain, scheduler, stage| {
+            // A program whose standard error is closed runs all the same.
+            let _ = drain.run(io::stderr(), scheduler, stage);
+        });
+        started.ok()
+    }
+
+    fn start<S: EventSink + Send + 'static>(
+        runtime: &Inner,
+        sink: S,
+        max_bytes: u64,
+        run: impl FnOnce(TraceDrain<S>, &Scheduler, &StageCell) + Send + 'static,
+    ) -> io::Result<Self> {
+        let scheduler = runtime.scheduler().clone();
+        let stage = Arc::new((Mutex::new(Stage::Recording), Condvar::new()));
+        let shared = stage.clone();
+        let builder = thread::Builder::new().name("blitzen-trace".into());
+        builder.spawn(move || {
+            let _done = DoneOnDrop(shared.clone());
+            run(
+                TraceDrain::new(&scheduler, sink, max_bytes),
+                &scheduler,
+                &shared,
+            );
+        })?;
+        Ok(Self { stage })
     }
 
     /// Writes what is left; waits for it until `deadline`.
@@ -86,38 +126,15 @@ impl TraceFile {
     }
 }
 
-/// Writes until the runtime has shut down, or the file cannot grow.
-fn record(
-    mut drain: TraceDrain,
-    scheduler: &Scheduler,
-    mut file: File,
-    path: &Path,
-    stage: &(Mutex<Stage>, Condvar),
-) {
-    loop {
-        let is_last = wait_period(stage);
-        if let Err(stop) = drain.write_to(&mut file, scheduler, is_last) {
-            scheduler.observation().set_trace(TraceMode::Off);
-            // The part of a packet at the end, if it can be removed.
-            let _ = file.set_len(drain.written);
-            say(&format!("recording to {} stops: {stop}", path.display()));
-            return;
-        }
-        if is_last {
-            return;
-        }
-    }
-}
-
 /// Waits until it is time to write; returns whether it is the last time.
-fn wait_period((stage, changed): &(Mutex<Stage>, Condvar)) -> bool {
+fn wait_period((stage, changed): &StageCell) -> bool {
     let guard = lock(stage);
     let waited = changed.wait_timeout_while(guard, PERIOD, |stage| *stage == Stage::Recording);
     *waited.unwrap_or_else(PoisonError::into_inner).0 == Stage::Stopping
 }
 
 /// Says that the thread is done, whatever has ended it: a shutdown waits for that.
-struct DoneOnDrop(Arc<(Mutex<Stage>, Condvar)>);
+struct DoneOnDrop(Arc<StageCell>);
 
 impl Drop for DoneOnDrop {
     fn drop(&mut self) {
@@ -132,8 +149,8 @@ fn lock(stage: &Mutex<Stage>) -> MutexGuard<'_, Stage> {
 }
 
 /// What was read from the rings, and not written yet.
-struct TraceDrain {
-    trace: PerfettoTrace,
+struct TraceDrain<S> {
+    sink: S,
     rings: Vec<DrainedRing>,
     timeline: Timeline,
     /// When the rings were last read.
@@ -144,26 +161,41 @@ struct TraceDrain {
 
 struct DrainedRing {
     reader: EventReader,
-    track: PerfettoTrack,
+    track: EventTrack,
     next: u64,
 }
 
-impl TraceDrain {
-    fn new(scheduler: &Scheduler, process: &str, max_bytes: u64) -> Self {
-        let mut trace = PerfettoTrace::new(std::process::id(), process);
+impl<S: EventSink> TraceDrain<S> {
+    fn new(scheduler: &Scheduler, mut sink: S, max_bytes: u64) -> Self {
         let readers = named_readers(scheduler).into_iter();
-        let rings = readers.map(|(name, reader)| DrainedRing {
-            track: trace.add_track(&name),
-            reader,
+        let rings = readers.map(|named| DrainedRing {
+            track: add_track(&mut sink, &named.name, named.is_worker),
+            reader: named.reader,
             next: 0,
         });
         Self {
             rings: rings.collect(),
-            trace,
+            sink,
             timeline: Timeline::default(),
             last_read_ns: 0,
             written: 0,
             max_bytes,
+        }
+    }
+
+    /// Writes until the runtime has shut down, or `out` takes no more.
+    fn run(
+        &mut self,
+        mut out: impl Write,
+        scheduler: &Scheduler,
+        stage: &StageCell,
+    ) -> io::Result<()> {
+        loop {
+            let is_last = wait_period(stage);
+            self.write_to(&mut out, scheduler, is_last)?;
+            if is_last {
+                return Ok(());
+            }
         }
     }
 
@@ -182,7 +214,7 @@ impl TraceDrain {
             let read = ring.reader.read(ring.next, now_ns, &mut events);
             if read.lost > 0 {
                 let at_ns = events.first().map_or(read_ns, |(at_ns, _)| *at_ns);
-                self.trace.add_lost(ring.track, at_ns, read.lost);
+                self.timeline.add_lost(ring.track, at_ns, read.lost);
             }
             ring.next = read.next;
             self.timeline.add(ring.track, &events);
@@ -193,11 +225,11 @@ impl TraceDrain {
             true => u64::MAX,
             false => std::mem::replace(&mut self.last_read_ns, read_ns),
         };
-        self.timeline.write(&mut self.trace, until_ns);
+        self.timeline.write(&mut self.sink, until_ns);
         if is_last {
-            self.trace.finish(now_ns());
+            self.sink.finish(now_ns());
         }
-        let bytes = self.trace.take_bytes();
+        let bytes = self.sink.take_bytes();
         if self.written + bytes.len() as u64 > self.max_bytes {
             let text = format!("it has reached {} MiB", self.max_bytes >> 20);
             return Err(io::Error::other(text));
@@ -281,7 +313,8 @@ mod tests {
             .build()
             .unwrap();
         let scheduler = runtime.handle().inner.scheduler();
-        let mut drain = TraceDrain::new(scheduler, "test", 10_000);
+        let trace = PerfettoTrace::new(1, "test");
+        let mut drain = TraceDrain::new(scheduler, trace, 10_000);
         let mut file = Vec::new();
         let mut rounds = 0;
         let error = loop {

@@ -1,0 +1,65 @@
+//! Records when code of the blocking pool runs.
+
+use std::sync::Arc;
+
+use blitzen_observe::Event;
+use blitzen_task::glue::id_number;
+use blitzen_task::{Id, SpawnMeta};
+
+use crate::current;
+use crate::observation::{ObservedSet, spawn_events};
+use crate::scheduler::Scheduler;
+
+/// Records one job of the blocking pool.
+pub struct JobRecord {
+    scheduler: Arc<Scheduler>,
+    id: u64,
+}
+
+impl Scheduler {
+    /// Records that a job is submitted to the blocking pool, if events are recorded; returns what
+    /// records its run.
+    #[inline]
+    pub fn record_job(self: &Arc<Self>, id: Id, meta: &SpawnMeta) -> Option<Box<JobRecord>> {
+        let is_recording = self.observation.switches().has(ObservedSet::EVENTS);
+        is_recording.then(|| self.record_submitted(id_number(id), meta))
+    }
+
+    #[cold]
+    fn record_submitted(self: &Arc<Self>, id: u64, meta: &SpawnMeta) -> Box<JobRecord> {
+        let now_ns = self.world().now_ns();
+        current::with_worker_of(self, |worker| match worker {
+            Some(worker) => worker.record_all(now_ns, spawn_events(id, meta)),
+            None => {
+                let shard = self.inject_shard();
+                let events = spawn_events(id, meta);
+                self.observation.record_outside(shard, now_ns, events);
+            }
+        });
+        let scheduler = self.clone();
+        Box::new(JobRecord { scheduler, id })
+    }
+}
+
+impl JobRecord {
+    /// Runs the job. Its end is recorded if its beginning was, also if it panics.
+    pub fn run<R>(self: Box<Self>, code: impl FnOnce() -> R) -> R {
+        let is_recorded = self.push(Event::JobStart { id: self.id });
+        let _end = is_recorded.then(|| EndOnDrop(self));
+        code()
+    }
+
+    fn push(&self, event: Event) -> bool {
+        let now_ns = self.scheduler.world().now_ns();
+        self.scheduler.observation.record_job(now_ns, event)
+    }
+}
+
+struct EndOnDrop(Box<JobRecord>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        let id = self.0.id;
+        self.0.push(Event::JobEnd { id });
+    }
+}
