@@ -16,6 +16,7 @@ mod harness;
 mod loom;
 mod orderings;
 mod package;
+mod perfetto;
 mod platforms;
 mod sanitize;
 mod sh;
@@ -169,6 +170,12 @@ const STEPS: &[Step] = &[
         ci: Ci::Always,
         about: "runs those on hyper, axum, reqwest, tokio-util and a few more, on the façade",
         run: ecosystem::run_short,
+    },
+    Step {
+        name: "perfetto",
+        ci: Ci::Always,
+        about: "records a program, and has Perfetto read the trace; needs the package `perfetto` of PyPI",
+        run: perfetto::run,
     },
     Step {
         name: "unstable",
