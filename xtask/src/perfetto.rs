@@ -16,7 +16,9 @@ pub(crate) fn run(_: &[String]) -> Outcome<Tally> {
         .arg(&trace);
     sh::run(&mut record)?;
     let mut check = Command::new("python3");
-    check.arg(sh::root().join("xtask/check_perfetto.py")).arg(&trace);
+    check
+        .arg(sh::root().join("xtask/check_perfetto.py"))
+        .arg(&trace);
     let status = match check.status() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             println!("not run: there is no python3");

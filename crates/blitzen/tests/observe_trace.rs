@@ -545,3 +545,33 @@ fn a_trace_as_text_has_a_line_for_each_event() {
     ];
     assert_eq!(lines, expected, "{text}");
 }
+
+#[test]
+fn tasks_of_dispatchers_are_shown_as_themselves() {
+    use blitzen::dispatch::Dispatcher;
+
+    must_end(|| {
+        let runtime = multi_thread(1);
+        runtime.handle().set_trace(TraceMode::Full);
+        runtime.block_on(async {
+            let limited = Dispatcher::default().limited(1);
+            for (name, dispatcher) in [("limited", limited), ("io", Dispatcher::io())] {
+                let task = task::Builder::new().name(name);
+                let task = task.spawn(async move {
+                    blitzen::dispatch::with_dispatcher(&dispatcher, async {
+                        yield_now().await;
+                        task::spawn(async {}).await.unwrap();
+                    })
+                    .await;
+                });
+                task.unwrap().await.unwrap();
+            }
+        });
+        let decoded = Decoded::of(&runtime.handle().trace());
+        for name in ["limited", "io"] {
+            let polls = decoded.slices_named(name);
+            assert!(polls.len() >= 3, "{name}: {polls:?}");
+            assert_eq!(polls.last().unwrap().end.texts["result"], "complete");
+        }
+    });
+}

@@ -1,14 +1,25 @@
-//! Records when code of the blocking pool runs.
+//! Records what runs outside the loops of workers: code of the blocking pool, and polls of tasks by
+//! dispatchers.
 
 use std::sync::Arc;
 
 use blitzen_observe::Event;
 use blitzen_task::glue::id_number;
-use blitzen_task::{Id, SpawnMeta};
+use blitzen_task::{Id, RunOutcome, SpawnMeta};
 
 use crate::current;
 use crate::observation::{ObservedSet, spawn_events};
 use crate::scheduler::Scheduler;
+
+/// Where the beginning of a poll by a dispatcher was recorded.
+#[must_use]
+pub(crate) enum RoutedRecord<'a> {
+    Nowhere,
+    /// With the worker of the calling thread.
+    Worker(&'a Arc<Scheduler>),
+    /// As a job: the thread has no worker.
+    Job(Box<JobRecord>),
+}
 
 /// Records one job of the blocking pool.
 pub struct JobRecord {
@@ -38,6 +49,45 @@ impl Scheduler {
         });
         let scheduler = self.clone();
         Box::new(JobRecord { scheduler, id })
+    }
+
+    /// Records that a dispatcher polls a task on the calling thread, if events are recorded.
+    #[cold]
+    pub(crate) fn record_routed_start(self: &Arc<Self>, id: Id) -> RoutedRecord<'_> {
+        if !self.observation.switches().has(ObservedSet::EVENTS) {
+            return RoutedRecord::Nowhere;
+        }
+        let (id, now_ns) = (id_number(id), self.world().now_ns());
+        let has_worker = current::with_worker_of(self, |worker| {
+            worker.map(|worker| worker.record_at(now_ns, Event::PollStart { id }))
+        });
+        if has_worker.is_some() {
+            return RoutedRecord::Worker(self);
+        }
+        let job = Box::new(JobRecord {
+            scheduler: self.clone(),
+            id,
+        });
+        match job.push(Event::JobStart { id }) {
+            true => RoutedRecord::Job(job),
+            false => RoutedRecord::Nowhere,
+        }
+    }
+}
+
+impl RoutedRecord<'_> {
+    /// Records that the poll has ended.
+    pub(crate) fn end(self, outcome: &RunOutcome) {
+        match self {
+            Self::Nowhere => {}
+            // Not if the task has handed the worker to another thread.
+            Self::Worker(scheduler) => current::with_worker_of(scheduler, |worker| {
+                if let Some(worker) = worker {
+                    worker.record_poll_end(scheduler.world().now_ns(), outcome);
+                }
+            }),
+            Self::Job(job) => drop(EndOnDrop(job)),
+        }
     }
 }
 

@@ -21,7 +21,6 @@ use blitzen_task::RunOutcome;
 use blitzen_util::kernel_thread::is_thread_asleep;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::atomic::{AtomicBool, AtomicU32};
-use blitzen_util::wake_cause::{self, WakeCause};
 
 use crate::ring::RunQueue;
 use crate::scheduler::Scheduler;
@@ -184,8 +183,7 @@ impl Rescuer {
                     .fetch(&next_shard, 1, |taken| task = Some(taken));
                 let Some(task) = task else { break };
                 rescue.polls.fetch_add(1, Relaxed);
-                let poll = || scheduler.poll_routed(task, None);
-                match wake_cause::during(WakeCause::Task, poll) {
+                match scheduler.poll_routed(task, None) {
                     RunOutcome::Woken(task) | RunOutcome::Yielded(task) => scheduler.schedule(task),
                     RunOutcome::Complete | RunOutcome::Idle(_) => {}
                 }

@@ -811,7 +811,7 @@ impl Worker {
     }
 
     #[inline]
-    fn record_at(&self, now_ns: u64, event: Event) {
+    pub(crate) fn record_at(&self, now_ns: u64, event: Event) {
         if self.observed.get().has(ObservedSet::EVENTS) {
             self.push_event(now_ns, event);
         }
@@ -899,6 +899,14 @@ impl Worker {
         {
             histogram.record(poll_ns);
         }
+        if let RunOutcome::Woken(task) | RunOutcome::Yielded(task) = ran {
+            self.stamp(task, now_ns);
+        }
+        self.record_poll_end(now_ns, ran);
+    }
+
+    /// Records how a poll has ended.
+    pub(crate) fn record_poll_end(&self, now_ns: u64, ran: &RunOutcome) {
         let mut wait = EventWait::default();
         let result = match ran {
             RunOutcome::Complete => PollResult::Complete,
@@ -909,14 +917,8 @@ impl Worker {
                 };
                 PollResult::Idle
             }
-            RunOutcome::Woken(task) => {
-                self.stamp(task, now_ns);
-                PollResult::Woken
-            }
-            RunOutcome::Yielded(task) => {
-                self.stamp(task, now_ns);
-                PollResult::Yielded
-            }
+            RunOutcome::Woken(_) => PollResult::Woken,
+            RunOutcome::Yielded(_) => PollResult::Yielded,
         };
         let queued = self.shared().ring.len().try_into().unwrap_or(u16::MAX);
         let end = Event::PollEnd {

@@ -230,3 +230,51 @@ fn a_run_uses_all_workers() {
     workers.dedup();
     assert_eq!(workers, [0, 1, 2]);
 }
+
+#[test]
+fn a_steal_is_counted_once_with_its_tasks() {
+    let world = Arc::new(Simulated {
+        seed: 1,
+        now_ns: AtomicU64::new(0),
+        workers: Mutex::new(Vec::new()),
+    });
+    let scheduler = Scheduler::new(Config::new(2), Box::new(Shared(world.clone())));
+    let root = {
+        let inside = scheduler.clone();
+        spawn(&scheduler, async move {
+            // The newest is in the LIFO slot, the other in the queue.
+            (0..2).for_each(|_| drop(spawn(&inside, async {})));
+        })
+    };
+    let mut workers = std::mem::take(&mut *world.workers.lock().unwrap()).into_iter();
+    let (busy, idle) = (workers.next().unwrap(), workers.next().unwrap());
+    let (victim, thief) = (busy.index(), idle.index());
+    let (busy, step) = busy.step();
+    assert!(matches!(step, Step::Ran) && root.is_finished());
+    let mut idle = Some(idle);
+    // First from the queue; then the newest, since the queue is empty.
+    for (attempts, steals) in [(1, 1), (3, 2)] {
+        let (worker, step) = idle.take().unwrap().step();
+        assert!(matches!(step, Step::Ran));
+        let stats = scheduler.counters(thief).read();
+        assert_eq!(
+            (stats.steal_attempts, stats.steal_successes),
+            (attempts, steals)
+        );
+        assert_eq!((stats.tasks_stolen, stats.polls), (steals, steals));
+        idle = worker;
+    }
+    let (idle, step) = idle.unwrap().step();
+    assert!(matches!(step, Step::Idle));
+    let stats = scheduler.counters(thief).read();
+    assert!(stats.steal_attempts > 3, "there was nothing to steal");
+    assert_eq!((stats.steal_successes, stats.tasks_stolen), (2, 2));
+    assert_eq!(scheduler.counters(victim).read().steal_attempts, 0);
+    scheduler.close();
+    for worker in [busy, idle] {
+        let mut worker = worker;
+        while let Some(present) = worker {
+            worker = present.step().0;
+        }
+    }
+}

@@ -44,10 +44,12 @@ use blitzen_util::quiet::quietly;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use blitzen_util::thread_local_const;
+use blitzen_util::wake_cause::{self, WakeCause};
 
 use crate::blocking_section::SectionEnd;
 use crate::context_depth::context_depth;
 use crate::current;
+use crate::observation::ObservedSet;
 use crate::scheduler::{Scheduler, Spawned, refuse};
 use crate::shutdown::Present;
 use crate::task_shard::{TaskShard, TaskShardRef};
@@ -741,9 +743,9 @@ impl Scheduler {
     ) -> RunOutcome {
         let depth = context_depth();
         let budget = budget.unwrap_or(self.config.budget);
-        let outcome = match self.config.observe.hooks {
-            false => coop::with_budget_of(budget, || task.run()),
-            true => self.poll_observed(task, budget),
+        let outcome = match self.observation.switches().is_empty() {
+            true => coop::with_budget_of(budget, || task.run()),
+            false => self.poll_observed(task, budget),
         };
         if context_depth() != depth {
             // The task has entered a runtime, and not left it.
@@ -755,13 +757,21 @@ impl Scheduler {
     #[cold]
     fn poll_observed(self: &Arc<Self>, task: Runnable, budget: Budget) -> RunOutcome {
         let (world, mut info) = (self.world(), TaskInfo::new(task.header()));
-        let delay_ns = self
-            .observation
-            .take_delay_ns(task.header(), world.now_ns());
-        info.schedule_delay = delay_ns.map(Duration::from_nanos);
-        world.before_poll(&info);
-        let outcome = coop::with_budget_of(budget, || task.run());
-        world.after_poll(&info);
+        let has_hooks = self.observation.switches().has(ObservedSet::HOOKS);
+        if has_hooks {
+            let now_ns = world.now_ns();
+            let delay_ns = self.observation.take_delay_ns(task.header(), now_ns);
+            info.schedule_delay = delay_ns.map(Duration::from_nanos);
+            world.before_poll(&info);
+        }
+        let recorded = self.record_routed_start(info.id);
+        let run = || coop::with_budget_of(budget, || task.run());
+        // The thread may be one of the blocking pool, or fire a timer.
+        let outcome = wake_cause::during(WakeCause::Task, run);
+        recorded.end(&outcome);
+        if has_hooks {
+            world.after_poll(&info);
+        }
         outcome
     }
 
