@@ -20,7 +20,7 @@ use blitzen_util::quiet::quietly;
 use blitzen_util::rng::Rng;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::hint;
-use blitzen_util::wait;
+use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_cause::{self, WakeCause};
 
 use crate::busy_time::BusyTime;
@@ -911,10 +911,12 @@ impl Worker {
         let result = match ran {
             RunOutcome::Complete => PollResult::Complete,
             RunOutcome::Idle(waits_for) => {
-                wait = EventWait {
-                    kind: waits_for.kind(),
-                    identity: wait::identity(),
+                let kind = waits_for.kind();
+                let identity = match kind {
+                    WaitKind::Unknown | WaitKind::Several => 0,
+                    _ => wait::identity(),
                 };
+                wait = EventWait { kind, identity };
                 PollResult::Idle
             }
             RunOutcome::Woken(_) => PollResult::Woken,
