@@ -53,12 +53,15 @@ pub(crate) fn socket_mode() -> SocketMode {
 pub(crate) fn drivers_for_new_source(inner: &Inner) -> &WorkerDrivers {
     match inner.scheduler().current_worker() {
         Some(worker) => inner.world().drivers(worker),
-        None => {
-            // A worker has to turn the drivers, and workers start lazily.
-            inner.scheduler().ensure_started();
-            inner.world().drivers_for_outside(inner.scheduler())
-        }
+        None => drivers_for_outside(inner),
     }
+}
+
+/// Returns the drivers for a new source from outside the workers.
+pub(crate) fn drivers_for_outside(inner: &Inner) -> &WorkerDrivers {
+    // A worker has to turn the drivers, and workers start lazily.
+    inner.scheduler().ensure_started();
+    inner.world().drivers_for_outside(inner.scheduler())
 }
 
 /// Registers a source with the current runtime. It counts as `initially` ready

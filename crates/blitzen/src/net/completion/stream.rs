@@ -36,7 +36,7 @@ use socket2::SockRef;
 use super::{RingAvailable, RingSocket};
 use crate::io::{BOTH, Interest, ReadBuf, Ready};
 use crate::runtime::Inner;
-use crate::runtime::io::drivers_for_new_source;
+use crate::runtime::io::{drivers_for_new_source, drivers_for_outside};
 
 /// A connection whose bytes are received and sent through io_uring.
 pub(crate) struct CompletionStream<S: RingSocket> {
@@ -48,6 +48,8 @@ pub(crate) struct CompletionStream<S: RingSocket> {
     change: Mutex<()>,
     /// The readiness that is assumed until an operation has been tried.
     initially: Ready,
+    /// Whether it was made outside the workers: then the runtime decides whose ring it is on.
+    is_from_outside: bool,
     runtime: Weak<Inner>,
     socket: Arc<S>,
 }
@@ -108,6 +110,7 @@ impl<S: RingSocket> CompletionStream<S> {
             moved: OnceLock::new(),
             change: Mutex::new(()),
             initially,
+            is_from_outside: runtime.scheduler().current_worker().is_none(),
             runtime: Arc::downgrade(runtime),
             socket: Arc::new(socket),
         }
@@ -154,10 +157,14 @@ impl<S: RingSocket> CompletionStream<S> {
         Ok(self.ring.get())
     }
 
-    /// Opens the stream on the ring of this worker or, if there is no descriptor for
-    /// that just now, on another one.
+    /// Opens the stream on the ring of its worker or, if there is no descriptor for that just
+    /// now, on another one.
     fn open_in(&self, runtime: &Inner) -> io::Result<RingStream> {
-        let driver = drivers_for_new_source(runtime).driver();
+        let drivers = match self.is_from_outside {
+            true => drivers_for_outside(runtime),
+            false => drivers_for_new_source(runtime),
+        };
+        let driver = drivers.driver();
         driver.open_stream(self.socket.clone()).or_else(|error| {
             let others = runtime.world().all_drivers();
             others
