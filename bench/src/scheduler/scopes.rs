@@ -1,7 +1,8 @@
 //! Cost of a scope: opening and ending one, and a child in it.
 //!
 //! A child is compared with a plain task that is spawned and joined, on the same runtime: that is
-//! the floor. It would lie if children could be left out (they count what they did), or
+//! the floor. `detached` are plain tasks that nobody joins: the last one wakes whoever waits for
+//! all. It would lie if children could be left out (they count what they did), or
 //! if the scope returned before them (the count is read when it has). An empty scope would lie if
 //! the compiler saw through it: its body's value is opaque.
 
@@ -9,6 +10,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::kit::Signal;
 use crate::probe::{Probe, Region};
 use crate::row::{Contender, Row, Target::AtMost, Target::OverTokio, Target::TimesFloor};
 use crate::rt::{Blitzen, Rt, Tokio, run_inside};
@@ -25,6 +27,7 @@ pub(crate) fn rows() -> Vec<Row> {
             ],
         )
         .floor("spawn", spawn_and_join)
+        .floor("detached", spawn_detached)
         .counted(2_000)
         .target(OverTokio(2.0))
         .target(TimesFloor(1.15)),
@@ -102,6 +105,27 @@ fn spawn_and_join(probe: &mut Probe) {
             for join in joins {
                 join.await;
             }
+            region.end(done.load(Relaxed))
+        })
+    });
+}
+
+fn spawn_detached(probe: &mut Probe) {
+    let rt = Blitzen::start(probe.workers());
+    probe.time(|n| {
+        run_inside(&rt, async move {
+            let done = Arc::new(AtomicU64::new(0));
+            let all = Arc::new(Signal::default());
+            let region = Region::begin();
+            for _ in 0..n {
+                let (done, all) = (done.clone(), all.clone());
+                Blitzen::detach(Blitzen::spawn(async move {
+                    if done.fetch_add(black_box(1), Relaxed) + 1 == n {
+                        all.fire();
+                    }
+                }));
+            }
+            all.wait().await;
             region.end(done.load(Relaxed))
         })
     });

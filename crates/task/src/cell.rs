@@ -36,7 +36,7 @@ pub(crate) enum Stage<F: Future> {
 impl<F: Future> Stage<F> {
     /// # Safety
     /// The stage has not moved since the future was first polled.
-    #[inline]
+    #[inline(always)] // it has one caller
     pub(crate) unsafe fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
         match self {
             // SAFETY: the caller guarantees that it is pinned.

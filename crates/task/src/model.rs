@@ -356,3 +356,44 @@ fn a_walk_against_the_end_of_a_task_shows_it_alive_or_not_at_all() {
         assert!(queue.0.1.is_empty());
     });
 }
+
+/// A scheduler whose task moves from the first list to the second.
+#[derive(Clone)]
+struct TwoLists(Arc<(OwnedTasks, OwnedTasks)>);
+
+impl Schedule for TwoLists {
+    fn schedule(&self, task: Runnable) {
+        drop(task);
+    }
+
+    fn release(&self, task: &Header) {
+        // SAFETY: moved there by the model.
+        unsafe { self.0.1.remove(task) };
+    }
+}
+
+#[test]
+fn a_walk_over_two_lists_shows_a_task_that_moves_from_the_first_to_the_second() {
+    loom::model(|| {
+        let lists = TwoLists(Arc::new((OwnedTasks::new(), OwnedTasks::new())));
+        let (task, handle) = spawn(async {}, lists.clone(), Id::next(), SpawnMeta::caller());
+        // SAFETY: new, and moved to the list that `release` removes it from.
+        unsafe { lists.0.0.insert(&task) }.unwrap();
+        drop(handle);
+        let mover = thread::spawn({
+            let lists = lists.clone();
+            move || {
+                // SAFETY: in the first list; this thread has the runnable.
+                unsafe { lists.0.1.take_over(&lists.0.0, task.header()) }.unwrap();
+                task
+            }
+        });
+        let mut shown = 0;
+        lists.0.0.walk(1, |_| shown += 1);
+        lists.0.1.walk(1, |_| shown += 1);
+        assert!(shown > 0);
+        let task = mover.join().unwrap();
+        assert!(matches!(task.run(), RunOutcome::Complete));
+        assert!(lists.0.0.is_empty() && lists.0.1.is_empty());
+    });
+}

@@ -137,12 +137,20 @@ impl Bindings {
 }
 
 impl Drop for Bindings {
-    /// A list can be long: no recursion.
+    #[inline]
     fn drop(&mut self) {
-        let mut next = self.0.take();
-        while let Some(mut binding) = next {
-            next = Arc::get_mut(&mut binding).and_then(|binding| binding.outer.0.take());
+        if let Some(binding) = self.0.take() {
+            drop_bindings(binding);
         }
+    }
+}
+
+/// Drops a list, which can be long: no recursion.
+#[cold]
+fn drop_bindings(first: Arc<Binding>) {
+    let mut next = Some(first);
+    while let Some(mut binding) = next {
+        next = Arc::get_mut(&mut binding).and_then(|binding| binding.outer.0.take());
     }
 }
 
