@@ -925,9 +925,9 @@ fn the_task_list_has_coroutines_with_their_names_and_what_they_wait_for() {
 #[test]
 fn a_dump_has_the_stack_of_what_a_coroutine_waits_for() {
     for runtime in [multi(1), multi(2)] {
-        let coroutine = runtime.block_on(async {
-            spawn(|| block_on(async { sleep(Duration::from_secs(1000)).await }))
-        });
+        let entered = runtime.enter();
+        let coroutine = spawn(|| block_on(async { sleep(Duration::from_secs(1000)).await }));
+        drop(entered);
         // Until it has begun to wait.
         let kinds = loop {
             let dump = runtime.handle().dump_within(Duration::from_secs(60));
