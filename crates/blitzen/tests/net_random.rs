@@ -958,7 +958,13 @@ async fn receive_all<D: Datagram>(
     mut dice: Dice,
 ) {
     loop {
-        let mut bytes = vec![0; 4 + dice.below(LONGEST)];
+        // On Windows, a datagram that does not fit is an error.
+        let longest = if cfg!(windows) {
+            LONGEST
+        } else {
+            dice.below(LONGEST)
+        };
+        let mut bytes = vec![0; 4 + longest];
         let received = match dice.below(9) {
             0 | 1 => dice.cancel(false, socket.recv(&mut bytes)).await,
             2 => dice.cancel(false, socket.recv_from(&mut bytes)).await,
