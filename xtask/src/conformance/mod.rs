@@ -34,6 +34,7 @@ cargo xtask conformance [--group <name>]… [--file <name>]… [options]
   --real       run on the real tokio, to see what this machine lets pass
   --epoll      run without io_uring
   --poll       run on mio's poller over poll(2), without io_uring; groups as for --completion
+  --platform <name>  run on another platform, as cargo xtask platforms does; groups as for --completion
   --completion run with sockets by completion; groups io and net unless others are named
   --unstable   run the files that have tests for `--cfg tokio_unstable`, with it
   --per-test   run every test in a process of its own
@@ -82,6 +83,7 @@ impl Options {
                 "--per-test" => options.per_test = true,
                 "--epoll" => options.epoll = true,
                 "--poll" => options.platform = Some(Platform::find("poll")?),
+                "--platform" => options.platform = Some(Platform::find(&value()?)?),
                 "--completion" => options.completion = true,
                 "--unstable" => options.unstable = true,
                 "--update" => options.update = true,
@@ -145,9 +147,13 @@ pub(crate) fn may_use_io_uring() -> bool {
 
 pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     let options = Options::parse(args)?;
-    let known = match options.engine {
-        Engine::Facade => Known::read(options.completion, options.unstable)?,
-        Engine::Real => Known::nothing(),
+    if let Some(platform) = options.platform {
+        platform.prepare()?;
+    }
+    let known = match (options.engine, options.platform) {
+        (Engine::Facade, None) => Known::read(options.completion, options.unstable)?,
+        (Engine::Facade, Some(platform)) => Known::read_for_platform(&Gaps::read(platform)?)?,
+        (Engine::Real, _) => Known::nothing(),
     };
     run_with(&options, &known)
 }
