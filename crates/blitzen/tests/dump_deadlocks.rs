@@ -1,4 +1,8 @@
 //! Who holds a lock, and which tasks wait for each other: what is found, and what is no alarm.
+//!
+//! With 32 bits, a task has no room to note what it waits for.
+
+#![cfg(target_pointer_width = "64")]
 
 use std::future::{pending, poll_fn};
 use std::pin::{Pin, pin};

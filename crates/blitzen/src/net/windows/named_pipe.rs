@@ -225,6 +225,16 @@ macro_rules! end_traits {
             }
         }
 
+        impl Drop for $pipe {
+            /// Closes the pipe at once.
+            fn drop(&mut self) {
+                drop(self.io.take()); // cancels the pending read
+                // mio keeps the handle until a poll takes in the end of that read. A worker that is
+                // polling now does so by itself.
+                let _ = self.io.registration().poller().try_turn();
+            }
+        }
+
         impl AsRawHandle for $pipe {
             fn as_raw_handle(&self) -> RawHandle {
                 self.io.as_raw_handle()
