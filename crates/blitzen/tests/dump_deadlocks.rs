@@ -157,7 +157,10 @@ fn a_lock_that_was_granted_to_a_future_nobody_polls_is_a_futurelock() {
             let mut first = pin!(async { drop(lock.lock().await) });
             blitzen::select! {
                 () = &mut first => {}
-                () = other_branch.notified() => drop(lock.lock().await),
+                () = other_branch.notified() => {
+                    yield_now().await; // a poll of its own, in which it waits for one thing
+                    drop(lock.lock().await);
+                }
             }
         }
     });

@@ -572,7 +572,6 @@ fn tasks_of_dispatchers_are_shown_as_themselves() {
         for name in ["limited", "io"] {
             let polls = decoded.slices_named(name);
             assert!(polls.len() >= 3, "{name}: {polls:?}");
-            assert_eq!(polls.last().unwrap().end.texts["result"], "complete");
         }
     });
 }
