@@ -307,8 +307,8 @@ impl PerfettoTrace {
         if let Some((track, job)) = lanes.find(|(_, job)| *job == Some(id)) {
             *job = None;
             let track = *track;
+            // The task may go on elsewhere: its name is kept.
             self.close(track, at_ns);
-            self.tasks.remove(&id);
         }
     }
 
