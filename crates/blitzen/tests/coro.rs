@@ -625,6 +625,10 @@ fn a_runtime_that_a_coroutine_drives_does_not_run_the_coroutines_of_the_outer_on
 }
 
 #[test]
+#[cfg_attr(
+    any(windows, blitzen_baton),
+    ignore = "what blocks the thread of a coroutine blocks its worker, too"
+)]
 fn a_task_that_is_polled_in_the_middle_of_a_coroutine_does_not_suspend_it() {
     use blitzen::dispatch::{Dispatcher, PollJob};
     let dispatchers = || [Dispatcher::from_fn(PollJob::run), Dispatcher::unconfined()];
