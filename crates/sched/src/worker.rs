@@ -775,10 +775,13 @@ impl Worker {
         let counters = &self.shared().counters;
         self.busy_time.end_group(counters, now_ns);
         let sample = self.busy_time.sample_pace(counters, now_ns);
-        let mut pace = self.pace.borrow_mut();
-        pace.sample(sample.elapsed_ns, sample.polls);
-        let world = self.scheduler.world();
-        self.contention.sample(now_ns, || world.preemptions());
+        self.pace
+            .borrow_mut()
+            .sample(sample.elapsed_ns, sample.polls);
+        if self.scheduler.workers() > 1 {
+            let world = self.scheduler.world();
+            self.contention.sample(now_ns, || world.preemptions());
+        }
     }
 
     fn notice_close(&self) {
