@@ -78,8 +78,10 @@ pub(crate) struct Stack {
 
 impl Slab {
     fn new(stack_size: usize) -> io::Result<Self> {
+        // Pointers into it may not be further apart. A 32-bit system would map more.
         let slot_size = stack_size
             .checked_add(GUARD_SIZE + page_size())
+            .filter(|&size| size <= isize::MAX as usize)
             .ok_or(io::ErrorKind::OutOfMemory)?;
         let slots = (MAX_SLAB_SIZE / slot_size).clamp(1, MAX_SLOTS);
         let length = slots * slot_size;
