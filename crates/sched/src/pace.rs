@@ -18,9 +18,10 @@ pub(crate) const MAX_BATCH: usize = 64;
 /// How long a task may wait in the injection queue of a busy scheduler.
 const TARGET_LATENCY_NS: u64 = 1_000_000;
 const MIN_INTERVAL: u32 = 8;
-/// The most polls between two looks at the injection queue. A look takes no lock, and a few
-/// instructions if the queue is empty.
-const MAX_INTERVAL: u32 = 32;
+const MAX_INTERVAL: u32 = 255;
+/// The most polls between two looks at the injection queue, which take one task: as many as take
+/// a few microseconds if polls are short. A look at an empty queue takes no lock.
+const MAX_LOOK_INTERVAL: u32 = 32;
 /// How long the polls take that are timed together. Only where polls are so long that fewer
 /// than [`MIN_INTERVAL`] take this long, the clock is read more often than drivers are turned.
 const GROUP_NS: u64 = TARGET_LATENCY_NS;
@@ -38,7 +39,7 @@ pub(crate) fn share_of(len: usize, workers: usize) -> usize {
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
     average_run_ns: u64,
-    /// Polls between two looks at the injection queue.
+    /// Polls between two batches from the injection queue.
     inject_interval: u32,
     /// Given by the builder: does not adapt.
     fixed_inject_interval: Option<u32>,
@@ -77,11 +78,11 @@ impl Pace {
 
     fn adapt(&mut self) {
         let fitting = TARGET_LATENCY_NS / self.average_run_ns;
-        let fitting = fitting.clamp(MIN_INTERVAL.into(), BUDGET_PER_TICK.into()) as u32;
-        self.inject_interval = self
-            .fixed_inject_interval
-            .unwrap_or(fitting.min(MAX_INTERVAL));
-        self.event_interval = self.fixed_event_interval.unwrap_or(fitting);
+        let fitting = fitting.clamp(MIN_INTERVAL.into(), MAX_INTERVAL.into()) as u32;
+        self.inject_interval = self.fixed_inject_interval.unwrap_or(fitting);
+        self.event_interval = self
+            .fixed_event_interval
+            .unwrap_or(fitting.min(BUDGET_PER_TICK));
         let group = GROUP_NS / self.average_run_ns;
         self.group_interval = group.clamp(1, self.event_interval.max(1).into()) as u32;
     }
@@ -91,9 +92,17 @@ impl Pace {
         self.average_run_ns.saturating_mul(tasks.into())
     }
 
-    /// Polls between two looks at the injection queue.
+    /// Polls between two batches from the injection queue.
     pub(crate) fn inject_interval(&self) -> u32 {
         self.inject_interval
+    }
+
+    /// Polls between two looks at the injection queue.
+    pub(crate) fn look_interval(&self) -> u32 {
+        match self.fixed_inject_interval {
+            Some(polls) => polls,
+            None => self.inject_interval.min(MAX_LOOK_INTERVAL),
+        }
     }
 
     /// Polls between two looks at the drivers.
@@ -122,8 +131,8 @@ mod tests {
     #[test]
     fn the_interval_follows_the_average_run() {
         assert_eq!(Pace::new(None, None).inject_interval(), 20);
-        assert_eq!(settled(1_000), 32);
-        assert_eq!(settled(10_000), 32);
+        assert_eq!(settled(1_000), 255);
+        assert_eq!(settled(10_000), 100);
         assert_eq!(settled(50_000), 20);
         assert_eq!(settled(100_000), 10);
         assert_eq!(settled(5_000_000), 8);
@@ -140,9 +149,18 @@ mod tests {
 
     #[test]
     fn a_given_interval_stays() {
-        let mut pace = Pace::new(Some(31), Some(7));
+        let mut pace = Pace::new(Some(61), Some(7));
         pace.sample(1, 1);
-        assert_eq!((pace.inject_interval(), pace.event_interval()), (31, 7));
+        assert_eq!((pace.inject_interval(), pace.event_interval()), (61, 7));
+        assert_eq!(pace.look_interval(), 61);
+    }
+
+    #[test]
+    fn looks_come_at_least_as_often_as_batches() {
+        let mut pace = Pace::new(None, None);
+        assert_eq!(pace.look_interval(), pace.inject_interval());
+        (0..200).for_each(|_| pace.sample(1_000, 1));
+        assert_eq!((pace.look_interval(), pace.inject_interval()), (32, 255));
     }
 
     #[test]

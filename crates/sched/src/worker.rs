@@ -62,8 +62,10 @@ pub struct Worker {
     pace: RefCell<Pace>,
     /// Counts polls.
     tick: Cell<u32>,
-    /// The tick at which to fetch from the injection queue next.
+    /// The tick at which to look at the injection queue next.
     next_fetch: Cell<u32>,
+    /// The tick from which on a look takes a batch.
+    next_batch: Cell<u32>,
     /// The tick of the next maintenance.
     next_maintenance: Cell<u32>,
     /// The tick at which to look at the clock next; not after the next maintenance.
@@ -147,6 +149,7 @@ impl Worker {
             index,
             tick: Cell::new(0),
             next_fetch: Cell::new(1),
+            next_batch: Cell::new(1),
             next_maintenance: Cell::new(1),
             next_clock: Cell::new(1),
             last_turn: Cell::new(0),
@@ -444,12 +447,30 @@ impl Worker {
         if self.tick.get() != self.next_fetch.get() {
             return None;
         }
+        self.fetch_in_turn()
+    }
+
+    /// Takes a batch from the injection queue, or between two batches one task: many tasks at a time
+    /// would only drive others from the ring.
+    fn fetch_in_turn(&self) -> Option<Runnable> {
+        let tick = self.tick.get();
+        if tick.wrapping_sub(self.next_batch.get()).cast_signed() < 0 {
+            self.set_next_look();
+            return self.fetch(1);
+        }
         self.set_next_fetch();
         self.fetch(BUSY_BATCH)
     }
 
+    /// Begins to count polls until the next look and the next batch.
     fn set_next_fetch(&self) {
         let interval = self.pace.borrow().inject_interval();
+        self.next_batch.set(self.tick.get().wrapping_add(interval));
+        self.set_next_look();
+    }
+
+    fn set_next_look(&self) {
+        let interval = self.pace.borrow().look_interval();
         self.next_fetch.set(self.tick.get().wrapping_add(interval));
     }
 
