@@ -156,6 +156,7 @@ fn a_lock_that_was_granted_to_a_future_nobody_polls_is_a_futurelock() {
             // Waits in the queue of the lock, and is kept.
             let mut first = pin!(async { drop(lock.lock().await) });
             blitzen::select! {
+                biased; // so the first is polled again before the second lock is waited for
                 () = &mut first => {}
                 () = other_branch.notified() => {
                     yield_now().await; // a poll of its own, in which it waits for one thing

@@ -14,7 +14,8 @@
 //!
 //! W1. The note belongs to the innermost poll of the thread: who polls a task replaces it, and
 //!     puts it back afterwards.
-//! W2. A second leaf in the same poll makes the kind [`WaitKind::Several`].
+//! W2. A second leaf in the same poll that waits for something else makes the kind
+//!     [`WaitKind::Several`].
 //! W3. With the record bit every leaf goes to the function that [`set_recorder`] was given, for a
 //!     poll that is watched.
 
@@ -54,7 +55,7 @@ macro_rules! wait_kinds {
         #[non_exhaustive]
         pub enum WaitKind {
             $($(#[$doc])* $kind,)*
-            /// More than one thing: in the last poll, several operations had to wait.
+            /// More than one thing: in the last poll, operations had to wait for several things.
             Several = KIND as u8,
         }
 
@@ -273,9 +274,10 @@ impl PollNote {
 pub fn pending(kind: WaitKind, identity: u64) {
     let note = NOTES.with(|notes| {
         let note = notes.note.get();
-        // A second kind sets all bits of the kind, which is `Several` (W2); it has no identity.
+        // Something else sets all bits of the kind, which is `Several` (W2); it has no identity.
         let kind = match note & KIND {
             0 => kind as u32,
+            known if known == kind as u32 && identity == notes.identity.get() => known,
             _ => KIND,
         };
         notes.note.set(note | kind);
@@ -462,7 +464,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_leaf_is_named_and_two_are_several() {
+    fn one_thing_is_named_and_two_are_several() {
         let before = take();
         assert!(take().is_empty());
         pending(WaitKind::Mutex, 7);
@@ -471,7 +473,14 @@ mod tests {
         assert_eq!(identity(), 7);
         pending(WaitKind::Mutex, 7);
         pending(WaitKind::Mutex, 7);
-        assert_eq!(take().kind_number(), WaitKind::Several as u64);
+        let note = take();
+        assert_eq!(note.kind_number(), WaitKind::Mutex as u64, "the same");
+        assert_eq!(identity(), 7);
+        for (kind, identity) in [(WaitKind::Mutex, 8), (WaitKind::Notify, 7)] {
+            pending(WaitKind::Mutex, 7);
+            pending(kind, identity);
+            assert_eq!(take().kind_number(), WaitKind::Several as u64);
+        }
         replace(before);
     }
 
