@@ -15,7 +15,7 @@ use std::time::Duration;
 use blitzen::runtime::dump::{Deadlock, note_lock_owners};
 use blitzen::runtime::lint::{Lint, LintKind};
 use blitzen::runtime::{Builder, Runtime};
-use blitzen::sync::{Barrier, Mutex, Notify, RwLock};
+use blitzen::sync::{Barrier, Mutex, Notify, RwLock, oneshot};
 use blitzen::task::{Id, JoinHandle, yield_now};
 
 const FOREVER: Duration = Duration::from_secs(60);
@@ -191,6 +191,67 @@ fn a_lock_that_was_granted_to_a_future_nobody_polls_is_a_futurelock() {
     // Its future is dropped, and the lock with it.
     runtime.block_on(async { drop(lock.lock().await) });
     assert!(runtime.handle().deadlocks().is_empty());
+}
+
+#[test]
+fn a_lock_that_is_granted_to_a_future_is_held_by_the_task_that_polled_it_last() {
+    note_lock_owners(true);
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let handle = runtime.handle();
+    let waits_for = async |task: &JoinHandle<()>, what: &str| {
+        let name = || {
+            let tasks = handle.tasks();
+            let wait = tasks.get(task.id()).and_then(|task| task.wait().cloned());
+            wait.map(|wait| wait.kind().name())
+        };
+        while name() != Some(what) {
+            yield_now().await;
+        }
+    };
+    runtime.block_on(async {
+        let (lock, other) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
+        let held = lock.lock().await;
+        let (moved, to_second) = oneshot::channel::<Pin<Box<dyn Future<Output = ()> + Send>>>();
+        let go_on = Arc::new(Notify::new());
+        let first = runtime.spawn({
+            let (lock, other, go_on) = (lock.clone(), other.clone(), go_on.clone());
+            async move {
+                let mut locks = Box::pin(async move { drop(lock.lock().await) });
+                poll_fn(|cx| {
+                    assert!(locks.as_mut().poll(cx).is_pending());
+                    Poll::Ready(())
+                })
+                .await;
+                assert!(moved.send(locks).is_ok());
+                yield_now().await; // the next poll does not wait for the lock
+                go_on.notified().await;
+                drop(other.lock().await);
+            }
+        });
+        waits_for(&first, "notify").await;
+        let second = runtime.spawn(async { to_second.await.unwrap().await });
+        waits_for(&second, "mutex").await;
+        let third = runtime.spawn({
+            let lock = lock.clone();
+            async move {
+                let _other = other.lock().await;
+                drop(lock.lock().await);
+            }
+        });
+        waits_for(&third, "mutex").await;
+        go_on.notify_one();
+        waits_for(&first, "mutex").await;
+        drop(held);
+        // The second task is woken, and goes on as soon as this one waits.
+        let tasks = handle.tasks();
+        let owner = tasks.get(third.id()).unwrap().wait().unwrap().owner();
+        assert_eq!(owner, Some(second.id()));
+        let found = handle.deadlocks();
+        assert!(found.is_empty(), "{}", found[0]);
+        for task in [first, second, third] {
+            task.await.unwrap();
+        }
+    });
 }
 
 #[test]

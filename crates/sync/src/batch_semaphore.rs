@@ -20,8 +20,9 @@
 //! T1. `WAITERS` is never cleared. So every acquire and every release takes the queue's lock, and
 //!     a fast path never learns of this.
 //! T2. Who takes all permits other than from the queue notes or clears the owner under the same
-//!     hold of the queue's lock. Who grants them to a waiter notes the waiter's task, under the
-//!     same hold; that task notes itself again when it polls the waiter, which it may never do.
+//!     hold of the queue's lock. Who grants them to a waiter notes the task that polled it last,
+//!     under the same hold; a task notes itself again when it polls the waiter, which it may never
+//!     do.
 //! T3. Who returns permits, and finds some left under the queue's lock, clears the owner before
 //!     it grants them. If none are left, somebody has taken them, and the note is theirs (T2).
 //!
@@ -315,6 +316,9 @@ impl BatchSemaphore {
                 // SAFETY: the caller upholds the same contract.
                 WaiterStatus::Idle => unsafe { self.enqueue(waiter, count, notes_owner, cx) },
                 WaiterStatus::Queued => {
+                    if self.state().is_tracked() {
+                        self.note_polled(waiter, notes_owner); // T2
+                    }
                     // SAFETY: it is in this queue or has been settled.
                     if unsafe { self.queue.refresh(waiter, cx) } {
                         Poll::Pending
@@ -331,6 +335,17 @@ impl BatchSemaphore {
                 WaiterStatus::Released => Poll::Ready(Err(AcquireError::closed())),
                 WaiterStatus::Removed => unreachable!("it leaves when it is dropped"),
             };
+        }
+    }
+
+    /// Notes the task that polls a waiter, if it is queued: its future may have come from another
+    /// task.
+    #[cold]
+    #[inline(never)]
+    fn note_polled(&self, waiter: &Waiter, notes_owner: bool) {
+        let _waiters = self.queue.lock();
+        if waiter.status() == WaiterStatus::Queued {
+            lock_owner::note_queued(self, waiter, notes_owner);
         }
     }
 
@@ -485,12 +500,14 @@ impl BatchSemaphore {
     #[cold]
     #[inline(never)]
     fn note_grants(&self, waiters: &LockedQueue<'_>) {
-        let mut left = Some(self.state().permits_of_lock());
-        waiters.for_each(|wanted, address| {
-            left = left.and_then(|left| left.checked_sub(wanted));
-            if left.is_some() {
-                lock_owner::note_granted(self, address);
-            }
+        let mut left = self.state().permits_of_lock();
+        waiters.visit_while(|wanted, address| {
+            let Some(rest) = left.checked_sub(wanted) else {
+                return false;
+            };
+            left = rest;
+            lock_owner::note_granted(self, address);
+            true
         });
     }
 

@@ -322,10 +322,17 @@ impl<S> LockedQueue<'_, S> {
         }
     }
 
-    /// Calls `visit` with the tag and the address of each waiter, oldest first.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
+    /// Calls `visit` with the tag and the address of each waiter, oldest first, until it returns
+    /// false.
+    pub(crate) fn visit_while(&self, mut visit: impl FnMut(usize, usize) -> bool) {
         let waiters = &self.0.waiters;
-        waiters.for_each(|node| visit(self.tag(node), node.addr().get()));
+        let mut next = waiters.front();
+        while let Some(node) = next
+            && visit(self.tag(node), node.addr().get())
+        {
+            // SAFETY: in the list, which nobody changes meanwhile: `self` is the lock.
+            next = unsafe { waiters.after(node) };
+        }
     }
 
     /// Settles the newest waiter.

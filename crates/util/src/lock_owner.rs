@@ -125,19 +125,24 @@ pub fn note<T: ?Sized>(lock: &T) {
 }
 
 /// Notes that the task that this thread polls has a waiter in the queue of a lock, and whether it is
-/// the owner once the lock is granted to it. Called under the lock of that queue, as are the next
-/// two.
+/// the owner once the lock is granted to it; that nobody known has it if there is no task. Called
+/// under the lock of that queue, as are the next two.
 #[cold]
 #[inline(never)]
 pub fn note_queued<T: ?Sized, W>(lock: &T, waiter: &W, notes_owner: bool) {
-    if let Some(task) = current_number() {
-        let queued = QueuedWaiter {
-            task,
-            lock: address(lock),
-            notes_owner,
-        };
-        lock_notes().queued.insert(address(waiter), queued);
-    }
+    let task = current_number();
+    let mut notes = lock_notes();
+    match task {
+        Some(task) => {
+            let queued = QueuedWaiter {
+                task,
+                lock: address(lock),
+                notes_owner,
+            };
+            notes.queued.insert(address(waiter), queued)
+        }
+        None => notes.queued.remove(&address(waiter)),
+    };
 }
 
 /// Forgets a waiter that leaves the queue.
@@ -313,6 +318,11 @@ mod tests {
         note_queued(&lock, &waiter, false);
         note_granted(&lock, (&raw const waiter).addr());
         assert_eq!(owner(), None, "a reader");
+        note_queued(&lock, &waiter, true);
+        TASK.set(None);
+        note_queued(&lock, &waiter, true);
+        note_granted(&lock, (&raw const waiter).addr());
+        assert_eq!(owner(), None, "it has left its task");
         TASK.set(Some(10));
         note_wait(NotedWait::Join(8), Waker::noop());
         assert_eq!(wait_of(10), Some(NotedWait::Join(8)));

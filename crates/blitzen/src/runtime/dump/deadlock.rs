@@ -31,7 +31,7 @@ const VARIABLE: &str = "BLITZEN_LOCKS";
 /// [`TaskWait::owner`](super::TaskWait::owner) returns the owner, and [`Handle::deadlocks`] finds
 /// tasks that wait for each other. The owner is known of guards that borrow their lock, and only
 /// while a task holds them: a guard counts as held by the task that has acquired it, and a lock that
-/// is granted to a future that waits for it as held by the task that has polled that future.
+/// is granted to a future that waits for it as held by the task that has polled that future last.
 /// Who holds an owned guard, one of `try_lock` or one for reading is not known.
 ///
 /// # Examples
