@@ -467,6 +467,28 @@ fn a_poll_says_what_the_task_waits_for_and_a_wake_what_it_was_caused_by() {
 }
 
 #[test]
+#[cfg(unix)]
+fn wakes_of_a_runtime_that_a_thread_of_the_blocking_pool_drives_have_causes_of_their_own() {
+    must_end(|| {
+        let pool = multi_thread(1);
+        let job = pool.spawn_blocking(|| {
+            let runtime = recording(TraceMode::Full);
+            let (tx, rx) = blitzen::sync::oneshot::channel::<()>();
+            runtime.block_on(async {
+                let receives = task::Builder::new().name("receives");
+                let receives = receives.spawn(async { rx.await.unwrap() }).unwrap();
+                yield_now().await;
+                task::spawn(async { tx.send(()).unwrap() }).await.unwrap();
+                receives.await.unwrap();
+            });
+            Decoded::of(&runtime.handle().trace())
+        });
+        let decoded = pool.block_on(job).unwrap();
+        assert_eq!(causes(&decoded, "receives"), ["task"]);
+    });
+}
+
+#[test]
 fn code_on_the_blocking_pool_has_tracks_of_its_own() {
     must_end(|| {
         let runtime = Builder::new_multi_thread()

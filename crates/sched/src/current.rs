@@ -15,6 +15,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 use blitzen_util::thread_local_const;
+use blitzen_util::wake_cause::{self, WakeCause};
 
 use crate::scheduler::Scheduler;
 use crate::worker::Worker;
@@ -23,19 +24,23 @@ thread_local_const! {
     static WORKER: Cell<*mut Worker> = Cell::new(null_mut());
 }
 
-/// The worker that was current before another one was installed.
+/// The worker that was current before another one was installed, and why the thread woke tasks
+/// then.
 #[must_use = "what was current before has to be restored"]
-pub(crate) struct Previous(*mut Worker);
+pub(crate) struct Previous(*mut Worker, WakeCause);
 
 /// Makes `worker` the current one of this thread.
 pub(crate) fn install(worker: Box<Worker>) -> Previous {
-    Previous(WORKER.with(|slot| slot.replace(Box::into_raw(worker))))
+    let before = WORKER.with(|slot| slot.replace(Box::into_raw(worker)));
+    // What the worker does has causes of its own, on a thread of the blocking pool too.
+    Previous(before, wake_cause::replace(WakeCause::Unknown))
 }
 
 /// Takes the current worker, unless it was handed off, and restores what was
 /// current before it.
 pub(crate) fn uninstall(previous: Previous) -> Option<Box<Worker>> {
     let worker = WORKER.with(|slot| slot.replace(previous.0));
+    wake_cause::replace(previous.1);
     // SAFETY: C1: from `install`, and out of the slot with this. The run loop
     // that installed it calls this, so nothing borrows it.
     (!worker.is_null()).then(|| unsafe { Box::from_raw(worker) })

@@ -88,11 +88,17 @@ pub fn during<R>(cause: WakeCause, wake: impl FnOnce() -> R) -> R {
     impl Drop for Restore {
         #[inline]
         fn drop(&mut self) {
-            CAUSE.with(|current| current.set(self.0));
+            replace(self.0);
         }
     }
-    let _restore = Restore(CAUSE.with(|current| current.replace(cause)));
+    let _restore = Restore(replace(cause));
     wake()
+}
+
+/// Sets the cause of the wakes that follow; returns what it was before, which the caller restores.
+#[inline]
+pub fn replace(cause: WakeCause) -> WakeCause {
+    CAUSE.with(|current| current.replace(cause))
 }
 
 /// The cause of the wakes that the calling thread makes now, if it is not the poll of a task.
