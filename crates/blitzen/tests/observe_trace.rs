@@ -570,6 +570,42 @@ fn a_trace_as_text_has_a_line_for_each_event() {
 }
 
 #[test]
+fn a_poll_inside_another_is_shown_inside_it() {
+    use blitzen::dispatch::Dispatcher;
+
+    must_end(|| {
+        let runtime = recording(TraceMode::Full);
+        runtime.block_on(async {
+            let outer = task::Builder::new().name("outer").spawn(async {
+                let inner = async { yield_now().await };
+                Dispatcher::unconfined().spawn(inner).await.unwrap();
+            });
+            outer.unwrap().await.unwrap();
+        });
+        let trace = runtime.handle().trace();
+        let decoded = Decoded::of(&trace);
+        let outer = decoded.slices_named("outer");
+        let line = format!("{}:{}", file!(), line!() - 7);
+        let inner = decoded.slices_named(&line);
+        assert_eq!((outer.len(), inner.len()), (2, 2), "{decoded:?}");
+        assert!(outer[0].begin.at_ns <= inner[0].begin.at_ns);
+        assert!(inner[0].end_ns <= outer[0].end_ns);
+        assert_eq!(inner[0].end.texts["result"], "yielded");
+        let id = inner[0].begin.notes["task"];
+        let wait = format!("join of task {id}");
+        assert_eq!(outer[0].end.texts["waits for"], wait);
+        let mut text = Vec::new();
+        trace.write_text(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let id = outer[0].begin.notes["task"];
+        assert!(
+            text.contains(&format!(": task {id} waits for {wait}")),
+            "{text}"
+        );
+    });
+}
+
+#[test]
 fn tasks_of_dispatchers_are_shown_as_themselves() {
     use blitzen::dispatch::Dispatcher;
 
@@ -589,11 +625,22 @@ fn tasks_of_dispatchers_are_shown_as_themselves() {
                 });
                 task.unwrap().await.unwrap();
             }
+            let yields = async {
+                yield_now().await;
+                yield_now().await;
+            };
+            Dispatcher::io().spawn(yields).await.unwrap();
+            // When the worker polls this, it has recorded the ends of its polls before.
+            task::spawn(async {}).await.unwrap();
         });
+        let own_line = format!("{}:{}", file!(), line!() - 4);
         let decoded = Decoded::of(&runtime.handle().trace());
         for name in ["limited", "io"] {
             let polls = decoded.slices_named(name);
             assert!(polls.len() >= 3, "{name}: {polls:?}");
         }
+        // Those that were spawned there, too, with their name for each poll.
+        let polls = decoded.slices_named(&own_line);
+        assert_eq!(polls.len(), 3, "{decoded:?}");
     });
 }

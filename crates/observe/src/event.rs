@@ -93,7 +93,12 @@ pub enum Event {
         /// The task.
         id: u64,
     },
-    /// The poll ends.
+    /// A poll begins inside another one of the same worker: a dispatcher polls a task.
+    NestedPollStart {
+        /// The task.
+        id: u64,
+    },
+    /// The poll ends that began last.
     PollEnd {
         /// How.
         result: PollResult,
@@ -130,15 +135,18 @@ pub enum Event {
         /// How many.
         polls: u64,
     },
-    /// A thread of the blocking pool begins to run code.
+    /// A thread that is no worker begins to run code of the blocking pool, or to poll a task for a
+    /// dispatcher.
     JobStart {
-        /// The task that the code is.
+        /// The task, or the one that the code is.
         id: u64,
     },
-    /// The code has ended.
+    /// That has ended.
     JobEnd {
         /// The task.
         id: u64,
+        /// Whether the task is complete.
+        is_complete: bool,
     },
     /// A span of the user's begins.
     SpanEnter {
@@ -177,7 +185,8 @@ impl Event {
             Self::SpanEnter { name } => (13, 0, address(name)),
             Self::SpanExit => (14, 0, 0),
             Self::JobStart { id } => (15, 0, id),
-            Self::JobEnd { id } => (16, 0, id),
+            Self::JobEnd { id, is_complete } => (16, is_complete.into(), id),
+            Self::NestedPollStart { id } => (17, 0, id),
         };
         let time = at_ns & TIME.max();
         [KIND.set(DETAIL.set(time, detail), kind), word]
@@ -227,7 +236,11 @@ impl Event {
             },
             14 => Self::SpanExit,
             15 => Self::JobStart { id: word },
-            16 => Self::JobEnd { id: word },
+            16 => Self::JobEnd {
+                id: word,
+                is_complete: detail != 0,
+            },
+            17 => Self::NestedPollStart { id: word },
             _ => return None,
         })
     }
@@ -272,12 +285,16 @@ mod tests {
             Event::Spawn { id: u64::MAX },
             Event::Site { location },
             Event::PollStart { id: 7 },
+            Event::NestedPollStart { id: 8 },
             Event::Wake {
                 id: 7,
                 cause: WakeCause::Thread,
             },
             Event::JobStart { id: 8 },
-            Event::JobEnd { id: u64::MAX },
+            Event::JobEnd {
+                id: u64::MAX,
+                is_complete: true,
+            },
             Event::Park,
             Event::Unpark,
             Event::Steal {

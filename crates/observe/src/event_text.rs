@@ -31,8 +31,8 @@ pub struct EventText {
 #[derive(Debug, Default)]
 struct TextTrack {
     name: String,
-    /// The task that is polled.
-    polled: Option<u64>,
+    /// The tasks that are polled, each inside the poll of the one before.
+    polled: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl EventText {
     }
 
     fn end_poll(&mut self, track: EventTrack) -> String {
-        match self.tracks[track.0].polled.take() {
+        match self.tracks[track.0].polled.pop() {
             Some(id) => format!("task {id}"),
             None => "a task".to_owned(),
         }
@@ -134,7 +134,11 @@ impl EventSink for EventText {
             // Their spawn was overwritten.
             Event::Site { .. } | Event::Name { .. } => return,
             Event::PollStart { id } => {
-                self.tracks[track.0].polled = Some(id);
+                self.tracks[track.0].polled = vec![id];
+                format!("poll task {id}")
+            }
+            Event::NestedPollStart { id } => {
+                self.tracks[track.0].polled.push(id);
                 format!("poll task {id}")
             }
             Event::PollEnd { result, wait, .. } => {
@@ -157,11 +161,15 @@ impl EventSink for EventText {
             Event::Overflow => "overflow".to_owned(),
             Event::HandOff => {
                 let task = self.end_poll(track);
+                self.tracks[track.0].polled.clear();
                 format!("handed off, {task} goes on elsewhere")
             }
             Event::Skipped { polls } => format!("{polls} polls not recorded"),
-            Event::JobStart { id } => format!("task {id} begins"),
-            Event::JobEnd { id } => format!("task {id} has ended"),
+            Event::JobStart { id } => format!("run task {id}"),
+            Event::JobEnd { id, is_complete } => match is_complete {
+                true => format!("task {id} has ended"),
+                false => format!("task {id} stops for now"),
+            },
             Event::SpanEnter { name } => format!("enter span {name}"),
             Event::SpanExit => "exit span".to_owned(),
         };
@@ -170,7 +178,7 @@ impl EventSink for EventText {
 
     fn add_lost(&mut self, track: EventTrack, at_ns: u64, events: u64) {
         self.end_spawn();
-        self.tracks[track.0].polled = None;
+        self.tracks[track.0].polled.clear();
         self.line(track, at_ns, &format!("{events} events lost"));
     }
 
@@ -217,6 +225,11 @@ mod tests {
         ] {
             text.add(worker, at_ns, event);
         }
+        for is_complete in [false, true] {
+            text.add(worker, 3_500_000_000, Event::JobStart { id: 2 });
+            let end = Event::JobEnd { id: 2, is_complete };
+            text.add(worker, 3_500_000_000, end);
+        }
         text.add_lost(worker, 4_000_000_000, 5);
         text.finish(5_000_000_000);
         let (file, line) = (location.file(), location.line());
@@ -227,6 +240,10 @@ mod tests {
              3.000000 worker 0: wake task 1, by timer\n\
              3.000000 worker 0: poll task 1\n\
              3.000000 worker 0: task 1 has ended\n\
+             3.500000 worker 0: run task 2\n\
+             3.500000 worker 0: task 2 stops for now\n\
+             3.500000 worker 0: run task 2\n\
+             3.500000 worker 0: task 2 has ended\n\
              4.000000 worker 0: 5 events lost\n"
         );
         assert_eq!(String::from_utf8(text.take_bytes()).unwrap(), expected);

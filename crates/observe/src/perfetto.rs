@@ -250,12 +250,13 @@ impl PerfettoTrace {
     }
 
     fn end_poll(&mut self, track: EventTrack, at_ns: u64, result: PollResult, wait: EventWait) {
-        // A span that was not recorded to its end may be open in it.
-        while self.tracks[track.0].open.len() > 1 {
-            self.end_slice(track, at_ns, &[]);
-        }
-        let Some(OpenSlice::Poll { id }) = self.tracks[track.0].open.last().copied() else {
-            return self.close(track, at_ns);
+        let id = loop {
+            match self.tracks[track.0].open.last() {
+                Some(OpenSlice::Poll { id }) => break *id,
+                // A span that was not recorded to its end may be open in it.
+                Some(_) => self.end_slice(track, at_ns, &[]),
+                None => return,
+            }
         };
         let result_name = match result {
             PollResult::Idle => "idle",
@@ -302,20 +303,24 @@ impl PerfettoTrace {
         self.begin_run(self.lanes[lane].0, at_ns, id, OpenSlice::Job);
     }
 
-    fn end_job(&mut self, at_ns: u64, id: u64) {
+    fn end_job(&mut self, at_ns: u64, id: u64, is_complete: bool) {
         let mut lanes = self.lanes.iter_mut();
         if let Some((track, job)) = lanes.find(|(_, job)| *job == Some(id)) {
             *job = None;
             let track = *track;
-            // The task may go on elsewhere: its name is kept.
             self.close(track, at_ns);
+        }
+        if is_complete {
+            self.tasks.remove(&id);
         }
     }
 
     /// Ends all jobs: the end of some may be lost.
     fn end_jobs(&mut self, at_ns: u64) {
         let running: Vec<u64> = self.lanes.iter().filter_map(|(_, job)| *job).collect();
-        running.into_iter().for_each(|id| self.end_job(at_ns, id));
+        for id in running {
+            self.end_job(at_ns, id, false);
+        }
     }
 
     fn begin_slice(&mut self, track: EventTrack, at_ns: u64, name: &str, slice: OpenSlice) {
@@ -482,6 +487,9 @@ impl EventSink for PerfettoTrace {
                 self.close(track, at_ns);
                 self.begin_run(track, at_ns, id, OpenSlice::Poll { id });
             }
+            Event::NestedPollStart { id } => {
+                self.begin_run(track, at_ns, id, OpenSlice::Poll { id });
+            }
             Event::PollEnd {
                 result,
                 queued,
@@ -516,7 +524,7 @@ impl EventSink for PerfettoTrace {
                 self.tracks[track.0].has_jobs = true;
                 self.begin_job(at_ns, id);
             }
-            Event::JobEnd { id } => self.end_job(at_ns, id),
+            Event::JobEnd { id, is_complete } => self.end_job(at_ns, id, is_complete),
             Event::SpanEnter { name } => self.begin_slice(track, at_ns, name, OpenSlice::Span),
             Event::SpanExit => {
                 if self.tracks[track.0].open.last() == Some(&OpenSlice::Span) {

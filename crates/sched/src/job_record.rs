@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use blitzen_observe::Event;
 use blitzen_task::glue::id_number;
-use blitzen_task::{Id, RunOutcome, SpawnMeta};
+use blitzen_task::{Header, Id, RunOutcome, SpawnMeta};
 
 use crate::current;
 use crate::observation::{ObservedSet, spawn_events};
@@ -38,6 +38,21 @@ impl Scheduler {
 
     #[cold]
     fn record_submitted(self: &Arc<Self>, id: u64, meta: &SpawnMeta) -> Box<JobRecord> {
+        self.record_spawned(id, meta);
+        let scheduler = self.clone();
+        Box::new(JobRecord { scheduler, id })
+    }
+
+    /// Records that a task is spawned for a dispatcher, if events are recorded.
+    #[inline]
+    pub(crate) fn record_routed(self: &Arc<Self>, task: &Header) {
+        if self.observation.switches().has(ObservedSet::EVENTS) {
+            self.record_spawned(id_number(task.id()), task.spawn_meta());
+        }
+    }
+
+    #[cold]
+    fn record_spawned(self: &Arc<Self>, id: u64, meta: &SpawnMeta) {
         let now_ns = self.world().now_ns();
         current::with_worker_of(self, |worker| match worker {
             Some(worker) => worker.record_all(now_ns, spawn_events(id, meta)),
@@ -47,8 +62,6 @@ impl Scheduler {
                 self.observation.record_outside(shard, now_ns, events);
             }
         });
-        let scheduler = self.clone();
-        Box::new(JobRecord { scheduler, id })
     }
 
     /// Records that a dispatcher polls a task on the calling thread, if events are recorded.
@@ -59,7 +72,13 @@ impl Scheduler {
         }
         let (id, now_ns) = (id_number(id), self.world().now_ns());
         let has_worker = current::with_worker_of(self, |worker| {
-            worker.map(|worker| worker.record_at(now_ns, Event::PollStart { id }))
+            worker.map(|worker| {
+                let start = match worker.is_polling() {
+                    true => Event::NestedPollStart { id },
+                    false => Event::PollStart { id },
+                };
+                worker.record_at(now_ns, start);
+            })
         });
         if has_worker.is_some() {
             return RoutedRecord::Worker(self);
@@ -86,7 +105,10 @@ impl RoutedRecord<'_> {
                     worker.record_poll_end(scheduler.world().now_ns(), outcome);
                 }
             }),
-            Self::Job(job) => drop(EndOnDrop(job)),
+            Self::Job(job) => {
+                let (id, is_complete) = (job.id, matches!(outcome, RunOutcome::Complete));
+                job.push(Event::JobEnd { id, is_complete });
+            }
         }
     }
 }
@@ -109,7 +131,7 @@ struct EndOnDrop(Box<JobRecord>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        let id = self.0.id;
-        self.0.push(Event::JobEnd { id });
+        let (id, is_complete) = (self.0.id, true);
+        self.0.push(Event::JobEnd { id, is_complete });
     }
 }

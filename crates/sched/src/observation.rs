@@ -635,7 +635,11 @@ mod tests {
             recorded += 1;
         }
         assert!((50..64).contains(&recorded), "{recorded}");
-        assert!(observation.record_job(0, Event::JobEnd { id: 0 }));
-        assert_eq!(events(&observation, 2).pop(), Some(Event::JobEnd { id: 0 }));
+        let end = Event::JobEnd {
+            id: 0,
+            is_complete: true,
+        };
+        assert!(observation.record_job(0, end));
+        assert_eq!(events(&observation, 2).pop(), Some(end));
     }
 }

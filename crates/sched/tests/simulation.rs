@@ -193,6 +193,7 @@ fn trace_of(scheduler: &Scheduler) -> Vec<u8> {
         let event = match event {
             Event::Spawn { id } => Event::Spawn { id: number(id) },
             Event::PollStart { id } => Event::PollStart { id: number(id) },
+            Event::NestedPollStart { id } => Event::NestedPollStart { id: number(id) },
             Event::Wake { id, cause } => Event::Wake {
                 id: number(id),
                 cause,

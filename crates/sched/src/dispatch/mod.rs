@@ -647,6 +647,7 @@ impl Scheduler {
         };
         self.ensure_started();
         core.submitted.fetch_add(1, Relaxed);
+        self.record_routed(task.header());
         core.dispatch(task);
         (handle, None)
     }
@@ -705,6 +706,7 @@ impl Scheduler {
         };
         self.ensure_started();
         task_shard.submitted.add_shared(1);
+        self.record_routed(task.header());
         let mut poll = Some((task, present));
         self.world().run_inside(&mut || {
             let Some((task, present)) = poll.take() else {

@@ -203,7 +203,9 @@ impl EventCursor {
 fn event_text(at_ns: u64, event: &Event) -> Option<String> {
     Some(match *event {
         Event::Spawn { id } => format!(r#"[{at_ns},"spawn",{id}]"#),
-        Event::PollStart { id } => format!(r#"[{at_ns},"poll",{id}]"#),
+        Event::PollStart { id } | Event::NestedPollStart { id } => {
+            format!(r#"[{at_ns},"poll",{id}]"#)
+        }
         Event::PollEnd {
             result,
             queued,
@@ -225,7 +227,7 @@ fn event_text(at_ns: u64, event: &Event) -> Option<String> {
         }
         Event::Wake { id, cause } => format!(r#"[{at_ns},"wake",{id},"{cause}"]"#),
         Event::JobStart { id } => format!(r#"[{at_ns},"job",{id}]"#),
-        Event::JobEnd { id } => format!(r#"[{at_ns},"job-end",{id}]"#),
+        Event::JobEnd { id, .. } => format!(r#"[{at_ns},"job-end",{id}]"#),
         Event::Park => format!(r#"[{at_ns},"park"]"#),
         Event::Unpark => format!(r#"[{at_ns},"unpark"]"#),
         Event::Steal { victim, count } => format!(r#"[{at_ns},"steal",{victim},{count}]"#),
