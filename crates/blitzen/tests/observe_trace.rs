@@ -468,6 +468,49 @@ fn a_poll_says_what_the_task_waits_for_and_a_wake_what_it_was_caused_by() {
 
 #[test]
 #[cfg(unix)]
+fn a_socket_that_another_thread_serves_for_a_worker_is_the_cause_of_the_wake() {
+    must_end(|| {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .trace(TraceMode::Full)
+            .build()
+            .unwrap();
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let reads = {
+            let _entered = runtime.enter();
+            task::Builder::new().name("reads").spawn(async {
+                let stream = blitzen::net::UnixStream::from_std(ours).unwrap();
+                stream.readable().await.unwrap();
+            })
+        };
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let (release, is_released) = std::sync::mpsc::channel();
+        let blocks = runtime.spawn(async move {
+            begun.send(()).unwrap();
+            is_released.recv().unwrap();
+        });
+        has_begun.recv().unwrap();
+        std::io::Write::write_all(&mut &theirs, b"x").unwrap();
+        let causes = loop {
+            let causes = causes(&Decoded::of(&runtime.handle().trace()), "reads");
+            if !causes.is_empty() {
+                break causes;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(causes, ["io"]);
+        release.send(()).unwrap();
+        runtime.block_on(async {
+            blocks.await.unwrap();
+            reads.unwrap().await.unwrap();
+        });
+    });
+}
+
+#[test]
+#[cfg(unix)]
 fn wakes_of_a_runtime_that_a_thread_of_the_blocking_pool_drives_have_causes_of_their_own() {
     must_end(|| {
         let pool = multi_thread(1);

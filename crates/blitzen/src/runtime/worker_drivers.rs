@@ -124,16 +124,18 @@ impl WorkerDrivers {
 
     /// Fires what is due; returns whether there was anything. Any thread may call this.
     pub(crate) fn serve(&self, world: &RealWorld) -> bool {
-        let fired = self.fire_as(world, FiredBy::Other);
-        let served = wake_cause::during(WakeCause::Io, || must(self.driver.serve()));
-        fired || served > 0
+        self.fire_as(world, FiredBy::Other) | (self.serve_driver() > 0)
     }
 
     /// The same for an owner that is stuck. Leaves what another thread is about to fire to that
     /// thread, and never waits for it.
     pub(crate) fn try_serve(&self, world: &RealWorld) {
         self.fire_as(world, FiredBy::Helper);
-        must(self.driver.serve());
+        self.serve_driver();
+    }
+
+    fn serve_driver(&self) -> usize {
+        wake_cause::during(WakeCause::Io, || must(self.driver.serve()))
     }
 
     /// Ends a wait of the owner, or its next one.
