@@ -924,8 +924,8 @@ impl Builder {
     }
 
     /// Sets what the recorder of the runtime records: polls, wakes, spawned tasks, parks, steals and
-    /// code on the blocking pool, with their times. [`Handle::trace`] returns it, [`Handle::set_trace`] switches it
-    /// later.
+    /// code on the blocking pool, with their times. [`Handle::trace`] returns it,
+    /// [`Handle::set_trace`] switches it later.
     ///
     /// The default is the value of the environment variable `BLITZEN_TRACE` (`off`, `sampled` or
     /// `full`), or [`TraceMode::Off`] if it is not set. Any other value is the name of a file:
@@ -1300,9 +1300,10 @@ impl Builder {
     /// # Errors
     ///
     /// Returns `InvalidInput` if `BLITZEN_IO` or `BLITZEN_SOCKETS` is needed and has an unknown
-    /// value, or `BLITZEN_LINTS` or `BLITZEN_CONSOLE` has one. With [`IoBackend::Uring`], returns the error of `io_uring_setup(2)`, such as
-    /// `Unsupported` or `PermissionDenied`. If a hook makes the workers start
-    /// at once, returns the error of the system if a worker thread cannot be started.
+    /// value, or `BLITZEN_LINTS` or `BLITZEN_CONSOLE` has one. With [`IoBackend::Uring`], returns
+    /// the error of `io_uring_setup(2)`, such as `Unsupported` or `PermissionDenied`. If a hook makes
+    /// the workers start at once, returns the error of the system if a worker thread cannot be
+    /// started.
     ///
     /// # Panics
     ///
