@@ -79,7 +79,7 @@ pub struct Poller {
     slots: SourceSlots,
     limits: Limits,
     counters: Counters,
-    /// Threads that wait for a turn to end. Nobody waits for events meanwhile.
+    /// Over poll(2), threads that wait for a turn to end. Nobody waits for events meanwhile.
     adding: AtomicUsize,
 }
 
@@ -509,9 +509,9 @@ impl Poller {
         add(&self.counters.turns, 1);
         // SeqCst: either the count is seen here, or the waker's event ends the wait: the
         // thread that adds has counted itself before it wakes.
-        let timeout = match self.adding.load(SeqCst) {
-            0 => timeout,
-            _ => Some(Duration::ZERO),
+        let timeout = match cfg!(blitzen_poll) && self.adding.load(SeqCst) > 0 {
+            true => Some(Duration::ZERO),
+            false => timeout,
         };
         match self.selector.wait(&mut turn.events, limit, timeout) {
             // A signal came: a turn may end early, with no events.

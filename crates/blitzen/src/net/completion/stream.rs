@@ -11,7 +11,8 @@
 //!     that uses readiness or exposes the descriptor moves the stream to the poller,
 //!     for good.
 //! C2. A stream gets its ring when it is first used: that of the worker that runs
-//!     its task then, which need not be the one that accepted it.
+//!     its task then, which need not be the one that accepted it. One that was made
+//!     outside the workers gets that of the worker which such sources go to.
 //! C3. After the move, bytes that the ring has received are read first, and bytes
 //!     that it is sending are sent first. Nothing else is read until the last
 //!     receive of the ring has ended, which is mostly at once.
