@@ -284,7 +284,13 @@ impl TimerShard {
                     };
                     let now_tick = match now_ns {
                         NEVER => NEVER, // also timers that are never due
-                        _ => locked.state.scale.tick_reached(now_ns),
+                        // A thread with a later clock may have been here since this one read its
+                        // own. What the wheel takes for due by then is due: a timer that was put
+                        // back would come out again at once, and for ever.
+                        _ => {
+                            let reached = locked.state.scale.tick_reached(now_ns);
+                            reached.max(locked.elapsed())
+                        }
                     };
                     while !batch.is_full() {
                         let Some(entry) = locked.poll(now_tick) else {
@@ -605,6 +611,25 @@ mod tests {
         assert_eq!(shard.next_expiry_ns(), Some(70));
         drop(timers);
         rearm.1.lock().unwrap().clear();
+    }
+
+    #[test]
+    fn a_thread_whose_clock_is_behind_fires_what_another_finds_due() {
+        /// Stands for a thread that fires with a later clock between two batches.
+        struct FireLater(Arc<TimerShard>, std::sync::Mutex<Option<Boxed>>);
+        impl Wake for FireLater {
+            fn wake(self: Arc<Self>) {
+                self.0.fire(200);
+                *self.1.lock().unwrap() = Some(armed(&self.0, 150, Waker::noop()));
+            }
+        }
+        let shard = open(Waker::noop().clone());
+        let later = Arc::new(FireLater(shard.clone(), Default::default()));
+        let mut timers = vec![armed(&shard, 100, &later.clone().into())];
+        timers.extend((0..100).map(|_| armed(&shard, 100, Waker::noop())));
+        assert!(shard.fire(100), "and it returns");
+        let late = later.1.lock().unwrap().take().unwrap();
+        assert_eq!((late.state(), shard.len()), (TimerState::Fired, 0));
     }
 
     #[test]
