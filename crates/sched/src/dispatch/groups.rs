@@ -35,7 +35,7 @@ struct GroupState {
     groups: Vec<Option<Group>>,
     next_generation: u64,
     /// The virtual time of the group that was picked last: the others are not far from it.
-    now: u64,
+    now: u128,
     queued: usize,
     limit: usize,
     runners: usize,
