@@ -532,12 +532,20 @@ impl Drop for InPlaceGuard<'_> {
 }
 
 /// Takes back, on drop, the permits that runners have given up to block.
-pub(crate) struct PermitsSuspended(Vec<Arc<DispatcherCore>>);
+pub(crate) struct PermitsSuspended {
+    cores: Vec<Arc<DispatcherCore>>,
+    /// Restored on drop.
+    _innermost: PermitGuard,
+}
 
-/// Gives the permits of the calling thread back while it blocks, if it is a runner.
+/// Gives the permits of the calling thread back while it blocks, if it is a runner. It has none
+/// meanwhile: code that blocks inside gives none of them back again.
 pub(crate) fn suspend_permits() -> PermitsSuspended {
-    let mut suspended = Vec::new();
-    let mut permit = PERMIT.with(Cell::get);
+    let mut permit = PERMIT.with(|innermost| innermost.replace(ptr::null()));
+    let mut suspended = PermitsSuspended {
+        cores: Vec::new(),
+        _innermost: PermitGuard(permit),
+    };
     // SAFETY: `DispatcherCore::poll`, which is on this thread's stack, owns it.
     while let Some(frame) = unsafe { permit.as_ref() } {
         permit = frame.outer;
@@ -549,16 +557,16 @@ pub(crate) fn suspend_permits() -> PermitsSuspended {
             Target::Threads(_) | Target::Foreign { .. } | Target::Group(_) => continue,
         };
         if let Some(demand) = queue.suspend() {
-            suspended.push(core.clone());
+            suspended.cores.push(core.clone());
             core.satisfy(demand);
         }
     }
-    PermitsSuspended(suspended)
+    suspended
 }
 
 impl Drop for PermitsSuspended {
     fn drop(&mut self) {
-        for queue in self.0.iter().filter_map(|core| core.queue()) {
+        for queue in self.cores.iter().filter_map(|core| core.queue()) {
             queue.resume();
         }
     }
@@ -939,5 +947,34 @@ impl Schedule for DispatchedRef {
 
     fn requeue(&self, task: Runnable, yielded: bool) -> RunOutcome {
         self.shard.requeue(task, yielded)
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::block_in_place;
+    use crate::scheduler::Config;
+    use crate::testing::{StillWorld, Tasks};
+
+    #[test]
+    fn code_that_blocks_in_code_that_blocks_gives_a_permit_back_once() {
+        const LIMIT: usize = 2;
+        let scheduler = Scheduler::new(Config::new(1), Box::new(StillWorld::default()));
+        let core = DispatcherCore::limited(&scheduler, None, LIMIT, None, None).unwrap();
+        let queue = core.queue().unwrap();
+        let free = Arc::new(AtomicUsize::new(0));
+        assert!(queue.try_enter(), "for the runner of the task below");
+        let (in_task, counted) = (core.clone(), free.clone());
+        let task = Tasks::job(move || {
+            let queue = in_task.queue().unwrap();
+            let enter_all = || while queue.try_enter() && counted.fetch_add(1, Relaxed) < 9 {};
+            block_in_place(|| block_in_place(enter_all));
+        });
+        assert!(matches!(core.poll(task), RunOutcome::Complete));
+        let free = free.load(Relaxed);
+        assert_eq!(free, LIMIT, "the runner that blocks does not count");
+        (0..free + 1).for_each(|_| drop(queue.leave()));
+        scheduler.close();
     }
 }
