@@ -31,7 +31,8 @@
 //!
 //! M1. While one worker runs and another is parked, or one is in a blocking section, the monitor
 //!     looks every millisecond; while any worker runs, it is not parked without a timeout. The
-//!     worker that parks, is unparked or enters the section unparks it.
+//!     worker that parks, is unparked, was marked as parked and stays awake, or enters the section
+//!     unparks it.
 //!
 //! ```text
 //!   monitor:  set its sleep                     fence   look at the workers
@@ -406,6 +407,28 @@ impl Monitor {
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
+    use crate::scheduler::Config;
+    use crate::testing::{StillWorld, Tasks};
+    use crate::worker::Worker;
+
+    #[test]
+    fn a_worker_that_does_not_park_after_all_unparks_the_monitor() {
+        let scheduler = Scheduler::new(Config::new(1), Box::new(StillWorld::default()));
+        let worker = Worker::new(scheduler.clone(), 0);
+        assert!(scheduler.idle.claim(0), "it runs");
+        let tasks = Tasks::new();
+        let ring = &scheduler.shared[0].ring;
+        ring.push(tasks.next(), |_| unreachable!("there is room"));
+        // The monitor looks at the moment at which the worker is marked as parked.
+        let slept_through = &scheduler.monitor.slept_through;
+        slept_through.store(Need::Nothing as u8, Relaxed);
+        worker.park();
+        assert!(!scheduler.idle.is_parked(0), "there is a task");
+        assert_eq!(slept_through.load(Relaxed), Need::Often as u8);
+        ring.pop().unwrap().forget();
+        tasks.close();
+        scheduler.close();
+    }
 
     #[test]
     fn a_look_is_due_once_a_period() {
@@ -543,6 +566,17 @@ mod model {
             assert!(workers.0.claim(1));
             parks_against(workers, |idle, monitor| {
                 let _ = idle.park(0, None);
+                monitor.state_changed(|| need(idle));
+            });
+        });
+    }
+
+    #[test]
+    fn a_worker_that_does_not_park_after_all_unparks_the_monitor() {
+        loom::model(|| {
+            parks_against(workers(), |idle, monitor| {
+                let _ = idle.park(0, None);
+                assert!(idle.claim(0));
                 monitor.state_changed(|| need(idle));
             });
         });

@@ -1053,6 +1053,10 @@ impl Worker {
             || self.yields.has_deferred()
             || retired == Retired::Last && scheduler.has_work();
         if stay && scheduler.idle.claim(self.index) {
+            // The monitor may have seen it parked.
+            scheduler
+                .monitor
+                .state_changed(|| scheduler.needs_monitor());
             self.searching.set(scheduler.idle.try_search());
             world.after_unpark(self.index);
             self.notice_close();
