@@ -19,6 +19,8 @@ pub(crate) const MAX_BATCH: usize = 64;
 const TARGET_LATENCY_NS: u64 = 1_000_000;
 const MIN_INTERVAL: u32 = 8;
 const MAX_INTERVAL: u32 = 255;
+/// What is further ahead would count as past: polls are counted modulo 2³².
+const MAX_FIXED_INTERVAL: u32 = i32::MAX as u32;
 /// The most polls between two looks at the injection queue, which take one task: as many as take
 /// a few microseconds if polls are short. A look at an empty queue takes no lock.
 const MAX_LOOK_INTERVAL: u32 = 32;
@@ -53,12 +55,13 @@ pub(crate) struct Pace {
 impl Pace {
     /// A pace that adapts, except where an interval is given.
     pub(crate) fn new(inject_interval: Option<u32>, event_interval: Option<u32>) -> Self {
+        let within_half = |polls: Option<u32>| polls.map(|polls| polls.min(MAX_FIXED_INTERVAL));
         let mut pace = Self {
             average_run_ns: INITIAL_RUN_NS,
             inject_interval: 0,
-            fixed_inject_interval: inject_interval,
+            fixed_inject_interval: within_half(inject_interval),
             event_interval: 0,
-            fixed_event_interval: event_interval,
+            fixed_event_interval: within_half(event_interval),
             group_interval: 0,
         };
         pace.adapt();

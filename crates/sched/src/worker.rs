@@ -444,17 +444,17 @@ impl Worker {
 
     #[inline]
     fn fetch_if_due(&self) -> Option<Runnable> {
-        if self.tick.get() != self.next_fetch.get() {
-            return None;
+        match has_come(self.tick.get(), self.next_fetch.get()) {
+            true => self.fetch_in_turn(),
+            false => None,
         }
-        self.fetch_in_turn()
     }
 
     /// Takes a batch from the injection queue, or between two batches one task: many tasks at a time
     /// would only drive others from the ring.
     fn fetch_in_turn(&self) -> Option<Runnable> {
         let tick = self.tick.get();
-        if tick.wrapping_sub(self.next_batch.get()).cast_signed() < 0 {
+        if !has_come(tick, self.next_batch.get()) {
             self.set_next_look();
             return self.fetch(1);
         }
@@ -717,8 +717,8 @@ impl Worker {
     pub(crate) fn may_poll_in_row(&self) -> bool {
         let tick = self.tick.get().wrapping_add(1);
         let shared = self.shared();
-        tick != self.next_clock.get()
-            && tick != self.next_fetch.get()
+        !has_come(tick, self.next_clock.get())
+            && !has_come(tick, self.next_fetch.get())
             && self.is_polling.get()
             && shared.lifo.peek().is_none()
             && shared.ring.is_empty()
@@ -746,14 +746,14 @@ impl Worker {
 
     #[inline]
     fn maintain_if_due(&self) {
-        if self.tick.get() == self.next_clock.get() {
+        if has_come(self.tick.get(), self.next_clock.get()) {
             self.look_at_clock();
         }
     }
 
     /// Ends a group of polls that are timed together; does maintenance too if that is due.
     fn look_at_clock(&self) {
-        if self.tick.get() == self.next_maintenance.get() {
+        if has_come(self.tick.get(), self.next_maintenance.get()) {
             return self.maintain();
         }
         let now_ns = self.scheduler.world().now_ns();
@@ -1159,6 +1159,13 @@ impl Worker {
     }
 }
 
+/// Whether the count of polls, modulo 2³², has come to `due`, or has passed it: a worker that leaves
+/// its loop, or is interrupted by a panic, may have counted a poll without doing what was due.
+#[inline(always)]
+fn has_come(tick: u32, due: u32) -> bool {
+    tick.wrapping_sub(due).cast_signed() >= 0
+}
+
 /// Runs tasks until the worker leaves, or has left this thread. The thread has entered
 /// `depth` runtimes, the worker's own last.
 fn run_tasks(depth: usize) {
@@ -1355,7 +1362,47 @@ pub fn defer(waker: &Waker) -> bool {
 mod tests {
     use super::*;
     use crate::scheduler::Config;
-    use crate::testing::StillWorld;
+    use crate::testing::{StillWorld, Tasks, id};
+
+    #[test]
+    fn a_worker_that_leaves_its_loop_does_not_forget_the_injection_queue() {
+        const INTERVAL: u32 = 7;
+        let mut config = Config::new(1);
+        config.inject_interval = Some(INTERVAL);
+        let scheduler = Scheduler::new(config, Box::new(StillWorld::default()));
+        let worker = Worker::new(scheduler.clone(), 0);
+        worker.set_next_maintenance();
+        worker.set_next_fetch();
+        let tasks = Tasks::new();
+        let ring = &scheduler.shared[0].ring;
+        for _ in 0..2 * INTERVAL {
+            ring.push(tasks.next(), |_| unreachable!("there is room"));
+        }
+        let injected = tasks.next();
+        let injected_id = id(&injected);
+        scheduler
+            .inject
+            .push(0, injected, |_| unreachable!("it is open"));
+        let next_id = || {
+            let task = worker.next_task()?;
+            let id = id(&task);
+            task.forget();
+            Some(id)
+        };
+        for _ in 1..INTERVAL {
+            assert_ne!(next_id(), Some(injected_id), "not due yet");
+        }
+        // As when tracing is switched on: the loop ends with the poll in which it would look.
+        worker.must_leave_loop.set(true);
+        assert_eq!(next_id(), None);
+        assert_eq!(worker.enter_loop(), Some(false));
+        assert_eq!(next_id(), Some(injected_id));
+        while let Some(task) = ring.pop() {
+            task.forget();
+        }
+        tasks.close();
+        scheduler.close();
+    }
 
     #[test]
     fn a_row_of_polls_ends_where_the_loop_has_something_to_do() {
