@@ -4,17 +4,15 @@
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Acquire;
 use std::task::{Context, Poll, Waker};
 
 use blitzen_task::Runnable;
 use blitzen_util::coop;
-use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::wait;
 
 use crate::context_depth::context_depth;
 use crate::current::{self, Previous};
+use crate::future_wake::FutureWake;
 use crate::worker::{Worker, run_observed, run_task};
 
 /// The right to drive a current-thread scheduler, on the thread that has it.
@@ -48,42 +46,40 @@ impl CoreGuard {
     }
 
     /// Polls `future`, and the worker's tasks beside it, until the future ends.
-    /// Its `waker` sets `woken` and interrupts the worker's driver turn.
+    /// Its `waker` notes that in `wake` and interrupts the worker's driver turn.
     pub fn drive<F: Future>(
         &self,
         mut future: Pin<&mut F>,
         waker: &Waker,
-        woken: &AtomicBool,
+        wake: &FutureWake,
     ) -> F::Output {
         let mut cx = Context::from_waker(waker);
         loop {
-            // Acquire, met by the Release of the waker: what it published
-            // before is seen by this poll.
-            if woken.swap(false, Acquire)
+            if wake.take()
                 && let Poll::Ready(output) =
                     coop::with_budget(|| wait::isolated(|| future.as_mut().poll(&mut cx)))
             {
                 return output;
             }
             match self.with(Worker::is_observed) {
-                false => self.run_tasks(woken, run_task),
-                true => self.run_tasks(woken, run_observed),
+                false => self.run_tasks(wake, run_task),
+                true => self.run_tasks(wake, run_observed),
             }
         }
     }
 
     /// Runs tasks until the future has been woken, and parks when there are none;
     /// returns now and then even if it has not.
-    fn run_tasks(&self, woken: &AtomicBool, run: impl Fn(Runnable, usize)) {
+    fn run_tasks(&self, wake: &FutureWake, run: impl Fn(Runnable, usize)) {
         for _ in 0..self.with(Worker::event_interval) {
             self.with(|worker| worker.scheduler().world().between_polls());
             // The future has its turn among tasks that yield.
-            if self.with(Worker::end_yield_round) && woken.load(Relaxed) {
+            if self.with(Worker::end_yield_round) && wake.is_woken() {
                 return;
             }
             match self.with(Worker::next_task_beside) {
                 Some(task) => run(task, self.depth),
-                None if woken.load(Relaxed) => return,
+                None if wake.is_woken() => return,
                 None => return self.with(Worker::park),
             }
         }

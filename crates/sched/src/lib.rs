@@ -14,6 +14,7 @@ mod core_guard;
 mod core_slot;
 mod current;
 mod dispatch;
+mod future_wake;
 mod handoff;
 mod idle;
 mod inbox;
@@ -48,6 +49,7 @@ pub use core_slot::{CoreSlot, CoreWait, CoreWaiter};
 pub use dispatch::{
     DispatchedRef, DispatcherCore, DispatcherStats, ForeignExecutor, PollJob, RouteError, Shares,
 };
+pub use future_wake::{FutureWake, WakeTarget};
 pub use job_record::JobRecord;
 pub use monitor::Monitor;
 pub use observation::{HistogramOption, Observation, ObserveConfig};

@@ -7,13 +7,11 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::task::{Context, Poll, Wake, Waker};
 
 use blitzen_sched::{
-    Activity, BlockedThread, CoreGuard, CoreSlot, CoreWait, CoreWaiter, Worker, count_thread,
-    participant_left,
+    Activity, BlockedThread, CoreGuard, CoreSlot, CoreWait, CoreWaiter, FutureWake, WakeTarget,
+    Worker, count_thread, participant_left,
 };
 use blitzen_util::coop;
 
@@ -24,23 +22,20 @@ use super::world::RealWorld;
 /// A thread that blocks on the runtime: where it sleeps, and whether its future was
 /// woken.
 struct BlockOnThread {
-    is_woken: AtomicBool,
+    wake: FutureWake,
     parker: BlockOnParker,
     /// To interrupt the worker's driver turn.
     world: Arc<RealWorld>,
-    has_core: AtomicBool,
 }
 
 impl BlockOnThread {
     fn wake_future(&self) {
-        // Release, met by the Acquire swap of the thread that polls the future.
-        if !self.is_woken.swap(true, Release) {
+        let target = self.wake.wake();
+        if target != WakeTarget::Nobody {
             self.parker.unpark();
-            // Relaxed: a thread that is just taking the core looks at `is_woken`
-            // before it parks.
-            if self.has_core.load(Relaxed) {
-                self.world.drivers(0).interrupt();
-            }
+        }
+        if target == WakeTarget::Driver {
+            self.world.drivers(0).interrupt();
         }
     }
 }
@@ -74,10 +69,9 @@ pub(crate) fn block_on<F: Future>(
     mut future: Pin<&mut F>,
 ) -> F::Output {
     let thread = Arc::new(BlockOnThread {
-        is_woken: AtomicBool::new(true),
+        wake: FutureWake::new(),
         parker: BlockOnParker::new(),
         world: handle.inner.world().clone(),
-        has_core: AtomicBool::new(false),
     });
     let waker = Waker::from(thread.clone());
     let wait = core_slot.wait(thread.clone());
@@ -87,7 +81,7 @@ pub(crate) fn block_on<F: Future>(
             drop(wait);
             let core = TakenCore::enter(core, core_slot, &thread);
             drop(counted); // from now on the worker counts
-            return core.guard().drive(future, &waker, &thread.is_woken);
+            return core.guard().drive(future, &waker, &thread.wake);
         }
         if let Some(output) = wait_for_core(future.as_mut(), &waker, &thread, &wait) {
             return output;
@@ -104,8 +98,7 @@ fn wait_for_core<F: Future>(
 ) -> Option<F::Output> {
     let mut cx = Context::from_waker(waker);
     loop {
-        // Acquire, met by the Release in `wake_future`.
-        if thread.is_woken.swap(false, Acquire) {
+        if thread.wake.take() {
             // The poll may block: the thread leaves the queue, so that a core that
             // becomes free meanwhile goes to another.
             wait.leave();
@@ -133,7 +126,7 @@ impl<'a> TakenCore<'a> {
         slot: &'a CoreSlot<Box<Worker>>,
         thread: &'a BlockOnThread,
     ) -> Self {
-        thread.has_core.store(true, Relaxed);
+        thread.wake.set_driving();
         thread.world.drivers(0).activity().set_active();
         Self {
             guard: Some(CoreGuard::enter(core)),
