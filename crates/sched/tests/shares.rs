@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use blitzen_sched::{Config, DispatcherCore, Scheduler, Shares, Step, Worker, World};
+use blitzen_sched::{
+    Config, DispatcherCore, Scheduler, Shares, Step, Worker, World, block_in_place,
+};
 use blitzen_task::SpawnMeta;
 use blitzen_task::glue::next_id;
 
@@ -80,16 +82,21 @@ impl Simulation {
     /// Lets the workers take turns until `until_ns`.
     fn run(&self, until_ns: u64) {
         while self.time.now_ns.load(Relaxed) < until_ns {
-            let workers = std::mem::take(&mut *self.time.workers.lock().unwrap());
-            assert!(!workers.is_empty());
-            let workers = workers.into_iter().map(|worker| {
-                let (worker, step) = worker.step();
-                assert_ne!(step, Step::Left);
-                worker.expect("it has not left")
-            });
-            let workers = workers.collect();
-            *self.time.workers.lock().unwrap() = workers;
+            self.step();
         }
+    }
+
+    /// Lets each worker have a turn.
+    fn step(&self) {
+        let workers = std::mem::take(&mut *self.time.workers.lock().unwrap());
+        assert!(!workers.is_empty());
+        let workers = workers.into_iter().map(|worker| {
+            let (worker, step) = worker.step();
+            assert_ne!(step, Step::Left);
+            worker.expect("it has not left")
+        });
+        let workers = workers.collect();
+        *self.time.workers.lock().unwrap() = workers;
     }
 
     /// Shuts the scheduler down, and drops its tasks.
@@ -182,5 +189,47 @@ fn what_one_group_does_not_use_goes_to_the_others() {
     assert_eq!(busy[2], 0);
     assert!(busy[0] + busy[1] >= RUN_NS * 99 / 100, "nothing is wasted");
     drop(groups);
+    simulation.close();
+}
+
+#[test]
+fn a_task_that_blocks_in_place_holds_up_no_task_of_a_group() {
+    let simulation = Simulation::new(1);
+    let group = simulation.group(100);
+    let scheduler = simulation.scheduler.clone();
+    let (ended, runners) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let spawn = {
+        let (group, ended) = (group.clone(), ended.clone());
+        move |scheduler: &Arc<Scheduler>| {
+            let ended = ended.clone();
+            let other = async move {
+                ended.fetch_add(1, Relaxed);
+            };
+            let (_, refused) = scheduler.spawn_on(&group, other, next_id(), SpawnMeta::caller());
+            assert!(refused.is_none());
+        }
+    };
+    let blocks = {
+        let (ended, runners) = (ended.clone(), runners.clone());
+        async move {
+            block_in_place(|| {
+                spawn(&scheduler);
+                // The thread has no worker here, so what it spawns is in the injection queue.
+                runners.store(scheduler.global_queue_depth() as u64, Relaxed);
+            });
+            ended.fetch_add(1, Relaxed);
+        }
+    };
+    let (_, refused) =
+        simulation
+            .scheduler
+            .spawn_on(&group, blocks, next_id(), SpawnMeta::caller());
+    assert!(refused.is_none());
+    for _ in 0..100 {
+        simulation.step();
+    }
+    assert_eq!(runners.load(Relaxed), 1, "for the other task");
+    assert_eq!(ended.load(Relaxed), 2);
+    drop(group);
     simulation.close();
 }

@@ -226,7 +226,11 @@ impl GroupSet {
         now_ns: impl FnOnce() -> u64,
     ) -> Option<Picked> {
         let mut state = self.0.lock();
-        let picked = state.pick(now_ns);
+        let surplus = state.runners > state.limit;
+        let picked = match surplus {
+            true => None,
+            false => state.pick(now_ns),
+        };
         if picked.is_none() {
             state.runners -= 1;
             match state.closed {
@@ -235,6 +239,18 @@ impl GroupSet {
             }
         }
         picked
+    }
+
+    /// Gives a runner's permit back, while the runner blocks.
+    pub(crate) fn suspend(&self) -> Demand {
+        let mut state = self.0.lock();
+        state.runners -= 1;
+        state.demand()
+    }
+
+    /// Takes it again: there may be one runner too many now, and the next that looks parks.
+    pub(crate) fn resume(&self) {
+        self.0.lock().runners += 1;
     }
 
     /// The counts of a group, and how long its tasks have run.

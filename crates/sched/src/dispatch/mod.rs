@@ -20,6 +20,7 @@
 
 mod groups;
 mod parked_runners;
+mod permits;
 mod queue_delay;
 mod route_table;
 mod runner;
@@ -29,7 +30,6 @@ mod shares;
 use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
-use std::ptr;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -58,6 +58,8 @@ use crate::world::TaskInfo;
 
 use groups::GroupId;
 pub(crate) use groups::GroupSet;
+pub(crate) use permits::suspend_permits;
+use permits::{PermitOf, poll_with};
 pub use route_table::RouteError;
 pub(crate) use route_table::RouteTable;
 pub use runner::PollJob;
@@ -147,27 +149,8 @@ pub struct DispatcherStats {
 }
 
 thread_local_const! {
-    /// The innermost permit that the calling thread has, as a runner; or null.
-    static PERMIT: Cell<*const RunnerPermit> = Cell::new(ptr::null());
     /// How many polls are nested on this thread, in jobs and inline.
     static NESTED: Cell<u32> = Cell::new(0);
-}
-
-/// A permit of a dispatcher, on the stack of the runner that has it. Runners of a view of a
-/// view are nested.
-struct RunnerPermit {
-    /// Borrowed by the runner for as long.
-    core: *const Arc<DispatcherCore>,
-    outer: *const RunnerPermit,
-}
-
-/// Restores the thread's previous permit on drop.
-struct PermitGuard(*const RunnerPermit);
-
-impl Drop for PermitGuard {
-    fn drop(&mut self) {
-        PERMIT.with(|permit| permit.set(self.0));
-    }
 }
 
 impl DispatcherCore {
@@ -391,13 +374,9 @@ impl DispatcherCore {
 
     /// Polls a task that a runner has taken out, with the budget of the dispatcher.
     fn poll(self: &Arc<Self>, task: Runnable) -> RunOutcome {
-        let permit = RunnerPermit {
-            core: self,
-            outer: PERMIT.with(Cell::get),
-        };
-        let _restore = PermitGuard(permit.outer);
-        PERMIT.with(|innermost| innermost.set(&permit));
-        self.scheduler.poll_routed(task, self.budget)
+        poll_with(PermitOf::Dispatcher(self), || {
+            self.scheduler.poll_routed(task, self.budget)
+        })
     }
 
     /// Queues a task again if its poll has ended so that it is to be polled again.
@@ -528,47 +507,6 @@ struct InPlaceGuard<'a> {
 impl Drop for InPlaceGuard<'_> {
     fn drop(&mut self) {
         self.core.satisfy(self.queue.leave());
-    }
-}
-
-/// Takes back, on drop, the permits that runners have given up to block.
-pub(crate) struct PermitsSuspended {
-    cores: Vec<Arc<DispatcherCore>>,
-    /// Restored on drop.
-    _innermost: PermitGuard,
-}
-
-/// Gives the permits of the calling thread back while it blocks, if it is a runner. It has none
-/// meanwhile: code that blocks inside gives none of them back again.
-pub(crate) fn suspend_permits() -> PermitsSuspended {
-    let mut permit = PERMIT.with(|innermost| innermost.replace(ptr::null()));
-    let mut suspended = PermitsSuspended {
-        cores: Vec::new(),
-        _innermost: PermitGuard(permit),
-    };
-    // SAFETY: `DispatcherCore::poll`, which is on this thread's stack, owns it.
-    while let Some(frame) = unsafe { permit.as_ref() } {
-        permit = frame.outer;
-        // SAFETY: as above.
-        let core = unsafe { &*frame.core };
-        let queue = match &core.target {
-            Target::Runners { queue, .. } | Target::Elastic { queue, .. } => queue,
-            // Has no limit.
-            Target::Threads(_) | Target::Foreign { .. } | Target::Group(_) => continue,
-        };
-        if let Some(demand) = queue.suspend() {
-            suspended.cores.push(core.clone());
-            core.satisfy(demand);
-        }
-    }
-    suspended
-}
-
-impl Drop for PermitsSuspended {
-    fn drop(&mut self) {
-        for queue in self.cores.iter().filter_map(|core| core.queue()) {
-            queue.resume();
-        }
     }
 }
 
@@ -807,10 +745,16 @@ impl Scheduler {
     /// Queues a task of a group.
     fn push_to_group(self: &Arc<Self>, group: GroupId, task: Runnable) {
         match self.groups.push(group, task, || self.world().now_ns()) {
-            Ok(Demand::Nothing) => {}
-            Ok(Demand::Wake(waker)) => waker.wake(),
-            Ok(Demand::Start) => self.spawn_runner(None, GroupRunner::new(self)),
+            Ok(demand) => self.satisfy_groups(demand),
             Err(task) => self.schedule(task), // D2
+        }
+    }
+
+    fn satisfy_groups(self: &Arc<Self>, demand: Demand) {
+        match demand {
+            Demand::Nothing => {}
+            Demand::Wake(waker) => waker.wake(),
+            Demand::Start => self.spawn_runner(None, GroupRunner::new(self)),
         }
     }
 
@@ -947,34 +891,5 @@ impl Schedule for DispatchedRef {
 
     fn requeue(&self, task: Runnable, yielded: bool) -> RunOutcome {
         self.shard.requeue(task, yielded)
-    }
-}
-
-#[cfg(all(test, not(blitzen_loom)))]
-mod tests {
-    use super::*;
-    use crate::block_in_place;
-    use crate::scheduler::Config;
-    use crate::testing::{StillWorld, Tasks};
-
-    #[test]
-    fn code_that_blocks_in_code_that_blocks_gives_a_permit_back_once() {
-        const LIMIT: usize = 2;
-        let scheduler = Scheduler::new(Config::new(1), Box::new(StillWorld::default()));
-        let core = DispatcherCore::limited(&scheduler, None, LIMIT, None, None).unwrap();
-        let queue = core.queue().unwrap();
-        let free = Arc::new(AtomicUsize::new(0));
-        assert!(queue.try_enter(), "for the runner of the task below");
-        let (in_task, counted) = (core.clone(), free.clone());
-        let task = Tasks::job(move || {
-            let queue = in_task.queue().unwrap();
-            let enter_all = || while queue.try_enter() && counted.fetch_add(1, Relaxed) < 9 {};
-            block_in_place(|| block_in_place(enter_all));
-        });
-        assert!(matches!(core.poll(task), RunOutcome::Complete));
-        let free = free.load(Relaxed);
-        assert_eq!(free, LIMIT, "the runner that blocks does not count");
-        (0..free + 1).for_each(|_| drop(queue.leave()));
-        scheduler.close();
     }
 }

@@ -13,6 +13,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use super::groups::QUANTUM_NS;
 use super::parked_runners::RunnerTask;
+use super::permits::{PermitOf, poll_with};
 use super::{
     CoreQueue, DispatcherCore, LONG_POLL_NS, Nested, POLLS_PER_TURN, PresentThread, TIMED_TURNS,
     TURN_NS, Target,
@@ -404,7 +405,9 @@ impl Scheduler {
             let Some(picked) = self.groups.next(runner, waker, || self.world().now_ns()) else {
                 return TurnEnd::Parked;
             };
-            let outcome = self.poll_routed(picked.task, picked.budget);
+            let outcome = poll_with(PermitOf::Groups(self), || {
+                self.poll_routed(picked.task, picked.budget)
+            });
             let end_ns = self.world().now_ns();
             self.groups
                 .charge(picked.group, end_ns.saturating_sub(now_ns));
