@@ -25,7 +25,10 @@ struct Worker {
 
 impl Worker {
     fn start(config: DriverConfig) -> Self {
-        let driver = Arc::new(Driver::new(config));
+        Self::turning(Arc::new(Driver::new(config)))
+    }
+
+    fn turning(driver: Arc<Driver>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let turns = Arc::new(AtomicUsize::new(0));
         let thread = std::thread::spawn({
@@ -240,6 +243,39 @@ mod with_ring {
             pipe_writer.write_all(b"end").unwrap();
             assert_eq!(block_on(op).0.unwrap(), 3);
         }
+    }
+
+    #[test]
+    fn an_operation_whose_thread_has_ended_is_submitted_again_although_the_owner_sleeps_elsewhere()
+    {
+        if !has_ring() {
+            return;
+        }
+        let driver = Arc::new(Driver::new(DriverConfig::default()));
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let submitter = std::thread::spawn({
+            let driver = driver.clone();
+            move || {
+                let room = Memory::room(Vec::with_capacity(8));
+                let read = ReadAt::new(reader, room, u64::MAX);
+                let op = driver.submit(read).map_err(|(_, error)| error).unwrap();
+                driver.turn(Some(Duration::ZERO)).unwrap();
+                op
+            }
+        });
+        let op = submitter.join().unwrap();
+        let (mut ours, _theirs) = connected();
+        let _io = driver.register(&mut ours, Interest::READABLE, Ready::EMPTY);
+        let worker = Worker::turning(driver);
+        // The kernel cancels what belongs to a thread that has ended, when there is something to
+        // read. For all the owner knows, the operation has ended.
+        writer.write_all(b"end").unwrap();
+        let ring = worker.driver.ring().unwrap();
+        let poller = worker.driver.poller().unwrap();
+        while ring.in_flight() > 0 || !poller.is_asleep() {
+            std::thread::yield_now();
+        }
+        assert_eq!(block_on(op).0.unwrap(), 3);
     }
 
     #[test]

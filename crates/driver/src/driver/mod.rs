@@ -461,9 +461,7 @@ impl Driver {
             Ok(ring) => ring,
             Err(error) => return Err((operation, error)),
         };
-        let op = ring.submit(operation);
-        self.interrupt_outside_ring();
-        Ok(op)
+        Ok(ring.submit(operation))
     }
 
     /// Returns the worker's ring, and creates it if there is none. Any thread may call this.
@@ -577,17 +575,10 @@ impl Driver {
     where
         S: AsFd + Send + Sync + 'static,
     {
-        let stream = self.ring()?.open_stream(socket)?;
-        self.interrupt_outside_ring();
+        let ring = self.ring()?;
+        let stream = ring.open_stream(socket)?;
+        ring.interrupt_parked(); // the ring is needed now
         Ok(stream)
-    }
-
-    /// Interrupts an owner that sleeps outside the ring, so that it sleeps in the ring next.
-    fn interrupt_outside_ring(&self) {
-        let place = self.park.place_after_change();
-        if matches!(place, Some(ParkedIn::Futex | ParkedIn::Poller)) {
-            self.interrupt();
-        }
     }
 
     /// Called when the owner leaves its thread and may not come back. Buffered bytes are sent

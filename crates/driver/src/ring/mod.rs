@@ -308,7 +308,7 @@ impl Ring {
         };
         self.update_counts(&state);
         drop(state);
-        self.wake_sleeper();
+        self.interrupt_parked();
         token
     }
 
@@ -667,6 +667,14 @@ impl Ring {
                 let payload = payload.expect("not called for");
                 drop(payload.finish(to_result(result)));
             }
+        }
+    }
+
+    /// Wakes the owner if it is parked, wherever that is: the ring may not have been needed when it
+    /// chose the place (`park.rs`, B4).
+    pub(crate) fn interrupt_parked(&self) {
+        if self.park.place_after_change().is_some() {
+            self.interrupt();
         }
     }
 
