@@ -158,11 +158,13 @@ fn a_waker_may_come_back_to_the_driver_from_its_wake_and_its_drop() {
 #[cfg(blitzen_ring)]
 mod by_completion {
     use super::*;
+    use blitzen_driver::ring::file::Stat;
     use blitzen_driver::ring::socket::RingStream;
+    use std::future::Future;
     use std::mem::MaybeUninit;
     use std::os::unix::net::UnixStream;
     use std::pin::Pin;
-    use std::task::Poll;
+    use std::task::{Poll, RawWaker, RawWakerVTable};
 
     fn stream(driver: &Driver) -> Option<(RingStream, UnixStream)> {
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -241,6 +243,54 @@ mod by_completion {
         }
         assert_eq!(driver.shutdown(Duration::from_secs(5)).unwrap(), 0);
         assert_eq!(counts.0.load(SeqCst), 2);
+    }
+
+    /// A waker each clone of which acts when it is dropped.
+    fn each_clone_acts(action: impl Fn() + Send + Sync + 'static) -> Waker {
+        type Action = Arc<dyn Fn() + Send + Sync>;
+        fn raw(action: Action) -> RawWaker {
+            RawWaker::new(Box::into_raw(Box::new(action)).cast(), &VTABLE)
+        }
+        const VTABLE: RawWakerVTable = RawWakerVTable::new(
+            // SAFETY: the data is that of `raw`, and stays until `drop`.
+            |data| raw(unsafe { &*data.cast::<Action>() }.clone()),
+            |_| unreachable!("nobody wakes it"),
+            |_| unreachable!("nobody wakes it"),
+            |data| {
+                // SAFETY: the data is that of `raw`, and is dropped once.
+                let action = unsafe { Box::from_raw(data.cast::<Action>().cast_mut()) };
+                action();
+            },
+        );
+        // SAFETY: the functions do what the contract says, from any thread.
+        unsafe { Waker::from_raw(raw(Arc::new(action))) }
+    }
+
+    #[test]
+    fn a_waker_may_submit_an_operation_from_its_drop() {
+        let driver = Arc::new(Driver::new(DriverConfig::default()));
+        let stat = || Stat::path(c"/dev/null".into(), 0);
+        let mut op = match driver.submit(stat()) {
+            Ok(op) => op,
+            Err((_, refusal)) => return eprintln!("not tested: {refusal}"),
+        };
+        while driver.has_operations() {
+            driver.turn(None).unwrap();
+        }
+        let waker = each_clone_acts({
+            let driver = driver.clone();
+            move || {
+                driver
+                    .submit(stat())
+                    .map_err(|(_, error)| error)
+                    .unwrap()
+                    .detach()
+            }
+        });
+        let mut cx = Context::from_waker(&waker);
+        assert!(Pin::new(&mut op).poll(&mut cx).is_ready());
+        drop(waker);
+        assert_eq!(driver.shutdown(Duration::MAX).unwrap(), 0);
     }
 
     #[test]

@@ -18,7 +18,7 @@
 //!     kernel.
 //! R3. The owner is marked as parked in the ring before it checks the pending entries for the last
 //!     time, under the lock. A thread that adds an entry later sees it parked.
-//! R4. Wakers are woken, and payloads dropped, after the lock is released.
+//! R4. Wakers are woken and dropped, and payloads dropped, after the lock is released.
 //! R5. For the kernel an operation belongs to the thread that submitted it. If that thread ends,
 //!     the kernel cancels the operation, and has done nothing of it: if it is
 //!     [`REPEATABLE`](Operation::REPEATABLE), it is submitted again.
@@ -631,15 +631,17 @@ impl Ring {
 
     /// Returns the result of an operation; `Pending`, and wakes the task when there is one.
     fn poll_op(&self, token: OpToken, cx: &Context<'_>) -> Poll<io::Result<u32>> {
-        let waker = cx.waker().clone(); // R4: foreign code
+        let mut waker = Some(cx.waker().clone()); // R4: foreign code, as is its drop
         let mut state = self.state.lock();
-        let answer = state.slab.poll(token, waker);
+        let answer = state.slab.poll(token, &mut waker);
         let shut = state.shut;
         drop(state);
         match answer {
-            Ok(result) if shut && result == -libc::ECANCELED => Poll::Ready(Err(shutdown_error())),
-            Ok(result) => Poll::Ready(to_result(result)),
-            Err(_before) => {
+            Some(result) if shut && result == -libc::ECANCELED => {
+                Poll::Ready(Err(shutdown_error()))
+            }
+            Some(result) => Poll::Ready(to_result(result)),
+            None => {
                 wait::pending(WaitKind::RingOperation, token.bits());
                 Poll::Pending
             }

@@ -172,18 +172,19 @@ impl Slab {
         }
     }
 
-    /// Returns the result, and frees the slot. If there is none yet, keeps
-    /// `waker`, and returns the previous waker, to be dropped after the lock.
-    pub(super) fn poll(&mut self, token: OpToken, waker: Waker) -> Result<i32, Option<Waker>> {
+    /// Returns the result, and frees the slot. If there is none yet, keeps `waker` in exchange for
+    /// the previous one. The caller drops what is left in `waker` after the lock.
+    pub(super) fn poll(&mut self, token: OpToken, waker: &mut Option<Waker>) -> Option<i32> {
         let slot = self.get(token).expect("a future names a live operation");
         match &mut slot.state {
             OpState::Queued(place) | OpState::Running { waker: place, .. } => {
-                Err(place.replace(waker))
+                std::mem::swap(place, waker);
+                None
             }
             OpState::Done(result) => {
                 let result = *result;
                 self.release(token.index());
-                Ok(result)
+                Some(result)
             }
             _ => unreachable!("a future that polls has not been dropped"),
         }
@@ -284,8 +285,8 @@ mod tests {
         }
     }
 
-    fn waker() -> Waker {
-        Waker::noop().clone()
+    fn waker() -> Option<Waker> {
+        Some(Waker::noop().clone())
     }
 
     fn none() -> Box<dyn AbandonedPayload> {
@@ -296,11 +297,11 @@ mod tests {
     fn an_operation_is_queued_submitted_completed_and_taken() {
         let mut slab = Slab::default();
         let token = slab.insert();
-        assert!(slab.poll(token, waker()).is_err());
+        assert!(slab.poll(token, &mut waker()).is_none());
         assert!(slab.submit(token));
         assert!(matches!(slab.complete(token, 7, false), Ended::Wake(_)));
         assert_eq!(slab.live(), 0);
-        assert!(matches!(slab.poll(token, waker()), Ok(7)));
+        assert_eq!(slab.poll(token, &mut waker()), Some(7));
         // The slot is used again, under another token.
         let next = slab.insert();
         assert_eq!(next.index(), token.index());
