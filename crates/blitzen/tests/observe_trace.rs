@@ -532,6 +532,49 @@ fn wakes_of_a_runtime_that_a_thread_of_the_blocking_pool_drives_have_causes_of_t
 }
 
 #[test]
+#[cfg(unix)]
+fn a_task_that_blocks_in_place_is_the_cause_of_its_wakes_during_that_and_after() {
+    must_end(|| {
+        let runtime = multi_thread(1);
+        runtime.handle().set_trace(TraceMode::Full);
+        let wakes_during = Arc::new(Notify::new());
+        let wakes_after = Arc::new(Notify::new());
+        runtime.block_on(async {
+            let waits = |name, notify: &Arc<Notify>| {
+                let notify = notify.clone();
+                let waits = task::Builder::new().name(name);
+                waits.spawn(async move { notify.notified().await }).unwrap()
+            };
+            let during = waits("woken during it", &wakes_during);
+            let after = waits("woken after it", &wakes_after);
+            while runtime
+                .handle()
+                .tasks()
+                .iter()
+                .any(|task| task.wait().is_none())
+            {
+                yield_now().await;
+            }
+            let blocks = task::spawn(async move {
+                let (ran, has_run) = std::sync::mpsc::channel();
+                task::spawn(async move { ran.send(()).unwrap() });
+                task::block_in_place(|| {
+                    has_run.recv().unwrap(); // on another thread, which has the worker now
+                    wakes_during.notify_one();
+                });
+                wakes_after.notify_one();
+            });
+            blocks.await.unwrap();
+            during.await.unwrap();
+            after.await.unwrap();
+        });
+        let decoded = Decoded::of(&runtime.handle().trace());
+        assert_eq!(causes(&decoded, "woken during it"), ["task"]);
+        assert_eq!(causes(&decoded, "woken after it"), ["task"]);
+    });
+}
+
+#[test]
 fn code_on_the_blocking_pool_has_tracks_of_its_own() {
     must_end(|| {
         let runtime = Builder::new_multi_thread()

@@ -397,6 +397,8 @@ impl Scheduler {
         if switches.has(ObservedSet::EVENTS) {
             let spawn = is_new.then(|| spawn_events(id, header.spawn_meta()));
             let cause = match wake_cause::current() {
+                // In a blocking section, or after it, a poll has no worker.
+                WakeCause::Unknown if blitzen_task::current::id().is_some() => WakeCause::Task,
                 WakeCause::Unknown => WakeCause::Thread,
                 known => known,
             };

@@ -22,7 +22,7 @@ pub enum WakeCause {
     Yield,
     /// Code on the blocking pool, or its end.
     Blocking,
-    /// Another thread that is no worker.
+    /// Another thread that is no worker and polls no task.
     Thread,
 }
 
