@@ -25,8 +25,10 @@ struct Row {
     /// The newest last; its number is that of `last`.
     cells: VecDeque<Cell>,
     last: u64,
-    /// The task that is being polled, and from when on its time is not counted yet.
-    open: Option<(u64, u64)>,
+    /// The tasks that are being polled, each inside the poll of the one before.
+    polled: Vec<u64>,
+    /// From when on the time of the innermost poll is not counted yet.
+    counted_ns: u64,
 }
 
 #[derive(Clone, Default)]
@@ -99,7 +101,7 @@ impl Row {
         let first = first.and_then(|event| event.first()?.as_u64());
         let first_ns = first.unwrap_or(now_ns);
         if track.lost > 0 {
-            self.open = None;
+            self.polled.clear();
             // Nothing is known since the last answer.
             while !self.cells.is_empty() && self.last < first_ns / CELL_NS {
                 self.cell((self.last + 1) * CELL_NS).is_incomplete = true;
@@ -114,26 +116,34 @@ impl Row {
             let at_ns = at.as_u64().unwrap_or(0);
             match kind.as_str() {
                 "poll" => {
-                    self.open = numbers
-                        .first()
-                        .and_then(Value::as_u64)
-                        .map(|id| (id, at_ns))
+                    self.count(at_ns);
+                    if numbers.get(1).and_then(Value::as_str) != Some("nested") {
+                        self.polled.clear();
+                    }
+                    let task = numbers.first().and_then(Value::as_u64);
+                    self.polled.extend(task);
                 }
-                "idle" | "complete" | "woken" | "yielded" | "hand-off" => {
-                    self.count_open(at_ns);
-                    self.open = None;
+                "idle" | "complete" | "woken" | "yielded" => {
+                    self.count(at_ns);
+                    self.polled.pop();
+                }
+                "hand-off" => {
+                    self.count(at_ns);
+                    self.polled.clear();
                 }
                 "skipped" => self.cell(at_ns).is_incomplete = true,
                 _ => {}
             }
         }
-        self.count_open(now_ns);
+        self.count(now_ns);
         self.cell(now_ns);
     }
 
-    /// Counts the time of the poll that has not ended yet, up to `until_ns`.
-    fn count_open(&mut self, until_ns: u64) {
-        let Some((task, mut from_ns)) = self.open else {
+    /// Counts the time up to `until_ns` for the innermost poll, if there is one.
+    fn count(&mut self, until_ns: u64) {
+        let mut from_ns = self.counted_ns;
+        self.counted_ns = from_ns.max(until_ns);
+        let Some(&task) = self.polled.last() else {
             return;
         };
         // What has left the window need not be counted.
@@ -143,7 +153,6 @@ impl Row {
             *self.cell(from_ns).polled.entry(task).or_default() += end_ns - from_ns;
             from_ns = end_ns;
         }
-        self.open = Some((task, until_ns));
     }
 
     /// The cell of a moment. One that has left the window is the oldest.
@@ -214,6 +223,28 @@ mod tests {
         timeline.add(&events(CELL_NS * 3, "[]"));
         assert_eq!(shares(&timeline), [100, 100, 100, 0].map(Share::Busy));
         assert!((timeline.busiest()[0].1 - 75.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_poll_inside_another_takes_its_time_from_it() {
+        let mut timeline = Timeline::default();
+        let at = |percent: u64| CELL_NS * percent / 100;
+        let json = format!(
+            r#"[[0,"poll",7],[{},"poll",8,"nested"],[{},"idle",0],[{},"idle",0],
+                [{},"poll",9],[{},"hand-off"]]"#,
+            at(10),
+            at(40),
+            at(60),
+            at(80),
+            at(90)
+        );
+        timeline.add(&events(CELL_NS - 1, &json));
+        assert_eq!(shares(&timeline), [Share::Busy(70)]);
+        let busiest = timeline.busiest().into_iter();
+        let busiest: Vec<_> = busiest
+            .map(|(task, percent)| (task, percent as u64))
+            .collect();
+        assert_eq!(busiest, [(7, 30), (8, 30), (9, 10)]);
     }
 
     #[test]

@@ -132,6 +132,14 @@ fn push_list<T>(
     out.push(']');
 }
 
+/// A text, in quotation marks.
+#[cfg_attr(not(unix), allow(dead_code))]
+pub(crate) fn text(text: &str) -> String {
+    let mut out = String::new();
+    push_text(&mut out, text);
+    out
+}
+
 fn push_text(out: &mut String, text: &str) {
     out.push('"');
     // Writing into a `String` does not fail.

@@ -199,13 +199,21 @@ impl EventCursor {
     }
 }
 
-/// An event as an array: its time, its kind, and numbers. Those that only name tasks are left out.
+/// An event as an array: its time, its kind, and numbers. Those of the user's spans are left out.
 fn event_text(at_ns: u64, event: &Event) -> Option<String> {
     Some(match *event {
         Event::Spawn { id } => format!(r#"[{at_ns},"spawn",{id}]"#),
-        Event::PollStart { id } | Event::NestedPollStart { id } => {
-            format!(r#"[{at_ns},"poll",{id}]"#)
+        Event::Site { location } => {
+            let location = json::text(&location.to_string());
+            format!(r#"[{at_ns},"site",{location}]"#)
         }
+        Event::Name { bytes, len } => {
+            let bytes = bytes[..len.into()].iter();
+            let bytes: String = bytes.map(|byte| format!(",{byte}")).collect();
+            format!(r#"[{at_ns},"name"{bytes}]"#)
+        }
+        Event::PollStart { id } => format!(r#"[{at_ns},"poll",{id}]"#),
+        Event::NestedPollStart { id } => format!(r#"[{at_ns},"poll",{id},"nested"]"#),
         Event::PollEnd {
             result,
             queued,
@@ -227,13 +235,16 @@ fn event_text(at_ns: u64, event: &Event) -> Option<String> {
         }
         Event::Wake { id, cause } => format!(r#"[{at_ns},"wake",{id},"{cause}"]"#),
         Event::JobStart { id } => format!(r#"[{at_ns},"job",{id}]"#),
-        Event::JobEnd { id, .. } => format!(r#"[{at_ns},"job-end",{id}]"#),
+        Event::JobEnd { id, is_complete } => {
+            let is_complete = u8::from(is_complete);
+            format!(r#"[{at_ns},"job-end",{id},{is_complete}]"#)
+        }
         Event::Park => format!(r#"[{at_ns},"park"]"#),
         Event::Unpark => format!(r#"[{at_ns},"unpark"]"#),
         Event::Steal { victim, count } => format!(r#"[{at_ns},"steal",{victim},{count}]"#),
         Event::Overflow => format!(r#"[{at_ns},"overflow"]"#),
         Event::HandOff => format!(r#"[{at_ns},"hand-off"]"#),
         Event::Skipped { polls } => format!(r#"[{at_ns},"skipped",{polls}]"#),
-        _ => return None,
+        Event::SpanEnter { .. } | Event::SpanExit => return None,
     })
 }
