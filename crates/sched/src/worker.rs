@@ -494,6 +494,8 @@ impl Worker {
             },
         );
         if fetched > 0 {
+            // The last poll may have ended before the task was queued.
+            self.recorder.forget_last_end();
             shared.counters.global_batch_fetches.bump();
             shared.counters.tasks_fetched.add(fetched as u64);
         }

@@ -279,3 +279,37 @@ fn a_steal_is_counted_once_with_its_tasks() {
         }
     }
 }
+
+#[test]
+fn a_task_from_the_injection_queue_is_polled_after_it_was_queued() {
+    let world = Arc::new(Simulated {
+        seed: 1,
+        now_ns: AtomicU64::new(0),
+        workers: Mutex::new(Vec::new()),
+    });
+    let mut config = Config::new(1);
+    config.observe.trace = TraceMode::Full;
+    let scheduler = Scheduler::new(config, Box::new(Shared(world.clone())));
+    let first = spawn(&scheduler, async {});
+    let worker = world.workers.lock().unwrap().pop().unwrap();
+    let worker = worker.step().0.unwrap();
+    // After the poll of the first, right after which the worker polls it.
+    let second = spawn(&scheduler, async {});
+    let mut worker = worker.step().0;
+    assert!(first.is_finished() && second.is_finished());
+    let mut events = Vec::new();
+    for reader in scheduler.observation().event_readers() {
+        reader.read(0, || scheduler.world().now_ns(), &mut events);
+    }
+    let second = blitzen_task::glue::id_number(second.id());
+    let time = |wanted: Event| events.iter().find(|(_, event)| *event == wanted).unwrap().0;
+    let (spawned, polled) = (
+        time(Event::Spawn { id: second }),
+        time(Event::PollStart { id: second }),
+    );
+    assert!(spawned < polled, "{spawned} {polled}");
+    scheduler.close();
+    while let Some(present) = worker {
+        worker = present.step().0;
+    }
+}
