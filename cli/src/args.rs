@@ -9,6 +9,8 @@ Looks into a program that runs on blitzen, and was started with BLITZEN_CONSOLE=
   blitzen list                              the programs that can be looked into
   blitzen console PROGRAM                   shows what it does, in the terminal
   blitzen console PROGRAM --web [--port N]  the same in a browser on this machine
+  blitzen console PROGRAM --grpc ADDRESS    shows it to tokio-console, at 127.0.0.1:6669 for
+                                            instance; needs the command blitzen-console-bridge
   blitzen top PROGRAM [--for SECONDS]       workers, and what tasks wait for
   blitzen dump PROGRAM [--json]             every task, and where it waits
   blitzen trace PROGRAM FILE [--for SECONDS]
@@ -32,6 +34,10 @@ pub(crate) enum Command {
         program: String,
         /// Zero lets the system choose.
         port: u16,
+    },
+    Grpc {
+        program: String,
+        address: String,
     },
     Top {
         program: String,
@@ -58,6 +64,7 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Command, S
             "--for" => options.period = Some(seconds(args.next())?),
             "--web" => options.is_web = true,
             "--port" => options.port = Some(number(args.next())?),
+            "--grpc" => options.grpc = Some(args.next().ok_or("at which address?")?),
             option if option.starts_with("--") => return Err(format!("unknown option {option}")),
             _ => words.push(arg),
         }
@@ -66,15 +73,18 @@ pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Result<Command, S
     let command = match words[..] {
         [] | ["help"] => Command::Help,
         ["list"] => Command::List,
-        ["console", program] => match std::mem::take(&mut options.is_web) {
-            true => Command::Web {
-                program: program.to_owned(),
-                port: options.port.take().unwrap_or(0),
-            },
-            false => Command::Console {
-                program: program.to_owned(),
-            },
-        },
+        ["console", program] => {
+            let program = program.to_owned();
+            match (options.grpc.take(), std::mem::take(&mut options.is_web)) {
+                (Some(address), false) => Command::Grpc { program, address },
+                (Some(_), true) => return Err("either --web or --grpc".to_owned()),
+                (None, true) => Command::Web {
+                    program,
+                    port: options.port.take().unwrap_or(0),
+                },
+                (None, false) => Command::Console { program },
+            }
+        }
         ["top", program] => Command::Top {
             program: program.to_owned(),
             period: options.period.take().unwrap_or(TOP_PERIOD),
@@ -105,6 +115,7 @@ struct Options {
     period: Option<Duration>,
     is_web: bool,
     port: Option<u16>,
+    grpc: Option<String>,
 }
 
 fn number(text: Option<String>) -> Result<u16, String> {
@@ -139,6 +150,13 @@ mod tests {
                 Command::Web {
                     program: program(),
                     port: 80,
+                },
+            ),
+            (
+                "console 7 --grpc 127.0.0.1:6669",
+                Command::Grpc {
+                    program: program(),
+                    address: "127.0.0.1:6669".into(),
                 },
             ),
             (
@@ -177,6 +195,9 @@ mod tests {
             "trace 7",
             "top 7 --json",
             "console 7 --port 80",
+            "console 7 --grpc",
+            "console 7 --grpc 127.0.0.1:80 --web",
+            "top 7 --grpc 127.0.0.1:80",
             "top 7 --for x",
             "dump 7 --loud",
         ] {

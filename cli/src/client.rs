@@ -25,22 +25,7 @@ pub(crate) struct Client {
 impl Client {
     /// Connects to a program: the number of its process, or the path of its socket.
     pub(crate) fn connect(program: &str) -> io::Result<Self> {
-        if program.contains('/') {
-            return Self::connect_to(Path::new(program));
-        }
-        let paths = folders(program)
-            .into_iter()
-            .map(|folder| folder.join(program));
-        let Some(path) = paths.into_iter().find(|path| path.exists()) else {
-            return Err(io::Error::new(
-                ErrorKind::NotFound,
-                format!(
-                    "{program:?} has no console; start it with BLITZEN_CONSOLE=1, or see `blitzen \
-                     list`"
-                ),
-            ));
-        };
-        Self::connect_to(&path)
+        Self::connect_to(&find(program)?)
     }
 
     pub(crate) fn connect_to(path: &Path) -> io::Result<Self> {
@@ -98,6 +83,25 @@ impl Client {
     pub(crate) fn ask_json<T: DeserializeOwned>(&mut self, request: &str) -> io::Result<T> {
         Ok(serde_json::from_slice(&self.ask(request)?)?)
     }
+}
+
+/// The path of the socket of a program: the number of its process, or that path.
+pub(crate) fn find(program: &str) -> io::Result<PathBuf> {
+    if program.contains('/') {
+        return Ok(program.into());
+    }
+    let mut paths = folders(program)
+        .into_iter()
+        .map(|folder| folder.join(program));
+    paths.find(|path| path.exists()).ok_or_else(|| {
+        io::Error::new(
+            ErrorKind::NotFound,
+            format!(
+                "{program:?} has no console; start it with BLITZEN_CONSOLE=1, or see `blitzen \
+                 list`"
+            ),
+        )
+    })
 }
 
 /// The sockets that can be found, of this user's programs.

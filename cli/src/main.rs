@@ -9,12 +9,15 @@
 //!   report.rs     one-shot commands: top, dump, trace, list
 //!   terminal.rs   the console in a terminal
 //!   web.rs        the console in a browser
+//!   grpc.rs       the command that shows a program to tokio-console
 //! ```
 
 #[cfg(unix)]
 mod args;
 #[cfg(unix)]
 mod client;
+#[cfg(unix)]
+mod grpc;
 #[cfg(unix)]
 mod model;
 #[cfg(unix)]
@@ -44,6 +47,7 @@ fn main() -> std::process::ExitCode {
         Command::List => report::list(),
         Command::Console { program } => terminal::run(program),
         Command::Web { program, port } => web::run(program, *port),
+        Command::Grpc { program, address } => grpc::run(program, address),
         Command::Top { program, period } => report::top(program, *period),
         Command::Dump { program, as_json } => report::dump(program, *as_json),
         Command::Trace {

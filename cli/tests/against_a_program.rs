@@ -278,3 +278,25 @@ fn the_page_and_its_data_are_served_to_who_knows_the_token_only() {
         "as it was"
     );
 }
+
+#[test]
+fn the_bridge_to_tokio_console_is_given_the_socket_and_the_address() {
+    let watched = Watched::new("grpc");
+    let run = |path: &std::path::Path| {
+        let mut command = watched.command(&["console", "--grpc", "127.0.0.1:6669"]);
+        command.env("PATH", path).output().unwrap()
+    };
+    let why = failure(&run(&watched.folder));
+    assert!(
+        why.contains("cargo install --locked --path compat/bridge"),
+        "{why}"
+    );
+    let bridge = watched.folder.join("blitzen-console-bridge");
+    std::os::unix::fs::symlink("/bin/echo", bridge).unwrap();
+    let output = run(&watched.folder);
+    let expected = format!(
+        "{} 127.0.0.1:6669\n",
+        watched.folder.join("socket").display()
+    );
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+}

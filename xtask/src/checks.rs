@@ -57,15 +57,21 @@ pub(crate) fn clippy(_: &[String]) -> Outcome<Tally> {
         facade_clippy(features, "")?;
     }
     facade_clippy("full,test-util,tracing", "--cfg tokio_unstable")?;
+    compat_clippy(&["-p", "blitzen-console-bridge", "--all-targets"], "")?;
     task_spans_clippy()?;
     Ok(Tally::default())
 }
 
 fn facade_clippy(features: &str, flags: &str) -> Outcome {
+    compat_clippy(&["-p", "tokio", "--features", features], flags)
+}
+
+fn compat_clippy(args: &[&str], flags: &str) -> Outcome {
     let mut command = sh::cargo();
     command
         .current_dir(sh::root().join("compat"))
-        .args(["clippy", "--quiet", "-p", "tokio", "--features", features])
+        .args(["clippy", "--quiet"])
+        .args(args)
         .args(["--", "-D", "warnings"])
         .env("CARGO_TARGET_DIR", sh::target().join("compat"))
         .env("RUSTFLAGS", flags);

@@ -54,7 +54,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "clippy",
         ci: Ci::Always,
-        about: "lints every target, and each feature set of the façade",
+        about: "lints every target, each feature set of the façade, and the bridge to tokio-console",
         run: checks::clippy,
     },
     Step {
@@ -180,7 +180,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "unstable",
         ci: Ci::Always,
-        about: "the tests for `--cfg tokio_unstable`",
+        about: "the tests for `--cfg tokio_unstable`, and those of the bridge to tokio-console",
         run: conformance::run_unstable,
     },
     Step {

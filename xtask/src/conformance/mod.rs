@@ -112,7 +112,8 @@ pub(crate) fn run_on_poll(args: &[String]) -> Outcome<Tally> {
 }
 
 /// Runs the files with tests for `--cfg tokio_unstable`, and the programs on `tokio-metrics` and
-/// `console-subscriber`.
+/// `console-subscriber`; also the bridge to tokio-console, which has most of its dependencies in
+/// common with the last.
 pub(crate) fn run_unstable(args: &[String]) -> Outcome<Tally> {
     let unstable = ["--unstable".to_owned()];
     let mut tally = run(&[&unstable, args].concat())?;
@@ -120,6 +121,7 @@ pub(crate) fn run_unstable(args: &[String]) -> Outcome<Tally> {
     command
         .current_dir(sh::root().join("compat"))
         .args(["test", "-q", "-p", "compat-metrics", "-p", "compat-console"])
+        .args(["-p", "blitzen-console-bridge"])
         .env("RUSTFLAGS", "--cfg tokio_unstable")
         .env("CARGO_TARGET_DIR", build::target("build-unstable"));
     tally += sh::run_tests(&mut command)?;
