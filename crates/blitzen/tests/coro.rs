@@ -18,7 +18,7 @@ use blitzen::channel::{mpsc, oneshot};
 use blitzen::coro::{self, block_on};
 use blitzen::runtime::dump::{AwaitStack, TaskStatus, TaskWait, WaitKind};
 use blitzen::runtime::{Builder, Handle, Runtime};
-use blitzen::task::{self, AbortHandle, JoinHandle};
+use blitzen::task::{self, AbortHandle, JoinError, JoinHandle};
 use blitzen::time::{Instant, sleep};
 
 use coro_common::{current, current_builder, multi, multi_builder, runtimes, spawn};
@@ -431,6 +431,83 @@ thread_local! {
 blitzen::task_local! {
     static NUMBER: u32;
     static OTHER: String;
+}
+
+#[test]
+fn a_shielded_coroutine_sees_the_end_of_a_task_that_is_woken_as_the_runtime_closes() {
+    for shut_down in [drop, Runtime::shutdown_background] {
+        let runtime = multi(1);
+        let handle = runtime.handle().clone();
+        let (wake, woken) = oneshot::channel::<()>();
+        let (started, ended) = spawn_waiting_for(&runtime, woken);
+        started.recv().unwrap();
+        // Keeps the worker from cancelling anything.
+        let (release, released) = std_mpsc::channel::<()>();
+        let (blocking, blocks) = std_mpsc::channel();
+        drop(runtime.spawn(async move {
+            blocking.send(()).unwrap();
+            let _ = released.recv();
+        }));
+        blocks.recv().unwrap();
+        let closing = thread::spawn(move || shut_down(runtime));
+        while !handle.spawn(async {}).is_finished() {
+            thread::yield_now(); // until it refuses tasks
+        }
+        wake.send(()).unwrap();
+        drop(release);
+        closing.join().unwrap();
+        assert!(ended.recv().unwrap().is_cancelled());
+    }
+}
+
+#[test]
+fn a_task_that_a_current_thread_runtime_wakes_as_it_closes_ends_for_its_coroutine() {
+    let runtime = current();
+    let (wake, woken) = oneshot::channel::<()>();
+    let (started, ended) = spawn_waiting_for(&runtime, woken);
+    runtime.block_on(async {
+        task::spawn_blocking(move || started.recv().unwrap())
+            .await
+            .unwrap();
+    });
+    // Queued, and dropped as the runtime closes, which wakes the task.
+    let wakes = OnDrop(Some(move || wake.send(()).unwrap()));
+    drop(runtime.spawn(async move {
+        let _wakes = wakes;
+        pending::<()>().await
+    }));
+    drop(runtime);
+    assert!(ended.recv().unwrap().is_cancelled());
+}
+
+/// Spawns a task that waits for `woken`, and a shielded coroutine that waits for that task. The first
+/// channel says that the coroutine has started, the second one how the task has ended.
+fn spawn_waiting_for(
+    runtime: &Runtime,
+    woken: oneshot::Receiver<()>,
+) -> (std_mpsc::Receiver<()>, std_mpsc::Receiver<JoinError>) {
+    let (started, starting) = std_mpsc::channel();
+    let (ended, ending) = std_mpsc::channel();
+    let task = runtime.spawn(woken);
+    let _entered = runtime.enter();
+    drop(spawn(move || {
+        coro::shield(|| {
+            started.send(()).unwrap();
+            ended.send(block_on(task).unwrap_err()).unwrap();
+        });
+    }));
+    (starting, ending)
+}
+
+/// Calls a function on drop.
+struct OnDrop<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        if let Some(f) = self.0.take() {
+            f();
+        }
+    }
 }
 
 #[test]

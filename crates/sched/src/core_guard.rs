@@ -100,6 +100,9 @@ impl CoreGuard {
         let scheduler = self.with(|worker| worker.scheduler().clone());
         self.with(Worker::close);
         drop(self.previous.take().and_then(current::uninstall));
+        if scheduler.config.is_local {
+            scheduler.cancel_local(); // here: another thread may leave last
+        }
         scheduler.leave();
     }
 }

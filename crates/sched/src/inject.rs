@@ -3,8 +3,9 @@
 //! share a lock.
 //!
 //! I1. A shard's `len` is written under its lock only.
-//! I2. A closed shard refuses what is pushed. The scheduler forgets it: its shutdown
-//!     cancels those tasks through the lists of live tasks.
+//! I2. A closed shard refuses what is pushed: such tasks are late ([`LateTasks`]).
+//!
+//! [`LateTasks`]: crate::late_tasks::LateTasks
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -35,7 +36,7 @@ struct InjectShard {
 pub(crate) struct TaskQueue {
     first: Option<NonNull<Header>>,
     last: Option<NonNull<Header>>,
-    closed: bool,
+    pub(crate) closed: bool,
 }
 
 // SAFETY: the tasks in a queue are runnables, which may go anywhere.
@@ -189,7 +190,7 @@ impl Inject {
     }
 
     /// Closes every shard, and returns what was queued; what comes later is
-    /// forgotten.
+    /// refused (I2).
     pub(crate) fn close(&self) -> Vec<Runnable> {
         let mut queued = Vec::new();
         for shard in &self.shards {

@@ -20,6 +20,7 @@ mod idle;
 mod inbox;
 mod inject;
 mod job_record;
+mod late_tasks;
 mod lifo;
 mod monitor;
 mod observation;

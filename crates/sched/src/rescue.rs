@@ -153,7 +153,7 @@ impl Scheduler {
         }
         tasks.extend(shared.lifo.take());
         self.inject
-            .push_all(worker, tasks, |refused| self.world().refuse(refused));
+            .push_all(worker, tasks, |refused| self.refuse(refused));
         // A worker that came back meanwhile may have parked: it saw neither queue.
         self.notify();
     }

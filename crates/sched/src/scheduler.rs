@@ -24,6 +24,7 @@ use crate::dispatch::{GroupSet, RouteTable};
 use crate::handoff::Handoff;
 use crate::idle::Idle;
 use crate::inject::Inject;
+use crate::late_tasks::LateTasks;
 use crate::lifo::Lifo;
 use crate::monitor::{Monitor, MonitorState, Need, Progress, StuckWorker};
 use crate::observation::{Observation, ObserveConfig, ObservedSet, spawn_events};
@@ -130,6 +131,7 @@ pub struct Scheduler {
     started: AtomicBool,
     pub(crate) start: Mutex<()>,
     pub(crate) presence: Presence,
+    pub(crate) late: LateTasks,
     /// The queues of threads that have pinned tasks.
     pub(crate) thread_queues: Mutex<Vec<Arc<ThreadQueue>>>,
     /// In a current-thread scheduler: the queue of the thread that runs its pinned tasks, which
@@ -195,6 +197,7 @@ impl Scheduler {
             started: AtomicBool::new(is_current_thread),
             start: Mutex::new(()),
             presence: Presence::new(),
+            late: LateTasks::new(),
             thread_queues: Mutex::new(Vec::new()),
             pinned_thread: OnceLock::new(),
             routes: RouteTable::new(),
@@ -412,7 +415,7 @@ impl Scheduler {
         let task_shard = &self.task_shards[(self.workers() + shard) * SHARDS_PER_WORKER];
         task_shard.scheduled.add_shared(1);
         self.inject
-            .push(shard, task, |refused| self.world.refuse(refused));
+            .push(shard, task, |refused| self.refuse(refused));
         self.notify();
     }
 

@@ -1,7 +1,7 @@
 //! The shutdown of a scheduler.
 //!
 //! X1. The injection queue and the lists of live tasks close: tasks that were queued are
-//!     cancelled, tasks that are woken from now on are not queued, and new tasks are
+//!     cancelled, tasks that are woken from now on are late ([`LateTasks`]), and new tasks are
 //!     refused.
 //! X2. Each worker, when it notices, cancels what is in its own queue and every
 //!     task that waits to be woken, and leaves.
@@ -14,9 +14,11 @@
 //! A thread that runs a worker may shut its own scheduler down, from a blocking section
 //! or a waker. It does not wait for itself: then X3 happens when it leaves.
 //!
-//! A worker that is stuck in a poll delays only the tasks in its own queue, and
-//! those woken after X1. With a deadline, the caller does not wait for it, and X3
-//! happens when it comes back.
+//! A worker that is stuck in a poll delays only the tasks in its own queue. With a deadline, the
+//! caller does not wait for it, and X3 happens when it comes back. Late tasks that nobody waits
+//! for are cancelled then.
+//!
+//! [`LateTasks`]: crate::late_tasks::LateTasks
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -145,18 +147,13 @@ impl Scheduler {
     pub(crate) fn leave(&self) {
         match self.presence.leave() {
             0 => {}
-            1 => {
-                // The one that is left may be waiting for all others.
-                drop(self.presence.stopped.lock());
-                self.presence.on_stopped.notify_all();
-                return;
-            }
+            1 => return self.notify_closers(), // the one that is left may be waiting for all others
             _ => return,
         }
+        self.late.close();
         for task_shard in &self.task_shards {
             // SAFETY: queues are closed or empty and no thread runs a task (X3).
-            // Futures that are not `Send` belong to a current-thread scheduler,
-            // which their own thread closes, and leaves last.
+            // Futures that are not `Send` are gone (`cancel_local`).
             unsafe { task_shard.owned.cancel_all() };
         }
         *self.presence.stopped.lock() = true;
@@ -165,6 +162,32 @@ impl Scheduler {
             task_shard.retire();
         }
         self.world().stopped();
+    }
+
+    /// Has those look again that wait for the end of the shutdown.
+    pub(crate) fn notify_closers(&self) {
+        drop(self.presence.stopped.lock());
+        self.presence.on_stopped.notify_all();
+    }
+
+    /// Counts the calling thread, which has left or was never counted, until it
+    /// [leaves](Self::leave); returns false if X3 has begun.
+    pub(crate) fn try_stay(&self) -> bool {
+        let one_more = |count| (count > 0).then_some(count + 1);
+        // Relaxed: `leave` publishes what the thread does meanwhile.
+        let counted = self.presence.count.fetch_update(Relaxed, Relaxed, one_more);
+        counted.is_ok()
+    }
+
+    /// Drops the futures of all tasks of a scheduler whose futures need not be `Send`. Only the
+    /// calling thread polls those, and it has emptied its queue.
+    pub(crate) fn cancel_local(&self) {
+        self.late.close();
+        for task_shard in &self.task_shards {
+            // SAFETY: the injection queue has closed, and so no runnable is left. The futures are
+            // this thread's.
+            unsafe { task_shard.owned.cancel_all() };
+        }
     }
 
     /// Drops the futures of tasks that wait to be woken (X2).
@@ -182,8 +205,8 @@ impl Scheduler {
     }
 
     /// Waits for the end of the shutdown, or, on a thread that runs a worker of this
-    /// scheduler, until all other threads have left. Returns false if `timeout` passes
-    /// first.
+    /// scheduler, until all other threads have left; cancels late tasks meanwhile. Returns false if
+    /// `timeout` passes first.
     pub fn wait_stopped(&self, timeout: Option<Duration>) -> bool {
         let own = usize::from(self.is_counted_here());
         // Other threads may be waiting for pinned tasks of this one.
@@ -195,6 +218,12 @@ impl Scheduler {
         let mut stopped = self.presence.stopped.lock();
         let deadline = timeout.map(|timeout| std::time::Instant::now().checked_add(timeout));
         while !*stopped && !others_left() {
+            if !self.late.is_empty() {
+                drop(stopped);
+                self.cancel_late();
+                stopped = self.presence.stopped.lock();
+                continue;
+            }
             let left = match deadline {
                 // Without a deadline, or with one that overflows the clock.
                 None | Some(None) => None,
@@ -212,6 +241,68 @@ impl Scheduler {
             };
         }
         true
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::testing::StillWorld;
+    use crate::{Config, CoreGuard, FutureWake};
+    use blitzen_task::SpawnMeta;
+    use blitzen_task::glue::next_id;
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::rc::Rc;
+    use std::sync::Mutex as StdMutex;
+    use std::task::{Poll, Waker};
+
+    #[test]
+    fn futures_that_are_not_send_are_dropped_before_another_thread_can_be_the_last_that_leaves() {
+        let mut config = Config::new(1);
+        config.is_local = true;
+        let (scheduler, worker) =
+            Scheduler::new_current_thread(config, Box::new(StillWorld::default()));
+        scheduler.join(); // a thread with pinned tasks
+        let held = Rc::new(());
+        let waker: &'static StdMutex<Option<Waker>> = Box::leak(Box::default());
+        let future = poll_fn({
+            let held = held.clone();
+            move |cx| {
+                let _held = &held;
+                *waker.lock().unwrap() = Some(cx.waker().clone());
+                Poll::<()>::Pending
+            }
+        });
+        // SAFETY: polled and dropped on this thread.
+        drop(unsafe { scheduler.spawn_unchecked(future, next_id(), SpawnMeta::caller()) });
+        let guard = CoreGuard::enter(worker);
+        let until_polled = poll_fn(|cx| match waker.lock().unwrap().is_some() {
+            true => Poll::Ready(()),
+            false => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        });
+        let woken: Arc<Woken> = Arc::default();
+        guard.drive(pin!(until_polled), &Waker::from(woken.clone()), &woken.0);
+        let worker = guard.leave();
+        scheduler.close();
+        waker.lock().unwrap().take().unwrap().wake(); // too late
+        CoreGuard::enter(worker).close();
+        assert_eq!(Rc::strong_count(&held), 1, "it is gone");
+        assert!(!scheduler.wait_stopped(Some(Duration::ZERO)));
+        scheduler.leave();
+        assert!(scheduler.wait_stopped(None));
+    }
+
+    #[derive(Default)]
+    struct Woken(FutureWake);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.wake(); // nobody sleeps
+        }
     }
 }
 
@@ -372,6 +463,45 @@ mod model {
             scheduler.leave();
             assert!(scheduler.wait_stopped(None));
             other.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_late_task_ends_although_a_thread_that_has_not_left_waits_for_it() {
+        /// Unparks the thread that waits for it.
+        struct Unparks(Arc<Parker>);
+
+        impl Drop for Unparks {
+            fn drop(&mut self) {
+                self.0.unpark();
+            }
+        }
+
+        loom::model(|| {
+            let world = Box::new(Loom(Arc::new(Threads {
+                parkers: vec![Parker::new()],
+                threads: Mutex::new(Vec::new()),
+            })));
+            let (scheduler, worker) = Scheduler::new_current_thread(Config::new(1), world);
+            scheduler.join(); // the other thread
+            let other = thread::spawn({
+                let scheduler = scheduler.clone();
+                move || {
+                    let ended = Arc::new(Parker::new());
+                    let held = Unparks(ended.clone());
+                    spawn(&scheduler, async move {
+                        let _held = held;
+                        pending::<()>().await
+                    });
+                    ended.park(); // for ever, if nobody cancels the task
+                    scheduler.leave();
+                }
+            });
+            scheduler.close();
+            crate::CoreGuard::enter(worker).close();
+            assert!(scheduler.wait_stopped(None));
+            other.join().unwrap();
+            assert_eq!(scheduler.alive_tasks(), 0);
         });
     }
 

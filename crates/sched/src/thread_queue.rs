@@ -314,10 +314,17 @@ fn serve(
     let depth = context_depth();
     let mut is_aborted = false;
     loop {
-        if !is_aborted && scheduler.is_closed() {
-            is_aborted = true;
-            // SAFETY: this thread's (P1).
-            unsafe { queue.owned.abort_all() };
+        if scheduler.is_closed() {
+            if !is_aborted {
+                is_aborted = true;
+                // SAFETY: this thread's (P1).
+                unsafe { queue.owned.abort_all() };
+            }
+            // Pinned tasks may wait for these. Futures that are not `Send` are left to their
+            // own thread, which waits for this one.
+            if !scheduler.config.is_local {
+                scheduler.cancel_late();
+            }
         }
         // SAFETY: this thread's.
         if let Some(task) = unsafe { queue.pop() } {

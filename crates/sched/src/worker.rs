@@ -640,7 +640,7 @@ impl Worker {
     #[inline]
     fn push_newest(&self, task: Runnable) -> bool {
         if self.is_closing() {
-            self.scheduler.world().refuse(task); // the last worker that leaves cancels it
+            self.scheduler.refuse(task);
             return false;
         }
         self.end_park();
@@ -673,10 +673,11 @@ impl Worker {
     fn overflow(&self, overflow: Overflow) {
         self.shared().counters.inject_queue_overflows.bump();
         self.record(Event::Overflow);
-        let world = self.scheduler.world();
         self.scheduler
             .inject
-            .push_all(self.index, overflow.tasks, |task| world.refuse(task));
+            .push_all(self.index, overflow.tasks, |task| {
+                self.scheduler.refuse(task)
+            });
         self.scheduler.notify();
     }
 

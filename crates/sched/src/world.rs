@@ -139,10 +139,10 @@ pub trait World: Send + Sync + 'static {
         drop(task);
     }
 
-    /// Takes a task that is woken after the shutdown has begun. The scheduler cancels the
-    /// tasks that it has spawned, so most can be forgotten.
-    fn refuse(&self, task: Runnable) {
-        task.give_up();
+    /// Takes a task that is woken after the shutdown has begun; or returns it, and the scheduler
+    /// cancels it.
+    fn refuse(&self, task: Runnable) -> Option<Runnable> {
+        Some(task)
     }
 
     /// Has a thread of the blocking pool call `job`, which polls tasks.

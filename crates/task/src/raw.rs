@@ -173,14 +173,10 @@ impl Runnable {
         let _ = self.into_raw();
     }
 
-    /// Gives the task up, whose queue has closed: [forgets](Self::forget) it, or cancels it
-    /// here and now if it [must not wait](Schedule::is_borrowing) for the end of the scheduler.
-    pub fn give_up(self) {
+    /// Whether a thread waits for the task, which [borrows](Schedule::is_borrowing) from it.
+    pub fn is_borrowing(&self) -> bool {
         // SAFETY: T1.
-        match unsafe { (self.0.as_ref().vtable.is_borrowing)(self.0) } {
-            true => drop(self),
-            false => self.forget(),
-        }
+        unsafe { (self.header().vtable.is_borrowing)(self.0) }
     }
 }
 

@@ -170,8 +170,9 @@ impl World for ThreadsWorld {
         self.scheduler.schedule(task);
     }
 
-    fn refuse(&self, task: Runnable) {
+    fn refuse(&self, task: Runnable) -> Option<Runnable> {
         self.scheduler.schedule(task);
+        None
     }
 
     fn before_poll(&self, task: &TaskInfo) {
