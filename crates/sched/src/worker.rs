@@ -1049,7 +1049,7 @@ impl Worker {
         let scheduler = &*self.scheduler;
         let world = scheduler.world();
 
-        world.before_park(self.index);
+        let max_sleep = world.before_park(self.index);
         let retired = scheduler.idle.park(self.index, self.searching.take());
         let stay = scheduler.is_closed()
             || self.has_local_work()
@@ -1080,7 +1080,9 @@ impl Worker {
             .monitor
             .state_changed(|| scheduler.needs_monitor());
         self.is_parked.set(true);
-        self.wait_in_drivers(scheduler.monitor.limit_wait(scheduler.config.park_timeout));
+        let waits = [max_sleep, scheduler.config.park_timeout];
+        let max_wait = waits.into_iter().flatten().min();
+        self.wait_in_drivers(scheduler.monitor.limit_wait(max_wait));
         self.unparked();
         world.after_unpark(self.index);
         self.notice_close();

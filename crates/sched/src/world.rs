@@ -122,8 +122,11 @@ pub trait World: Send + Sync + 'static {
         run();
     }
 
-    /// Called when the worker is about to park. May still queue work for it.
-    fn before_park(&self, _worker: usize) {}
+    /// Called when the worker is about to park. May still queue work for it. Returns for how long
+    /// the worker may sleep, if not until there is work: then it parks again.
+    fn before_park(&self, _worker: usize) -> Option<Duration> {
+        None
+    }
 
     /// Called when the worker was unparked.
     fn after_unpark(&self, _worker: usize) {}

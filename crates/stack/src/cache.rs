@@ -3,7 +3,8 @@
 //!
 //! A thread keeps at most [`MAX_CACHED`] stacks. With one more it gives half of them back, with
 //! their memory. When it has nothing to do it gives back half of those that it has not
-//! needed since the last time ([`trim`]); with its end it gives back all.
+//! needed since the last time ([`trim`]), and looks again while there are more than
+//! [`MAX_IDLE`]; with its end it gives back all.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,8 +12,13 @@ use std::io;
 use crate::metrics::CachedCount;
 use crate::slab::Stack;
 
-/// How many stacks a thread keeps, of all sizes.
-const MAX_CACHED: usize = 64;
+/// How many stacks a thread keeps, of all sizes. To give one back and to take it again costs
+/// microseconds: system calls, page faults, and interrupts of the other processors. A few kilobytes of
+/// each are in memory, until the thread has nothing to do.
+const MAX_CACHED: usize = 1024;
+
+/// How many stacks a thread may keep that has nothing to do for long.
+const MAX_IDLE: usize = 64;
 
 thread_local! {
     static CACHE: RefCell<StackCache> = const {
@@ -85,20 +91,24 @@ pub(crate) fn put_back(stack: Stack) {
 }
 
 /// Gives back half of the stacks that the calling thread has not needed since the last call: it
-/// has nothing to do.
-pub fn trim() {
+/// has nothing to do. Returns whether there are still so many that it should call this again in a
+/// while.
+pub fn trim() -> bool {
     // Dropped outside of the cell; a thread that is ending has given back all.
     let surplus = CACHE.try_with(|cache| {
         let cache = &mut *cache.borrow_mut();
         if cache.stacks.is_empty() {
-            return Vec::new();
+            return (Vec::new(), false);
         }
         let surplus: Vec<_> = cache.stacks.drain(..cache.unneeded.div_ceil(2)).collect();
         cache.unneeded = cache.stacks.len();
         cache.publish_count();
-        surplus
+        (surplus, cache.stacks.len() > MAX_IDLE)
     });
-    drop(surplus);
+    surplus.is_ok_and(|(surplus, has_many)| {
+        drop(surplus);
+        has_many
+    })
 }
 
 #[cfg(all(test, not(blitzen_no_recycle)))]
@@ -128,12 +138,22 @@ mod tests {
 
     #[test]
     fn a_thread_keeps_a_bounded_number_of_stacks() {
-        let stacks: Vec<_> = (0..200).map(|_| take(SIZE).unwrap()).collect();
+        let stacks: Vec<_> = (0..MAX_CACHED + 200).map(|_| take(SIZE).unwrap()).collect();
         for stack in stacks {
             put_back(stack);
             assert!(cached() <= MAX_CACHED);
         }
         assert!(cached() >= MAX_CACHED / 2);
+    }
+
+    #[test]
+    fn a_thread_that_does_nothing_gives_back_all_but_a_few() {
+        let stacks: Vec<_> = (0..MAX_CACHED).map(|_| take(SIZE).unwrap()).collect();
+        stacks.into_iter().for_each(put_back);
+        assert!(trim(), "all were needed just now");
+        assert_eq!(cached(), MAX_CACHED);
+        let looks = (0..20).take_while(|_| trim()).count();
+        assert!(cached() <= MAX_IDLE && looks < 10);
     }
 
     #[test]

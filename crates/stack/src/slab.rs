@@ -1,13 +1,15 @@
 //! The memory of stacks: slabs of up to 64 of them, each with a guard area at its low end.
 //!
 //! ```text
-//!   ┌───────┬──────────────┬─────┬───────┬──────────────┬─────┬──
-//!   │ guard │ stack 0    ◄─│ gap │ guard │ stack 1    ◄─│ gap │ …
-//!   └───────┴──────────────┴─────┴───────┴──────────────┴─────┴──
+//!   ┌───────┬───────────────┬─────┬───────┬───────────────┬─────┬──
+//!   │ guard │ stack 0     ◄─│ gap │ guard │ stack 1     ◄─│ gap │ …
+//!   └───────┴───────────────┴─────┴───────┴───────────────┴─────┴──
 //! ```
 //!
-//! The gap is a page that nobody uses. Without it the hot ends of stacks would be some multiple of
-//! 64 KiB apart, and share a few sets of the processor's caches.
+//! The gap above a stack is less than half a page, and of another size in each slot. Without it the
+//! hot ends of all stacks would be at the same place of a page, and share a few sets of the
+//! processor's caches. The stack has a page more than was asked for, so that what is left of the
+//! highest page is room enough for a coroutine that waits.
 //!
 //! Memory is reserved, and provided by the system page by page as it is used. The guard areas
 //! are `MADV_GUARD_INSTALL`, which needs Linux 6.13: then a slab is one mapping. On older
@@ -32,6 +34,10 @@ pub(crate) const GUARD_SIZE: usize = 64 * 1024;
 
 /// The largest number of stacks in a slab: bits of a word.
 const MAX_SLOTS: usize = 64;
+
+/// The gap above a stack is one of so many sizes, each by so many bytes larger: a line of the cache.
+const GAPS: usize = 32;
+const GAP_STEP: usize = 64;
 
 /// About the largest slab, unless one stack is larger.
 const MAX_SLAB_SIZE: usize = 64 * 1024 * 1024;
@@ -198,7 +204,8 @@ impl Stack {
         }
         drop(state);
         metrics::TAKEN.add(1);
-        let base = slab.slot_start(slot).as_ptr() as usize + GUARD_SIZE + size;
+        let gap = slot % GAPS * GAP_STEP;
+        let base = slab.slot_start(slot).as_ptr() as usize + slab.slot_size - gap;
         Ok(Self { slab, base })
     }
 
@@ -208,8 +215,10 @@ impl Stack {
     }
 
     /// The lowest address of the guard area.
+    #[inline]
     pub(crate) fn limit(&self) -> usize {
-        self.base - self.size() - GUARD_SIZE
+        // The slot ends with a page, and the gap is smaller than the largest one.
+        self.base.next_multiple_of(GAPS * GAP_STEP) - self.slab.slot_size
     }
 
     /// The address above the stack, which grows downwards.
@@ -228,9 +237,10 @@ impl Drop for Stack {
     /// Gives the stack's pages back to the system, and its slot to the slab.
     fn drop(&mut self) {
         let start = (self.limit() + GUARD_SIZE) as *mut c_void;
-        unpoison(start, self.size());
+        let length = self.slab.slot_size - GUARD_SIZE;
+        unpoison(start, length);
         // SAFETY: the slot's own memory, which nobody uses any more.
-        unsafe { libc::madvise(start, self.size(), libc::MADV_DONTNEED) };
+        unsafe { libc::madvise(start, length, libc::MADV_DONTNEED) };
         metrics::TAKEN.add(-1);
         let mut with_room = lock();
         let slabs = with_room.entry(self.size()).or_default();

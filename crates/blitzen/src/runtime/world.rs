@@ -40,6 +40,10 @@ use super::timers::{self, TimeOptions, Timers};
 use super::worker_drivers::WorkerDrivers;
 use crate::net::SocketMode;
 
+/// After how long a worker with many stacks that it does not need gives back more of them.
+#[cfg(feature = "coro")]
+const UNTIL_NEXT_TRIM: Duration = Duration::from_millis(100);
+
 /// The builder's settings for tasks.
 pub(crate) struct TaskOptions {
     pub(crate) hooks: TaskHooks,
@@ -464,7 +468,11 @@ impl World for SchedulerWorld {
         let parker = Arc::new(BlockOnParker::new());
         let _counted = count_thread(&*self.0, parker.clone());
         stop_counting_as_blocking(&self.0);
-        serve(Waker::from(parker.clone()), &mut || parker.park(&self.0));
+        serve(Waker::from(parker.clone()), &mut || {
+            #[cfg(feature = "coro")]
+            blitzen_stack::trim();
+            parker.park(&self.0);
+        });
     }
 
     fn relieve(&self, relief: Relief) {
@@ -509,10 +517,12 @@ impl World for SchedulerWorld {
         end_blocking(&*self.0);
     }
 
-    fn before_park(&self, _worker: usize) {
-        #[cfg(feature = "coro")]
-        blitzen_stack::trim();
+    fn before_park(&self, _worker: usize) -> Option<Duration> {
         call(&self.0.hooks.on_park);
+        cfg_select! {
+            feature = "coro" => blitzen_stack::trim().then_some(UNTIL_NEXT_TRIM),
+            _ => None,
+        }
     }
 
     fn after_unpark(&self, _worker: usize) {
