@@ -1,7 +1,8 @@
 //! A coroutine as its task sees it: a future that resumes it.
 //!
 //! The first poll starts it. Each later one polls what the coroutine waits for, on the thread's own
-//! stack, and resumes the coroutine when that is ready.
+//! stack, and resumes the coroutine when that is ready; and goes on so while the coroutine suspends
+//! itself before the first poll of what it waits for.
 //!
 //! U1. Between two polls the coroutine has not started, is suspended, or has ended.
 //! U2. The task is pinned to its thread with the first poll (`sched/src/thread_queue.rs`), and from
@@ -112,7 +113,8 @@ where
             }
             FiberState::Suspended(()) => {
                 let inside = NonNull::new(started.get().cast_mut()).expect("it has started");
-                // SAFETY: on the stack of the coroutine, which is suspended.
+                // SAFETY: on the stack of the coroutine, which is suspended: for the first time, so
+                // that what it waits for was polled.
                 suspended(unsafe { inside.as_ref() }, outer, cx);
                 *self = Self::Started(Started { fiber, inside });
                 None
@@ -129,31 +131,34 @@ impl<T> Started<T> {
         // SAFETY: on the stack of the coroutine, which is suspended.
         let inside = unsafe { self.inside.as_ref() };
         let outer = Outer::install(&inside.thread_state, inside.context.take());
-        // SAFETY: it is suspended.
-        let poll = || unsafe { inside.poll_suspension(cx) };
-        match catch_unwind(AssertUnwindSafe(poll)) {
-            Ok(Progress::Waits) => {
-                outer.restore(Some(inside));
-                return None;
+        loop {
+            // SAFETY: it is suspended.
+            let poll = || unsafe { inside.poll_suspended(cx) };
+            match catch_unwind(AssertUnwindSafe(poll)) {
+                Ok(Progress::Waits) => {
+                    outer.restore(Some(inside));
+                    return None;
+                }
+                Ok(Progress::Ready) => {}
+                Ok(Progress::Cancelled) => inside.set_resume(Resume::Cancelled),
+                Err(payload) => inside.set_resume(Resume::Panicked(payload)),
             }
-            Ok(Progress::Ready) => {}
-            Ok(Progress::Cancelled) => inside.set_resume(Resume::Cancelled),
-            Err(payload) => inside.set_resume(Resume::Panicked(payload)),
-        }
-        let resumer = Resumer::new(cx);
-        inside.set_resumer(resumer);
-        set_current(inside);
-        // SAFETY: U2; it has not returned: that ends the stage.
-        let state = unsafe { self.fiber.resume(()) };
-        resumer.set_outer_current();
-        match state {
-            FiberState::Suspended(()) => {
-                suspended(inside, outer, cx);
-                None
-            }
-            FiberState::Returned(result) => {
-                outer.restore(None); // what is inside is gone
-                Some(result)
+            let resumer = Resumer::new(cx);
+            inside.set_resumer(resumer);
+            set_current(inside);
+            // SAFETY: U2; it has not returned: that ends the stage.
+            let state = unsafe { self.fiber.resume(()) };
+            resumer.set_outer_current();
+            match state {
+                FiberState::Suspended(()) if inside.is_unpolled() => {}
+                FiberState::Suspended(()) => {
+                    suspended(inside, outer, cx);
+                    return None;
+                }
+                FiberState::Returned(result) => {
+                    outer.restore(None); // what is inside is gone
+                    return Some(result);
+                }
             }
         }
     }

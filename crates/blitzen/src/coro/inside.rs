@@ -1,9 +1,10 @@
 //! A coroutine as the code on its stack sees it.
 //!
 //! What it waits for is polled on the stack of whoever has resumed it, which is the thread's own or
-//! that of a coroutine that blocks it: the first time by a call from the coroutine's stack, which
-//! costs no switch if the future is ready; then by the task (`fiber_future.rs`), while the coroutine
-//! is suspended.
+//! that of a coroutine that blocks it. The task does that (`fiber_future.rs`), while the coroutine is
+//! suspended; but for the first time the coroutine's stack calls over to there, which costs no switch
+//! if the future is ready. If the last future was not, the next one is not expected to be, and the
+//! coroutine is suspended at once.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -64,6 +65,10 @@ pub(super) struct Inside {
     resumer: Cell<Resumer>,
     /// What the coroutine waits for; `None` if that is its next turn.
     suspension: Cell<Option<NonNull<Suspension>>>,
+    /// Whether the last future was not ready in its first poll.
+    expects_wait: Cell<bool>,
+    /// Whether it is suspended before the first poll of what it waits for.
+    is_unpolled: Cell<bool>,
     /// Whether `resume` was set, before it is resumed.
     has_resume: Cell<bool>,
     resume: Cell<Resume>,
@@ -156,6 +161,8 @@ impl Inside {
             suspender: NonNull::from(suspender),
             resumer: Cell::new(resumer),
             suspension: Cell::new(None),
+            expects_wait: Cell::new(false),
+            is_unpolled: Cell::new(false),
             has_resume: Cell::new(false),
             resume: Cell::default(),
             shields: Cell::new(0),
@@ -240,10 +247,14 @@ impl Inside {
     }
 
     /// Suspends the coroutine until the future of `suspension`, which is on the caller's stack, is
-    /// ready. A panic of its first poll goes on here.
+    /// ready. A panic of its first poll goes on here, or is returned.
     #[inline]
     fn wait_for(&self, suspension: NonNull<Suspension>) -> Resume {
         self.suspension.set(Some(suspension));
+        if self.expects_wait.get() {
+            self.is_unpolled.set(true);
+            return self.suspend();
+        }
         let first_poll = || {
             let Resumer { mut context, outer } = self.resumer.get();
             let _outside = Outside::enter_outer(outer);
@@ -255,14 +266,39 @@ impl Inside {
         match unsafe { self.suspender().call_on_resumer(first_poll) } {
             Progress::Ready => Resume::Ready,
             Progress::Cancelled => Resume::Cancelled,
-            Progress::Waits => self.suspend(),
+            Progress::Waits => {
+                self.expects_wait.set(true);
+                self.suspend()
+            }
         }
     }
 
-    /// Suspends the coroutine until others have had their turn.
-    pub(super) fn wait_for_turn(&self) {
+    /// Whether the coroutine, which is suspended, wants what it waits for to be polled at once.
+    #[inline]
+    pub(super) fn is_unpolled(&self) -> bool {
+        self.is_unpolled.get()
+    }
+
+    /// Polls what the coroutine waits for, which is suspended, on the thread's stack.
+    ///
+    /// # Safety
+    /// As for [`poll_suspension`](Self::poll_suspension).
+    #[inline(always)]
+    pub(super) unsafe fn poll_suspended(&self, cx: &mut Context<'_>) -> Progress {
+        let is_first = self.is_unpolled.replace(false);
+        // SAFETY: as the caller guarantees.
+        let progress = unsafe { self.poll_suspension(cx) };
+        if is_first && progress == Progress::Ready {
+            self.expects_wait.set(false);
+        }
+        progress
+    }
+
+    /// Suspends the coroutine until others have had their turn. If it `may_unwind`, looks for an
+    /// abort first.
+    pub(super) fn wait_for_turn(&self, may_unwind: bool) {
         self.suspension.set(None);
-        let resume = match self.must_unwind() {
+        let resume = match may_unwind && self.must_unwind() {
             true => Resume::Cancelled,
             false => self.suspend(),
         };

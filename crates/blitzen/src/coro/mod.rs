@@ -200,8 +200,9 @@ pub fn yield_now() {
         Some(inside) if !thread::panicking() => {
             inside::assert_can_suspend();
             // An abort takes effect where the coroutine waits.
-            if current::is_cancel_requested() || !blitzen_sched::yield_in_place() {
-                inside.wait_for_turn();
+            let may_unwind = current::is_cancel_requested();
+            if may_unwind || !blitzen_sched::yield_in_place() {
+                inside.wait_for_turn(may_unwind);
             }
         }
         _ => thread::yield_now(),
