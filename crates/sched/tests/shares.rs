@@ -1,63 +1,29 @@
 //! Groups get processor time in proportion to their shares: measured in virtual time, which
 //! only polls move.
 
-use std::future::poll_fn;
-use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
-use std::task::Poll;
-use std::time::Duration;
+mod simulated_common;
 
-use blitzen_sched::{
-    Config, DispatcherCore, Scheduler, Shares, Step, Worker, World, block_in_place,
-};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Poll;
+
+use blitzen_sched::{Config, DispatcherCore, Scheduler, Shares, Step, block_in_place};
 use blitzen_task::SpawnMeta;
 use blitzen_task::glue::next_id;
-
-/// A world without threads, in which time passes only while tasks are polled.
-#[derive(Default)]
-struct PollTime {
-    now_ns: AtomicU64,
-    #[allow(clippy::vec_box)] // a worker is handed around in its box
-    workers: Mutex<Vec<Box<Worker>>>,
-}
-
-struct PollTimeWorld(Arc<PollTime>);
-
-impl World for PollTimeWorld {
-    fn turn(&self, _: usize, max_wait: Option<Duration>) {
-        assert_eq!(max_wait, Some(Duration::ZERO), "nobody sleeps here");
-    }
-
-    fn serve(&self, _: usize) {}
-
-    fn interrupt(&self, _: usize) {}
-
-    fn now_ns(&self) -> u64 {
-        self.0.now_ns.load(Relaxed)
-    }
-
-    fn seed(&self, worker: usize) -> u64 {
-        worker as u64 + 1
-    }
-
-    fn start(&self, worker: Worker, _: Option<String>) -> io::Result<()> {
-        self.0.workers.lock().unwrap().push(Box::new(worker));
-        Ok(())
-    }
-}
+use simulated_common::{Simulated, step_until_left};
 
 struct Simulation {
-    time: Arc<PollTime>,
+    /// Its time passes only while tasks are polled.
+    world: Arc<Simulated>,
     scheduler: Arc<Scheduler>,
 }
 
 impl Simulation {
     fn new(workers: usize) -> Self {
-        let time = Arc::new(PollTime::default());
-        let world = Box::new(PollTimeWorld(time.clone()));
-        let scheduler = Scheduler::new(Config::new(workers), world);
-        Self { time, scheduler }
+        let world = Simulated::new(0, 0, ());
+        let scheduler = Scheduler::new(Config::new(workers), world.world(()));
+        Self { world, scheduler }
     }
 
     fn group(&self, shares: u32) -> Arc<DispatcherCore> {
@@ -67,9 +33,9 @@ impl Simulation {
     /// Spawns a task in a group whose every poll takes `poll_ns`; it never waits, or waits
     /// for a wake each time.
     fn spawn_busy(&self, group: &Arc<DispatcherCore>, poll_ns: u64) {
-        let time = self.time.clone();
+        let world = self.world.clone();
         let future = poll_fn(move |cx| {
-            time.now_ns.fetch_add(poll_ns, Relaxed);
+            world.now_ns.fetch_add(poll_ns, Relaxed);
             cx.waker().wake_by_ref();
             Poll::<()>::Pending
         });
@@ -81,33 +47,31 @@ impl Simulation {
 
     /// Lets the workers take turns until `until_ns`.
     fn run(&self, until_ns: u64) {
-        while self.time.now_ns.load(Relaxed) < until_ns {
+        while self.world.now_ns.load(Relaxed) < until_ns {
             self.step();
         }
     }
 
     /// Lets each worker have a turn.
     fn step(&self) {
-        let workers = std::mem::take(&mut *self.time.workers.lock().unwrap());
+        let workers = self.world.take_workers();
         assert!(!workers.is_empty());
         let workers = workers.into_iter().map(|worker| {
             let (worker, step) = worker.step();
             assert_ne!(step, Step::Left);
-            worker.expect("it has not left")
+            ((), worker.expect("it has not left"))
         });
         let workers = workers.collect();
-        *self.time.workers.lock().unwrap() = workers;
+        self.world.waiting.lock().unwrap().workers = workers;
     }
 
     /// Shuts the scheduler down, and drops its tasks.
     fn close(self) {
         self.scheduler.close();
-        for worker in std::mem::take(&mut *self.time.workers.lock().unwrap()) {
-            let mut worker = Some(worker);
-            while let Some(running) = worker.take() {
-                worker = running.step().0;
-            }
-        }
+        self.world
+            .take_workers()
+            .into_iter()
+            .for_each(step_until_left);
         assert_eq!(self.scheduler.alive_tasks(), 0);
     }
 }

@@ -1,19 +1,21 @@
 //! Dispatchers of every kind in a world of its own: one thread, and every choice drawn from one
 //! seed. Workers, threads of a dispatcher, the blocking pool and a foreign executor take turns.
 
+mod simulated_common;
+
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use blitzen_sched::{Config, DispatcherCore, PollJob, Scheduler, Shares, Step, Worker, World};
+use blitzen_sched::{Config, DispatcherCore, PollJob, Scheduler, Shares, Step};
 use blitzen_task::glue::next_id;
 use blitzen_task::{JoinHandle, RoutableTask, Route, SpawnMeta, current};
 use blitzen_util::rng::Rng;
+use simulated_common::{Simulated, yield_now};
 
 /// Who polls a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,55 +29,6 @@ enum Place {
 thread_local! {
     /// Whose turn it is.
     static TURN: Cell<Option<Place>> = const { Cell::new(None) };
-}
-
-type PoolJob = Box<dyn FnOnce() + Send>;
-
-/// What waits for a turn.
-#[derive(Default)]
-struct Waiting {
-    #[allow(clippy::vec_box)] // a worker is handed around in its box
-    workers: Vec<(Place, Box<Worker>)>,
-    pool: Vec<PoolJob>,
-    foreign: Vec<PollJob>,
-}
-
-#[derive(Default)]
-struct Simulated {
-    seed: u64,
-    now_ns: AtomicU64,
-    waiting: Mutex<Waiting>,
-}
-
-/// The world of one of the schedulers.
-struct SimulatedWorld(Arc<Simulated>, Place);
-
-impl World for SimulatedWorld {
-    fn turn(&self, _worker: usize, max_wait: Option<Duration>) {
-        assert_eq!(max_wait, Some(Duration::ZERO), "nobody sleeps here");
-    }
-
-    fn serve(&self, _worker: usize) {}
-
-    fn interrupt(&self, _worker: usize) {}
-
-    fn now_ns(&self) -> u64 {
-        self.0.now_ns.fetch_add(1_000, Relaxed)
-    }
-
-    fn seed(&self, worker: usize) -> u64 {
-        Rng::derive(self.0.seed, worker as u64)
-    }
-
-    fn start(&self, worker: Worker, _: Option<String>) -> io::Result<()> {
-        let mut waiting = self.0.waiting.lock().unwrap();
-        waiting.workers.push((self.1, Box::new(worker)));
-        Ok(())
-    }
-
-    fn run_on_pool(&self, job: PoolJob) {
-        self.0.waiting.lock().unwrap().pool.push(job);
-    }
 }
 
 /// A dispatcher, and who may poll its tasks.
@@ -149,18 +102,6 @@ impl Program {
         let mut log = self.log.lock().unwrap();
         log.push((task, step, here.index() as u16, place));
     }
-}
-
-async fn yield_now() {
-    let mut has_yielded = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut has_yielded, true) {
-            return Poll::Ready(());
-        }
-        assert!(current::yield_if_own(cx.waker()));
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Has the next poll of the task on another route.
@@ -239,18 +180,20 @@ async fn steps(program: Arc<Program>, task: u64, own: usize) {
 }
 
 /// One dispatcher of each kind.
-fn every_kind(scheduler: &Arc<Scheduler>, world: &Arc<Simulated>) -> Vec<Kind> {
+fn every_kind(scheduler: &Arc<Scheduler>, world: &Arc<Simulated<Place>>) -> Vec<Kind> {
     use Place::{Foreign, OwnThread, Pool, Worker};
     let limited = |base: Option<&Arc<DispatcherCore>>, limit| {
         DispatcherCore::limited(scheduler, base, limit, None, None).unwrap()
     };
-    let own_world = SimulatedWorld(world.clone(), OwnThread);
-    let own = Scheduler::new(Config::new(2), Box::new(own_world));
+    let own = Scheduler::new(Config::new(2), world.world(OwnThread));
     own.start().unwrap();
     let own = DispatcherCore::threads(scheduler, None, own).unwrap();
     let io = DispatcherCore::elastic(scheduler, "io", 4).unwrap();
     let jobs = world.clone();
-    let execute = Box::new(move |job| jobs.waiting.lock().unwrap().foreign.push(job));
+    let execute = Box::new(move |job: PollJob| {
+        let mut waiting = jobs.waiting.lock().unwrap();
+        waiting.jobs.push((Foreign, Box::new(move || job.run())));
+    });
     let foreign = DispatcherCore::foreign(scheduler, execute).unwrap();
     let group = |shares| DispatcherCore::group(scheduler, None, Shares(shares), None).unwrap();
     let default = Kind {
@@ -274,10 +217,10 @@ fn every_kind(scheduler: &Arc<Scheduler>, world: &Arc<Simulated>) -> Vec<Kind> {
 }
 
 /// Lets one of those that wait have its turn; returns whether it has done something.
-fn take_turn(world: &Simulated, rng: &mut Rng) -> bool {
+fn take_turn(world: &Simulated<Place>, rng: &mut Rng) -> bool {
     let mut waiting = world.waiting.lock().unwrap();
-    let (workers, pool) = (waiting.workers.len(), waiting.pool.len());
-    let all = workers + pool + waiting.foreign.len();
+    let workers = waiting.workers.len();
+    let all = workers + waiting.jobs.len();
     let index = rng.below(all as u32) as usize;
     if index < workers {
         let (place, worker) = waiting.workers.swap_remove(index);
@@ -287,29 +230,19 @@ fn take_turn(world: &Simulated, rng: &mut Rng) -> bool {
         let back = worker.map(|worker| (place, worker));
         world.waiting.lock().unwrap().workers.extend(back);
         step == Step::Ran
-    } else if index < workers + pool {
-        let job = waiting.pool.swap_remove(index - workers);
-        drop(waiting);
-        TURN.set(Some(Place::Pool));
-        job();
-        true
     } else {
-        let job = waiting.foreign.swap_remove(index - workers - pool);
+        let (place, job) = waiting.jobs.swap_remove(index - workers);
         drop(waiting);
-        TURN.set(Some(Place::Foreign));
-        job.run();
+        TURN.set(Some(place));
+        job();
         true
     }
 }
 
 /// Runs the program from a seed; returns what happened, in order.
 fn run(seed: u64) -> Vec<(u64, u32, u16, Place)> {
-    let world = Arc::new(Simulated {
-        seed,
-        ..Simulated::default()
-    });
-    let main_world = SimulatedWorld(world.clone(), Place::Worker);
-    let scheduler = Scheduler::new(Config::new(3), Box::new(main_world));
+    let world = Simulated::new(seed, 1_000, Place::Pool);
+    let scheduler = Scheduler::new(Config::new(3), world.world(Place::Worker));
     let program = Arc::new(Program {
         seed,
         kinds: every_kind(&scheduler, &world),

@@ -1,53 +1,21 @@
 //! The scheduler in a world of its own: one thread, a clock that only the
 //! simulation moves, and every choice drawn from one seed.
 
+mod simulated_common;
+
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use blitzen_observe::{Event, EventSink, PerfettoTrace, TraceMode};
-use blitzen_sched::{Config, Scheduler, Step, Worker, World};
+use blitzen_sched::{Config, Scheduler, Step};
 use blitzen_task::glue::next_id;
-use blitzen_task::{JoinHandle, SpawnMeta, current};
+use blitzen_task::{JoinHandle, SpawnMeta};
 use blitzen_util::rng::Rng;
-
-/// A world without threads: its workers take turns.
-struct Simulated {
-    seed: u64,
-    now_ns: AtomicU64,
-    #[allow(clippy::vec_box)] // a worker is handed around in its box
-    workers: Mutex<Vec<Box<Worker>>>,
-}
-
-struct Shared(Arc<Simulated>);
-
-impl World for Shared {
-    fn turn(&self, _worker: usize, max_wait: Option<Duration>) {
-        assert_eq!(max_wait, Some(Duration::ZERO), "nobody sleeps here");
-    }
-
-    fn serve(&self, _worker: usize) {}
-
-    fn interrupt(&self, _worker: usize) {}
-
-    fn now_ns(&self) -> u64 {
-        self.0.now_ns.fetch_add(1_000, Relaxed)
-    }
-
-    fn seed(&self, worker: usize) -> u64 {
-        Rng::derive(self.0.seed, worker as u64)
-    }
-
-    fn start(&self, worker: Worker, _: Option<String>) -> io::Result<()> {
-        self.0.workers.lock().unwrap().push(Box::new(worker));
-        Ok(())
-    }
-}
+use simulated_common::{Simulated, step_until_left, yield_now};
 
 type Log = Arc<Mutex<Vec<(usize, usize, u32)>>>;
 
@@ -58,18 +26,6 @@ fn spawn(
     let (handle, refused) = scheduler.spawn(future, next_id(), SpawnMeta::caller());
     assert!(refused.is_none());
     handle
-}
-
-async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|cx| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        assert!(current::yield_if_own(cx.waker()));
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Tasks that spawn, yield, and wake each other, writing down what runs where.
@@ -128,18 +84,14 @@ struct Run {
 
 /// Runs the program from a seed.
 fn run(seed: u64) -> Run {
-    let world = Arc::new(Simulated {
-        seed,
-        now_ns: AtomicU64::new(0),
-        workers: Mutex::new(Vec::new()),
-    });
+    let world = Simulated::new(seed, 1_000, ());
     let mut config = Config::new(3);
     config.observe.trace = TraceMode::Full;
-    let scheduler = Scheduler::new(config, Box::new(Shared(world.clone())));
+    let scheduler = Scheduler::new(config, world.world(()));
     let log = Log::default();
     let root = spawn(&scheduler, program(scheduler.clone(), log.clone(), 0));
     let mut rng = Rng::new(seed);
-    let mut workers = std::mem::take(&mut *world.workers.lock().unwrap());
+    let mut workers = world.take_workers();
     let mut idle_in_a_row = 0;
     while idle_in_a_row < 100 {
         let index = rng.below(workers.len() as u32) as usize;
@@ -154,12 +106,7 @@ fn run(seed: u64) -> Run {
     assert!(root.is_finished());
     assert_eq!(scheduler.alive_tasks(), 0);
     scheduler.close();
-    for worker in workers {
-        let mut worker = Some(worker);
-        while let Some(present) = worker {
-            worker = present.step().0;
-        }
-    }
+    workers.into_iter().for_each(step_until_left);
     assert!(scheduler.wait_stopped(Some(Duration::ZERO)));
     drop(root);
     Run {
@@ -234,12 +181,8 @@ fn a_run_uses_all_workers() {
 
 #[test]
 fn a_steal_is_counted_once_with_its_tasks() {
-    let world = Arc::new(Simulated {
-        seed: 1,
-        now_ns: AtomicU64::new(0),
-        workers: Mutex::new(Vec::new()),
-    });
-    let scheduler = Scheduler::new(Config::new(2), Box::new(Shared(world.clone())));
+    let world = Simulated::new(1, 1_000, ());
+    let scheduler = Scheduler::new(Config::new(2), world.world(()));
     let root = {
         let inside = scheduler.clone();
         spawn(&scheduler, async move {
@@ -247,7 +190,7 @@ fn a_steal_is_counted_once_with_its_tasks() {
             (0..2).for_each(|_| drop(spawn(&inside, async {})));
         })
     };
-    let mut workers = std::mem::take(&mut *world.workers.lock().unwrap()).into_iter();
+    let mut workers = world.take_workers().into_iter();
     let (busy, idle) = (workers.next().unwrap(), workers.next().unwrap());
     let (victim, thief) = (busy.index(), idle.index());
     let (busy, step) = busy.step();
@@ -272,12 +215,7 @@ fn a_steal_is_counted_once_with_its_tasks() {
     assert_eq!((stats.steal_successes, stats.tasks_stolen), (2, 2));
     assert_eq!(scheduler.counters(victim).read().steal_attempts, 0);
     scheduler.close();
-    for worker in [busy, idle] {
-        let mut worker = worker;
-        while let Some(present) = worker {
-            worker = present.step().0;
-        }
-    }
+    busy.into_iter().chain(idle).for_each(step_until_left);
 }
 
 #[test]
