@@ -143,12 +143,12 @@ impl DispatcherCore {
             self.requeue(outcome);
             polls += 1;
             // Looking at the clock costs as much as a short poll: not after each.
-            let looks = u32::is_power_of_two(polls);
-            let is_long = looks
-                && turn_ns
-                    .is_some_and(|begun_ns| world.now_ns().saturating_sub(begun_ns) >= TURN_NS);
+            let is_long = || {
+                let begun_ns = turn_ns.filter(|_| u32::is_power_of_two(polls));
+                begun_ns.is_some_and(|begun_ns| world.now_ns().saturating_sub(begun_ns) >= TURN_NS)
+            };
             // A thread that has lost its worker leaves the rest to others.
-            if polls == POLLS_PER_TURN || is_long || !self.may_go_on() {
+            if polls == POLLS_PER_TURN || is_long() || !self.may_go_on() {
                 queue.pause();
                 break TurnEnd::Over;
             }

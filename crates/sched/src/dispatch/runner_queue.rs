@@ -11,25 +11,26 @@
 //!     under which it finds the queue empty: so no task is left behind.
 //! Q3. A closed queue is empty, and refuses tasks.
 //! Q4. A queue that is not empty keeps what it belongs to alive: so that is not dropped, by
-//!     some thread that no shutdown waits for, while a task is in it.
+//!     some thread that no shutdown waits for, while a task is in it. It goes on to do so until a
+//!     runner finds it empty or ends: a queue that is filled and emptied in turns counts nothing.
 //! Q5. A runner task takes tasks only while it [has a permit](RunnerTask::has_permit): it may be
 //!     polled for no reason.
 
 use std::task::Waker;
 
 use blitzen_task::Runnable;
-use blitzen_util::shim::Mutex;
+use blitzen_util::lock::Lock;
 
 use super::parked_runners::{ParkedRunners, RunnerTask};
 use super::queue_delay::QueueDelay;
 use crate::inject::TaskQueue;
 
 /// The queue, of a dispatcher that `K` keeps alive.
-pub(crate) struct RunnerQueue<K>(Mutex<RunnerState<K>>);
+pub(crate) struct RunnerQueue<K>(Lock<RunnerState<K>>);
 
 struct RunnerState<K> {
     tasks: TaskQueue,
-    /// While there are tasks (Q4).
+    /// While there are tasks, and for a while after (Q4).
     keep: Option<K>,
     queued: usize,
     limit: usize,
@@ -98,10 +99,15 @@ impl<K> RunnerState<K> {
         let task = self.tasks.pop()?;
         self.queued -= 1;
         leave(&mut self.delay);
-        if self.queued == 0 {
-            self.keep = None; // the caller has the queue in some other way
-        }
         Some(task)
+    }
+
+    /// Gives a permit back. The caller has the queue in some other way than through `keep`.
+    fn give_back(&mut self) {
+        self.runners -= 1;
+        if self.queued == 0 {
+            self.keep = None; // Q4
+        }
     }
 
     /// Takes all tasks out, which nobody polls here.
@@ -116,7 +122,7 @@ impl<K> RunnerState<K> {
 impl<K> RunnerQueue<K> {
     /// An empty queue for at most `limit` runners.
     pub(crate) fn new(limit: usize) -> Self {
-        Self(Mutex::new(RunnerState {
+        Self(Lock::new(RunnerState {
             tasks: TaskQueue::new(),
             keep: None,
             queued: 0,
@@ -172,7 +178,7 @@ impl<K> RunnerQueue<K> {
                 Some(task)
             }
             None => {
-                state.runners -= 1; // Q2
+                state.give_back(); // Q2
                 if let (false, Some((runner, waker))) = (state.closed, task_to_park) {
                     state.parked.park(runner, waker);
                 }
@@ -200,7 +206,7 @@ impl<K> RunnerQueue<K> {
     /// Gives back the permit of a poll in place.
     pub(crate) fn leave(&self) -> Demand {
         let mut state = self.0.lock();
-        state.runners -= 1;
+        state.give_back();
         state.end_poll();
         state.demand()
     }
@@ -210,7 +216,7 @@ impl<K> RunnerQueue<K> {
     pub(crate) fn suspend(&self) -> Option<Demand> {
         let mut state = self.0.lock();
         (state.limit > 1).then(|| {
-            state.runners -= 1;
+            state.give_back();
             state.demand()
         })
     }
@@ -223,15 +229,16 @@ impl<K> RunnerQueue<K> {
     /// Takes a task out for a job that was dropped, and gives its permit back.
     pub(crate) fn take_one(&self) -> Option<Runnable> {
         let mut state = self.0.lock();
-        state.runners -= 1;
-        state.pop(QueueDelay::skip)
+        let task = state.pop(QueueDelay::skip);
+        state.give_back();
+        task
     }
 
     /// Ends a job, which has polled one task.
     pub(crate) fn end_job(&self) {
         let mut state = self.0.lock();
         state.end_poll();
-        state.runners -= 1;
+        state.give_back();
     }
 
     /// Puts back a task that a runner has taken out and cannot poll; the permit stays out.
@@ -254,7 +261,7 @@ impl<K> RunnerQueue<K> {
 
     /// Gives back a permit that was not used, and leaves what is queued to the shutdown.
     pub(crate) fn give_back(&self) {
-        self.0.lock().runners -= 1;
+        self.0.lock().give_back();
     }
 
     /// Gives back the permit of a runner that never ran; returns what is queued, since
