@@ -733,3 +733,64 @@ fn random_moves_between_many_dispatchers_lose_nothing() {
         });
     });
 }
+
+#[test]
+fn a_task_may_drop_the_last_handle_of_its_own_dispatcher() {
+    must_end(|| {
+        for runtime in each_flavor() {
+            runtime.block_on(async {
+                for own in each_kind() {
+                    let task = own.clone();
+                    let task = task.spawn(async move {
+                        yield_now().await;
+                        drop(own);
+                        yield_now().await;
+                        5
+                    });
+                    assert_eq!(task.await.unwrap(), 5);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_runtime_that_ends_while_tasks_move_and_lose_selects_drops_them_all() {
+    must_end(|| {
+        for seed in 0..60 {
+            let runtime = multi_thread(2);
+            let alive = Arc::new(());
+            let kinds = Arc::new({
+                let _inside = runtime.enter();
+                each_kind()
+            });
+            for n in 0..20 {
+                let (kinds, alive) = (kinds.clone(), alive.clone());
+                drop(kinds[n % kinds.len()].clone().spawn(async move {
+                    for step in 0.. {
+                        let [one, other] = [step + n, step * 3 + seed].map(|at| at % kinds.len());
+                        let alive = alive.clone();
+                        blitzen::select! {
+                            () = with_dispatcher(&kinds[one], async { yield_now().await }) => {}
+                            () = with_dispatcher(&kinds[other], async {
+                                yield_now().await;
+                                yield_now().await;
+                            }) => {}
+                        }
+                        drop(alive);
+                    }
+                }));
+            }
+            runtime.block_on(async {
+                for _ in 0..seed {
+                    yield_now().await;
+                }
+            });
+            drop(runtime);
+            drop(kinds);
+            while Arc::strong_count(&alive) > 1 {
+                thread::yield_now(); // a foreign executor may still have a job
+            }
+        }
+    });
+}
