@@ -27,7 +27,7 @@ pub(super) struct ShieldDeadline(pub(super) Instant);
 
 /// The scope of a frame or of a task.
 fn scope_of(value: &dyn Any) -> Option<&Arc<Node>> {
-    let member = || value.downcast_ref::<Member<ScopeCore>>().map(Member::node);
+    let member = || value.downcast_ref::<Member<ScopeCore>>()?.node();
     let root = || value.downcast_ref::<RootScope>().map(RootScope::node);
     let body = value.downcast_ref::<Arc<Node>>();
     body.or_else(member).or_else(root)

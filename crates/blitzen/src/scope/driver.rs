@@ -53,6 +53,16 @@ impl Driver {
         is_alone
     }
 
+    /// Ends with the scope, which has ended; returns why it was cancelled.
+    pub(super) fn end(self) -> Option<Cause> {
+        let cause = self.node.take_cause();
+        if kept_node::is_exclusive(&self.node) {
+            // SAFETY: it is.
+            unsafe { kept_node::keep(self.node) };
+        }
+        cause
+    }
+
     /// Cancels the scope, unless it was.
     pub(super) fn cancel(&self, cause: Cause) {
         if let Err(later) = self.node.begin_cancel(cause) {

@@ -259,10 +259,7 @@ where
             return Poll::Pending; // nobody holds the task any more: the abort takes effect
         }
         let this = self.as_mut().project();
-        let cause = this
-            .driver
-            .take()
-            .and_then(|driver| driver.node.take_cause());
+        let cause = this.driver.take().and_then(Driver::end);
         let outcome = this.outcome.take();
         Poll::Ready(result(cause, outcome))
     }

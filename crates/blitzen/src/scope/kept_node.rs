@@ -48,8 +48,8 @@ pub(super) fn is_exclusive(node: &Arc<Node>) -> bool {
 /// The node [is exclusive](is_exclusive).
 pub(super) unsafe fn keep(mut node: Arc<Node>) {
     // SAFETY: as the caller guarantees.
-    let is_new = node.is_new() && unsafe { exclusive(&mut node) }.owner_mut().make_new();
-    if is_new {
+    let exclusive = unsafe { exclusive(&mut node) };
+    if exclusive.renew() && exclusive.owner_mut().make_new() {
         // Dropped outside the cell, on a thread that is ending too.
         drop(KEPT.try_with(|kept| kept.replace(Some(node))));
     }

@@ -43,7 +43,7 @@ where
     let inner = &place.runtime().inner;
     let (scheduler, id) = (inner.scheduler(), next_id());
     let meta = inner.announce::<F>("task", id, meta);
-    let (node, inherited) = (node.clone(), Bindings::here());
+    let inherited = Bindings::here();
     let mut has_joined = false;
     let admit = |task: &Runnable| {
         let member = Member::<ScopeCore>::of(task);
@@ -54,7 +54,8 @@ where
         SpawnPlace::Runtime(_) => &DispatcherKind::Default,
         SpawnPlace::Dispatcher(dispatcher) => dispatcher.kind(),
     };
-    // SAFETY: the future and its output are `Send`, and a `ScopedSchedule` hands on all calls.
+    // SAFETY: the future and its output are `Send`, and a `ScopedSchedule` hands on all calls. The
+    // task joins here, or its future is dropped here, and `node` is borrowed until then.
     let (handle, refused) = unsafe {
         match kind_of_place {
             DispatcherKind::Default => {

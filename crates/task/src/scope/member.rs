@@ -1,9 +1,10 @@
 //! A task as a member of a scope.
 
-use std::ptr::NonNull;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU8};
 
 use blitzen_util::list::{Linked, Links};
 use blitzen_util::shim::cell::UnsafeCell;
@@ -26,12 +27,17 @@ pub enum MemberKind {
 
 /// A task in a scope, or about to join it.
 pub struct Member<X: ScopeOwner> {
-    node: Arc<ScopeNode<X>>,
+    /// Not counted: whoever makes the member join has a reference until it has joined, and the scope
+    /// itself has one until it has left.
+    node: ManuallyDrop<Arc<ScopeNode<X>>>,
     inherited: X::Inherited,
     pub(super) kind: MemberKind,
     /// The index of its list, or [`NOT_JOINED`]. Written before the task is queued for the first
     /// time, and read when it has ended: so every access is `Relaxed`.
     list: AtomicU8,
+    /// Its task's future is gone: from now on only the end of the task uses `node`. Set before the
+    /// task is seen to be complete, so every access is `Relaxed`.
+    is_leaving: AtomicBool,
     /// Guarded by the lock of its list, as is `task`.
     links: Links<Member<X>>,
     /// Its task, once it has joined.
@@ -59,9 +65,10 @@ impl<X: ScopeOwner> Member<X> {
         task.context()?.downcast_ref()
     }
 
-    /// Its scope.
-    pub fn node(&self) -> &Arc<ScopeNode<X>> {
-        &self.node
+    /// Its scope; `None` once it leaves, when its future is gone.
+    #[inline]
+    pub fn node(&self) -> Option<&Arc<ScopeNode<X>>> {
+        (!self.is_leaving.load(Relaxed)).then_some(&*self.node)
     }
 
     /// What it inherits from the code that spawned it.
@@ -98,18 +105,23 @@ pub struct ScopedSchedule<S, X: ScopeOwner> {
 
 impl<S: Schedule, X: ScopeOwner> ScopedSchedule<S, X> {
     /// For a task that is scheduled by `base` and is to [join](Member::join) `node`.
+    ///
+    /// # Safety
+    /// The caller keeps `node` alive until the task has joined it, or its future was dropped.
     #[inline]
-    pub fn new(
+    pub unsafe fn new(
         base: S,
-        node: Arc<ScopeNode<X>>,
+        node: &Arc<ScopeNode<X>>,
         kind: MemberKind,
         inherited: X::Inherited,
     ) -> Self {
         let member = Member {
-            node,
+            // SAFETY: a copy of a pointer, which is never dropped.
+            node: unsafe { ptr::read(ptr::from_ref(node).cast()) },
             inherited,
             kind,
             list: AtomicU8::new(NOT_JOINED),
+            is_leaving: AtomicBool::new(false),
             links: Links::new(),
             task: UnsafeCell::new(None),
         };
@@ -138,6 +150,7 @@ impl<S: Schedule, X: ScopeOwner> Schedule for ScopedSchedule<S, X> {
 
     #[inline]
     fn completing(&self) {
+        self.member.is_leaving.store(true, Relaxed);
         self.base.completing();
     }
 
@@ -145,7 +158,8 @@ impl<S: Schedule, X: ScopeOwner> Schedule for ScopedSchedule<S, X> {
     fn release(&self, task: &Header) {
         self.base.release(task);
         // Last: what the future borrowed may be gone once the scope is empty.
-        self.member.node.leave_member(&self.member);
+        // SAFETY: its own scope, which it leaves once.
+        unsafe { self.member.node.leave_member(&self.member) };
     }
 
     /// The panic belongs to the scope; the join handle only learns that there was one.

@@ -1,7 +1,8 @@
 //! The children of a scope, in one list, or in several once there are many: so that threads that
 //! spawn children and threads that end others seldom meet at a lock.
 //!
-//! L1. A list that is not empty is one unit of its scope.
+//! L1. A list that is not empty is one unit of its scope. The unit of a list that has just become empty
+//!     is the last thing that its last child touches.
 //! L2. A list that was forced takes no task: who makes a task join aborts it. The others are made
 //!     under the lock of the first one, and only while that is not forced.
 

@@ -13,6 +13,9 @@
 //!     made it join; all others are in a list, and the thread that forces aborts them.
 //! P4. A scope that is dropped before it is empty is *adopted*: it is one member of the
 //!     scope around it until it has ended.
+//! P5. From its first task on until it has ended, a scope has a reference to itself. So its tasks need
+//!     none, and those who spawn and those who end tasks share no count. A task that leaves may be the
+//!     last but one of its list: then it must not touch the scope after the list is unlocked.
 //!
 //! A child takes the lock of its list when it is spawned and when it has ended
 //! ([`member_list`](super::member_list)), and the first and last of a list change the word of the scope
@@ -134,10 +137,16 @@ impl<X: ScopeOwner> ScopeNode<X> {
         self.word.view_in_order()
     }
 
-    /// Whether it can be used for another scope, once nobody else has it: it is as when it was
-    /// made.
-    pub fn is_new(&self) -> bool {
-        self.view().is_new() && !self.children.has_others()
+    /// Makes it as new, for another scope; returns false if it cannot be used again: it was cancelled,
+    /// has not ended, or has the lists for many children.
+    pub fn renew(&mut self) -> bool {
+        let view = self.view();
+        let is_over = view.is_new() || view.has_ended();
+        let renews = is_over && view.phase() == ScopePhase::Open && !self.children.has_others();
+        if renews {
+            self.word = NodeWord::new();
+        }
+        renews
     }
 
     /// How many children and adopted scopes it has.
@@ -147,20 +156,23 @@ impl<X: ScopeOwner> ScopeNode<X> {
     }
 
     /// [`Member::join`].
-    pub(super) fn join(&self, member: &Member<X>, task: &Runnable) -> bool {
+    pub(super) fn join(self: &Arc<Self>, member: &Member<X>, task: &Runnable) -> bool {
         let is_daemon = member.kind == MemberKind::Daemon;
         let index = match is_daemon {
             true => 0,
             false => self.children.index_for(task.header().id()),
         };
         let mut list = self.list(member.kind, index).lock();
-        let joins = match (is_daemon, list.len()) {
-            (false, 0) => self.word.add_unit(), // L1
-            (false, _) => true,
-            (true, _) => self.word.add_daemons(),
-        };
-        if !joins {
-            return false; // P1
+        if is_daemon || list.len() == 0 {
+            let before = match is_daemon {
+                true => self.word.add_daemons(),
+                false => self.word.add_children(), // L1
+            };
+            match before {
+                None => return false, // P1
+                Some(view) if view.has_self_reference() => {}
+                Some(_) => mem::forget(self.clone()), // P5
+            }
         }
         member.set_joined(index, task);
         // SAFETY: new, so in no list. It is part of its task, which leaves the list before
@@ -183,23 +195,55 @@ impl<X: ScopeOwner> ScopeNode<X> {
         }
     }
 
-    /// Uncounts a task that has ended, if it had joined.
-    pub(super) fn leave_member(self: &Arc<Self>, member: &Member<X>) {
+    /// Uncounts a task that has ended, if it had joined. The scope may be gone then.
+    ///
+    /// # Safety
+    /// `member` is one of this scope, and this is called once for it.
+    #[inline]
+    pub(super) unsafe fn leave_member(self: &Arc<Self>, member: &Member<X>) {
         let Some(index) = member.list_index() else {
             return; // it was refused
         };
-        let mut list = self.list(member.kind, index).lock();
+        if member.kind == MemberKind::Daemon {
+            // SAFETY: the caller upholds the same contract.
+            return unsafe { self.leave_daemon(member) };
+        }
+        let limited = self.owner.is_limited().then(|| self.clone()); // P5
+        let mut list = self.children.get(index).lock();
         // SAFETY: it joined this list.
         let was_last = unsafe { list.remove(member) };
-        let view = match (was_last, member.kind) {
-            (false, _) => None,
-            (true, MemberKind::Child) => Some(self.word.remove_unit()),
-            (true, MemberKind::Daemon) => Some(self.word.remove_daemons()),
-        };
         drop(list);
-        self.owner.left();
+        if let Some(node) = limited {
+            node.owner.left();
+        }
+        if was_last && !self.word.remove_unit_of_several() {
+            self.leave_last();
+        }
+    }
+
+    /// Uncounts the last unit.
+    #[cold]
+    fn leave_last(self: &Arc<Self>) {
+        let node = self.clone(); // P5
+        let view = node.word.remove_unit();
+        node.changed(view);
+    }
+
+    /// [`leave_member`](Self::leave_member) of a daemon.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    unsafe fn leave_daemon(self: &Arc<Self>, member: &Member<X>) {
+        let node = self.clone(); // P5
+        let mut list = node.daemons.lock();
+        // SAFETY: it joined this list.
+        let was_last = unsafe { list.remove(member) };
+        let view = was_last.then(|| node.word.remove_daemons());
+        drop(list);
+        node.owner.left();
         if let Some(view) = view {
-            self.changed(view);
+            node.changed(view);
         }
     }
 
@@ -246,7 +290,15 @@ impl<X: ScopeOwner> ScopeNode<X> {
             // Another cause may have come first.
             let _ = self.begin_cancel(X::finished());
         }
-        if !view.has_ended() || !view.is_awaited() {
+        if !view.has_ended() {
+            return None;
+        }
+        if view.has_self_reference() {
+            // SAFETY: made when the first task joined (P5), and dropped here alone: a scope ends once.
+            // The caller has another one.
+            unsafe { Arc::decrement_strong_count(Arc::as_ptr(self)) };
+        }
+        if !view.is_awaited() {
             return None;
         }
         let mut state = self.lock();
@@ -290,8 +342,8 @@ impl<X: ScopeOwner> ScopeNode<X> {
         let before = self.word.force();
         debug_assert_ne!(before.phase(), ScopePhase::Open, "cancel it first");
         while let Some(scope) = state.adopted.pop_front() {
-            // SAFETY: an adopted scope is kept alive by its members, and leaves this list,
-            // under this lock, before the last of them does. The pointer is from `Arc::as_ptr`.
+            // SAFETY: an adopted scope is alive while it is in the list, which it leaves under this
+            // lock: see `adopt_into`. The pointer is from `Arc::as_ptr`.
             scopes.push(unsafe {
                 Arc::increment_strong_count(scope.as_ptr().cast_const());
                 Arc::from_raw(scope.as_ptr().cast_const())
@@ -344,14 +396,14 @@ impl<X: ScopeOwner> ScopeNode<X> {
     /// `enclosing` (P4); false if that has ended.
     pub fn adopt_into(self: &Arc<Self>, enclosing: &Arc<Self>) -> bool {
         let mut around = enclosing.lock();
-        if !enclosing.word.add_unit() {
+        if enclosing.word.add_adopted().is_none() {
             return false; // P1
         }
         around.adopted_len += 1;
         let is_forced = enclosing.is_forced();
         if !is_forced {
-            // SAFETY: in no list: a scope is adopted once. Its members keep it alive until
-            // `leave_adopted` has taken it out; until then the caller does.
+            // SAFETY: in no list: a scope is adopted once. P5 and the scopes that it has adopted keep
+            // it alive until it has ended, and who ends it until `leave_adopted` has taken it out.
             unsafe { around.adopted.push_back(as_node_ptr(self)) };
         }
         drop(around);
@@ -412,6 +464,7 @@ mod model {
     use crate::{Header, Id, Payload, RunOutcome, Schedule, SpawnMeta, spawn};
     use blitzen_util::shim::cell::UnsafeCell;
     use blitzen_util::shim::thread;
+    use std::cell::Cell;
     use std::future::{Future, pending};
     use std::pin::Pin;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -453,15 +506,16 @@ mod model {
     }
 
     /// Spawns a child, if the scope has not ended.
-    fn child(
-        node: &Arc<Node>,
+    fn child<X: ScopeOwner<Inherited = ()>>(
+        node: &Arc<ScopeNode<X>>,
         kind: MemberKind,
         future: impl Future<Output = ()> + Send + 'static,
     ) -> Option<Runnable> {
-        let schedule = ScopedSchedule::new(NoQueue, node.clone(), kind, ());
+        // SAFETY: `node` is borrowed until the task has joined or was dropped.
+        let schedule = unsafe { ScopedSchedule::new(NoQueue, node, kind, ()) };
         let (task, handle) = spawn(future, schedule, Id::next(), SpawnMeta::caller());
         drop(handle);
-        let joined = Member::<Owner>::of(&task).unwrap().join(&task);
+        let joined = Member::<X>::of(&task).unwrap().join(&task);
         joined.then_some(task)
     }
 
@@ -505,6 +559,7 @@ mod model {
             late.join().unwrap();
             assert!(node.view().has_ended());
             assert_eq!(wakes.0.load(Relaxed), 1, "woken once, at the end");
+            assert_eq!(Arc::strong_count(&node), 1, "P5");
         });
     }
 
@@ -701,5 +756,84 @@ mod model {
                 runner.join().unwrap();
             }
         });
+    }
+
+    thread_local! {
+        /// Whether the scope of the model is gone. loom runs all threads of a model on one.
+        static IS_GONE: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Notes when its scope is freed, and is told whenever a task leaves.
+    struct Watched;
+
+    impl Watched {
+        fn node() -> Arc<ScopeNode<Self>> {
+            IS_GONE.set(false);
+            Arc::new(ScopeNode::new(Self))
+        }
+
+        /// Lets the other threads run, and then looks whether the scope is still there.
+        fn check() {
+            thread::yield_now();
+            assert!(
+                !IS_GONE.get(),
+                "a task that leaves uses a scope that is gone"
+            );
+        }
+    }
+
+    impl ScopeOwner for Watched {
+        type Cause = ();
+        type Inherited = ();
+
+        fn finished() {
+            Self::check();
+        }
+
+        fn cancelled(node: &Arc<ScopeNode<Self>>) {
+            Self::check();
+            node.force();
+        }
+
+        fn is_limited(&self) -> bool {
+            true
+        }
+
+        fn left(&self) {
+            Self::check();
+        }
+
+        fn panicked(_: &Arc<ScopeNode<Self>>, _: Payload) {}
+    }
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            IS_GONE.set(true);
+        }
+    }
+
+    /// Two members leave a scope that nobody else has.
+    fn check_references(kinds: [MemberKind; 2]) {
+        loom::model(move || {
+            let node = Watched::node();
+            let members = kinds.map(|kind| child(&node, kind, async {}).unwrap());
+            let runners = members.map(|task| thread::spawn(move || run(task)));
+            node.leave_body();
+            drop(node);
+            for runner in runners {
+                runner.join().unwrap();
+            }
+            assert!(IS_GONE.get(), "it is freed when the last one has left");
+        });
+    }
+
+    #[test]
+    fn a_scope_is_there_until_its_last_child_has_left() {
+        check_references([MemberKind::Child, MemberKind::Child]);
+    }
+
+    #[test]
+    fn a_scope_is_there_while_its_last_child_cancels_the_daemons() {
+        check_references([MemberKind::Child, MemberKind::Daemon]);
     }
 }

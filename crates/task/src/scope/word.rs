@@ -1,8 +1,8 @@
 //! Whether a scope has members, and how far it was cancelled, in one word.
 //!
 //! ```text
-//!   63 …………………… 5 │    4    │    3    │  2   │ 1 0
-//!       units      │ awaited │ daemons │ body │ phase
+//!   63 …………………… 6 │       5        │    4    │    3    │  2   │ 1 0
+//!       units      │ self-reference │ awaited │ daemons │ body │ phase
 //! ```
 //!
 //! What a scope waits for is counted in *units*: the body is one, each adopted scope, and each list
@@ -14,6 +14,8 @@
 //!     scope has not ended.
 //! N3. `awaited` is set before a waker, or a scope that has adopted this one, counts on being told
 //!     of the end; the thread that ends the scope looks for them if it is set.
+//! N4. `self-reference` is set when the first task joins, and stays. The thread that sets it gives the
+//!     scope a reference to itself, and the thread that ends the scope drops that.
 
 use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire};
@@ -22,7 +24,8 @@ const PHASE: u64 = 0b11;
 const BODY: u64 = 1 << 2;
 const DAEMONS: u64 = 1 << 3;
 const AWAITED: u64 = 1 << 4;
-const UNIT: u64 = 1 << 5;
+const SELF_REFERENCE: u64 = 1 << 5;
+const UNIT: u64 = 1 << 6;
 /// The word of a scope whose only member is its body.
 const NEW: u64 = UNIT | BODY;
 
@@ -93,6 +96,11 @@ impl ScopeView {
         self.0 & AWAITED != 0
     }
 
+    /// Whether it has a reference to itself (N4).
+    pub(super) fn has_self_reference(self) -> bool {
+        self.0 & SELF_REFERENCE != 0
+    }
+
     fn units(self) -> u64 {
         self.0 / UNIT
     }
@@ -120,21 +128,36 @@ impl NodeWord {
         ScopeView(self.0.fetch_or(0, AcqRel))
     }
 
-    /// Changes the word by `change` unless that returns `None`. Acquire and Release, as in all
-    /// changes: they meet each other and `view`.
-    fn update(&self, change: impl Fn(ScopeView) -> Option<u64>) -> bool {
+    /// Changes the word by `change` unless that returns `None`; returns what it was before. Acquire
+    /// and Release, as in all changes: they meet each other and `view`.
+    fn update(&self, change: impl Fn(ScopeView) -> Option<u64>) -> Option<ScopeView> {
         let changed = |word| change(ScopeView(word));
-        self.0.fetch_update(AcqRel, Acquire, changed).is_ok()
+        self.0
+            .fetch_update(AcqRel, Acquire, changed)
+            .ok()
+            .map(ScopeView)
     }
 
-    /// Counts a unit; false if there is none (N1).
-    pub(super) fn add_unit(&self) -> bool {
+    /// Counts an adopted scope; `None` if there is no unit (N1).
+    pub(super) fn add_adopted(&self) -> Option<ScopeView> {
         self.update(|view| (view.units() > 0).then_some(view.0 + UNIT))
     }
 
-    /// Notes that there are daemons; false if there is nothing that the scope waits for.
-    pub(super) fn add_daemons(&self) -> bool {
-        self.update(|view| (view.units() > 0).then_some(view.0 | DAEMONS))
+    /// Counts a list of children, which was empty; `None` if there is no unit (N1).
+    pub(super) fn add_children(&self) -> Option<ScopeView> {
+        self.update(|view| (view.units() > 0).then_some((view.0 + UNIT) | SELF_REFERENCE))
+    }
+
+    /// Notes that there are daemons; `None` if there is no unit (N1).
+    pub(super) fn add_daemons(&self) -> Option<ScopeView> {
+        self.update(|view| (view.units() > 0).then_some(view.0 | DAEMONS | SELF_REFERENCE))
+    }
+
+    /// Uncounts a unit if there are others; returns whether that is so.
+    #[inline]
+    pub(super) fn remove_unit_of_several(&self) -> bool {
+        self.update(|view| (view.units() > 1).then_some(view.0 - UNIT))
+            .is_some()
     }
 
     pub(super) fn remove_unit(&self) -> ScopeView {
@@ -157,6 +180,7 @@ impl NodeWord {
             let is_open = view.phase() == ScopePhase::Open && !view.has_ended();
             is_open.then_some(view.0 | cancelling)
         })
+        .is_some()
     }
 
     pub(super) fn force(&self) -> ScopeView {
