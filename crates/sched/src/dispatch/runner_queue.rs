@@ -295,6 +295,7 @@ impl<K> RunnerQueue<K> {
 mod tests {
     use super::*;
     use crate::testing::Tasks;
+    use std::sync::Arc;
 
     fn next(queue: &RunnerQueue<()>) -> Option<Runnable> {
         queue.next(false, || (), || 0, None)
@@ -327,6 +328,41 @@ mod tests {
         );
         let (left, _) = queue.close();
         left.into_iter().for_each(Runnable::forget);
+        tasks.close();
+    }
+
+    #[test]
+    fn a_queue_keeps_what_it_belongs_to_while_it_has_tasks_and_until_its_runners_end() {
+        let tasks = Tasks::new();
+        let kept = Arc::new(());
+        let is_kept = || Arc::strong_count(&kept) > 1;
+        let end_by: [fn(&RunnerQueue<Arc<()>>); 5] = [
+            |queue| {
+                queue.pause();
+                assert!(queue.next(false, || (), || 0, None).is_none());
+            },
+            RunnerQueue::end_job,
+            |queue| {
+                queue.pause();
+                queue.give_back();
+            },
+            |queue| {
+                queue.pause();
+                assert!(queue.abandon().is_empty());
+            },
+            |queue| drop(queue.close()),
+        ];
+        for end in end_by {
+            let queue = RunnerQueue::new(1);
+            for _ in 0..2 {
+                assert!(queue.push(tasks.next(), || kept.clone(), || 0).is_ok());
+            }
+            queue.next(false, || (), || 0, None).unwrap().forget();
+            assert!(is_kept(), "another task is queued");
+            queue.next(true, || (), || 0, None).unwrap().forget();
+            end(&queue);
+            assert!(!is_kept());
+        }
         tasks.close();
     }
 
