@@ -9,6 +9,9 @@
 //! K1. A thread that finds the lock held writes `CONTENDED` before it sleeps, and
 //!     again when it wakes, since others may wait too. So unlocking a lock that
 //!     threads wait for always wakes one of them.
+//! K2. With a futex of the kernel's, a thread that releases the lock uses nothing but its address
+//!     afterwards, to wake another. So the next holder may free the lock
+//!     ([`MAY_BE_FREED_BY_NEXT_HOLDER`]).
 //!
 //! Unlike std's it has no poison, whose bookkeeping takes as long as the lock itself.
 //! [`shim::Mutex`](crate::shim::Mutex) has none either.
@@ -18,6 +21,14 @@ use crate::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::shim::hint;
 
 pub use chosen::{Lock, LockGuard};
+
+/// Whether a thread that has acquired a [`Lock`] may free it, although the one that has released it
+/// may still be about to wake another (K2). In models a lock is one step.
+pub const MAY_BE_FREED_BY_NEXT_HOLDER: bool = cfg!(any(
+    target_os = "linux",
+    target_os = "android",
+    blitzen_loom
+));
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use blitzen_util::list::{Linked, Links, List};
-use blitzen_util::lock::{Lock, LockGuard};
+use blitzen_util::lock::{self, Lock, LockGuard};
 use blitzen_util::quiet::quietly;
 
 use super::ScopeOwner;
@@ -208,12 +208,13 @@ impl<X: ScopeOwner> ScopeNode<X> {
             // SAFETY: the caller upholds the same contract.
             return unsafe { self.leave_daemon(member) };
         }
-        let limited = self.owner.is_limited().then(|| self.clone()); // P5
+        let is_used_later = self.owner.is_limited() || !lock::MAY_BE_FREED_BY_NEXT_HOLDER;
+        let kept = is_used_later.then(|| self.clone()); // P5
         let mut list = self.children.get(index).lock();
         // SAFETY: it joined this list.
         let was_last = unsafe { list.remove(member) };
         drop(list);
-        if let Some(node) = limited {
+        if let Some(node) = &kept {
             node.owner.left();
         }
         if was_last && !self.word.remove_unit_of_several() {
