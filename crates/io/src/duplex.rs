@@ -5,10 +5,12 @@ use std::io::{self, IoSlice};
 use std::iter;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::thread;
 
 use blitzen_util::coop;
 use blitzen_util::shim::{Arc, Mutex};
 use blitzen_util::wait::{self, WaitKind};
+use blitzen_util::wake_batch::WakeBatch;
 
 use crate::pipe::{DeferredWake, Pipe, slices};
 use crate::{AsyncRead, AsyncWrite, ReadBuf};
@@ -84,17 +86,8 @@ pub fn duplex(max_buf_size: usize) -> (DuplexStream, DuplexStream) {
     (near, far)
 }
 
-/// Calls `act` with the pipe locked, and wakes after the lock is released.
-fn with<R>(pipe: &Mutex<Pipe>, act: impl FnOnce(&mut Pipe) -> (R, DeferredWake)) -> R {
-    let mut locked = pipe.lock();
-    let (result, deferred) = act(&mut locked);
-    drop(locked);
-    deferred.run();
-    result
-}
-
-/// Calls `act` with the pipe locked. Spends a unit of the task's budget, unless
-/// `act` returns `Pending`: then the task waits for `kind`.
+/// Calls `act` with the pipe locked, and wakes after the lock is released. Spends a unit of the
+/// task's budget, unless `act` returns `Pending`: then the task waits for `kind`.
 fn poll_with<R>(
     pipe: &Mutex<Pipe>,
     kind: WaitKind,
@@ -102,7 +95,10 @@ fn poll_with<R>(
     act: impl FnOnce(&mut Pipe, &mut Context<'_>) -> (Poll<R>, DeferredWake),
 ) -> Poll<R> {
     let spent = ready!(coop::poll_proceed(cx));
-    let result = with(pipe, |pipe| act(pipe, cx));
+    let mut locked = pipe.lock();
+    let (result, deferred) = act(&mut locked, cx);
+    drop(locked);
+    deferred.run();
     match result.is_ready() {
         true => spent.made_progress(),
         false => wait::pending_on(kind, pipe),
@@ -152,15 +148,22 @@ impl AsyncWrite for DuplexStream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        with(&self.write, |pipe| ((), pipe.close()));
+        let mut wakers = WakeBatch::new();
+        self.write.lock().close(&mut wakers);
+        wakers.wake_all();
         Poll::Ready(Ok(()))
     }
 }
 
 impl Drop for DuplexStream {
     fn drop(&mut self) {
-        with(&self.write, |pipe| ((), pipe.close()));
-        with(&self.read, |pipe| ((), pipe.close()));
+        // Both are closed before a waker is called, which may panic.
+        let mut wakers = WakeBatch::new();
+        self.write.lock().close(&mut wakers);
+        self.read.lock().close(&mut wakers);
+        if !thread::panicking() {
+            wakers.wake_all(); // otherwise the batch does, and a second panic ends no process
+        }
     }
 }
 

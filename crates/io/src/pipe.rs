@@ -18,6 +18,8 @@
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, Waker};
 
+use blitzen_util::wake_batch::WakeBatch;
+
 use crate::ReadBuf;
 
 /// The least storage that is allocated.
@@ -38,7 +40,6 @@ pub(crate) struct Pipe {
 pub(crate) enum DeferredWake {
     None,
     Wake(Waker),
-    WakeBoth(Option<Waker>, Option<Waker>),
     /// A waker that was replaced. Dropping it may run any code.
     Drop(Waker),
 }
@@ -49,7 +50,6 @@ impl DeferredWake {
         match self {
             Self::None => {}
             Self::Wake(waker) => waker.wake(),
-            Self::WakeBoth(one, other) => [one, other].into_iter().flatten().for_each(Waker::wake),
             Self::Drop(waker) => drop(waker),
         }
     }
@@ -169,10 +169,14 @@ impl Pipe {
     }
 
     /// Closes the pipe: the reader gets what is there and then the end, the writer
-    /// an error.
-    pub(crate) fn close(&mut self) -> DeferredWake {
+    /// an error. Their wakers are to be called when the pipe is unlocked.
+    pub(crate) fn close(&mut self, wakers: &mut WakeBatch) {
         self.is_closed = true;
-        DeferredWake::WakeBoth(self.reader.take(), self.writer.take())
+        let waiting = [self.reader.take(), self.writer.take()];
+        waiting
+            .into_iter()
+            .flatten()
+            .for_each(|waker| wakers.push(waker));
     }
 }
 

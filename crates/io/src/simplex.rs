@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
 use blitzen_util::wait::{self, WaitKind};
+use blitzen_util::wake_batch::WakeBatch;
 
 use crate::pipe::{DeferredWake, Pipe, slices};
 use crate::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf, split};
@@ -150,7 +151,9 @@ impl AsyncWrite for SimplexStream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.pipe.close().run();
+        let mut wakers = WakeBatch::new();
+        self.pipe.close(&mut wakers);
+        wakers.wake_all();
         Poll::Ready(Ok(()))
     }
 }

@@ -6,13 +6,14 @@ use std::future::Future;
 use std::io::{self, IoSlice, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Mutex;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 
 use blitzen_io::owned::{AsyncReadOwned, AsyncWriteOwned, IoBuf, IoBufMut, Outcome, Polled, Slice};
 use blitzen_io::{
     AsyncRead, AsyncReadExt, AsyncSeek, AsyncSeekExt, AsyncWrite, AsyncWriteExt, BufReader,
-    BufWriter, ReadBuf, copy, repeat,
+    BufWriter, DuplexStream, ReadBuf, copy, duplex, repeat,
 };
 use bytes::BytesMut;
 use futures::executor::block_on;
@@ -253,4 +254,42 @@ fn a_writer_that_claims_more_than_it_was_given_is_found_out() {
         found_out(panic_of(|| block_on(buffered().flush())));
         found_out(panic_of(|| block_on(buffered().seek(SeekFrom::Start(0)))));
     }
+}
+
+// Wakers.
+
+#[test]
+fn a_waker_that_panics_costs_no_other_task_the_end_of_a_stream() {
+    struct Bomb;
+    impl Wake for Bomb {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that panics");
+        }
+    }
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    let (near, mut far) = duplex(1);
+    block_on(far.write_all(b"x")).unwrap();
+    let (bomb, count) = (Waker::from(Arc::new(Bomb)), Arc::new(Count::default()));
+    let counted = Waker::from(count.clone());
+    let read = |far: &mut DuplexStream, waker: &Waker| {
+        let mut byte = [0];
+        let mut cx = Context::from_waker(waker);
+        Pin::new(far).poll_read(&mut cx, &mut ReadBuf::new(&mut byte))
+    };
+    let write = |far: &mut DuplexStream, waker: &Waker| {
+        Pin::new(far).poll_write(&mut Context::from_waker(waker), b"y")
+    };
+    assert!(read(&mut far, &bomb).is_pending());
+    assert!(write(&mut far, &counted).is_pending());
+
+    panic_of(|| drop(near));
+    assert_eq!(count.0.load(Relaxed), 1, "the writer was woken");
+    assert!(matches!(write(&mut far, &counted), Poll::Ready(Err(_))));
+    assert!(matches!(read(&mut far, &counted), Poll::Ready(Ok(()))));
 }
