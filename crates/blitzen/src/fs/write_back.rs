@@ -17,12 +17,14 @@
 //! W4. A change (such as `set_len`) whose future was dropped may still run, on
 //!     the ring or on the pool. It is counted until it has ended, and the next
 //!     operation waits for it: otherwise the change could undo what comes later.
-//! W5. Wakers are fired after the lock.
+//! W5. Wakers are fired after the lock. One that panics costs neither another task its
+//!     wake, nor the job the bytes that it has taken.
 
 use std::io::{self, IoSlice, Write};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use blitzen_util::quiet::quietly;
 use blitzen_util::shim::Mutex;
 use blitzen_util::wait::{self, WaitKind};
 
@@ -149,7 +151,13 @@ impl WriteBack {
         end_job_locked(&mut queue, file, error);
         let waiting = std::mem::take(&mut queue.waiting);
         drop(queue);
-        waiting.into_iter().for_each(Waker::wake); // W5
+        wake_all(waiting);
+    }
+}
+
+fn wake_all(waiting: Vec<Waker>) {
+    for waker in waiting {
+        quietly(|| waker.wake()); // W5
     }
 }
 
@@ -204,7 +212,7 @@ impl WriteBackJob {
         }
         let waiting = std::mem::take(&mut queue.waiting);
         drop(queue);
-        waiting.into_iter().for_each(Waker::wake); // W5: there is room, or nothing left to write
+        wake_all(waiting); // there is room, or nothing left to write
         found
     }
 }
@@ -248,7 +256,7 @@ impl Drop for Change {
             queue.abandoned_changes -= 1;
             let waiting = std::mem::take(&mut queue.waiting);
             drop(queue);
-            waiting.into_iter().for_each(Waker::wake); // W5
+            wake_all(waiting);
         }
     }
 }
@@ -275,6 +283,10 @@ impl Drop for ChangeGuard {
 mod tests {
     use super::*;
     use std::fs::File as StdFile;
+    use std::io::Read;
+    use std::os::fd::OwnedFd;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::Wake;
 
     fn idle(write_back: &WriteBack) -> Poll<io::Result<()>> {
         write_back.poll_idle(&Context::from_waker(Waker::noop()))
@@ -297,6 +309,43 @@ mod tests {
         assert!(matches!(idle(&write_back), Poll::Ready(Err(_))));
         assert!(matches!(idle(&write_back), Poll::Ready(Ok(()))), "once");
         assert!(write_back.0.lock().filling.is_empty());
+    }
+
+    #[test]
+    fn a_waker_that_panics_costs_neither_bytes_nor_another_task_its_wake() {
+        struct Bomb;
+        impl Wake for Bomb {
+            fn wake(self: Arc<Self>) {
+                panic!("a waker that panics");
+            }
+        }
+        #[derive(Default)]
+        struct Count(AtomicUsize);
+        impl Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Relaxed);
+            }
+        }
+        let write_back = Arc::new(WriteBack::default());
+        write_back.0.lock().filling.extend_from_slice(b"kept");
+        write_back.0.lock().has_job = true;
+        let count = Arc::new(Count::default());
+        for waker in [Arc::new(Bomb).into(), Waker::from(count.clone())] {
+            let waits = write_back.poll_idle(&Context::from_waker(&waker));
+            assert!(waits.is_pending());
+        }
+        let (mut reader, writer) = io::pipe().unwrap();
+        let file = OpenFile::new(StdFile::from(OwnedFd::from(writer)));
+        let job = WriteBackJob {
+            write_back: write_back.clone(),
+            file: Some(Arc::new(file)),
+        };
+        job.run();
+        assert!(matches!(idle(&write_back), Poll::Ready(Ok(()))));
+        assert_eq!(count.0.load(Relaxed), 1);
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, b"kept");
     }
 
     #[test]
