@@ -91,12 +91,12 @@ impl<T: Send + Unpin + 'static> Blocking<T> {
         &mut self,
         mut work: impl FnMut(&mut StreamBuffer<T>) -> io::Result<()> + Send + 'static,
     ) {
+        let inner = Handle::current().inner; // it may panic: before the stream is taken
         let BlockingState::Idle(mut buffer) = std::mem::replace(&mut self.0, BlockingState::Lost)
         else {
             unreachable!("one job at a time")
         };
         let job = move || (work(&mut buffer), buffer);
-        let inner = Handle::current().inner;
         // Mandatory: L2.
         self.0 = BlockingState::Busy(inner.spawn_blocking(job, true, SpawnMeta::caller()));
     }
@@ -271,6 +271,23 @@ mod tests {
             let mut rest = Vec::new();
             stream.read_to_end(&mut rest).await.unwrap();
             assert_eq!(rest, b"c");
+        });
+    }
+
+    #[test]
+    fn a_stream_used_outside_a_runtime_by_mistake_is_not_lost() {
+        let (mut near, far) = std::io::pipe().map(|(read, write)| (write, read)).unwrap();
+        let mut stream = Blocking::new(far);
+        near.write_all(b"abc").unwrap();
+        let outside = std::panic::AssertUnwindSafe(|| {
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            let _ = Pin::new(&mut stream).poll_read(&mut cx, &mut ReadBuf::new(&mut [0; 3]));
+        });
+        assert!(std::panic::catch_unwind(outside).is_err());
+        runtime().block_on(async {
+            let mut bytes = [0; 3];
+            stream.read_exact(&mut bytes).await.unwrap();
+            assert_eq!(&bytes, b"abc");
         });
     }
 
