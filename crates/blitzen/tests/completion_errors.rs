@@ -4,7 +4,7 @@
 
 mod completion_common;
 
-use std::io::{Read, Write};
+use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -91,6 +91,55 @@ fn a_reset_behind_a_full_buffer_is_reported() {
                 assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
                 assert!(received == len || received == 0, "{received} of {len}");
             }
+        });
+    }
+}
+
+#[test]
+fn a_reset_behind_the_first_buffer_of_a_vectored_read_is_reported() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let (mut ours, mut theirs) = half_pair().await;
+            theirs.write_all(b"four").unwrap();
+            timeout(LONG, ours.readable()).await.unwrap().unwrap();
+            reset(theirs);
+            let (mut one, mut other) = ([0; 4], [0; 4]);
+            let mut bufs = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut other)];
+            match ours.try_read_vectored(&mut bufs) {
+                Ok(count) => {
+                    assert_eq!((count, &one), (4, b"four"));
+                    let next = timeout(LONG, ours.read(&mut other)).await.unwrap();
+                    let error = next.expect_err("a reset, and no end");
+                    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+                }
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
+            }
+        });
+    }
+}
+
+#[test]
+fn more_buffers_than_the_kernel_takes_at_once_are_no_error() {
+    for runtime in runtimes() {
+        runtime.block_on(async {
+            let (mut ours, mut theirs) = half_pair().await;
+            timeout(LONG, ours.writable()).await.unwrap().unwrap();
+            let written = ours
+                .write_vectored(&[IoSlice::new(b"x"); 2000])
+                .await
+                .unwrap();
+            assert!(written > 0);
+            assert_eq!(
+                ours.try_write_vectored(&[IoSlice::new(b"y"); 2000])
+                    .unwrap(),
+                1024
+            );
+
+            theirs.write_all(&[7; 2000]).unwrap();
+            timeout(LONG, ours.readable()).await.unwrap().unwrap();
+            let mut bytes = [0; 2000];
+            let mut bufs: Vec<_> = bytes.chunks_mut(1).map(IoSliceMut::new).collect();
+            assert!(ours.try_read_vectored(&mut bufs).unwrap() > 0);
         });
     }
 }

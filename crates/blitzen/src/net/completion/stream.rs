@@ -18,7 +18,7 @@
 //!     receive of the ring has ended, which is mostly at once.
 
 use std::future::poll_fn;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::pin::pin;
@@ -38,6 +38,9 @@ use super::{RingAvailable, RingSocket};
 use crate::io::{BOTH, Interest, ReadBuf, Ready};
 use crate::runtime::Inner;
 use crate::runtime::io::{drivers_for_new_source, drivers_for_outside};
+
+/// How many buffers the kernel takes in one call: it refuses more.
+const MAX_PARTS: usize = libc::UIO_MAXIOV as usize;
 
 /// A connection whose bytes are received and sent through io_uring.
 pub(crate) struct CompletionStream<S: RingSocket> {
@@ -84,11 +87,17 @@ impl<S: RingSocket> Moved<S> {
         SockRef::from(&*self.socket).recv(room)
     }
 
+    fn recv_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let count = bufs.len().min(MAX_PARTS);
+        (&*SockRef::from(&*self.socket)).read_vectored(&mut bufs[..count])
+    }
+
     fn peek(&self, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
         SockRef::from(&*self.socket).peek(room)
     }
 
     fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let parts = &parts[..parts.len().min(MAX_PARTS)];
         SockRef::from(&*self.socket).send_vectored_with_flags(parts, libc::MSG_NOSIGNAL)
     }
 }
@@ -491,21 +500,16 @@ impl<S: RingSocket> CompletionStream<S> {
     }
 
     pub(crate) fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let mut count = 0;
-        for buf in bufs.iter_mut().filter(|buf| !buf.is_empty()) {
-            let (len, mut room) = (buf.len(), &mut **buf);
-            match self.try_read(&mut room) {
-                Ok(read) => {
-                    count += read;
-                    if read < len {
-                        break;
-                    }
-                }
-                Err(error) if count == 0 => return Err(error),
-                Err(_) => break, // nothing more, or an error for the next read
+        let moved = self.moved()?;
+        // In one step: a second one would find the error behind the bytes of the first.
+        if let Some(buf) = bufs.iter_mut().find(|buf| !buf.is_empty()) {
+            // SAFETY: only initialised bytes are written into it.
+            let room = unsafe { &mut *(&raw mut **buf as *mut [MaybeUninit<u8>]) };
+            if let Some(read) = self.try_drain_read(room) {
+                return read;
             }
         }
-        Ok(count)
+        moved.try_io(Interest::READABLE, || moved.recv_vectored(bufs))
     }
 
     /// Reads into a buffer. A future that is dropped has read nothing.
