@@ -100,16 +100,16 @@ unsafe impl Sync for ShieldGuard {}
 impl ShieldGuard {
     #[track_caller]
     fn raise(&mut self) {
-        current::count_shield(1);
-        let Some(task) = current::task() else {
+        if let Some(task) = current::task() {
+            // SAFETY: the current task is alive.
+            let state = unsafe { &task.as_ref().state };
+            state.raise_shield(); // it may panic: before anything is counted
+            state.reference();
+            *self = Self::Up(task);
+        } else {
             *self = Self::Nowhere;
-            return;
-        };
-        // SAFETY: the current task is alive.
-        let state = unsafe { &task.as_ref().state };
-        state.raise_shield();
-        state.reference();
-        *self = Self::Up(task);
+        }
+        current::count_shield(1);
     }
 
     fn lower(&mut self) {

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::{Future, pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -251,6 +252,29 @@ fn a_shield_dropped_in_another_place_lets_the_abort_through() {
     drop(parked.lock().unwrap().take());
     queue.run();
     assert!(matches!(poll(&mut handle), Poll::Ready(Err(e)) if e.is_cancelled()));
+}
+
+#[test]
+fn a_shield_that_is_one_too_many_is_not_counted() {
+    let queue = Queue::default();
+    let mut handle = queue.spawn(async {
+        let before = current::shield_balance();
+        let mut shields: Vec<_> = (0..256)
+            .map(|_| Box::pin(shield(pending::<()>())))
+            .collect();
+        let refused = poll_fn(|cx| {
+            let polled = shields.iter_mut().map(|shield| {
+                let poll = AssertUnwindSafe(|| shield.as_mut().poll(cx));
+                catch_unwind(poll)
+            });
+            Poll::Ready(polled.filter(Result::is_err).count())
+        });
+        assert_eq!(refused.await, 1);
+        drop(shields);
+        assert_eq!(current::shield_balance(), before);
+    });
+    queue.run();
+    assert!(matches!(poll(&mut handle), Poll::Ready(Ok(()))));
 }
 
 #[test]
