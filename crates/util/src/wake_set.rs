@@ -66,11 +66,14 @@ impl WakeSet {
     /// Sets the waker of the parent, to be woken with any member. Must be called
     /// before [`take`](Self::take) (W1).
     pub fn register(&self, waker: &Waker) {
-        let mut parent = self.parent.lock();
-        match &mut *parent {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
+        let is_known = |known: &Waker| known.will_wake(waker);
+        if self.parent.lock().as_ref().is_some_and(is_known) {
+            return;
         }
+        // Outside the lock: a waker is foreign code, also when it is cloned and dropped.
+        let waker = waker.clone();
+        let before = self.parent.lock().replace(waker);
+        drop(before);
     }
 
     /// Takes the bits of a word.
@@ -155,6 +158,29 @@ mod tests {
                 .sum();
             assert_eq!(bits as usize, members);
         }
+    }
+
+    #[test]
+    fn a_waker_that_is_replaced_may_wake_a_member_as_it_is_dropped() {
+        struct WakesWhenDropped(Arc<WakeSet>);
+        impl Wake for WakesWhenDropped {
+            fn wake(self: Arc<Self>) {}
+        }
+        impl Drop for WakesWhenDropped {
+            fn drop(&mut self) {
+                self.0.wake(1);
+            }
+        }
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let set = WakeSet::new(3);
+            set.take(0);
+            set.register(&Arc::new(WakesWhenDropped(set.clone())).into());
+            set.register(Waker::noop());
+            done.send(set.take(0)).unwrap();
+        });
+        let woken = is_done.recv_timeout(std::time::Duration::from_secs(30));
+        assert_eq!(woken, Ok(0b010), "stuck at the lock, or not woken");
     }
 
     #[test]
