@@ -598,6 +598,12 @@ fn a_shutdown_that_would_wait_is_refused_in_a_task() {
             }));
             assert!(refused.is_err(), "its worker would be blocked");
             assert_works(id).await;
+            let refused = catch_unwind(|| {
+                let inner = LocalRuntime::new().unwrap();
+                inner.shutdown_timeout(FOREVER);
+            });
+            assert!(refused.is_err(), "a local one would block it, too");
+            assert_works(id).await;
         });
         outer.block_on(task).unwrap();
     });

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::builder::Builder;
 use super::handle::{EnterGuard, Handle};
 use super::metrics::RuntimeMetrics;
-use super::runtime::drop_runtime;
+use super::runtime::{drop_runtime, shut_down_within};
 use super::shutdown::{ShutdownWait, shut_down};
 use crate::task::JoinHandle;
 
@@ -224,10 +224,13 @@ impl LocalRuntime {
     /// let runtime = LocalRuntime::new().unwrap();
     /// runtime.shutdown_timeout(Duration::from_millis(100));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics on a thread that runs tasks, unless `limit` is zero.
     pub fn shutdown_timeout(mut self, limit: Duration) {
-        self.is_shut_down = true;
         // The tasks have stopped; blocking work goes on by itself.
-        let _ = shut_down(&self.handle, ShutdownWait::Within(limit));
+        let _ = shut_down_within(&self.handle, &mut self.is_shut_down, limit);
     }
 
     /// Shuts the runtime down without waiting for blocking code.

@@ -238,12 +238,7 @@ impl Runtime {
     /// Returns [`Stragglers`] if something had not stopped after `limit`. It goes on in the
     /// background.
     pub fn shutdown_within(mut self, limit: Duration) -> Result<(), Stragglers> {
-        if !limit.is_zero() && blitzen_util::entered::is_entered() {
-            // As in a drop there: waiting would block tasks.
-            drop_runtime(&self.handle, &mut self.is_shut_down);
-        }
-        self.is_shut_down = true;
-        shut_down(&self.handle, ShutdownWait::Within(limit))
+        shut_down_within(&self.handle, &mut self.is_shut_down, limit)
     }
 
     /// Shuts the runtime down without waiting for anything.
@@ -271,6 +266,20 @@ impl Drop for Runtime {
     fn drop(&mut self) {
         drop_runtime(&self.handle, &mut self.is_shut_down);
     }
+}
+
+/// Shuts a runtime down, and waits at most `limit`. On a thread that runs tasks it panics as a
+/// drop does, unless there is nothing to wait for.
+pub(crate) fn shut_down_within(
+    handle: &Handle,
+    is_shut_down: &mut bool,
+    limit: Duration,
+) -> Result<(), Stragglers> {
+    if !limit.is_zero() && blitzen_util::entered::is_entered() {
+        drop_runtime(handle, is_shut_down);
+    }
+    *is_shut_down = true;
+    shut_down(handle, ShutdownWait::Within(limit))
 }
 
 /// Shuts a runtime down that is being dropped.
