@@ -11,6 +11,8 @@
 //!     shuts down. The next operation returns its error.
 //! L3. Bytes that a job has read stay in the buffer until a read takes them: dropping
 //!     a future loses nothing.
+//! L4. A job reads no more than was asked for. What it leaves is there for others that read
+//!     the same stream, such as the next handle to the standard input.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -24,9 +26,6 @@ use crate::runtime::Handle;
 
 /// The most bytes that one job reads or writes.
 const MAX_TRANSFER: usize = 2 * 1024 * 1024;
-
-/// A job reads at least this much: starting it costs more than reading that.
-const MIN_READ: usize = 8 * 1024;
 
 /// A blocking stream with the traits of asynchronous ones.
 pub(crate) struct Blocking<T>(BlockingState<T>);
@@ -120,7 +119,7 @@ impl<T: Read + Send + Unpin + 'static> AsyncRead for Blocking<T> {
                 buffer.taken += count;
                 return Poll::Ready(Ok(()));
             }
-            let room = buf.remaining().clamp(MIN_READ, MAX_TRANSFER);
+            let room = buf.remaining().min(MAX_TRANSFER); // L4
             self.start(move |buffer| read_some(buffer, room));
             has_read = true;
         }
@@ -272,6 +271,19 @@ mod tests {
             stream.read_to_end(&mut rest).await.unwrap();
             assert_eq!(rest, b"c");
         });
+    }
+
+    #[test]
+    fn a_read_takes_no_more_than_was_asked_for() {
+        let (far, mut near) = std::io::pipe().unwrap();
+        near.write_all(b"abc").unwrap();
+        drop(near);
+        let mut stream = Blocking::new(far.try_clone().unwrap());
+        let mut bytes = [0; 2];
+        runtime().block_on(stream.read_exact(&mut bytes)).unwrap();
+        assert_eq!(&bytes, b"ab");
+        drop(stream);
+        assert_eq!(std::io::read_to_string(far).unwrap(), "c");
     }
 
     #[test]
