@@ -22,7 +22,9 @@
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::thread;
 
+use blitzen_util::quiet::quietly;
 use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::AtomicU8;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -129,8 +131,12 @@ impl<T> Drop for BiLockGuard<'_, T> {
         // Release, met by the acquire in `try_lock`: the next owner sees the value.
         if self.0.state.swap(UNLOCKED, Release) == CONTENDED {
             let waiter = self.0.waiter.lock().take();
-            if let Some(waker) = waiter {
-                waker.wake();
+            match waiter {
+                None => {}
+                Some(waker) if thread::panicking() => {
+                    quietly(|| waker.wake()); // a second panic would abort the process
+                }
+                Some(waker) => waker.wake(),
             }
         }
     }

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use blitzen_io::owned::{AsyncReadOwned, AsyncWriteOwned, IoBuf, IoBufMut, Outcome, Polled, Slice};
 use blitzen_io::{
     AsyncRead, AsyncReadExt, AsyncSeek, AsyncSeekExt, AsyncWrite, AsyncWriteExt, BufReader,
-    BufWriter, DuplexStream, ReadBuf, copy, duplex, repeat,
+    BufWriter, DuplexStream, ReadBuf, WriteHalf, copy, duplex, repeat, split,
 };
 use bytes::BytesMut;
 use futures::executor::block_on;
@@ -258,14 +258,16 @@ fn a_writer_that_claims_more_than_it_was_given_is_found_out() {
 
 // Wakers.
 
+struct Bomb;
+
+impl Wake for Bomb {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker that panics");
+    }
+}
+
 #[test]
 fn a_waker_that_panics_costs_no_other_task_the_end_of_a_stream() {
-    struct Bomb;
-    impl Wake for Bomb {
-        fn wake(self: Arc<Self>) {
-            panic!("a waker that panics");
-        }
-    }
     #[derive(Default)]
     struct Count(AtomicUsize);
     impl Wake for Count {
@@ -292,4 +294,48 @@ fn a_waker_that_panics_costs_no_other_task_the_end_of_a_stream() {
     assert_eq!(count.0.load(Relaxed), 1, "the writer was woken");
     assert!(matches!(write(&mut far, &counted), Poll::Ready(Err(_))));
     assert!(matches!(read(&mut far, &counted), Poll::Ready(Ok(()))));
+}
+
+/// A stream whose read has the other half wait, and panics.
+struct PanicsWhileContended(Arc<Mutex<Option<WriteHalf<Self>>>>);
+
+impl AsyncRead for PanicsWhileContended {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        _: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let waker = Waker::from(Arc::new(Bomb));
+        let mut other = self.0.lock().unwrap().take().unwrap();
+        let waits = Pin::new(&mut other).poll_flush(&mut Context::from_waker(&waker));
+        assert!(waits.is_pending());
+        panic!("a stream that panics");
+    }
+}
+
+impl AsyncWrite for PanicsWhileContended {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[test]
+fn a_stream_and_the_waker_of_its_other_half_may_panic_at_once() {
+    let slot = Arc::new(Mutex::new(None));
+    let (mut reader, writer) = split(PanicsWhileContended(slot.clone()));
+    *slot.lock().unwrap() = Some(writer);
+    let text = panic_of(|| block_on(reader.read_u8()));
+    assert_eq!(text, "a stream that panics");
 }
