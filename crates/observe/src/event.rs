@@ -266,11 +266,18 @@ fn address<T>(value: &'static T) -> u64 {
     (&raw const *value).expose_provenance() as u64
 }
 
-/// When an event happened, if that is not after `now_ns`: its first word has only the lower
-/// bits of the time.
+/// How far the time of an event may be ahead of the reader's: where processors do not quite agree
+/// on the time.
+const MAX_AHEAD_NS: u64 = 1_000_000;
+
+/// When an event happened, which is not after `now_ns`: its first word has only the lower bits of
+/// the time.
 pub(crate) fn event_time(first: u64, now_ns: u64) -> u64 {
     let age = now_ns.wrapping_sub(TIME.get(first)) & TIME.max();
-    now_ns.saturating_sub(age)
+    match TIME.max() - age < MAX_AHEAD_NS {
+        true => now_ns,
+        false => now_ns.saturating_sub(age),
+    }
 }
 
 #[cfg(all(test, not(blitzen_loom)))]
@@ -353,6 +360,12 @@ mod tests {
             let [first, _] = Event::Park.pack(at_ns);
             assert_eq!(event_time(first, now_ns), at_ns);
         }
+    }
+
+    #[test]
+    fn an_event_of_a_processor_that_is_a_little_ahead_is_of_now() {
+        let [first, _] = Event::Park.pack(1_000);
+        assert_eq!(event_time(first, 990), 990);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod histogram_snapshot;
 mod openmetrics;
 mod perfetto;
 mod protobuf;
+mod tick_clock;
 mod trace_mode;
 mod wake_stamps;
 mod worker;
@@ -35,6 +36,7 @@ pub use histogram::{
 pub use histogram_snapshot::Histogram;
 pub use openmetrics::OpenMetrics;
 pub use perfetto::PerfettoTrace;
+pub use tick_clock::TickClock;
 pub use trace_mode::TraceMode;
 pub use wake_stamps::WakeStamps;
 pub use worker::{Stats, WorkerCounters, WorkerStats};

@@ -13,7 +13,7 @@ use blitzen_util::wait;
 use crate::context_depth::context_depth;
 use crate::current::{self, Previous};
 use crate::future_wake::FutureWake;
-use crate::worker::{Worker, run_observed, run_task};
+use crate::worker::{PollLoop, Worker, run_observed, run_recorded, run_task};
 
 /// The right to drive a current-thread scheduler, on the thread that has it.
 pub struct CoreGuard {
@@ -61,9 +61,10 @@ impl CoreGuard {
             {
                 return output;
             }
-            match self.with(Worker::is_observed) {
-                false => self.run_tasks(wake, run_task),
-                true => self.run_tasks(wake, run_observed),
+            match self.with(Worker::poll_loop) {
+                PollLoop::Unobserved => self.run_tasks(wake, run_task),
+                PollLoop::Recorded => self.run_tasks(wake, run_recorded),
+                PollLoop::Observed => self.run_tasks(wake, run_observed),
             }
         }
     }

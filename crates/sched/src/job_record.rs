@@ -53,11 +53,10 @@ impl Scheduler {
 
     #[cold]
     fn record_spawned(self: &Arc<Self>, id: u64, meta: &SpawnMeta) {
-        let now_ns = self.world().now_ns();
         current::with_worker_of(self, |worker| match worker {
-            Some(worker) => worker.record_all(now_ns, spawn_events(id, meta)),
+            Some(worker) => worker.record_all(worker.event_time_ns(), spawn_events(id, meta)),
             None => {
-                let shard = self.inject_shard();
+                let (shard, now_ns) = (self.inject_shard(), self.world().now_ns());
                 let events = spawn_events(id, meta);
                 self.observation.record_outside(shard, now_ns, events);
             }
@@ -70,14 +69,14 @@ impl Scheduler {
         if !self.observation.switches().has(ObservedSet::EVENTS) {
             return RoutedRecord::Nowhere;
         }
-        let (id, now_ns) = (id_number(id), self.world().now_ns());
+        let id = id_number(id);
         let has_worker = current::with_worker_of(self, |worker| {
             worker.map(|worker| {
                 let start = match worker.is_polling() {
                     true => Event::NestedPollStart { id },
                     false => Event::PollStart { id },
                 };
-                worker.record_at(now_ns, start);
+                worker.record_at(worker.event_time_ns(), start);
             })
         });
         if has_worker.is_some() {
@@ -102,7 +101,7 @@ impl RoutedRecord<'_> {
             // Not if the task has handed the worker to another thread.
             Self::Worker(scheduler) => current::with_worker_of(scheduler, |worker| {
                 if let Some(worker) = worker {
-                    worker.record_poll_end(scheduler.world().now_ns(), outcome);
+                    worker.record_poll_end(worker.event_time_ns(), outcome);
                 }
             }),
             Self::Job(job) => {

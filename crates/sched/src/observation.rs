@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use blitzen_observe::{
     EVENT_SIZE, Event, EventBudget, EventReader, EventWriter, Histogram, HistogramConfiguration,
-    HistogramCounts, LogHistogram, TraceMode, WakeStamps, event_ring,
+    HistogramCounts, LogHistogram, TickClock, TraceMode, WakeStamps, event_ring,
 };
 use blitzen_task::glue::id_number;
 use blitzen_task::{Header, SpawnMeta};
@@ -24,6 +24,10 @@ use blitzen_util::pad::Padded;
 
 /// How often a worker that does not record says how many polls it has made.
 const SKIPPED_INTERVAL_NS: u64 = 1_000_000;
+
+/// Whether anything can be observed. A benchmark measures what that costs while all is off, by a
+/// build without.
+pub(crate) const IS_OBSERVABLE: bool = !cfg!(blitzen_unobservable);
 
 /// A set of what is observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +48,22 @@ impl ObservedSet {
 
     #[inline(always)]
     pub(crate) fn is_empty(self) -> bool {
-        self == Self::NOTHING
+        self == Self::NOTHING || !IS_OBSERVABLE
     }
 
     #[inline(always)]
     pub(crate) fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
+        IS_OBSERVABLE && self.0 & other.0 == other.0
+    }
+
+    /// Whether events are all there is.
+    #[inline(always)]
+    pub(crate) fn is_events_only(self) -> bool {
+        self.without_budget() == Self::EVENTS
+    }
+
+    fn without_budget(self) -> Self {
+        Self(self.0 & !Self::BUDGET.0)
     }
 
     pub(crate) fn without_events(self) -> Self {
@@ -416,6 +430,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Default)]
 pub(crate) struct WorkerRecorder {
     events: RefCell<Option<BudgetedWriter>>,
+    clock: TickClock,
     /// When the poll has begun that goes on.
     poll_start_ns: Cell<u64>,
     /// The time at which the last poll ended, if the next one begins right then.
@@ -471,7 +486,22 @@ impl WorkerRecorder {
         }
     }
 
+    /// Returns the time of an event that happens now, which `clock` tells if the processor's
+    /// counter cannot.
+    #[inline]
+    pub(crate) fn now_ns(&self, clock: impl Fn() -> u64) -> u64 {
+        self.clock.now_ns(clock)
+    }
+
+    /// Makes the next time a look at the clock, after the worker has used one of its own.
+    pub(crate) fn forget_time(&self, has_steady_counter: bool) {
+        self.clock.set_steady(has_steady_counter);
+        self.clock.forget();
+        self.forget_last_end();
+    }
+
     /// Records an event; returns false if the budget is used up.
+    #[inline(always)]
     pub(crate) fn push(&self, observed: ObservedSet, at_ns: u64, event: Event) -> bool {
         let mut events = self.events.borrow_mut();
         let Some(BudgetedWriter { writer, budget }) = &mut *events else {
@@ -483,6 +513,7 @@ impl WorkerRecorder {
 
     /// Notes that a poll begins; returns when. Polls that follow each other share a look at
     /// the clock, unless their times matter by themselves.
+    #[inline]
     pub(crate) fn start_poll(&self, observed: ObservedSet, now_ns: impl Fn() -> u64) -> u64 {
         let last_end_ns = self.last_end_ns.take();
         let shared = last_end_ns.filter(|_| observed.without_events().is_empty());
@@ -497,6 +528,7 @@ impl WorkerRecorder {
     }
 
     /// Notes that the poll has ended; returns how long it took.
+    #[inline]
     pub(crate) fn end_poll(&self, now_ns: u64) -> u64 {
         self.last_end_ns.set(Some(now_ns));
         now_ns.saturating_sub(self.poll_start_ns.get())

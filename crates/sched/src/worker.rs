@@ -29,7 +29,7 @@ use crate::context_depth::context_depth;
 use crate::current;
 use crate::handoff::Epoch;
 use crate::idle::{Retired, Searching};
-use crate::observation::{ObservedSet, WorkerRecorder, spawn_events};
+use crate::observation::{IS_OBSERVABLE, ObservedSet, WorkerRecorder, spawn_events};
 use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
 use crate::ring::{CAPACITY, HALF, Overflow};
 use crate::scheduler::{Scheduler, WorkerShared};
@@ -128,6 +128,18 @@ enum Life {
     Closing,
 }
 
+/// Polls are made by one of three copies of the run loop, so that none pays for what only another
+/// one needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PollLoop {
+    /// Nobody looks.
+    Unobserved,
+    /// Each poll leaves its events.
+    Recorded,
+    /// Polls are timed, or between hooks, or have a budget of their own.
+    Observed,
+}
+
 /// The result of one step of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -211,9 +223,15 @@ impl Worker {
         &self.scheduler.shared[self.index]
     }
 
-    /// Whether polls are observed from here on, or have a budget of their own.
-    pub(crate) fn is_observed(&self) -> bool {
-        !self.observed.get().is_empty() || self.scheduler.config.budget != Budget::default()
+    /// How polls are made from here on.
+    pub(crate) fn poll_loop(&self) -> PollLoop {
+        let observed = self.observed.get();
+        let has_usual_budget = self.scheduler.config.budget == Budget::default();
+        match has_usual_budget {
+            true if observed.is_empty() => PollLoop::Unobserved,
+            true if observed.is_events_only() => PollLoop::Recorded,
+            _ => PollLoop::Observed,
+        }
     }
 
     pub(crate) fn event_interval(&self) -> u32 {
@@ -276,9 +294,11 @@ impl Worker {
             }
             Some(None) => Step::Idle,
             Some(Some(task)) => {
-                match with_current(Worker::is_observed) {
-                    Some(true) => run_observed(task, context_depth()),
-                    _ => run_task(task, context_depth()),
+                let depth = context_depth();
+                match with_current(Worker::poll_loop) {
+                    Some(PollLoop::Observed) => run_observed(task, depth),
+                    Some(PollLoop::Recorded) => run_recorded(task, depth),
+                    Some(PollLoop::Unobserved) | None => run_task(task, depth),
                 }
                 Step::Ran
             }
@@ -317,6 +337,7 @@ impl Worker {
             let shared = self.shared();
             *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = current;
             shared.kernel_thread.store(kernel_thread_id(), Relaxed);
+            self.scheduler.world().note_thread();
         }
     }
 
@@ -327,13 +348,12 @@ impl Worker {
         self.driver_turn.set(DriverTurn::None);
     }
 
-    /// Begins to run tasks; returns whether their polls are observed, or `None` when the
-    /// scheduler has closed.
-    fn enter_loop(&self) -> Option<bool> {
+    /// Begins to run tasks; returns in which loop, or `None` when the scheduler has closed.
+    fn enter_loop(&self) -> Option<PollLoop> {
         self.must_leave_loop.set(false);
-        let is_observed = self.is_observed();
-        self.can_run_rows.set(!is_observed);
-        (!self.is_closing()).then_some(is_observed)
+        let poll_loop = self.poll_loop();
+        self.can_run_rows.set(poll_loop == PollLoop::Unobserved);
+        (!self.is_closing()).then_some(poll_loop)
     }
 
     /// Returns the next task to run; parks until there is one. `None` when the
@@ -352,6 +372,13 @@ impl Worker {
         }
     }
 
+    /// Like [`next_task`](Self::next_task), and records that its poll begins.
+    fn next_recorded_task(&self) -> Option<Runnable> {
+        let task = self.next_task()?;
+        self.start_recorded_poll(task.header());
+        Some(task)
+    }
+
     /// Returns the next task to run beside the future of `block_on`, if there is
     /// one.
     pub(crate) fn next_task_beside(&self) -> Option<Runnable> {
@@ -365,8 +392,10 @@ impl Worker {
     fn begin_poll(&self, task: Runnable) -> Runnable {
         let shared = self.shared();
         shared.counters.polls.bump();
-        let address = ptr::from_ref(task.header()).addr();
-        shared.polled.store(address, Relaxed);
+        if IS_OBSERVABLE {
+            let address = ptr::from_ref(task.header()).addr();
+            shared.polled.store(address, Relaxed);
+        }
         self.is_polling.set(true);
         task
     }
@@ -821,6 +850,8 @@ impl Worker {
         if self.observed.get().is_empty() && observation.switches().is_empty() {
             return;
         }
+        let has_steady_counter = self.scheduler.world().has_steady_counter();
+        self.recorder.forget_time(has_steady_counter);
         let polls = self.shared().counters.polls.get();
         let observed = self
             .recorder
@@ -833,8 +864,14 @@ impl Worker {
     /// Records an event, if events are recorded.
     fn record(&self, event: Event) {
         if self.observed.get().has(ObservedSet::EVENTS) {
-            self.record_at(self.scheduler.world().now_ns(), event);
+            self.record_at(self.event_time_ns(), event);
         }
+    }
+
+    /// The time of an event that happens now.
+    #[inline]
+    pub(crate) fn event_time_ns(&self) -> u64 {
+        self.recorder.now_ns(|| self.scheduler.world().now_ns())
     }
 
     #[inline]
@@ -844,6 +881,7 @@ impl Worker {
         }
     }
 
+    #[inline]
     fn push_event(&self, now_ns: u64, event: Event) {
         let observed = self.observed.get();
         if !self.recorder.push(observed, now_ns, event) {
@@ -853,9 +891,9 @@ impl Worker {
     }
 
     /// Observes a task that is about to be queued: it was spawned here, or woken.
-    #[cold]
+    #[inline(never)]
     fn observe_queued(&self, task: &Runnable, is_new: bool) {
-        let (header, now_ns) = (task.header(), self.scheduler.world().now_ns());
+        let (header, now_ns) = (task.header(), self.event_time_ns());
         self.stamp(task, now_ns);
         let id = id_number(header.id());
         match is_new {
@@ -897,13 +935,28 @@ impl Worker {
         }
     }
 
+    /// Records that a poll begins.
+    #[inline]
+    fn start_recorded_poll(&self, task: &Header) {
+        let observed = self.observed.get();
+        let now_ns = self.recorder.start_poll(observed, || self.event_time_ns());
+        let id = id_number(task.id());
+        self.record_at(now_ns, Event::PollStart { id });
+    }
+
+    /// Records that a poll has ended.
+    #[inline]
+    fn end_recorded_poll(&self, ran: &RunOutcome) {
+        let now_ns = self.event_time_ns();
+        self.recorder.end_poll(now_ns);
+        self.record_poll_end(now_ns, ran);
+    }
+
     /// Observes the beginning of a poll; returns the scheduler if its world has to be called.
     fn start_observed_poll(&self, task: &Header, info: &mut TaskInfo) -> Option<Arc<Scheduler>> {
         let (observed, scheduler) = (self.observed.get(), &self.scheduler);
         let observation = &scheduler.observation;
-        let now_ns = self
-            .recorder
-            .start_poll(observed, || scheduler.world().now_ns());
+        let now_ns = self.recorder.start_poll(observed, || self.event_time_ns());
         let id = id_number(info.id);
         if observed.has(ObservedSet::DELAYS)
             && let Some(delay_ns) = observation.take_delay_ns(task, now_ns)
@@ -919,7 +972,7 @@ impl Worker {
 
     /// Observes the end of a poll.
     fn end_observed_poll(&self, ran: &RunOutcome) {
-        let now_ns = self.scheduler.world().now_ns();
+        let now_ns = self.event_time_ns();
         let poll_ns = self.recorder.end_poll(now_ns);
         if self.observed.get().has(ObservedSet::POLL_TIMES)
             && let Some(histogram) = self.scheduler.observation.poll_times(self.index)
@@ -933,6 +986,7 @@ impl Worker {
     }
 
     /// Records how a poll has ended.
+    #[inline]
     pub(crate) fn record_poll_end(&self, now_ns: u64, ran: &RunOutcome) {
         let mut wait = EventWait::default();
         let result = match ran {
@@ -1174,27 +1228,52 @@ fn has_come(tick: u32, due: u32) -> bool {
 /// Runs tasks until the worker leaves, or has left this thread. The thread has entered
 /// `depth` runtimes, the worker's own last.
 fn run_tasks(depth: usize) {
-    while let Some(is_observed) = with_current(Worker::enter_loop).flatten() {
-        match is_observed {
-            true => run_observed_tasks(depth),
-            false => run_unobserved_tasks(depth),
+    while let Some(poll_loop) = with_current(Worker::enter_loop).flatten() {
+        match poll_loop {
+            PollLoop::Unobserved => run_unobserved_tasks(depth),
+            PollLoop::Recorded => run_recorded_tasks(depth),
+            PollLoop::Observed => run_observed_tasks(depth),
         }
     }
 }
 
 fn run_unobserved_tasks(depth: usize) {
     while let Some(task) = with_current(Worker::next_task).flatten() {
-        run_task_then(task, depth, with_full_budget, |_| {}); // inlined, unlike `run_task`
+        run_task(task, depth);
     }
 }
 
-/// Like [`run_unobserved_tasks`], while polls are observed or have a budget of their own: its own
-/// copy of the loop, so that the other one pays nothing for it.
+#[inline(never)]
+fn run_recorded_tasks(depth: usize) {
+    while let Some(task) = with_current(Worker::next_recorded_task).flatten() {
+        finish_poll(
+            poll(task, depth, with_full_budget),
+            Worker::end_recorded_poll,
+        );
+    }
+}
+
 #[cold]
 fn run_observed_tasks(depth: usize) {
     while let Some(task) = with_current(Worker::next_task).flatten() {
         run_observed(task, depth);
     }
+}
+
+/// Polls a task, in its own runtime and with a full budget. Nothing of the worker is
+/// borrowed meanwhile.
+#[inline]
+pub(crate) fn run_task(task: Runnable, depth: usize) {
+    finish_poll(poll(task, depth, with_full_budget), |_, _| {});
+}
+
+/// Like [`run_task`], and records the poll.
+pub(crate) fn run_recorded(task: Runnable, depth: usize) {
+    with_current(|worker| worker.start_recorded_poll(task.header()));
+    finish_poll(
+        poll(task, depth, with_full_budget),
+        Worker::end_recorded_poll,
+    );
 }
 
 /// Like [`run_task`], with the budget of the scheduler, and observes the poll.
@@ -1206,24 +1285,17 @@ pub(crate) fn run_observed(task: Runnable, depth: usize) {
     // Nothing of the worker is borrowed: hooks are foreign code.
     if let Some(scheduler) = &hooks {
         scheduler.world().before_poll(&info);
-        let now_ns = scheduler.world().now_ns();
-        with_current(|worker| worker.recorder.restart_poll(now_ns));
+        with_current(|worker| worker.recorder.restart_poll(worker.event_time_ns()));
     }
     let budget = with_current(|worker| worker.scheduler.config.budget);
     let run = |task: Runnable| coop::with_budget_of(budget.unwrap_or_default(), || task.run());
-    run_task_then(task, depth, run, |ran| {
-        // Not if the task has handed the worker to another thread (O2).
-        with_current(|worker| worker.end_observed_poll(ran));
-        if let Some(scheduler) = &hooks {
-            scheduler.world().after_poll(&info);
-        }
-    });
-}
-
-/// Polls a task, in its own runtime and with a full budget. Nothing of the worker is
-/// borrowed meanwhile.
-pub(crate) fn run_task(task: Runnable, depth: usize) {
-    run_task_then(task, depth, with_full_budget, |_| {});
+    let ran = poll(task, depth, run);
+    // Not if the task has handed the worker to another thread (O2).
+    with_current(|worker| worker.end_observed_poll(&ran));
+    if let Some(scheduler) = &hooks {
+        scheduler.world().after_poll(&info);
+    }
+    finish_poll(ran, |_, _| {});
 }
 
 /// Like [`run_task`], on a thread that has no worker: with the budget of `scheduler`, and between
@@ -1238,11 +1310,11 @@ pub(crate) fn run_without_worker(scheduler: &Scheduler, task: Runnable, depth: u
         scheduler.world().restore_context(depth);
     }
     let run = |task: Runnable| coop::with_budget_of(scheduler.config.budget, || task.run());
-    run_task_then(task, depth, run, |_| {
-        if let Some(info) = &info {
-            scheduler.world().after_poll(info);
-        }
-    });
+    let ran = poll(task, depth, run);
+    if let Some(info) = &info {
+        scheduler.world().after_poll(info);
+    }
+    finish_poll(ran, |_, _| {});
 }
 
 #[inline(always)]
@@ -1253,22 +1325,24 @@ fn with_full_budget(task: Runnable) -> RunOutcome {
     ran
 }
 
-/// Polls a task by `run`, calls `after`, and queues the task again if it wants to run again.
+/// Polls a task by `run`, in its own runtime.
 #[inline(always)]
-fn run_task_then(
-    task: Runnable,
-    depth: usize,
-    run: impl FnOnce(Runnable) -> RunOutcome,
-    after: impl FnOnce(&RunOutcome),
-) {
+fn poll(task: Runnable, depth: usize, run: impl FnOnce(Runnable) -> RunOutcome) -> RunOutcome {
     if context_depth() != depth {
         restore_context(depth);
     }
-    let ran = run(task);
-    after(&ran);
+    run(task)
+}
+
+/// Calls `record`, and queues the task of a poll again if it wants to run again.
+#[inline(always)]
+fn finish_poll(ran: RunOutcome, record: impl FnOnce(&Worker, &RunOutcome)) {
     current::with_worker(|worker| match worker {
-        Some(worker) => worker.end_poll(ran),
-        // The task handed the worker to another thread.
+        Some(worker) => {
+            record(worker, &ran);
+            worker.end_poll(ran);
+        }
+        // The task handed the worker to another thread, which writes its recorder (O2).
         None => match ran {
             RunOutcome::Woken(task) | RunOutcome::Yielded(task) => task.schedule(),
             RunOutcome::Complete | RunOutcome::Idle(_) => {}
@@ -1418,7 +1492,7 @@ mod tests {
             let worker = Worker::new(scheduler.clone(), 0);
             worker.set_next_maintenance();
             worker.set_next_fetch();
-            assert_eq!(worker.enter_loop(), Some(false));
+            assert_eq!(worker.enter_loop(), Some(PollLoop::Unobserved));
             assert!(!worker.renew_poll(), "no task is polled");
             worker.is_polling.set(true);
             while worker.renew_poll() {}

@@ -64,6 +64,11 @@ pub trait World: Send + Sync + 'static {
     /// Returns the nanoseconds since some moment in the past.
     fn now_ns(&self) -> u64;
 
+    /// Returns whether the processor has a counter that is as steady as [`now_ns`](Self::now_ns).
+    fn has_steady_counter(&self) -> bool {
+        false
+    }
+
     /// Returns how often the calling thread, a worker's, had to leave its processor to another
     /// thread although it wanted to go on; zero where that is unknown.
     fn preemptions(&self) -> u64 {
@@ -121,6 +126,9 @@ pub trait World: Send + Sync + 'static {
     fn run_inside(&self, run: &mut dyn FnMut()) {
         run();
     }
+
+    /// Called by a thread that begins to run a worker. Calls no foreign code.
+    fn note_thread(&self) {}
 
     /// Called when the worker is about to park. May still queue work for it. Returns for how long
     /// the worker may sleep, if not until there is work: then it parks again.

@@ -46,6 +46,16 @@ pub(crate) fn to_ns(moment: Instant) -> u64 {
     }
 }
 
+/// Whether the kernel takes the time from the processor's counter, and so finds it steady.
+pub(super) fn has_steady_counter() -> bool {
+    const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    static IS_STEADY: LazyLock<bool> = LazyLock::new(|| {
+        let source = std::fs::read_to_string(CLOCK_SOURCE).unwrap_or_default();
+        cfg!(target_arch = "x86_64") && source.trim() == "tsc"
+    });
+    *IS_STEADY
+}
+
 const SYSTEM: u8 = 0;
 const RUNNING: u8 = 1;
 const FROZEN: u8 = 2;
