@@ -18,16 +18,21 @@ const HOST: &str = "x86_64-unknown-linux-gnu";
 const FLAGS: &str = "--cap-lints=warn --cfg blitzen_no_recycle";
 
 /// Tests that a sanitizer cannot run: two measure memory, to which a sanitizer adds; one
-/// closes a descriptor while it is used, which the thread sanitizer takes for a race; two
-/// need signals on time, but the thread sanitizer delays handlers while a thread sleeps in
-/// a system call that it does not know; one makes so many polls in a second that it needs a
+/// closes a descriptor while it is used, which the thread sanitizer takes for a race; seven
+/// need signals on time, but the thread sanitizer delays handlers while a thread computes, or sleeps
+/// in a system call that it does not know; one makes so many polls in a second that it needs a
 /// build without a sanitizer.
-const UNFIT: [&str; 6] = [
+const UNFIT: [&str; 11] = [
     "operations_are_a_few_words",
     "ten_thousand_idle_connections_cost_little_and_are_all_served_in_the_end",
     "a_descriptor_closed_while_a_task_waits_on_it_harms_nobody_else",
     "all_of_it_holds_with_sigchld",
     "a_stuck_process_writes_its_tasks_for_each_signal",
+    "the_functions_of_a_loop_are_named",
+    "a_sleep_is_named_with_its_call_and_lasts_as_long_as_it_should",
+    "a_lock_of_std_is_named_with_its_call",
+    "the_thread_of_a_current_thread_runtime_is_sampled_too",
+    "a_handler_that_was_there_before_gets_its_own_signals_and_no_others",
     "a_task_that_only_yields_is_reported",
 ];
 

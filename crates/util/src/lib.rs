@@ -16,6 +16,7 @@
 //! | [`prefetch`] | the processor's prefetch hint |
 //! | [`quiet`] | running foreign code whose panics must not spread |
 //! | [`rng`] | xorshift, unbiased range |
+//! | [`sample_slot`] | a place that a signal handler fills for whoever asks |
 //! | [`flags`] | flags that a signal handler may raise |
 //! | [`futex`] | wait and wake on a word |
 //! | [`park`] | one-token thread parker |
@@ -51,6 +52,7 @@ pub mod park;
 pub mod prefetch;
 pub mod quiet;
 pub mod rng;
+pub mod sample_slot;
 pub mod shim;
 pub mod spin;
 mod spin_policy;

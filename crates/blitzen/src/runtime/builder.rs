@@ -30,6 +30,7 @@ use super::relief::ReliefThreads;
 use super::rng_seed::RngSeed;
 use super::runtime::Runtime;
 use super::shutdown::{ShutdownWait, shut_down};
+use super::stack_sample;
 use super::task_hooks::{TaskHooks, TaskMeta};
 use super::timers::TimeOptions;
 use super::trace::TraceRequest;
@@ -1200,6 +1201,42 @@ impl Builder {
         self
     }
 
+    /// Makes lints about polls that do not end show the [stack](super::lint::Lint::stack) of the
+    /// poll, if `on`. The default is `false`.
+    ///
+    /// The thread that polls is interrupted by `SIGURG`, once for each such poll, and copies its
+    /// stack in a signal handler. A system call that it waits in may then fail with
+    /// [`Interrupted`](std::io::ErrorKind::Interrupted), as after any signal: most are restarted,
+    /// `epoll_wait(2)`, `nanosleep(2)` and a few others are not. The handler stays installed for the
+    /// rest of the process. It calls the one that was installed before for every `SIGURG` that is
+    /// not its own, and a handler that is installed later has to do the same.
+    ///
+    /// The functions need no frame pointers. A stack is cut after 64 KiB. There is none for a
+    /// coroutine, for a thread that blocks the signal, and on systems other than Linux on x86-64 and
+    /// AArch64, where this method changes nothing.
+    ///
+    /// This turns no lints on by itself: see [`slow_poll`](Self::slow_poll) and
+    /// [`on_lint`](Self::on_lint).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use blitzen::runtime::Builder;
+    ///
+    /// let runtime = Builder::new_multi_thread()
+    ///     .slow_poll(Duration::from_millis(100))
+    ///     .stack_samples(true)
+    ///     .build()
+    ///     .unwrap();
+    /// # runtime.block_on(async {});
+    /// ```
+    #[cfg(feature = "stack-samples")]
+    pub fn stack_samples(&mut self, on: bool) -> &mut Self {
+        self.lints.stack_samples = on;
+        self
+    }
+
     /// Writes the [list of tasks](Handle::tasks) to standard error whenever the process receives
     /// the signal `kind`. May be called for several signals.
     ///
@@ -1416,6 +1453,9 @@ impl Builder {
 
     #[track_caller]
     fn build_handle(&mut self, is_local: bool) -> io::Result<Handle> {
+        if self.lints.stack_samples {
+            stack_sample::enable()?;
+        }
         let mut config = Config::new(self.workers());
         config.inject_interval = self.global_queue_interval;
         config.event_interval = self.event_interval;

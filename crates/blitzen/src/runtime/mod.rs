@@ -46,6 +46,11 @@ mod runtime;
 mod seeded_random;
 mod shutdown;
 mod source_placement;
+#[cfg(feature = "stack-samples")]
+mod stack_sample;
+#[cfg(not(feature = "stack-samples"))]
+#[path = "stack_sample/disabled.rs"]
+mod stack_sample;
 mod task_hooks;
 mod timer_slack;
 pub(crate) mod timers;

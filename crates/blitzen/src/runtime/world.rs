@@ -34,6 +34,7 @@ use super::io::IoOptions;
 use super::relief::{ReliefThreadKind, ReliefThreads};
 use super::seeded_random::SeededRandom;
 use super::source_placement::SourcePlacement;
+use super::stack_sample;
 use super::task_hooks::{self, TaskHooks};
 use super::timer_slack::TimerSlack;
 use super::timers::{self, TimeOptions, Timers};
@@ -416,6 +417,14 @@ impl World for SchedulerWorld {
 
     fn now_ns(&self) -> u64 {
         self.0.elapsed_ns()
+    }
+
+    fn note_thread(&self) {
+        stack_sample::note_thread();
+    }
+
+    fn has_steady_counter(&self) -> bool {
+        clock::has_steady_counter()
     }
 
     fn preemptions(&self) -> u64 {

@@ -80,7 +80,7 @@ pub(super) fn is_leaf_frame(frame: &str) -> bool {
 }
 
 /// Whether a frame, with its file if that is known, is one of those that poll a task.
-pub(super) fn is_root_frame(frame: &str) -> bool {
+pub(crate) fn is_root_frame(frame: &str) -> bool {
     ROOT_CODE.iter().any(|code| code.contains(frame))
 }
 

@@ -36,6 +36,8 @@ pub use blitzen_task::TaskStatus;
 pub use blitzen_util::wait::WaitKind;
 pub use deadlock::{Deadlock, note_lock_owners};
 pub(crate) use deadlock::{find as find_deadlocks, note_lock_owners_if_asked};
+#[cfg(feature = "stack-samples")]
+pub(crate) use deep::is_root_frame;
 pub use deep::{AwaitStack, Dump, DumpedTask};
 #[cfg(unix)]
 pub(crate) use on_signal::DumpOnSignal;

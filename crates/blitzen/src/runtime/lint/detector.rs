@@ -12,6 +12,7 @@ use super::system_call::{ThreadActivity, activity_of};
 use super::{Lint, LintKind};
 use crate::runtime::dump::{ListedTask, TaskList, TaskStatus, find_deadlocks};
 use crate::runtime::inner::Inner;
+use crate::runtime::stack_sample::{addresses_of, calls_at};
 
 /// The time over which polls are counted, and over which the pool must be full.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -33,6 +34,7 @@ const SELF_WAKE_HITS: usize = SELF_WAKE_SAMPLES / 4;
 /// What was seen of a runtime.
 pub(super) struct Detector {
     slow_poll: Duration,
+    samples_stacks: bool,
     polls: PollWatch,
     window: Window,
     next_walk: Instant,
@@ -60,10 +62,11 @@ struct Starved {
 }
 
 impl Detector {
-    pub(super) fn new(runtime: &Inner, slow_poll: Duration) -> Self {
+    pub(super) fn new(runtime: &Inner, slow_poll: Duration, samples_stacks: bool) -> Self {
         let now = Instant::now();
         Self {
             slow_poll,
+            samples_stacks,
             polls: PollWatch::new(runtime.scheduler().workers()),
             window: Window::new(runtime, now),
             next_walk: now + WALK_PERIOD,
@@ -84,7 +87,7 @@ impl Detector {
     pub(super) fn look(&mut self, runtime: &Inner) -> Vec<Lint> {
         let mut lints = Vec::new();
         for long in self.polls.look(runtime.scheduler(), self.slow_poll) {
-            lints.push(slow_poll(runtime, &long));
+            lints.push(self.slow_poll_lint(runtime, &long));
         }
         let now = Instant::now();
         lints.extend(self.find_starved(runtime, now));
@@ -98,6 +101,35 @@ impl Detector {
             self.next_walk = Instant::now() + WALK_PERIOD.max(now.elapsed() * WALK_SHARE);
         }
         lints
+    }
+
+    /// Describes a poll that has lasted for long.
+    fn slow_poll_lint(&self, runtime: &Inner, long: &LongPoll) -> Lint {
+        let activity = activity_of(long.kernel_thread);
+        let kind = match activity {
+            ThreadActivity::Futex => LintKind::BlockingLock,
+            _ => LintKind::SlowPoll,
+        };
+        let addresses = match self.samples_stacks {
+            true => addresses_of(long.kernel_thread),
+            false => Vec::new(),
+        };
+        // If the poll has ended meanwhile, another task may have the address, and the stack may be
+        // that of another poll.
+        let task = find_task(runtime, long.task_address)
+            .filter(|task| task.status() == TaskStatus::Running);
+        let is_same = runtime.scheduler().is_still_polling(long);
+        Lint {
+            task: task.filter(|_| is_same),
+            worker: Some(long.worker),
+            duration: Some(long.duration),
+            system_call: activity.call(),
+            stack: match is_same {
+                true => calls_at(&addresses),
+                false => Vec::new(),
+            },
+            ..Lint::new(kind)
+        }
     }
 
     fn find_starved(&mut self, runtime: &Inner, now: Instant) -> Option<Lint> {
@@ -204,26 +236,6 @@ impl Window {
             workers: (0..scheduler.workers()).map(counts).collect(),
             pool_queue: runtime.pool().queued(),
         }
-    }
-}
-
-/// Describes a poll that has lasted for long.
-fn slow_poll(runtime: &Inner, long: &LongPoll) -> Lint {
-    let activity = activity_of(long.kernel_thread);
-    let kind = match activity {
-        ThreadActivity::Futex => LintKind::BlockingLock,
-        _ => LintKind::SlowPoll,
-    };
-    // If the poll has ended meanwhile, another task may have the address.
-    let task = find_task(runtime, long.task_address)
-        .filter(|task| task.status() == TaskStatus::Running)
-        .filter(|_| runtime.scheduler().is_still_polling(long));
-    Lint {
-        task,
-        worker: Some(long.worker),
-        duration: Some(long.duration),
-        system_call: activity.call(),
-        ..Lint::new(kind)
     }
 }
 

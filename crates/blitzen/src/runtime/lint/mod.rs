@@ -140,6 +140,8 @@ pub struct Lint {
     worker: Option<usize>,
     duration: Option<Duration>,
     system_call: Option<Box<str>>,
+    /// Innermost first.
+    stack: Vec<String>,
     /// Tasks or jobs that wait, or polls in a second.
     count: Option<u64>,
     deadlock: Option<Deadlock>,
@@ -153,6 +155,7 @@ impl Lint {
             worker: None,
             duration: None,
             system_call: None,
+            stack: Vec::new(),
             count: None,
             deadlock: None,
         }
@@ -267,6 +270,23 @@ impl Lint {
     /// ```
     pub fn system_call(&self) -> Option<&str> {
         self.system_call.as_deref()
+    }
+
+    /// Returns the calls that a slow poll was in, innermost first: the name of a function and, if
+    /// the program has debug information, its file and line. Empty without
+    /// `Builder::stack_samples`, and if the stack could not be read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::lint::Lint;
+    ///
+    /// fn innermost(lint: &Lint) -> Option<&str> {
+    ///     lint.stack().first().map(String::as_str)
+    /// }
+    /// ```
+    pub fn stack(&self) -> &[String] {
+        &self.stack
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) type OnLint = Arc<dyn Fn(&Lint) + Send + Sync>;
 pub(crate) struct LintOptions {
     pub(crate) slow_poll: Option<Duration>,
     pub(crate) on_lint: Option<OnLint>,
+    pub(crate) stack_samples: bool,
 }
 
 /// Where reports go.
@@ -81,7 +82,7 @@ impl Observer {
         };
         let recent = Arc::<RecentLints>::default();
         let slow_poll = options.slow_poll.unwrap_or(SLOW_POLL);
-        let detector = Detector::new(runtime, slow_poll);
+        let detector = Detector::new(runtime, slow_poll, options.stack_samples);
         let control = Arc::<ObserverControl>::default();
         let thread = thread::Builder::new().name("blitzen-lints".into());
         let thread = thread.spawn({
@@ -174,8 +175,12 @@ impl Reporter {
             on_lint(lint);
         }
         if self.to_stderr {
+            let mut text = format!("blitzen: {lint}\n");
+            for frame in lint.stack() {
+                text += &format!("    {frame}\n");
+            }
             // There is nobody to tell that standard error is gone.
-            let _ = io::stderr().write_all(format!("blitzen: {lint}\n").as_bytes());
+            let _ = io::stderr().write_all(text.as_bytes());
         }
     }
 }

@@ -23,7 +23,8 @@ impl RecentLints {
         lints.push_back((Instant::now(), lint));
     }
 
-    /// An array of objects with the fields `kind`, `task`, `worker`, `age_seconds` and `text`.
+    /// An array of objects with the fields `kind`, `task`, `worker`, `age_seconds`, `text` and
+    /// `stack`, an array of calls.
     #[cfg_attr(not(unix), allow(dead_code))]
     pub(crate) fn to_json(&self) -> String {
         let mut out = String::new();
@@ -34,7 +35,8 @@ impl RecentLints {
                 .optional("task", lint.task().map(|task| task.id()))
                 .optional("worker", lint.worker())
                 .literal("age_seconds", at.elapsed().as_secs())
-                .text("text", lint);
+                .text("text", lint)
+                .texts("stack", lint.stack().iter().map(String::as_str));
         });
         out
     }

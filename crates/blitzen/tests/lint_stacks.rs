@@ -1,0 +1,202 @@
+//! The stack of a poll that does not end: what it names, and what its signal leaves alone.
+
+#![cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use blitzen::runtime::lint::{Lint, LintKind};
+use blitzen::runtime::{Builder, Runtime};
+
+/// Long enough that a thread which has just begun its poll has come to what the test is about.
+const SLOW: Duration = Duration::from_millis(150);
+/// Long enough that only what never comes runs into it.
+const FOREVER: Duration = Duration::from_secs(60);
+
+fn sampled(mut builder: Builder) -> (Runtime, mpsc::Receiver<Lint>) {
+    let (found, lints) = mpsc::channel();
+    let runtime = builder
+        .slow_poll(SLOW)
+        .stack_samples(true)
+        .on_lint(move |lint| drop(found.send(lint.clone())))
+        .enable_all()
+        .build()
+        .unwrap();
+    (runtime, lints)
+}
+
+fn multi_thread() -> (Runtime, mpsc::Receiver<Lint>) {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1);
+    sampled(builder)
+}
+
+#[track_caller]
+fn find(lints: &mpsc::Receiver<Lint>, kind: LintKind) -> Lint {
+    loop {
+        let lint = lints.recv_timeout(FOREVER).expect("the lint is reported");
+        if lint.kind() == kind {
+            return lint;
+        }
+    }
+}
+
+/// Where a function is in a stack.
+#[track_caller]
+fn depth_of(lint: &Lint, function: &str) -> usize {
+    let found = lint
+        .stack()
+        .iter()
+        .position(|frame| frame.contains(function));
+    found.unwrap_or_else(|| panic!("no {function}: {:#?}", lint.stack()))
+}
+
+#[inline(never)]
+fn spins_for_long(ends: &AtomicBool) {
+    while !black_box(ends).load(Relaxed) {
+        spin_loop();
+    }
+}
+
+#[inline(never)]
+fn calls_what_spins(ends: &AtomicBool) {
+    spins_for_long(ends);
+    black_box(());
+}
+
+#[test]
+fn the_functions_of_a_loop_are_named() {
+    let (runtime, lints) = multi_thread();
+    let ends = Arc::new(AtomicBool::new(false));
+    let task = runtime.spawn({
+        let ends = ends.clone();
+        async move { calls_what_spins(&ends) }
+    });
+    let lint = find(&lints, LintKind::SlowPoll);
+    assert_eq!(lint.system_call(), None);
+    assert!(depth_of(&lint, "spins_for_long") < depth_of(&lint, "calls_what_spins"));
+    let outermost = lint.stack().last().unwrap();
+    assert!(!outermost.contains("blitzen_task"), "{:#?}", lint.stack());
+    ends.store(true, Relaxed);
+    runtime.block_on(task).unwrap();
+}
+
+/// So long that the sample comes before its end on a busy machine too.
+const SLEEP: Duration = Duration::from_secs(3);
+
+#[inline(never)]
+fn sleeps_for_long() {
+    thread::sleep(SLEEP);
+    black_box(());
+}
+
+#[test]
+fn a_sleep_is_named_with_its_call_and_lasts_as_long_as_it_should() {
+    let (runtime, lints) = multi_thread();
+    let began = std::time::Instant::now();
+    let task = runtime.spawn(async { sleeps_for_long() });
+    let lint = find(&lints, LintKind::SlowPoll);
+    assert_eq!(lint.system_call(), Some("clock_nanosleep"));
+    assert!(depth_of(&lint, "sleep") < depth_of(&lint, "sleeps_for_long"));
+    runtime.block_on(task).unwrap();
+    assert!(began.elapsed() >= SLEEP);
+}
+
+#[inline(never)]
+fn locks_for_long(lock: &Mutex<()>) {
+    drop(lock.lock().unwrap());
+    black_box(());
+}
+
+#[test]
+fn a_lock_of_std_is_named_with_its_call() {
+    let (runtime, lints) = multi_thread();
+    let lock = Arc::new(Mutex::new(()));
+    let held = lock.lock().unwrap();
+    let task = runtime.spawn({
+        let lock = lock.clone();
+        async move { locks_for_long(&lock) }
+    });
+    let lint = find(&lints, LintKind::BlockingLock);
+    assert_eq!(lint.system_call(), Some("futex"));
+    depth_of(&lint, "locks_for_long");
+    drop(held);
+    runtime.block_on(task).unwrap();
+}
+
+#[test]
+fn the_thread_of_a_current_thread_runtime_is_sampled_too() {
+    let (runtime, lints) = sampled(Builder::new_current_thread());
+    let ends = Arc::new(AtomicBool::new(false));
+    let task = runtime.spawn({
+        let ends = ends.clone();
+        async move { spins_for_long(&ends) }
+    });
+    let watch = thread::spawn(move || {
+        let lint = find(&lints, LintKind::SlowPoll);
+        ends.store(true, Relaxed);
+        lint
+    });
+    runtime.block_on(task).unwrap();
+    depth_of(&watch.join().unwrap(), "spins_for_long");
+}
+
+#[test]
+fn nobody_is_interrupted_unless_asked() {
+    let (found, lints) = mpsc::channel();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .slow_poll(SLOW)
+        .on_lint(move |lint| drop(found.send(lint.clone())))
+        .build()
+        .unwrap();
+    let (release, wait) = mpsc::channel::<()>();
+    let task = runtime.spawn(async move {
+        let _ = wait.recv();
+    });
+    assert!(find(&lints, LintKind::BlockingLock).stack().is_empty());
+    drop(release);
+    runtime.block_on(task).unwrap();
+}
+
+static HANDLED: AtomicU32 = AtomicU32::new(0);
+
+/// In a process of its own: what handles a signal belongs to all threads.
+#[test]
+fn a_handler_that_was_there_before_gets_its_own_signals_and_no_others() {
+    const CHILD: &str = "BLITZEN_TEST_SIGURG";
+    const NAME: &str = "a_handler_that_was_there_before_gets_its_own_signals_and_no_others";
+    if std::env::var_os(CHILD).is_none() {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([NAME, "--exact", "--nocapture"])
+            .env(CHILD, "1")
+            .status();
+        assert!(child.unwrap().success());
+        return;
+    }
+    extern "C" fn handle(_signal: libc::c_int) {
+        HANDLED.fetch_add(1, Relaxed);
+    }
+    // SAFETY: the handler only counts.
+    unsafe { libc::signal(libc::SIGURG, handle as *const () as libc::sighandler_t) };
+    let (runtime, lints) = multi_thread();
+    let ends = Arc::new(AtomicBool::new(false));
+    let task = runtime.spawn({
+        let ends = ends.clone();
+        async move { spins_for_long(&ends) }
+    });
+    let lint = find(&lints, LintKind::SlowPoll);
+    depth_of(&lint, "spins_for_long");
+    assert_eq!(HANDLED.load(Relaxed), 0, "the sample's own");
+    // SAFETY: sends a signal to the calling thread, which handles it before the call returns.
+    unsafe { libc::raise(libc::SIGURG) };
+    assert_eq!(HANDLED.load(Relaxed), 1);
+    ends.store(true, Relaxed);
+    runtime.block_on(task).unwrap();
+}
