@@ -82,6 +82,12 @@ pub(crate) struct Standing {
     /// Nothing where they would be the harness's.
     pub(crate) per_op: Option<PerOp>,
     pub(crate) cpu_over_tokio: Option<Ratio>,
+    /// Above 1: less CPU time than blitzen.
+    #[serde(default)]
+    pub(crate) cpu_over_plain: Option<Ratio>,
+    /// CPU time of an operation above that on blitzen.
+    #[serde(default)]
+    pub(crate) cpu_above_plain_ns: Option<f64>,
     pub(crate) notes: Vec<NoteStanding>,
     /// The median of each round, in the row's unit.
     pub(crate) by_round: Vec<f64>,
@@ -160,6 +166,13 @@ impl Series {
             .collect()
     }
 
+    /// The median of how much more CPU time an operation takes than another's in the same round.
+    fn cpu_above(&self, other: &Series) -> Option<f64> {
+        let (own, other) = (self.cpu_by_round()?, other.cpu_by_round()?);
+        let above: Vec<f64> = own.iter().zip(&other).map(|(own, one)| own - one).collect();
+        Some(median(&above))
+    }
+
     /// CPU time of the timed rounds, allocations of the counted one.
     fn per_op(&self) -> Option<PerOp> {
         Some(PerOp {
@@ -229,6 +242,7 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
     let higher = row.unit.higher_is_better();
     let index_of = |name: &str| row.contenders.iter().position(|one| one.name == name);
     let tokio = index_of(TOKIO).map(|index| &series[index]);
+    let plain = index_of(BLITZEN).map(|index| &series[index]);
     let best = best_peer(row, series);
     let floor = row
         .contenders
@@ -259,6 +273,9 @@ fn boil_down(row: &Row, ops: u64, rounds: usize, series: &[Series]) -> Outcome {
                 per_op: own.per_op(),
                 cpu_over_tokio: tokio
                     .and_then(|tokio| ahead(&own.cpu_by_round()?, &tokio.cpu_by_round()?, false)),
+                cpu_over_plain: plain
+                    .and_then(|plain| ahead(&own.cpu_by_round()?, &plain.cpu_by_round()?, false)),
+                cpu_above_plain_ns: plain.and_then(|plain| own.cpu_above(plain)),
                 notes: note_standings(own, tokio),
                 by_round,
             }
@@ -334,6 +351,14 @@ fn judge(goal: &Goal, outcome: &Outcome) -> Option<Verdict> {
             format!("CPU ≥ {bound} × Tokio"),
             at_least(middle(own.cpu_over_tokio), bound),
         ),
+        Target::CpuTimesPlain(bound) => (
+            format!("CPU ≤ {bound} × blitzen"),
+            at_most(own.cpu_over_plain.map(|ahead| 1.0 / ahead.median), bound),
+        ),
+        Target::CpuAbovePlain(bound) => (
+            format!("CPU ≤ blitzen + {}", report::show_ns(bound)),
+            at_most(own.cpu_above_plain_ns, bound),
+        ),
         Target::NoteOverTokio(name, bound) => (
             format!("{name} ≥ {bound} × Tokio"),
             at_least(middle(note(name).and_then(|note| note.over_tokio)), bound),
@@ -371,7 +396,10 @@ fn judge(goal: &Goal, outcome: &Outcome) -> Option<Verdict> {
         value,
         is_ratio: !matches!(
             goal.target,
-            Target::AtMost(_) | Target::AtLeast(_) | Target::NoteAtMost(..)
+            Target::AtMost(_)
+                | Target::AtLeast(_)
+                | Target::NoteAtMost(..)
+                | Target::CpuAbovePlain(_)
         ),
         is_met,
     })

@@ -13,9 +13,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{self, Command, Stdio};
 
-use crate::once::Order;
+use crate::once::{Order, program_of};
 use crate::progress::Progress;
-use crate::row::{BLITZEN, Contender, Role, Row, TOKIO};
+use crate::row::{BLITZEN, Contender, InstructionBound, InstructionGoal, Place, Role, Row, TOKIO};
 use crate::style::{self, Cell, Style};
 
 /// Enough to start every thread.
@@ -27,6 +27,9 @@ pub(crate) struct Tally {
     pub(crate) group: String,
     pub(crate) row: String,
     pub(crate) counts: Vec<Count>,
+    /// Whether what was aimed at was reached, a line each.
+    #[serde(default)]
+    pub(crate) verdicts: Vec<String>,
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -70,7 +73,32 @@ pub(crate) fn table(tallies: &[Tally], is_colored: bool) -> String {
         line.push(Cell::new(show(ratio, 2), Style::of_ratio(ratio)));
         lines.push(line);
     }
-    style::table(&lines, is_colored)
+    let mut table = style::table(&lines, is_colored);
+    for tally in tallies {
+        for verdict in &tally.verdicts {
+            table += &format!("{}: {verdict}\n", tally.row);
+        }
+    }
+    table
+}
+
+/// Nothing if one of the two was not counted.
+fn judge(goal: &InstructionGoal, tally: &Tally) -> Option<String> {
+    let (own, other) = (tally.count(goal.of)?, tally.count(goal.over)?);
+    let (value, aim, is_met) = match goal.at_most {
+        InstructionBound::Times(bound) => {
+            let ratio = own / other;
+            let aim = format!("≤ {bound} × {}", goal.over);
+            (format!("{ratio:.3}"), aim, ratio <= bound)
+        }
+        InstructionBound::More(bound) => {
+            let more = own - other;
+            let aim = format!("≤ {} + {bound}", goal.over);
+            (format!("{more:+.1}"), aim, more <= bound)
+        }
+    };
+    let word = if is_met { "met" } else { "MISSED" };
+    Some(format!("{}, {aim}: {value}, {word}", goal.of))
 }
 
 /// Whether valgrind can be started.
@@ -83,8 +111,9 @@ pub(crate) fn is_available() -> bool {
 /// busy.
 pub(crate) fn counted(row: &Row) -> Vec<&Contender> {
     // callgrind loses its way where stacks are switched, as an isolated peer's are.
-    let is_counted =
-        |contender: &&Contender| contender.role != Role::Floor && !contender.is_isolated;
+    let is_counted = |contender: &&Contender| {
+        contender.role != Role::Floor && contender.place != Place::OwnProcess
+    };
     match row.counted_ops {
         Some(_) => row.contenders.iter().filter(is_counted).collect(),
         None => Vec::new(),
@@ -102,25 +131,29 @@ pub(crate) fn tally(row: &Row, progress: &Progress) -> Result<Option<Tally>, Str
             "instructions of {} on {}",
             row.name, contender.name
         ));
-        let once = count(row, contender.name, ops)?;
-        let twice = count(row, contender.name, 2 * ops)?;
+        let once = count(row, contender, ops)?;
+        let twice = count(row, contender, 2 * ops)?;
         counts.push(Count {
             name: contender.name.to_string(),
             instructions_per_op: (twice as f64 - once as f64) / ops as f64,
         });
         progress.advance();
     }
-    Ok(Some(Tally {
+    let mut tally = Tally {
         group: row.group.to_string(),
         row: row.name.to_string(),
         counts,
-    }))
+        verdicts: Vec::new(),
+    };
+    let goals = row.instruction_goals.iter();
+    tally.verdicts = goals.filter_map(|goal| judge(goal, &tally)).collect();
+    Ok(Some(tally))
 }
 
-fn count(row: &Row, contender: &str, ops: u64) -> Result<u64, String> {
+fn count(row: &Row, contender: &Contender, ops: u64) -> Result<u64, String> {
     let order = Order {
         row: row.name.to_string(),
-        contender: contender.to_string(),
+        contender: contender.name.to_string(),
         ops,
         warm_up: WARM_UP_OPS,
         workers: 1,
@@ -129,14 +162,13 @@ fn count(row: &Row, contender: &str, ops: u64) -> Result<u64, String> {
     };
     let folder = env::temp_dir().join(format!("blitzen-bench-{}", process::id()));
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let counted = count_into(&folder, &order);
+    let counted = count_into(&folder, &program_of(contender), &order);
     // What could not be removed harms nobody.
     let _ = fs::remove_dir_all(&folder);
     counted
 }
 
-fn count_into(folder: &Path, order: &Order) -> Result<u64, String> {
-    let program = env::current_exe().map_err(|error| error.to_string())?;
+fn count_into(folder: &Path, program: &Path, order: &Order) -> Result<u64, String> {
     let status = Command::new("valgrind")
         .args(["--tool=callgrind", "--instr-atstart=no", "--fair-sched=yes"])
         .arg(format!("--callgrind-out-file={}/out", folder.display()))
@@ -188,9 +220,35 @@ mod tests {
             group: "g".into(),
             row: "r".into(),
             counts: vec![count(TOKIO, 300.0)],
+            verdicts: Vec::new(),
         };
         assert_eq!(tally.over_tokio(), None);
         tally.counts.push(count(BLITZEN, 100.0));
         assert_eq!(tally.over_tokio(), Some(3.0));
+    }
+
+    #[test]
+    fn a_goal_is_judged_by_both_counts() {
+        let count = |name: &str, instructions_per_op| Count {
+            name: name.to_string(),
+            instructions_per_op,
+        };
+        let mut tally = Tally {
+            group: "g".into(),
+            row: "r".into(),
+            counts: vec![count(BLITZEN, 100.0)],
+            verdicts: Vec::new(),
+        };
+        let goal = |at_most| InstructionGoal {
+            of: "watched",
+            over: BLITZEN,
+            at_most,
+        };
+        assert_eq!(judge(&goal(InstructionBound::More(4.0)), &tally), None);
+        tally.counts.push(count("watched", 103.0));
+        let more = judge(&goal(InstructionBound::More(4.0)), &tally);
+        assert_eq!(more.unwrap(), "watched, ≤ blitzen + 4: +3.0, met");
+        let times = judge(&goal(InstructionBound::Times(1.01)), &tally);
+        assert_eq!(times.unwrap(), "watched, ≤ 1.01 × blitzen: 1.030, MISSED");
     }
 }

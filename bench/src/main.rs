@@ -19,9 +19,9 @@ mod machine;
 mod markdown;
 #[cfg(feature = "io")]
 mod net;
-#[cfg(feature = "io")]
 mod observe;
 mod once;
+mod other_build;
 mod page;
 mod probe;
 #[cfg(feature = "io")]
@@ -232,6 +232,7 @@ impl Choice {
         for row in &mut rows {
             self.keep_peers(row);
         }
+        other_build::leave_out_if_missing(&mut rows);
         rows.retain(|row| !row.contenders.is_empty());
         if rows.is_empty() {
             return Err("none of these rows has one of these contenders".into());

@@ -2,10 +2,12 @@
 
 use std::env;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::other_build;
 use crate::probe::{Probe, Sample};
-use crate::row::{Contender, Row};
+use crate::row::{Contender, Place, Row};
 use crate::watchdog;
 
 /// Part of a sample's operations that run before it as a warm-up.
@@ -55,18 +57,26 @@ impl Order {
 /// Takes one sample, where the row wants it taken.
 pub(crate) fn sample(row: &Row, contender: &Contender, ops: u64) -> Sample {
     let warm_up = (ops / WARM_UP_SHARE).max(1);
-    if row.is_isolated || contender.is_isolated {
-        in_a_new_process(&Order {
-            row: row.name.to_string(),
-            contender: contender.name.to_string(),
-            ops,
-            warm_up,
-            workers: row.workers,
-            callgrind: false,
-            allocations: crate::alloc::is_counting(),
-        })
-    } else {
-        here(row, contender, ops, warm_up, row.workers)
+    if !row.is_isolated && contender.place == Place::Here {
+        return here(row, contender, ops, warm_up, row.workers);
+    }
+    let order = Order {
+        row: row.name.to_string(),
+        contender: contender.name.to_string(),
+        ops,
+        warm_up,
+        workers: row.workers,
+        callgrind: false,
+        allocations: crate::alloc::is_counting(),
+    };
+    in_a_new_process(&program_of(contender), &order)
+}
+
+/// The program that takes the samples of a contender outside this process.
+pub(crate) fn program_of(contender: &Contender) -> PathBuf {
+    match contender.place {
+        Place::OtherBuild => other_build::program().expect("looked for when it was chosen"),
+        Place::Here | Place::OwnProcess => env::current_exe().expect("this program has a path"),
     }
 }
 
@@ -84,13 +94,12 @@ pub(crate) fn here(
     probe.into_sample()
 }
 
-fn in_a_new_process(order: &Order) -> Sample {
-    let program = env::current_exe().expect("this program has a path");
+fn in_a_new_process(program: &Path, order: &Order) -> Sample {
     let output = Command::new(program)
         .args(order.words())
         .stderr(Stdio::inherit())
         .output()
-        .expect("this program can be started again");
+        .expect("the program can be started");
     assert!(output.status.success(), "{order:?}: {}", output.status);
     serde_json::from_slice(&output.stdout).expect("a sample is printed as JSON")
 }

@@ -39,6 +39,27 @@ pub(crate) enum Target {
     NoteOverTokio(&'static str, f64),
     /// The note of that name, in nanoseconds.
     NoteAtMost(&'static str, f64),
+    /// The highest multiple of the CPU time that plain blitzen takes for an operation.
+    CpuTimesPlain(f64),
+    /// By how many nanoseconds of CPU time an operation may exceed one of plain blitzen.
+    CpuAbovePlain(f64),
+}
+
+/// What the instructions of one contender may be, compared with those of another: judged where
+/// instructions are counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct InstructionGoal {
+    pub(crate) of: &'static str,
+    pub(crate) over: &'static str,
+    pub(crate) at_most: InstructionBound,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum InstructionBound {
+    /// A multiple.
+    Times(f64),
+    /// So many more for an operation.
+    More(f64),
 }
 
 /// A target, and which of blitzen's forms is to reach it.
@@ -67,8 +88,19 @@ pub(crate) struct Contender {
     pub(crate) name: &'static str,
     pub(crate) role: Role,
     pub(crate) run: fn(&mut Probe),
-    /// Each sample in a process of its own: its threads outlive their sample.
-    pub(crate) is_isolated: bool,
+    pub(crate) place: Place,
+}
+
+/// Where the samples of a contender are taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Place {
+    /// In this process.
+    Here,
+    /// Each in a process of its own: its threads outlive their sample.
+    OwnProcess,
+    /// Each in a process of the [other build](crate::other_build), whose compiler flags would
+    /// change the other contenders.
+    OtherBuild,
 }
 
 impl Contender {
@@ -83,14 +115,22 @@ impl Contender {
             name,
             role,
             run,
-            is_isolated: false,
+            place: Place::Here,
         }
     }
 
     /// A peer whose threads cannot be ended, so that it gets a process for each sample.
     pub(crate) fn isolated(name: &'static str, run: fn(&mut Probe)) -> Contender {
         Contender {
-            is_isolated: true,
+            place: Place::OwnProcess,
+            ..Contender::named(name, run)
+        }
+    }
+
+    /// A contender that only the other build has.
+    pub(crate) fn of_other_build(name: &'static str, run: fn(&mut Probe)) -> Contender {
+        Contender {
+            place: Place::OtherBuild,
             ..Contender::named(name, run)
         }
     }
@@ -131,6 +171,7 @@ pub(crate) struct Row {
     /// several sizes.
     pub(crate) size: u64,
     pub(crate) goals: Vec<Goal>,
+    pub(crate) instruction_goals: Vec<InstructionGoal>,
     /// Each sample in a process of its own.
     pub(crate) is_isolated: bool,
     /// For rows that keep one thread busy at a time, where a count of instructions
@@ -157,6 +198,7 @@ impl Row {
             workers: 2,
             size: 0,
             goals: Vec::new(),
+            instruction_goals: Vec::new(),
             is_isolated: false,
             counted_ops: None,
             untraced: &[],
@@ -195,6 +237,18 @@ impl Row {
             target,
             is_stretch: false,
         });
+        self
+    }
+
+    /// A target of instructions: those of one contender over those of another.
+    pub(crate) fn instructions(
+        mut self,
+        of: &'static str,
+        over: &'static str,
+        at_most: InstructionBound,
+    ) -> Row {
+        self.instruction_goals
+            .push(InstructionGoal { of, over, at_most });
         self
     }
 
@@ -250,7 +304,6 @@ pub(crate) fn all() -> Vec<Row> {
         ("fs", crate::fs::rows),
         #[cfg(feature = "io")]
         ("process", crate::process::rows),
-        #[cfg(feature = "io")]
         ("observe", crate::observe::rows),
     ];
     groups
@@ -362,6 +415,12 @@ mod tests {
             for goal in &row.goals {
                 let is_known = goal.of == BLITZEN || row.contender(goal.of).is_some();
                 assert!(is_known, "{}: {} does not take part", row.name, goal.of);
+            }
+            for goal in &row.instruction_goals {
+                assert!(row.counted_ops.is_some(), "{}", row.name);
+                for name in [goal.of, goal.over] {
+                    assert!(row.contender(name).is_some(), "{}: {name}", row.name);
+                }
             }
             let completes = row.contender(COMPLETION).is_some();
             let is_judged = row.goals.iter().any(|goal| goal.of == COMPLETION);

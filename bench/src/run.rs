@@ -102,6 +102,7 @@ mod tests {
                 name: "blitzen".into(),
                 instructions_per_op,
             }],
+            verdicts: Vec::new(),
         };
         run.instructions = counts.iter().map(tally).collect();
         run

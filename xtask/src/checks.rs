@@ -192,6 +192,23 @@ fn examples() -> Outcome<Vec<std::path::PathBuf>> {
     Ok(found)
 }
 
+/// The build of the benchmarks that has Tokio with its histogram and with console-subscriber, and
+/// a blitzen that cannot be observed: see `bench/src/other_build.rs`.
+pub(crate) fn bench_observed(args: &[String]) -> Outcome<Tally> {
+    let mut command = sh::cargo();
+    command
+        .args(["build", "--release", "-p", "blitzen-bench", "--features"])
+        .args(["observed-tokio", "--target-dir"])
+        .arg(sh::target().join("observed-tokio"))
+        .args(args)
+        .env(
+            "RUSTFLAGS",
+            "--cfg tokio_unstable --cfg blitzen_unobservable",
+        );
+    sh::run(&mut command)?;
+    Ok(Tally::default())
+}
+
 pub(crate) fn bench(args: &[String]) -> Outcome<Tally> {
     let mut command = sh::cargo();
     command

@@ -201,6 +201,12 @@ const STEPS: &[Step] = &[
         about: "compares blitzen with other runtimes",
         run: checks::bench,
     },
+    Step {
+        name: "bench-observed",
+        ci: Ci::Never,
+        about: "builds what `bench observe` needs to compare with an observed Tokio",
+        run: checks::bench_observed,
+    },
 ];
 
 fn main() -> ExitCode {

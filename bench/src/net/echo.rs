@@ -6,12 +6,13 @@ use super::{
     CLIENT_CALLS, Sockets, each_server, each_server_and_current_thread, server_of,
     server_single_thread,
 };
+use crate::observe;
 use crate::probe::Probe;
 use crate::row::{
     COMPLETION, Contender, Row,
     Target::{NoteOverTokio, OverBestPeer, OverTokio},
 };
-use crate::rt::Blitzen;
+use crate::rt::{Blitzen, TokioConsole, TokioHistogram};
 
 /// The usual buffer of such a server.
 const BUFFER: usize = 4096;
@@ -76,20 +77,20 @@ pub(crate) fn observed_row() -> Row {
         (60_000, 256),
         vec![
             server_of!("blitzen", Blitzen, echo::<32, 1>, serve),
-            server_of!("blitzen-sampled", BlitzenSampled, echo::<32, 1>, serve),
-            server_of!("blitzen-full", BlitzenFull, echo::<32, 1>, serve),
-            server_of!(
-                "blitzen-histograms",
-                BlitzenHistograms,
-                echo::<32, 1>,
-                serve
-            ),
+            server_of!(observe::SAMPLED, BlitzenSampled, echo::<32, 1>, serve),
+            server_of!(observe::FULL, BlitzenFull, echo::<32, 1>, serve),
+            server_of!(observe::HISTOGRAMS, BlitzenHistograms, echo::<32, 1>, serve),
             server_of!("tokio", Tokio, echo::<32, 1>, serve),
+            Contender::of_other_build(observe::TOKIO_HISTOGRAM, observed_echo::<TokioHistogram>),
+            Contender::of_other_build(observe::TOKIO_CONSOLE, observed_echo::<TokioConsole>),
         ],
     )
-    .workers(1)
     .untraced(CLIENT_CALLS)
-    .target(OverTokio(1.05))
+}
+
+fn observed_echo<R: Sockets>(probe: &mut Probe) {
+    let server = Server::start::<R, _>(probe.workers(), serve::<R>);
+    echo::<32, 1>(probe, &server);
 }
 
 pub(crate) fn rows() -> Vec<Row> {

@@ -33,7 +33,7 @@ use std::time::Duration;
 use crate::row::Row;
 use crate::rt::{
     Blitzen, BlitzenCompletion, BlitzenCurrentThread, BlitzenFull, BlitzenHistograms,
-    BlitzenSampled, Rt, Tokio, TokioCurrentThread,
+    BlitzenSampled, Rt, Tokio, TokioConsole, TokioCurrentThread, TokioHistogram,
 };
 
 pub(crate) use cores::run_ahead;
@@ -154,6 +154,8 @@ tokio_like!(BlitzenCompletion, blitzen, blitzen::io::hyper::HyperIo::new);
 tokio_like!(BlitzenSampled, blitzen, blitzen::io::hyper::HyperIo::new);
 tokio_like!(BlitzenFull, blitzen, blitzen::io::hyper::HyperIo::new);
 tokio_like!(BlitzenHistograms, blitzen, blitzen::io::hyper::HyperIo::new);
+tokio_like!(TokioHistogram, tokio, hyper_util::rt::TokioIo::new);
+tokio_like!(TokioConsole, tokio, hyper_util::rt::TokioIo::new);
 
 /// What an echo needs. Buffers go along and come back, and futures may stay on their
 /// thread, so that runtimes which want it so can take part.
@@ -229,7 +231,7 @@ macro_rules! each_server {
 use each_server;
 
 macro_rules! server_of {
-    ($name:literal, $rt:ident, $work:expr, $serve:ident) => {
+    ($name:expr, $rt:ident, $work:expr, $serve:ident) => {
         $crate::row::Contender::named($name, |probe| {
             type R = $crate::rt::$rt;
             let server = $crate::net::server::Server::start::<R, _>(probe.workers(), $serve::<R>);

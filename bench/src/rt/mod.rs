@@ -29,7 +29,7 @@ pub(crate) use monoio::Monoio;
 pub(crate) use smol::{Smol, SmolStatic};
 pub(crate) use tokio_like::{
     Blitzen, BlitzenCompletion, BlitzenCurrentThread, BlitzenFull, BlitzenHistograms,
-    BlitzenSampled, Tokio, TokioCurrentThread,
+    BlitzenSampled, BlitzenThinned, Tokio, TokioConsole, TokioCurrentThread, TokioHistogram,
 };
 
 /// Runs tasks on worker threads.

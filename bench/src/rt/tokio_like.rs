@@ -124,6 +124,16 @@ tokio_like!(
     new_multi_thread,
     |builder| builder.trace(blitzen::runtime::TraceMode::Sampled)
 );
+// Its ring, and so its budget, is as small as can be: two events in a quarter of a second.
+tokio_like!(
+    BlitzenThinned,
+    BlitzenThinnedJoin,
+    blitzen,
+    new_multi_thread,
+    |builder| builder
+        .trace(blitzen::runtime::TraceMode::Sampled)
+        .trace_buffer(256)
+);
 tokio_like!(
     BlitzenFull,
     BlitzenFullJoin,
@@ -140,3 +150,44 @@ tokio_like!(
         .enable_metrics_poll_time_histogram()
         .enable_metrics_schedule_latency_histogram()
 );
+
+// Tokio as the other build has it.
+tokio_like!(
+    TokioHistogram,
+    TokioHistogramJoin,
+    tokio,
+    new_multi_thread,
+    |builder| with_poll_times(builder)
+);
+tokio_like!(
+    TokioConsole,
+    TokioConsoleJoin,
+    tokio,
+    new_multi_thread,
+    |builder| with_console(builder)
+);
+
+#[cfg(all(feature = "observed-tokio", tokio_unstable))]
+fn with_poll_times(builder: &mut tokio::runtime::Builder) -> &mut tokio::runtime::Builder {
+    builder.enable_metrics_poll_time_histogram()
+}
+
+/// Once in a process: the subscriber is that of all threads. Its server waits for a client that does
+/// not come.
+#[cfg(all(feature = "observed-tokio", tokio_unstable))]
+fn with_console(builder: &mut tokio::runtime::Builder) -> &mut tokio::runtime::Builder {
+    console_subscriber::ConsoleLayer::builder()
+        .server_addr(([127, 0, 0, 1], 0))
+        .init();
+    builder
+}
+
+#[cfg(not(all(feature = "observed-tokio", tokio_unstable)))]
+fn with_poll_times(_: &mut tokio::runtime::Builder) -> &mut tokio::runtime::Builder {
+    panic!("only the other build has it");
+}
+
+#[cfg(not(all(feature = "observed-tokio", tokio_unstable)))]
+fn with_console(_: &mut tokio::runtime::Builder) -> &mut tokio::runtime::Builder {
+    panic!("only the other build has it");
+}
