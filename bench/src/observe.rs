@@ -15,6 +15,9 @@ use crate::row::{
 };
 use crate::scheduler::observed;
 
+// As many operations are counted as make the share of maintenance, which is a matter of time, the same
+// in all samples.
+
 pub(crate) const SAMPLED: &str = "blitzen-sampled";
 pub(crate) const THINNED: &str = "blitzen-thinned";
 pub(crate) const FULL: &str = "blitzen-full";
@@ -78,7 +81,7 @@ fn scheduler_rows() -> Vec<Row> {
             (1_000_000, 20_000),
             each_observed!(observed::yield_many),
         )
-        .counted(20_000)
+        .counted(100_000)
         .instructions(BLITZEN, UNOBSERVABLE, OFF)
         .instructions(THINNED, BLITZEN, InstructionBound::Times(SAMPLED_SHARE))
         .target_of(FULL, CpuAbovePlain(POLL_NS)),
@@ -89,7 +92,7 @@ fn scheduler_rows() -> Vec<Row> {
             (1_000_000, 2_000),
             each_observed!(observed::ping_pong_pair),
         )
-        .counted(4_000)
+        .counted(40_000)
         .instructions(BLITZEN, UNOBSERVABLE, OFF)
         .instructions(THINNED, BLITZEN, InstructionBound::Times(SAMPLED_SHARE))
         .target_of(FULL, CpuAbovePlain(POLL_NS + EVENT_NS)),
@@ -100,7 +103,7 @@ fn scheduler_rows() -> Vec<Row> {
             (200_000, 2_000),
             each_observed!(observed::spawn_inside),
         )
-        .counted(2_000)
+        .counted(20_000)
         .instructions(THINNED, BLITZEN, InstructionBound::Times(SAMPLED_SHARE)),
     ]
 }

@@ -57,6 +57,20 @@ fn depth_of(lint: &Lint, function: &str) -> usize {
     found.unwrap_or_else(|| panic!("no {function}: {:#?}", lint.stack()))
 }
 
+/// Ends a loop when the test does, also by a panic: it is dropped before the runtime.
+struct Ends(Arc<AtomicBool>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+fn ends() -> (Ends, Arc<AtomicBool>) {
+    let ends = Arc::new(AtomicBool::new(false));
+    (Ends(ends.clone()), ends)
+}
+
 #[inline(never)]
 fn spins_for_long(ends: &AtomicBool) {
     while !black_box(ends).load(Relaxed) {
@@ -73,17 +87,14 @@ fn calls_what_spins(ends: &AtomicBool) {
 #[test]
 fn the_functions_of_a_loop_are_named() {
     let (runtime, lints) = multi_thread();
-    let ends = Arc::new(AtomicBool::new(false));
-    let task = runtime.spawn({
-        let ends = ends.clone();
-        async move { calls_what_spins(&ends) }
-    });
+    let (end, ends) = ends();
+    let task = runtime.spawn(async move { calls_what_spins(&ends) });
     let lint = find(&lints, LintKind::SlowPoll);
     assert_eq!(lint.system_call(), None);
     assert!(depth_of(&lint, "spins_for_long") < depth_of(&lint, "calls_what_spins"));
     let outermost = lint.stack().last().unwrap();
     assert!(!outermost.contains("blitzen_task"), "{:#?}", lint.stack());
-    ends.store(true, Relaxed);
+    drop(end);
     runtime.block_on(task).unwrap();
 }
 
@@ -133,14 +144,11 @@ fn a_lock_of_std_is_named_with_its_call() {
 #[test]
 fn the_thread_of_a_current_thread_runtime_is_sampled_too() {
     let (runtime, lints) = sampled(Builder::new_current_thread());
-    let ends = Arc::new(AtomicBool::new(false));
-    let task = runtime.spawn({
-        let ends = ends.clone();
-        async move { spins_for_long(&ends) }
-    });
+    let (end, ends) = ends();
+    let task = runtime.spawn(async move { spins_for_long(&ends) });
     let watch = thread::spawn(move || {
         let lint = find(&lints, LintKind::SlowPoll);
-        ends.store(true, Relaxed);
+        drop(end);
         lint
     });
     runtime.block_on(task).unwrap();
@@ -186,17 +194,14 @@ fn a_handler_that_was_there_before_gets_its_own_signals_and_no_others() {
     // SAFETY: the handler only counts.
     unsafe { libc::signal(libc::SIGURG, handle as *const () as libc::sighandler_t) };
     let (runtime, lints) = multi_thread();
-    let ends = Arc::new(AtomicBool::new(false));
-    let task = runtime.spawn({
-        let ends = ends.clone();
-        async move { spins_for_long(&ends) }
-    });
+    let (end, ends) = ends();
+    let task = runtime.spawn(async move { spins_for_long(&ends) });
     let lint = find(&lints, LintKind::SlowPoll);
     depth_of(&lint, "spins_for_long");
     assert_eq!(HANDLED.load(Relaxed), 0, "the sample's own");
     // SAFETY: sends a signal to the calling thread, which handles it before the call returns.
     unsafe { libc::raise(libc::SIGURG) };
     assert_eq!(HANDLED.load(Relaxed), 1);
-    ends.store(true, Relaxed);
+    drop(end);
     runtime.block_on(task).unwrap();
 }

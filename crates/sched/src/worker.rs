@@ -850,12 +850,14 @@ impl Worker {
         if self.observed.get().is_empty() && observation.switches().is_empty() {
             return;
         }
-        let has_steady_counter = self.scheduler.world().has_steady_counter();
-        self.recorder.forget_time(has_steady_counter);
         let polls = self.shared().counters.polls.get();
         let observed = self
             .recorder
             .refresh(observation, self.index, polls, now_ns);
+        if !observed.is_empty() {
+            let has_steady_counter = self.scheduler.world().has_steady_counter();
+            self.recorder.forget_time(has_steady_counter);
+        }
         if self.observed.replace(observed) != observed {
             self.must_leave_loop.set(true);
         }
