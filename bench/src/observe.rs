@@ -37,10 +37,10 @@ macro_rules! each_observed {
             Contender::named(observe::THINNED, work::<rt::BlitzenThinned>),
             Contender::named(observe::FULL, work::<rt::BlitzenFull>),
             Contender::named(observe::HISTOGRAMS, work::<rt::BlitzenHistograms>),
-            Contender::of_other_build(observe::UNOBSERVABLE, work::<rt::Blitzen>),
+            Contender::named(observe::UNOBSERVABLE, work::<rt::Blitzen>).in_other_build(),
             Contender::named("tokio", work::<rt::Tokio>),
-            Contender::of_other_build(observe::TOKIO_HISTOGRAM, work::<rt::TokioHistogram>),
-            Contender::of_other_build(observe::TOKIO_CONSOLE, work::<rt::TokioConsole>),
+            Contender::named(observe::TOKIO_HISTOGRAM, work::<rt::TokioHistogram>).in_other_build(),
+            Contender::named(observe::TOKIO_CONSOLE, work::<rt::TokioConsole>).in_other_build(),
         ]
     }};
 }

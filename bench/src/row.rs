@@ -127,11 +127,11 @@ impl Contender {
         }
     }
 
-    /// A contender that only the other build has.
-    pub(crate) fn of_other_build(name: &'static str, run: fn(&mut Probe)) -> Contender {
+    /// The same, as only the other build has it.
+    pub(crate) fn in_other_build(self) -> Contender {
         Contender {
             place: Place::OtherBuild,
-            ..Contender::named(name, run)
+            ..self
         }
     }
 

@@ -12,7 +12,7 @@ use crate::row::{
     COMPLETION, Contender, Row,
     Target::{NoteOverTokio, OverBestPeer, OverTokio},
 };
-use crate::rt::{Blitzen, TokioConsole, TokioHistogram};
+use crate::rt::Blitzen;
 
 /// The usual buffer of such a server.
 const BUFFER: usize = 4096;
@@ -81,16 +81,17 @@ pub(crate) fn observed_row() -> Row {
             server_of!(observe::FULL, BlitzenFull, echo::<32, 1>, serve),
             server_of!(observe::HISTOGRAMS, BlitzenHistograms, echo::<32, 1>, serve),
             server_of!("tokio", Tokio, echo::<32, 1>, serve),
-            Contender::of_other_build(observe::TOKIO_HISTOGRAM, observed_echo::<TokioHistogram>),
-            Contender::of_other_build(observe::TOKIO_CONSOLE, observed_echo::<TokioConsole>),
+            server_of!(
+                observe::TOKIO_HISTOGRAM,
+                TokioHistogram,
+                echo::<32, 1>,
+                serve
+            )
+            .in_other_build(),
+            server_of!(observe::TOKIO_CONSOLE, TokioConsole, echo::<32, 1>, serve).in_other_build(),
         ],
     )
     .untraced(CLIENT_CALLS)
-}
-
-fn observed_echo<R: Sockets>(probe: &mut Probe) {
-    let server = Server::start::<R, _>(probe.workers(), serve::<R>);
-    echo::<32, 1>(probe, &server);
 }
 
 pub(crate) fn rows() -> Vec<Row> {

@@ -95,6 +95,7 @@
 //! | `global` | a runtime of the process for [`spawn`] and [`block_on`] outside any other |
 //! | `futures-io` | adapters to and from the traits of the `futures-io` crate |
 //! | `hyper` | an executor, a timer and an I/O adapter for hyper |
+//! | `stack-samples` | the stack of a poll that does not end, in [lints](runtime::lint) |
 //! | `task-spans` | a `tracing` span for each task, as `console-subscriber` reads them; with `--cfg tokio_unstable` only |
 //!
 //! Everything else is always there.
