@@ -81,7 +81,7 @@ fn scheduler_rows() -> Vec<Row> {
             (1_000_000, 20_000),
             each_observed!(observed::yield_many),
         )
-        .counted(100_000)
+        .counted(200_000)
         .instructions(BLITZEN, UNOBSERVABLE, OFF)
         .instructions(THINNED, BLITZEN, InstructionBound::Times(SAMPLED_SHARE))
         .target_of(FULL, CpuAbovePlain(POLL_NS)),
@@ -92,7 +92,7 @@ fn scheduler_rows() -> Vec<Row> {
             (1_000_000, 2_000),
             each_observed!(observed::ping_pong_pair),
         )
-        .counted(40_000)
+        .counted(100_000)
         .instructions(BLITZEN, UNOBSERVABLE, OFF)
         .instructions(THINNED, BLITZEN, InstructionBound::Times(SAMPLED_SHARE))
         .target_of(FULL, CpuAbovePlain(POLL_NS + EVENT_NS)),
