@@ -1476,7 +1476,7 @@ mod tests {
         // As when tracing is switched on: the loop ends with the poll in which it would look.
         worker.must_leave_loop.set(true);
         assert_eq!(next_id(), None);
-        assert_eq!(worker.enter_loop(), Some(false));
+        assert_eq!(worker.enter_loop(), Some(PollLoop::Unobserved));
         assert_eq!(next_id(), Some(injected_id));
         while let Some(task) = ring.pop() {
             task.forget();
