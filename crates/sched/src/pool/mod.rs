@@ -294,7 +294,10 @@ impl Pool {
         drop(control);
         // No thread will ever run them: dropping the jobs cancels them, which wakes
         // their waiters.
-        drop(self.queue.drain(|_| true));
+        for job in self.queue.drain(|_| true) {
+            quietly(|| drop(job));
+            quietly(|| self.source.job_ended());
+        }
         Err(error)
     }
 
@@ -516,6 +519,50 @@ impl Pool {
         let joiners = joiners.into_values().chain(others.into_iter().flatten());
         joiners.for_each(|join| join());
         0
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::testing::Tasks;
+
+    /// A system that has no thread left.
+    #[derive(Default)]
+    struct NoThreads {
+        ended_jobs: Arc<AtomicUsize>,
+    }
+
+    impl SpawnThread for NoThreads {
+        fn spawn_thread(
+            &self,
+            _: Arc<Pool>,
+            _: PoolThread,
+            _: Option<String>,
+        ) -> io::Result<ThreadJoiner> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+
+        fn spawn_reaper(&self, _: Arc<Pool>) -> io::Result<ThreadJoiner> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+
+        fn job_ended(&self) {
+            self.ended_jobs.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_job_that_no_thread_will_run_counts_as_ended() {
+        let source = NoThreads::default();
+        let ended_jobs = source.ended_jobs.clone();
+        let pool = Pool::new(Box::new(source), 1, Duration::from_secs(1));
+        let job = Job {
+            task: Tasks::job(|| unreachable!("there is no thread")),
+            mandatory: false,
+        };
+        assert!(matches!(pool.submit(job), Err(Refused::NoThread(_))));
+        assert_eq!(ended_jobs.load(Relaxed), 1);
     }
 }
 
