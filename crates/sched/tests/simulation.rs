@@ -220,20 +220,16 @@ fn a_steal_is_counted_once_with_its_tasks() {
 
 #[test]
 fn a_task_from_the_injection_queue_is_polled_after_it_was_queued() {
-    let world = Arc::new(Simulated {
-        seed: 1,
-        now_ns: AtomicU64::new(0),
-        workers: Mutex::new(Vec::new()),
-    });
+    let world = Simulated::new(1, 1, ());
     let mut config = Config::new(1);
     config.observe.trace = TraceMode::Full;
-    let scheduler = Scheduler::new(config, Box::new(Shared(world.clone())));
+    let scheduler = Scheduler::new(config, world.world(()));
     let first = spawn(&scheduler, async {});
-    let worker = world.workers.lock().unwrap().pop().unwrap();
+    let worker = world.take_workers().pop().unwrap();
     let worker = worker.step().0.unwrap();
     // After the poll of the first, right after which the worker polls it.
     let second = spawn(&scheduler, async {});
-    let mut worker = worker.step().0;
+    let worker = worker.step().0.unwrap();
     assert!(first.is_finished() && second.is_finished());
     let mut events = Vec::new();
     for reader in scheduler.observation().event_readers() {
@@ -247,7 +243,5 @@ fn a_task_from_the_injection_queue_is_polled_after_it_was_queued() {
     );
     assert!(spawned < polled, "{spawned} {polled}");
     scheduler.close();
-    while let Some(present) = worker {
-        worker = present.step().0;
-    }
+    step_until_left(worker);
 }
