@@ -257,19 +257,20 @@ impl<T> Chan<T> {
         closed
     }
 
-    /// The last receiver was dropped: drops the values that nobody will receive.
+    /// The last receiver was dropped: drops the values that nobody will receive, also those that
+    /// a sender is about to store.
     pub(super) fn close_and_clear(&self) {
         struct DrainOnDrop<'a, T>(&'a Chan<T>);
 
         impl<T> Drop for DrainOnDrop<'_, T> {
             fn drop(&mut self) {
-                while self.0.pop().is_ok() {}
+                while self.0.try_recv().is_ok() {}
             }
         }
 
         let drain = DrainOnDrop(self);
         self.close();
-        while drain.0.pop().is_ok() {}
+        while drain.0.try_recv().is_ok() {}
     }
 }
 
@@ -386,10 +387,10 @@ mod model {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    use blitzen_util::shim::thread;
+    use blitzen_util::shim::{Arc, thread};
     use loom::future::block_on;
 
-    use crate::channel::{bounded, unbounded};
+    use crate::channel::{Receiver, Sender, bounded, unbounded};
 
     /// Polls once, as a future that is then dropped would.
     fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
@@ -513,6 +514,34 @@ mod model {
             let received = block_on(rx.recv());
             assert_eq!(received.is_some(), sender.join().unwrap());
         });
+    }
+
+    /// The sender is kept: values that are left would be dropped with it.
+    fn value_meets_dropped_receiver(channel: fn() -> (Sender<Arc<()>>, Receiver<Arc<()>>)) {
+        loom::model(move || {
+            let value = Arc::new(());
+            let (tx, rx) = channel();
+            let sender = thread::spawn({
+                let value = value.clone();
+                move || {
+                    let _ = tx.try_send(value);
+                    tx
+                }
+            });
+            drop(rx);
+            let _tx = sender.join().unwrap();
+            assert_eq!(Arc::strong_count(&value), 1);
+        });
+    }
+
+    #[test]
+    fn a_value_meets_the_last_receiver_and_is_dropped() {
+        value_meets_dropped_receiver(|| bounded(1));
+    }
+
+    #[test]
+    fn without_a_bound_a_value_meets_the_last_receiver_and_is_dropped() {
+        value_meets_dropped_receiver(unbounded);
     }
 
     #[test]

@@ -435,13 +435,10 @@ impl<T, F: FlowControl> Drop for Rx<T, F> {
         struct DrainOnDrop<'a, T, F: FlowControl>(&'a mut Rx<T, F>);
 
         impl<T, F: FlowControl> DrainOnDrop<'_, T, F> {
+            /// Also a message that its sender is about to publish. What is sent with a permit
+            /// after that stays until the last sender is dropped.
             fn drop_next(&mut self) -> bool {
-                let value = self.0.pop();
-                let found = value.is_some();
-                if found {
-                    self.0.0.flow.release_received(1);
-                }
-                found
+                self.0.try_recv().is_ok()
             }
         }
 
@@ -468,7 +465,7 @@ mod model {
     use std::pin::{Pin, pin};
     use std::task::{Context, Poll, Wake, Waker};
 
-    use blitzen_util::shim::thread;
+    use blitzen_util::shim::{Arc, thread};
     use loom::future::block_on;
 
     use crate::channel::mpsc::{channel, unbounded_channel};
@@ -690,6 +687,37 @@ mod model {
             let received = block_on(rx.recv());
             assert_eq!(received.is_some(), sender.join().unwrap());
         });
+    }
+
+    /// The sender is kept: messages that are left would be dropped with it.
+    fn message_meets_dropped_receiver<S: Send + 'static, R: 'static>(
+        channel: fn() -> (S, R),
+        send: fn(&S, Arc<()>),
+    ) {
+        loom::model(move || {
+            let message = Arc::new(());
+            let (tx, rx) = channel();
+            let sender = thread::spawn({
+                let message = message.clone();
+                move || {
+                    send(&tx, message);
+                    tx
+                }
+            });
+            drop(rx);
+            let _tx = sender.join().unwrap();
+            assert_eq!(Arc::strong_count(&message), 1);
+        });
+    }
+
+    #[test]
+    fn a_message_meets_a_dropped_receiver_and_is_dropped() {
+        message_meets_dropped_receiver(|| channel(1), |tx, message| drop(tx.try_send(message)));
+    }
+
+    #[test]
+    fn without_a_bound_a_message_meets_a_dropped_receiver_and_is_dropped() {
+        message_meets_dropped_receiver(unbounded_channel, |tx, message| drop(tx.send(message)));
     }
 
     #[test]
