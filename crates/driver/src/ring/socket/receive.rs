@@ -310,7 +310,8 @@ impl RecvState {
                         self.expect_large();
                     }
                 }
-                libc::EINVAL if was == RecvOp::Armed(RecvMode::Multishot) => {
+                // A kernel without this mode; by now the receive may be about to be cancelled.
+                libc::EINVAL if was != RecvOp::Armed(RecvMode::Poll) => {
                     self.expect_large();
                     return false;
                 }
@@ -419,6 +420,22 @@ mod tests {
             assert_eq!(fixture.take(8), TakeResult::Direct(InKernel::Bytes));
             assert_eq!(fixture.take(8), TakeResult::Nothing);
             fixture
+        }
+    }
+
+    #[test]
+    fn a_kernel_without_multishot_fails_no_read() {
+        for is_cancelled in [false, true] {
+            let mut fixture = Fixture::new(4);
+            if is_cancelled {
+                fixture.receiver.stop(KEY, &mut fixture.requests);
+                assert_eq!(fixture.receiver.op(), RecvOp::Cancelling);
+            }
+            let (result, flags) = (-libc::EINVAL, 0);
+            let completion = Completion { result, flags };
+            let receiver = &mut fixture.receiver;
+            assert!(!receiver.complete(&completion, &mut fixture.pool, true));
+            assert_eq!(fixture.take(8), TakeResult::Nothing);
         }
     }
 
