@@ -915,6 +915,24 @@ fn owned_buffers_go_out_in_order_and_come_back() {
 }
 
 #[test]
+fn an_owned_buffer_comes_back_unsent_when_the_stream_has_left() {
+    let Some(ring) = ring() else { return };
+    let (ours, mut theirs) = pair(&ring);
+    let mut cx = Context::from_waker(Waker::noop());
+    ours.leave();
+    assert!(ours.poll_send_drained(&mut cx).is_ready());
+    let mut sending = Box::pin(ours.write_owned(Memory::bytes(vec![1; 10]), false));
+    match sending.as_mut().poll(&mut cx) {
+        Poll::Ready(Err(unsent)) => assert_eq!(unsent, [1; 10]),
+        other => panic!("the stream has left: {other:?}"),
+    }
+    drop(sending);
+    drop(ours);
+    settle(&ring);
+    assert_eq!(theirs.read(&mut [0; 16]).unwrap(), 0);
+}
+
+#[test]
 fn streams_dropped_at_random_lose_no_byte_and_leak_nothing() {
     let Some(ring) = ring_with(few_buffers(16)) else {
         return;

@@ -141,9 +141,8 @@ impl RingStream {
                 SendWait::Ready(Ok(Ok(()))) => {}
                 step => return step,
             }
-            let begun =
-                self.visit(|table| table.begin_owned(self.key(), buffer.clone(), zero_copy));
-            SendWait::Ready(Ok(begun))
+            let buffer = buffer.clone();
+            SendWait::Ready(self.visit(|table| table.begin_owned(self.key(), buffer, zero_copy)))
         }));
         spent.made_progress();
         Poll::Ready(begun)

@@ -9,7 +9,7 @@
 //! S3. Buffered bytes are sent, unless the connection fails.
 //! S4. `busy` counts the requests that are queued, or with the kernel.
 
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::mem::{MaybeUninit, take};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -24,6 +24,7 @@ use super::pool::BufferPool;
 use super::receive::{InKernel, RecvMode, RecvOp, RecvState, TakeResult};
 use super::request::{Request, Requests, cancel_entry};
 use super::send::{FlushStep, SendState, Sent, SpareBuffers, WriteContext, WriteStep};
+use super::stream::{LeftRing, OnRing};
 use super::waiters::{StreamWaiters, WaitAs};
 use crate::ring::Filled;
 use crate::ring::completion::Completion;
@@ -311,7 +312,7 @@ impl SocketTable {
         key: SocketKey,
         parts: &[IoSlice<'_>],
         by_owner: bool,
-    ) -> Result<WriteStep, super::stream::LeftRing> {
+    ) -> Result<WriteStep, LeftRing> {
         self.writes += 1;
         let context = WriteContext {
             by_owner: by_owner && !self.shut,
@@ -319,7 +320,7 @@ impl SocketTable {
             turn: self.turn,
         };
         self.update(key, |socket, table| match socket.phase {
-            Phase::Leaving => Err(super::stream::LeftRing),
+            Phase::Leaving => Err(LeftRing),
             _ => {
                 let (spare, requests) = (&mut *table.spare, &mut *table.requests);
                 Ok(socket.sender.write(key, parts, context, spare, requests))
@@ -366,15 +367,18 @@ impl SocketTable {
         key: SocketKey,
         buffer: Arc<dyn OwnedSend>,
         zero_copy: bool,
-    ) -> io::Result<()> {
-        if self.shut {
-            return Err(shutdown_error());
-        }
+    ) -> OnRing<()> {
         self.update(key, |socket, table| {
+            if socket.phase == Phase::Leaving {
+                return Err(LeftRing);
+            }
+            if table.shut {
+                return Ok(Err(shutdown_error()));
+            }
             let requests = &mut *table.requests;
             socket.sender.begin_owned(key, buffer, zero_copy, requests);
-        });
-        Ok(())
+            Ok(Ok(()))
+        })
     }
 
     /// Waits until the send that is in flight has ended and, with `for_room`, until
