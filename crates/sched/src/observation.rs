@@ -544,6 +544,9 @@ impl WorkerRecorder {
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
+    use crate::testing::{StillWorld, Tasks, id};
+    use crate::{Config, Scheduler};
+    use blitzen_task::RunOutcome;
 
     fn observation(trace: TraceMode) -> Observation {
         let config = ObserveConfig {
@@ -558,6 +561,22 @@ mod tests {
         let mut events = Vec::new();
         observation.event_readers()[reader].read(0, || u64::MAX, &mut events);
         events.into_iter().map(|(_, event)| event).collect()
+    }
+
+    #[test]
+    fn a_task_that_is_polled_outside_the_workers_leaves_no_stamp() {
+        let mut config = Config::new(1);
+        config.observe.track_schedule_delays = true;
+        let scheduler = Scheduler::new(config, Box::new(StillWorld::default()));
+        let (task, observation) = (Tasks::job(|| {}), &scheduler.observation);
+        let id = id(&task);
+        assert!(observation.stamp(id, 0));
+        task.header().set_stamped();
+        assert!(matches!(
+            scheduler.poll_routed(task, None),
+            RunOutcome::Complete
+        ));
+        assert_eq!(observation.stamps.get().unwrap().take(id), None);
     }
 
     #[test]

@@ -705,11 +705,15 @@ impl Scheduler {
     #[cold]
     fn poll_observed(self: &Arc<Self>, task: Runnable, budget: Budget) -> RunOutcome {
         let (world, mut info) = (self.world(), TaskInfo::new(task.header()));
-        let has_hooks = self.observation.switches().has(ObservedSet::HOOKS);
-        if has_hooks {
+        let switches = self.observation.switches();
+        // Also without hooks: nobody else removes what was noted when the task was queued.
+        if switches.has(ObservedSet::DELAYS) {
             let now_ns = world.now_ns();
             let delay_ns = self.observation.take_delay_ns(task.header(), now_ns);
             info.schedule_delay = delay_ns.map(Duration::from_nanos);
+        }
+        let has_hooks = switches.has(ObservedSet::HOOKS);
+        if has_hooks {
             world.before_poll(&info);
         }
         let recorded = self.record_routed_start(info.id);
