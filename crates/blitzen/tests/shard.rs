@@ -327,6 +327,45 @@ fn exact_balance_passes_over_shards_that_take_no_part() {
     });
 }
 
+#[test]
+fn exact_balance_does_not_wait_for_a_shard_that_has_ceased_to_accept() {
+    const QUEUE: usize = 128;
+    must_end(|| {
+        let runtime = sharded(2);
+        let listener = runtime.listen("127.0.0.1:0", Balance::Exact).unwrap();
+        let (go_on, accepted) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let state = (listener.clone(), go_on.clone(), accepted.clone());
+        runtime.run_each(move |shard| {
+            let (listener, go_on, accepted) = state.clone();
+            async move {
+                let mut part = listener.on(&shard).unwrap();
+                let first = shard.index() == 0;
+                shard.spawn_local(async move {
+                    let mut open = Vec::new();
+                    while first {
+                        open.push(part.accept().await.unwrap());
+                        accepted.fetch_add(1, SeqCst);
+                        if open.len() == 5 {
+                            go_on.notified().await;
+                        }
+                    }
+                    pending::<()>().await
+                });
+            }
+        });
+        let connect = |_| StdStream::connect(listener.local_addr()).unwrap();
+        let clients: Vec<StdStream> = (0..300).map(connect).collect();
+        // Both queues are full, and the shard that does not accept has fewer connections.
+        while counts(&runtime, &listener).iter().sum::<usize>() < 5 + 2 * QUEUE {
+            thread::yield_now();
+        }
+        go_on.notify_one();
+        while accepted.load(SeqCst) < clients.len() - QUEUE {
+            thread::yield_now();
+        }
+    });
+}
+
 #[cfg(unix)]
 #[test]
 fn each_shard_has_a_socket_of_its_own_on_one_address() {

@@ -4,13 +4,17 @@
 //!     come in a row go to different shards.
 //! A2. Shards that have not taken their part, or have dropped it, get no connection. While there
 //!     is no other, connections wait in the kernel.
-//! A3. A shard that has [`QUEUE_ROOM`] connections waiting gets one only if all others have too.
+//! A3. A shard that has [`QUEUE_ROOM`] connections waiting gets no more. While all have, the next one
+//!     waits for the first that has room: a shard that has ceased to accept holds up no other.
 
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
 
 use blitzen_sync::Notify;
 use blitzen_sync::channel::mpsc;
@@ -117,20 +121,17 @@ impl Balancer {
 
     /// The shard that has the fewest connections open, of those that `fits`.
     fn least_open(&self, fits: impl Fn(usize) -> bool) -> Option<usize> {
-        let takes = |index: usize| {
-            self.parts.is_taken[index].load(Relaxed) && !self.queues[index].is_closed()
-        };
         (0..self.queues.len())
-            .filter(|&index| takes(index) && fits(index))
+            .filter(|&index| self.takes(index) && fits(index))
             .min_by_key(|&index| self.open[index].load(Relaxed))
     }
 
+    fn takes(&self, index: usize) -> bool {
+        self.parts.is_taken[index].load(Relaxed) && !self.queues[index].is_closed()
+    }
+
     async fn hand_over(&self, accepted: io::Result<Unwatched>, mode: SocketMode) {
-        let has_room = |index: usize| self.queues[index].capacity() > 0;
-        let chosen = self
-            .least_open(has_room)
-            .or_else(|| self.least_open(|_| true)); // A3
-        let Some(index) = chosen else {
+        let Some(index) = self.shard_with_room().await else {
             return; // all have dropped their parts meanwhile
         };
         let accepted = accepted.map(|(stream, peer)| {
@@ -139,6 +140,33 @@ impl Balancer {
             (stream, mode, open)
         });
         // A shard that drops its part now closes the connection, as if it had accepted it.
-        let _ = self.queues[index].send(Accepted(accepted)).await;
+        let _ = self.queues[index].try_send(Accepted(accepted));
+    }
+
+    /// The shard with the fewest connections of those whose queue has room; waits until one has
+    /// (A3). `None` if no shard has a part any more.
+    async fn shard_with_room(&self) -> Option<usize> {
+        let has_room = |index: usize| self.queues[index].capacity() > 0;
+        loop {
+            self.least_open(|_| true)?;
+            if let Some(index) = self.least_open(has_room) {
+                return Some(index); // nobody else sends there
+            }
+            let taken = (0..self.queues.len()).filter(|&index| self.takes(index));
+            let mut rooms: Vec<_> = taken
+                .map(|index| Box::pin(self.queues[index].reserve()))
+                .collect();
+            let mut on_taken = pin!(self.parts.on_taken.notified());
+            poll_fn(|cx| {
+                let has_one = rooms
+                    .iter_mut()
+                    .any(|room| room.as_mut().poll(cx).is_ready());
+                match has_one || on_taken.as_mut().poll(cx).is_ready() {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                }
+            })
+            .await;
+        }
     }
 }
