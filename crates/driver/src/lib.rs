@@ -32,6 +32,8 @@ pub mod ring;
 mod scratch;
 mod shutdown_error;
 mod wake_list;
+#[cfg(all(test, blitzen_loom))]
+mod waker_event;
 
 pub use driver::{Driver, DriverConfig, SpinPermit};
 pub use interest::Interest;

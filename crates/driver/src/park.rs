@@ -179,35 +179,9 @@ impl Drop for EndPark<'_> {
 #[cfg(all(test, blitzen_loom))]
 mod model {
     use super::*;
+    use crate::waker_event::WakerEvent;
     use blitzen_util::shim::atomic::AtomicUsize;
-    use blitzen_util::shim::{Arc, Condvar, Mutex, thread};
-
-    /// The event of the poller's waker, as the kernel keeps it.
-    #[derive(Default)]
-    struct WakerEvent {
-        is_pending: Mutex<bool>,
-        posted: Condvar,
-    }
-
-    impl WakerEvent {
-        fn post(&self) {
-            *self.is_pending.lock() = true;
-            self.posted.notify_one();
-        }
-
-        fn wait(&self) {
-            let mut is_pending = self.is_pending.lock();
-            while !*is_pending {
-                is_pending = self.posted.wait(is_pending);
-            }
-            *is_pending = false;
-        }
-
-        /// Takes the event, if there is one, without waiting.
-        fn take(&self) -> bool {
-            std::mem::take(&mut *self.is_pending.lock())
-        }
-    }
+    use blitzen_util::shim::{Arc, thread};
 
     struct Worker {
         park: ParkState,

@@ -370,6 +370,10 @@ impl Registration {
     /// On Windows the operation has to go through mio's `try_io` of the
     /// socket, so that the next event is asked for.
     ///
+    /// Over poll(2), an error that is [`NotFound`](io::ErrorKind::NotFound) and nothing else counts as
+    /// `WouldBlock`: it is what mio returns instead, after the other end was closed. An operation
+    /// that may return it by itself has to return it inside an `Ok`.
+    ///
     /// ```
     /// # use std::io::{Read, Write};
     /// # use std::sync::Arc;
@@ -628,17 +632,17 @@ impl Registration {
 fn unless_blocked<R>(result: io::Result<R>) -> Option<io::Result<R>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-        // mio's own error: it would have blocked, but mio has removed the source, which is watched
-        // again when the readiness is cleared.
-        Err(error)
-            if cfg!(blitzen_poll)
-                && error.kind() == io::ErrorKind::NotFound
-                && error.raw_os_error().is_none() =>
-        {
-            None
-        }
+        Err(error) if cfg!(blitzen_poll) && is_of_mio(&error) => None,
         result => Some(result),
     }
+}
+
+/// Whether the error is the one with which mio replaces `WouldBlock` over poll(2), when it has removed
+/// the source. The source is watched again when its readiness is cleared.
+fn is_of_mio(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        && error.raw_os_error().is_none()
+        && error.get_ref().is_none()
 }
 
 impl Drop for Registration {

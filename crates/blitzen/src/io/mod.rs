@@ -42,7 +42,7 @@ mod stdio;
 #[cfg(windows)]
 pub(crate) use blocking::Blocking;
 pub(crate) use buf_mut::fill_buf_mut;
-pub(crate) use poll_evented::{BOTH, Evented, PollEvented};
+pub(crate) use poll_evented::{BOTH, Evented, PollEvented, settled};
 pub use stdio::{Stderr, Stdin, Stdout, stderr, stdin, stdout};
 
 #[cfg(unix)]

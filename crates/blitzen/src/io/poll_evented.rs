@@ -33,6 +33,18 @@ cfg_select! {
     }
 }
 
+/// Returns the error of an operation that would have blocked, and otherwise its result.
+///
+/// An operation of the user's is tried through mio and a registration as one that returns this: over
+/// poll(2) a registration takes a `NotFound` for mio's, which means that the operation would have
+/// blocked.
+pub(crate) fn settled<R>(result: io::Result<R>) -> io::Result<io::Result<R>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
+        result => Ok(result),
+    }
+}
+
 /// An event source and its registration with a runtime.
 pub(crate) struct PollEvented<S: Source> {
     /// `None` only while it is dropped or taken (E1).

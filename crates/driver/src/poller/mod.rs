@@ -18,6 +18,7 @@
 //! P3. A turn takes in a bounded number of events. What is left stays in the
 //!     kernel's queue, in front of what was taken, so that nothing starves.
 
+mod adding;
 mod slots;
 mod wait;
 
@@ -25,11 +26,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blitzen_util::shim::atomic::Ordering::{Relaxed, SeqCst};
-use blitzen_util::shim::atomic::{AtomicU64, AtomicUsize};
+use blitzen_util::shim::atomic::AtomicU64;
+use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::{Mutex, MutexGuard};
 use mio::event::Source;
 
+use adding::Adding;
 use slots::{SourceSlots, SourceToken};
 pub(crate) use wait::BareDescriptor;
 pub use wait::Stream;
@@ -79,8 +81,7 @@ pub struct Poller {
     slots: SourceSlots,
     limits: Limits,
     counters: Counters,
-    /// Over poll(2), threads that wait for a turn to end. Nobody waits for events meanwhile.
-    adding: AtomicUsize,
+    adding: Adding,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -207,7 +208,7 @@ impl Poller {
                 served: AtomicU64::new(0),
                 registered: AtomicU64::new(0),
             },
-            adding: AtomicUsize::new(0),
+            adding: Adding::new(),
             selector,
         })
     }
@@ -299,13 +300,7 @@ impl Poller {
         if !cfg!(blitzen_poll) {
             return add(&self.selector);
         }
-        let _turn = self.turn.try_lock().unwrap_or_else(|| {
-            self.adding.fetch_add(1, SeqCst);
-            self.wake_selector();
-            let turn = self.turn.lock();
-            self.adding.fetch_sub(1, SeqCst);
-            turn
-        });
+        let _turn = self.adding.lock(&self.turn, || self.wake_selector());
         add(&self.selector)
     }
 
@@ -507,11 +502,9 @@ impl Poller {
 
     fn wait(&self, turn: &mut Turn, limit: usize, timeout: Option<Duration>) -> io::Result<()> {
         add(&self.counters.turns, 1);
-        // SeqCst: either the count is seen here, or the waker's event ends the wait: the
-        // thread that adds has counted itself before it wakes.
-        let timeout = match cfg!(blitzen_poll) && self.adding.load(SeqCst) > 0 {
-            true => Some(Duration::ZERO),
-            false => timeout,
+        let timeout = match !cfg!(blitzen_poll) || self.adding.may_wait() {
+            true => timeout,
+            false => Some(Duration::ZERO),
         };
         match self.selector.wait(&mut turn.events, limit, timeout) {
             // A signal came: a turn may end early, with no events.

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use blitzen_driver::{Interest, Ready, ReadyEvent, Registration};
 use mio::unix::SourceFd;
 
-use crate::io::BOTH;
+use crate::io::{BOTH, settled};
 use crate::runtime::io::register;
 
 /// A file descriptor of any kind whose readiness a task can wait for: a socket of a
@@ -651,7 +651,8 @@ impl<T: AsRawFd> AsyncFd<T> {
         mut f: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<R> {
         let inner = self.get_ref();
-        self.registration.async_io(interest, || f(inner)).await
+        let operation = || settled(f(inner));
+        self.registration.async_io(interest, operation).await?
     }
 
     /// Calls `f` until it does not fail with [`WouldBlock`](io::ErrorKind::WouldBlock),
@@ -688,7 +689,9 @@ impl<T: AsRawFd> AsyncFd<T> {
         else {
             unreachable!("F1")
         };
-        registration.async_io(interest, || f(inner)).await
+        registration
+            .async_io(interest, || settled(f(inner)))
+            .await?
     }
 
     /// Calls `f` if the descriptor may be ready for `interest`, and returns its result.
@@ -717,7 +720,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         f: impl FnOnce(&T) -> io::Result<R>,
     ) -> io::Result<R> {
         let inner = self.get_ref();
-        self.registration.try_io(interest, || f(inner))
+        self.registration.try_io(interest, || settled(f(inner)))?
     }
 
     /// Calls `f` if the descriptor may be ready for `interest`, with mutable access to
@@ -753,7 +756,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         else {
             unreachable!("F1")
         };
-        registration.try_io(interest, || f(inner))
+        registration.try_io(interest, || settled(f(inner)))?
     }
 }
 
@@ -1054,13 +1057,10 @@ fn unless_blocked<R>(
     event: ReadyEvent,
     result: io::Result<R>,
 ) -> Result<io::Result<R>, TryIoError> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            registration.clear_refuted(event);
-            Err(TryIoError(()))
-        }
-        result => Ok(result),
-    }
+    settled(result).map_err(|_would_block| {
+        registration.clear_refuted(event);
+        TryIoError(())
+    })
 }
 
 impl<T: AsRawFd + fmt::Debug> fmt::Debug for AsyncFdReadyGuard<'_, T> {

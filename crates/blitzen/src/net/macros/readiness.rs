@@ -170,7 +170,8 @@ macro_rules! operation_methods {
             interest: $crate::io::Interest,
             f: impl FnOnce() -> std::io::Result<R>,
         ) -> std::io::Result<R> {
-            self.io.attempt(interest, || self.io.try_io(f))
+            let operation = || $crate::io::settled(f());
+            self.io.attempt(interest, || self.io.try_io(operation))?
         }
 
         /// Calls `f` until it does not return
@@ -201,7 +202,11 @@ macro_rules! operation_methods {
             interest: $crate::io::Interest,
             mut f: impl FnMut() -> std::io::Result<R>,
         ) -> std::io::Result<R> {
-            self.io.attempts(interest, || self.io.try_io(&mut f)).await
+            let mut operation = || $crate::io::settled(f());
+            let attempts = self
+                .io
+                .attempts(interest, || self.io.try_io(&mut operation));
+            attempts.await?
         }
 
         /// Returns the pending error of the socket, and clears it

@@ -29,7 +29,9 @@ use std::task::{Context, Poll};
 use bytes::BufMut;
 use mio::unix::pipe as mio_pipe;
 
-use crate::io::{AsyncRead, AsyncWrite, Interest, PollEvented, ReadBuf, Ready, fill_buf_mut};
+use crate::io::{
+    AsyncRead, AsyncWrite, Interest, PollEvented, ReadBuf, Ready, fill_buf_mut, settled,
+};
 
 /// Creates a pipe without a name, and returns its two ends.
 ///
@@ -459,7 +461,7 @@ macro_rules! end_methods {
         /// if the pipe is not ready, and otherwise the error of `f`.
         pub fn try_io<R>(&self, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
             let registration = self.io.registration();
-            registration.try_io(Interest::$interest, || self.io.try_io(f))
+            registration.try_io(Interest::$interest, || self.io.try_io(|| settled(f())))?
         }
     };
 }

@@ -1,0 +1,102 @@
+//! Threads that add a source over poll(2), where nobody may wait meanwhile.
+//!
+//! The thread that waits for events holds the turn's lock. A thread that adds a source has to get the
+//! lock, so it ends the wait, and keeps the next one from beginning before it has had its turn:
+//!
+//! ```text
+//!   adds:   count = count + 1    event of the waker    lock, count = count - 1, add
+//!   waits:  lock                 count = 0?            wait, take the event
+//! ```
+//!
+//! A1. A thread waits only if it has found the count at zero, with the lock held. If it missed a count,
+//!     it has not taken the event that came after the count: the event ends its wait.
+
+use blitzen_util::shim::atomic::AtomicUsize;
+use blitzen_util::shim::atomic::Ordering::Relaxed;
+use blitzen_util::shim::{Mutex, MutexGuard};
+
+/// How many threads wait for the turn's lock to add a source.
+///
+/// Relaxed: the kernel orders the count and the event for the thread that takes the event, and the
+/// lock does for those that turn after it (A1).
+#[derive(Debug)]
+pub(super) struct Adding(AtomicUsize);
+
+impl Adding {
+    pub(super) fn new() -> Self {
+        Self(AtomicUsize::new(0))
+    }
+
+    /// Locks `turn`; uses `wake` to end the wait of a thread that has it.
+    pub(super) fn lock<'a, T>(&self, turn: &'a Mutex<T>, wake: impl FnOnce()) -> MutexGuard<'a, T> {
+        turn.try_lock().unwrap_or_else(|| {
+            self.0.fetch_add(1, Relaxed);
+            wake();
+            let turn = turn.lock();
+            self.0.fetch_sub(1, Relaxed);
+            turn
+        })
+    }
+
+    /// Whether a thread that has the turn's lock may wait (A1).
+    pub(super) fn may_wait(&self) -> bool {
+        self.0.load(Relaxed) == 0
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use crate::waker_event::WakerEvent;
+    use blitzen_util::shim::{Arc, thread};
+
+    struct Poller {
+        /// The sources.
+        turn: Mutex<usize>,
+        adding: Adding,
+        event: WakerEvent,
+    }
+
+    impl Poller {
+        fn new() -> Arc<Self> {
+            Arc::new(Self {
+                turn: Mutex::new(0),
+                adding: Adding::new(),
+                event: WakerEvent::default(),
+            })
+        }
+
+        fn add(&self) {
+            *self.adding.lock(&self.turn, || self.event.post()) += 1;
+        }
+
+        /// One turn; returns the number of sources that it found.
+        fn turn(&self) -> usize {
+            let sources = self.turn.lock();
+            match *sources == 0 && self.adding.may_wait() {
+                true => self.event.wait(),
+                // A poll that does not wait takes the event, too.
+                false => drop(self.event.take()),
+            }
+            *sources
+        }
+    }
+
+    /// If the owner waits again before the source is there, both threads sleep for ever.
+    #[test]
+    fn a_source_is_added_although_the_owner_turns_on_and_on() {
+        loom::model(|| {
+            let poller = Poller::new();
+            let owner = thread::spawn({
+                let poller = poller.clone();
+                move || {
+                    while poller.turn() == 0 {
+                        thread::yield_now();
+                    }
+                }
+            });
+            poller.add();
+            owner.join().unwrap();
+        });
+    }
+}
