@@ -165,7 +165,7 @@ fn search_with(
     fs::create_dir_all(&logs).context(logs.display())?;
     let values: String = variables
         .iter()
-        .map(|(_, value)| format!(".{value}"))
+        .filter_map(|(_, value)| Some(format!(".{}", Path::new(value).file_name()?.display())))
         .collect();
     let log = logs.join(format!("{}{values}.log", model.path().replace("::", ".")));
     let mut command = Command::new(&model.executable);

@@ -4,16 +4,20 @@
 //! one build serves all of them, and a variable names the one to weaken. An ordering becomes
 //! `Relaxed`, a `SeqCst` fence `AcqRel`. Models and tests stay as they are.
 //!
+//! First every model is searched once with nothing weakened, and notes the orderings that it
+//! reaches. An ordering is then looked for in these models only, those of its file first and the
+//! shorter ones before the longer ones.
+//!
 //! The results are in `docs/orderings.md`, by file and function. An ordering without which all
 //! models pass must be in `xtask/orderings-without-model.txt`, with the reason; one that is listed
 //! there and has a model is an error, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::harness;
 use crate::loom::{self, Bounds, Model};
@@ -26,6 +30,10 @@ const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 /// The environment variable with the number of the ordering to weaken.
 const CHOSEN: &str = "BLITZEN_WEAKENED";
 
+/// The environment variable with the path of the file for the numbers of the orderings that a model
+/// reaches.
+const REACHED: &str = "BLITZEN_REACHED";
+
 /// A weakened ordering makes a search longer. One that is not over by then proves nothing.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -33,9 +41,25 @@ const LIMIT: Duration = Duration::from_secs(60);
 const FUNCTIONS: &str = "
 #[doc(hidden)]
 pub fn is_weakened(number: u32) -> bool {
-    static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-    let read = || std::env::var(\"BLITZEN_WEAKENED\").map_or(0, |number| number.parse().unwrap());
-    *CHOSEN.get_or_init(read) == number
+    static CHOSEN: std::sync::OnceLock<Option<u32>> = std::sync::OnceLock::new();
+    let read = || Some(std::env::var(\"BLITZEN_WEAKENED\").ok()?.parse().unwrap());
+    match *CHOSEN.get_or_init(read) {
+        Some(chosen) => chosen == number,
+        None => {
+            note_reached(number);
+            false
+        }
+    }
+}
+fn note_reached(number: u32) {
+    static REACHED: std::sync::Mutex<Vec<u32>> = std::sync::Mutex::new(Vec::new());
+    let mut reached = REACHED.lock().unwrap();
+    let Some(path) = std::env::var_os(\"BLITZEN_REACHED\") else { return };
+    if !reached.contains(&number) {
+        reached.push(number);
+        let mut file = std::fs::File::options().append(true).create(true).open(path).unwrap();
+        std::io::Write::write_all(&mut file, format!(\"{number}\\n\").as_bytes()).unwrap();
+    }
 }
 #[doc(hidden)]
 pub fn weakened(number: u32, order: atomic::Ordering) -> atomic::Ordering {
@@ -85,6 +109,14 @@ impl Site {
     }
 }
 
+/// A model, and what it reaches.
+struct Reach<'a> {
+    model: &'a Model,
+    numbers: BTreeSet<u32>,
+    /// How long the search takes with nothing weakened.
+    took: Duration,
+}
+
 /// What was found for one ordering: the model that fails without it.
 type Found = BTreeMap<u32, Option<String>>;
 
@@ -101,9 +133,10 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
         chosen.iter().any(is_inside)
     })?;
     let bounds = Bounds::read_unchecked()?;
+    let reaches = find_reaches(&models, &bounds)?;
     let found = Mutex::new(Found::new());
     harness::for_each_on_all_cores(chosen.iter().copied(), |site| {
-        let failed = find_failure(site, &models, &bounds)?;
+        let failed = find_failure(site, &reaches, &bounds)?;
         println!(
             "{} {} {}: {}",
             site.file,
@@ -195,18 +228,47 @@ impl Reasons {
     }
 }
 
-/// Searches the models of the site's crate, those of its file first, until one fails.
-fn find_failure(site: &Site, models: &[Model], bounds: &Bounds) -> Outcome<Option<String>> {
-    let module = module_path(&site.file);
-    let krate = module.split("::").next().unwrap_or_default();
-    let is_near = |model: &&&Model| model.path().starts_with(&format!("{module}::"));
-    let of_crate: Vec<&Model> = models
+/// Searches each model with nothing weakened, and notes what it reaches.
+fn find_reaches<'a>(models: &'a [Model], bounds: &Bounds) -> Outcome<Vec<Reach<'a>>> {
+    let folder = sh::target().join("loom/reached");
+    // What an earlier run has noted is of other sources.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).context(folder.display())?;
+    let reaches = Mutex::new(Vec::new());
+    harness::for_each_on_all_cores(models.iter().enumerate(), |(index, model)| {
+        let file = folder.join(format!("reached-{index}"));
+        let start = Instant::now();
+        let variable = (REACHED, file.display().to_string());
+        if loom::fails(model, bounds, LIMIT, variable)? {
+            return Err(format!("{} fails with nothing weakened", model.path()).into());
+        }
+        let took = start.elapsed();
+        // A model of something else has no file.
+        let numbers = fs::read_to_string(&file).unwrap_or_default();
+        let numbers = numbers.lines().filter_map(|line| line.parse().ok());
+        let reach = Reach {
+            model,
+            numbers: numbers.collect(),
+            took,
+        };
+        reaches.lock().expect("no worker panics").push(reach);
+        Ok(())
+    })?;
+    let mut reaches = reaches.into_inner().expect("no worker panics");
+    reaches.sort_by_key(|reach| reach.took);
+    Ok(reaches)
+}
+
+/// Searches the models that reach the site, those of its file first, until one fails.
+fn find_failure(site: &Site, reaches: &[Reach<'_>], bounds: &Bounds) -> Outcome<Option<String>> {
+    let module = format!("{}::", module_path(&site.file));
+    let mut reaching: Vec<&Model> = reaches
         .iter()
-        .filter(|model| model.path().split("::").next() == Some(krate))
+        .filter(|reach| reach.numbers.contains(&site.number))
+        .map(|reach| reach.model)
         .collect();
-    let near = of_crate.iter().filter(is_near);
-    let far = of_crate.iter().filter(|model| !is_near(model));
-    for model in near.chain(far) {
+    reaching.sort_by_key(|model| !model.path().starts_with(&module));
+    for model in reaching {
         let weakened = (CHOSEN, site.number.to_string());
         if loom::fails(model, bounds, LIMIT, weakened)? {
             return Ok(Some(model.path()));
@@ -412,7 +474,7 @@ fn page(sites: &[Site], found: &Found, old: &str, reasons: &Reasons) -> String {
         "# Memory orderings and their models\n\n\
          `cargo xtask orderings` writes this page. It weakens every ordering of the crates that have\n\
          loom models, one at a time (`Acquire`, `Release` and `AcqRel` to `Relaxed`, a `SeqCst` fence to\n\
-         `AcqRel`), and searches the models of the crate until one fails. `#2` is the second of its kind\n\
+         `AcqRel`), and searches the models that reach it until one fails. `#2` is the second of its kind\n\
          in a function. See [platforms.md](platforms.md#weakly-ordered-processors).\n\n\
          Of {} orderings, {proved} have a model that fails without them, {explained} have a reason why no model\n\
          can, and {open} have neither yet: that they are needed is argued in a comment beside them only.\n\
