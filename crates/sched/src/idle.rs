@@ -1,7 +1,7 @@
 #![doc = include_str!("idle.md")]
 
 use blitzen_util::pad::Padded;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Relaxed};
+use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::atomic::{AtomicU32, AtomicU64, fence};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -60,11 +60,9 @@ impl Idle {
             if self.searching.load(Relaxed) != 0 || !self.any_parked() {
                 return None;
             }
-            // AcqRel for the release half: a worker that sees itself counted
-            // sees what was published before.
             if self
                 .searching
-                .compare_exchange(0, 1, AcqRel, Relaxed)
+                .compare_exchange(0, 1, Relaxed, Relaxed)
                 .is_err()
             {
                 return None;
@@ -150,8 +148,7 @@ impl Idle {
     /// Clears a worker's bit; returns true if it was set. Then the caller unparks
     /// the worker, or is the worker itself and does not sleep.
     pub(crate) fn claim(&self, worker: usize) -> bool {
-        // AcqRel, met by `park`: the two agree on who is parked.
-        self.parked[worker / 64].fetch_and(!bit(worker), AcqRel) & bit(worker) != 0
+        self.parked[worker / 64].fetch_and(!bit(worker), Relaxed) & bit(worker) != 0
     }
 
     /// Counts a worker that ran out of work as searching, unless half of them
@@ -160,9 +157,7 @@ impl Idle {
         if 2 * self.searching.load(Relaxed) >= self.workers {
             return None;
         }
-        // D2: before searching the queues.
-        self.searching.fetch_add(1, AcqRel);
-        fence(SeqCst);
+        self.searching.fetch_add(1, Relaxed);
         Some(Searching(()))
     }
 
@@ -170,16 +165,15 @@ impl Idle {
     /// calling worker. Only the worker that it picked calls this, once, after it
     /// was unparked.
     pub(crate) fn searching_on_wake(&self) -> Searching {
-        fence(SeqCst); // D2
         Searching(())
     }
 
     /// Uncounts a worker that found work, or is about to park.
     pub(crate) fn retire(&self, searching: Searching) -> Retired {
         let Searching(()) = searching;
-        let before = self.searching.fetch_sub(1, AcqRel);
+        let before = self.searching.fetch_sub(1, Relaxed);
         debug_assert_ne!(before, 0);
-        // D3: before checking whether work is left.
+        // D2: before checking whether work is left.
         fence(SeqCst);
         match before {
             1 => Retired::Last,
@@ -191,11 +185,11 @@ impl Idle {
     /// must check the queues once more. If there is work, and
     /// [`claim`](Self::claim) returns true, it must not sleep.
     pub(crate) fn park(&self, worker: usize, searching: Option<Searching>) -> Retired {
-        self.parked[worker / 64].fetch_or(bit(worker), AcqRel);
+        self.parked[worker / 64].fetch_or(bit(worker), Relaxed);
         match searching {
             Some(searching) => self.retire(searching),
             None => {
-                // D3.
+                // D2.
                 fence(SeqCst);
                 match self.searching.load(Relaxed) {
                     0 => Retired::Last,
@@ -276,7 +270,7 @@ mod model {
     use super::*;
     use blitzen_util::park::Parker;
     use blitzen_util::shim::atomic::AtomicUsize;
-    use blitzen_util::shim::atomic::Ordering::Acquire;
+    use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire};
     use blitzen_util::shim::{Arc, thread};
 
     /// Workers that take units of work from one counter and sleep when there

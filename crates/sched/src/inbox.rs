@@ -10,7 +10,7 @@ use std::mem;
 
 use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::AtomicBool;
-use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 /// An inbox for values of `T`. `W` is a wakeup: it ends the wait of the inbox's thread.
 pub(crate) struct Inbox<T, W> {
@@ -41,8 +41,8 @@ impl<T, W: Clone> Inbox<T, W> {
     pub(crate) fn push(&self, value: T) -> W {
         let mut state = self.state.lock();
         state.sent.push(value);
-        // Release, met by the Acquire in `take_all`; the lock would do.
-        self.has_items.store(true, Release);
+        // Relaxed: the lock orders what was sent, and the wakeup that follows orders this (I1).
+        self.has_items.store(true, Relaxed);
         state.wakeup.clone()
     }
 
@@ -65,8 +65,7 @@ impl<T, W: Clone> Inbox<T, W> {
     /// Takes all that was sent, in its order. `take` calls no foreign code.
     #[inline]
     pub(crate) fn take_all(&self, take: impl FnMut(T)) {
-        // Acquire, met by the Release in `push`.
-        if self.has_items.load(Acquire) {
+        if self.has_items() {
             self.take_sent(take);
         }
     }

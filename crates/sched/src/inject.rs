@@ -14,7 +14,7 @@ use blitzen_task::{Header, Runnable};
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::AtomicUsize;
-use blitzen_util::shim::atomic::Ordering::{Relaxed, Release};
+use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use crate::pace::share_of;
 
@@ -137,9 +137,9 @@ impl Inject {
             queue.push(task);
             len += 1;
         }
-        // Release, met by the fences of the idle protocol: a worker that looks
+        // Relaxed: the fences of the idle protocol order it. A worker that looks
         // before it sleeps sees that there is something.
-        shard.len.store(len, Release);
+        shard.len.store(len, Relaxed);
     }
 
     /// How many tasks wait; a guess, since they come and go.

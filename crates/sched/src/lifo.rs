@@ -7,7 +7,7 @@ use std::ptr::{NonNull, null_mut};
 
 use blitzen_task::{Header, Runnable};
 use blitzen_util::shim::atomic::AtomicPtr;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The slot.
 pub(crate) struct Lifo {
@@ -32,9 +32,8 @@ impl Lifo {
             self.task.store(task, Release);
             return None;
         }
-        // AcqRel: Release as above; Acquire, met by the Release of the owner's
-        // own earlier store, which a thief may have seen first.
-        runnable(self.task.swap(task, AcqRel))
+        // Release as above. What comes out the owner has put in itself (F1).
+        runnable(self.task.swap(task, Release))
     }
 
     /// Empties the slot.
@@ -123,39 +122,57 @@ mod model {
     use crate::testing::{Tasks, id};
     use blitzen_util::shim::{Arc, thread};
 
+    /// The slot is empty or full at first. The thief has seen the task before, or takes any.
+    fn check(is_full: bool, steal: impl Fn(&Lifo) -> Option<Runnable> + Send + 'static) {
+        let tasks = Tasks::new();
+        let lifo = Arc::new(Lifo::new());
+        if is_full {
+            assert!(lifo.replace(tasks.next()).is_none());
+        }
+        let thief = thread::spawn({
+            let lifo = lifo.clone();
+            move || {
+                steal(&lifo).map(|task| {
+                    let seen = id(&task);
+                    task.forget();
+                    seen
+                })
+            }
+        });
+        let mut seen = Vec::new();
+        let mut keep = |task: Option<Runnable>| {
+            if let Some(task) = task {
+                seen.push(id(&task));
+                task.forget();
+            }
+        };
+        keep(lifo.replace(tasks.next()));
+        keep(lifo.take());
+        keep(lifo.take());
+        seen.extend(thief.join().unwrap());
+        seen.sort();
+        let mut made = tasks.ids();
+        made.sort();
+        assert_eq!(seen, made);
+        tasks.close();
+    }
+
     #[test]
     fn the_owner_and_a_thief_never_both_get_the_task() {
+        loom::model(|| check(true, |lifo| lifo.peek().and_then(|seen| lifo.take_if(seen))));
+    }
+
+    #[test]
+    fn a_thief_gets_the_first_task_whole() {
         loom::model(|| {
-            let tasks = Tasks::new();
-            let lifo = Arc::new(Lifo::new());
-            assert!(lifo.replace(tasks.next()).is_none());
-            let thief = thread::spawn({
-                let lifo = lifo.clone();
-                move || {
-                    let task = lifo.peek().and_then(|seen| lifo.take_if(seen));
-                    task.map(|task| {
-                        let seen = id(&task);
-                        task.forget();
-                        seen
-                    })
-                }
-            });
-            let mut seen = Vec::new();
-            let mut keep = |task: Option<Runnable>| {
-                if let Some(task) = task {
-                    seen.push(id(&task));
-                    task.forget();
-                }
-            };
-            keep(lifo.replace(tasks.next()));
-            keep(lifo.take());
-            keep(lifo.take());
-            seen.extend(thief.join().unwrap());
-            seen.sort();
-            let mut made = tasks.ids();
-            made.sort();
-            assert_eq!(seen, made);
-            tasks.close();
+            check(false, |lifo| {
+                lifo.peek().and_then(|seen| lifo.take_if(seen))
+            })
         });
+    }
+
+    #[test]
+    fn another_thread_that_empties_the_slot_gets_the_task_whole() {
+        loom::model(|| check(false, Lifo::take));
     }
 }

@@ -59,7 +59,7 @@ impl Activity {
     /// Notes that another thread wakes the participant.
     #[inline]
     pub fn wake(&self) {
-        // Release, met by the Acquire in `idle_mark`: what is to be done is
+        // Release, met by the Acquire in `set_active`: what is to be done is
         // published before.
         self.changes.fetch_add(1, Release);
     }
@@ -89,8 +89,8 @@ impl Activity {
     /// Marks an idle participant as not idle while it checks the others. Returns the
     /// number for [`end_check`](Self::end_check), or `None` if it has been woken.
     fn begin_check(&self) -> Option<u64> {
-        // Release, met by the Acquire in `idle_mark`: L2.
-        let before = self.changes.fetch_add(1, Release);
+        // Relaxed: whoever is woken meanwhile, and becomes idle again, publishes this, too.
+        let before = self.changes.fetch_add(1, Relaxed);
         (before == self.idle_at.load(Relaxed)).then_some(before + 1)
     }
 
@@ -107,19 +107,20 @@ impl Activity {
         true
     }
 
-    /// Marks a participant that no thread runs any more as idle, even if it was woken.
+    /// Marks a participant that no thread runs any more as idle, even if it was woken. The
+    /// caller calls [`participant_left`] next.
     pub fn set_undriven(&self) {
         // Release, met by the Acquire in `idle_mark`: L2.
         self.idle_at.store(self.changes.load(Relaxed), Release);
-        fence(SeqCst); // L3
     }
 
     /// Returns a number that stays the same while the participant is idle; `None` if
     /// it is not idle.
     fn idle_mark(&self) -> Option<u64> {
-        // Acquire, met by the Releases of `wake` and `set_idle`.
+        // Acquire, met by the Releases of `set_idle`, `end_check` and `set_undriven`: L2.
         let idle_at = self.idle_at.load(Acquire);
-        (self.changes.load(Acquire) == idle_at).then_some(idle_at)
+        // Relaxed: a number that equals `idle_at` is the one that was seen when that was stored.
+        (self.changes.load(Relaxed) == idle_at).then_some(idle_at)
     }
 }
 
@@ -312,8 +313,9 @@ impl<'a> Busy<'a> {
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.0.blocking_work.fetch_sub(1, AcqRel); // as in `end_blocking`
-        fence(SeqCst);
+        // AcqRel as in `end_blocking`. No fence: the caller checks next, or has fired timers and
+        // checks again, and the lock of the check orders that.
+        self.0.blocking_work.fetch_sub(1, AcqRel);
     }
 }
 
@@ -448,6 +450,112 @@ mod model {
             });
             model.run(1);
             other.join().unwrap();
+        });
+    }
+
+    /// Three participants. No thread runs the first one, so when it is woken it stays awake, and the
+    /// clock must not advance from then on.
+    struct Undriven {
+        quiescence: Quiescence,
+        workers: [Activity; 3],
+        advances: AtomicUsize,
+    }
+
+    impl Undriven {
+        fn new() -> Arc<Self> {
+            let workers = [(); 3].map(|()| Activity::new());
+            workers[1..].iter().for_each(Activity::set_active);
+            Arc::new(Self {
+                quiescence: Quiescence::new(),
+                workers,
+                advances: AtomicUsize::new(0),
+            })
+        }
+
+        fn become_idle(&self, worker: usize) {
+            let activity = &self.workers[worker];
+            if activity.set_idle() {
+                while advance_if_quiescent(self, Some(activity)) {
+                    activity.set_active();
+                    if !activity.set_idle() {
+                        return;
+                    }
+                }
+            }
+        }
+
+        fn leave(&self, worker: usize) {
+            self.workers[worker].set_undriven();
+            participant_left(self);
+        }
+    }
+
+    impl PausedWorld for Undriven {
+        fn quiescence(&self) -> &Quiescence {
+            &self.quiescence
+        }
+        fn for_each_worker(&self, visit: &mut dyn FnMut(&Activity)) {
+            self.workers.iter().for_each(visit);
+        }
+        fn is_paused(&self) -> bool {
+            true
+        }
+        fn has_operations(&self) -> bool {
+            false
+        }
+        fn serve_all(&self) -> bool {
+            false
+        }
+        fn next_timer_ns(&self) -> Option<u64> {
+            Some(TIMER_NS)
+        }
+        fn advance_to(&self, _: u64) {
+            self.advances.fetch_add(1, Relaxed);
+        }
+        fn fire_timers(&self) {
+            self.workers[0].wake();
+        }
+    }
+
+    /// Runs `one` against `other`, and returns how often the clock has advanced.
+    fn advances(one: fn(&Undriven), other: fn(&Undriven)) -> usize {
+        let model = Undriven::new();
+        let thread = thread::spawn({
+            let model = model.clone();
+            move || one(&model)
+        });
+        other(&model);
+        thread.join().unwrap();
+        model.advances.load(Relaxed)
+    }
+
+    #[test]
+    fn no_time_passes_after_a_worker_has_woken_another_and_become_idle() {
+        loom::model(|| {
+            let one = |model: &Undriven| {
+                model.workers[0].wake();
+                model.become_idle(1);
+            };
+            assert_eq!(advances(one, |model| model.become_idle(2)), 0);
+        });
+    }
+
+    #[test]
+    fn no_time_passes_after_a_participant_has_woken_another_and_left() {
+        loom::model(|| {
+            let one = |model: &Undriven| {
+                model.workers[0].wake();
+                model.leave(1);
+            };
+            assert_eq!(advances(one, |model| model.become_idle(2)), 0);
+        });
+    }
+
+    #[test]
+    fn timers_that_a_thread_has_fired_for_others_wake_somebody_once() {
+        loom::model(|| {
+            let count = advances(|model| model.leave(1), |model| model.become_idle(2));
+            assert_eq!(count, 1, "once, and then the first participant is awake");
         });
     }
 

@@ -21,7 +21,8 @@ use std::ptr::{NonNull, null_mut};
 use blitzen_task::{Header, Runnable};
 use blitzen_util::field::Field;
 use blitzen_util::pad::Padded;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::AccessCheck;
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 /// Slots of a ring.
@@ -83,13 +84,22 @@ impl Heads {
 pub(crate) struct RunQueue {
     head: Padded<AtomicU64>,
     tail: Padded<AtomicU32>,
-    slots: Box<[AtomicPtr<Header>]>,
+    slots: Box<[Slot]>,
+}
+
+struct Slot {
+    task: AtomicPtr<Header>,
+    /// By R2 and R4 it is filled after it was read, and read after it was filled.
+    accesses: AccessCheck,
 }
 
 impl RunQueue {
     /// An empty ring.
     pub(crate) fn new() -> Self {
-        let slots = (0..CAPACITY).map(|_| AtomicPtr::new(null_mut()));
+        let slots = (0..CAPACITY).map(|_| Slot {
+            task: AtomicPtr::new(null_mut()),
+            accesses: AccessCheck::new(),
+        });
         Self {
             head: Padded(AtomicU64::new(0)),
             tail: Padded(AtomicU32::new(0)),
@@ -97,7 +107,7 @@ impl RunQueue {
         }
     }
 
-    fn slot(&self, position: u32) -> &AtomicPtr<Header> {
+    fn slot(&self, position: u32) -> &Slot {
         &self.slots[(position & (CAPACITY - 1)) as usize]
     }
 
@@ -106,9 +116,11 @@ impl RunQueue {
     /// # Safety
     /// The caller moved a head over `position`: R4 makes the task its own.
     unsafe fn take(&self, position: u32) -> Runnable {
-        // Relaxed: the Acquire on `head` or `tail` that showed the slot to be ready
-        // also made its content visible.
-        let task = self.slot(position).load(Relaxed);
+        let slot = self.slot(position);
+        slot.accesses.read();
+        // Relaxed: a thief has seen the tail beyond it, with Acquire, and the owner has
+        // filled it itself (R1).
+        let task = slot.task.load(Relaxed);
         // SAFETY: a ready slot was filled from `into_raw`, and is taken once.
         unsafe { Runnable::from_raw(NonNull::new_unchecked(task)) }
     }
@@ -131,6 +143,7 @@ impl RunQueue {
 
     /// How many tasks fit. Owner only.
     pub(crate) fn room(&self) -> u32 {
+        // Acquire, met by the Release in `steal_into`, as in `push`.
         let heads = Heads::unpack(self.head.load(Acquire));
         CAPACITY - self.tail.load(Relaxed).wrapping_sub(heads.steal)
     }
@@ -154,7 +167,9 @@ impl RunQueue {
     }
 
     fn fill(&self, position: u32, task: Runnable) {
-        self.slot(position).store(task.into_raw().as_ptr(), Relaxed);
+        let slot = self.slot(position);
+        slot.accesses.write();
+        slot.task.store(task.into_raw().as_ptr(), Relaxed);
     }
 
     #[cold]
@@ -164,11 +179,11 @@ impl RunQueue {
         };
         if !heads.is_claimed() {
             let moved = heads.taken(HALF);
-            // AcqRel as in `pop`. If it fails, a thief has just claimed tasks: it
+            // Release as in `pop`. If it fails, a thief has just claimed tasks: it
             // makes room, and only the new task overflows.
             let claimed = self
                 .head
-                .compare_exchange(heads.pack(), moved.pack(), AcqRel, Relaxed)
+                .compare_exchange(heads.pack(), moved.pack(), Release, Relaxed)
                 .is_ok();
             if claimed {
                 for count in 0..HALF {
@@ -186,17 +201,18 @@ impl RunQueue {
     #[inline]
     pub(crate) fn pop(&self) -> Option<Runnable> {
         let tail = self.tail.load(Relaxed); // R1
-        let mut word = self.head.load(Acquire);
+        // Relaxed: the owner takes what it has put in itself.
+        let mut word = self.head.load(Relaxed);
         loop {
             let heads = Heads::unpack(word);
             if heads.real == tail {
                 return None;
             }
-            // AcqRel, met by the claim of a thief, and the other way round:
-            // only one of the two moves `real` over a slot.
+            // Release, met by the Acquire loads of `head` in `steal_into`: a thief that sees
+            // this head sees a tail that is not behind it.
             match self
                 .head
-                .compare_exchange_weak(word, heads.taken(1).pack(), AcqRel, Acquire)
+                .compare_exchange_weak(word, heads.taken(1).pack(), Release, Relaxed)
             {
                 // SAFETY: the head was moved over the slot.
                 Ok(_) => return Some(unsafe { self.take(heads.real) }),
@@ -209,11 +225,11 @@ impl RunQueue {
     /// at least half its slots free, and returns one of them.
     pub(crate) fn steal_into(&self, into: &RunQueue) -> Option<Stolen> {
         let room = into.room();
+        // Acquire, met by the Release in `pop` and `make_room`: a stale tail could lie behind a
+        // newer head, and `tail - real` would wrap.
         let mut word = self.head.load(Acquire);
         let (heads, count) = loop {
             let heads = Heads::unpack(word);
-            // After `head`. Loaded before it, a stale tail could lie behind a
-            // newer head and `tail - real` would wrap.
             // Acquire, met by the Release in `push`.
             let tail = self.tail.load(Acquire);
             let ready = tail.wrapping_sub(heads.real);
@@ -225,10 +241,11 @@ impl RunQueue {
                 steal: heads.steal,
                 real: heads.real.wrapping_add(count),
             };
-            // Claim: AcqRel, as in `pop`.
+            // Claim. Relaxed: the word is the one that was loaded. If it is another one,
+            // Acquire as above.
             match self
                 .head
-                .compare_exchange_weak(word, claim.pack(), AcqRel, Acquire)
+                .compare_exchange_weak(word, claim.pack(), Relaxed, Acquire)
             {
                 Ok(_) => break (heads, count),
                 Err(newer) => word = newer,
@@ -250,11 +267,11 @@ impl RunQueue {
         loop {
             let real = Heads::unpack(word).real;
             let released = Heads { steal: real, real };
-            // Release, met by the Acquire in `push`: the owner fills a slot
+            // Release, met by the Acquire in `push` and `room`: the owner fills a slot
             // again only after it was read above.
             match self
                 .head
-                .compare_exchange_weak(word, released.pack(), AcqRel, Relaxed)
+                .compare_exchange_weak(word, released.pack(), Release, Relaxed)
             {
                 Ok(_) => break,
                 Err(newer) => word = newer,
@@ -488,6 +505,48 @@ mod model {
             for task in overflow.tasks {
                 note(task, seen);
             }
+        });
+    }
+
+    /// Steals from `victim` into `own` and from that again, against a thief of `own`.
+    fn check_chain(victim: &RunQueue, own: &Arc<RunQueue>, tasks: &Tasks) {
+        let thief = thief(own);
+        let mut seen = Vec::new();
+        if let Some(stolen) = victim.steal_into(own) {
+            note(stolen.first, &mut seen);
+        }
+        seen.extend(thief.join().unwrap());
+        for ring in [victim, own] {
+            while let Some(task) = ring.pop() {
+                note(task, &mut seen);
+            }
+        }
+        assert_all(seen, tasks);
+        tasks.close();
+    }
+
+    #[test]
+    fn what_a_thief_has_stolen_is_stolen_from_it() {
+        loom::model(|| {
+            let tasks = Tasks::new();
+            let (victim, own) = (RunQueue::new(), Arc::new(RunQueue::new()));
+            for _ in 0..CAPACITY {
+                victim.push(tasks.next(), |_| unreachable!());
+            }
+            check_chain(&victim, &own, &tasks);
+        });
+    }
+
+    #[test]
+    fn a_thief_fills_a_slot_of_its_own_ring_after_another_has_read_it() {
+        loom::model(|| {
+            let tasks = Tasks::new();
+            let (victim, own) = (RunQueue::new(), Arc::new(RunQueue::new()));
+            for _ in 0..CAPACITY {
+                victim.push(tasks.next(), |_| unreachable!());
+                own.push(tasks.next(), |_| unreachable!());
+            }
+            check_chain(&victim, &own, &tasks);
         });
     }
 

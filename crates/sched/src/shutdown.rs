@@ -83,15 +83,16 @@ impl Drop for Present {
 impl Scheduler {
     /// Whether the shutdown has begun.
     pub fn is_closed(&self) -> bool {
-        self.presence.closed.load(Acquire)
+        self.presence.closed.load(Relaxed)
     }
 
     /// Starts the shutdown; [`wait_stopped`](Self::wait_stopped) waits for its end.
     /// Futures are dropped here and on the workers.
     pub fn close(&self) {
         let guard = self.start.lock(); // workers start before this, or never
-        // Release, met by the Acquire in `is_closed`.
-        if self.presence.closed.swap(true, AcqRel) {
+        // Relaxed: it publishes nothing. What is closed next has locks of its own, and
+        // each worker is interrupted.
+        if self.presence.closed.swap(true, Relaxed) {
             return;
         }
         drop(guard);

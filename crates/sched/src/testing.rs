@@ -1,11 +1,16 @@
 //! Tasks for the tests of queues, and a world for those of schedulers.
 
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::Mutex;
 
 use blitzen_task::glue::{id_number, next_id};
 use blitzen_task::{Header, OwnedTasks, Runnable, Schedule, SpawnMeta};
-use blitzen_util::shim::Arc;
+use blitzen_util::shim::{AccessCheck, Arc};
+
+/// What tasks consist of, for loom: written by the thread that makes a task, and read by the one that
+/// asks for its [`id`].
+static CONTENTS: Mutex<BTreeMap<u64, AccessCheck>> = Mutex::new(BTreeMap::new());
 
 /// A source of tasks that remembers what it made, and frees it when closed.
 pub(crate) struct Tasks {
@@ -39,7 +44,11 @@ impl Tasks {
         let (task, _) = blitzen_task::spawn(pending::<()>(), shard, next_id(), SpawnMeta::caller());
         // SAFETY: new, and `release` above removes it.
         unsafe { self.owned.insert(&task) }.unwrap();
-        self.ids.lock().unwrap().push(id(&task));
+        let number = id_number(task.header().id());
+        let content = AccessCheck::new();
+        content.write();
+        CONTENTS.lock().unwrap().insert(number, content);
+        self.ids.lock().unwrap().push(number);
         task
     }
 
@@ -57,13 +66,20 @@ impl Tasks {
 
     /// Frees every task whose runnable was forgotten.
     pub(crate) fn close(&self) {
+        let mut contents = CONTENTS.lock().unwrap();
+        self.ids().iter().for_each(|id| drop(contents.remove(id)));
+        drop(contents);
         // SAFETY: the tests have forgotten or dropped every runnable by now.
         unsafe { self.owned.cancel_all() };
     }
 }
 
 pub(crate) fn id(task: &Runnable) -> u64 {
-    id_number(task.header().id())
+    let number = id_number(task.header().id());
+    if let Some(content) = CONTENTS.lock().unwrap().get(&number) {
+        content.read();
+    }
+    number
 }
 
 /// A world in which nothing happens. It keeps what relief threads would be started for.

@@ -106,6 +106,39 @@ pub mod cell {
     }
 }
 
+/// Has loom check the order in which something is read and written that is no cell, such as what a
+/// pointer in an atomic points to. Outside loom it has no size and does nothing.
+#[derive(Debug, Default)]
+pub struct AccessCheck {
+    #[cfg(blitzen_loom)]
+    cell: cell::UnsafeCell<()>,
+}
+
+// SAFETY: the cell has no content; loom panics if two accesses to it race.
+#[cfg(blitzen_loom)]
+unsafe impl Sync for AccessCheck {}
+
+impl AccessCheck {
+    /// Nothing was written yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Notes a read, which has to come after the last write.
+    #[inline(always)]
+    pub fn read(&self) {
+        #[cfg(blitzen_loom)]
+        self.cell.with(|_| ());
+    }
+
+    /// Notes a write, which has to come after everything else.
+    #[inline(always)]
+    pub fn write(&self) {
+        #[cfg(blitzen_loom)]
+        self.cell.with_mut(|_| ());
+    }
+}
+
 #[cfg(not(blitzen_loom))]
 use std::sync as chosen;
 

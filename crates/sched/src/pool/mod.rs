@@ -11,12 +11,12 @@
 //! ```text
 //!   submit      queue the job        fence   load coming
 //!   arrive      clear coming         fence   look into the queue
-//!   become idle enter the idle list  fence   look into the queue
 //! ```
 //!
-//! One fence is first. If `submit`'s, the thread that arrives or becomes idle sees
-//! the job; otherwise `submit` sees no thread coming, and summons (unparks or starts)
-//! one.
+//! One fence is first. If `submit`'s, the thread that arrives sees the job; otherwise `submit`
+//! sees no thread coming, and summons (unparks or starts) one. It looks for an idle one under
+//! the lock of the idle list. If a thread enters the list later, it looks into the queue
+//! after that, and the lock has it see the job.
 //!
 //! An idle thread sleeps without a timeout: to wake one whose sleep has a timeout
 //! takes the kernel several times as long, since it has a timer to cancel first. The
@@ -368,7 +368,6 @@ impl Pool {
             false => self.keep_alive,
         };
         drop(control);
-        fence(SeqCst);
         let wakeup = match self.queued() {
             0 => {
                 parker.spin.spin(&mut wait, Some(limit), || {
