@@ -822,7 +822,7 @@ fn resumed_after_completion() -> ! {
 pub(crate) mod model {
     use super::*;
     use blitzen_util::shim::cell::UnsafeCell as Watched;
-    use blitzen_util::shim::{Arc, thread};
+    use blitzen_util::shim::{AccessCheck, Arc, thread};
     use loom::future::block_on;
     use std::pin::pin;
     use std::task::Waker;
@@ -1063,6 +1063,64 @@ pub(crate) mod model {
                 block_on(future).unwrap(); // or loom reports a deadlock
             }
             giver.join().unwrap();
+        });
+    }
+
+    /// A semaphore without permits, and what another thread writes before `act`.
+    fn written_before(
+        act: fn(&BatchSemaphore),
+    ) -> (Arc<(BatchSemaphore, AccessCheck)>, thread::JoinHandle<()>) {
+        let shared = Arc::new((BatchSemaphore::new(0), AccessCheck::new()));
+        let thread = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                shared.1.write();
+                act(&shared.0);
+            }
+        });
+        (shared, thread)
+    }
+
+    #[test]
+    fn whoever_counts_a_permit_sees_what_its_holder_did() {
+        loom::model(|| {
+            let (shared, thread) = written_before(|permits| permits.release(1));
+            if shared.0.available() == 1 {
+                shared.1.read();
+            }
+            thread.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn whoever_forgets_a_permit_sees_what_its_holder_did() {
+        loom::model(|| {
+            let (shared, thread) = written_before(|permits| permits.release(1));
+            if shared.0.forget(1) == 1 {
+                shared.1.read();
+            }
+            thread.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_close_whose_waiter_has_just_left_publishes() {
+        loom::model(|| {
+            let shared = Arc::new((BatchSemaphore::new(0), AccessCheck::new()));
+            let mut waiting = Box::pin(take(&shared.0, 1));
+            assert!(poll_once(waiting.as_mut()).is_pending());
+            let thread = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    shared.1.write();
+                    shared.0.close();
+                }
+            });
+            drop(waiting);
+            if shared.0.is_closed() {
+                shared.1.read();
+            }
+            thread.join().unwrap();
         });
     }
 }

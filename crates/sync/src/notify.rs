@@ -27,7 +27,7 @@ use std::task::{Context, Poll};
 use blitzen_util::coop;
 use blitzen_util::shim::Peek;
 use blitzen_util::shim::atomic::AtomicUsize;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
@@ -519,12 +519,12 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
                 continue;
             }
             if !state.has_waiters() {
-                // AcqRel: Acquire as above on failure too; Release for nothing
-                // but symmetry.
+                // Relaxed: the state is the one that was loaded, and the lock publishes the
+                // queue. If it is another one, Acquire as above.
                 let set = self.notify.state.compare_exchange_weak(
                     state.0,
                     state.0 | WAITERS,
-                    AcqRel,
+                    Relaxed,
                     Acquire,
                 );
                 if let Err(changed) = set {
@@ -859,5 +859,49 @@ mod model {
             one.join().unwrap();
             assert!(!notify.state().has_waiters());
         });
+    }
+
+    /// Has a thread set a condition and notify everybody, while this one looks at the condition with a
+    /// future at hand, and waits if it is not set: for ever, if it misses both. A waiter is `queued`
+    /// at first, and may leave meanwhile.
+    fn check_condition(is_queued: bool, leaves: bool) {
+        let notify = std::sync::Arc::new(Notify::new());
+        let condition = Arc::new(AtomicUsize::new(0));
+        let mut queued = is_queued.then(|| Box::pin(notify.clone().notified_owned()));
+        if let Some(queued) = &mut queued {
+            assert!(poll_once(queued.as_mut()).is_pending());
+        }
+        let notifier = thread::spawn({
+            let (notify, condition) = (notify.clone(), condition.clone());
+            move || {
+                condition.store(1, Relaxed);
+                notify.notify_waiters();
+            }
+        });
+        if leaves {
+            queued = None;
+        }
+        let notified = notify.notified();
+        if condition.load(Relaxed) == 0 {
+            block_on(notified);
+            assert_eq!(condition.load(Relaxed), 1);
+        }
+        notifier.join().unwrap();
+        drop(queued);
+    }
+
+    #[test]
+    fn a_future_made_after_notify_waiters_publishes_what_came_before_it() {
+        loom::model(|| check_condition(false, false));
+    }
+
+    #[test]
+    fn a_future_made_after_queued_waiters_were_notified_publishes_too() {
+        loom::model(|| check_condition(true, false));
+    }
+
+    #[test]
+    fn a_future_made_after_the_waiters_have_left_publishes_too() {
+        loom::model(|| check_condition(true, true));
     }
 }

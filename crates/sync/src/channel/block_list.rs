@@ -223,8 +223,9 @@ impl<T> BlockList<T> {
                         NOT_RETIRED => NOT_RETIRED.wrapping_add(1), // one later will do
                         position => position,
                     };
-                    // Release, met by the Acquire in `enter_next`. B3.
-                    block.retired_at.store(retired_at, Release);
+                    // B3. Relaxed: our own claim is below it and not yet published. A
+                    // receiver that has passed it has acquired our mark.
+                    block.retired_at.store(retired_at, Relaxed);
                 }
             }
             // SAFETY: as above.
@@ -324,8 +325,8 @@ impl<T> BlockList<T> {
         while head.oldest != head.block {
             // SAFETY: as above.
             let block = unsafe { head.oldest.as_ref() };
-            // Acquire, met by the Release in `advance`.
-            let retired_at = block.retired_at.load(Acquire);
+            // Relaxed: see `advance`.
+            let retired_at = block.retired_at.load(Relaxed);
             if retired_at == NOT_RETIRED || !P::has_passed(head.position, retired_at) {
                 break;
             }

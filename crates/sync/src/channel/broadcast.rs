@@ -345,8 +345,8 @@ impl<T> BroadcastSlot<T> {
         }
         // SAFETY: R3, locked, or read by all receivers.
         self.value.with_mut(|slot| unsafe { (*slot).write(value) });
-        // Release, met by the Acquire in `try_next`; R4.
-        self.position.store(position, Release);
+        // Relaxed: R4, and it is looked at again with the slot locked.
+        self.position.store(position, Relaxed);
         // Release, met by the Acquire in `lock`: the value is seen.
         self.state.store(receivers * ONE, Release);
         old
@@ -803,9 +803,8 @@ impl<T> fmt::Debug for WeakSender<T> {
 fn try_next<T: Clone>(shared: &BroadcastShared<T>, next: &mut u64) -> Result<T, TryRecvError> {
     loop {
         let slot = shared.slot(*next);
-        // Acquire, met by the Release in `put`: if it is the one we look for, we
-        // are counted in its state.
-        if slot.position.load(Acquire) == *next
+        // Relaxed: a guess, which the lock confirms.
+        if slot.position.load(Relaxed) == *next
             && let Some(locked) = slot.lock()
         {
             // Relaxed: nobody writes it while it is locked (R4).
@@ -1271,6 +1270,22 @@ mod model {
             block_on(tx.closed());
             assert_eq!(tx.receiver_count(), 0);
             receiver.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_slot_that_is_left_unread_is_whole_for_the_next_receiver() {
+        loom::model(|| {
+            let (tx, one) = channel(1);
+            let two = tx.subscribe();
+            tx.send(Exclusive::new()).unwrap();
+            let receivers = [one, two].map(|mut receiver| {
+                thread::spawn(move || while receiver.try_recv().is_err() && receiver.len() > 0 {})
+            });
+            let _ = tx.send(Exclusive::new()); // fails if both have left
+            receivers
+                .into_iter()
+                .for_each(|receiver| receiver.join().unwrap());
         });
     }
 }

@@ -805,8 +805,8 @@ impl<T: fmt::Debug> fmt::Debug for Receiver<T> {
 #[cfg(all(test, blitzen_loom))]
 mod model {
     use super::*;
-    use blitzen_util::shim::Arc;
     use blitzen_util::shim::thread;
+    use blitzen_util::shim::{AccessCheck, Arc};
     use loom::future::block_on;
 
     /// Polls once with a waker that wakes nobody, as a future that is then
@@ -899,5 +899,36 @@ mod model {
             drop(rx);
             sender.join().unwrap();
         });
+    }
+
+    /// The sender may have waited for the close before.
+    fn check_failed_send(has_waited: bool) {
+        let done = Arc::new(AccessCheck::new());
+        let (mut tx, mut rx) = channel::<u32>();
+        if has_waited {
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(tx.poll_closed(&mut cx).is_pending());
+        }
+        let sender = thread::spawn({
+            let done = done.clone();
+            move || {
+                if tx.send(5).is_err() {
+                    done.read();
+                }
+            }
+        });
+        done.write();
+        rx.close();
+        sender.join().unwrap();
+    }
+
+    #[test]
+    fn a_send_that_fails_sees_what_the_receiver_did() {
+        loom::model(|| check_failed_send(false));
+    }
+
+    #[test]
+    fn a_send_that_fails_after_a_wait_sees_what_the_receiver_did() {
+        loom::model(|| check_failed_send(true));
     }
 }

@@ -274,8 +274,9 @@ impl<T> WatchShared<T> {
             if state & WAITING != 0 {
                 return Some(seen);
             }
-            // Relaxed: the lock of the queue orders what it guards.
-            match (self.state).compare_exchange_weak(state, state | WAITING, Relaxed, Acquire) {
+            // Relaxed: the lock of the queue orders what it guards, and a caller that need not wait
+            // loads the state again.
+            match (self.state).compare_exchange_weak(state, state | WAITING, Relaxed, Relaxed) {
                 Ok(_) => return Some(seen),
                 Err(changed) => state = changed,
             }
@@ -892,7 +893,7 @@ mod model {
     use std::task::{Context, Waker};
 
     use blitzen_util::shim::cell::UnsafeCell;
-    use blitzen_util::shim::thread;
+    use blitzen_util::shim::{AccessCheck, thread};
     use loom::future::block_on;
 
     #[test]
@@ -983,6 +984,25 @@ mod model {
             block_on(tx.closed());
             assert!(tx.is_closed());
             receiver.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn the_end_of_the_last_sender_publishes_what_it_did() {
+        loom::model(|| {
+            let done = Arc::new(AccessCheck::new());
+            let (tx, rx) = channel(0);
+            let sender = thread::spawn({
+                let done = done.clone();
+                move || {
+                    done.write();
+                    drop(tx);
+                }
+            });
+            if rx.has_changed().is_err() {
+                done.read();
+            }
+            sender.join().unwrap();
         });
     }
 }

@@ -24,7 +24,7 @@ use std::mem::MaybeUninit;
 
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::atomic::AtomicUsize;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::cell::UnsafeCell;
 
 use super::{PopError, PushError, WaitSide};
@@ -147,8 +147,9 @@ impl<T> BoundedRing<T> {
 
     #[cold]
     fn full_or_emptying(&self, tail: usize) -> PushError {
-        // Acquire: the receivers that have moved on are seen.
-        let head = self.head.load(Acquire) >> HEAD_SHIFT;
+        // Relaxed: a sender that waits has changed the word before its last attempt (M1), and
+        // sees that the receivers have moved on.
+        let head = self.head.load(Relaxed) >> HEAD_SHIFT;
         match head == tail.wrapping_sub(self.lap) & (usize::MAX >> TAIL_SHIFT) {
             true => PushError::Full,
             false => PushError::Emptying,
@@ -207,18 +208,18 @@ impl<T> BoundedRing<T> {
             WaitSide::Receivers => (&self.tail, RECEIVERS_WAIT),
             WaitSide::Senders => (&self.head, SENDERS_WAIT),
         };
-        // AcqRel: a thread that advances the word is ordered with this by the word
-        // itself; the Acquire is for the attempt that follows (M1).
+        // Relaxed: a thread that advances the word is ordered with this by the word itself. The
+        // attempt that follows (M1) loads the word again, and finds it as it is here or newer.
         match waits {
-            true => word.fetch_or(bit, AcqRel),
-            false => word.fetch_and(!bit, AcqRel),
+            true => word.fetch_or(bit, Relaxed),
+            false => word.fetch_and(!bit, Relaxed),
         };
     }
 
     /// Refuses values from now on; true if it did not before.
     pub(super) fn close(&self) -> bool {
-        // AcqRel: Release, met by the Acquire in `is_closed` and `empty_or_filling`.
-        self.tail.fetch_or(CLOSED, AcqRel) & CLOSED == 0
+        // Release, met by the Acquire in `is_closed` and `empty_or_filling`.
+        self.tail.fetch_or(CLOSED, Release) & CLOSED == 0
     }
 
     pub(super) fn is_closed(&self) -> bool {

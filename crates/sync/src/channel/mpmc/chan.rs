@@ -387,9 +387,10 @@ mod model {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    use blitzen_util::shim::{Arc, thread};
+    use blitzen_util::shim::{AccessCheck, Arc, thread};
     use loom::future::block_on;
 
+    use crate::channel::error::TryRecvError;
     use crate::channel::{Receiver, Sender, bounded, unbounded};
 
     /// Polls once, as a future that is then dropped would.
@@ -575,6 +576,59 @@ mod model {
             let sum = block_on(rx.recv()).unwrap() + receiver.join().unwrap();
             assert_eq!(sum, 3);
             sender.join().unwrap();
+        });
+    }
+
+    type Ends = (Sender<u32>, Receiver<u32>);
+
+    /// Has a thread do something and close the channel; `is_closed` says whether that is seen.
+    fn check_close(ends: Ends, is_closed: fn(&Ends) -> bool) {
+        let shared = Arc::new((ends, AccessCheck::new()));
+        let closer = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                shared.1.write();
+                shared.0.0.close();
+            }
+        });
+        if is_closed(&shared.0) {
+            shared.1.read();
+        }
+        closer.join().unwrap();
+    }
+
+    #[test]
+    fn whoever_sees_the_close_sees_what_came_before_it() {
+        loom::model(|| check_close(bounded(1), |(_, rx)| rx.is_closed()));
+        loom::model(|| check_close(unbounded(), |(_, rx)| rx.is_closed()));
+    }
+
+    #[test]
+    fn a_receive_after_the_close_sees_what_came_before_it() {
+        let is_closed = |(_, rx): &Ends| rx.try_recv() == Err(TryRecvError::Disconnected);
+        loom::model(move || check_close(bounded(1), is_closed));
+        loom::model(move || check_close(unbounded(), is_closed));
+    }
+
+    /// As the model of the blocks, with the counter of this channel.
+    #[test]
+    fn a_block_is_used_again_only_when_nobody_can_reach_it() {
+        loom::model(|| {
+            let (tx, rx) = unbounded();
+            let send = |value: u32| tx.try_send(value).unwrap();
+            (0..2).for_each(send);
+            let sender = thread::spawn({
+                let tx = tx.clone();
+                move || tx.try_send(100).unwrap()
+            });
+            send(200);
+            let mut seen: Vec<_> = std::iter::from_fn(|| rx.try_recv().ok()).collect();
+            (201..203).for_each(send);
+            seen.extend(std::iter::from_fn(|| rx.try_recv().ok()));
+            sender.join().unwrap();
+            seen.extend(std::iter::from_fn(|| rx.try_recv().ok()));
+            seen.sort();
+            assert_eq!(seen, [0, 1, 100, 200, 201, 202]);
         });
     }
 }

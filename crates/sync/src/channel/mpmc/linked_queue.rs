@@ -11,7 +11,7 @@
 
 use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::AtomicUsize;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::{PopError, PushError};
 use crate::channel::block_list::{BlockHead, BlockList, PositionCounter};
@@ -106,17 +106,17 @@ impl<T> LinkedQueue<T> {
 
     /// Says that receivers wait, or that none does.
     pub(super) fn set_waiting(&self, waits: bool) {
-        // AcqRel, as for the ring.
+        // Relaxed, as for the ring.
         match waits {
-            true => self.tail.0.fetch_or(WAITING, AcqRel),
-            false => self.tail.0.fetch_and(!WAITING, AcqRel),
+            true => self.tail.0.fetch_or(WAITING, Relaxed),
+            false => self.tail.0.fetch_and(!WAITING, Relaxed),
         };
     }
 
     /// Refuses values from now on; true if it did not before.
     pub(super) fn close(&self) -> bool {
-        // AcqRel: Release, met by the Acquire in `is_closed` and `empty_or_filling`.
-        self.tail.0.fetch_or(CLOSED, AcqRel) & CLOSED == 0
+        // Release, met by the Acquire in `is_closed` and `empty_or_filling`.
+        self.tail.0.fetch_or(CLOSED, Release) & CLOSED == 0
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -126,7 +126,8 @@ impl<T> LinkedQueue<T> {
 
     pub(super) fn len(&self) -> usize {
         let head = self.head.lock().position();
-        TailCounter::distance(self.tail.0.load(Acquire) / ONE, head)
+        // Relaxed: what was received has its claim in the tail.
+        TailCounter::distance(self.tail.0.load(Relaxed) / ONE, head)
     }
 }
 

@@ -30,7 +30,7 @@ use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
 use blitzen_util::shim::atomic::AtomicU64;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
@@ -471,9 +471,9 @@ impl Drop for AcquireCapacity<'_> {
                     // SAFETY: it is in this queue or has been settled.
                     left = unsafe { waiters.remove(&self.waiter) }.is_some();
                     if left && waiters.is_empty() {
-                        // F2: the reserved permits are free again. Release, met
-                        // by the Acquire of the sender that takes them.
-                        self.flow.state.fetch_and(!QUEUED, Release);
+                        // F2: the reserved permits are free again. Relaxed: it continues
+                        // the release sequences of those who returned them.
+                        self.flow.state.fetch_and(!QUEUED, Relaxed);
                     }
                 }
                 // The new front may want fewer permits.

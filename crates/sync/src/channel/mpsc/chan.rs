@@ -465,7 +465,7 @@ mod model {
     use std::pin::{Pin, pin};
     use std::task::{Context, Poll, Wake, Waker};
 
-    use blitzen_util::shim::{Arc, thread};
+    use blitzen_util::shim::{AccessCheck, Arc, thread};
     use loom::future::block_on;
 
     use crate::channel::mpsc::{channel, unbounded_channel};
@@ -749,6 +749,92 @@ mod model {
             };
             assert_eq!((first, block_on(rx.recv())), (Some(1), Some(2)));
             sender.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn whoever_sees_the_close_sees_what_the_receiver_did() {
+        fn check<T: Send + 'static>(tx: T, is_closed: fn(&T) -> bool, close: impl FnOnce()) {
+            let done = Arc::new(AccessCheck::new());
+            let sender = thread::spawn({
+                let done = done.clone();
+                move || {
+                    if is_closed(&tx) {
+                        done.read();
+                    }
+                }
+            });
+            done.write();
+            close();
+            sender.join().unwrap();
+        }
+
+        loom::model(|| {
+            let (tx, mut rx) = channel::<u32>(1);
+            check(tx, |tx| tx.is_closed(), || rx.close());
+        });
+        loom::model(|| {
+            let (tx, mut rx) = unbounded_channel::<u32>();
+            check(tx, |tx| tx.is_closed(), || rx.close());
+        });
+    }
+
+    #[test]
+    fn a_sender_that_waited_for_room_sees_what_the_receiver_did() {
+        loom::model(|| {
+            let done = Arc::new(AccessCheck::new());
+            let (tx, mut rx) = channel(1);
+            tx.try_send(1).unwrap();
+            let sender = thread::spawn({
+                let done = done.clone();
+                move || {
+                    if tx.try_send(2).is_ok() {
+                        done.read();
+                    }
+                }
+            });
+            done.write();
+            assert_eq!(rx.try_recv(), Ok(1));
+            sender.join().unwrap();
+        });
+    }
+
+    /// As the model of the blocks, with the counters of these channels.
+    fn check_blocks(
+        send: impl Fn(u32) + Clone + Send + 'static,
+        mut receive: impl FnMut() -> Option<u32>,
+    ) {
+        (0..2).for_each(&send);
+        let sender = thread::spawn({
+            let send = send.clone();
+            move || send(100)
+        });
+        send(200);
+        let mut seen: Vec<_> = std::iter::from_fn(&mut receive).collect();
+        (201..203).for_each(&send);
+        seen.extend(std::iter::from_fn(&mut receive));
+        sender.join().unwrap();
+        seen.extend(std::iter::from_fn(&mut receive));
+        seen.sort();
+        assert_eq!(seen, [0, 1, 100, 200, 201, 202]);
+    }
+
+    #[test]
+    fn a_block_is_used_again_only_when_no_sender_can_reach_it() {
+        loom::model(|| {
+            let (tx, mut rx) = unbounded_channel();
+            check_blocks(move |value| tx.send(value).unwrap(), || rx.try_recv().ok());
+        });
+    }
+
+    #[test]
+    fn a_block_is_used_again_only_when_no_permit_can_reach_it() {
+        loom::model(|| {
+            let (tx, mut rx) = channel(8);
+            check_blocks(
+                move |value| tx.try_reserve().unwrap().send(value),
+                || rx.try_recv().ok(),
+            );
         });
     }
 }

@@ -11,7 +11,7 @@
 //!     the message is published.
 
 use blitzen_util::shim::atomic::AtomicUsize;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::wake_batch::WakeBatch;
 
 use super::chan::{FlowControl, SlotClaim};
@@ -92,8 +92,8 @@ unsafe impl FlowControl for UnboundedFlow {
     }
 
     fn waiting_tail(&self) -> Option<usize> {
-        // Acquire, met by the Release of every change.
-        let state = self.state.load(Acquire);
+        // Relaxed: if it is stale, a claim has cleared the bit and wakes the receiver.
+        let state = self.state.load(Relaxed);
         (state & WAITING != 0).then(|| self.end_of(state))
     }
 
@@ -114,7 +114,8 @@ unsafe impl FlowControl for UnboundedFlow {
     }
 
     fn len(&self, head: usize) -> usize {
-        Self::distance(self.end_of(self.state.load(Acquire)), head)
+        // Relaxed: what was received has its claim in the state.
+        Self::distance(self.end_of(self.state.load(Relaxed)), head)
     }
 
     #[inline(always)]
@@ -124,9 +125,9 @@ unsafe impl FlowControl for UnboundedFlow {
         if self.is_closed() {
             return false;
         }
-        // AcqRel: Release, met by the Acquire in `is_closed`. Only the receiver
+        // Release, met by the Acquire in `is_closed`. Only the receiver
         // closes, so `closed_at` is stored once.
-        let state = self.state.fetch_or(CLOSED, AcqRel);
+        let state = self.state.fetch_or(CLOSED, Release);
         self.closed_at.store(state / ONE, Relaxed);
         false
     }
