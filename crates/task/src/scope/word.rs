@@ -196,3 +196,110 @@ impl NodeWord {
         }
     }
 }
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::shim::atomic::AtomicBool;
+    use blitzen_util::shim::atomic::Ordering::Relaxed;
+    use blitzen_util::shim::{AccessCheck, Arc, thread};
+
+    /// Has a thread do something and then `change` the word; `sees` says whether the change is seen.
+    fn check(
+        prepare: fn(&NodeWord),
+        change: impl FnOnce(&NodeWord) + Send + 'static,
+        sees: fn(&NodeWord) -> bool,
+    ) {
+        let shared = Arc::new((NodeWord::new(), AccessCheck::new()));
+        prepare(&shared.0);
+        let thread = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                shared.1.write();
+                change(&shared.0);
+            }
+        });
+        if sees(&shared.0) {
+            shared.1.read();
+        }
+        thread.join().unwrap();
+    }
+
+    fn nothing(_: &NodeWord) {}
+
+    fn has_ended(word: &NodeWord) -> bool {
+        word.view().has_ended()
+    }
+
+    #[test]
+    fn whoever_sees_the_end_sees_what_the_last_member_did() {
+        loom::model(|| check(nothing, |word| drop(word.remove_body()), has_ended));
+        let body_is_gone = |word: &NodeWord| {
+            assert!(word.add_unit());
+            let _ = word.remove_body();
+        };
+        loom::model(move || check(body_is_gone, |word| drop(word.remove_unit()), has_ended));
+        let daemons_are_left = |word: &NodeWord| {
+            assert!(word.add_daemons());
+            let _ = word.remove_body();
+        };
+        loom::model(move || {
+            check(
+                daemons_are_left,
+                |word| drop(word.remove_daemons()),
+                has_ended,
+            )
+        });
+    }
+
+    #[test]
+    fn a_member_that_comes_too_late_sees_what_the_last_one_did() {
+        loom::model(|| {
+            check(
+                nothing,
+                |word| drop(word.remove_body()),
+                |word| !word.add_unit(),
+            )
+        });
+    }
+
+    #[test]
+    fn whoever_sees_a_cancellation_sees_what_came_before_it() {
+        let is_cancelled = |word: &NodeWord| word.view().phase() != ScopePhase::Open;
+        loom::model(move || check(nothing, |word| assert!(word.cancel()), is_cancelled));
+        loom::model(move || check(nothing, |word| drop(word.force()), is_cancelled));
+    }
+
+    #[test]
+    fn whoever_ends_the_scope_sees_what_came_before_it_was_awaited() {
+        let sees = |word: &NodeWord| word.remove_body().is_awaited();
+        loom::model(move || check(nothing, |word| drop(word.set_awaited()), sees));
+    }
+
+    #[test]
+    fn the_last_member_sees_what_those_before_it_did() {
+        let two = |word: &NodeWord| assert!(word.add_unit());
+        let is_last = |word: &NodeWord| word.remove_body().has_ended();
+        loom::model(move || check(two, |word| drop(word.remove_unit()), is_last));
+        let is_last = |word: &NodeWord| word.remove_unit().has_ended();
+        loom::model(move || check(two, |word| drop(word.remove_body()), is_last));
+    }
+
+    #[test]
+    fn a_change_after_a_view_in_order_sees_what_came_before_the_view() {
+        loom::model(|| {
+            let shared = Arc::new((NodeWord::new(), AtomicBool::new(false)));
+            let viewer = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    shared.1.store(true, Relaxed);
+                    shared.0.view_in_order().has_ended()
+                }
+            });
+            let _ = shared.0.remove_body();
+            let is_seen = shared.1.load(Relaxed);
+            let has_ended = viewer.join().unwrap();
+            assert!(is_seen || has_ended, "one of the two was first");
+        });
+    }
+}
