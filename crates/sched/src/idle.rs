@@ -1,7 +1,7 @@
 #![doc = include_str!("idle.md")]
 
 use blitzen_util::pad::Padded;
-use blitzen_util::shim::atomic::Ordering::Relaxed;
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Relaxed};
 use blitzen_util::shim::atomic::{AtomicU32, AtomicU64, fence};
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -148,7 +148,9 @@ impl Idle {
     /// Clears a worker's bit; returns true if it was set. Then the caller unparks
     /// the worker, or is the worker itself and does not sleep.
     pub(crate) fn claim(&self, worker: usize) -> bool {
-        self.parked[worker / 64].fetch_and(!bit(worker), Relaxed) & bit(worker) != 0
+        // AcqRel, met by itself: a worker that finds its bit cleared was counted as searching
+        // before that, and uncounts itself later, or sees that the scheduler is closed.
+        self.parked[worker / 64].fetch_and(!bit(worker), AcqRel) & bit(worker) != 0
     }
 
     /// Counts a worker that ran out of work as searching, unless half of them
@@ -270,7 +272,7 @@ mod model {
     use super::*;
     use blitzen_util::park::Parker;
     use blitzen_util::shim::atomic::AtomicUsize;
-    use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire};
+    use blitzen_util::shim::atomic::Ordering::Acquire;
     use blitzen_util::shim::{Arc, thread};
 
     /// Workers that take units of work from one counter and sleep when there

@@ -313,9 +313,8 @@ impl<'a> Busy<'a> {
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        // AcqRel as in `end_blocking`. No fence: the caller checks next, or has fired timers and
-        // checks again, and the lock of the check orders that.
-        self.0.blocking_work.fetch_sub(1, AcqRel);
+        self.0.blocking_work.fetch_sub(1, AcqRel); // as in `end_blocking`
+        fence(SeqCst); // L3: the caller checks again
     }
 }
 
@@ -328,25 +327,32 @@ mod model {
 
     const TIMER_NS: u64 = 10;
 
-    /// Two workers that sleep on parkers, and one timer, which ends everything.
+    /// Two workers that sleep on parkers, and timers, of which the last ends everything.
     struct Model {
         quiescence: Quiescence,
         workers: [(Activity, Parker); 2],
         now_ns: AtomicU64,
         /// Work for the second worker, or for whoever waits for blocking work.
         work: AtomicBool,
-        fired: AtomicBool,
+        timers: AtomicUsize,
+        /// The first worker that has a thread.
+        first: usize,
     }
 
     impl Model {
-        fn new() -> Arc<Self> {
+        fn new(first: usize, timers: usize) -> Arc<Self> {
             Arc::new(Self {
                 quiescence: Quiescence::new(),
                 workers: [(); 2].map(|()| (Activity::new(), Parker::new())),
                 now_ns: AtomicU64::new(0),
                 work: AtomicBool::new(false),
-                fired: AtomicBool::new(false),
+                timers: AtomicUsize::new(timers),
+                first,
             })
+        }
+
+        fn is_over(&self) -> bool {
+            self.timers.load(Relaxed) == 0
         }
 
         fn give_work(&self) {
@@ -363,7 +369,7 @@ mod model {
                 if worker == 1 && self.work.swap(false, Relaxed) {
                     assert_eq!(self.now_ns.load(Relaxed), 0, "time passed before the work");
                 }
-                if self.fired.load(Relaxed) {
+                if self.is_over() {
                     return;
                 }
                 if activity.set_idle() && advance_if_quiescent(self, Some(activity)) {
@@ -386,7 +392,7 @@ mod model {
                 .for_each(|(activity, _)| visit(activity));
         }
         fn is_paused(&self) -> bool {
-            !self.fired.load(Relaxed)
+            !self.is_over()
         }
         fn has_operations(&self) -> bool {
             false
@@ -395,14 +401,16 @@ mod model {
             false
         }
         fn next_timer_ns(&self) -> Option<u64> {
-            (!self.fired.load(Relaxed)).then_some(TIMER_NS)
+            (!self.is_over()).then_some(TIMER_NS)
         }
         fn advance_to(&self, ns: u64) {
             self.now_ns.store(ns, Relaxed);
         }
         fn fire_timers(&self) {
-            if self.now_ns.load(Relaxed) == TIMER_NS && !self.fired.swap(true, Relaxed) {
-                for (activity, parker) in &self.workers {
+            let fire = |left: usize| left.checked_sub(1);
+            let has_timer = self.timers.fetch_update(Relaxed, Relaxed, fire).is_ok();
+            if self.now_ns.load(Relaxed) == TIMER_NS && has_timer {
+                for (activity, parker) in &self.workers[self.first..] {
                     activity.wake();
                     parker.unpark();
                 }
@@ -413,7 +421,7 @@ mod model {
     #[test]
     fn time_passes_after_the_work_that_one_worker_gives_another() {
         loom::model(|| {
-            let model = Model::new();
+            let model = Model::new(0, 1);
             model
                 .workers
                 .iter()
@@ -429,28 +437,35 @@ mod model {
         });
     }
 
+    struct Leaving(Activity);
+
+    impl BlockedThread for Leaving {
+        fn activity(&self) -> &Activity {
+            &self.0
+        }
+    }
+
+    fn check_leaving(timers: usize) {
+        let model = Model::new(1, timers);
+        model.workers[1].0.set_active();
+        let leaving = Arc::new(Leaving(Activity::new()));
+        leaving.0.set_active();
+        let other = thread::spawn({
+            let model = model.clone();
+            move || drop(count_thread(&*model, leaving))
+        });
+        model.run(1);
+        other.join().unwrap();
+    }
+
     #[test]
     fn time_passes_after_a_thread_that_blocked_on_the_runtime_has_left() {
-        struct Leaving(Activity);
+        loom::model(|| check_leaving(1));
+    }
 
-        impl BlockedThread for Leaving {
-            fn activity(&self) -> &Activity {
-                &self.0
-            }
-        }
-
-        loom::model(|| {
-            let model = Model::new();
-            model.workers[1].0.set_active(); // the first has no thread
-            let leaving = Arc::new(Leaving(Activity::new()));
-            leaving.0.set_active();
-            let other = thread::spawn({
-                let model = model.clone();
-                move || drop(count_thread(&*model, leaving))
-            });
-            model.run(1);
-            other.join().unwrap();
-        });
+    #[test]
+    fn time_passes_again_after_a_thread_has_fired_timers_for_others() {
+        loom::model(|| check_leaving(2));
     }
 
     /// Three participants. No thread runs the first one, so when it is woken it stays awake, and the
@@ -562,8 +577,8 @@ mod model {
     #[test]
     fn time_passes_after_blocking_work_has_woken_its_waiter() {
         loom::model(|| {
-            let model = Model::new();
-            model.workers[1].0.set_active(); // the first has no thread
+            let model = Model::new(1, 1);
+            model.workers[1].0.set_active();
             model.quiescence.begin_blocking();
             let blocking = thread::spawn({
                 let model = model.clone();
