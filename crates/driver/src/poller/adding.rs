@@ -27,15 +27,13 @@ impl Adding {
         Self(AtomicUsize::new(0))
     }
 
-    /// Locks `turn`; uses `wake` to end the wait of a thread that has it.
+    /// Locks `turn`, which another thread has; uses `wake` to end its wait.
     pub(super) fn lock<'a, T>(&self, turn: &'a Mutex<T>, wake: impl FnOnce()) -> MutexGuard<'a, T> {
-        turn.try_lock().unwrap_or_else(|| {
-            self.0.fetch_add(1, Relaxed);
-            wake();
-            let turn = turn.lock();
-            self.0.fetch_sub(1, Relaxed);
-            turn
-        })
+        self.0.fetch_add(1, Relaxed);
+        wake();
+        let turn = turn.lock();
+        self.0.fetch_sub(1, Relaxed);
+        turn
     }
 
     /// Whether a thread that has the turn's lock may wait (A1).

@@ -300,7 +300,8 @@ impl Poller {
         if !cfg!(blitzen_poll) {
             return add(&self.selector);
         }
-        let _turn = self.adding.lock(&self.turn, || self.wake_selector());
+        let contended = || self.adding.lock(&self.turn, || self.wake_selector());
+        let _turn = self.turn.try_lock().unwrap_or_else(contended);
         add(&self.selector)
     }
 
