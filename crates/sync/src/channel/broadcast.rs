@@ -1272,20 +1272,4 @@ mod model {
             receiver.join().unwrap();
         });
     }
-
-    #[test]
-    fn a_slot_that_is_left_unread_is_whole_for_the_next_receiver() {
-        loom::model(|| {
-            let (tx, one) = channel(1);
-            let two = tx.subscribe();
-            tx.send(Exclusive::new()).unwrap();
-            let receivers = [one, two].map(|mut receiver| {
-                thread::spawn(move || while receiver.try_recv().is_err() && receiver.len() > 0 {})
-            });
-            let _ = tx.send(Exclusive::new()); // fails if both have left
-            receivers
-                .into_iter()
-                .for_each(|receiver| receiver.join().unwrap());
-        });
-    }
 }
