@@ -68,15 +68,19 @@ mod model {
             *self.adding.lock(&self.turn, || self.event.post()) += 1;
         }
 
-        /// One turn; returns the number of sources that it found.
-        fn turn(&self) -> usize {
+        /// One turn; returns whether it found a source.
+        fn turn(&self) -> bool {
             let sources = self.turn.lock();
-            match *sources == 0 && self.adding.may_wait() {
-                true => self.event.wait(),
+            let has_source = *sources > 0;
+            if !has_source && self.adding.may_wait() {
+                self.event.wait();
+            } else {
                 // A poll that does not wait takes the event, too.
-                false => drop(self.event.take()),
+                self.event.take();
+                drop(sources);
+                thread::yield_now(); // loom would let it turn for ever
             }
-            *sources
+            has_source
         }
     }
 
@@ -87,11 +91,7 @@ mod model {
             let poller = Poller::new();
             let owner = thread::spawn({
                 let poller = poller.clone();
-                move || {
-                    while poller.turn() == 0 {
-                        thread::yield_now();
-                    }
-                }
+                move || while !poller.turn() {}
             });
             poller.add();
             owner.join().unwrap();
