@@ -204,25 +204,22 @@ mod model {
     use blitzen_util::shim::atomic::Ordering::Relaxed;
     use blitzen_util::shim::{AccessCheck, Arc, thread};
 
-    /// Has a thread do something and then `change` the word; `sees` says whether the change is seen.
-    fn check(
-        prepare: fn(&NodeWord),
-        change: impl FnOnce(&NodeWord) + Send + 'static,
-        sees: fn(&NodeWord) -> bool,
-    ) {
+    /// Does something and then `change`s the word; `sees` says whether another thread sees the change.
+    fn check(prepare: fn(&NodeWord), change: fn(&NodeWord), sees: fn(&NodeWord) -> bool) {
         let shared = Arc::new((NodeWord::new(), AccessCheck::new()));
         prepare(&shared.0);
-        let thread = thread::spawn({
+        // The observer is the spawned thread, so that loom tries all that it may see.
+        let observer = thread::spawn({
             let shared = shared.clone();
             move || {
-                shared.1.write();
-                change(&shared.0);
+                if sees(&shared.0) {
+                    shared.1.read();
+                }
             }
         });
-        if sees(&shared.0) {
-            shared.1.read();
-        }
-        thread.join().unwrap();
+        shared.1.write();
+        change(&shared.0);
+        observer.join().unwrap();
     }
 
     fn nothing(_: &NodeWord) {}
