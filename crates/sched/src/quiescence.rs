@@ -532,14 +532,15 @@ mod model {
         }
     }
 
-    /// Runs `one` against `other`, and returns how often the clock has advanced.
+    /// Runs `one` against `other`, and returns how often the clock has advanced. The second is the
+    /// spawned thread, so that loom tries all that it may see of the first.
     fn advances(one: fn(&Undriven), other: fn(&Undriven)) -> usize {
         let model = Undriven::new();
         let thread = thread::spawn({
             let model = model.clone();
-            move || one(&model)
+            move || other(&model)
         });
-        other(&model);
+        one(&model);
         thread.join().unwrap();
         model.advances.load(Relaxed)
     }

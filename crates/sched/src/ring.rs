@@ -508,15 +508,28 @@ mod model {
         });
     }
 
-    /// Steals from `victim` into `own` and from that again, against a thief of `own`.
-    fn check_chain(victim: &RunQueue, own: &Arc<RunQueue>, tasks: &Tasks) {
-        let thief = thief(own);
+    /// Steals from `own` while its owner, a spawned thread, steals from `victim` into it.
+    fn check_chain(victim: RunQueue, own: Arc<RunQueue>, tasks: &Tasks) {
+        let owner = thread::spawn({
+            let own = own.clone();
+            move || {
+                let mut seen = Vec::new();
+                if let Some(stolen) = victim.steal_into(&own) {
+                    note(stolen.first, &mut seen);
+                }
+                while let Some(task) = victim.pop() {
+                    note(task, &mut seen);
+                }
+                seen
+            }
+        });
+        let third = RunQueue::new();
         let mut seen = Vec::new();
-        if let Some(stolen) = victim.steal_into(own) {
+        if let Some(stolen) = own.steal_into(&third) {
             note(stolen.first, &mut seen);
         }
-        seen.extend(thief.join().unwrap());
-        for ring in [victim, own] {
+        seen.extend(owner.join().unwrap());
+        for ring in [&third, &*own] {
             while let Some(task) = ring.pop() {
                 note(task, &mut seen);
             }
@@ -533,7 +546,7 @@ mod model {
             for _ in 0..CAPACITY {
                 victim.push(tasks.next(), |_| unreachable!());
             }
-            check_chain(&victim, &own, &tasks);
+            check_chain(victim, own, &tasks);
         });
     }
 
@@ -546,7 +559,16 @@ mod model {
                 victim.push(tasks.next(), |_| unreachable!());
                 own.push(tasks.next(), |_| unreachable!());
             }
-            check_chain(&victim, &own, &tasks);
+            check_chain(victim, own, &tasks);
+        });
+    }
+
+    #[test]
+    fn a_thief_of_a_ring_that_overflows_sees_the_tail_that_it_has_reached() {
+        loom::model(|| {
+            check(1, 0, |ring, tasks, seen| {
+                (0..=CAPACITY).for_each(|_| push(ring, tasks, seen));
+            });
         });
     }
 
