@@ -546,7 +546,19 @@ mod model {
             for _ in 0..CAPACITY {
                 victim.push(tasks.next(), |_| unreachable!());
             }
-            check_chain(victim, own, &tasks);
+            let thief = thief(&own);
+            let mut seen = Vec::new();
+            if let Some(stolen) = victim.steal_into(&own) {
+                note(stolen.first, &mut seen);
+            }
+            seen.extend(thief.join().unwrap());
+            for ring in [&victim, &*own] {
+                while let Some(task) = ring.pop() {
+                    note(task, &mut seen);
+                }
+            }
+            assert_all(seen, &tasks);
+            tasks.close();
         });
     }
 

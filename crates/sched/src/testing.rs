@@ -66,8 +66,9 @@ impl Tasks {
 
     /// Frees every task whose runnable was forgotten.
     pub(crate) fn close(&self) {
+        let ids = self.ids();
         let mut contents = CONTENTS.lock().unwrap();
-        self.ids().iter().for_each(|id| drop(contents.remove(id)));
+        contents.retain(|id, _| !ids.contains(id));
         drop(contents);
         // SAFETY: the tests have forgotten or dropped every runnable by now.
         unsafe { self.owned.cancel_all() };
