@@ -25,7 +25,8 @@ pub fn kernel_thread_id() -> u32 {
 /// assert!(preemptions() >= before);
 /// ```
 pub fn preemptions() -> u64 {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
+    // The kernel of Android has it, but `libc` does not name it there.
+    #[cfg(target_os = "linux")]
     {
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: `usage` has room for what the call writes.
@@ -37,7 +38,7 @@ pub fn preemptions() -> u64 {
             false => u64::try_from(usage.ru_nivcsw).unwrap_or(0),
         }
     }
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    #[cfg(not(target_os = "linux"))]
     0
 }
 
