@@ -173,7 +173,10 @@ impl Idle {
     /// Uncounts a worker that found work, or is about to park.
     pub(crate) fn retire(&self, searching: Searching) -> Retired {
         let Searching(()) = searching;
-        let before = self.searching.fetch_sub(1, Relaxed);
+        // AcqRel, met by itself: a worker that parks sets its bit before it is uncounted, and the
+        // last one that is uncounted looks for work after that. A producer that saw no bit
+        // fenced before that look.
+        let before = self.searching.fetch_sub(1, AcqRel);
         debug_assert_ne!(before, 0);
         // D2: before checking whether work is left.
         fence(SeqCst);

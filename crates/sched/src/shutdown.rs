@@ -23,7 +23,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicBool, AtomicUsize};
 use blitzen_util::shim::{Condvar, Mutex};
 
@@ -83,16 +83,17 @@ impl Drop for Present {
 impl Scheduler {
     /// Whether the shutdown has begun.
     pub fn is_closed(&self) -> bool {
-        self.presence.closed.load(Relaxed)
+        // Acquire, met by the Release in `close`.
+        self.presence.closed.load(Acquire)
     }
 
     /// Starts the shutdown; [`wait_stopped`](Self::wait_stopped) waits for its end.
     /// Futures are dropped here and on the workers.
     pub fn close(&self) {
         let guard = self.start.lock(); // workers start before this, or never
-        // Relaxed: it publishes nothing. What is closed next has locks of its own, and
-        // each worker is interrupted.
-        if self.presence.closed.swap(true, Relaxed) {
+        // Release, met by the Acquire in `is_closed`: a worker that drops futures sees what the
+        // caller did before.
+        if self.presence.closed.swap(true, Release) {
             return;
         }
         drop(guard);

@@ -302,8 +302,9 @@ impl Notify {
     /// Keeps N1 when a waiter of the current generation has left the queue.
     fn clear_waiters_if_none(&self, waiters: &LockedQueue<'_>, state: NotifyState) {
         if waiters.back() != Some(state.generation()) {
-            // N1 allows a store; Relaxed: it publishes nothing.
-            self.state.store(state.0 & !WAITERS, Relaxed);
+            // N1 allows a store. Release, met by the Acquires of the generation: whoever calls this
+            // has acquired the last `notify_waiters`, and passes on what that has published.
+            self.state.store(state.0 & !WAITERS, Release);
         }
     }
 
@@ -519,12 +520,12 @@ impl<N: Deref<Target = Notify>> NotifiedWait<N> {
                 continue;
             }
             if !state.has_waiters() {
-                // Relaxed: the state is the one that was loaded, and the lock publishes the
-                // queue. If it is another one, Acquire as above.
+                // Acquire, met by the Release in `notify_one`: its permit may have come and been
+                // taken by another task since the load, and what came before it is seen.
                 let set = self.notify.state.compare_exchange_weak(
                     state.0,
                     state.0 | WAITERS,
-                    Relaxed,
+                    Acquire,
                     Acquire,
                 );
                 if let Err(changed) = set {
@@ -729,6 +730,7 @@ mod model {
     use blitzen_util::shim::cell::UnsafeCell as Watched;
     use blitzen_util::shim::thread;
     use loom::future::block_on;
+    use std::pin::pin;
 
     #[test]
     fn a_notification_is_never_lost_and_publishes() {
@@ -746,6 +748,27 @@ mod model {
             // SAFETY: written before the notification.
             assert_eq!(shared.1.with(|slot| unsafe { *slot }), 1);
             notifier.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_notification_that_another_task_takes_publishes_too() {
+        loom::model(|| {
+            let shared = Arc::new((Notify::new(), AtomicUsize::new(0)));
+            let notifier = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    shared.1.store(1, Relaxed);
+                    shared.0.notify_one();
+                    let _ = poll_once(pin!(shared.0.notified()));
+                }
+            });
+            let mut waiting = pin!(shared.0.notified());
+            let has_permit = waiting.as_mut().enable();
+            let has_seen = shared.1.load(Relaxed) == 1;
+            notifier.join().unwrap();
+            // The permit was taken before it queued, or it was notified.
+            assert!(has_permit || has_seen || poll_once(waiting).is_ready());
         });
     }
 

@@ -288,6 +288,9 @@ impl Pool {
         };
         self.count_threads(&mut control, -1);
         self.coming.store(false, Relaxed);
+        // One that relied on this thread has fenced before: its job is seen by the threads that take
+        // the lock of the idle list after this one.
+        fence(SeqCst);
         if control.threads > 0 {
             return Ok(()); // B1: the threads that run jobs look into the queue
         }

@@ -230,20 +230,20 @@ mod model {
 
     #[test]
     fn whoever_sees_the_end_sees_what_the_last_member_did() {
-        loom::model(|| check(nothing, |word| drop(word.remove_body()), has_ended));
+        loom::model(|| check(nothing, |word| _ = word.remove_body(), has_ended));
         let body_is_gone = |word: &NodeWord| {
-            assert!(word.add_unit());
+            assert!(word.add_adopted().is_some());
             let _ = word.remove_body();
         };
-        loom::model(move || check(body_is_gone, |word| drop(word.remove_unit()), has_ended));
+        loom::model(move || check(body_is_gone, |word| _ = word.remove_unit(), has_ended));
         let daemons_are_left = |word: &NodeWord| {
-            assert!(word.add_daemons());
+            assert!(word.add_daemons().is_some());
             let _ = word.remove_body();
         };
         loom::model(move || {
             check(
                 daemons_are_left,
-                |word| drop(word.remove_daemons()),
+                |word| _ = word.remove_daemons(),
                 has_ended,
             )
         });
@@ -254,8 +254,8 @@ mod model {
         loom::model(|| {
             check(
                 nothing,
-                |word| drop(word.remove_body()),
-                |word| !word.add_unit(),
+                |word| _ = word.remove_body(),
+                |word| word.add_adopted().is_none(),
             )
         });
     }
@@ -264,22 +264,23 @@ mod model {
     fn whoever_sees_a_cancellation_sees_what_came_before_it() {
         let is_cancelled = |word: &NodeWord| word.view().phase() != ScopePhase::Open;
         loom::model(move || check(nothing, |word| assert!(word.cancel()), is_cancelled));
-        loom::model(move || check(nothing, |word| drop(word.force()), is_cancelled));
+        loom::model(move || check(nothing, |word| _ = word.force(), is_cancelled));
     }
 
     #[test]
     fn whoever_ends_the_scope_sees_what_came_before_it_was_awaited() {
         let sees = |word: &NodeWord| word.remove_body().is_awaited();
-        loom::model(move || check(nothing, |word| drop(word.set_awaited()), sees));
+        loom::model(move || check(nothing, |word| _ = word.set_awaited(), sees));
     }
 
     #[test]
     fn the_last_member_sees_what_those_before_it_did() {
-        let two = |word: &NodeWord| assert!(word.add_unit());
+        let two = |word: &NodeWord| assert!(word.add_adopted().is_some());
         let is_last = |word: &NodeWord| word.remove_body().has_ended();
-        loom::model(move || check(two, |word| drop(word.remove_unit()), is_last));
+        loom::model(move || check(two, |word| _ = word.remove_unit(), is_last));
+        loom::model(move || check(two, |word| _ = word.remove_unit_of_several(), is_last));
         let is_last = |word: &NodeWord| word.remove_unit().has_ended();
-        loom::model(move || check(two, |word| drop(word.remove_body()), is_last));
+        loom::model(move || check(two, |word| _ = word.remove_body(), is_last));
     }
 
     #[test]

@@ -29,8 +29,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
-use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::shim::atomic::{AtomicU64, fence};
 use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 
@@ -363,7 +363,12 @@ impl BoundedFlow {
 
 fn capacity_error(state: FlowState) -> CapacityError {
     match state.is_closed() {
-        true => CapacityError::Closed,
+        true => {
+            // Acquire, met by the Release of the close: a sender that is refused sees what the
+            // receiver did before.
+            fence(Acquire);
+            CapacityError::Closed
+        }
         false => CapacityError::Full,
     }
 }

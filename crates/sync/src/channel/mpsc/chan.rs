@@ -774,8 +774,16 @@ mod model {
             check(tx, |tx| tx.is_closed(), || rx.close());
         });
         loom::model(|| {
+            let (tx, mut rx) = channel::<u32>(1);
+            check(tx, |tx| tx.try_send(1).is_err(), || rx.close());
+        });
+        loom::model(|| {
             let (tx, mut rx) = unbounded_channel::<u32>();
             check(tx, |tx| tx.is_closed(), || rx.close());
+        });
+        loom::model(|| {
+            let (tx, mut rx) = unbounded_channel::<u32>();
+            check(tx, |tx| tx.send(1).is_err(), || rx.close());
         });
     }
 
