@@ -339,17 +339,19 @@ fn exact_balance_does_not_wait_for_a_shard_that_has_ceased_to_accept() {
             let (listener, go_on, accepted) = state.clone();
             async move {
                 let mut part = listener.on(&shard).unwrap();
-                let first = shard.index() == 0;
+                let accepts = shard.index() == 0;
                 shard.spawn_local(async move {
+                    if !accepts {
+                        pending::<()>().await;
+                    }
                     let mut open = Vec::new();
-                    while first {
+                    loop {
                         open.push(part.accept().await.unwrap());
                         accepted.fetch_add(1, SeqCst);
                         if open.len() == 5 {
                             go_on.notified().await;
                         }
                     }
-                    pending::<()>().await
                 });
             }
         });
