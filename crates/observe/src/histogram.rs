@@ -479,9 +479,9 @@ impl HistogramCounts {
     /// assert_eq!(histogram.count(2), 1);
     /// ```
     pub fn record(&self, value_ns: u64) {
-        let bucket = self.scale.index(value_ns);
+        let bucket = usize::try_from(self.scale.index(value_ns)).unwrap_or(usize::MAX);
         let last = self.counts.len().wrapping_sub(1);
-        if let Some(count) = self.counts.get((bucket as usize).min(last)) {
+        if let Some(count) = self.counts.get(bucket.min(last)) {
             count.bump();
         }
     }

@@ -298,6 +298,8 @@ impl Observation {
         }
     }
 
+    /// In the order in which [`event_readers`](Self::event_readers) lists them, so that a reader's
+    /// place in that list never changes.
     fn allocate_rings(&self) {
         let events = self.ring_events();
         for worker in &self.workers {
@@ -307,11 +309,11 @@ impl Observation {
                 reader
             });
         }
+        self.jobs.allocate(events);
         let events = self.outside_events();
         for outside in &self.outside {
             outside.allocate(events);
         }
-        self.jobs.allocate(self.ring_events());
     }
 
     fn ring_events(&self) -> usize {

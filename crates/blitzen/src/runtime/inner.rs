@@ -14,6 +14,7 @@ use super::console::Console;
 use super::dump::DumpOnSignal;
 use super::id::Id;
 use super::lint::Observer;
+use super::shutdown::ShutdownWait;
 use super::trace::TraceRequest;
 use super::trace_writer::TraceWriter;
 use super::world::RealWorld;
@@ -61,8 +62,8 @@ pub(crate) struct Observers {
 }
 
 impl Observers {
-    /// Ends them, and waits for that if `wait`, as far as they call no foreign code.
-    pub(super) fn stop(&self, wait: bool) {
+    /// Ends them, and waits for that as far as `wait` allows and they call no foreign code.
+    pub(super) fn stop(&self, wait: ShutdownWait) {
         if let Some(observer) = self.lints.get() {
             observer.stop(wait);
         }

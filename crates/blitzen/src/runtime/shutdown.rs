@@ -114,7 +114,7 @@ pub(crate) enum ShutdownWait {
 /// work end, and joins the threads, as far as `wait` allows.
 pub(crate) fn shut_down(handle: &Handle, wait: ShutdownWait) -> Result<(), Stragglers> {
     let inner = &handle.inner;
-    inner.observers.stop(!matches!(wait, ShutdownWait::None));
+    inner.observers.stop(wait);
     // Destructors of futures run inside the runtime they lived in, unless the
     // thread is ending, and takes the runtime along with its thread-locals.
     let runtime = context::try_enter(handle);

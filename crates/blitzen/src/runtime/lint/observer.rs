@@ -2,7 +2,8 @@
 //!
 //! O1. Reports are foreign code, and standard error may block. Neither holds up a worker, nor the
 //!     end of the runtime: who ends the runtime waits for the thread only while it is not
-//!     reporting.
+//!     reporting. Nor does a look hold up an end that has a limit: it goes through all tasks, and may
+//!     wait for a thread to answer.
 //! O2. After the runtime has ended no report begins.
 
 use std::io::{self, Write};
@@ -15,6 +16,7 @@ use blitzen_util::quiet::quietly;
 use super::detector::Detector;
 use super::{Lint, RecentLints};
 use crate::runtime::inner::Inner;
+use crate::runtime::shutdown::ShutdownWait;
 
 /// Makes every runtime report lints.
 const VARIABLE: &str = "BLITZEN_LINTS";
@@ -56,7 +58,16 @@ struct ObserverControl {
 #[derive(Default)]
 struct ObserverState {
     is_closed: bool,
-    is_reporting: bool,
+    activity: Activity,
+}
+
+/// What the thread does.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Activity {
+    #[default]
+    Waiting,
+    Looking,
+    Reporting,
 }
 
 impl Observer {
@@ -103,16 +114,21 @@ impl Observer {
         &self.recent
     }
 
-    /// Ends the thread, and waits for that if `wait`, and unless it is reporting (O1).
-    pub(crate) fn stop(&self, wait: bool) {
+    /// Ends the thread, and waits for that as far as O1 and `wait` allow.
+    pub(crate) fn stop(&self, wait: ShutdownWait) {
         let mut state = self.control.lock();
         state.is_closed = true;
-        let is_reporting = state.is_reporting;
+        let activity = state.activity;
         drop(state);
         self.control.on_close.notify_all();
+        let joins = match wait {
+            ShutdownWait::Endless => activity != Activity::Reporting,
+            ShutdownWait::Within(_) => activity == Activity::Waiting,
+            ShutdownWait::None => false,
+        };
         let thread = self.thread.lock();
         let thread = thread.unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread.filter(|_| wait && !is_reporting) {
+        if let Some(thread) = thread.filter(|_| joins) {
             // Its panics are caught where foreign code runs.
             let _ = thread.join();
         }
@@ -124,13 +140,14 @@ impl ObserverControl {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits; returns false when the runtime has ended.
+    /// Waits for the next look; returns false when the runtime has ended.
     fn wait(&self, period: Duration) -> bool {
         let is_open = |state: &mut ObserverState| !state.is_closed;
-        let waited = self
-            .on_close
-            .wait_timeout_while(self.lock(), period, is_open);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        state.activity = Activity::Waiting;
+        let waited = self.on_close.wait_timeout_while(state, period, is_open);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.activity = Activity::Looking; // or ends, which takes no longer
         !state.is_closed
     }
 
@@ -140,10 +157,10 @@ impl ObserverControl {
         if state.is_closed {
             return;
         }
-        state.is_reporting = true;
+        state.activity = Activity::Reporting;
         drop(state);
         quietly(report);
-        self.lock().is_reporting = false;
+        self.lock().activity = Activity::Looking;
     }
 }
 
@@ -193,5 +210,34 @@ fn is_in_environment() -> io::Result<bool> {
             io::ErrorKind::InvalidInput,
             format!("{VARIABLE} must be \"stderr\", not {other:?}"),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn an_end_with_a_limit_does_not_wait_for_a_look() {
+        let control = Arc::<ObserverControl>::default();
+        let ((looking, looks), (release, released)) = (mpsc::channel(), mpsc::channel());
+        let thread = thread::spawn({
+            let control = control.clone();
+            move || {
+                assert!(control.wait(Duration::ZERO));
+                looking.send(()).unwrap();
+                released.recv().unwrap(); // as a thread that takes long to answer
+                assert!(!control.wait(Duration::MAX));
+            }
+        });
+        looks.recv().unwrap();
+        let observer = Observer {
+            control,
+            recent: Arc::default(),
+            thread: Mutex::new(Some(thread)),
+        };
+        observer.stop(ShutdownWait::Within(Duration::from_secs(1)));
+        release.send(()).unwrap(); // it is there still
     }
 }
