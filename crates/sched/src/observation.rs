@@ -579,6 +579,7 @@ mod tests {
             RunOutcome::Complete
         ));
         assert_eq!(observation.stamps.get().unwrap().take(id), None);
+        scheduler.close();
     }
 
     #[test]

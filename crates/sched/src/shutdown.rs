@@ -267,9 +267,9 @@ mod tests {
             Scheduler::new_current_thread(config, Box::new(StillWorld::default()));
         scheduler.join(); // a thread with pinned tasks
         let held = Rc::new(());
-        let waker: &'static StdMutex<Option<Waker>> = Box::leak(Box::default());
+        let waker = Arc::<StdMutex<Option<Waker>>>::default();
         let future = poll_fn({
-            let held = held.clone();
+            let (held, waker) = (held.clone(), waker.clone());
             move |cx| {
                 let _held = &held;
                 *waker.lock().unwrap() = Some(cx.waker().clone());
