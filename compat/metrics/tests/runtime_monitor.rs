@@ -30,7 +30,19 @@ fn a_runtime_monitor_counts_polls_spawns_and_busy_time() {
         }
     });
     // Idle workers have added up their busy time by then.
-    while runtime.metrics().worker_park_count(0) + runtime.metrics().worker_park_count(1) < 4 {
+    let metrics = runtime.metrics();
+    while metrics.worker_park_count(0) + metrics.worker_park_count(1) < 4 {
+        std::thread::yield_now();
+    }
+    // A task is seen to end a moment before the time of its last poll is counted.
+    let buckets = metrics.poll_time_histogram_num_buckets();
+    let timed_polls = || -> u64 {
+        let places = (0..2).flat_map(|worker| (0..buckets).map(move |bucket| (worker, bucket)));
+        places
+            .map(|(worker, bucket)| metrics.poll_time_histogram_bucket_count(worker, bucket))
+            .sum()
+    };
+    while timed_polls() < 10 {
         std::thread::yield_now();
     }
 
