@@ -430,7 +430,7 @@ mod model {
             let tasks = Tasks::new();
             let ring = Arc::new(RunQueue::new());
             for _ in 0..3 {
-                ring.push(tasks.next(), |_| unreachable!());
+                ring.push(tasks.next(), |_| unreachable!("there is room"));
             }
             let thief = thief(&ring);
             let mut seen = Vec::new();
@@ -450,7 +450,7 @@ mod model {
             let tasks = Tasks::new();
             let ring = Arc::new(RunQueue::new());
             for _ in 0..CAPACITY {
-                ring.push(tasks.next(), |_| unreachable!());
+                ring.push(tasks.next(), |_| unreachable!("there is room"));
             }
             let thief = thief(&ring);
             let overflowed = Mutex::new(Vec::new());
@@ -480,7 +480,7 @@ mod model {
         let tasks = Tasks::new();
         let ring = Arc::new(RunQueue::new());
         for _ in 0..filled {
-            ring.push(tasks.next(), |_| unreachable!());
+            ring.push(tasks.next(), |_| unreachable!("there is room"));
         }
         let thieves: Vec<_> = (0..thieves).map(|_| thief(&ring)).collect();
         let mut seen = Vec::new();
@@ -544,7 +544,7 @@ mod model {
             let tasks = Tasks::new();
             let (victim, own) = (RunQueue::new(), Arc::new(RunQueue::new()));
             for _ in 0..CAPACITY {
-                victim.push(tasks.next(), |_| unreachable!());
+                victim.push(tasks.next(), |_| unreachable!("there is room"));
             }
             let thief = thief(&own);
             let mut seen = Vec::new();
@@ -568,8 +568,8 @@ mod model {
             let tasks = Tasks::new();
             let (victim, own) = (RunQueue::new(), Arc::new(RunQueue::new()));
             for _ in 0..CAPACITY {
-                victim.push(tasks.next(), |_| unreachable!());
-                own.push(tasks.next(), |_| unreachable!());
+                victim.push(tasks.next(), |_| unreachable!("there is room"));
+                own.push(tasks.next(), |_| unreachable!("there is room"));
             }
             check_chain(victim, own, &tasks);
         });
