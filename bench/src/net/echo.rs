@@ -31,8 +31,11 @@ macro_rules! echo_row {
             $ops,
             $contenders!(echo::<$connections, $depth>, serve),
         )
+        .floor("epoll", |probe| {
+            echo::<$connections, $depth>(probe, &Server::start_bare_epoll());
+        })
         .floor("io_uring", |probe| {
-            echo::<$connections, $depth>(probe, &Server::start_bare($connections));
+            echo::<$connections, $depth>(probe, &Server::start_bare_uring($connections));
         })
         .workers(1)
         .untraced(CLIENT_CALLS)
@@ -61,7 +64,7 @@ macro_rules! sharded_row {
             ],
         )
         .floor("io_uring", |probe| {
-            echo::<$connections, 1>(probe, &Server::start_bare($connections));
+            echo::<$connections, 1>(probe, &Server::start_bare_uring($connections));
         })
         .workers(1)
         .untraced(CLIENT_CALLS)

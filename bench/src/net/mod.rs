@@ -14,7 +14,8 @@
 //! worker beside a thread that sleeps.
 
 mod accept;
-mod bare;
+mod bare_epoll;
+mod bare_uring;
 mod client;
 mod cores;
 mod echo;

@@ -8,9 +8,9 @@ use std::thread;
 use blitzen::shard::Balance;
 
 use super::Net;
-use super::bare;
 use super::cores::{Side, pin};
 use super::single_thread::LocalNet;
+use super::{bare_epoll, bare_uring};
 use crate::kit::Signal;
 
 pub(super) struct Server {
@@ -118,11 +118,20 @@ impl Server {
         })
     }
 
-    /// Starts a server that is no runtime, for `connections` connections.
-    pub(super) fn start_bare(connections: usize) -> Server {
-        let mut server = Server::run(true, move |address, stop| {
-            bare::serve(connections, &address, stop);
-        });
+    /// Starts a server that is nothing but an io_uring, for `connections` connections.
+    pub(super) fn start_bare_uring(connections: usize) -> Server {
+        Server::start_bare(move |address, stop| bare_uring::serve(connections, &address, stop))
+    }
+
+    /// Starts a server that is nothing but an epoll loop.
+    pub(super) fn start_bare_epoll() -> Server {
+        Server::start_bare(|address, stop| bare_epoll::serve(&address, stop))
+    }
+
+    fn start_bare(
+        main: impl FnOnce(mpsc::Sender<SocketAddr>, &Arc<Signal>) + Send + 'static,
+    ) -> Server {
+        let mut server = Server::run(true, main);
         server.waits_in_accept = true;
         server
     }

@@ -119,7 +119,7 @@ fn wake_idle<R: Rt>(probe: &mut Probe) {
     });
 }
 
-fn wake_idle_futex(probe: &mut Probe) {
+pub(super) fn wake_idle_futex(probe: &mut Probe) {
     probe.collect(|n| {
         let shared = Arc::new((Futex::default(), Arrival::new()));
         let sleeper = thread::spawn({

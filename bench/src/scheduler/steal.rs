@@ -5,7 +5,8 @@
 //! after [`GIVE_UP`], that is the value. It would lie if the other worker were busy,
 //! or awake where it should sleep: in the plain rows the kernel says that it sleeps;
 //! in the `_awake` rows it is in a task that spins, and returns from it the moment
-//! the child has been queued.
+//! the child has been queued. Where the thief sleeps, nearly all of it is the kernel's wake, so
+//! those rows have the bare system call as their floor.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::row::{
     Target::{AtMost, OverBestPeer},
 };
 use crate::rt::{Rt, each_runtime, run_inside};
+use crate::scheduler::idle::wake_idle_futex;
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -30,6 +32,7 @@ pub(crate) fn rows() -> Vec<Row> {
             (40, 4),
             each_runtime!(steal_lone),
         )
+        .floor("futex", wake_idle_futex)
         .target(OverBestPeer(1.0)),
         Row::new(
             "steal_lone_awake",
@@ -45,6 +48,7 @@ pub(crate) fn rows() -> Vec<Row> {
             (40, 4),
             each_runtime!(steal_ring),
         )
+        .floor("futex", wake_idle_futex)
         .target(OverBestPeer(1.0)),
         Row::new(
             "steal_100",
@@ -52,6 +56,7 @@ pub(crate) fn rows() -> Vec<Row> {
             (40, 4),
             each_runtime!(steal_100),
         )
+        .floor("futex", wake_idle_futex)
         .target(AtMost(20_000.0)),
         Row::new(
             "wake_8_computing",
@@ -59,6 +64,7 @@ pub(crate) fn rows() -> Vec<Row> {
             (40, 4),
             each_runtime!(wake_computing),
         )
+        .floor("futex", wake_idle_futex)
         .target(AtMost(100_000.0)),
         Row::new(
             "steal_ring_awake",
