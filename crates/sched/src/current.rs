@@ -69,7 +69,7 @@ pub(crate) unsafe fn put_back(worker: *mut Worker) {
 }
 
 /// Lends this thread's current worker, if it has one.
-#[inline]
+#[inline(always)] // into the run loops
 pub(crate) fn with_worker<R>(visit: impl FnOnce(Option<&Worker>) -> R) -> R {
     // A thread that is being destroyed has no worker.
     let worker = WORKER.try_with(Cell::get).unwrap_or(null_mut());

@@ -25,15 +25,21 @@ impl Lifo {
     /// Fills the slot and returns the task it held. Owner only.
     #[inline]
     pub(crate) fn replace(&self, task: Runnable) -> Option<Runnable> {
-        let task = task.into_raw().as_ptr();
-        // By F1 an empty slot stays empty, so a plain store will do.
-        if self.task.load(Relaxed).is_null() {
-            // Release, met by the Acquire in `take` and `take_if`.
-            self.task.store(task, Release);
-            return None;
-        }
-        // Release as above. What comes out the owner has put in itself (F1).
+        let task = self.fill(task).err()?.into_raw().as_ptr();
+        // Release as in `fill`. What comes out the owner has put in itself (F1).
         runnable(self.task.swap(task, Release))
+    }
+
+    /// Fills the slot if it is empty. Owner only.
+    #[inline]
+    pub(crate) fn fill(&self, task: Runnable) -> Result<(), Runnable> {
+        // By F1 an empty slot stays empty, so a plain store will do.
+        if !self.task.load(Relaxed).is_null() {
+            return Err(task);
+        }
+        // Release, met by the Acquire in `take` and `take_if`.
+        self.task.store(task.into_raw().as_ptr(), Release);
+        Ok(())
     }
 
     /// Empties the slot.

@@ -379,14 +379,18 @@ impl Scheduler {
     pub fn schedule(self: &Arc<Self>, task: Runnable) {
         current::with_worker_of(self, |worker| match worker {
             Some(worker) => worker.push_woken(task),
-            None => {
-                let shard = self.inject_shard();
-                if !self.observation.switches().is_empty() {
-                    self.observe_outside(shard, &task, false);
-                }
-                self.push_outside(shard, task);
-            }
+            None => self.schedule_outside(task),
         });
+    }
+
+    /// [`schedule`](Self::schedule) on a thread that has no worker of this scheduler.
+    #[inline(never)]
+    fn schedule_outside(&self, task: Runnable) {
+        let shard = self.inject_shard();
+        if !self.observation.switches().is_empty() {
+            self.observe_outside(shard, &task, false);
+        }
+        self.push_outside(shard, task);
     }
 
     /// Observes a task that a thread which is no worker has spawned, or woken.

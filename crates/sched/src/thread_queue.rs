@@ -185,6 +185,12 @@ fn here_of<'a>(scheduler: &Arc<Scheduler>) -> Option<&'a ThreadQueue> {
     }
 }
 
+/// Whether the innermost host of this thread has pinned tasks, or has had some.
+#[inline(always)]
+pub(crate) fn is_here() -> bool {
+    here().is_some()
+}
+
 /// Takes a pinned task of this thread and of `scheduler`, every second time that it is called: the
 /// worker's own queue has its turn in between.
 #[inline(always)]

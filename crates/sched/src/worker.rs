@@ -5,7 +5,7 @@
 //! [`CoreGuard`](crate::CoreGuard) instead.
 
 use std::cell::{Cell, RefCell};
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::thread::{self, ThreadId};
@@ -58,6 +58,8 @@ const CONTENDED_BATCH_NS: u64 = 5 * BATCH_NS;
 pub struct Worker {
     scheduler: Arc<Scheduler>,
     index: usize,
+    /// The part that others see.
+    shared: SharedPart,
     rng: RefCell<Rng>,
     pace: RefCell<Pace>,
     /// Counts polls.
@@ -70,6 +72,9 @@ pub struct Worker {
     next_maintenance: Cell<u32>,
     /// The tick at which to look at the clock next; not after the next maintenance.
     next_clock: Cell<u32>,
+    /// The earlier tick of the next look at the injection queue and that at the clock; a tick that
+    /// has come, if the loop has to end.
+    next_due: Cell<u32>,
     /// The tick of the last driver turn.
     last_turn: Cell<u32>,
     busy_time: BusyTime,
@@ -98,8 +103,23 @@ pub struct Worker {
     thread: Cell<Option<ThreadId>>,
     /// It counts as parked in the idle bitmap, or did until another thread unparked it.
     is_parked: Cell<bool>,
+    /// Whether a task that is woken here goes to the LIFO slot, and there is nothing else to do.
+    pushes_newest: Cell<bool>,
     /// Whether a task is being polled: only then may the worker leave its thread.
     is_polling: Cell<bool>,
+}
+
+/// The address of a worker's entry in the list of its scheduler: to find it there would take
+/// several instructions, and a poll needs it several times.
+struct SharedPart(NonNull<WorkerShared>);
+
+// SAFETY: what it points to is shared by all threads.
+unsafe impl Send for SharedPart {}
+
+impl SharedPart {
+    fn of(scheduler: &Scheduler, index: usize) -> Self {
+        Self(NonNull::from(&*scheduler.shared[index]))
+    }
 }
 
 /// Whether a driver turn goes on, and whether it has woken several tasks.
@@ -157,6 +177,7 @@ impl Worker {
         Self {
             rng: RefCell::new(Rng::new(scheduler.world().seed(index))),
             pace: RefCell::new(Pace::new(config.inject_interval, config.event_interval)),
+            shared: SharedPart::of(&scheduler, index),
             scheduler,
             index,
             tick: Cell::new(0),
@@ -164,6 +185,7 @@ impl Worker {
             next_batch: Cell::new(1),
             next_maintenance: Cell::new(1),
             next_clock: Cell::new(1),
+            next_due: Cell::new(1),
             last_turn: Cell::new(0),
             busy_time: BusyTime::default(),
             contention: Contention::default(),
@@ -182,6 +204,7 @@ impl Worker {
             polls_at_unpark: Cell::new(0),
             thread: Cell::new(None),
             is_parked: Cell::new(false),
+            pushes_newest: Cell::new(false),
             is_polling: Cell::new(false),
         }
     }
@@ -218,9 +241,10 @@ impl Worker {
         epoch
     }
 
-    #[inline]
+    #[inline(always)]
     fn shared(&self) -> &WorkerShared {
-        &self.scheduler.shared[self.index]
+        // SAFETY: a part of `self.scheduler`, which the worker holds.
+        unsafe { self.shared.0.as_ref() }
     }
 
     /// How polls are made from here on.
@@ -320,7 +344,7 @@ impl Worker {
         if self.life.get() == Life::Parked {
             self.life.set(Life::Running);
             self.set_next_maintenance();
-            self.is_parked.set(true);
+            self.set_parked();
             self.unparked();
             self.notice_close();
         }
@@ -351,6 +375,7 @@ impl Worker {
     /// Begins to run tasks; returns in which loop, or `None` when the scheduler has closed.
     fn enter_loop(&self) -> Option<PollLoop> {
         self.must_leave_loop.set(false);
+        self.set_next_due();
         let poll_loop = self.poll_loop();
         self.can_run_rows.set(poll_loop == PollLoop::Unobserved);
         (!self.is_closing()).then_some(poll_loop)
@@ -361,6 +386,26 @@ impl Worker {
     #[inline(always)]
     fn next_task(&self) -> Option<Runnable> {
         self.count_tick();
+        match self.pop_newest_in_turn() {
+            Some(task) => Some(self.begin_poll(task)),
+            None => self.next_other_task(),
+        }
+    }
+
+    /// Takes the newest task if nothing else has its turn.
+    #[inline(always)]
+    fn pop_newest_in_turn(&self) -> Option<Runnable> {
+        if has_come(self.tick.get(), self.next_due.get()) || thread_queue::is_here() {
+            return None;
+        }
+        let newest = self.pop_newest()?;
+        self.stop_searching();
+        Some(newest)
+    }
+
+    /// [`next_task`](Self::next_task) where the newest task is not the next one.
+    #[inline(never)]
+    fn next_other_task(&self) -> Option<Runnable> {
         loop {
             self.maintain_if_due();
             if self.must_leave_loop.get() {
@@ -427,20 +472,33 @@ impl Worker {
         Some(task)
     }
 
+    /// Takes the newest task, unless too many newest tasks ran in a row while others waited.
+    #[inline(always)]
+    fn pop_newest(&self) -> Option<Runnable> {
+        let shared = self.shared();
+        let streak = match self.lifo_streak.get() {
+            streak if streak < MAX_LIFO_POLLS => streak,
+            _ if shared.ring.is_empty() && !self.yields.has_yielded() => 0,
+            _ => return None,
+        };
+        let newest = shared.lifo.take()?;
+        self.spawn_backoff.newest_taken(true);
+        self.lifo_streak.set(streak + 1);
+        shared.counters.lifo_hits.bump();
+        Some(newest)
+    }
+
     /// Takes the newest task or, if too many newest tasks ran in a row, the oldest.
     #[inline]
     fn pop_local(&self) -> Option<Runnable> {
+        let newest = self.pop_newest();
+        if newest.is_some() {
+            return newest;
+        }
         let shared = self.shared();
-        if self.lifo_streak.get() < MAX_LIFO_POLLS {
-            let newest = shared.lifo.take();
-            self.spawn_backoff.newest_taken(newest.is_some());
-            if newest.is_some() {
-                self.lifo_streak.set(self.lifo_streak.get() + 1);
-                shared.counters.lifo_hits.bump();
-                return newest;
-            }
-        } else if let Some(newest) = shared.lifo.take() {
-            self.spawn_backoff.newest_taken(true);
+        let newest = shared.lifo.take();
+        self.spawn_backoff.newest_taken(newest.is_some());
+        if let Some(newest) = newest {
             self.push_ring(newest);
         }
         self.lifo_streak.set(0);
@@ -502,6 +560,24 @@ impl Worker {
     fn set_next_look(&self) {
         let interval = self.pace.borrow().look_interval();
         self.next_fetch.set(self.tick.get().wrapping_add(interval));
+        self.set_next_due();
+    }
+
+    fn set_next_due(&self) {
+        let tick = self.tick.get();
+        let until = |due: u32| due.wrapping_sub(tick).cast_signed();
+        let first = until(self.next_fetch.get()).min(until(self.next_clock.get()));
+        let polls = match self.must_leave_loop.get() {
+            true => 0,
+            false => first.max(0).cast_unsigned(),
+        };
+        self.next_due.set(tick.wrapping_add(polls));
+    }
+
+    /// Has the loop end before the next poll.
+    fn leave_loop(&self) {
+        self.must_leave_loop.set(true);
+        self.set_next_due();
     }
 
     /// Takes a share of the injection queue, at most `most` tasks: returns one, and
@@ -655,8 +731,22 @@ impl Worker {
 
     /// Queues a task that was woken on this worker. If it is the only one, no
     /// other worker is unparked: it is likely to run next.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_woken(&self, task: Runnable) {
+        let task = match self.pushes_newest.get() {
+            true => match self.shared().lifo.fill(task) {
+                Ok(()) => return self.shared().counters.local_schedules.bump(),
+                Err(task) => task,
+            },
+            false => task,
+        };
+        self.push_beside_others(task);
+    }
+
+    /// [`push_woken`](Self::push_woken) if the LIFO slot is not free, or something else is to be
+    /// done.
+    #[inline(never)]
+    fn push_beside_others(&self, task: Runnable) {
         if !self.observed.get().is_empty() {
             self.observe_queued(&task, false);
         }
@@ -750,13 +840,11 @@ impl Worker {
     pub(crate) fn may_poll_in_row(&self) -> bool {
         let tick = self.tick.get().wrapping_add(1);
         let shared = self.shared();
-        !has_come(tick, self.next_clock.get())
-            && !has_come(tick, self.next_fetch.get())
+        !has_come(tick, self.next_due.get())
             && self.is_polling.get()
             && shared.lifo.peek().is_none()
             && shared.ring.is_empty()
             && !self.yields.has_deferred()
-            && !self.must_leave_loop.get()
             && self.can_run_rows.get()
     }
 
@@ -806,6 +894,7 @@ impl Worker {
         let group = self.pace.borrow().group_interval();
         self.next_clock
             .set(tick.wrapping_add(group.min(until_maintenance)));
+        self.set_next_due();
     }
 
     /// Does what is due every [`event_interval`](Pace::event_interval) polls: turns the
@@ -840,8 +929,8 @@ impl Worker {
 
     fn notice_close(&self) {
         if self.scheduler.is_closed() {
-            self.life.set(Life::Closing);
-            self.must_leave_loop.set(true);
+            self.set_closing();
+            self.leave_loop();
         }
     }
 
@@ -859,8 +948,8 @@ impl Worker {
             let has_steady_counter = self.scheduler.world().has_steady_counter();
             self.recorder.forget_time(has_steady_counter);
         }
-        if self.observed.replace(observed) != observed {
-            self.must_leave_loop.set(true);
+        if self.observed.get() != observed {
+            self.set_observed(observed);
         }
     }
 
@@ -888,9 +977,16 @@ impl Worker {
     fn push_event(&self, now_ns: u64, event: Event) {
         let observed = self.observed.get();
         if !self.recorder.push(observed, now_ns, event) {
-            self.observed.set(observed.without_events());
-            self.must_leave_loop.set(true);
+            self.set_observed(observed.without_events());
         }
+    }
+
+    /// Changes what is observed, which is another loop's business.
+    #[cold]
+    fn set_observed(&self, observed: ObservedSet) {
+        self.observed.set(observed);
+        self.set_pushes_newest();
+        self.leave_loop();
     }
 
     /// Observes a task that is about to be queued: it was spawned here, or woken.
@@ -1136,7 +1232,7 @@ impl Worker {
         scheduler
             .monitor
             .state_changed(|| scheduler.needs_monitor());
-        self.is_parked.set(true);
+        self.set_parked();
         let waits = [max_sleep, scheduler.config.park_timeout];
         let max_wait = waits.into_iter().flatten().min();
         self.wait_in_drivers(scheduler.monitor.limit_wait(max_wait));
@@ -1182,13 +1278,35 @@ impl Worker {
     /// then the monitor and thieves must see that this worker is stuck.
     #[inline]
     pub(crate) fn end_park(&self) {
-        if self.is_parked.replace(false) {
+        if self.is_parked.get() {
             self.claim_from_idle();
         }
     }
 
+    fn set_parked(&self) {
+        self.is_parked.set(true);
+        self.set_pushes_newest();
+    }
+
+    fn set_closing(&self) {
+        self.life.set(Life::Closing);
+        self.set_pushes_newest();
+    }
+
+    /// Follows every change of what it depends on.
+    fn set_pushes_newest(&self) {
+        self.pushes_newest.set(
+            self.observed.get().is_empty()
+                && !self.is_parked.get()
+                && !self.is_closing()
+                && self.scheduler.config.lifo,
+        );
+    }
+
     #[cold]
     fn claim_from_idle(&self) {
+        self.is_parked.set(false);
+        self.set_pushes_newest();
         let scheduler = &*self.scheduler;
         if !scheduler.idle.claim(self.index) {
             let searching = match scheduler.is_closed() {
@@ -1210,7 +1328,7 @@ impl Worker {
         self.searching
             .take()
             .map(|searching| self.scheduler.idle.retire(searching));
-        self.life.set(Life::Closing);
+        self.set_closing();
         let shared = self.shared();
         while let Some(task) = shared.lifo.take().or_else(|| shared.ring.pop()) {
             self.scheduler.world().discard(task); // which cancels it, or hands it on
@@ -1364,6 +1482,7 @@ fn restore_context(depth: usize) {
 
 /// Calls `visit` with the worker that the calling thread runs; returns `None` if
 /// the worker was handed off.
+#[inline(always)] // into the run loops
 fn with_current<R>(visit: impl FnOnce(&Worker) -> R) -> Option<R> {
     current::with_worker(|worker| worker.map(visit))
 }
@@ -1474,7 +1593,7 @@ mod tests {
             assert_ne!(next_id(), Some(injected_id), "not due yet");
         }
         // As when tracing is switched on: the loop ends with the poll in which it would look.
-        worker.must_leave_loop.set(true);
+        worker.leave_loop();
         assert_eq!(next_id(), None);
         assert_eq!(worker.enter_loop(), Some(PollLoop::Unobserved));
         assert_eq!(next_id(), Some(injected_id));
@@ -1483,6 +1602,61 @@ mod tests {
         }
         tasks.close();
         scheduler.close();
+    }
+
+    /// A worker that runs, and has nothing else to do for a while.
+    fn running_worker() -> Worker {
+        let mut config = Config::new(1);
+        config.inject_interval = Some(100_000);
+        config.event_interval = Some(100_000);
+        let scheduler = Scheduler::new(config, Box::new(StillWorld::default()));
+        let worker = Worker::new(scheduler, 0);
+        worker.start();
+        assert_eq!(worker.enter_loop(), Some(PollLoop::Unobserved));
+        worker
+    }
+
+    /// Polls nothing, and returns which task would have been polled.
+    fn next_id(worker: &Worker) -> u64 {
+        let task = worker.next_task().unwrap();
+        let id = id(&task);
+        task.forget();
+        id
+    }
+
+    #[test]
+    fn newest_tasks_run_on_until_another_one_waits() {
+        let (worker, tasks) = (running_worker(), Tasks::new());
+        for _ in 0..10 * MAX_LIFO_POLLS {
+            worker.push_woken(tasks.next());
+            assert_eq!(Some(&next_id(&worker)), tasks.ids().last());
+        }
+        let counters = &worker.shared().counters;
+        assert_eq!(counters.lifo_hits.get(), 10 * u64::from(MAX_LIFO_POLLS));
+        let waiting = tasks.next();
+        let waiting_id = id(&waiting);
+        worker.push_ring(waiting);
+        let runs_newest = |_: &u32| {
+            worker.push_woken(tasks.next());
+            next_id(&worker) != waiting_id
+        };
+        let newest = (0..=MAX_LIFO_POLLS).take_while(runs_newest).count();
+        assert!(newest <= MAX_LIFO_POLLS as usize, "it does not starve");
+        assert_eq!(Some(&next_id(&worker)), tasks.ids().last());
+        tasks.close();
+        worker.scheduler.close();
+    }
+
+    #[test]
+    fn a_task_that_is_woken_on_a_parked_worker_ends_its_park() {
+        let (worker, tasks) = (running_worker(), Tasks::new());
+        let _ = worker.scheduler.idle.park(0, None);
+        worker.set_parked();
+        worker.push_woken(tasks.next());
+        assert!(!worker.scheduler.idle.is_parked(0));
+        assert_eq!(next_id(&worker), tasks.ids()[0]);
+        tasks.close();
+        worker.scheduler.close();
     }
 
     #[test]

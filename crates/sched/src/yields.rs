@@ -31,6 +31,12 @@ impl Yields {
         self.has_yielded.set(false);
     }
 
+    /// Whether a task has yielded since the last driver turn.
+    #[inline]
+    pub(crate) fn has_yielded(&self) -> bool {
+        self.has_yielded.get()
+    }
+
     /// Whether everything queued before the first yield has run.
     pub(crate) fn is_round_over(&self) -> bool {
         self.has_yielded.get() && self.queued_before.get() == 0

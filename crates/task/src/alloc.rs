@@ -172,6 +172,10 @@ impl Cache {
     fn take(&mut self, class: usize) -> Option<NonNull<u8>> {
         let stacks = &mut self.0[class];
         if stacks.loaded.len == 0 {
+            // A burst comes here with each of its tasks.
+            if stacks.spare.len == 0 && DEPOTS[class].len() == 0 {
+                return None;
+            }
             stacks.reload(class);
         }
         stacks.loaded.pop()
@@ -184,8 +188,11 @@ impl Cache {
     #[inline]
     unsafe fn keep(&mut self, class: usize, block: NonNull<u8>) -> bool {
         let stacks = &mut self.0[class];
-        if stacks.loaded.len == full_len(class) && !stacks.unload(class) {
-            return false;
+        if stacks.loaded.len == full_len(class) {
+            let is_all_full = stacks.spare.len != 0 && DEPOTS[class].len() == STACKS;
+            if is_all_full || !stacks.unload(class) {
+                return false;
+            }
         }
         // SAFETY: the caller upholds the same contract.
         unsafe { stacks.loaded.push(block) };

@@ -36,8 +36,9 @@
 //!     `RUNNING` the route is that of its next poll: its own, which `start_poll` sets, unless
 //!     a wake asks for another. An `IDLE` task has its own route.
 //!
-//! Nearly all tasks have the default route, zero. So a transition looks for another route in
-//! the test that it makes anyway, and the default one costs nothing.
+//! Nearly all tasks have the default route, zero, and none of the rarer flags. So the transitions
+//! of each poll and wake make one test for all of these, and one exchange; if something else is
+//! found, or the word changes meanwhile, a function of its own makes the transition.
 //!
 //! Every transition is one read-modify-write with `AcqRel`. Its partner is the
 //! next transition of the same task, so that a thread that makes a transition sees
@@ -250,9 +251,17 @@ impl StateSnapshot {
         self.references().saturating_sub(known)
     }
 
-    /// How to start the poll of a task with one of the flags that matter for it.
-    #[cold]
-    fn rare_start(self) -> StartPoll {
+    /// The state of a task whose poll starts, and whose next poll is to be on `own_route`.
+    #[inline(always)]
+    fn started(self, own_route: Route) -> Self {
+        debug_assert_eq!(self.lifecycle(), SCHEDULED, "S1");
+        let flags = NOTIFIED | STAMPED | WATCHED | ROUTE.mask();
+        let running = self.moved(SCHEDULED, RUNNING).without(flags);
+        running.with(own_route.bits())
+    }
+
+    /// How to start a poll of the task, whatever the flags.
+    fn start(self) -> StartPoll {
         if self.must_cancel() {
             StartPoll::Cancel
         } else if !self.route().is_default() {
@@ -265,7 +274,6 @@ impl StateSnapshot {
     }
 
     /// How a pending poll ends, and the next state, whatever the flags and the note.
-    #[inline(never)]
     fn end_pending(self, note: PollNote) -> (EndPoll, Option<Self>) {
         let ended = match note.holds() {
             true => self.with(LISTENS),
@@ -352,6 +360,21 @@ impl TaskState {
         }
     }
 
+    /// Makes one transition if the word is still `seen`: for the usual case of one, which the
+    /// loop above would only slow down.
+    #[inline(always)]
+    fn exchange(&self, seen: StateSnapshot, next: StateSnapshot) -> bool {
+        // AcqRel, as every transition.
+        let exchanged = self.0.compare_exchange(seen.0, next.0, AcqRel, Relaxed);
+        exchanged.is_ok()
+    }
+
+    /// The word, for an [`exchange`](Self::exchange). Relaxed, as in [`update`](Self::update).
+    #[inline(always)]
+    fn seen(&self) -> StateSnapshot {
+        StateSnapshot(self.0.peek(Relaxed))
+    }
+
     /// The state as it is now. Acquire, met by [`complete`](Self::complete): a thread
     /// that sees `COMPLETE` sees the output.
     #[inline]
@@ -362,15 +385,23 @@ impl TaskState {
     /// Notes that a waker has fired.
     #[inline]
     pub(crate) fn wake(&self) -> Wake {
-        self.update(|snapshot| {
-            if !snapshot.has(LIFECYCLE.mask() | ROUTE.mask()) {
-                return (Wake::Enqueue, Some(snapshot.now(SCHEDULED)));
+        let seen = self.seen();
+        let is_usual = !seen.has(LIFECYCLE.mask() | ROUTE.mask());
+        if is_usual && self.exchange(seen, seen.now(SCHEDULED)) {
+            return Wake::Enqueue;
+        }
+        self.wake_in_any_state()
+    }
+
+    #[inline(never)]
+    fn wake_in_any_state(&self) -> Wake {
+        self.update(|snapshot| match snapshot.lifecycle() {
+            IDLE => {
+                let next = snapshot.now(SCHEDULED);
+                (next.enqueue(), Some(next))
             }
-            match snapshot.lifecycle() {
-                IDLE => (Wake::Dispatch, Some(snapshot.now(SCHEDULED))),
-                SCHEDULED | RUNNING => (Wake::Nothing, Some(snapshot.with(NOTIFIED))),
-                _ => (Wake::Nothing, None),
-            }
+            SCHEDULED | RUNNING => (Wake::Nothing, Some(snapshot.with(NOTIFIED))),
+            _ => (Wake::Nothing, None),
         })
     }
 
@@ -452,21 +483,21 @@ impl TaskState {
 
     /// Starts a poll of a task that was taken from a queue. The next poll is to be on
     /// `own_route`, unless a wake asks for another (S7).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn start_poll(&self, own_route: Route) -> StartPoll {
-        self.update(|snapshot| {
-            debug_assert_eq!(snapshot.lifecycle(), SCHEDULED, "S1");
-            let start = match snapshot.has(CLOSING | CANCELLED | WATCHED | ROUTE.mask()) {
-                true => snapshot.rare_start(),
-                false => StartPoll::Poll,
-            };
-            if start == StartPoll::Routed {
-                return (start, None);
-            }
-            let next = snapshot
-                .moved(SCHEDULED, RUNNING)
-                .without(NOTIFIED | STAMPED | WATCHED | ROUTE.mask());
-            (start, Some(next.with(own_route.bits())))
+        let seen = self.seen();
+        let is_usual = !seen.has(CLOSING | CANCELLED | WATCHED | ROUTE.mask());
+        if is_usual && self.exchange(seen, seen.started(own_route)) {
+            return StartPoll::Poll;
+        }
+        self.start_any_poll(own_route)
+    }
+
+    #[inline(never)]
+    fn start_any_poll(&self, own_route: Route) -> StartPoll {
+        self.update(|snapshot| match snapshot.start() {
+            StartPoll::Routed => (StartPoll::Routed, None),
+            start => (start, Some(snapshot.started(own_route))),
         })
     }
 
@@ -491,6 +522,7 @@ impl TaskState {
     /// Ends a poll that was pending, and whose leaves have left a note. If the task has
     /// yielded, it is queued again without a wake; if a scope holds it, an abort is
     /// deferred (S5).
+    #[inline(never)]
     pub(crate) fn end_pending(&self, note: PollNote) -> EndPoll {
         self.update(|snapshot| snapshot.end_pending(note))
     }
@@ -498,25 +530,23 @@ impl TaskState {
     /// [`end_pending`](Self::end_pending) of a poll whose note holds no more than a kind.
     #[inline(always)]
     pub(crate) fn end_waiting(&self, note: PollNote) -> EndPoll {
-        self.update(
-            |snapshot| match snapshot.has(CLOSING | CANCELLED | NOTIFIED | LISTENS) {
-                true => snapshot.end_pending(note),
-                false => (EndPoll::Idle, Some(snapshot.now_idle(note))),
-            },
-        )
+        let seen = self.seen();
+        let is_usual = !seen.has(CLOSING | CANCELLED | NOTIFIED | LISTENS);
+        match is_usual && self.exchange(seen, seen.now_idle(note)) {
+            true => EndPoll::Idle,
+            false => self.end_pending(note),
+        }
     }
 
     /// [`end_pending`](Self::end_pending) of a poll that has yielded, and that no scope holds.
     #[inline(always)]
     pub(crate) fn end_yielded(&self) -> EndPoll {
-        const RARE: u64 = CLOSING | CANCELLED | LISTENS | ROUTE.mask();
-        self.update(|snapshot| match snapshot.has(RARE) {
-            true => snapshot.end_pending(PollNote::YIELDED),
-            false => {
-                let next = snapshot.moved(RUNNING, SCHEDULED);
-                (EndPoll::Reschedule, Some(next))
-            }
-        })
+        let seen = self.seen();
+        let is_usual = !seen.has(CLOSING | CANCELLED | LISTENS | ROUTE.mask());
+        match is_usual && self.exchange(seen, seen.moved(RUNNING, SCHEDULED)) {
+            true => EndPoll::Reschedule,
+            false => self.end_pending(PollNote::YIELDED),
+        }
     }
 
     /// Completes the task, whose output is in place; returns the new state.
