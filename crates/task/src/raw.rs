@@ -186,7 +186,7 @@ impl Drop for Runnable {
         unsafe {
             match self.header().state.close() {
                 CloseOutcome::Cancel => (self.0.as_ref().vtable.cancel)(self.0),
-                CloseOutcome::Running | CloseOutcome::Complete => {}
+                CloseOutcome::Running | CloseOutcome::Unwinds | CloseOutcome::Complete => {}
             }
         }
     }
@@ -445,7 +445,7 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     let state = &cell.header.state;
     let entered = current::enter(task);
 
-    match state.start_poll(cell.scheduler.own_route()) {
+    match state.start_poll_of(cell.scheduler.own_route(), S::UNWINDS) {
         StartPoll::Poll => {}
         StartPoll::PollWatched => drop(wait::replace(PollNote::RECORD)),
         StartPoll::Cancel => {

@@ -29,8 +29,8 @@
 //!     the end of the first poll that does not hold, so a scope that is not polled any more
 //!     cannot defer it for ever.
 //! S6. A task whose future unwinds (a coroutine) is polled when it is cancelled: the future
-//!     sees that, ends, and lets the cancellation take effect. Nothing closes such a task
-//!     meanwhile.
+//!     sees that, ends, and lets the cancellation take effect. It is marked with the first poll,
+//!     and from then on not closed but by the thread that polls it.
 //! S7. The route of a task that is `SCHEDULED` is that of the queue it is in, or is
 //!     going into, and only the thread that has its runnable changes it. While the task is
 //!     `RUNNING` the route is that of its next poll: its own, which `start_poll` sets, unless
@@ -135,6 +135,8 @@ pub(crate) enum CloseOutcome {
     Cancel,
     /// Nothing: the thread that runs it will drop it.
     Running,
+    /// Nothing: it is left to its thread (S6).
+    Unwinds,
     /// Nothing: it is complete.
     Complete,
 }
@@ -313,11 +315,6 @@ impl StateSnapshot {
     pub(crate) fn is_cancel_due(self) -> bool {
         self.without(UNWINDS).must_cancel()
     }
-
-    /// Whether its runtime has closed it.
-    pub(crate) fn is_closing(self) -> bool {
-        self.has(CLOSING)
-    }
 }
 
 /// The state of one task.
@@ -438,22 +435,32 @@ impl TaskState {
         })
     }
 
-    /// Leaves it to the future, which is being polled, to end when the task is cancelled (S6).
-    pub(crate) fn start_unwinding_itself(&self) {
-        // Relaxed: it orders nothing; the next transition publishes it.
-        self.0.fetch_or(UNWINDS, Relaxed);
+    /// Requests cancellation of a task whose future unwinds (S6), and of no other.
+    pub(crate) fn cancel_unwinding(&self) -> Wake {
+        match self.load().has(UNWINDS) {
+            true => self.cancel(),
+            false => Wake::Nothing,
+        }
     }
 
     /// Lets a cancellation take effect at the end of the poll, as for any task.
     pub(crate) fn stop_unwinding_itself(&self) {
-        // Relaxed: as above.
+        // Relaxed: it orders nothing; the next transition publishes it.
         self.0.fetch_and(!UNWINDS, Relaxed);
     }
 
     /// Starts a poll of a task that was taken from a queue. The next poll is to be on
     /// `own_route`, unless a wake asks for another (S7).
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn start_poll(&self, own_route: Route) -> StartPoll {
+        self.start_poll_of(own_route, false)
+    }
+
+    /// Starts a poll of a task that was taken from a queue, and whose future `unwinds` (S6) or does
+    /// not. The next poll is to be on `own_route`, unless a wake asks for another (S7).
+    #[inline]
+    pub(crate) fn start_poll_of(&self, own_route: Route, unwinds: bool) -> StartPoll {
+        let marks = own_route.bits() | if unwinds { UNWINDS } else { 0 };
         self.update(|snapshot| {
             debug_assert_eq!(snapshot.lifecycle(), SCHEDULED, "S1");
             let start = match snapshot.has(CLOSING | CANCELLED | WATCHED | ROUTE.mask()) {
@@ -466,7 +473,7 @@ impl TaskState {
             let next = snapshot
                 .moved(SCHEDULED, RUNNING)
                 .without(NOTIFIED | STAMPED | WATCHED | ROUTE.mask());
-            (start, Some(next.with(own_route.bits())))
+            (start, Some(next.with(marks)))
         })
     }
 
@@ -540,10 +547,24 @@ impl TaskState {
         })
     }
 
-    /// Like [`close`](Self::close) while queues may still hold the task: takes it
+    /// Like [`close`](Self::close), but leaves a task alone whose future unwinds (S6).
+    pub(crate) fn close_other(&self) -> CloseOutcome {
+        self.update(|snapshot| match snapshot.lifecycle() {
+            COMPLETE => (CloseOutcome::Complete, None),
+            _ if snapshot.has(UNWINDS) => (CloseOutcome::Unwinds, None),
+            RUNNING => (CloseOutcome::Running, Some(snapshot.with(CLOSING))),
+            _ => (
+                CloseOutcome::Cancel,
+                Some(snapshot.with(CLOSING).now(RUNNING)),
+            ),
+        })
+    }
+
+    /// Like [`close_other`](Self::close_other) while queues may still hold the task: takes it
     /// over only if it is in none.
     pub(crate) fn close_idle(&self) -> CloseOutcome {
         self.update(|snapshot| match snapshot.lifecycle() {
+            _ if snapshot.has(UNWINDS) => (CloseOutcome::Unwinds, None),
             IDLE => (
                 CloseOutcome::Cancel,
                 Some(snapshot.with(CLOSING).now(RUNNING)),
@@ -1155,13 +1176,37 @@ mod model {
         });
     }
 
+    /// A coroutine in its first poll.
+    fn started() -> Arc<TaskState> {
+        let state = Arc::new(TaskState::new(Route::DEFAULT));
+        let start = state.start_poll_of(Route::DEFAULT, true);
+        assert_eq!(start, StartPoll::Poll);
+        state
+    }
+
+    #[test]
+    fn a_runtime_that_closes_cancels_a_coroutine_before_its_first_poll_or_leaves_it_alone() {
+        loom::model(|| {
+            let state = Arc::new(TaskState::new(Route::DEFAULT));
+            let closer = thread::spawn({
+                let state = state.clone();
+                move || state.close_idle()
+            });
+            let start = state.start_poll_of(Route::DEFAULT, true);
+            let is_left_alone = closer.join().unwrap() == CloseOutcome::Unwinds;
+            assert!(is_left_alone ^ (start == StartPoll::Cancel), "{start:?}");
+            if is_left_alone {
+                assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
+            }
+        });
+    }
+
     /// A coroutine looks for an abort before it suspends. One that comes later has it polled
     /// again: never dropped, and never left suspended.
     #[test]
     fn an_abort_of_a_coroutine_against_its_suspension_is_seen_by_it() {
         loom::model(|| {
-            let state = running();
-            state.start_unwinding_itself();
+            let state = started();
             let aborter = thread::spawn({
                 let state = state.clone();
                 move || state.cancel()
@@ -1182,8 +1227,7 @@ mod model {
     #[test]
     fn a_wake_against_an_abort_of_a_suspended_coroutine_queues_it_once() {
         loom::model(|| {
-            let state = running();
-            state.start_unwinding_itself();
+            let state = started();
             assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
             let waker = thread::spawn({
                 let state = state.clone();
