@@ -483,6 +483,10 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     }));
     let note = wait::take();
     let outcome = match polled {
+        Ok(Poll::Pending) if S::UNWINDS && note.is_yield() && state.may_stay_running() => {
+            cell.header.span_id.report(WakerOp::WakeByRef); // no waker was called
+            return cell.scheduler.requeue(Runnable(task), true);
+        }
         Ok(Poll::Pending) => match end_pending(&cell.header, note) {
             // The task may have been freed by now: it must not be accessed any more.
             EndPoll::Idle => return RunOutcome::Idle(IdleWait::of(note)),

@@ -35,6 +35,9 @@
 //!     going into, and only the thread that has its runnable changes it. While the task is
 //!     `RUNNING` the route is that of its next poll: its own, which `start_poll` sets, unless
 //!     a wake asks for another. An `IDLE` task has its own route.
+//! S8. A task whose future unwinds (S6) may stay `RUNNING` when it yields, while it is in the queue
+//!     of its thread: nobody else changes its lifecycle then. Its runnable is spent by the next
+//!     poll, as if it were `SCHEDULED`.
 //!
 //! Nearly all tasks have the default route, zero. So a transition looks for another route in
 //! the test that it makes anyway, and the default one costs nothing.
@@ -266,6 +269,17 @@ impl StateSnapshot {
         }
     }
 
+    /// How to poll a task that has yielded and is still `RUNNING` (S8), and the next state. A wake
+    /// that came meanwhile causes another poll after this one.
+    #[inline(always)]
+    fn resume_yielded(self) -> (StartPoll, Option<Self>) {
+        match self.has(WATCHED) {
+            true => (StartPoll::PollWatched, Some(self.without(WATCHED))),
+            // Nothing is to be acquired either: this thread has polled it last.
+            false => (StartPoll::Poll, None),
+        }
+    }
+
     /// How a pending poll ends, and the next state, whatever the flags and the note.
     #[inline(never)]
     fn end_pending(self, note: PollNote) -> (EndPoll, Option<Self>) {
@@ -462,6 +476,9 @@ impl TaskState {
     pub(crate) fn start_poll_of(&self, own_route: Route, unwinds: bool) -> StartPoll {
         let marks = own_route.bits() | if unwinds { UNWINDS } else { 0 };
         self.update(|snapshot| {
+            if unwinds && snapshot.lifecycle() == RUNNING {
+                return snapshot.resume_yielded(); // S8
+            }
             debug_assert_eq!(snapshot.lifecycle(), SCHEDULED, "S1");
             let start = match snapshot.has(CLOSING | CANCELLED | WATCHED | ROUTE.mask()) {
                 true => snapshot.rare_start(),
@@ -524,6 +541,15 @@ impl TaskState {
                 (EndPoll::Reschedule, Some(next))
             }
         })
+    }
+
+    /// Whether a poll that has yielded, and that no scope holds, need not be ended: the task may
+    /// stay `RUNNING` (S8).
+    #[inline(always)]
+    pub(crate) fn may_stay_running(&self) -> bool {
+        // Relaxed: only this thread, which polls the task, changes these.
+        let snapshot = StateSnapshot(self.0.peek(Relaxed));
+        snapshot.has(UNWINDS) && !snapshot.has(CLOSING | LISTENS | ROUTE.mask())
     }
 
     /// Completes the task, whose output is in place; returns the new state.
@@ -742,6 +768,27 @@ mod tests {
         let state = idle();
         assert_eq!(state.wake(), Wake::Enqueue);
         assert_eq!(state.wake(), Wake::Nothing);
+    }
+
+    #[test]
+    fn a_coroutine_that_yields_is_woken_watched_and_aborted_as_if_it_ran() {
+        let state = TaskState::new(Route::DEFAULT);
+        assert!(!state.may_stay_running());
+        let start = || state.start_poll_of(Route::DEFAULT, true);
+        assert_eq!(start(), StartPoll::Poll);
+        assert!(state.may_stay_running());
+        assert_eq!(state.wake(), Wake::Nothing);
+        assert_eq!(start(), StartPoll::Poll, "S8");
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Reschedule);
+        assert_eq!(start(), StartPoll::Poll);
+        assert_eq!(state.watch(), Wake::Nothing);
+        assert_eq!(start(), StartPoll::PollWatched, "S8");
+        assert_eq!(state.cancel(), Wake::Nothing);
+        assert_eq!(start(), StartPoll::Poll, "S8");
+        assert!(state.load().is_cancel_due());
+        state.stop_unwinding_itself();
+        assert!(!state.may_stay_running());
+        assert_eq!(state.end_yielded(), EndPoll::Cancel);
     }
 
     #[test]
@@ -1198,6 +1245,25 @@ mod model {
             if is_left_alone {
                 assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
             }
+        });
+    }
+
+    #[test]
+    fn a_wake_of_a_coroutine_that_has_yielded_is_never_lost() {
+        loom::model(|| {
+            let state = started();
+            let waker = thread::spawn({
+                let state = state.clone();
+                move || state.wake()
+            });
+            let resumed = state.start_poll_of(Route::DEFAULT, true); // it has yielded: S8
+            assert_eq!(resumed, StartPoll::Poll);
+            let ended = state.end_pending(PollNote::EMPTY);
+            let woken = waker.join().unwrap();
+            assert!(
+                (ended == EndPoll::Reschedule) ^ (woken == Wake::Enqueue),
+                "queued exactly once: {ended:?} {woken:?}"
+            );
         });
     }
 
