@@ -470,7 +470,7 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
         };
     }
     // SAFETY: the task outlives its poll.
-    let waker = unsafe { waker::borrowed(task) };
+    let waker = unsafe { waker::borrowed(task, S::UNWINDS) };
     let mut cx = Context::from_waker(&waker);
     let polled = catch_unwind(AssertUnwindSafe(|| {
         let panicking = DropWhileUnwinding(&cell.stage);

@@ -385,6 +385,28 @@ impl TaskState {
         })
     }
 
+    /// Notes that a waker has fired and is spent, with its reference, if the task is idle; otherwise
+    /// changes nothing. Only for a task whose future unwinds: nobody but who gets the runnable
+    /// can complete it (S6), so it needs no reference until it is queued.
+    #[inline]
+    pub(crate) fn wake_idle_and_unreference(&self) -> Wake {
+        self.update(
+            |snapshot| match snapshot.has(LIFECYCLE.mask() | ROUTE.mask()) {
+                true => (Wake::Nothing, None),
+                false => {
+                    let next = snapshot.now(SCHEDULED);
+                    (Wake::Enqueue, Some(Self::without_reference(next)))
+                }
+            },
+        )
+    }
+
+    #[inline(always)]
+    fn without_reference(snapshot: StateSnapshot) -> StateSnapshot {
+        debug_assert!(snapshot.references() > 1, "the scheduler has one");
+        StateSnapshot(snapshot.0 - REFERENCES.one())
+    }
+
     /// Has the task polled once more, and what it waits for recorded.
     pub(crate) fn watch(&self) -> Wake {
         self.update(|snapshot| {
@@ -1264,6 +1286,48 @@ mod model {
                 (ended == EndPoll::Reschedule) ^ (woken == Wake::Enqueue),
                 "queued exactly once: {ended:?} {woken:?}"
             );
+        });
+    }
+
+    /// Both the waker and an abort may queue the coroutine. Whoever does polls it to its end.
+    #[test]
+    fn whoever_frees_a_coroutine_comes_after_a_waker_that_is_spent() {
+        loom::model(|| {
+            let task = Arc::new((TaskState::new(Route::DEFAULT), UnsafeCell::new(())));
+            let start = task.0.start_poll_of(Route::DEFAULT, true);
+            assert_eq!(start, StartPoll::Poll);
+            task.0.reference(); // the waker's
+            assert_eq!(task.0.end_pending(PollNote::EMPTY), EndPoll::Idle);
+            fn release(task: &(TaskState, UnsafeCell<()>)) -> u32 {
+                let is_last = task.0.unreference() == RefCount::Zero;
+                if is_last {
+                    task.1.with_mut(|_| ()); // frees it
+                }
+                is_last.into()
+            }
+            fn poll_to_end(task: &(TaskState, UnsafeCell<()>)) -> u32 {
+                let start = task.0.start_poll_of(Route::DEFAULT, true);
+                assert_eq!(start, StartPoll::Poll, "S6");
+                let _ = task.0.complete();
+                release(task)
+            }
+            let waker = thread::spawn({
+                let task = task.clone();
+                move || {
+                    task.1.with(|_| ()); // the waker looks at the task
+                    match task.0.wake_idle_and_unreference() {
+                        Wake::Nothing => release(&task),
+                        _ => poll_to_end(&task),
+                    }
+                }
+            });
+            let mut frees = match task.0.cancel() {
+                Wake::Nothing => 0,
+                _ => poll_to_end(&task),
+            };
+            let _ = task.0.drop_join_handle();
+            frees += release(&task);
+            assert_eq!(frees + waker.join().unwrap(), 1);
         });
     }
 
